@@ -1,0 +1,1 @@
+"""Differentially private federated learning guided by Shapley values, in JAX."""

@@ -1,0 +1,48 @@
+"""Keys by purpose: every random number has an address.
+
+    root(seed) -> round_key(root, round_num) -> stream_key(key, Stream.X, client_id)
+
+A key depends on the seed, the round, the purpose and the client's id, never on
+the order of the cohort, the device that runs the client, or how many other keys
+were drawn before. Streams are independent because `fold_in` hashes each label.
+"""
+
+import enum
+
+import jax
+
+from fedsvp_jax.structs import Array
+
+
+class Stream(enum.IntEnum):
+    """What a key is for. Numbers are part of the format: append, never renumber."""
+
+    INIT = 0
+    PARTITION = 1
+    COHORT = 2
+    LOCAL_TRAINING = 3
+    COALITION = 4
+    NOISE = 5
+    SERVER_NOISE = 6
+    CONTRIBUTION_RELEASE = 7
+    VOTE = 8
+    ATTACK = 9
+    DP_SGD = 10
+
+
+def root_key(seed: Array | int) -> Array:
+    """The run's root key; `seed` may be traced (a sweep's seed axis)."""
+    return jax.random.key(seed)
+
+
+def round_key(root: Array, round_num: Array | int) -> Array:
+    """The key of one round (rounds count from 0)."""
+    return jax.random.fold_in(root, round_num)
+
+
+def stream_key(key: Array, stream: Stream, client_id: Array | int = 0) -> Array:
+    """The key of one purpose and client: `fold_in(fold_in(key, stream), client_id)`.
+
+    Set-up draws (INIT, PARTITION) take the root key, everything else a round's.
+    """
+    return jax.random.fold_in(jax.random.fold_in(key, int(stream)), client_id)

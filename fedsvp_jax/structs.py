@@ -1,0 +1,71 @@
+"""The data structures that the modules hand to one another.
+
+Every array leaf's shape stands beside it. `M` is the number of clients, `K` the
+cohort's size, `N` the number of attributes, `n` the number of examples.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import flax.struct
+import jax
+
+Array: TypeAlias = jax.Array
+Params: TypeAlias = Any  # a pytree of float arrays
+
+
+class Model(NamedTuple):
+    """A model is a pair of pure functions.
+
+    Attributes:
+      init: `(key, example) -> (params, stats)`; `example` is one input batch
+        `(batch, *example_shape)`; `stats` holds un-trained statistics
+        (BatchNorm's) and is `{}` for a model that keeps none.
+      apply: `(params, stats, x, *, train, key) -> (logits, stats)`; `key` is
+        read by dropout alone and only when `train` is true (else it may be None).
+    """
+
+    init: Callable[..., tuple[Params, Params]]
+    apply: Callable[..., tuple[Array, Params]]
+
+
+@flax.struct.dataclass
+class Examples:
+    """Labelled examples, kept on the device as they were stored."""
+
+    inputs: Array  # (n, *example_shape) uint8 pixels, or float32 features
+    labels: Array  # (n,) int32
+    attributes: Array  # (n,) int32 attribute id in [0, N)
+
+
+@flax.struct.dataclass
+class Split:
+    """Who holds which training examples: one seed's federation.
+
+    Rows are padded with index 0; the counts say where the padding starts.
+    """
+
+    train: Array  # (M, max_train) int32 indices into Examples
+    num_train: Array  # (M,) int32
+    validation: Array  # (M, max_validation) int32 indices into Examples
+    num_validation: Array  # (M,) int32
+
+
+@flax.struct.dataclass
+class MechanismState:
+    """A mechanism's memory: scalars only, never parameter-sized."""
+
+    clients: dict[str, Array]  # each (M,) float32; inside `update` each ()
+    shared: dict[str, Array]  # each () float32
+
+
+@flax.struct.dataclass
+class NoiseInfo:
+    """What a mechanism did to one upload; the ledger counts from this alone."""
+
+    noise_std: Array  # () float32: std added to every coordinate of the upload
+    noise_l2: Array  # () float32: L2 norm of the noise that was added
+    sensitivity: Array  # () float32: L2 sensitivity that the claim rests on
+    epsilon: Array  # () float32: claimed for this upload; inf without noise
+    delta: Array  # () float32: claimed for this upload; 0 without noise
+    risk_tolerance: Array  # () float32: T of FedSVA/FedSDP, nan for the others
