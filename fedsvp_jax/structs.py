@@ -69,3 +69,4 @@ class NoiseInfo:
     epsilon: Array  # () float32: claimed for this upload; inf without noise
     delta: Array  # () float32: claimed for this upload; 0 without noise
     risk_tolerance: Array  # () float32: T of FedSVA/FedSDP, nan for the others
+    clipped: Array  # () float32: 1 where the mechanism clipped the upload, else 0

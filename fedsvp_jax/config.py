@@ -1,0 +1,338 @@
+"""One experiment's settings: names, defaults, limits and help in one place."""
+
+import dataclasses
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+from fedsvp_jax import mechanisms
+
+
+def _setting(
+    default: Any,
+    help: str,
+    *,
+    choices: Sequence[str] | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    open_interval: bool = False,
+) -> Any:
+    limits = {"low": low, "high": high, "open": open_interval}
+    metadata = {"help": help, "choices": choices, **limits}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentConfig:
+    """Everything that decides a run's numbers. None: the data set's default."""
+
+    dataset: str = _setting(
+        "digits",
+        "digits | mnist | fashion_mnist | emnist | cifar10 | cifar100 | femnist | "
+        "npz | adult | tfds:NAME",
+    )
+    data_dir: str | None = _setting(
+        None, "Folder with the standard files of the data set (digits needs none)."
+    )
+    model: str | None = _setting(
+        None,
+        "Model; the default depends on the data set.",
+        choices=(
+            "mlp",
+            "small_cnn",
+            "paper_cnn",
+            "leaf_cnn",
+            "resnet18",
+            "resnet18_gn",
+        ),
+    )
+    mechanism: str = _setting("fedsva", "Noise mechanism (the list stands below).")
+    epsilon: float = _setting(
+        0.5, "Privacy budget of one upload.", low=0, open_interval=True
+    )
+    delta: float | None = _setting(
+        None,
+        "Failure probability of one upload. Default: 1/batch_size, as published.",
+        low=0,
+        high=1,
+        open_interval=True,
+    )
+    target_delta: float = _setting(
+        1e-5,
+        "Delta at which RDP and PLD report the epsilon spent.",
+        low=0,
+        high=1,
+        open_interval=True,
+    )
+    l2_norm_clip: float | None = _setting(
+        None,
+        "C: bound on the norm that --sensitivity names.",
+        low=0,
+        open_interval=True,
+    )
+    sensitivity: str = _setting(
+        "paper",
+        "What C clips, hence the sensitivity that scales the noise. paper: the "
+        "batch-mean gradient at every step, 2C/|D| (nominal, not proved); "
+        "weight_clip: the uploaded weights, 2C; update_clip: the update, C (add or "
+        "remove the client) or 2C (replace); per_example: DP-SGD in the client.",
+        choices=("paper", "weight_clip", "update_clip", "per_example"),
+    )
+    calibration: str = _setting(
+        "classical",
+        "Gaussian noise for (epsilon, delta): classical (as published, proved for "
+        "epsilon < 1) or analytic (Balle and Wang 2018).",
+        choices=("classical", "analytic"),
+    )
+    allow_large_epsilon: bool = _setting(
+        False, "Let the classical calibration run at epsilon >= 1, without a proof."
+    )
+    noise_floor: float = _setting(
+        0.1,
+        "beta of FedSVA/FedSDP: least value of T. No published value.",
+        low=0,
+        open_interval=True,
+    )
+    num_attributes: int = _setting(
+        2, "N: attributes of the Shapley game.", low=1, high=6
+    )
+    attributes: str = _setting(
+        "class",
+        "What an attribute is: class (groups of classes), column:NAME (a column of "
+        "the data set, adult's sex or race), or writer_groups.",
+    )
+    private_attribute: int | None = _setting(
+        None,
+        "The private class (attributes=class), category of the column, or group.",
+        low=0,
+    )
+    empty_utility: str = _setting(
+        "zero",
+        "Utility of the empty coalition: zero (public code) or initial (accuracy "
+        "of the broadcast model).",
+        choices=("zero", "initial"),
+    )
+    contribution_release: str = _setting(
+        "none",
+        "How R may reach the noise: none (the paper), worst_case (R = 1), laplace "
+        "or randomized_response (R released by a DP mechanism of its own).",
+        choices=("none", "worst_case", "laplace", "randomized_response"),
+    )
+    release_epsilon: float = _setting(
+        0.1,
+        "Budget of one release of R (laplace, randomized_response).",
+        low=0,
+        open_interval=True,
+    )
+    num_clients: int | None = _setting(None, "M: clients of the federation.", low=1)
+    num_hbc_clients: int | None = _setting(
+        None, "Honest-but-curious clients, which hold no private data.", low=0
+    )
+    cohort_size: int | None = _setting(None, "K: clients a round.", low=1)
+    num_rounds: int = _setting(50, "T: rounds.", low=1)
+    local_epochs: int = _setting(2, "E: local epochs a round.", low=1)
+    batch_size: int | None = _setting(None, "B: local batch size.", low=1)
+    learning_rate: float | None = _setting(
+        None, "Step size of plain SGD.", low=0, open_interval=True
+    )
+    partition: str | None = _setting(
+        None,
+        "Who holds what. paper: every client draws --class_share of each class, "
+        "overlapping.",
+        choices=("iid", "paper", "shards", "dirichlet", "by_writer"),
+    )
+    class_share: float | None = _setting(
+        None, "Share of each class a client draws (partition=paper).", low=0, high=1
+    )
+    dirichlet_alpha: float = _setting(
+        0.5,
+        "Concentration (partition=dirichlet).",
+        low=0,
+        open_interval=True,
+    )
+    shards_per_client: int = _setting(2, "Shards a client (partition=shards).", low=1)
+    train_fraction: float = _setting(
+        0.8,
+        "Part of a client's data it trains on; the rest validates.",
+        low=0,
+        high=1,
+        open_interval=True,
+    )
+    augment: bool | None = _setting(None, "Random crop and flip of training images.")
+    weighting: str = _setting(
+        "examples",
+        "Average of uploads: examples (n_i/n) or uniform (the public code).",
+        choices=("examples", "uniform"),
+    )
+    proximal_weight: float = _setting(
+        0.0, "mu of the proximal term mu/2 ||w - w_prev||^2.", low=0
+    )
+    exposures: float = _setting(
+        1.0,
+        "L of nbafl: uploads of one client that epsilon must cover.",
+        low=0,
+        open_interval=True,
+    )
+    downlink_noise: bool = _setting(False, "Add nbafl's noise at the server too.")
+    decay: float = _setting(
+        0.995,
+        "theta of time_varying: factor of the noise from round to round.",
+        low=0,
+        open_interval=True,
+    )
+    norm_mix: float = _setting(
+        0.5, "gamma of sensitivity: weight of the local norm.", low=0, high=1
+    )
+    contraction: float = _setting(
+        0.98, "c of dpa: contraction of the error a round.", low=0, open_interval=True
+    )
+    noise_multiplier: float = _setting(
+        1.0, "z of dp_fedavg: std over clip of the cohort's sum.", low=0
+    )
+    adaptive_clip: bool = _setting(
+        False, "Adapt dp_fedavg's clip to a quantile (Andrew et al. 2021)."
+    )
+    noise_std: float = _setting(0.01, "Std of the mechanism gaussian.", low=0)
+    total_epsilon: float | None = _setting(
+        None,
+        "A promise: no client's epsilon over the run exceeds it. Clients whose next "
+        "upload would exceed it are not asked; the run stops when none is left.",
+        low=0,
+        open_interval=True,
+    )
+    total_accounting: str = _setting(
+        "rdp",
+        "How --total_epsilon is counted.",
+        choices=("basic", "rdp", "pld"),
+    )
+    seed: int = _setting(0, "Seed of everything: data, cohorts, noise.", low=0)
+    client_chunk_size: int | None = _setting(
+        None,
+        "Clients that train side by side in one vmapped product; 1 maps them one by "
+        "one. Another size may change the last bits.",
+        low=1,
+    )
+    eval_every: int = _setting(1, "Rounds between evaluations on the test set.", low=1)
+    eval_batch_size: int = _setting(
+        250, "Examples in one evaluation batch.", low=1, high=100_000
+    )
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            _check(field, getattr(self, field.name))
+
+
+def _check(field: dataclasses.Field, value: Any) -> None:
+    if value is None:
+        return
+    meta = field.metadata
+    if meta["choices"] is not None and value not in meta["choices"]:
+        near = difflib.get_close_matches(str(value), meta["choices"], n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        allowed = ", ".join(meta["choices"])
+        raise ValueError(f"{field.name} must be one of {allowed}, got {value!r}{hint}")
+    low, high = meta["low"], meta["high"]
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return
+    too_low = low is not None and (value <= low if meta["open"] else value < low)
+    too_high = high is not None and (value >= high if meta["open"] else value > high)
+    if too_low or too_high or value != value or value in (float("inf"),):
+        less = "<" if meta["open"] else "<="
+        limits = [f"{low} {less} " if low is not None else "", field.name]
+        limits += [f" {less} {high}" if high is not None else ""]
+        raise ValueError(f"{''.join(limits)} must hold, got {value}")
+
+
+_COMMON = {
+    "num_clients": 100,
+    "num_hbc_clients": 10,
+    "cohort_size": 10,
+    "batch_size": 50,
+    "learning_rate": 0.1,
+    "l2_norm_clip": 20.0,
+    "partition": "paper",
+    "class_share": 0.05,
+    "private_attribute": 5,
+    "augment": False,
+}
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    "digits": {
+        "model": "small_cnn",
+        "num_clients": 30,
+        "num_hbc_clients": 3,
+        "batch_size": 10,
+        "class_share": 0.1,
+        "l2_norm_clip": 1.0,
+    },
+    "mnist": {"model": "leaf_cnn"},
+    "fashion_mnist": {"model": "leaf_cnn"},
+    "emnist": {"model": "paper_cnn"},
+    "femnist": {"model": "leaf_cnn", "partition": "by_writer"},
+    "cifar10": {"model": "resnet18", "augment": True},
+    "cifar100": {"model": "resnet18", "augment": True},
+    "adult": {"model": "mlp", "partition": "iid", "private_attribute": 0},
+    "npz": {"model": "mlp", "private_attribute": 0},
+    "tfds": {"model": "small_cnn", "private_attribute": 0},
+}
+
+
+def resolve(config: ExperimentConfig) -> ExperimentConfig:
+    """Fills the data set's defaults in and checks the settings as a whole.
+
+    Raises:
+      ValueError: in one sentence that names the setting, its value and what is
+        allowed.
+    """
+    family = config.dataset.split(":")[0]
+    if family not in _DEFAULTS:
+        near = difflib.get_close_matches(family, _DEFAULTS, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise ValueError(
+            f"dataset must be one of {', '.join(_DEFAULTS)} (tfds:NAME), got "
+            f"{config.dataset!r}{hint}"
+        )
+    defaults = {**_COMMON, **_DEFAULTS[family]}
+    unset = {
+        name: value for name, value in defaults.items() if getattr(config, name) is None
+    }
+    config = dataclasses.replace(config, **unset)
+    assert config.batch_size and config.cohort_size and config.num_clients is not None
+    filled = {}
+    if config.delta is None:
+        filled["delta"] = 1.0 / max(config.batch_size, 2)
+    if config.client_chunk_size is None:
+        filled["client_chunk_size"] = default_chunk_size(config)
+    config = dataclasses.replace(config, **filled)
+    assert config.num_hbc_clients is not None and config.cohort_size is not None
+    assert config.num_clients is not None
+    if config.cohort_size > config.num_clients:
+        raise ValueError(
+            f"cohort_size must be at most num_clients = {config.num_clients}, got "
+            f"{config.cohort_size}"
+        )
+    if config.num_hbc_clients > config.num_clients:
+        raise ValueError(
+            f"num_hbc_clients must be at most num_clients = {config.num_clients}, "
+            f"got {config.num_hbc_clients}"
+        )
+    names = mechanisms.mechanism_names()
+    if config.mechanism not in names:
+        near = difflib.get_close_matches(config.mechanism, names, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise ValueError(
+            f"mechanism must be one of {', '.join(names)}, got "
+            f"{config.mechanism!r}{hint}"
+        )
+    return config
+
+
+def default_chunk_size(config: ExperimentConfig) -> int:
+    """Clients side by side: all of them for small models, one for large ones.
+
+    Measured on 2 CPU cores (BUILD_NOTES.md); a GPU wants the whole cohort.
+    """
+    import jax
+
+    assert config.cohort_size is not None
+    small = config.model in ("mlp", "small_cnn")
+    return config.cohort_size if small or jax.default_backend() == "gpu" else 1

@@ -1,0 +1,1 @@
+"""Real data sets, their division among clients, attributes and cohorts."""

@@ -1,0 +1,63 @@
+"""Finding files and checking what was read: the errors name the path."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+
+def find_folder(
+    data_dir: Path, subfolders: Sequence[str], marker: str, *, what: str
+) -> Path:
+    """The folder that holds the file `marker`: `data_dir` or one of `subfolders`.
+
+    Args:
+      data_dir: what the user named: the folder itself or its parent.
+      subfolders: the names under which the data set is usually unpacked.
+      marker: a file or folder that every copy of the data set has; a name that
+        ends in `.gz` on disk counts as well.
+      what: the data set, for the error message.
+
+    Raises:
+      FileNotFoundError: no such folder, or none holds `marker`.
+    """
+    if not data_dir.is_dir():
+        raise FileNotFoundError(
+            f"data_dir {data_dir} is not a folder; {what} expects one that holds "
+            f"{marker}"
+        )
+    for folder in (data_dir, *(data_dir / name for name in subfolders)):
+        if (folder / marker).exists() or (folder / f"{marker}.gz").exists():
+            return folder
+    places = " or ".join(f"{name}/{marker}" for name in subfolders)
+    raise FileNotFoundError(
+        f"data_dir {data_dir} holds neither {marker} nor {places}; {what} needs it"
+    )
+
+
+def read_bytes(path: Path, *, what: str) -> bytes:
+    """The file's content.
+
+    Raises:
+      FileNotFoundError: there is no such file; says that `what` needs it.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing; {what} needs it")
+    return path.read_bytes()
+
+
+def check_labels(labels: np.ndarray, num_classes: int, path: Path) -> np.ndarray:
+    """The labels as (n,) int32.
+
+    Raises:
+      ValueError: a label is outside [0, num_classes), or there is none.
+    """
+    if not labels.size:
+        raise ValueError(f"{path} holds no example; at least one is needed")
+    low, high = labels.min(), labels.max()
+    if low < 0 or high >= num_classes:
+        raise ValueError(
+            f"{path} holds the label {low if low < 0 else high}; labels must be in "
+            f"[0, {num_classes})"
+        )
+    return labels.astype(np.int32)

@@ -1,0 +1,120 @@
+"""MNIST-format idx files, plain or gzipped: MNIST, Fashion-MNIST, EMNIST ByClass.
+
+An idx file is a big-endian header (two zero bytes, the type 0x08 for unsigned
+bytes, the number of axes, then one uint32 an axis) and the values (LeCun's
+description of MNIST): the magic number is 2051 for images, 2049 for labels.
+"""
+
+import gzip
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.formats import files
+
+_IMAGES, _LABELS = "images-idx3-ubyte", "labels-idx1-ubyte"
+_FOLDERS = {
+    "mnist": ("mnist", "MNIST/raw"),
+    "fashion_mnist": ("fashion_mnist", "fashion-mnist", "FashionMNIST/raw"),
+    "emnist": ("emnist", "gzip", "EMNIST/raw"),
+}
+_CLASSES = {"mnist": 10, "fashion_mnist": 10, "emnist": 62}
+
+
+def read_idx(path: Path, *, num_axes: int) -> np.ndarray:
+    """The uint8 array of one idx file; a name that ends in `.gz` is unpacked.
+
+    Raises:
+      FileNotFoundError: there is no such file.
+      ValueError: the file is no gzip file, or its magic number or size is wrong.
+    """
+    raw = files.read_bytes(path, what="the MNIST format")
+    if path.suffix == ".gz":
+        try:
+            raw = gzip.decompress(raw)
+        except (OSError, EOFError, zlib.error) as error:
+            raise ValueError(
+                f"{path} is damaged or no gzip file ({error}); an idx file packed by "
+                "gzip was expected"
+            ) from error
+    magic = 0x0800 + num_axes
+    header = 4 + 4 * num_axes
+    if len(raw) < header or struct.unpack(">I", raw[:4])[0] != magic:
+        raise ValueError(
+            f"{path} starts with the bytes {raw[:4].hex(' ') or '(none)'}; an idx file "
+            f"with the magic number {magic} was expected"
+        )
+    shape = struct.unpack(f">{num_axes}I", raw[4:header])
+    values = np.frombuffer(raw, np.uint8, offset=header)
+    if values.size != np.prod(shape, dtype=np.int64):
+        raise ValueError(
+            f"{path} holds {values.size} values; its header promises "
+            f"{' × '.join(map(str, shape))}"
+        )
+    return values.reshape(shape)
+
+
+def _plain_or_gz(folder: Path, name: str) -> Path:
+    plain = folder / name
+    return plain if plain.is_file() else folder / f"{name}.gz"
+
+
+def load_idx(name: str, data_dir: Path) -> Dataset:
+    """`mnist`, `fashion_mnist` or `emnist` (ByClass) from their standard files.
+
+    `data_dir` is the folder, its parent, or the path of the training images
+    themselves (`…train-images-idx3-ubyte`, `.gz` or not): then the other three
+    files are its neighbours, and the labels say how many classes there are.
+    EMNIST's images are stored transposed and are turned upright.
+
+    Raises:
+      FileNotFoundError: a file is missing.
+      ValueError: a file is damaged, or images and labels do not fit together.
+    """
+    train_stem = "emnist-byclass-train" if name == "emnist" else "train"
+    test_stem = "emnist-byclass-test" if name == "emnist" else "t10k"
+    by_path = data_dir.is_file()
+    if by_path:
+        folder = data_dir.parent
+        train_stem = data_dir.name.removesuffix(".gz").removesuffix(f"-{_IMAGES}")
+        if not train_stem.endswith("train"):
+            raise ValueError(
+                f"data_dir {data_dir} is a file; {name} expects a folder or the path "
+                f"of the training images, …train-{_IMAGES}[.gz]"
+            )
+        prefix = train_stem.removesuffix("train")
+        test_stem = f"{prefix}test" if prefix else "t10k"
+    else:
+        marker = f"{train_stem}-{_IMAGES}"
+        folder = files.find_folder(data_dir, _FOLDERS[name], marker, what=name)
+
+    def read(stem: str) -> tuple[np.ndarray, np.ndarray, Path]:
+        image_path = _plain_or_gz(folder, f"{stem}-{_IMAGES}")
+        label_path = _plain_or_gz(folder, f"{stem}-{_LABELS}")
+        images = read_idx(image_path, num_axes=3)
+        labels = read_idx(label_path, num_axes=1)
+        if len(images) != len(labels):
+            raise ValueError(
+                f"{label_path} holds {len(labels)} labels; {image_path} holds "
+                f"{len(images)} images, as many were expected"
+            )
+        if name == "emnist":
+            images = images.transpose(0, 2, 1)
+        return np.ascontiguousarray(images)[..., None], labels, label_path
+
+    train_inputs, train_labels, train_path = read(train_stem)
+    test_inputs, test_labels, test_path = read(test_stem)
+    num_classes = _CLASSES[name]
+    if by_path:
+        num_classes = 1 + int(max(train_labels.max(), test_labels.max()))
+    return Dataset(
+        name=name,
+        train_inputs=train_inputs,
+        train_labels=files.check_labels(train_labels, num_classes, train_path),
+        test_inputs=test_inputs,
+        test_labels=files.check_labels(test_labels, num_classes, test_path),
+        num_classes=num_classes,
+    )

@@ -1,0 +1,6 @@
+"""Models as pairs of pure functions `(init, apply)`."""
+
+from fedsvp_jax.models.adapters import from_linen, from_nnx, num_parameters
+from fedsvp_jax.models.registry import MODEL_NAMES, make_model
+
+__all__ = ["MODEL_NAMES", "from_linen", "from_nnx", "make_model", "num_parameters"]

@@ -1,0 +1,87 @@
+"""Turns Flax modules, Linen or NNX, into the pair of pure functions of `Model`."""
+
+from collections.abc import Callable
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from fedsvp_jax.structs import Array, Model, Params
+
+
+def from_linen(module: nn.Module) -> Model:
+    """Wraps a Linen module whose call is `module(x, *, train)`.
+
+    The collection `params` is trained; every other collection is `stats`.
+    """
+
+    def init(key: Array, example: Array) -> tuple[Params, Params]:
+        stats = dict(module.init(key, example, train=False))
+        return stats.pop("params"), stats
+
+    def apply(
+        params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
+    ) -> tuple[Array, Params]:
+        rngs = {"dropout": key} if train and key is not None else None
+        variables = {"params": params, **stats}
+        if not train or not stats:
+            return module.apply(variables, x, train=train, rngs=rngs), stats
+        logits, new_stats = module.apply(
+            variables, x, train=True, rngs=rngs, mutable=list(stats)
+        )
+        return logits, dict(new_stats)
+
+    return Model(init, apply)
+
+
+def from_nnx(constructor: Callable[[nnx.Rngs], nnx.Module]) -> Model:
+    """Wraps an NNX module by splitting it into graph, parameters and the rest.
+
+    `nnx.Param` is trained, every other variable is `stats`, but for random state
+    (dropout's), which each call derives from `key` alone.
+
+    Args:
+      constructor: `nnx.Rngs -> module` with the call `module(x)`; it runs with a key
+        of no consequence for the graph and with `init`'s for the parameters.
+        `train` selects `module.train()` or `module.eval()`.
+    """
+    abstract = nnx.eval_shape(lambda: constructor(nnx.Rngs(0)))
+    graph, _, random_shapes, _ = nnx.split(abstract, nnx.Param, nnx.RngState, ...)
+    random_leaves, random_tree = jax.tree.flatten(random_shapes)
+
+    def random_state(key: Array) -> Any:
+        leaves = [
+            jax.random.fold_in(key, i)
+            if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+            else jnp.zeros(leaf.shape, leaf.dtype)
+            for i, leaf in enumerate(random_leaves)
+        ]
+        return jax.tree.unflatten(random_tree, leaves)
+
+    def init(key: Array, example: Array) -> tuple[Params, Params]:
+        del example  # an NNX module names its own input's shape
+        module = constructor(nnx.Rngs(key))
+        _, params, _, stats = nnx.split(module, nnx.Param, nnx.RngState, ...)
+        return nnx.to_pure_dict(params), nnx.to_pure_dict(stats)
+
+    def apply(
+        params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
+    ) -> tuple[Array, Params]:
+        if key is None:
+            if train and random_leaves:
+                raise ValueError("key must be given to train a model with dropout")
+            key = jax.random.key(0)  # evaluation draws nothing
+        module = nnx.merge(graph, nnx.State(params), random_state(key), nnx.State(stats))
+        module.train() if train else module.eval()
+        logits = module(x)
+        _, _, _, new_stats = nnx.split(module, nnx.Param, nnx.RngState, ...)
+        return logits, nnx.to_pure_dict(new_stats) if train else stats
+
+    return Model(init, apply)
+
+
+def num_parameters(params: Params) -> int:
+    """The number of trained scalars: sum of the leaves' sizes."""
+    return sum(leaf.size for leaf in jax.tree.leaves(params))

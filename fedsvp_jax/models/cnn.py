@@ -1,0 +1,34 @@
+"""Convolutions, each with ReLU and a 2x2 max-pool, then a perceptron."""
+
+import flax.linen as nn
+
+from fedsvp_jax.models.layers import ConvBackend, ConvReluPool, Dense
+from fedsvp_jax.structs import Array
+
+
+class CNN(nn.Module):
+    """[conv 'same', ReLU, 2x2 max-pool] x len(channels), dropout, dense, ReLU,
+    dropout, logits.
+
+    Three published sizes (for parameter counts see `registry.py`):
+      small: 3x3, 16-32, dense 128, for 8x8 images.
+      paper: 3x3, 16-32-64, dense 500, dropout .3 (FedSDP's public code, EMNIST).
+      LEAF: 5x5, 32-64, dense 2048 (arXiv 1812.01097, FEMNIST).
+    """
+
+    num_classes: int
+    channels: tuple[int, ...]
+    kernel_size: int
+    hidden: int
+    dropout_rate: float = 0.0
+    conv_backend: ConvBackend | None = None
+
+    @nn.compact
+    def __call__(self, x: Array, *, train: bool) -> Array:
+        dropout = nn.Dropout(self.dropout_rate, deterministic=not train)
+        window = (self.kernel_size, self.kernel_size)
+        for features in self.channels:
+            x = ConvReluPool(features, window, backend=self.conv_backend)(x)
+        x = dropout(x.reshape(x.shape[0], -1))
+        x = dropout(nn.relu(Dense(self.hidden)(x)))
+        return Dense(self.num_classes)(x)

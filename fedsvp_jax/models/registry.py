@@ -1,0 +1,57 @@
+"""The built-in models by name."""
+
+from collections.abc import Callable
+
+import flax.linen as nn
+
+from fedsvp_jax.models.adapters import from_linen
+from fedsvp_jax.models.cnn import CNN
+from fedsvp_jax.models.layers import ConvBackend
+from fedsvp_jax.models.mlp import MLP
+from fedsvp_jax.models.resnet import ResNet18
+from fedsvp_jax.structs import Model
+
+_BUILDERS: dict[str, Callable[[int, ConvBackend | None], nn.Module]] = {
+    "mlp": lambda classes, _: MLP(classes),
+    "small_cnn": lambda classes, backend: CNN(
+        classes, (16, 32), 3, 128, conv_backend=backend
+    ),
+    "paper_cnn": lambda classes, backend: CNN(
+        classes, (16, 32, 64), 3, 500, dropout_rate=0.3, conv_backend=backend
+    ),
+    "leaf_cnn": lambda classes, backend: CNN(
+        classes, (32, 64), 5, 2048, conv_backend=backend
+    ),
+    "resnet18": lambda classes, backend: ResNet18(classes, "batch", backend),
+    "resnet18_gn": lambda classes, backend: ResNet18(classes, "group", backend),
+}
+MODEL_NAMES: tuple[str, ...] = tuple(_BUILDERS)
+
+
+def make_model(
+    name: str, *, num_classes: int, conv_backend: ConvBackend | None = None
+) -> Model:
+    """Builds a model by name; input shapes are inferred at `init`.
+
+    | name | parameters |
+    |---|---|
+    | `mlp` | one hidden layer of 128 |
+    | `small_cnn` | 22,602 for 8x8x1 images and 10 classes |
+    | `paper_cnn` | 567,146 for 32x32x3 and 62 classes |
+    | `leaf_cnn` | 6,603,710 for 28x28x1 and 62 classes |
+    | `resnet18` | 11,173,962 for 3 channels and 10 classes, BatchNorm |
+    | `resnet18_gn` | the same count, GroupNorm(32): no statistics |
+
+    Args:
+      name: one of `MODEL_NAMES`.
+      num_classes: logits per example, >= 2.
+      conv_backend: see `layers.conv2d`; None takes the device's default.
+
+    Raises:
+      ValueError: if the name is unknown or `num_classes` < 2.
+    """
+    if name not in _BUILDERS:
+        raise ValueError(f"model must be one of {', '.join(MODEL_NAMES)}, got {name!r}")
+    if num_classes < 2:
+        raise ValueError(f"num_classes must be >= 2, got {num_classes}")
+    return from_linen(_BUILDERS[name](num_classes, conv_backend))

@@ -1,0 +1,158 @@
+"""Privacy estimation (PE): what the private attribute adds to a client's model.
+
+FedSVA (arXiv 2503.12958v2, sec. 3.1): fine-tune a copy of the broadcast model on
+every coalition of attributes, take its accuracy on the client's validation set
+as utility, and read the contribution ratio R off the exact Shapley values.
+"""
+
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fedsvp_jax import evaluation, local_training, shapley
+from fedsvp_jax.local_training import TrainingRates, TrainingRecipe
+from fedsvp_jax.structs import Array, Examples, Model, Params, Split
+
+
+class Estimation(NamedTuple):
+    """One client's PE result."""
+
+    utilities: Array  # (2**N,) float32, by coalition bitmask
+    shapley_values: Array  # (N,) float32
+    contribution_ratio: Array  # () float32: R, clipped to [0, 1]
+    clipped: Array  # () bool: R left [0, 1] and was clipped
+    degenerate: Array  # () bool: |sum of psi| < 1e-6, R = 1 by definition
+
+
+class CoalitionPlan(NamedTuple):
+    """Which coalitions are trained, in groups of one batch shape (static)."""
+
+    groups: tuple[tuple[int, tuple[int, ...]], ...]  # (batch size, bitmasks)
+
+    @classmethod
+    def of(
+        cls,
+        sizes: dict[int, int],
+        *,
+        num_attributes: int,
+        batch_size: int,
+    ) -> "CoalitionPlan":
+        """Groups the coalitions by batch shape; the full one comes last.
+
+        Args:
+          sizes: bitmask -> the most examples that any client holds of it.
+          num_attributes: N.
+          batch_size: B; a coalition that never fills B takes its own size.
+        """
+        full = 2**num_attributes - 1
+        groups: dict[int, list[int]] = {}
+        for mask in range(1, full + 1):
+            if sizes[mask] > 0:
+                groups.setdefault(min(batch_size, sizes[mask]), []).append(mask)
+        ordered = sorted(groups.items(), key=lambda group: full in group[1])
+        return cls(tuple((size, tuple(masks)) for size, masks in ordered))
+
+
+def coalition_members(
+    attributes: Array, coalition: Array | int, valid: Array
+) -> Array:
+    """(m,) bool: the rows whose attribute belongs to the coalition's bitmask."""
+    return valid & (((coalition >> attributes) & 1) == 1)
+
+
+def estimate_contribution(
+    model: Model,
+    recipe: TrainingRecipe,
+    rates: TrainingRates,
+    plan: CoalitionPlan,
+    params: Params,
+    stats: Params,
+    examples: Examples,
+    held: Split,
+    *,
+    local_key: Array,
+    coalition_key: Array,
+    num_attributes: int,
+    private_attribute: int,
+    empty_utility: Literal["zero", "initial"],
+    validation_batch_size: int,
+    lane_axes: tuple[str, ...],
+) -> tuple[Params, Params, Estimation]:
+    """Trains every coalition, the full one last, and returns the full one's model.
+
+    The full coalition is the local model itself (it takes the key that a run
+    without PE would take, and gives the same model), hence 2**N - 2 extra
+    trainings. A coalition that nobody holds data of is the broadcast model.
+
+    Args:
+      held: one client's row of the federation's Split.
+      local_key: the full coalition's key.
+      coalition_key: the others' key; each folds in its bitmask.
+
+    Returns:
+      `(trained params, trained stats, Estimation)`.
+    """
+    full = 2**num_attributes - 1
+    valid = jnp.arange(held.train.shape[0], dtype=jnp.int32) < held.num_train
+    attributes = examples.attributes[held.train]
+
+    def utility(params: Params, stats: Params) -> Array:
+        return evaluation.held_out_accuracy(
+            model,
+            params,
+            stats,
+            examples,
+            held.validation,
+            held.num_validation,
+            batch_size=validation_batch_size,
+            lane_axes=lane_axes,
+        )
+
+    trained_masks = {mask for _, masks in plan.groups for mask in masks}
+    untrained = set(range(1, full)) - trained_masks
+    utilities = jnp.zeros((2**num_attributes,), jnp.float32)
+    if empty_utility == "initial" or untrained:
+        initial = utility(params, stats)
+        for mask in sorted(untrained | ({0} if empty_utility == "initial" else set())):
+            utilities = utilities.at[mask].set(initial)
+
+    trained = (params, stats)
+    for batch_size, masks in plan.groups:
+        coalitions = jnp.asarray(masks, jnp.int32)
+
+        def train_coalition(
+            lane: Array,
+            carry: tuple[tuple[Params, Params], Array],
+            batch_size: int = batch_size,
+            coalitions: Array = coalitions,
+        ) -> tuple[tuple[Params, Params], Array]:
+            coalition = coalitions[lane]
+            key = jax.lax.select(
+                coalition == full,
+                local_key,
+                jax.random.fold_in(coalition_key, coalition),
+            )
+            trained = local_training.local_update(
+                model,
+                recipe,
+                rates,
+                params,
+                stats,
+                examples,
+                held.train,
+                coalition_members(attributes, coalition, valid),
+                key=key,
+                batch_size=batch_size,
+                lane_axes=lane_axes,
+            )
+            return trained, carry[1].at[coalition].set(utility(*trained))
+
+        trained, utilities = jax.lax.fori_loop(
+            0, len(masks), train_coalition, (trained, utilities)
+        )
+    values = shapley.exact_shapley(utilities)
+    ratio, clipped, degenerate = shapley.contribution_ratio_with_flags(
+        values, private_attribute
+    )
+    return *trained, Estimation(utilities, values, ratio, clipped, degenerate)

@@ -1,0 +1,128 @@
+"""PNG and SVG figures for papers and READMEs, drawn by matplotlib."""
+
+from pathlib import Path
+from typing import Any
+
+from fedsvp_jax.report import read
+from fedsvp_jax.report.plots import Plot, Series
+from fedsvp_jax.report.run_plots import run_plots
+from fedsvp_jax.report.sweep_plots import sweep_plots
+
+DASHES: tuple[Any, ...] = (
+    "solid",
+    (0, (4, 2)),
+    (0, (1, 1.5)),
+    (0, (5, 2, 1, 2)),
+    (0, (8, 2)),
+    (0, (3, 1, 1, 1, 1, 1)),
+)
+_STYLE = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e3e6ea",
+    "svg.hashsalt": "fedsvp_jax",  # equal files for equal results
+}
+
+
+def sweep_png(sweep_dir: str | Path, path: str | Path) -> Path:
+    """Draws a sweep as 2×2: accuracy, noise, contribution ratio, cumulative ε.
+
+    Colour is ε, line style is the mechanism, FedAvg is black. Cumulative ε is
+    shown by the first accounting that the results name.
+
+    Args:
+      sweep_dir: a sweep's folder.
+      path: where to write; its suffix (.png, .svg, .pdf) chooses the format.
+
+    Returns:
+      The figure's path.
+
+    Raises:
+      ValueError: a file is missing or damaged, or the suffix is unknown.
+    """
+    plots = {plot.id: plot for plot in sweep_plots(read.read_sweep(sweep_dir).results)}
+    wanted = ("accuracy", "noise", "ratio", "epsilon_0")
+    return _draw([plots[name] for name in wanted if name in plots], Path(path))
+
+
+def run_png(run_dir: str | Path, path: str | Path) -> Path:
+    """Draws a run as 2×2; arguments and errors as for `sweep_png`."""
+    plots = {plot.id: plot for plot in run_plots(read.read_run(run_dir))}
+    wanted = ("accuracy", "noise", "ratio", "epsilon")
+    return _draw([plots[name] for name in wanted if name in plots], Path(path))
+
+
+def _draw(plots: list[Plot], path: Path) -> Path:
+    # The object interface, so that no window system or global state is touched.
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    formats = ("png", "svg", "pdf")
+    kind = path.suffix.removeprefix(".").lower()
+    if kind not in formats:
+        raise ValueError(f"path must end in one of .{', .'.join(formats)}, got {path}")
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(10, 6.6), layout="constrained")
+        FigureCanvasAgg(figure)
+        grid = figure.subplots(2, 2, squeeze=False).ravel()
+        for axes, plot in zip(grid, plots, strict=False):
+            _plot(axes, plot)
+        for axes in grid[len(plots) :]:
+            axes.set_visible(False)
+        handles: dict[str, Any] = {}
+        for axes in grid:
+            lines, names = axes.get_legend_handles_labels()
+            handles = dict(zip(names, lines, strict=True)) | handles
+        figure.legend(
+            handles.values(),
+            handles.keys(),
+            loc="outside lower center",
+            ncols=min(5, max(1, len(handles))),
+            frameon=False,
+        )
+        figure.savefig(path, dpi=150, metadata=_metadata(kind))
+    return path
+
+
+def _plot(axes: Any, plot: Plot) -> None:
+    for series in plot.series:
+        _line(axes, series)
+    axes.set_title(plot.title)
+    axes.set_xlabel(plot.x_title)
+    axes.set_ylabel(plot.y_title)
+    if plot.log_y:
+        axes.set_yscale("log")
+    if plot.percent_y:
+        from matplotlib.ticker import PercentFormatter
+
+        axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
+
+
+def _line(axes: Any, series: Series) -> None:
+    nan = float("nan")
+    y = [nan if value is None else value for value in series.y]
+    axes.plot(
+        series.x,
+        y,
+        color=series.color,
+        linestyle=DASHES[series.dash % len(DASHES)],
+        linewidth=1.6,
+        label=series.name.replace("$", r"\$"),
+    )
+    if series.lower is not None and series.upper is not None:
+        lower = [nan if value is None else value for value in series.lower]
+        upper = [nan if value is None else value for value in series.upper]
+        axes.fill_between(
+            series.x, lower, upper, color=series.color, alpha=0.12, linewidth=0
+        )
+
+
+def _metadata(kind: str) -> dict[str, None]:
+    """Leaves out dates, so that equal results give equal files."""
+    return {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})

@@ -1,0 +1,60 @@
+"""Names, numbers and colours as a reader sees them."""
+
+# Okabe and Ito's palette (2008), made for colour-blind readers; black first.
+OKABE_ITO = (
+    "#000000",
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#8C6D00",  # the palette's yellow, darkened: the original fades on white
+)
+# Dark to light along one hue path, so that an order can be seen in grey too.
+SEQUENTIAL = ("#00224E", "#35456C", "#666970", "#948E77", "#B9A95E", "#D5B43A")
+
+_MECHANISMS = {
+    "none": "FedAvg",
+    "nbafl": "NbAFL",
+    "time_varying": "Time-Varying DP",
+    "sensitivity": "Sensitivity re-estimation",
+    "dpa": "DPA",
+    "dp_fedavg": "DP-FedAvg",
+    "gaussian": "Gaussian",
+    "fedsdp": "FedSDP",
+    "fedsva": "FedSVA",
+}
+_METHODS = {
+    "basic": "basic composition (as published)",
+    "rdp": "Rényi DP",
+    "pld": "privacy loss distribution",
+}
+
+
+def mechanism_label(name: str) -> str:
+    """`fedsva` -> `FedSVA`; an unknown name is shown as it is."""
+    return _MECHANISMS.get(name, name)
+
+
+def method_label(name: str) -> str:
+    """`rdp` -> `Rényi DP`; an unknown name is shown as it is."""
+    return _METHODS.get(name, name)
+
+
+def significant(value: float | None, digits: int = 4) -> str:
+    """A number with so many significant digits; a dash for None."""
+    return "–" if value is None else f"{value:.{digits}g}"
+
+
+def percent(value: float | None, std: float | None = None) -> str:
+    """A share as a percentage, with ± its std where there is one."""
+    if value is None:
+        return "–"
+    return f"{100 * value:.2f}" + ("" if std is None else f" ± {100 * std:.2f}")
+
+
+def epsilon_color(position: int, count: int) -> str:
+    """The colour of the position-th of `count` ordered values of ε."""
+    last = len(SEQUENTIAL) - 1
+    return SEQUENTIAL[round(last * position / (count - 1)) if count > 1 else 1]

@@ -1,0 +1,182 @@
+"""One self-contained HTML page: styles, scripts and data inside, nothing fetched.
+
+The page's Content-Security-Policy forbids every connection, so that it cannot
+load or send anything even where a browser is online.
+"""
+
+import html
+import importlib.resources
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from fedsvp_jax.report import plotly_spec
+from fedsvp_jax.report.plots import Plot, csv_columns
+
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"
+    " img-src data: blob:; base-uri 'none'; form-action 'none'"
+)
+
+
+def escape(value: object) -> str:
+    """Any value as text for HTML, inside an element or an attribute."""
+    return html.escape(str(value), quote=True)
+
+
+def render(
+    *,
+    title: str,
+    subtitle: str,
+    sections: Sequence[tuple[str, str, str]],
+    data: dict[str, Any],
+    scripts: Sequence[str],
+    timestamp: str | None,
+) -> str:
+    """The whole page.
+
+    Args:
+      title: plain text.
+      subtitle: plain text, one sentence.
+      sections: (id, plain-text heading, HTML body) in order.
+      data: what the scripts read; must be JSON without NaN.
+      scripts: names of asset scripts, in order of execution.
+      timestamp: shown at the foot when given.
+
+    Raises:
+      ImportError: plotly is not installed.
+    """
+    plotly = plotly_script()
+    links = "".join(
+        f'<a href="#{escape(key)}">{escape(head)}</a>' for key, head, _ in sections
+    )
+    bodies = "".join(
+        f'<section id="{escape(key)}" aria-labelledby="{escape(key)}-head">'
+        f'<h2 id="{escape(key)}-head">{escape(head)}</h2>{body}</section>\n'
+        for key, head, body in sections
+    )
+    code = "\n".join(_asset(name) for name in scripts)
+    made = f" Made {escape(timestamp)}." if timestamp else ""
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{_asset('page.css')}</style>\n"
+        '</head><body>\n<a class="skip" href="#main">Skip to the results</a>\n'
+        f"<header><h1>{escape(title)}</h1><p>{escape(subtitle)}</p>"
+        f'<nav aria-label="Sections">{links}</nav></header>\n'
+        f'<main id="main">\n{bodies}</main>\n'
+        "<footer>Plots and downloads hold six significant digits; the files beside"
+        f" this page hold all.{made}</footer>\n"
+        f'<script type="application/json" id="data">{script_json(data)}</script>\n'
+        f"<script>{plotly}</script>\n<script>{code}</script>\n</body></html>\n"
+    )
+
+
+def plotly_script() -> str:
+    """plotly.js, from the Python package that carries it.
+
+    Raises:
+      ImportError: plotly is not installed.
+    """
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise ImportError(
+            "report pages need plotly, which is not installed:"
+            " pip install 'fedsvp_jax[report]'"
+        ) from error
+    return str(get_plotlyjs())
+
+
+def script_json(data: object) -> str:
+    """JSON that no string inside can end: `<`, `>` and `&` are written \\u00XX."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def plot_data(plots: Iterable[Plot]) -> list[dict[str, Any]]:
+    """What page.js needs to draw each plot and to write its CSV."""
+    return [
+        {
+            "id": plot.id,
+            "spec": plotly_spec.plotly_spec(plot),
+            "columns": {
+                name: plotly_spec.rounded(values)
+                for name, values in csv_columns(plot).items()
+            },
+        }
+        for plot in plots
+    ]
+
+
+def plot_figure(plot: Plot) -> str:
+    """The place of a plot: title, note, the drawing, its download."""
+    wide = " wide" if len(plot.panels) > 1 else ""
+    return (
+        f'<figure class="card{wide}"><figcaption><h3>{escape(plot.title)}</h3>'
+        f"<p>{escape(plot.note)}</p></figcaption>"
+        f'<div class="plot" id="plot-{escape(plot.id)}" role="img"'
+        f' aria-label="{escape(plot.title)}"></div>'
+        f'<button type="button" data-csv="{escape(plot.id)}">Download CSV'
+        f'<span class="sr"> of {escape(plot.title)}</span></button></figure>'
+    )
+
+
+def table(
+    head: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    caption: str,
+    methods: Sequence[str] | None = None,
+) -> str:
+    """A table of plain values; numbers are aligned right.
+
+    Args:
+      head: the columns' names.
+      rows: plain values, escaped here.
+      caption: one sentence.
+      methods: a row's accounting method, for the page's switch.
+    """
+    lines = []
+    for index, row in enumerate(rows):
+        mark = f' data-method="{escape(methods[index])}"' if methods else ""
+        lines.append(f"<tr{mark}>{''.join(map(_table_cell, row))}</tr>")
+    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
+    return (
+        '<div class="scroll" tabindex="0" role="region"'
+        f' aria-label="{escape(caption)}"><table><caption>{escape(caption)}</caption>'
+        f"<thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+    )
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> str:
+    """Headline numbers: (what, value)."""
+    return (
+        '<dl class="facts">'
+        + "".join(
+            f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in pairs
+        )
+        + "</dl>"
+    )
+
+
+def code_block(text: str) -> str:
+    """A command that can be copied."""
+    return (
+        f'<div class="code"><pre tabindex="0">{escape(text)}</pre>'
+        '<button type="button" data-copy>Copy</button></div>'
+    )
+
+
+def _table_cell(value: object) -> str:
+    text = str(value)
+    numeric = text[:1] in "–-0123456789" and len(text) < 24
+    return f"<td{' class=num' if numeric else ''}>{escape(text)}</td>"
+
+
+def _asset(name: str) -> str:
+    folder = importlib.resources.files("fedsvp_jax.report") / "assets"
+    return (folder / name).read_text(encoding="utf-8")

@@ -1,0 +1,146 @@
+"""Draw a plot for plotly.js: plain dictionaries, ready for JSON.
+
+plotly.js reads a small dialect of HTML in every string, so strings from flags and
+files are escaped here; the downloads keep them as they are.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from fedsvp_jax.report.plots import Plot, Series
+
+Spec = dict[str, Any]
+
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+MAX_COLUMNS = 3
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
+
+
+def plotly_spec(plot: Plot) -> Spec:
+    """The `data` and `layout` of plotly.js's `newPlot`."""
+    panels = plot.panels
+    columns = min(len(panels), MAX_COLUMNS)
+    rows = math.ceil(len(panels) / columns)
+    data: list[Spec] = []
+    for index, panel in enumerate(panels):
+        for series in plot.series:
+            if series.panel in ("", panel):
+                in_legend = index == 0 or bool(series.panel)
+                data += _traces(series, _axis_suffix(index), in_legend=in_legend)
+    layout: Spec = {
+        "font": {"family": FONT, "size": 12, "color": "#1b1f24"},
+        "paper_bgcolor": "#ffffff",
+        "plot_bgcolor": "#ffffff",
+        "margin": {"l": 64, "r": 16, "t": 28 if len(panels) > 1 else 12, "b": 52},
+        "height": 330 if rows == 1 else 60 + 260 * rows,
+        "hovermode": "closest" if plot.series[0].marks else "x unified",
+        "hoverlabel": {"namelength": -1},
+        "showlegend": len(plot.series) > 1,
+        "legend": {"orientation": "h", "y": -0.2 / rows, "yanchor": "top"},
+        "annotations": _panel_titles(panels),
+    }
+    if len(panels) > 1:
+        layout["grid"] = {"rows": rows, "columns": columns, "pattern": "independent"}
+    for index in range(len(panels)):
+        suffix = _axis_suffix(index)
+        first = index % columns == 0
+        layout[f"xaxis{suffix}"] = _axis(plot.x_title, index)
+        y_axis = _axis(plot.y_title if first else "", index)
+        y_axis |= {"type": "log", "exponentformat": "power"} if plot.log_y else {}
+        y_axis |= {"tickformat": ".0%"} if plot.percent_y else {}
+        y_axis |= {"matches": "y"} if index else {}
+        layout[f"yaxis{suffix}"] = y_axis
+    return {"data": data, "layout": layout}
+
+
+def escaped(text: str) -> str:
+    """Text that plotly.js shows as it is."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def rounded(values: Sequence[Any]) -> list[Any]:
+    """Floats to six significant digits (a page is no archive); the rest as is."""
+    return [float(f"{v:.6g}") if isinstance(v, float) else v for v in values]
+
+
+def _axis_suffix(index: int) -> str:
+    return "" if index == 0 else str(index + 1)
+
+
+def _axis(title: str, index: int) -> Spec:
+    axis: Spec = {
+        "title": {"text": escaped(title), "standoff": 8},
+        "automargin": True,
+        "gridcolor": "#e3e6ea",
+        "linecolor": "#8a929c",
+        "zeroline": False,
+        "ticks": "outside",
+    }
+    return axis | ({"matches": "x"} if index and title else {})
+
+
+def _panel_titles(panels: Sequence[str]) -> list[Spec]:
+    return [
+        {
+            "text": f"<b>{escaped(panel)}</b>",
+            "xref": f"x{_axis_suffix(index)} domain",
+            "yref": f"y{_axis_suffix(index)} domain",
+            "x": 0,
+            "y": 1,
+            "xanchor": "left",
+            "yanchor": "bottom",
+            "showarrow": False,
+        }
+        for index, panel in enumerate(panels)
+        if panel
+    ]
+
+
+def _traces(series: Series, suffix: str, *, in_legend: bool) -> list[Spec]:
+    name = escaped(series.name)
+    place = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}", "legendgroup": name}
+    x = rounded(series.x)
+    traces: list[Spec] = []
+    if series.lower is not None and series.upper is not None and not series.marks:
+        band = place | {
+            "type": "scatter",
+            "x": x,
+            "mode": "lines",
+            "line": {"width": 0},
+            "hoverinfo": "skip",
+            "showlegend": False,
+        }
+        fill = {"fill": "tonexty", "fillcolor": _transparent(series.color)}
+        traces.append(band | {"y": rounded(series.lower)})
+        traces.append(band | {"y": rounded(series.upper)} | fill)
+    line = place | {
+        "type": "scatter",
+        "name": name,
+        "x": x,
+        "y": rounded(series.y),
+        "mode": "lines+markers" if series.marks or len(series.x) < 2 else "lines",
+        "line": {
+            "color": series.color,
+            "width": 2,
+            "dash": DASHES[series.dash % len(DASHES)],
+        },
+        "showlegend": in_legend,
+    }
+    if series.marks:
+        line |= {"error_y": _error_bars(series), "marker": {"size": 8}}
+    return [*traces, line]
+
+
+def _error_bars(series: Series) -> Spec:
+    upper = series.upper or [None] * len(series.y)
+    half = [
+        None if high is None or y is None else high - y
+        for high, y in zip(upper, series.y, strict=True)
+    ]
+    return {"type": "data", "array": rounded(half), "thickness": 1.5, "width": 4}
+
+
+def _transparent(color: str) -> str:
+    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.14)"

@@ -1,0 +1,86 @@
+"""What the plots show, apart from who draws them.
+
+A plot is a list of series in named panels. `plotly_spec` draws it for the page,
+`figures` draws it for papers, and `csv_columns` is its download.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+Numbers = Sequence[float | None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Series:
+    """One curve; every sequence has the same length, None is a gap."""
+
+    keys: dict[str, Any]  # what tells it from the others; the CSV's first columns
+    name: str  # in the legend
+    x: Numbers
+    y: Numbers
+    lower: Numbers | None = None  # of the band or interval around y
+    upper: Numbers | None = None
+    panel: str = ""  # "" stands for every panel
+    color: str = "#0072B2"
+    dash: int = 0  # index into the renderer's line styles
+    marks: bool = False  # markers with interval bars in place of a band
+
+
+@dataclasses.dataclass(frozen=True)
+class Plot:
+    """A figure: small multiples where the series name several panels."""
+
+    id: str  # safe as an HTML id and a file name
+    title: str
+    note: str  # one sentence under the title: what to look for
+    x_title: str
+    y_title: str
+    series: list[Series]
+    log_y: bool = False
+    percent_y: bool = False
+
+    @property
+    def panels(self) -> list[str]:
+        """The panels' names in order; one nameless panel where none is named."""
+        named = dict.fromkeys(s.panel for s in self.series if s.panel)
+        return list(named) or [""]
+
+
+def csv_columns(plot: Plot) -> dict[str, list[Any]]:
+    """The plotted numbers as equally long columns, a row a point."""
+    keys = list(dict.fromkeys(key for series in plot.series for key in series.keys))
+    has_interval = any(series.lower is not None for series in plot.series)
+    names = [*keys, "x", "y", *(("lower", "upper") if has_interval else ())]
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    for series in plot.series:
+        count = len(series.x)
+        for key in keys:
+            columns[key] += [series.keys.get(key)] * count
+        columns["x"] += series.x
+        columns["y"] += series.y
+        if has_interval:
+            columns["lower"] += series.lower or [None] * count
+            columns["upper"] += series.upper or [None] * count
+    columns[plot.x_title] = columns.pop("x")
+    columns[plot.y_title] = columns.pop("y")
+    for name in ("lower", "upper") if has_interval else ():
+        columns[name] = columns.pop(name)
+    return columns
+
+
+def drawable(plots: Sequence[Plot]) -> list[Plot]:
+    """The plots that hold a number, without their series that hold none."""
+    kept = (
+        dataclasses.replace(
+            plot,
+            series=[s for s in plot.series if any(y is not None for y in s.y)],
+        )
+        for plot in plots
+    )
+    return [plot for plot in kept if plot.series]
+
+
+def noisy(series: Sequence[Series]) -> list[Series]:
+    """The curves of mechanisms that add noise: a level zero tells nothing."""
+    return [one for one in series if any(one.y)]

@@ -1,0 +1,228 @@
+"""Read the files of a run or a sweep; damage is one clear sentence.
+
+Reports are made from files alone, so that a page can be rebuilt years later.
+Every error is a ValueError that names the file, the line and what is wrong.
+"""
+
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+
+RUN_FILES = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
+SWEEP_FILES = ("config.json", "results.jsonl")
+
+
+@dataclasses.dataclass(frozen=True)
+class RunFiles:
+    """One run: what `experiments.train` wrote, without checkpoints and times."""
+
+    config: Row
+    metrics: list[Row]  # a row a round, by round
+    clients: list[Row]  # a row a client and round, by round, then client
+    summary: Row
+    sha256: dict[str, str]  # file name -> hash of its bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepFiles:
+    """One sweep: what `experiments.sweep` wrote."""
+
+    config: Row
+    results: list[Row]  # a row a cell and round
+    sha256: dict[str, str]
+
+
+def is_sweep(folder: str | Path) -> bool:
+    """Tells a sweep's folder (it holds results.jsonl) from a run's."""
+    return (Path(folder) / "results.jsonl").is_file()
+
+
+def read_run(run_dir: str | Path) -> RunFiles:
+    """Reads a run's folder.
+
+    Raises:
+      ValueError: a file is missing, is not what it should be, or holds no row.
+    """
+    folder = _existing(run_dir)
+    texts = {name: _text(folder / name) for name in RUN_FILES}
+    metrics = _rows(folder / "metrics.jsonl", texts["metrics.jsonl"])
+    clients = _rows(folder / "clients.jsonl", texts["clients.jsonl"], may_be_empty=True)
+    _require(folder / "metrics.jsonl", metrics, ("round", "test_accuracy"))
+    _require(folder / "clients.jsonl", clients, ("round", "client", "noise_std"))
+    _check_lengths(folder / "clients.jsonl", clients)
+    return RunFiles(
+        config=_object(folder / "config.json", texts["config.json"]),
+        metrics=sorted(metrics, key=lambda row: row["round"]),
+        clients=sorted(clients, key=lambda row: (row["round"], row["client"])),
+        summary=_object(folder / "summary.json", texts["summary.json"]),
+        sha256=_hashes(texts),
+    )
+
+
+def read_sweep(sweep_dir: str | Path) -> SweepFiles:
+    """Reads a sweep's folder; a sweep under way is read as far as it came.
+
+    Raises:
+      ValueError: a file is missing, is not what it should be, or holds no row.
+    """
+    folder = _existing(sweep_dir)
+    texts = {name: _text(folder / name) for name in SWEEP_FILES}
+    results = _rows(folder / "results.jsonl", texts["results.jsonl"])
+    keys = ("mechanism", "epsilon", "seed", "round", "test_accuracy")
+    _require(folder / "results.jsonl", results, keys)
+    return SweepFiles(
+        config=_object(folder / "config.json", texts["config.json"]),
+        results=results,
+        sha256=_hashes(texts),
+    )
+
+
+def number(value: object) -> float | None:
+    """A finite number as it is; None for null, NaN and the infinities.
+
+    Raises:
+      ValueError: the value is neither a number nor null.
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"must be a number or null, got {value!r}")
+    return float(value) if math.isfinite(value) else None
+
+
+def setting(config: Row, name: str) -> Any:
+    """A flag's value: at the top of config.json or inside its `flags`."""
+    flags = config.get("flags")
+    nested = flags.get(name) if isinstance(flags, dict) else None
+    return config.get(name, nested)
+
+
+def spent_methods(rows: Sequence[Row]) -> list[str]:
+    """The accounting methods that the rows' epsilon_spent name, in their order."""
+    return list(dict.fromkeys(m for row in rows for m in row.get("epsilon_spent") or {}))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a whole file or nothing: a temporary neighbour, then a rename."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(text, encoding="utf-8", newline="\n")
+    partial.replace(path)
+
+
+def _existing(folder: str | Path) -> Path:
+    path = Path(folder)
+    if not path.is_dir():
+        raise ValueError(f"{path} is not a folder")
+    return path
+
+
+def _text(path: Path) -> str:
+    if not path.is_file():
+        raise ValueError(
+            f"{path.parent} holds no {path.name}: it is not the folder of a"
+            " finished run or of a sweep"
+        )
+    try:
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text: {error.reason}") from None
+
+
+def _hashes(texts: dict[str, str]) -> dict[str, str]:
+    return {
+        name: hashlib.sha256(text.encode("utf-8")).hexdigest()
+        for name, text in texts.items()
+    }
+
+
+def _parse(where: str, text: str) -> Row:
+    try:
+        value = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"{where} is not valid JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"{where} must be a JSON object, got {type(value).__name__}")
+    return value
+
+
+def _object(path: Path, text: str) -> Row:
+    return _parse(str(path), text)
+
+
+def _rows(path: Path, text: str, *, may_be_empty: bool = False) -> list[Row]:
+    rows = [
+        _parse(f"{path} line {index}", line)
+        for index, line in enumerate(text.split("\n"), start=1)
+        if line.strip()
+    ]
+    if not rows and not may_be_empty:
+        raise ValueError(f"{path} holds no line: no round has been recorded")
+    return rows
+
+
+# The kinds of the known fields; a field that is absent reads as null.
+_WHOLE = ("round", "client", "seed")
+_NUMBERS = (
+    "test_accuracy test_loss noise_std noise_std_mean noise_l2 aggregate_noise_l2"
+    " contribution_ratio contribution_ratio_mean risk_tolerance epsilon delta"
+    " delta_spent num_examples num_clipped_ratios num_degenerate_ratios"
+).split()
+_LISTS = ("shapley_values", "utilities")
+
+
+def _require(path: Path, rows: list[Row], names: Sequence[str]) -> None:
+    for index, row in enumerate(rows, start=1):
+        missing = [name for name in names if name not in row]
+        if missing:
+            raise ValueError(f"{path} row {index} has no field {missing[0]!r}")
+        for name, value in row.items():
+            problem = _problem(name, value)
+            if problem:
+                raise ValueError(f"{path} row {index}: {name} {problem}")
+
+
+def _problem(name: str, value: object) -> str | None:
+    try:
+        if name in _WHOLE:
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                return f"must be a whole number >= 0, got {value!r}"
+        elif name == "mechanism":
+            if not isinstance(value, str):
+                return f"must be a string, got {value!r}"
+        elif name in _NUMBERS:
+            number(value)
+        elif name in _LISTS:
+            if value is not None and not isinstance(value, list):
+                return f"must be a list of numbers or null, got {value!r}"
+            for item in value or []:
+                number(item)
+        elif name == "epsilon_spent":
+            if value is not None and not isinstance(value, dict):
+                return f"must be an object of numbers or null, got {value!r}"
+            for item in (value or {}).values():
+                number(item)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _check_lengths(path: Path, rows: list[Row]) -> None:
+    """N Shapley values need 2^N utilities, the same N in every row."""
+    lengths = {len(row["shapley_values"]) for row in rows if row.get("shapley_values")}
+    if len(lengths) > 1:
+        raise ValueError(
+            f"{path}: shapley_values must have one length, got {sorted(lengths)}"
+        )
+    for index, row in enumerate(rows, start=1):
+        values, utilities = row.get("shapley_values"), row.get("utilities")
+        if values and utilities and len(utilities) != 2 ** len(values):
+            raise ValueError(
+                f"{path} row {index}: utilities must hold 2^{len(values)} ="
+                f" {2 ** len(values)} numbers, got {len(utilities)}"
+            )

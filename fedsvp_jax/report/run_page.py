@@ -1,0 +1,274 @@
+"""report.html of one run: curves, the explained heat map, guarantees, ledger."""
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+from fedsvp_jax.report import labels, page, provenance, read
+from fedsvp_jax.report.plotly_spec import rounded
+from fedsvp_jax.report.run_plots import run_plots
+
+SCRIPTS = ("common.js", "explain.js", "cells.js")
+
+
+def write_run_report(run_dir: str | Path, *, timestamp: str | None = None) -> Path:
+    """Writes RUN_DIR/report.html from the run's files alone.
+
+    Args:
+      run_dir: the folder that `experiments.train` wrote.
+      timestamp: shown at the page's foot; without it the page is a function of
+        the files and the package versions.
+
+    Returns:
+      The page's path.
+
+    Raises:
+      ValueError: a file is missing or damaged; nothing is written.
+      ImportError: plotly is not installed.
+    """
+    text = run_html(read.read_run(run_dir), timestamp=timestamp)
+    path = Path(run_dir) / "report.html"
+    read.write_text(path, text)
+    return path
+
+
+def run_html(run: read.RunFiles, *, timestamp: str | None = None) -> str:
+    """The page as text."""
+    plots = run_plots(run)
+    spent = [plot for plot in plots if plot.id == "epsilon"]
+    curves = [plot for plot in plots if plot.id != "epsilon"]
+    title, subtitle = _title(run.config)
+    sections = [
+        (
+            "results",
+            "Results",
+            _facts(run) + f'<div class="grid">{_figures(curves)}</div>',
+        ),
+        ("explained", "Why so much noise?", _explorer(run)),
+        (
+            "privacy",
+            "Privacy spent",
+            _switch(run)
+            + f'<div class="grid">{_figures(spent)}</div>'
+            + _guarantees(run.summary),
+        ),
+        ("ledger", "Ledger by client", _ledger(run)),
+        (
+            "provenance",
+            "How it was made",
+            provenance.provenance_html(
+                run.config, _hashes(run), program="experiments.train"
+            ),
+        ),
+    ]
+    return page.render(
+        title=title,
+        subtitle=subtitle,
+        sections=sections,
+        data={
+            "plots": page.plot_data(plots),
+            "cells": cell_columns(run.clients),
+            "context": context(run.config),
+        },
+        scripts=SCRIPTS,
+        timestamp=timestamp,
+    )
+
+
+def cell_columns(clients: list[read.Row]) -> dict[str, Any]:
+    """clients.jsonl by column: short names cost nothing, repeated ones do."""
+    fields = (
+        "contribution_ratio risk_tolerance noise_std noise_l2 epsilon delta num_examples"
+    )
+    columns: dict[str, Any] = {
+        name: [row[name] for row in clients] for name in ("round", "client")
+    }
+    for name in fields.split():
+        columns[name] = rounded([read.number(row.get(name)) for row in clients])
+    for name in ("shapley_values", "utilities"):
+        width = max((len(row.get(name) or ()) for row in clients), default=0)
+        columns[name] = [
+            rounded([_item(row.get(name), index) for row in clients])
+            for index in range(width)
+        ]
+    return columns
+
+
+def context(config: read.Row) -> dict[str, Any]:
+    """The settings that the explanation's formulas use; null where unknown."""
+    found: dict[str, Any] = {
+        name: _number_or_none(read.setting(config, name))
+        for name in ("delta", "l2_norm_clip", "noise_floor")
+    }
+    private = read.setting(config, "private_attribute")
+    whole = isinstance(private, int) and not isinstance(private, bool)
+    mechanism = str(read.setting(config, "mechanism"))
+    return found | {
+        "mechanism": mechanism,
+        "label": labels.mechanism_label(mechanism),
+        "sensitivity": read.setting(config, "sensitivity"),
+        "private_attribute": private if whole else None,
+    }
+
+
+def _title(config: read.Row) -> tuple[str, str]:
+    mechanism = labels.mechanism_label(str(read.setting(config, "mechanism")))
+    dataset = read.setting(config, "dataset")
+    parts = [f"{name} {value}" for name, key in _SUBTITLE if (value := _get(config, key))]
+    return f"{mechanism} on {dataset}", ", ".join(parts)
+
+
+_SUBTITLE = (
+    ("model", "model"),
+    ("ε per upload", "epsilon"),
+    ("δ", "delta"),
+    ("rounds", "num_rounds"),
+    ("clients", "num_clients"),
+    ("cohort", "cohort_size"),
+    ("seed", "seed"),
+)
+
+
+def _get(config: read.Row, key: str) -> str:
+    value = read.setting(config, key)
+    return "" if value is None else provenance.shown(value)
+
+
+def _facts(run: read.RunFiles) -> str:
+    summary = run.summary
+    spent = summary.get("epsilon_spent") or {}
+    pairs = [
+        ("best accuracy, %", labels.percent(_field(summary, "best_accuracy"))),
+        (
+            "last five evaluations, %",
+            labels.percent(
+                _field(summary, "final5_accuracy"), _field(summary, "final5_std")
+            ),
+        ),
+        ("rounds", str(len(run.metrics))),
+        ("parameters", f"{int(_field(summary, 'num_parameters') or 0):,}"),
+    ]
+    pairs += [
+        (f"ε spent, {name}", labels.significant(_number_or_none(value)))
+        for name, value in sorted(spent.items())
+    ]
+    for field, name in (
+        ("num_clipped_ratios", "ratios clipped to [0, 1]"),
+        ("num_degenerate_ratios", "ratios without meaning (R = 1)"),
+    ):
+        counts = [row[field] for row in run.metrics if row.get(field) is not None]
+        if counts:
+            pairs.append((name, f"{sum(counts):g} of {len(run.clients)}"))
+    return page.facts(pairs)
+
+
+def _figures(plots: list[Any]) -> str:
+    return "".join(map(page.plot_figure, plots))
+
+
+def _explorer(run: read.RunFiles) -> str:
+    if not run.clients:
+        return "<p>clients.jsonl is empty: nothing to explain.</p>"
+    return (
+        "<p>Each cell is one upload. Point at it for its numbers; click it, or use"
+        " the arrow keys on the map, to read why it got that much noise.</p>"
+        '<form class="controls" id="cell-form"><label>Show <select id="cell-field">'
+        "</select></label><label>Client <input id='cell-client' type='number' min='0'"
+        " inputmode='numeric'></label><label>Round <input id='cell-round'"
+        " type='number' min='0' inputmode='numeric'></label>"
+        '<button type="submit">Explain</button>'
+        '<button type="button" data-csv="cells">Download CSV'
+        '<span class="sr"> of all uploads</span></button></form>'
+        '<div class="explorer"><div class="card"><div id="cells" tabindex="0"'
+        ' role="application" aria-label="Heat map of clients by rounds; arrow keys'
+        ' move from upload to upload"></div></div>'
+        '<aside class="card" id="why" aria-live="polite" tabindex="-1"></aside></div>'
+    )
+
+
+def _switch(run: read.RunFiles) -> str:
+    methods = read.spent_methods(run.metrics)
+    names = [("", "all"), *((name, labels.method_label(name)) for name in methods)]
+    radios = "".join(
+        '<label><input type="radio" name="accounting"'
+        f' value="{page.escape(value)}"{"" if value else " checked"}>'
+        f" {page.escape(label)}</label>"
+        for value, label in names
+    )
+    return f'<fieldset class="controls"><legend>Accounting</legend>{radios}</fieldset>'
+
+
+def _guarantees(summary: read.Row) -> str:
+    rows = [row for row in summary.get("guarantees") or [] if isinstance(row, dict)]
+    if not rows:
+        return "<p>summary.json states no guarantee: nothing is promised.</p>"
+    fields = ("adversary", "relation", "method", "epsilon", "delta", "status")
+    return page.table(
+        (*fields, "assumptions"),
+        [[*(_text(r.get(f)) for f in fields), _text(r.get("assumptions"))] for r in rows],
+        caption="What is promised, to whom, and what the promise rests on.",
+        methods=[str(row.get("method")) for row in rows],
+    )
+
+
+def _ledger(run: read.RunFiles) -> str:
+    by_client: dict[int, list[read.Row]] = {}
+    for row in run.clients:
+        by_client.setdefault(row["client"], []).append(row)
+    rows = [
+        (
+            client,
+            len(own),
+            _text(_mean(own, "contribution_ratio")),
+            _text(_mean(own, "noise_std")),
+            _text(_total(own, "epsilon")),
+            _text(_total(own, "delta")),
+        )
+        for client, own in sorted(by_client.items())
+    ]
+    head = ("client", "uploads", "mean R", "mean σ", "Σ ε", "Σ δ′")
+    caption = (
+        "Every client that uploaded: the sums are basic composition; a dash means no"
+        " finite guarantee."
+    )
+    return (
+        f"<details><summary>{len(rows)} clients</summary>"
+        f"{page.table(head, rows, caption=caption)}</details>"
+    )
+
+
+def _hashes(run: read.RunFiles) -> dict[str, str]:
+    params = run.summary.get("params_sha256")
+    return run.sha256 | ({"final parameters": params} if params else {})
+
+
+def _mean(rows: list[read.Row], name: str) -> float | None:
+    values = [v for row in rows if (v := read.number(row.get(name))) is not None]
+    return statistics.fmean(values) if values else None
+
+
+def _total(rows: list[read.Row], name: str) -> float | None:
+    """The sum; None where one upload has no finite value."""
+    values = [read.number(row.get(name)) for row in rows]
+    finite = [value for value in values if value is not None]
+    return sum(finite) if len(finite) == len(values) else None
+
+
+def _item(values: list[Any] | None, index: int) -> float | None:
+    return read.number(values[index]) if values else None
+
+
+def _text(value: object) -> str:
+    if isinstance(value, float | int) or value is None:
+        return labels.significant(_number_or_none(value))
+    if isinstance(value, list):
+        return "; ".join(map(str, value))
+    return str(value)
+
+
+def _field(summary: read.Row, name: str) -> float | None:
+    return _number_or_none(summary.get(name))
+
+
+def _number_or_none(value: object) -> float | None:
+    return read.number(value) if isinstance(value, int | float) else None

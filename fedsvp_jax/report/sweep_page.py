@@ -1,0 +1,78 @@
+"""report.html of a sweep: accuracy against ε, the table, curves by round."""
+
+from pathlib import Path
+
+from fedsvp_jax.report import labels, page, provenance, read, tables
+from fedsvp_jax.report.sweep_plots import sweep_plots
+
+SCRIPTS = ("common.js",)
+
+
+def write_sweep_report(sweep_dir: str | Path, *, timestamp: str | None = None) -> Path:
+    """Writes SWEEP_DIR/report.html from config.json and results.jsonl alone.
+
+    Args:
+      sweep_dir: the folder that `experiments.sweep` wrote.
+      timestamp: shown at the page's foot; without it the page is a function of
+        the files and the package versions.
+
+    Returns:
+      The page's path.
+
+    Raises:
+      ValueError: a file is missing or damaged; nothing is written.
+      ImportError: plotly is not installed.
+    """
+    text = sweep_html(read.read_sweep(sweep_dir), timestamp=timestamp)
+    path = Path(sweep_dir) / "report.html"
+    read.write_text(path, text)
+    return path
+
+
+def sweep_html(sweep: read.SweepFiles, *, timestamp: str | None = None) -> str:
+    """The page as text."""
+    rows = tables.summarize(sweep.results)
+    plots = sweep_plots(sweep.results)
+    first = [plot for plot in plots if plot.id == "accuracy_epsilon"]
+    curves = [plot for plot in plots if plot.id != "accuracy_epsilon"]
+    names = dict.fromkeys(labels.mechanism_label(row.mechanism) for row in rows)
+    seeds = max(row.num_seeds for row in rows)
+    rounds = max(row.num_rounds for row in rows)
+    dataset = provenance.shown(read.setting(sweep.config, "dataset"))
+    sections = [
+        ("accuracy", "Accuracy against ε", "".join(map(page.plot_figure, first))),
+        ("table", "Table", _table(rows)),
+        ("rounds", "By round", "".join(map(page.plot_figure, curves))),
+        (
+            "provenance",
+            "How it was made",
+            provenance.provenance_html(
+                sweep.config, sweep.sha256, program="experiments.sweep"
+            ),
+        ),
+    ]
+    return page.render(
+        title=f"{', '.join(names)} on {dataset}",
+        subtitle=f"{rounds} rounds, {seeds} seeds, mean over seeds throughout",
+        sections=sections,
+        data={"plots": [*page.plot_data(plots), _table_data(rows)]},
+        scripts=SCRIPTS,
+        timestamp=timestamp,
+    )
+
+
+def _table(rows: list[tables.SummaryRow]) -> str:
+    head, *body = tables.shown_cells(rows)
+    caption = (
+        "Mean ± std over seeds; below: relative to FedAvg; noise: mean L2 norm of one"
+        " upload's noise; ε spent: after the last round, the largest over seeds."
+    )
+    return page.table(head, body, caption=caption) + (
+        '<button type="button" data-csv="table">Download CSV'
+        '<span class="sr"> of the table</span></button>'
+    )
+
+
+def _table_data(rows: list[tables.SummaryRow]) -> dict[str, object]:
+    """The table's numbers for its download; it has no drawing."""
+    return {"id": "table", "spec": None, "columns": tables.columns(rows)}

@@ -1,0 +1,179 @@
+"""The curves of a sweep, from results.jsonl: mean and spread over seeds.
+
+Colour is ε (dark: little budget), line style and panel are the mechanism; FedAvg
+is black and stands in every panel, as the reference.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import scipy.special
+
+from fedsvp_jax.report import labels, read, tables
+from fedsvp_jax.report.plots import Plot, Series, drawable, noisy
+
+Group = tuple[str, float | None]
+Field = Callable[[read.Row], float | None]
+
+
+def sweep_plots(results: Sequence[read.Row]) -> list[Plot]:
+    """Accuracy against ε, then accuracy, noise, ratio and ε spent by round."""
+    groups = _groups(results)
+    methods = read.spent_methods(results)
+    plots = [
+        accuracy_against_epsilon(results),
+        Plot(
+            "accuracy",
+            "Test accuracy by round",
+            "Mean over seeds; band: the smallest to the largest.",
+            "round",
+            "test accuracy",
+            _curves(groups, _named("test_accuracy"), skip_gaps=True),
+            percent_y=True,
+        ),
+        Plot(
+            "noise",
+            "Injected noise by round",
+            "Mean over uploads and seeds of the noise vector's L2 norm.",
+            "round",
+            "L2 norm of the noise",
+            noisy(_curves(groups, _named("noise_l2"))),
+            log_y=True,
+        ),
+        Plot(
+            "ratio",
+            "Contribution ratio by round",
+            "R: the private attribute's share of the accuracy, mean over the cohort"
+            " and the seeds.",
+            "round",
+            "contribution ratio R",
+            _curves(groups, _named("contribution_ratio_mean")),
+        ),
+        *(
+            Plot(
+                f"epsilon_{index}",
+                f"Cumulative ε: {labels.method_label(method)}",
+                "The largest over seeds.",
+                "round",
+                "ε spent",
+                _curves(groups, _spent_by(method), center=max),
+                log_y=True,
+            )
+            for index, method in enumerate(methods)
+        ),
+    ]
+    return drawable(plots)
+
+
+def accuracy_against_epsilon(results: Sequence[read.Row]) -> Plot:
+    """Mean of the last five rounds with its 95% t interval over seeds.
+
+        mean ± t_{0.975, S−1} · std / sqrt(S)
+
+    One seed gives no interval. FedAvg, which has no ε, is a level line.
+    """
+    rows = tables.summarize(results)
+    budgets = sorted({row.epsilon for row in rows if row.epsilon is not None})
+    span = [0.9 * budgets[0], 1.1 * budgets[-1]] if budgets else [0.0, 1.0]
+    names = list(dict.fromkeys(row.mechanism for row in rows))
+    series = []
+    for index, name in enumerate(names):
+        own = [row for row in rows if row.mechanism == name]
+        level = own[0].epsilon is None
+        points = own * 2 if level else own
+        half = [interval_half_width(row.last5_std, row.num_seeds) for row in points]
+        mean = [row.last5_mean for row in points]
+        series.append(
+            Series(
+                keys={"mechanism": name},
+                name=labels.mechanism_label(name),
+                x=span if level else [row.epsilon for row in own],
+                y=mean,
+                lower=[_sum(m, h, -1) for m, h in zip(mean, half, strict=True)],
+                upper=[_sum(m, h, +1) for m, h in zip(mean, half, strict=True)],
+                color=labels.OKABE_ITO[index % len(labels.OKABE_ITO)],
+                dash=_dash(names, name),
+                marks=not level,
+            )
+        )
+    return Plot(
+        "accuracy_epsilon",
+        "Accuracy against ε",
+        "Mean of the last five evaluated rounds, with the 95% interval of the mean"
+        " over seeds; ε is the published one, per upload.",
+        "ε per upload",
+        "test accuracy",
+        series,
+        percent_y=True,
+    )
+
+
+def interval_half_width(std: float | None, count: int) -> float | None:
+    """t_{0.975, S−1} · std / sqrt(S); None where the std is not known."""
+    if std is None or count < 2:
+        return None
+    return float(scipy.special.stdtrit(count - 1, 0.975)) * std / math.sqrt(count)
+
+
+def _groups(results: Sequence[read.Row]) -> dict[Group, list[list[read.Row]]]:
+    groups: dict[Group, list[list[read.Row]]] = {}
+    for (mechanism, epsilon, _), rows in tables.cells(results).items():
+        groups.setdefault((mechanism, epsilon), []).append(rows)
+    return groups
+
+
+def _curves(
+    groups: dict[Group, list[list[read.Row]]],
+    field: Field,
+    *,
+    center: Callable[[Sequence[float]], float] = lambda v: sum(v) / len(v),
+    skip_gaps: bool = False,
+) -> list[Series]:
+    names = list(dict.fromkeys(mechanism for mechanism, _ in groups))
+    budgets = sorted({e for _, e in groups if e is not None})
+    curves = []
+    for (mechanism, epsilon), runs in groups.items():
+        rounds: dict[int, list[float]] = {}
+        for row in (row for run in runs for row in run):
+            found = rounds.setdefault(row["round"], [])
+            value = field(row)
+            if value is not None:
+                found.append(value)
+        x = [t for t in sorted(rounds) if rounds[t] or not skip_gaps]
+        reference = mechanism == "none"
+        label = labels.mechanism_label(mechanism)
+        suffix = "" if epsilon is None else f", ε = {labels.significant(epsilon)}"
+        curves.append(
+            Series(
+                keys={"mechanism": mechanism, "epsilon": epsilon},
+                name=label + suffix,
+                x=x,
+                y=[center(rounds[t]) if rounds[t] else None for t in x],
+                lower=[min(rounds[t], default=None) for t in x],
+                upper=[max(rounds[t], default=None) for t in x],
+                panel="" if reference and len(names) > 1 else label,
+                color=labels.OKABE_ITO[0]
+                if epsilon is None
+                else labels.epsilon_color(budgets.index(epsilon), len(budgets)),
+                dash=_dash(names, mechanism),
+            )
+        )
+    return curves
+
+
+def _named(name: str) -> Field:
+    return lambda row: read.number(row.get(name))
+
+
+def _spent_by(method: str) -> Field:
+    return lambda row: read.number((row.get("epsilon_spent") or {}).get(method))
+
+
+def _dash(names: Sequence[str], name: str) -> int:
+    """FedAvg and the first mechanism are solid, the others dashed each its way."""
+    others = [other for other in names if other != "none"]
+    return 0 if name == "none" else others.index(name)
+
+
+def _sum(mean: float | None, half: float | None, sign: int) -> float | None:
+    return None if mean is None or half is None else mean + sign * half

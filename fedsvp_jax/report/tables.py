@@ -1,0 +1,244 @@
+"""The papers' table from a sweep's results: mean ± std over seeds.
+
+    best_s  = max_t a_{s,t},     last5_s = mean of the last five a_{s,t}
+    mean    = Σ_s x_s / S,       std = sqrt(Σ_s (x_s − mean)² / (S − 1))
+    below   = 100 · (mean_FedAvg − mean) / mean_FedAvg
+
+a_{s,t} is the test accuracy of seed s in round t, among the rounds that were
+evaluated. Source of the columns: FedSDP, Table I and FedSVA, Table 1 (best
+accuracy, mean of the last five rounds, percentage below FedAvg). Reading: the
+papers do not say whether the percentage is relative or in points; it is taken as
+relative. They do not say which std either; it is the sample's (S − 1).
+"""
+
+import csv
+import dataclasses
+import io
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fedsvp_jax.report import labels, read
+
+_SPENT = "epsilon_spent"
+
+Cell = tuple[str, float | None, int]  # mechanism, ε (None: without noise), seed
+
+
+@dataclasses.dataclass(frozen=True)
+class SummaryRow:
+    """One (mechanism, ε) of a sweep; shares in [0, 1], None where not measured."""
+
+    mechanism: str
+    epsilon: float | None  # per upload, as published; None for FedAvg
+    num_seeds: int
+    num_rounds: int  # rounds that every seed has
+    best_mean: float | None
+    best_std: float | None  # None with fewer than two seeds
+    last5_mean: float | None
+    last5_std: float | None
+    best_below_fedavg: float | None  # percent; None where the sweep has no FedAvg
+    last5_below_fedavg: float | None
+    noise_l2: float | None  # mean over rounds and seeds
+    epsilon_spent: dict[str, float | None]  # by accounting, after the last round
+
+
+def cells(results: Sequence[read.Row]) -> dict[Cell, list[read.Row]]:
+    """Rows by cell, each cell by round; a repeated round counts once, the last.
+
+    FedAvg has no ε: its cells at several ε are one.
+    """
+    found: dict[Cell, dict[int, read.Row]] = {}
+    for row in results:
+        noiseless = row["mechanism"] == "none"
+        epsilon = None if noiseless else read.number(row["epsilon"])
+        cell = (row["mechanism"], epsilon, row["seed"])
+        found.setdefault(cell, {})[row["round"]] = row
+    ordered = sorted(found, key=_cell_order)
+    return {cell: [found[cell][t] for t in sorted(found[cell])] for cell in ordered}
+
+
+def summarize(results: Sequence[read.Row]) -> list[SummaryRow]:
+    """One row a (mechanism, ε), FedAvg first, then by mechanism and ε.
+
+    Args:
+      results: rows of results.jsonl, a row a cell and round.
+
+    Raises:
+      ValueError: there is no row.
+    """
+    if not results:
+        raise ValueError("results must hold at least one row, got none")
+    groups: dict[tuple[str, float | None], list[list[read.Row]]] = {}
+    for (mechanism, epsilon, _), rows in cells(results).items():
+        groups.setdefault((mechanism, epsilon), []).append(rows)
+    rows = [_row(*key, runs) for key, runs in groups.items()]
+    fedavg = next((row for row in rows if row.mechanism == "none"), None)
+    return [_with_gap(row, fedavg) for row in rows]
+
+
+def format_table(rows: Sequence[SummaryRow]) -> str:
+    """The table for a terminal: aligned columns, no colour."""
+    body = shown_cells(rows)
+    widths = [max(len(line[i]) for line in body) for i in range(len(body[0]))]
+    lines = ["  ".join(map(_aligned, line, widths, range(len(line)))) for line in body]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def markdown_table(rows: Sequence[SummaryRow]) -> str:
+    """The table as GitHub's Markdown."""
+    body = shown_cells(rows)
+    body.insert(1, ["---", *["---:"] * (len(body[0]) - 1)])
+    escaped = [[text.replace("|", "\\|") for text in line] for line in body]
+    return "".join(f"| {' | '.join(line)} |\n" for line in escaped)
+
+
+def csv_table(rows: Sequence[SummaryRow]) -> str:
+    """The table as CSV: plain numbers in full precision, empty where unknown."""
+    named = columns(rows)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(named)
+    writer.writerows(zip(*named.values(), strict=True))
+    return text.getvalue()
+
+
+def columns(rows: Sequence[SummaryRow]) -> dict[str, list[Any]]:
+    """The rows by column; ε spent has a column for each accounting."""
+    fields = [f.name for f in dataclasses.fields(SummaryRow) if f.name != _SPENT]
+    named = {name: [getattr(row, name) for row in rows] for name in fields}
+    for method in _methods(rows):
+        spent = [row.epsilon_spent.get(method) for row in rows]
+        named[f"{_SPENT}_{method}"] = spent
+    return named
+
+
+def shown_cells(rows: Sequence[SummaryRow]) -> list[list[str]]:
+    """The table as a reader sees it: the head, then a line a row."""
+    return [_head(rows), *(_shown(row, rows) for row in rows)]
+
+
+def write_tables(sweep_dir: str | Path) -> tuple[Path, Path]:
+    """Writes table.md and table.csv from the sweep's results.jsonl.
+
+    Returns:
+      The paths of table.md and table.csv.
+
+    Raises:
+      ValueError: a file is missing or damaged.
+    """
+    rows = summarize(read.read_sweep(sweep_dir).results)
+    markdown, table = Path(sweep_dir) / "table.md", Path(sweep_dir) / "table.csv"
+    read.write_text(markdown, markdown_table(rows))
+    read.write_text(table, csv_table(rows))
+    return markdown, table
+
+
+def mean_std(values: Sequence[float]) -> tuple[float | None, float | None]:
+    """Mean and sample std; None for no value, std None for fewer than two."""
+    if not values:
+        return None, None
+    std = statistics.stdev(values) if len(values) > 1 else None
+    return statistics.fmean(values), std
+
+
+def best_and_last5(rows: Sequence[read.Row]) -> tuple[float, float] | None:
+    """Best accuracy and mean of the last five evaluated rounds of one run."""
+    measured = present(rows, "test_accuracy")
+    if not measured:
+        return None
+    return max(measured), statistics.fmean(measured[-5:])
+
+
+def present(rows: Sequence[read.Row], name: str) -> list[float]:
+    """The field's finite numbers, in the rows' order."""
+    found = (read.number(row.get(name)) for row in rows)
+    return [value for value in found if value is not None]
+
+
+def _row(
+    mechanism: str, epsilon: float | None, runs: Sequence[Sequence[read.Row]]
+) -> SummaryRow:
+    scores = [score for run in runs if (score := best_and_last5(run))]
+    best_mean, best_std = mean_std([best for best, _ in scores])
+    last5_mean, last5_std = mean_std([last5 for _, last5 in scores])
+    noise = [value for run in runs for value in present(run, "noise_l2")]
+    return SummaryRow(
+        mechanism=mechanism,
+        epsilon=epsilon,
+        num_seeds=len(runs),
+        num_rounds=min(len(run) for run in runs),
+        best_mean=best_mean,
+        best_std=best_std,
+        last5_mean=last5_mean,
+        last5_std=last5_std,
+        best_below_fedavg=None,
+        last5_below_fedavg=None,
+        noise_l2=mean_std(noise)[0],
+        epsilon_spent=_spent(runs),
+    )
+
+
+def _spent(runs: Sequence[Sequence[read.Row]]) -> dict[str, float | None]:
+    """The largest over seeds: a promise is worth what its worst case is."""
+    last = [run[-1].get("epsilon_spent") or {} for run in runs]
+    methods = dict.fromkeys(name for spent in last for name in spent)
+    result: dict[str, float | None] = {}
+    for name in methods:
+        values = [read.number(spent.get(name)) for spent in last]
+        finite = [value for value in values if value is not None]
+        result[name] = max(finite) if len(finite) == len(values) else None
+    return result
+
+
+def _with_gap(row: SummaryRow, fedavg: SummaryRow | None) -> SummaryRow:
+    if fedavg is None or row.mechanism == "none":
+        return row
+    return dataclasses.replace(
+        row,
+        best_below_fedavg=_below(row.best_mean, fedavg.best_mean),
+        last5_below_fedavg=_below(row.last5_mean, fedavg.last5_mean),
+    )
+
+
+def _below(value: float | None, reference: float | None) -> float | None:
+    if value is None or not reference:
+        return None
+    return 100 * (reference - value) / reference
+
+
+def _cell_order(cell: Cell) -> tuple[bool, str, float, int]:
+    mechanism, epsilon, seed = cell
+    return mechanism != "none", mechanism, -1.0 if epsilon is None else epsilon, seed
+
+
+def _methods(rows: Sequence[SummaryRow]) -> list[str]:
+    return list(dict.fromkeys(name for row in rows for name in row.epsilon_spent))
+
+
+def _head(rows: Sequence[SummaryRow]) -> list[str]:
+    head = "mechanism|ε|seeds|best %|below|last five %|below|noise L2"
+    return [*head.split("|"), *(f"ε spent, {name}" for name in _methods(rows))]
+
+
+def _shown(row: SummaryRow, rows: Sequence[SummaryRow]) -> list[str]:
+    def gap(value: float | None) -> str:
+        return "–" if value is None else f"{value:.2f}%"
+
+    return [
+        labels.mechanism_label(row.mechanism),
+        labels.significant(row.epsilon),
+        str(row.num_seeds),
+        labels.percent(row.best_mean, row.best_std),
+        gap(row.best_below_fedavg),
+        labels.percent(row.last5_mean, row.last5_std),
+        gap(row.last5_below_fedavg),
+        labels.significant(row.noise_l2),
+        *(labels.significant(row.epsilon_spent.get(name)) for name in _methods(rows)),
+    ]
+
+
+def _aligned(text: str, width: int, column: int) -> str:
+    return text.ljust(width) if column == 0 else text.rjust(width)

@@ -1,0 +1,171 @@
+"""Shapley values of attributes and the contribution ratio R.
+
+A game over N attributes is a table of 2**N utilities indexed by bitmask: bit a is
+set when attribute a is present. FedSVA (arXiv 2503.12958v2, sec. 3.1) takes the
+validation accuracy of the model fine-tuned on the coalition's data as utility.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedsvp_jax.structs import Array
+
+MAX_ATTRIBUTES = 6  # 2**6 - 2 = 62 extra trainings a client and round
+DEGENERATE_TOTAL = 1e-6  # |Σψ| under this carries no information about shares
+
+
+class ContributionRatio(NamedTuple):
+    """R and what was done to it; every leaf has the batch shape of the values."""
+
+    ratio: Array  # (...) float: R, in [0, 1] when clipped
+    was_clipped: Array  # (...) bool: the raw ratio lay outside [0, 1]
+    was_degenerate: Array  # (...) bool: |Σψ| < 1e-6, so R = 1
+
+
+@functools.cache
+def _weights(num_attributes: int) -> np.ndarray:
+    """(2**N, N) float64: the linear map from utilities to Shapley values.
+
+    The marginal gain of a on top of S counts |S|!(N−|S|−1)!/N! of all orders;
+    fractions keep the weights exact until the last rounding.
+    """
+    n = num_attributes
+    weights = np.zeros((2**n, n))
+    for mask in range(2**n):
+        size = mask.bit_count()
+        for a in range(n):
+            if mask >> a & 1:
+                orders = math.factorial(size - 1) * math.factorial(n - size)
+            else:
+                orders = -math.factorial(size) * math.factorial(n - size - 1)
+            weights[mask, a] = float(Fraction(orders, math.factorial(n)))
+    return weights
+
+
+def exact_shapley(utilities: Array) -> Array:
+    """Exact Shapley values, as one matrix product.
+
+        ψ_a = (1/N!) Σ_π [U(P_a^π ∪ {a}) − U(P_a^π)]
+            = Σ_{S ∌ a} |S|!(N−|S|−1)!/N! · [U(S ∪ {a}) − U(S)]
+
+    Args:
+      utilities: (..., 2**N) float, N in 1…6; entry m is the utility of the
+        coalition whose bits are set in m, entry 0 is U(∅).
+
+    Returns:
+      (..., N) values of the same dtype; they sum to U(all) − U(∅).
+
+    Raises:
+      ValueError: the last axis is not 2**N with N in 1…6.
+
+    Source: FedSVA (arXiv 2503.12958v2, sec. 3.1).
+    """
+    utilities = jnp.asarray(utilities)
+    size = utilities.shape[-1] if utilities.ndim else 0
+    num_attributes = size.bit_length() - 1
+    if not 1 <= num_attributes <= MAX_ATTRIBUTES or size != 2**num_attributes:
+        raise ValueError(
+            "the last axis of utilities must be 2**N with N from 1 to "
+            f"{MAX_ATTRIBUTES}, got {size}"
+        )
+    weights = jnp.asarray(_weights(num_attributes), utilities.dtype)
+    return jnp.matmul(utilities, weights, precision=jax.lax.Precision.HIGHEST)
+
+
+def sampled_shapley(
+    utility: Callable[[Array], Array],
+    num_attributes: int,
+    *,
+    num_permutations: int,
+    key: Array,
+) -> Array:
+    """Monte-Carlo Shapley values: mean marginal gain over random orders.
+
+        ψ̂_a = (1/P) Σ_{p<P} [U(S_a^p ∪ {a}) − U(S_a^p)]
+
+    Unbiased; the gains of one order telescope, so ψ̂ sums to U(all) − U(∅)
+    exactly, whatever P. For N beyond the power set's reach: it asks for
+    P·(N + 1) utilities instead of 2**N.
+
+    Args:
+      utility: coalition (N,) bool -> () float; it is vmapped.
+      num_attributes: N ≥ 1.
+      num_permutations: P ≥ 1.
+      key: a PRNG key.
+
+    Returns:
+      (N,) estimated values.
+
+    Raises:
+      ValueError: N < 1 or P < 1.
+    """
+    if num_attributes < 1:
+        raise ValueError(f"num_attributes must be >= 1, got {num_attributes}")
+    if num_permutations < 1:
+        raise ValueError(f"num_permutations must be >= 1, got {num_permutations}")
+    orders = jax.vmap(lambda k: jax.random.permutation(k, num_attributes))(
+        jax.random.split(key, num_permutations)
+    )
+    ranks = jnp.argsort(orders, axis=-1)  # (P, N): the place of each attribute
+    steps = jnp.arange(num_attributes + 1)
+    coalitions = ranks[:, None, :] < steps[None, :, None]  # (P, N + 1, N)
+    utilities = jax.vmap(jax.vmap(utility))(coalitions)  # (P, N + 1)
+    gains = jnp.diff(utilities, axis=-1)  # by place
+    return jnp.mean(jnp.take_along_axis(gains, ranks, axis=-1), axis=0)
+
+
+def contribution_ratio_report(
+    values: Array, private: Array | int, *, clip: bool = True
+) -> ContributionRatio:
+    """R = ψ_p / Σ_a ψ_a, with the events that make it other than that.
+
+    Σψ = U(all) − U(∅) can be near 0, or of the other sign than ψ_p, so R has no
+    bound of its own. Where |Σψ| < 1e-6 the shares mean nothing and R is 1, the
+    most private answer (ours: the paper names no rule). Otherwise R is clipped to
+    [0, 1] when `clip` is true.
+
+    Args:
+      values: (..., N) Shapley values.
+      private: index p of the private attribute, in [0, N).
+      clip: whether to clip to [0, 1].
+
+    Returns:
+      ContributionRatio of shape (...); `was_clipped` tells whether the raw ratio
+      lay outside [0, 1] and is false where the ratio was degenerate.
+
+    Raises:
+      ValueError: a concrete `private` outside [0, N).
+
+    Source: FedSVA (arXiv 2503.12958v2, sec. 3.1).
+    """
+    values = jnp.asarray(values)
+    num_attributes = values.shape[-1]
+    if isinstance(private, int) and not 0 <= private < num_attributes:
+        raise ValueError(
+            f"private must be an attribute id in [0, {num_attributes}), got {private}"
+        )
+    total = jnp.sum(values, axis=-1)
+    degenerate = jnp.abs(total) < DEGENERATE_TOTAL
+    one = jnp.ones((), values.dtype)
+    raw = jnp.take(values, private, axis=-1) / jnp.where(degenerate, one, total)
+    outside = (raw < 0) | (raw > 1)
+    ratio = jnp.clip(raw, 0, 1) if clip else raw
+    return ContributionRatio(
+        ratio=jnp.where(degenerate, one, ratio),
+        was_clipped=outside & ~degenerate,
+        was_degenerate=degenerate,
+    )
+
+
+def contribution_ratio(
+    values: Array, private: Array | int, *, clip: bool = True
+) -> Array:
+    """R = ψ_p / Σ_a ψ_a of shape (...): see `contribution_ratio_report`."""
+    return contribution_ratio_report(values, private, clip=clip).ratio
