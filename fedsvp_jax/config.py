@@ -78,6 +78,12 @@ class ExperimentConfig:
         "remove the client) or 2C (replace); per_example: DP-SGD in the client.",
         choices=("paper", "weight_clip", "update_clip", "per_example"),
     )
+    relation: str = _setting(
+        "replace_one",
+        "Neighbouring relation of update_clip and dp_fedavg: replace_one or "
+        "add_remove (a whole client).",
+        choices=("replace_one", "add_remove"),
+    )
     calibration: str = _setting(
         "classical",
         "Gaussian noise for (epsilon, delta): classical (as published, proved for "

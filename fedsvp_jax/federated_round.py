@@ -108,7 +108,9 @@ class RoundMetrics:
     clients: ClientMetrics
 
 
-def initial_state(model: Model, plan: RoundPlan, example: Array, cell: Cell):
+def initial_state(
+    model: Model, plan: RoundPlan, example: Array, cell: Cell
+) -> ServerState:
     """The state before round 0; traceable in the cell."""
     key = prng.stream_key(cell.root, prng.Stream.INIT)
     params, stats = model.init(key, example)
@@ -220,6 +222,12 @@ def _client_update(
     return upload, stats, client_state, metrics
 
 
+def _by_id(clients: Array, num_clients: int) -> Array:
+    """The cohort in ascending order, empty places (-1) last: any order, same bits."""
+    places = jnp.sort(jnp.where(clients >= 0, clients, num_clients))
+    return jnp.where(places < num_clients, places, cohort.NOBODY)
+
+
 def federated_round(
     model: Model,
     plan: RoundPlan,
@@ -256,10 +264,12 @@ def federated_round(
             plan.cohort_size,
             eligible=state.uploads < cell.max_uploads,
         )
-    clients = cohort.canonical_order(clients)
+    clients = _by_id(clients, plan.num_clients)
     lane_axes = outer_axes + ((lanes.LANE,) if plan.client_chunk_size > 1 else ())
 
-    def client_update(client_id: Array):
+    def client_update(
+        client_id: Array,
+    ) -> tuple[Params, Params, MechanismState, ClientMetrics]:
         return _client_update(
             model,
             plan,
@@ -279,8 +289,11 @@ def federated_round(
         num_devices=plan.num_devices,
     )
     valid = clients >= 0
+    mechanism = make_mechanism(plan.mechanism, cell.mechanism)
     weights = aggregation.client_weights(
-        metrics.num_examples, valid, uniform=plan.uniform_weights
+        metrics.num_examples,
+        valid,
+        uniform=plan.uniform_weights or mechanism.uniform_weights,
     )
     aggregate = aggregation.weighted_sum(uploads, weights)
     params = optax.apply_updates(state.params, aggregate)
@@ -299,7 +312,6 @@ def federated_round(
         ),
         shared=state.mechanism.shared,
     )
-    mechanism = make_mechanism(plan.mechanism, cell.mechanism)
     if mechanism.server is not None:
         params, mechanism_state = mechanism.server(
             params,

@@ -152,7 +152,5 @@ def estimate_contribution(
             0, len(masks), train_coalition, (trained, utilities)
         )
     values = shapley.exact_shapley(utilities)
-    ratio, clipped, degenerate = shapley.contribution_ratio_with_flags(
-        values, private_attribute
-    )
-    return *trained, Estimation(utilities, values, ratio, clipped, degenerate)
+    report = shapley.contribution_ratio_with_flags(values, private_attribute)
+    return *trained, Estimation(utilities, values, *report)

@@ -121,7 +121,7 @@ def sampled_shapley(
     return jnp.mean(jnp.take_along_axis(gains, ranks, axis=-1), axis=0)
 
 
-def contribution_ratio_report(
+def contribution_ratio_with_flags(
     values: Array, private: Array | int, *, clip: bool = True
 ) -> ContributionRatio:
     """R = ψ_p / Σ_a ψ_a, with the events that make it other than that.
@@ -167,5 +167,5 @@ def contribution_ratio_report(
 def contribution_ratio(
     values: Array, private: Array | int, *, clip: bool = True
 ) -> Array:
-    """R = ψ_p / Σ_a ψ_a of shape (...): see `contribution_ratio_report`."""
-    return contribution_ratio_report(values, private, clip=clip).ratio
+    """R = ψ_p / Σ_a ψ_a of shape (...): see `contribution_ratio_with_flags`."""
+    return contribution_ratio_with_flags(values, private, clip=clip).ratio

@@ -98,9 +98,9 @@ def to_rgb32(dataset: Dataset) -> Dataset:
         or shape[2] not in (1, 3)
     ):
         raise ValueError(
-            f"dataset {dataset.name} holds {dataset.train_inputs.dtype} examples of the "
-            f"shape {shape}; to_rgb32 expects uint8 images of at most 32×32 and 1 or 3 "
-            "channels"
+            f"dataset {dataset.name} holds {dataset.train_inputs.dtype} examples of "
+            f"the shape {shape}; to_rgb32 expects uint8 images of at most 32×32 and 1 "
+            "or 3 channels"
         )
     margins = [((32 - side) // 2, (33 - side) // 2) for side in shape[:2]]
 

@@ -31,7 +31,8 @@ class MechanismConfig:
     min_num_examples: Leaf = 1.0  # () m, the smallest client's training examples
     noise_floor: Leaf = 0.01  # () β of FedSVA/FedSDP; no published value
     update_clip: Leaf = 1.0  # () S, bound on an update's norm
-    noise_multiplier: Leaf | None = None  # () std / sensitivity; None: from ε and δ
+    noise_multiplier: Leaf = 1.0  # () z of dp_fedavg: std on the sum / S
+    analytic_multiplier: Leaf | None = None  # () see `with_analytic_multiplier`
     noise_std: Leaf = 0.0  # () std of `gaussian`
     exposures: Leaf = 1.0  # () L of NbAFL: uploads that one ε covers
     decay: Leaf = 0.995  # () θ of time_varying
@@ -39,7 +40,7 @@ class MechanismConfig:
     gamma: Leaf = 0.5  # () γ of sensitivity: weight of the client's own norm
     clip_quantile: Leaf = 0.5  # () γ of adaptive clipping
     clip_learning_rate: Leaf = 0.2  # () η_C of adaptive clipping
-    count_noise_std: Leaf = 0.5  # () σ_b of adaptive clipping, std on a count
+    count_noise_std: Leaf = 2.0  # () σ_b of adaptive clipping, std on a count
     release_epsilon: Leaf = 0.1  # () ε of one release of R
 
     num_rounds: int = flax.struct.field(pytree_node=False, default=400)
@@ -95,8 +96,7 @@ def validate_config(config: MechanismConfig) -> None:
     _require("delta", config.delta, _is_open_unit, "in (0, 1)")
     _require("clip_quantile", config.clip_quantile, _is_open_unit, "in (0, 1)")
     _require("min_num_examples", config.min_num_examples, lambda x: x >= 1, ">= 1")
-    if config.noise_multiplier is not None:
-        _require("noise_multiplier", config.noise_multiplier, lambda x: x >= 0, ">= 0")
+    _require("noise_multiplier", config.noise_multiplier, lambda x: x >= 0, ">= 0")
     for name in ("decay", "contraction"):
         value = getattr(config, name)
         _require(name, value, lambda x: (x > 0) & (x <= 1), "in (0, 1]")

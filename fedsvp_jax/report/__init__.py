@@ -1,7 +1,7 @@
 """Report pages, tables and figures, made from the files of runs and sweeps.
 
-    files -> read -> plots (what to show) -> plotly_spec | figures (who draws it)
-                  -> tables                -> page (one self-contained HTML)
+files -> read -> plots (what to show) -> plotly_spec | figures (who draws it)
+              -> tables                -> page (one self-contained HTML)
 """
 
 from fedsvp_jax.report import figures, tables

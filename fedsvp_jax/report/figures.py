@@ -16,7 +16,7 @@ DASHES: tuple[Any, ...] = (
     (0, (8, 2)),
     (0, (3, 1, 1, 1, 1, 1)),
 )
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 10,
     "axes.titleweight": "bold",
@@ -25,6 +25,7 @@ _STYLE = {
     "axes.spines.right": False,
     "axes.grid": True,
     "grid.color": "#e3e6ea",
+    "text.parse_math": False,  # a name from a file is no formula
     "svg.hashsalt": "fedsvp_jax",  # equal files for equal results
 }
 
@@ -113,7 +114,7 @@ def _line(axes: Any, series: Series) -> None:
         color=series.color,
         linestyle=DASHES[series.dash % len(DASHES)],
         linewidth=1.6,
-        label=series.name.replace("$", r"\$"),
+        label=series.name,
     )
     if series.lower is not None and series.upper is not None:
         lower = [nan if value is None else value for value in series.lower]

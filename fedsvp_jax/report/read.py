@@ -105,7 +105,9 @@ def setting(config: Row, name: str) -> Any:
 
 def spent_methods(rows: Sequence[Row]) -> list[str]:
     """The accounting methods that the rows' epsilon_spent name, in their order."""
-    return list(dict.fromkeys(m for row in rows for m in row.get("epsilon_spent") or {}))
+    return list(
+        dict.fromkeys(m for row in rows for m in row.get("epsilon_spent") or {})
+    )
 
 
 def write_text(path: Path, text: str) -> None:
@@ -169,10 +171,22 @@ def _rows(path: Path, text: str, *, may_be_empty: bool = False) -> list[Row]:
 # The kinds of the known fields; a field that is absent reads as null.
 _WHOLE = ("round", "client", "seed")
 _NUMBERS = (
-    "test_accuracy test_loss noise_std noise_std_mean noise_l2 aggregate_noise_l2"
-    " contribution_ratio contribution_ratio_mean risk_tolerance epsilon delta"
-    " delta_spent num_examples num_clipped_ratios num_degenerate_ratios"
-).split()
+    "test_accuracy",
+    "test_loss",
+    "noise_std",
+    "noise_std_mean",
+    "noise_l2",
+    "aggregate_noise_l2",
+    "contribution_ratio",
+    "contribution_ratio_mean",
+    "risk_tolerance",
+    "epsilon",
+    "delta",
+    "delta_spent",
+    "num_examples",
+    "num_clipped_ratios",
+    "num_degenerate_ratios",
+)
 _LISTS = ("shapley_values", "utilities")
 
 

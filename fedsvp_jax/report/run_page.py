@@ -75,15 +75,23 @@ def run_html(run: read.RunFiles, *, timestamp: str | None = None) -> str:
     )
 
 
+_CELL_NUMBERS = (
+    "contribution_ratio",
+    "risk_tolerance",
+    "noise_std",
+    "noise_l2",
+    "epsilon",
+    "delta",
+    "num_examples",
+)
+
+
 def cell_columns(clients: list[read.Row]) -> dict[str, Any]:
     """clients.jsonl by column: short names cost nothing, repeated ones do."""
-    fields = (
-        "contribution_ratio risk_tolerance noise_std noise_l2 epsilon delta num_examples"
-    )
     columns: dict[str, Any] = {
         name: [row[name] for row in clients] for name in ("round", "client")
     }
-    for name in fields.split():
+    for name in _CELL_NUMBERS:
         columns[name] = rounded([read.number(row.get(name)) for row in clients])
     for name in ("shapley_values", "utilities"):
         width = max((len(row.get(name) or ()) for row in clients), default=0)
@@ -114,7 +122,9 @@ def context(config: read.Row) -> dict[str, Any]:
 def _title(config: read.Row) -> tuple[str, str]:
     mechanism = labels.mechanism_label(str(read.setting(config, "mechanism")))
     dataset = read.setting(config, "dataset")
-    parts = [f"{name} {value}" for name, key in _SUBTITLE if (value := _get(config, key))]
+    parts = [
+        f"{name} {value}" for name, key in _SUBTITLE if (value := _get(config, key))
+    ]
     return f"{mechanism} on {dataset}", ", ".join(parts)
 
 
@@ -205,7 +215,10 @@ def _guarantees(summary: read.Row) -> str:
     fields = ("adversary", "relation", "method", "epsilon", "delta", "status")
     return page.table(
         (*fields, "assumptions"),
-        [[*(_text(r.get(f)) for f in fields), _text(r.get("assumptions"))] for r in rows],
+        [
+            [*(_text(r.get(f)) for f in fields), _text(r.get("assumptions"))]
+            for r in rows
+        ],
         caption="What is promised, to whom, and what the promise rests on.",
         methods=[str(row.get("method")) for row in rows],
     )

@@ -73,9 +73,9 @@ def summarize(results: Sequence[read.Row]) -> list[SummaryRow]:
     groups: dict[tuple[str, float | None], list[list[read.Row]]] = {}
     for (mechanism, epsilon, _), rows in cells(results).items():
         groups.setdefault((mechanism, epsilon), []).append(rows)
-    rows = [_row(*key, runs) for key, runs in groups.items()]
-    fedavg = next((row for row in rows if row.mechanism == "none"), None)
-    return [_with_gap(row, fedavg) for row in rows]
+    summaries = [_row(*key, runs) for key, runs in groups.items()]
+    fedavg = next((row for row in summaries if row.mechanism == "none"), None)
+    return [_with_gap(row, fedavg) for row in summaries]
 
 
 def format_table(rows: Sequence[SummaryRow]) -> str:

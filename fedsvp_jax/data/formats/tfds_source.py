@@ -89,8 +89,8 @@ def load_tfds(name: str, data_dir: Path | None) -> Dataset:
     info = splits["train"].dataset_info
     if info.supervised_keys is None or len(info.supervised_keys) != 2:
         raise ValueError(
-            f"tfds:{name} has the supervised_keys {info.supervised_keys}; one input and "
-            "one label were expected"
+            f"tfds:{name} has the supervised_keys {info.supervised_keys}; one input "
+            "and one label were expected"
         )
     input_key, label_key = info.supervised_keys
     path = Path(info.data_dir)

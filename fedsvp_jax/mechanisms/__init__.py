@@ -1,0 +1,43 @@
+"""Noise mechanisms: pairs of pure functions in one registry."""
+
+from fedsvp_jax.mechanisms.base import Claim, Mechanism, UploadNoise
+from fedsvp_jax.mechanisms.calibration import (
+    analytic_multiplier,
+    classical_multiplier,
+    with_analytic_multiplier,
+)
+from fedsvp_jax.mechanisms.config import MechanismConfig
+from fedsvp_jax.mechanisms.nbafl import nbafl_downlink_std, nbafl_uplink_std
+from fedsvp_jax.mechanisms.registry import (
+    make_mechanism,
+    mechanism_names,
+    mechanism_summary,
+    register_mechanism,
+)
+from fedsvp_jax.mechanisms.release import release_contribution, spends_release_budget
+from fedsvp_jax.mechanisms.schedules import dpa_stds, time_varying_stds
+from fedsvp_jax.mechanisms.sensitivity import per_example_step_std
+from fedsvp_jax.mechanisms.shapley_guided import fedsva_noise_std, risk_tolerance
+
+__all__ = [
+    "Claim",
+    "Mechanism",
+    "MechanismConfig",
+    "UploadNoise",
+    "analytic_multiplier",
+    "classical_multiplier",
+    "dpa_stds",
+    "fedsva_noise_std",
+    "make_mechanism",
+    "mechanism_names",
+    "mechanism_summary",
+    "nbafl_downlink_std",
+    "nbafl_uplink_std",
+    "per_example_step_std",
+    "register_mechanism",
+    "release_contribution",
+    "risk_tolerance",
+    "spends_release_budget",
+    "time_varying_stds",
+    "with_analytic_multiplier",
+]

@@ -1,0 +1,169 @@
+"""A mechanism is a pair of pure functions, as an optax transformation is."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from fedsvp_jax.mechanisms import noise
+from fedsvp_jax.mechanisms.sensitivity import Sensitivity
+from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
+
+
+class Claim(NamedTuple):
+    """What one upload's (ε, δ) rests on."""
+
+    relation: str  # the neighbouring relation, in words
+    proved: bool  # false: the number is nominal
+    assumptions: str  # in words
+    server_trusted: bool = False  # true: no claim is made against the server
+
+
+class UploadNoise(NamedTuple):
+    """The noise that one upload gets and the claim that goes with it."""
+
+    noise_multiplier: Array  # () float32: std over sensitivity
+    epsilon: Array  # () float32; inf without noise
+    delta: Array  # () float32; 0 without noise
+    risk_tolerance: Array  # () float32: T of FedSVA/FedSDP, else nan
+
+
+# (contribution_ratio, round_num) -> UploadNoise
+Calibration = Callable[[Array, Array], UploadNoise]
+
+
+class Mechanism(NamedTuple):
+    """Noise on uploads, in the shape of an optax transformation.
+
+    Attributes:
+      init: `num_clients -> MechanismState`.
+      update: one client's step, `(updates, state, *, key, num_examples,
+        contribution_ratio, round_num, params) -> (updates, state, NoiseInfo)`.
+        `updates` is client minus server, `params` the broadcast model;
+        `state.clients` holds this client's scalars; only those may change.
+      server: None, or once a round after aggregation, `(params_after,
+        params_before, state, *, key, round_num, infos, valid) -> (params, state)`
+        with (K,) leaves in `infos` and (K,) bool `valid`.
+      step_noise_std: `(contribution_ratio, *, round_num) -> ()`: std on the
+        batch-mean gradient of each local step; None unless the noise goes into
+        training (sensitivity `per_example`).
+      needs_contribution: whether `update` reads R.
+      uniform_weights: whether the claim asks for equal weights in the average.
+      claim: what the guarantee rests on.
+    """
+
+    init: Callable[[int], MechanismState]
+    update: Callable[..., tuple[Params, MechanismState, NoiseInfo]]
+    server: Callable[..., tuple[Params, MechanismState]] | None = None
+    step_noise_std: Callable[..., Array] | None = None
+    needs_contribution: bool = False
+    uniform_weights: bool = False
+    claim: Claim = Claim("", False, "")
+
+
+def stateless(num_clients: int) -> MechanismState:
+    """The state of a mechanism that remembers nothing."""
+    del num_clients
+    return MechanismState(clients={}, shared={})
+
+
+def claimed(
+    noise_multiplier: Array, epsilon: Array | float, delta: Array | float
+) -> UploadNoise:
+    """An UploadNoise without a risk tolerance."""
+    return UploadNoise(
+        noise_multiplier=jnp.asarray(noise_multiplier, jnp.float32),
+        epsilon=jnp.asarray(epsilon, jnp.float32),
+        delta=jnp.asarray(delta, jnp.float32),
+        risk_tolerance=jnp.full((), jnp.nan, jnp.float32),
+    )
+
+
+def noised_upload(
+    updates: Params,
+    upload_noise: UploadNoise,
+    bound: Array,
+    clipped: Array,
+    *,
+    at_upload: bool,
+    key: Array,
+) -> tuple[Params, NoiseInfo]:
+    """Adds noise of std z·Δ to a clipped update and describes it.
+
+    Where the noise went into the local steps already (`at_upload` false) nothing
+    is added here: `noise_std` and `sensitivity` are then a local step's, so that
+    their quotient is still the upload's z, and `noise_l2` is 0.
+    """
+    std = upload_noise.noise_multiplier * bound
+    noise_l2 = jnp.zeros((), jnp.float32)
+    if at_upload:
+        updates, noise_l2 = noise.add_gaussian_noise(updates, std, key=key)
+    info = NoiseInfo(
+        noise_std=std,
+        noise_l2=noise_l2,
+        sensitivity=bound,
+        epsilon=upload_noise.epsilon,
+        delta=upload_noise.delta,
+        risk_tolerance=upload_noise.risk_tolerance,
+        clipped=clipped,
+    )
+    return updates, info
+
+
+def gaussian_mechanism(
+    calibrate: Calibration,
+    sensitivity: Sensitivity,
+    claim: Claim,
+    *,
+    needs_contribution: bool = False,
+) -> Mechanism:
+    """Clip as the sensitivity says, then add noise of std z(R, t)·Δ.
+
+    Args:
+      calibrate: z and the claim from R and the round (from 0).
+      sensitivity: the clip and Δ.
+      claim: what the guarantee rests on.
+      needs_contribution: whether `calibrate` reads R.
+    """
+
+    def update(
+        updates: Params,
+        state: MechanismState,
+        *,
+        key: Array,
+        num_examples: Array,
+        contribution_ratio: Array,
+        round_num: Array,
+        params: Params,
+    ) -> tuple[Params, MechanismState, NoiseInfo]:
+        updates, clipped = sensitivity.clip(updates, params)
+        noised, info = noised_upload(
+            updates,
+            calibrate(contribution_ratio, round_num),
+            sensitivity.bound(num_examples),
+            clipped,
+            at_upload=sensitivity.at_upload,
+            key=key,
+        )
+        return noised, state, info
+
+    def step_noise_std(contribution_ratio: Array, *, round_num: Array) -> Array:
+        multiplier = calibrate(contribution_ratio, round_num).noise_multiplier
+        return multiplier * sensitivity.bound(jnp.ones((), jnp.float32))
+
+    return Mechanism(
+        init=stateless,
+        update=update,
+        step_noise_std=None if sensitivity.at_upload else step_noise_std,
+        needs_contribution=needs_contribution,
+        claim=claim,
+    )
+
+
+def claim_of(sensitivity: Sensitivity, *more: str, proved: bool = True) -> Claim:
+    """The sensitivity's claim with further assumptions; nominal if either is."""
+    return Claim(
+        relation=sensitivity.relation,
+        proved=sensitivity.proved and proved,
+        assumptions="; ".join((sensitivity.assumptions, *more)),
+    )

@@ -1,0 +1,114 @@
+"""How much Gaussian noise an (ε, δ) asks for, as std over sensitivity."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from fedsvp_jax.mechanisms.base import UploadNoise, claimed
+from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
+from fedsvp_jax.structs import Array
+
+
+def classical_constant(delta: Leaf) -> Array:
+    """c = sqrt(2 ln(1.25/δ)), () float32.
+
+    Source: Dwork and Roth 2014, Theorem A.1.
+    """
+    return jnp.sqrt(2.0 * jnp.log(1.25 / jnp.asarray(delta, jnp.float32)))
+
+
+def classical_multiplier(epsilon: Leaf, delta: Leaf) -> Array:
+    """z = c(δ)/ε, () float32: proved to give (ε, δ)-DP for ε < 1 only.
+
+    At ε = 10, δ = 1e-5 the true δ of this noise is 2.27e-5.
+
+    Source: Dwork and Roth 2014, Theorem A.1.
+    """
+    return classical_constant(delta) / jnp.asarray(epsilon, jnp.float32)
+
+
+def analytic_multiplier(epsilon: Leaf, delta: Leaf) -> np.ndarray:
+    """The least z that gives (ε, δ)-DP, for any ε; elementwise, on the host.
+
+    Source: Balle and Wang 2018 (arXiv 1805.06530), by dp-accounting.
+    """
+    from dp_accounting import gaussian_mechanism
+
+    pairs = np.broadcast(np.asarray(epsilon, float), np.asarray(delta, float))
+    values = [
+        gaussian_mechanism.get_sigma_gaussian(float(e), float(d)) for e, d in pairs
+    ]
+    return np.asarray(values).reshape(pairs.shape)
+
+
+def concentrated_epsilon(noise_multiplier: Leaf, delta: Leaf) -> Array:
+    """ε of one Gaussian of multiplier z at δ, by zCDP: ρ + 2 sqrt(ρ ln(1/δ)).
+
+    ρ = 1/(2z²). Proved for every z, in closed form (so it can be traced), and
+    above the exact value; z = 0 gives inf.
+
+    Source: Bun and Steinke 2016 (arXiv 1605.02065), Propositions 1.3 and 1.6.
+    """
+    z = jnp.asarray(noise_multiplier, jnp.float32)
+    rho = 0.5 / jnp.square(z)
+    return rho + 2.0 * jnp.sqrt(-rho * jnp.log(jnp.asarray(delta, jnp.float32)))
+
+
+def with_analytic_multiplier(config: MechanismConfig) -> MechanismConfig:
+    """The config with its analytic z solved for, once, on the host.
+
+    A sweep calls this for each cell before it stacks the cells (or once on stacked
+    leaves): the root finder cannot be traced. Other calibrations pass through.
+    """
+    if config.calibration != "analytic":
+        return config
+    solved = analytic_multiplier(config.epsilon, config.delta)
+    return config.replace(analytic_multiplier=jnp.asarray(solved, jnp.float32))
+
+
+def check_calibration(config: MechanismConfig) -> None:
+    """Refuses what the calibration has no proof for.
+
+    Raises:
+      ValueError: classical at a concrete ε ≥ 1 without `allow_large_epsilon`, or
+        analytic with a traced ε and no solved multiplier.
+    """
+    epsilon = concrete(config.epsilon)
+    if config.calibration == "analytic":
+        if config.analytic_multiplier is None and (
+            epsilon is None or concrete(config.delta) is None
+        ):
+            raise ValueError(
+                "calibration='analytic' needs with_analytic_multiplier(config) "
+                "before epsilon or delta is traced"
+            )
+    elif (
+        epsilon is not None and np.any(epsilon >= 1) and not config.allow_large_epsilon
+    ):
+        raise ValueError(
+            f"epsilon must be < 1 with calibration='classical', got {config.epsilon}: "
+            "take calibration='analytic', or allow_large_epsilon for the unproved value"
+        )
+
+
+def base_multiplier(config: MechanismConfig) -> Array:
+    """z for the config's (ε, δ) under its calibration, () float32."""
+    if config.calibration == "classical":
+        return classical_multiplier(config.epsilon, config.delta)
+    if config.analytic_multiplier is None:
+        config = with_analytic_multiplier(config)
+    return jnp.asarray(config.analytic_multiplier, jnp.float32)
+
+
+def scaled_claim(config: MechanismConfig, factor: Array) -> UploadNoise:
+    """The noise of `factor` times the base multiplier, and its (ε, δ).
+
+    Classical: the formula read backwards gives ε/factor (above 1 it is nominal).
+    Analytic: ε by zCDP, or the target where the noise is at least the target's.
+    """
+    multiplier = base_multiplier(config) * factor
+    target = jnp.asarray(config.epsilon, jnp.float32)
+    if config.calibration == "classical":
+        return claimed(multiplier, target / factor, config.delta)
+    epsilon = concentrated_epsilon(multiplier, config.delta)
+    epsilon = jnp.where(factor >= 1, jnp.minimum(epsilon, target), epsilon)
+    return claimed(multiplier, epsilon, config.delta)

@@ -1,0 +1,151 @@
+"""Central DP-FedAvg: clipped updates, noise on the cohort's sum, equal weights.
+
+Sources: McMahan et al. 2018 (arXiv 1710.06963), Algorithm 1; adaptive clipping:
+Andrew et al. 2021 (arXiv 1905.03871), Algorithm 1.
+"""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedsvp_jax.mechanisms import base
+from fedsvp_jax.mechanisms.base import Mechanism
+from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
+from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
+from fedsvp_jax.mechanisms.sensitivity import clip_update
+from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
+
+
+def update_multiplier(noise_multiplier: Leaf, count_noise_std: Leaf) -> Array:
+    """z_Δ = (z⁻² − (2σ_b)⁻²)^(−1/2), () float32.
+
+    Noise z_Δ·S on the sum and σ_b on the count (centred, so a client moves it by
+    at most 1/2) are together one Gaussian of multiplier z.
+
+    Source: Andrew et al. 2021, Theorem 1.
+    """
+    z = jnp.asarray(noise_multiplier, jnp.float32)
+    doubled = 2.0 * jnp.asarray(count_noise_std, jnp.float32)
+    return z / jnp.sqrt(1.0 - jnp.square(z / doubled))
+
+
+def adapted_clip(
+    clip: Leaf, unclipped_share: Leaf, quantile: Leaf, learning_rate: Leaf
+) -> Array:
+    """S·exp(−η_C(b̃ − γ)), () float32.
+
+    Args:
+      clip: S. unclipped_share: b̃, noised share of updates within S. quantile: γ,
+        the share aimed at. learning_rate: η_C.
+
+    Source: Andrew et al. 2021, sec. 2.1 (the geometric update).
+    """
+    gap = jnp.asarray(unclipped_share, jnp.float32) - jnp.asarray(quantile, jnp.float32)
+    rate = jnp.asarray(learning_rate, jnp.float32)
+    return jnp.asarray(clip, jnp.float32) * jnp.exp(-rate * gap)
+
+
+def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
+    """Central DP-FedAvg: each of K clients adds z·S/√K, so the sum carries z·S.
+
+    One client against none (its update against zero) moves the sum by at most S,
+    whatever `sensitivity` says: the mechanism clips the update to S itself. The
+    claim is the round's, against those who see the sum, by zCDP at δ; NoiseInfo's
+    quotient noise_std/sensitivity is z/√K, one upload's own part of it. With the
+    adaptive clip the server sees who was clipped and must be trusted; the claimed z
+    then covers sum and count together (`update_multiplier`).
+
+    Raises:
+      ValueError: sensitivity `weight_clip` or `per_example`; or an adaptive clip
+        with count_noise_std ≤ noise_multiplier/2, where no budget is left.
+    """
+    if config.sensitivity not in ("paper", "update_clip"):
+        raise ValueError(
+            "sensitivity must be paper or update_clip for dp_fedavg, which clips the "
+            f"update itself, got {config.sensitivity!r}"
+        )
+    z = jnp.asarray(config.noise_multiplier, jnp.float32)
+    on_sum = z
+    if config.adaptive_clip:
+        total, count = (
+            concrete(config.noise_multiplier),
+            concrete(config.count_noise_std),
+        )
+        if total is not None and count is not None and np.any(2 * count <= total):
+            raise ValueError(
+                "count_noise_std must be > noise_multiplier/2 with adaptive_clip, got "
+                f"{config.count_noise_std} at noise_multiplier "
+                f"{config.noise_multiplier}"
+            )
+        on_sum = update_multiplier(config.noise_multiplier, config.count_noise_std)
+    root_cohort = math.sqrt(config.cohort_size)
+
+    def init(num_clients: int) -> MechanismState:
+        del num_clients
+        clip = jnp.asarray(config.update_clip, jnp.float32)
+        return MechanismState(clients={}, shared={"clip": clip})
+
+    def update(
+        updates: Params,
+        state: MechanismState,
+        *,
+        key: Array,
+        num_examples: Array,
+        contribution_ratio: Array,
+        round_num: Array,
+        params: Params,
+    ) -> tuple[Params, MechanismState, NoiseInfo]:
+        del num_examples, contribution_ratio, round_num
+        clip = state.shared["clip"]
+        updates, clipped = clip_update(updates, params, clip)
+        noisy = z > 0
+        upload_noise = base.claimed(
+            z / root_cohort,
+            concentrated_epsilon(z, config.delta),
+            jnp.where(noisy, jnp.asarray(config.delta, jnp.float32), 0.0),
+        )
+        # std = on_sum·S/√K; the sensitivity is the one that makes the quotient z/√K.
+        bound = clip * jnp.where(noisy, on_sum / jnp.where(noisy, z, 1.0), 1.0)
+        noised, info = base.noised_upload(
+            updates, upload_noise, bound, clipped, at_upload=True, key=key
+        )
+        return noised, state, info
+
+    def server(
+        params_after: Params,
+        params_before: Params,
+        state: MechanismState,
+        *,
+        key: Array,
+        round_num: Array,
+        infos: NoiseInfo,
+        valid: Array,
+    ) -> tuple[Params, MechanismState]:
+        del params_before, round_num
+        uploads = jnp.maximum(jnp.sum(valid.astype(jnp.float32)), 1.0)
+        within = jnp.sum(jnp.where(valid, 1.0 - infos.clipped, 0.0))
+        count_noise = jnp.asarray(config.count_noise_std, jnp.float32)
+        count_noise = count_noise * jax.random.normal(key, (), jnp.float32)
+        clip = adapted_clip(
+            state.shared["clip"],
+            (within + count_noise) / uploads,
+            config.clip_quantile,
+            config.clip_learning_rate,
+        )
+        return params_after, state.replace(shared={"clip": clip})
+
+    return Mechanism(
+        init=init,
+        update=update,
+        server=server if config.adaptive_clip else None,
+        uniform_weights=True,
+        claim=base.Claim(
+            relation="add or remove a client (its update against zero)",
+            proved=True,
+            assumptions="every update is clipped to S; equal weights; each of the "
+            "cohort's clients adds its part of the noise",
+            server_trusted=config.adaptive_clip,
+        ),
+    )

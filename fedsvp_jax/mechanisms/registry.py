@@ -1,0 +1,137 @@
+"""Every mechanism by name; others may be added from outside."""
+
+import difflib
+from collections.abc import Callable
+from typing import NamedTuple
+
+from fedsvp_jax.mechanisms import (
+    dp_fedavg,
+    fixed,
+    nbafl,
+    reestimation,
+    schedules,
+    shapley_guided,
+)
+from fedsvp_jax.mechanisms.base import Mechanism
+from fedsvp_jax.mechanisms.config import MechanismConfig, validate_config
+
+
+class Entry(NamedTuple):
+    """One registered mechanism."""
+
+    factory: Callable[[MechanismConfig], Mechanism]
+    summary: str
+    reconstruction: bool
+
+
+_REGISTRY: dict[str, Entry] = {}
+
+
+def register_mechanism(
+    name: str,
+    factory: Callable[[MechanismConfig], Mechanism],
+    *,
+    summary: str,
+    reconstruction: bool = False,
+) -> None:
+    """Makes a mechanism known by name.
+
+    Args:
+      name: new, and a Python identifier, so that it can stand in a flag.
+      factory: `MechanismConfig -> Mechanism`, pure and traceable.
+      summary: one line for --help and reports.
+      reconstruction: true when the source's formula was not to be had; help and
+        reports then say so.
+
+    Raises:
+      ValueError: the name is taken or no identifier.
+    """
+    if not name.isidentifier():
+        raise ValueError(f"name must be an identifier, got {name!r}")
+    if name in _REGISTRY:
+        raise ValueError(f"name must be new, got {name!r}, which is registered")
+    _REGISTRY[name] = Entry(factory, summary, reconstruction)
+
+
+def mechanism_names() -> tuple[str, ...]:
+    """All names, in the order of registration."""
+    return tuple(_REGISTRY)
+
+
+def _entry(name: str) -> Entry:
+    if name not in _REGISTRY:
+        near = difflib.get_close_matches(name, _REGISTRY, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise ValueError(
+            f"mechanism must be one of {', '.join(_REGISTRY)}, got {name!r}{hint}"
+        )
+    return _REGISTRY[name]
+
+
+def mechanism_summary(name: str) -> str:
+    """One line for --help and reports; a reconstruction is called one.
+
+    Raises:
+      ValueError: unknown name.
+    """
+    entry = _entry(name)
+    return entry.summary + (" [reconstruction]" if entry.reconstruction else "")
+
+
+def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
+    """Builds a mechanism; concrete numbers of the config are checked, tracers pass.
+
+    Raises:
+      ValueError: unknown name, or a setting out of its range.
+    """
+    entry = _entry(name)
+    validate_config(config)
+    return entry.factory(config)
+
+
+register_mechanism("none", fixed.make_none, summary="FedAvg without noise")
+register_mechanism(
+    "nbafl",
+    nbafl.make_nbafl,
+    summary="NbAFL (Wei et al. 2020): constant noise on the uplink, on the downlink "
+    "if asked for",
+)
+register_mechanism(
+    "time_varying",
+    schedules.make_time_varying,
+    summary="Time-Varying DP (Yuan et al. 2023): noise in a geometric series of rounds",
+    reconstruction=True,
+)
+register_mechanism(
+    "sensitivity",
+    reestimation.make_sensitivity_reestimation,
+    summary="Sensitivity re-estimation (Xue et al. 2023): the clip follows past norms",
+    reconstruction=True,
+)
+register_mechanism(
+    "dpa",
+    schedules.make_dpa,
+    summary="Dynamic privacy allocation (Zhang et al. 2024): variances that minimise "
+    "the final error bound",
+    reconstruction=True,
+)
+register_mechanism(
+    "dp_fedavg",
+    dp_fedavg.make_dp_fedavg,
+    summary="Central DP-FedAvg (McMahan et al. 2018), adaptive clip if asked for "
+    "(Andrew et al. 2021)",
+)
+register_mechanism(
+    "fedsdp",
+    shapley_guided.make_fedsdp,
+    summary="FedSDP: noise guided by R, with the public code's offset",
+    reconstruction=True,
+)
+register_mechanism(
+    "fedsva",
+    shapley_guided.make_fedsva,
+    summary="FedSVA: noise guided by the contribution ratio R, as printed",
+)
+register_mechanism(
+    "gaussian", fixed.make_gaussian, summary="Noise of one given standard deviation"
+)

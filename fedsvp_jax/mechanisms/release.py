@@ -1,0 +1,62 @@
+"""Releasing the contribution ratio R, so that a noise scale may depend on it.
+
+A noise scale that follows private data is a release of that data: from d noised
+weights anyone reads σ, hence R, to 1/sqrt(2d) relative. R must therefore be fixed
+or leave the client by a DP mechanism of its own; σ is then post-processing.
+
+The L1 sensitivity of R, clipped to [0, 1], is 1 under every neighbouring relation.
+R is a quotient of differences of accuracies of trained models: one training record
+can move any of them by any amount, and even a validation record, which moves each
+accuracy by at most 1/n_val, can move R from 0 to 1 when U(all) − U(∅) is itself
+1/n_val. No smaller bound holds for all data sets, so none is used.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
+from fedsvp_jax.structs import Array
+
+
+def laplace_release(ratio: Array, epsilon: Leaf, *, key: Array) -> Array:
+    """clip(R + Laplace(1/ε), 0, 1): (ε, 0)-DP, since R in [0, 1] moves by ≤ 1."""
+    ratio = jnp.clip(jnp.asarray(ratio, jnp.float32), 0.0, 1.0)
+    scale = 1.0 / jnp.asarray(epsilon, jnp.float32)
+    draw = jax.random.laplace(key, ratio.shape, jnp.float32)
+    return jnp.clip(ratio + scale * draw, 0.0, 1.0)
+
+
+def randomized_response_release(ratio: Array, epsilon: Leaf, *, key: Array) -> Array:
+    """One bit: R rounded at random to {0, 1}, told truly w.p. e^ε/(1 + e^ε).
+
+        P(1) = 1/(1 + e^ε) + R·(e^ε − 1)/(e^ε + 1)
+
+    For R in [0, 1] that lies between 1/(1 + e^ε) and e^ε/(1 + e^ε), a quotient of
+    e^ε for either answer: (ε, 0)-DP (Warner 1965). One draw does both steps.
+    """
+    ratio = jnp.clip(jnp.asarray(ratio, jnp.float32), 0.0, 1.0)
+    eps = jnp.asarray(epsilon, jnp.float32)
+    chance = jax.nn.sigmoid(-eps) + ratio * jnp.tanh(0.5 * eps)
+    return (jax.random.uniform(key, ratio.shape, jnp.float32) < chance).astype(
+        jnp.float32
+    )
+
+
+def release_contribution(ratio: Array, config: MechanismConfig, *, key: Array) -> Array:
+    """The R that the noise may follow, of the ratio's shape, float32.
+
+    `config.contribution_release` names the way: none (R itself: no guarantee),
+    worst_case (1), laplace or randomized_response (`release_epsilon` each time).
+    """
+    if config.contribution_release == "none":
+        return jnp.asarray(ratio, jnp.float32)
+    if config.contribution_release == "worst_case":
+        return jnp.ones(jnp.shape(ratio), jnp.float32)
+    if config.contribution_release == "laplace":
+        return laplace_release(ratio, config.release_epsilon, key=key)
+    return randomized_response_release(ratio, config.release_epsilon, key=key)
+
+
+def spends_release_budget(config: MechanismConfig) -> bool:
+    """Whether every upload spends `release_epsilon` on R."""
+    return config.contribution_release in ("laplace", "randomized_response")

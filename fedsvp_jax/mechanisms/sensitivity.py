@@ -1,0 +1,171 @@
+"""How far one neighbour can move an upload: a named choice, each with its relation.
+
+| name          | clips                     | bound Δ          | proved |
+|---------------|---------------------------|------------------|--------|
+| `paper`       | gradient, in training     | 2C/|D|           | no     |
+| `weight_clip` | the weights to C          | 2C               | yes    |
+| `update_clip` | the update to S           | S or 2S          | yes    |
+| `per_example` | every example's gradient  | sqrt(E)·2C/B     | yes    |
+
+The number of training examples |D_i| is public throughout.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fedsvp_jax.mechanisms import noise
+from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
+from fedsvp_jax.structs import Array, Params
+
+
+class Sensitivity(NamedTuple):
+    """A clipping rule and the L2 sensitivity that follows from it.
+
+    Attributes:
+      clip: `(updates, params) -> (updates, clipped)`; `updates` is client minus
+        server, `params` the broadcast model, `clipped` () float32 in {0, 1}.
+      bound: `num_examples -> ()` float32, the L2 sensitivity Δ.
+      at_upload: true where noise of std z·Δ goes on the upload; false where it
+        goes into the local steps (`per_example`) and Δ is a local step's.
+      relation: the neighbouring relation, in words.
+      proved: whether Δ follows from the clip.
+      assumptions: what the bound rests on, in words.
+    """
+
+    name: str
+    clip: Callable[[Params, Params], tuple[Params, Array]]
+    bound: Callable[[Array], Array]
+    at_upload: bool
+    relation: str
+    proved: bool
+    assumptions: str
+
+
+def no_clip(updates: Params, params: Params) -> tuple[Params, Array]:
+    """The identity, with `clipped` 0."""
+    del params
+    return updates, jnp.zeros((), jnp.float32)
+
+
+def clip_update(updates: Params, params: Params, bound: Leaf) -> tuple[Params, Array]:
+    """The update as one vector, within an L2 ball of radius `bound` around 0."""
+    del params
+    return noise.clip_by_l2_norm(updates, bound)
+
+
+def clip_weights(updates: Params, params: Params, bound: Leaf) -> tuple[Params, Array]:
+    """The update to the weights w/max(1, ‖w‖/bound), w = params + updates.
+
+    Clipped as one vector (NbAFL, Wei et al. 2020, Algorithm 1). Where nothing was
+    to clip the update keeps its bits.
+    """
+    weights = jax.tree.map(jnp.add, params, updates)
+    shrunk, clipped = noise.clip_by_l2_norm(weights, bound)
+    moved = jax.tree.map(
+        lambda new, old, update: jnp.where(clipped > 0, new - old, update),
+        shrunk,
+        params,
+        updates,
+    )
+    return moved, clipped
+
+
+def published_bound(l2_norm_clip: Leaf, num_examples: Array | Leaf) -> Array:
+    """2C/|D|, () float32. Source: NbAFL (Wei et al. 2020); FedSVA, sec. 3.2."""
+    size = jnp.maximum(jnp.asarray(num_examples).astype(jnp.float32), 1.0)
+    return 2.0 * jnp.asarray(l2_norm_clip, jnp.float32) / size
+
+
+def per_example_bound(
+    l2_norm_clip: Leaf, *, local_epochs: int, batch_size: int
+) -> Array:
+    """sqrt(E)·2C/B: what all E epochs amount to, per local step. () float32.
+
+    The shuffle does not look at the data and a record sits in at most one batch
+    of an epoch (in none when its batch is dropped), so to replace one record
+    changes at most E of the clipped sums, each by at most 2C. With std s on a
+    batch *mean* (divisor B, a constant) that is E adaptively chosen Gaussians of
+    multiplier s·B/(2C), which compose to exactly one of multiplier
+    s·B/(2C·sqrt(E)). The other steps and the upload are post-processing.
+    """
+    bound = 2.0 * jnp.asarray(l2_norm_clip, jnp.float32)
+    return bound * (math.sqrt(local_epochs) / batch_size)
+
+
+def per_example_step_std(
+    noise_multiplier: Leaf,
+    l2_norm_clip: Leaf,
+    *,
+    local_epochs: int,
+    batch_size: int,
+) -> Array:
+    """Std on each local step's batch-mean gradient: z·sqrt(E)·2C/B, () float32.
+
+    With it the whole upload is one Gaussian mechanism of noise multiplier z under
+    replace-one-record: see `per_example_bound`.
+    """
+    return jnp.asarray(noise_multiplier, jnp.float32) * per_example_bound(
+        l2_norm_clip, local_epochs=local_epochs, batch_size=batch_size
+    )
+
+
+def make_sensitivity(config: MechanismConfig) -> Sensitivity:
+    """The config's choice. Its numbers may be tracers."""
+    c, s = config.l2_norm_clip, jnp.asarray(config.update_clip, jnp.float32)
+    if config.sensitivity == "paper":
+        return Sensitivity(
+            "paper",
+            no_clip,
+            lambda num_examples: published_bound(c, num_examples),
+            at_upload=True,
+            relation="replace one record of a client",
+            proved=False,
+            assumptions=(
+                "granted, not proved: that 2C/|D| bounds an upload when batch-mean "
+                "gradients are clipped to C at every step"
+            ),
+        )
+    if config.sensitivity == "weight_clip":
+        return Sensitivity(
+            "weight_clip",
+            lambda updates, params: clip_weights(updates, params, c),
+            lambda _: 2.0 * jnp.asarray(c, jnp.float32),
+            at_upload=True,
+            relation="replace all records of a client (one record among them)",
+            proved=True,
+            assumptions="the weights, as one vector, lie in a ball of radius C",
+        )
+    if config.sensitivity == "update_clip":
+        add_remove = config.relation == "add_remove"
+        return Sensitivity(
+            "update_clip",
+            lambda updates, params: clip_update(updates, params, s),
+            lambda _: s if add_remove else 2.0 * s,
+            at_upload=True,
+            relation=(
+                "add or remove a client (its update against zero)"
+                if add_remove
+                else "replace all records of a client (one record among them)"
+            ),
+            proved=True,
+            assumptions="the update, as one vector, lies in a ball of radius S",
+        )
+    return Sensitivity(
+        "per_example",
+        no_clip,
+        lambda _: per_example_bound(
+            c, local_epochs=config.local_epochs, batch_size=config.batch_size
+        ),
+        at_upload=False,
+        relation="replace one record of a client",
+        proved=True,
+        assumptions=(
+            "every example's gradient is clipped to C, batches have the constant "
+            "divisor B and a shuffle that ignores the data, and the model keeps no "
+            "statistics across examples (no BatchNorm)"
+        ),
+    )

@@ -1,0 +1,201 @@
+// The heat map clients × rounds, its keyboard, and the panel that explains a cell.
+"use strict";
+
+const MAP = document.getElementById("cells");
+const FIELDS = [
+  ["contribution_ratio", "contribution ratio R"],
+  ["noise_std", "noise σ"],
+  ["noise_l2", "noise L2 norm"],
+  ["risk_tolerance", "risk tolerance T"],
+  ["epsilon", "ε of the upload"],
+  ["delta", "δ′ of the upload"],
+  ["num_examples", "examples"],
+];
+
+function startCells() {
+  const columns = PAGE.cells;
+  const count = columns.round.length;
+  const rounds = [...new Set(columns.round)].sort((a, b) => a - b);
+  const clients = [...new Set(columns.client)].sort((a, b) => a - b);
+  const rowOf = new Map(clients.map((client, i) => [client, i]));
+  const columnOf = new Map(rounds.map((round, i) => [round, i]));
+  const found = new Map(); // "client,round" -> index into the columns
+  for (let i = 0; i < count; i += 1) {
+    found.set(columns.client[i] + "," + columns.round[i], i);
+  }
+
+  function cellAt(i) {
+    return {
+      client: columns.client[i], round: columns.round[i],
+      ratio: columns.contribution_ratio[i], tolerance: columns.risk_tolerance[i],
+      std: columns.noise_std[i], l2: columns.noise_l2[i],
+      epsilon: columns.epsilon[i], delta: columns.delta[i],
+      examples: columns.num_examples[i],
+      psi: columns.shapley_values.map((v) => v[i]).filter((v) => v !== null),
+      utilities: columns.utilities.map((v) => v[i]).filter((v) => v !== null),
+    };
+  }
+
+  function grid(values) {
+    const rows = clients.map(() => new Array(rounds.length).fill(null));
+    for (let i = 0; i < count; i += 1) {
+      rows[rowOf.get(columns.client[i])][columnOf.get(columns.round[i])] = values(i);
+    }
+    return rows;
+  }
+
+  function hoverText(i) {
+    const cell = cellAt(i);
+    const psi = cell.psi.map((v, a) => `ψ${a} ${show(v)}`).join(", ");
+    return `client ${cell.client}, round ${cell.round}`
+      + (psi ? `<br>${psi}` : "")
+      + `<br>R ${show(cell.ratio)}, T ${show(cell.tolerance)}`
+      + `<br>σ ${show(cell.std)}, ε ${show(cell.epsilon)}, δ′ ${show(cell.delta)}`;
+  }
+
+  function element(tag, text) {
+    const made = document.createElement(tag);
+    if (text !== undefined) made.textContent = text;
+    return made;
+  }
+
+  let selected = -1;
+
+  function select(i) {
+    selected = i;
+    const cell = cellAt(i);
+    const cohort = [];
+    for (let k = 0; k < count; k += 1) {
+      if (columns.round[k] === cell.round) cohort.push(cellAt(k));
+    }
+    const words = explain(cell, PAGE.context, cohort);
+    const panel = document.getElementById("why");
+    panel.replaceChildren(element("h3", words.title), element("p", words.lead));
+    if (words.coalitions.length) {
+      const table = element("table");
+      table.append(element("caption",
+        "What its data is worth: validation accuracy after training on …"));
+      for (const [name, accuracy] of words.coalitions) {
+        const row = table.insertRow();
+        row.append(element("td", name), element("td", accuracy));
+        row.lastChild.className = "num";
+      }
+      panel.append(table);
+    }
+    const list = element("ol");
+    for (const step of words.steps) list.append(element("li", step));
+    panel.append(list);
+    document.getElementById("cell-client").value = cell.client;
+    document.getElementById("cell-round").value = cell.round;
+    mark(cell);
+  }
+
+  function mark(cell) {
+    Plotly.relayout(MAP, { shapes: [{
+      type: "rect", xref: "x", yref: "y", line: { color: "#D55E00", width: 3 },
+      x0: columnOf.get(cell.round) - 0.5, x1: columnOf.get(cell.round) + 0.5,
+      y0: rowOf.get(cell.client) - 0.5, y1: rowOf.get(cell.client) + 0.5,
+    }] });
+  }
+
+  // The nearest upload in a direction: along the client's row, or by client id
+  // to the upload nearest in time.
+  function neighbour(key) {
+    const here = cellAt(selected);
+    let best = -1;
+    let bestCost = Infinity;
+    for (let i = 0; i < count; i += 1) {
+      const across = columnOf.get(columns.round[i]) - columnOf.get(here.round);
+      const down = rowOf.get(columns.client[i]) - rowOf.get(here.client);
+      const ahead = { ArrowRight: across, ArrowLeft: -across, ArrowDown: -down,
+        ArrowUp: down }[key];
+      const aside = key === "ArrowRight" || key === "ArrowLeft" ? down : across;
+      const sideways = key === "ArrowRight" || key === "ArrowLeft" ? aside !== 0 : false;
+      const cost = ahead * rounds.length + Math.abs(aside);
+      if (ahead > 0 && !sideways && cost < bestCost) [best, bestCost] = [i, cost];
+    }
+    return best;
+  }
+
+  function draw(field) {
+    const title = FIELDS.find(([name]) => name === field)[1];
+    const ticks = (values) => {
+      const step = Math.max(1, Math.ceil(values.length / 10));
+      const at = values.map((_, i) => i).filter((i) => i % step === 0);
+      return { tickvals: at, ticktext: at.map((i) => String(values[i])) };
+    };
+    const trace = {
+      type: "heatmap", z: grid((i) => columns[field][i]), text: grid(hoverText),
+      hoverinfo: "text", hoverongaps: false, colorscale: "Cividis",
+      colorbar: { title: { text: title, side: "right" }, thickness: 14 },
+      xgap: rounds.length > 150 ? 0 : 1, ygap: clients.length > 80 ? 0 : 1,
+    };
+    if (field === "contribution_ratio") Object.assign(trace, { zmin: 0, zmax: 1 });
+    const layout = {
+      height: Math.min(720, Math.max(320, 120 + 9 * clients.length)),
+      margin: { l: 56, r: 8, t: 8, b: 48 },
+      font: { family: "system-ui, sans-serif", size: 12, color: "#1b1f24" },
+      plot_bgcolor: "#eef1f4", paper_bgcolor: "#ffffff",
+      xaxis: { title: { text: "round" }, showgrid: false, zeroline: false,
+        ...ticks(rounds) },
+      yaxis: { title: { text: "client" }, showgrid: false, zeroline: false,
+        ...ticks(clients) },
+    };
+    const config = structuredClone(PLOTLY_CONFIG);
+    config.toImageButtonOptions.filename = field;
+    return Plotly.react(MAP, [trace], layout, config);
+  }
+
+  DOWNLOADS.cells = () => {
+    const flat = {};
+    for (const [name, values] of Object.entries(columns)) {
+      if (Array.isArray(values[0])) {
+        values.forEach((one, a) => { flat[`${name}_${a}`] = one; });
+      } else if (values.length) {
+        flat[name] = values;
+      }
+    }
+    return flat;
+  };
+
+  const menu = document.getElementById("cell-field");
+  for (const [name, title] of FIELDS) {
+    if (columns[name].some((value) => value !== null)) menu.add(new Option(title, name));
+  }
+  menu.addEventListener("change", () => {
+    draw(menu.value).then(() => mark(cellAt(selected)));
+  });
+
+  document.getElementById("cell-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const client = Number(document.getElementById("cell-client").value);
+    const round = Number(document.getElementById("cell-round").value);
+    const index = found.get(client + "," + round);
+    if (index !== undefined) {
+      select(index);
+    } else {
+      document.getElementById("why").replaceChildren(element("p",
+        `Client ${client} sent nothing in round ${round}.`));
+    }
+  });
+
+  MAP.addEventListener("keydown", (event) => {
+    if (!event.key.startsWith("Arrow")) return;
+    event.preventDefault();
+    const next = neighbour(event.key);
+    if (next >= 0) select(next);
+  });
+
+  if (!menu.options.length) return;
+  draw(menu.value).then(() => {
+    MAP.on("plotly_click", (event) => {
+      const point = event.points[0];
+      const [row, column] = point.pointIndex ?? point.pointNumber;
+      const index = found.get(clients[row] + "," + rounds[column]);
+      if (index !== undefined) select(index);
+    });
+    select(count - 1);
+  });
+}
+
+if (MAP) startCells();

@@ -1,0 +1,252 @@
+"""Many rounds of one run, or of a sweep's cells side by side, as one program."""
+
+import dataclasses
+import hashlib
+from collections.abc import Sequence
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+from fedsvp_jax import federation as federations
+from fedsvp_jax import lanes, models
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.data import sources
+from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.federated_round import (
+    Cell,
+    RoundMetrics,
+    ServerState,
+    federated_round,
+    initial_state,
+)
+from fedsvp_jax.structs import Array, Examples, Model, Params
+
+
+@dataclasses.dataclass(frozen=True)
+class Placement:
+    """How the work is laid out; it changes the time, not the numbers.
+
+    Attributes:
+      num_devices: devices on the mesh's client axis.
+      sweep_devices: devices on the mesh's sweep axis; divides the cells.
+      cell_chunk_size: cells of a device that run side by side (vmapped); the
+        others wait their turn. It divides a device's cells.
+      rounds_per_call: rounds between two looks at the results.
+    """
+
+    num_devices: int = 1
+    sweep_devices: int = 1
+    cell_chunk_size: int = 1
+    rounds_per_call: int = 1
+
+    def mesh(self) -> Mesh:
+        """The mesh of the axes `sweep` and `clients`.
+
+        Raises:
+          ValueError: the machine shows fewer devices.
+        """
+        wanted = self.num_devices * self.sweep_devices
+        available = len(jax.devices())
+        if wanted > available:
+            raise ValueError(
+                f"num_devices must be at most {available}, the devices that JAX "
+                f"sees, got {wanted}"
+            )
+        return jax.make_mesh(
+            (self.sweep_devices, self.num_devices),
+            (lanes.SWEEP_AXIS, lanes.CLIENT_AXIS),
+            axis_types=(AxisType.Auto, AxisType.Auto),
+            devices=jax.devices()[:wanted],
+        )
+
+
+class Trainer:
+    """The compiled rounds of some cells that share a program.
+
+    Args:
+      configs: one resolved config a cell; they differ only in what does not
+        change the program (epsilon, delta, C, beta, learning rate, seed, ...).
+      dataset: the data of all cells.
+      model: the `(init, apply)` pair; built by name from the config when None.
+      placement: where and in which portions the work runs.
+      max_uploads: participation cap per cell; none when None.
+    """
+
+    def __init__(
+        self,
+        configs: Sequence[ExperimentConfig],
+        dataset: Dataset,
+        *,
+        model: Model | None = None,
+        placement: Placement = Placement(),
+        max_uploads: Sequence[int] | None = None,
+    ) -> None:
+        first = configs[0]
+        self.configs = tuple(configs)
+        self.placement = placement
+        self.model = model or models.make_model(
+            first.model, num_classes=dataset.num_classes
+        )
+        self.federation = federations.build(configs, dataset)
+        self.plan = federations.make_plan(
+            first, self.federation, num_devices=placement.num_devices
+        )
+        no_cap = [np.iinfo(np.int32).max] * len(configs)
+        self.cells = federations.make_cells(
+            configs, self.federation, no_cap if max_uploads is None else max_uploads
+        )
+        self._mesh = placement.mesh()
+        self._example = sources.normalize(self.federation.examples.inputs[:1])
+        self._compiled = jax.jit(self._rounds(), donate_argnums=0)
+
+    def initial_state(self) -> ServerState:
+        """The cells' states before round 0, stacked."""
+        start = partial(initial_state, self.model, self.plan, self._example)
+        states = jax.jit(lambda cells: jax.lax.map(start, cells))(self.cells)
+        return self.place(states)
+
+    def place(self, state: ServerState) -> ServerState:
+        """Puts a state (a restored one, say) where the compiled rounds want it."""
+        by_cell = NamedSharding(self._mesh, PartitionSpec(lanes.SWEEP_AXIS))
+        return jax.device_put(state, by_cell)
+
+    def advance(
+        self, state: ServerState, first_round: int, num_rounds: int
+    ) -> tuple[ServerState, RoundMetrics]:
+        """Runs rounds `first_round`, ... and returns the state and host metrics.
+
+        Args:
+          state: consumed (its buffers are donated).
+          first_round: rounds done so far.
+          num_rounds: at most `placement.rounds_per_call`.
+
+        Returns:
+          `(state, metrics)`, metrics as numpy with the axes (num_rounds, cells).
+        """
+        state, metrics = self._compiled(
+            state,
+            self.cells,
+            self.federation.examples,
+            self.federation.test,
+            jnp.int32(first_round),
+            jnp.int32(num_rounds),
+        )
+        host = jax.device_get(metrics)
+        return state, jax.tree.map(lambda leaf: leaf[:num_rounds], host)
+
+    def lower(self) -> jax.stages.Lowered:
+        """The program that `advance` runs, lowered: for tests of its arithmetic."""
+        return self._compiled.lower(
+            self.initial_state(),
+            self.cells,
+            self.federation.examples,
+            self.federation.test,
+            jnp.int32(0),
+            jnp.int32(1),
+        )
+
+    def _rounds(self):  # noqa: ANN202 - a shard_mapped callable
+        model, plan, placement = self.model, self.plan, self.placement
+
+        def run_cells(
+            state: ServerState,
+            cells: Cell,
+            examples: Examples,
+            test: Examples,
+            round_num: Array,
+        ) -> tuple[ServerState, RoundMetrics]:
+            num_cells = cells.root.shape[0]
+            chunk = min(placement.cell_chunk_size, num_cells)
+
+            def one(
+                state: ServerState, cell: Cell, outer_axes: tuple[str, ...] = ()
+            ) -> tuple[ServerState, RoundMetrics]:
+                return federated_round(
+                    model,
+                    plan,
+                    cell,
+                    state,
+                    examples,
+                    test,
+                    round_num=round_num,
+                    outer_axes=outer_axes,
+                )
+
+            if chunk == 1:
+                return jax.lax.map(lambda pair: one(*pair), (state, cells))
+            side_by_side = jax.vmap(
+                partial(one, outer_axes=(lanes.CELL,)), axis_name=lanes.CELL
+            )
+            if chunk == num_cells:
+                return side_by_side(state, cells)
+            grouped = jax.tree.map(
+                lambda leaf: leaf.reshape(-1, chunk, *leaf.shape[1:]), (state, cells)
+            )
+            results = jax.lax.map(lambda pair: side_by_side(*pair), grouped)
+            return jax.tree.map(
+                lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), results
+            )
+
+        def rounds(
+            state: ServerState,
+            cells: Cell,
+            examples: Examples,
+            test: Examples,
+            first_round: Array,
+            num_rounds: Array,
+        ) -> tuple[ServerState, RoundMetrics]:
+            shapes = jax.eval_shape(
+                run_cells, state, cells, examples, test, first_round
+            )[1]
+            buffers = jax.tree.map(
+                lambda s: jnp.zeros((placement.rounds_per_call, *s.shape), s.dtype),
+                shapes,
+            )
+
+            def step(
+                index: Array, carry: tuple[ServerState, RoundMetrics]
+            ) -> tuple[ServerState, RoundMetrics]:
+                state, rows = run_cells(
+                    carry[0], cells, examples, test, first_round + index
+                )
+                return state, jax.tree.map(
+                    lambda buffer, row: buffer.at[index].set(row), carry[1], rows
+                )
+
+            return jax.lax.fori_loop(0, num_rounds, step, (state, buffers))
+
+        by_cell = PartitionSpec(lanes.SWEEP_AXIS)
+        everywhere = PartitionSpec()
+        return jax.shard_map(
+            rounds,
+            mesh=self._mesh,
+            in_specs=(
+                by_cell,
+                by_cell,
+                everywhere,
+                everywhere,
+                everywhere,
+                everywhere,
+            ),
+            out_specs=(by_cell, PartitionSpec(None, lanes.SWEEP_AXIS)),
+            check_vma=False,
+        )
+
+
+def cell_of(tree: Params, index: int) -> Params:
+    """One cell's part of a pytree with a leading cells axis."""
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+def params_sha256(params: Params) -> str:
+    """SHA-256 over every leaf's path, type, shape and bytes, in tree order."""
+    digest = hashlib.sha256()
+    for path, leaf in jax.tree_util.tree_flatten_with_path(jax.device_get(params))[0]:
+        array = np.ascontiguousarray(leaf)
+        name = jax.tree_util.keystr(path)
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
