@@ -67,7 +67,7 @@ def evaluate(
     test: Examples,
     *,
     batch_size: int,
-    num_devices: int,
+    devices: lanes.Devices,
 ) -> Score:
     """Score on the whole test set, its batches dealt over the devices."""
     num_examples = test.labels.shape[0]
@@ -86,9 +86,10 @@ def evaluate(
 
     right, loss = lanes.map_lanes(
         batch_score,
-        jnp.arange(num_batches, dtype=jnp.int32),
+        num_batches,
+        jax.lax.optimization_barrier(jnp.int32(num_batches)),
         chunk_size=1,
-        num_devices=num_devices,
+        devices=devices,
     )
     return Score(
         accuracy=jnp.sum(right).astype(jnp.float32) / num_examples,

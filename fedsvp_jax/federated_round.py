@@ -21,14 +21,15 @@ from fedsvp_jax import (
     evaluation,
     lanes,
     local_training,
-    prng,
     privacy_estimation,
+    prng,
 )
 from fedsvp_jax.data import cohort
 from fedsvp_jax.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.mechanisms import (
     MechanismConfig,
     make_mechanism,
+    noise,
     release_contribution,
 )
 from fedsvp_jax.privacy_estimation import CoalitionPlan, Estimation
@@ -61,7 +62,6 @@ class RoundPlan:
     test_batch_size: int
     eval_every: int
     num_rounds: int
-    num_devices: int  # devices on the mesh's client axis
 
 
 @flax.struct.dataclass
@@ -92,6 +92,7 @@ class ClientMetrics:
     client_id: Array  # () int32, -1 for an empty place in the cohort
     num_examples: Array  # () int32
     update_l2: Array  # () float32: L2 norm of the update before the noise
+    weight: Array  # () float32: p_i of the average
     finite: Array  # () bool: every number of the upload is finite
     estimation: Estimation | None
     released_ratio: Array  # () float32: the R that the noise was made from
@@ -130,12 +131,16 @@ def _client_update(
     state: ServerState,
     examples: Examples,
     client_id: Array,
+    weight: Array,
     *,
     key: Array,
     round_num: Array,
     lane_axes: tuple[str, ...],
 ) -> tuple[Params, Params, MechanismState, ClientMetrics]:
-    """What one client does in a round: train, estimate, add noise, upload."""
+    """What one client does in a round: train, estimate, add noise, upload.
+
+    The upload and the statistics come back multiplied with the client's weight.
+    """
     valid = client_id >= 0
     own = jnp.maximum(client_id, 0)
     held = jax.tree.map(lambda leaf: leaf[own], cell.split)
@@ -159,8 +164,7 @@ def _client_update(
             state.stats,
             examples,
             held,
-            local_key=local_key,
-            coalition_key=prng.stream_key(key, prng.Stream.COALITION, own),
+            key=local_key,
             num_attributes=plan.num_attributes,
             private_attribute=plan.private_attribute,
             empty_utility=plan.empty_utility,
@@ -212,13 +216,14 @@ def _client_update(
     metrics = ClientMetrics(
         client_id=client_id,
         num_examples=held.num_train,
-        update_l2=optax.tree.norm(update),
+        weight=weight,
+        update_l2=noise.l2_norm(update),
         finite=finite,
         estimation=estimation,
         released_ratio=ratio,
         noise=info,
     )
-    upload = jax.tree.map(lambda leaf: jnp.where(valid, leaf, 0), upload)
+    upload, stats = aggregation.weighted((upload, stats), weight)
     return upload, stats, client_state, metrics
 
 
@@ -237,6 +242,7 @@ def federated_round(
     test: Examples,
     *,
     round_num: Array,
+    devices: lanes.Devices,
     outer_axes: tuple[str, ...] = (),
     clients: Array | None = None,
 ) -> tuple[ServerState, RoundMetrics]:
@@ -250,6 +256,7 @@ def federated_round(
       examples: all clients' training and validation examples.
       test: the server's test set.
       round_num: () int32, from 0; the same for all cells of a sweep.
+      devices: the mesh's client axis.
       outer_axes: names of the vmap axes around this call.
       clients: (K,) int32 ids of the cohort in any order; sampled when None.
 
@@ -267,8 +274,16 @@ def federated_round(
     clients = _by_id(clients, plan.num_clients)
     lane_axes = outer_axes + ((lanes.LANE,) if plan.client_chunk_size > 1 else ())
 
+    valid = clients >= 0
+    mechanism = make_mechanism(plan.mechanism, cell.mechanism)
+    weights = aggregation.client_weights(
+        cell.split.num_train[jnp.maximum(clients, 0)],
+        valid,
+        uniform=plan.uniform_weights or mechanism.uniform_weights,
+    )
+
     def client_update(
-        client_id: Array,
+        place: Array,
     ) -> tuple[Params, Params, MechanismState, ClientMetrics]:
         return _client_update(
             model,
@@ -276,7 +291,8 @@ def federated_round(
             cell,
             state,
             examples,
-            client_id,
+            clients[place],
+            weights[place],
             key=key,
             round_num=round_num,
             lane_axes=lane_axes,
@@ -284,23 +300,17 @@ def federated_round(
 
     uploads, stats, client_states, metrics = lanes.map_lanes(
         client_update,
-        clients,
+        plan.cohort_size,
+        jnp.sum(valid.astype(jnp.int32)),
         chunk_size=plan.client_chunk_size,
-        num_devices=plan.num_devices,
+        devices=devices,
     )
-    valid = clients >= 0
-    mechanism = make_mechanism(plan.mechanism, cell.mechanism)
-    weights = aggregation.client_weights(
-        metrics.num_examples,
-        valid,
-        uniform=plan.uniform_weights or mechanism.uniform_weights,
-    )
-    aggregate = aggregation.weighted_sum(uploads, weights)
-    params = optax.apply_updates(state.params, aggregate)
+    metrics = metrics.replace(client_id=clients)
+    params = optax.apply_updates(state.params, aggregation.ordered_sum(uploads))
     any_upload = jnp.any(valid)
     stats = jax.tree.map(
         lambda mean, old: jnp.where(any_upload, mean, old),
-        aggregation.weighted_sum(stats, weights),
+        aggregation.ordered_sum(stats),
         state.stats,
     )
     places = jnp.where(valid, clients, plan.num_clients)  # out of range: dropped
@@ -333,7 +343,7 @@ def federated_round(
             stats,
             test,
             batch_size=plan.test_batch_size,
-            num_devices=plan.num_devices,
+            devices=devices,
         ),
         lambda: evaluation.Score(jnp.float32(jnp.nan), jnp.float32(jnp.nan)),
     )

@@ -254,9 +254,7 @@ _GRADIENT = {
 }
 
 
-def make_plan(
-    config: ExperimentConfig, federation: Federation, *, num_devices: int
-) -> RoundPlan:
+def make_plan(config: ExperimentConfig, federation: Federation) -> RoundPlan:
     """The static choices of the compiled round."""
     assert config.batch_size and config.client_chunk_size and config.cohort_size
     assert config.num_clients and config.augment is not None
@@ -283,22 +281,19 @@ def make_plan(
         uniform_weights=config.weighting == "uniform",
         client_chunk_size=min(config.client_chunk_size, config.cohort_size),
         validation_batch_size=min(longest, config.eval_batch_size),
-        test_batch_size=min(
-            config.eval_batch_size, federation.test.labels.shape[0]
-        ),
+        test_batch_size=min(config.eval_batch_size, federation.test.labels.shape[0]),
         eval_every=config.eval_every,
         num_rounds=config.num_rounds,
-        num_devices=num_devices,
     )
 
 
 def make_cells(
     configs: Sequence[ExperimentConfig],
     federation: Federation,
+    mechanisms: Sequence[MechanismConfig],
     max_uploads: Sequence[int],
 ) -> Cell:
     """The cells' values, stacked along a leading axis."""
-    mechanisms = [mechanism_config(config, federation) for config in configs]
     rates = [
         TrainingRates(
             learning_rate=np.float32(c.learning_rate),

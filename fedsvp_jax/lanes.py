@@ -1,15 +1,17 @@
 """Mapping a pure function over lanes: in chunks, over devices, with the same bits.
 
 Lanes (the cohort's clients, the test set's batches) are cut into chunks of one
-fixed shape. A chunk is one compiled product whatever the number of devices, and
-the loop over a device's chunks has a traced trip count, so the compiler can
-neither unroll it nor specialise it to how many chunks this device was dealt.
+fixed shape. A chunk is one compiled product whatever the number of devices: how many
+chunks a device is dealt and which one it is are data, so the compiler can neither
+unroll the loop over chunks nor specialise it to a single device (which it did,
+when the index came from `axis_index`: 1 device then differed from 2, 3 and 4,
+which agreed, in the last bit).
 Results come back by all_gather in lane order. The bits of a lane therefore
 depend on `chunk_size` alone, never on the number of devices.
 """
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +26,13 @@ LANE = "lane"  # vmap axis inside a chunk
 CELL = "cell"  # vmap axis over a device's cells
 
 
+class Devices(NamedTuple):
+    """The mesh's client axis as a device sees it."""
+
+    count: int
+    index: Array  # () int32, handed in as data: see the module's text
+
+
 def largest(value: Array, axes: tuple[str, ...]) -> Array:
     """The maximum of `value` over the enclosing vmap axes: one number for all lanes.
 
@@ -34,28 +43,33 @@ def largest(value: Array, axes: tuple[str, ...]) -> Array:
 
 
 def map_lanes(
-    function: Callable[[Array], T], lanes: Array, *, chunk_size: int, num_devices: int
+    function: Callable[[Array], T],
+    num_lanes: int,
+    num_used: Array,
+    *,
+    chunk_size: int,
+    devices: Devices,
 ) -> T:
-    """`jnp.stack([function(lane) for lane in lanes])` over the mesh's client axis.
+    """`function` of the lanes 0, 1, ..., stacked, over the mesh's client axis.
 
-    Must be called inside `shard_map` with the axis `clients` of `num_devices`.
+    Must be called inside `shard_map` with the axis `clients`.
 
     Args:
-      function: pure; takes one lane's scalar, returns a pytree of arrays. It runs
-        under `vmap(axis_name='lane')` when `chunk_size` > 1 and bare otherwise.
-      lanes: (L,) int32.
+      function: pure; takes a lane's number () int32, returns a pytree of arrays.
+        It runs under `vmap(axis_name='lane')` when `chunk_size` > 1, bare otherwise.
+      num_lanes: L, places in the result.
+      num_used: () int32, lanes that are wanted; chunks beyond them are not run and
+        leave zeros. Computed from data, never a constant: see above.
       chunk_size: lanes that run side by side in one vmapped call.
-      num_devices: size of the mesh's client axis.
+      devices: the mesh's client axis.
 
     Returns:
       The results with a leading (L,) axis, the same on every device.
     """
-    num_lanes = lanes.shape[0]
-    per_device = chunk_size * -(-num_lanes // (chunk_size * num_devices))
-    padded = jnp.pad(lanes, (0, per_device * num_devices - num_lanes), mode="edge")
-    first = jax.lax.axis_index(CLIENT_AXIS) * per_device
-    mine = jax.lax.dynamic_slice_in_dim(padded, first, per_device)
-    num_chunks = jnp.clip(-(-(num_lanes - first) // chunk_size), 0)
+    per_device = chunk_size * -(-num_lanes // (chunk_size * devices.count))
+    first = devices.index * per_device
+    mine = jnp.minimum(first + jnp.arange(per_device, dtype=jnp.int32), num_lanes - 1)
+    num_chunks = jnp.clip(-(-(num_used - first) // chunk_size), 0, per_device)
 
     if chunk_size == 1:
 

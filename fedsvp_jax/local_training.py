@@ -16,6 +16,7 @@ import optax
 
 from fedsvp_jax import lanes, prng
 from fedsvp_jax.data import augmentation, sources
+from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.structs import Array, Examples, Model, Params
 
 
@@ -101,21 +102,14 @@ def _per_example_gradient(
         gradient, _ = jax.grad(loss, has_aux=True)(
             params, stats, x[None], y[None], ones, key
         )
-        return optax.tree.scale(
-            jnp.minimum(
-                jnp.float32(1.0),
-                rates.l2_norm_clip
-                / jnp.maximum(optax.tree.norm(gradient), jnp.float32(1e-12)),
-            ),
-            gradient,
-        )
+        return noise.clip_by_l2_norm(gradient, rates.l2_norm_clip)[0]
 
     gradients = jax.vmap(one)(inputs, labels)
     mean = jax.tree.map(
         lambda g: jnp.tensordot(weights, g, axes=1) / weights.shape[0], gradients
     )
-    noise = optax.tree.random_like(noise_key, mean, jax.random.normal)
-    return optax.tree.add_scale(mean, rates.step_noise_std, noise), stats
+    noised, _ = noise.add_gaussian_noise(mean, rates.step_noise_std, key=noise_key)
+    return noised, stats
 
 
 def local_update(
@@ -148,12 +142,7 @@ def local_update(
     Returns:
       The trained `(params, stats)`; unchanged for a lane without examples.
     """
-    optimizer = optax.chain(
-        optax.clip_by_global_norm(rates.l2_norm_clip)
-        if recipe.gradient == "clipped_mean"
-        else optax.identity(),
-        optax.sgd(rates.learning_rate),
-    )
+    optimizer = optax.sgd(rates.learning_rate)
     count = jnp.sum(member.astype(jnp.int32))
     per_epoch = steps_per_epoch(count, batch_size)
     num_steps = recipe.local_epochs * per_epoch
@@ -175,8 +164,9 @@ def local_update(
         )
         start = (number % jnp.maximum(per_epoch, 1)) * batch_size
         position = jax.lax.dynamic_slice(orders, (epoch, start), (1, batch_size))[0]
-        rows = indices[position]
         in_lane = start + jnp.arange(batch_size, dtype=jnp.int32) < count
+        # An incomplete batch is filled up with its own first example, at weight 0.
+        rows = indices[jnp.where(in_lane, position, position[0])]
         step_key = jax.random.fold_in(key, recipe.local_epochs + number)
         pixels = examples.inputs[rows]
         if recipe.augment:
@@ -197,6 +187,8 @@ def local_update(
             )
         else:
             gradient, stats_new = jax.grad(loss, has_aux=True)(weights_now, *batch)
+        if recipe.gradient == "clipped_mean":
+            gradient, _ = noise.clip_by_l2_norm(gradient, rates.l2_norm_clip)
         if recipe.proximal:
             gradient = jax.tree.map(
                 lambda g, w, w0: g + rates.proximal_weight * (w - w0),

@@ -54,9 +54,7 @@ class CoalitionPlan(NamedTuple):
         return cls(tuple((size, tuple(masks)) for size, masks in ordered))
 
 
-def coalition_members(
-    attributes: Array, coalition: Array | int, valid: Array
-) -> Array:
+def coalition_members(attributes: Array, coalition: Array | int, valid: Array) -> Array:
     """(m,) bool: the rows whose attribute belongs to the coalition's bitmask."""
     return valid & (((coalition >> attributes) & 1) == 1)
 
@@ -71,8 +69,7 @@ def estimate_contribution(
     examples: Examples,
     held: Split,
     *,
-    local_key: Array,
-    coalition_key: Array,
+    key: Array,
     num_attributes: int,
     private_attribute: int,
     empty_utility: Literal["zero", "initial"],
@@ -81,19 +78,21 @@ def estimate_contribution(
 ) -> tuple[Params, Params, Estimation]:
     """Trains every coalition, the full one last, and returns the full one's model.
 
-    The full coalition is the local model itself (it takes the key that a run
-    without PE would take, and gives the same model), hence 2**N - 2 extra
-    trainings. A coalition that nobody holds data of is the broadcast model.
+    The full coalition is the local model itself, to the bit the one that a run
+    without PE trains, hence 2**N - 2 extra trainings. All coalitions share one key:
+    an attribute that a client holds nothing of changes no coalition, so its Shapley
+    value is 0 exactly (the dummy axiom), and the others' differences carry less
+    noise. A coalition without data is worth what the empty one is.
 
     Args:
       held: one client's row of the federation's Split.
-      local_key: the full coalition's key.
-      coalition_key: the others' key; each folds in its bitmask.
+      key: the client's key of local training.
+      empty_utility: U(empty): "zero" (FedSDP's public code) or "initial", the
+        broadcast model's accuracy.
 
     Returns:
       `(trained params, trained stats, Estimation)`.
     """
-    full = 2**num_attributes - 1
     valid = jnp.arange(held.train.shape[0], dtype=jnp.int32) < held.num_train
     attributes = examples.attributes[held.train]
 
@@ -109,14 +108,10 @@ def estimate_contribution(
             lane_axes=lane_axes,
         )
 
-    trained_masks = {mask for _, masks in plan.groups for mask in masks}
-    untrained = set(range(1, full)) - trained_masks
-    utilities = jnp.zeros((2**num_attributes,), jnp.float32)
-    if empty_utility == "initial" or untrained:
-        initial = utility(params, stats)
-        for mask in sorted(untrained | ({0} if empty_utility == "initial" else set())):
-            utilities = utilities.at[mask].set(initial)
-
+    empty = (
+        utility(params, stats) if empty_utility == "initial" else jnp.float32(0.0)
+    )
+    utilities = jnp.full((2**num_attributes,), empty)
     trained = (params, stats)
     for batch_size, masks in plan.groups:
         coalitions = jnp.asarray(masks, jnp.int32)
@@ -128,11 +123,7 @@ def estimate_contribution(
             coalitions: Array = coalitions,
         ) -> tuple[tuple[Params, Params], Array]:
             coalition = coalitions[lane]
-            key = jax.lax.select(
-                coalition == full,
-                local_key,
-                jax.random.fold_in(coalition_key, coalition),
-            )
+            member = coalition_members(attributes, coalition, valid)
             trained = local_training.local_update(
                 model,
                 recipe,
@@ -141,12 +132,13 @@ def estimate_contribution(
                 stats,
                 examples,
                 held.train,
-                coalition_members(attributes, coalition, valid),
+                member,
                 key=key,
                 batch_size=batch_size,
                 lane_axes=lane_axes,
             )
-            return trained, carry[1].at[coalition].set(utility(*trained))
+            worth = jnp.where(jnp.any(member), utility(*trained), empty)
+            return trained, carry[1].at[coalition].set(worth)
 
         trained, utilities = jax.lax.fori_loop(
             0, len(masks), train_coalition, (trained, utilities)

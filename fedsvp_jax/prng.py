@@ -21,13 +21,10 @@ class Stream(enum.IntEnum):
     PARTITION = 1
     COHORT = 2
     LOCAL_TRAINING = 3
-    COALITION = 4
-    NOISE = 5
-    SERVER_NOISE = 6
-    CONTRIBUTION_RELEASE = 7
-    VOTE = 8
-    ATTACK = 9
-    DP_SGD = 10
+    NOISE = 4
+    SERVER_NOISE = 5
+    CONTRIBUTION_RELEASE = 6
+    DP_SGD = 7
 
 
 def root_key(seed: Array | int) -> Array:

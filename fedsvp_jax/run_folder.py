@@ -98,3 +98,10 @@ class RunFolder:
         beside = file.with_name(name + ".tmp")
         beside.write_text("".join(kept))
         os.replace(beside, file)
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """The lines of a json-lines file; none when it is not there."""
+        file = self.path / name
+        if not file.exists():
+            return []
+        return [json.loads(line) for line in file.read_text().splitlines()]

@@ -2,7 +2,7 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import jax
@@ -11,7 +11,8 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from fedsvp_jax import federation as federations
-from fedsvp_jax import lanes, models
+from fedsvp_jax import guarantees, lanes, models
+from fedsvp_jax.accounting import Ledger
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.dataset import Dataset
@@ -22,6 +23,7 @@ from fedsvp_jax.federated_round import (
     federated_round,
     initial_state,
 )
+from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.structs import Array, Examples, Model, Params
 
 
@@ -72,7 +74,6 @@ class Trainer:
       dataset: the data of all cells.
       model: the `(init, apply)` pair; built by name from the config when None.
       placement: where and in which portions the work runs.
-      max_uploads: participation cap per cell; none when None.
     """
 
     def __init__(
@@ -81,24 +82,32 @@ class Trainer:
         dataset: Dataset,
         *,
         model: Model | None = None,
-        placement: Placement = Placement(),
-        max_uploads: Sequence[int] | None = None,
+        placement: Placement | None = None,
     ) -> None:
         first = configs[0]
         self.configs = tuple(configs)
-        self.placement = placement
+        self.placement = placement = placement or Placement()
         self.model = model or models.make_model(
             first.model, num_classes=dataset.num_classes
         )
         self.federation = federations.build(configs, dataset)
-        self.plan = federations.make_plan(
-            first, self.federation, num_devices=placement.num_devices
+        self.plan = federations.make_plan(first, self.federation)
+        self.mechanism_configs = tuple(
+            federations.mechanism_config(config, self.federation) for config in configs
         )
-        no_cap = [np.iinfo(np.int32).max] * len(configs)
         self.cells = federations.make_cells(
-            configs, self.federation, no_cap if max_uploads is None else max_uploads
+            configs,
+            self.federation,
+            self.mechanism_configs,
+            [
+                guarantees.upload_cap(config, settings)
+                for config, settings in zip(
+                    configs, self.mechanism_configs, strict=True
+                )
+            ],
         )
         self._mesh = placement.mesh()
+        self._device_index = jnp.arange(placement.num_devices, dtype=jnp.int32)
         self._example = sources.normalize(self.federation.examples.inputs[:1])
         self._compiled = jax.jit(self._rounds(), donate_argnums=0)
 
@@ -107,6 +116,13 @@ class Trainer:
         start = partial(initial_state, self.model, self.plan, self._example)
         states = jax.jit(lambda cells: jax.lax.map(start, cells))(self.cells)
         return self.place(states)
+
+    def new_ledger(self, mechanism: Mechanism) -> Ledger:
+        """An empty ledger for one cell."""
+        _, stats = jax.eval_shape(self.model.init, jax.random.key(0), self._example)
+        return guarantees.new_ledger(
+            mechanism, self.plan.num_clients, keeps_stats=bool(jax.tree.leaves(stats))
+        )
 
     def place(self, state: ServerState) -> ServerState:
         """Puts a state (a restored one, say) where the compiled rounds want it."""
@@ -131,6 +147,7 @@ class Trainer:
             self.cells,
             self.federation.examples,
             self.federation.test,
+            self._device_index,
             jnp.int32(first_round),
             jnp.int32(num_rounds),
         )
@@ -144,11 +161,12 @@ class Trainer:
             self.cells,
             self.federation.examples,
             self.federation.test,
+            self._device_index,
             jnp.int32(0),
             jnp.int32(1),
         )
 
-    def _rounds(self):  # noqa: ANN202 - a shard_mapped callable
+    def _rounds(self) -> Callable[..., tuple[ServerState, RoundMetrics]]:
         model, plan, placement = self.model, self.plan, self.placement
 
         def run_cells(
@@ -156,6 +174,7 @@ class Trainer:
             cells: Cell,
             examples: Examples,
             test: Examples,
+            devices: lanes.Devices,
             round_num: Array,
         ) -> tuple[ServerState, RoundMetrics]:
             num_cells = cells.root.shape[0]
@@ -172,6 +191,7 @@ class Trainer:
                     examples,
                     test,
                     round_num=round_num,
+                    devices=devices,
                     outer_axes=outer_axes,
                 )
 
@@ -186,20 +206,24 @@ class Trainer:
                 lambda leaf: leaf.reshape(-1, chunk, *leaf.shape[1:]), (state, cells)
             )
             results = jax.lax.map(lambda pair: side_by_side(*pair), grouped)
-            return jax.tree.map(
-                lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), results
-            )
+            return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), results)
 
         def rounds(
             state: ServerState,
             cells: Cell,
             examples: Examples,
             test: Examples,
+            device_index: Array,
             first_round: Array,
             num_rounds: Array,
         ) -> tuple[ServerState, RoundMetrics]:
+            devices = lanes.Devices(placement.num_devices, device_index[0])
             shapes = jax.eval_shape(
-                run_cells, state, cells, examples, test, first_round
+                lambda *args: run_cells(*args, devices, first_round),
+                state,
+                cells,
+                examples,
+                test,
             )[1]
             buffers = jax.tree.map(
                 lambda s: jnp.zeros((placement.rounds_per_call, *s.shape), s.dtype),
@@ -210,7 +234,7 @@ class Trainer:
                 index: Array, carry: tuple[ServerState, RoundMetrics]
             ) -> tuple[ServerState, RoundMetrics]:
                 state, rows = run_cells(
-                    carry[0], cells, examples, test, first_round + index
+                    carry[0], cells, examples, test, devices, first_round + index
                 )
                 return state, jax.tree.map(
                     lambda buffer, row: buffer.at[index].set(row), carry[1], rows
@@ -228,6 +252,7 @@ class Trainer:
                 by_cell,
                 everywhere,
                 everywhere,
+                PartitionSpec(lanes.CLIENT_AXIS),
                 everywhere,
                 everywhere,
             ),
@@ -250,3 +275,8 @@ def params_sha256(params: Params) -> str:
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()
+
+
+def compilations(trainer: Trainer) -> int:
+    """How often the trainer's program was compiled: 1, unless shapes changed."""
+    return trainer._compiled._cache_size()

@@ -9,9 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsvp_jax.data.dataset import Column
-from fedsvp_jax.prng import Stream
-
-_STREAM = 1  # apart from partition.py's draws from the same seed
+from fedsvp_jax.data.draws import Draw, generator
 
 
 class Attributes(NamedTuple):
@@ -108,7 +106,7 @@ def from_writer_groups(
     known, positions = np.unique(writers, return_inverse=True)
     if not 2 <= num_groups <= len(known):
         raise ValueError(f"num_groups must be in [2, {len(known)}], got {num_groups}")
-    rng = np.random.default_rng((seed, Stream.PARTITION, _STREAM))
+    rng = generator(seed, Draw.WRITER_GROUPS)
     groups = rng.permutation(np.arange(len(known)) % num_groups).astype(np.int32)
     names = tuple(f"writer group {index}" for index in range(num_groups))
     return Attributes(groups[positions], names, private=0)

@@ -3,34 +3,18 @@
 Each partition is a pure function of labels or writers and a seed; it returns one
 array of example indices a client. `make_split` then takes the private examples from
 the honest-but-curious clients and divides each client's data into training and
-validation. A draw's generator is `default_rng((seed, Stream.PARTITION, step,
-client))`: it depends on the seed, the step and the client, never on what was drawn
-before.
+validation. Draws have addresses (`draws.generator`), so none depends on another.
 """
 
-import enum
 from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.prng import Stream
-from fedsvp_jax.structs import Split
+from fedsvp_jax.data.draws import Draw, generator
+from fedsvp_jax.structs import Array, Split
 
 _MAX_DRAWS = 1000  # of a Dirichlet partition, until every client has its minimum
-
-
-class _Step(enum.IntEnum):
-    """What a generator is for. 1 is attributes.py's."""
-
-    ASSIGN = 0
-    TRAIN_VALIDATION = 2
-
-
-def _generator(seed: int, step: _Step, client: int = 0) -> np.random.Generator:
-    if seed < 0:
-        raise ValueError(f"seed must be >= 0, got {seed}")
-    return np.random.default_rng((seed, Stream.PARTITION, step, client))
 
 
 def _check_clients(num_clients: int, num_available: int, what: str) -> None:
@@ -48,7 +32,7 @@ def iid(num_examples: int, num_clients: int, *, seed: int) -> list[np.ndarray]:
       ValueError: there are more clients than examples.
     """
     _check_clients(num_clients, num_examples, "examples")
-    order = _generator(seed, _Step.ASSIGN).permutation(num_examples)
+    order = generator(seed, Draw.ASSIGN).permutation(num_examples)
     return np.array_split(order, num_clients)
 
 
@@ -78,7 +62,7 @@ def paper(
     counts = [max(1, round(share * len(members))) for members in classes]
     parts = []
     for client in range(num_clients):
-        rng = _generator(seed, _Step.ASSIGN, client)
+        rng = generator(seed, Draw.ASSIGN, client)
         drawn = [
             rng.choice(members, count, replace=False)
             for members, count in zip(classes, counts, strict=True)
@@ -101,7 +85,7 @@ def shards(
     if shards_per_client < 1:
         raise ValueError(f"shards_per_client must be >= 1, got {shards_per_client}")
     _check_clients(num_clients, len(labels) // shards_per_client, "full sets of shards")
-    rng = _generator(seed, _Step.ASSIGN)
+    rng = generator(seed, Draw.ASSIGN)
     shuffled = rng.permutation(len(labels))
     by_label = shuffled[np.argsort(labels[shuffled], kind="stable")]
     pieces = np.array_split(by_label, num_clients * shards_per_client)
@@ -119,9 +103,10 @@ def dirichlet(
 ) -> list[np.ndarray]:
     """Each class divided among the clients in proportions p ~ Dir(alpha · 1_M).
 
-    Every example goes to one client (Hsu et al. 2019, arXiv 1909.06335, in the form
-    that divides each class). The whole draw is repeated until every client holds
-    `min_examples`, 1,000 times at most: the law is Dirichlet's given that event.
+    Every example goes to one client (Yurochkin et al. 2019, arXiv 1905.12022; Hsu et
+    al. 2019, arXiv 1909.06335, draw each client's classes instead). The whole draw is
+    repeated until every client holds `min_examples`, 1,000 times at most: the law is
+    Dirichlet's given that event.
 
     Args:
       labels: (n,) int32.
@@ -138,7 +123,7 @@ def dirichlet(
     if min_examples < 1:
         raise ValueError(f"min_examples must be >= 1, got {min_examples}")
     _check_clients(num_clients, len(labels) // min_examples, "full shares of examples")
-    rng = _generator(seed, _Step.ASSIGN)
+    rng = generator(seed, Draw.ASSIGN)
     classes = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     sizes = np.array([len(members) for members in classes])
     for _ in range(_MAX_DRAWS):
@@ -179,7 +164,7 @@ def by_writer(
     _check_clients(
         num_clients, len(enough), f"writers with at least {min_examples} examples"
     )
-    chosen = _generator(seed, _Step.ASSIGN).permutation(enough)[:num_clients]
+    chosen = generator(seed, Draw.ASSIGN).permutation(enough)[:num_clients]
     return [np.flatnonzero(writers == writer) for writer in chosen]
 
 
@@ -276,7 +261,7 @@ def make_split(
     for client, indices in enumerate(parts):
         if client in curious:
             indices = indices[attributes[indices] != private_attribute]
-        rng = _generator(seed, _Step.TRAIN_VALIDATION, client)
+        rng = generator(seed, Draw.TRAIN_VALIDATION, client)
         kept, held_out = _divide(indices, attributes, train_fraction, rng)
         if not len(kept) or not len(held_out):
             lacking = "private examples removed, " if client in curious else ""
@@ -319,7 +304,7 @@ def stack_splits(splits: Sequence[Split]) -> Split:
     longest_train = max(split.train.shape[1] for split in splits)
     longest_validation = max(split.validation.shape[1] for split in splits)
 
-    def padded(rows: jnp.ndarray, length: int) -> jnp.ndarray:
+    def padded(rows: Array, length: int) -> Array:
         return jnp.pad(rows, ((0, 0), (0, length - rows.shape[1])))
 
     return Split(

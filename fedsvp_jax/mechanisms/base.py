@@ -9,6 +9,8 @@ from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.mechanisms.sensitivity import Sensitivity
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
 
+NOTHING_ELSE = "nothing else leaves the client (no BatchNorm statistics)"
+
 
 class Claim(NamedTuple):
     """What one upload's (ε, δ) rests on."""
@@ -16,7 +18,9 @@ class Claim(NamedTuple):
     relation: str  # the neighbouring relation, in words
     proved: bool  # false: the number is nominal
     assumptions: str  # in words
-    server_trusted: bool = False  # true: no claim is made against the server
+    central: bool = False  # the (ε, δ) is the average's, not one upload's
+    against_server: bool = True  # false: the server sees more than noised uploads
+    client_swap: float | None = None  # as in Sensitivity
 
 
 class UploadNoise(NamedTuple):
@@ -50,6 +54,7 @@ class Mechanism(NamedTuple):
       needs_contribution: whether `update` reads R.
       uniform_weights: whether the claim asks for equal weights in the average.
       claim: what the guarantee rests on.
+      least_multiplier: () the least z that any upload may get, for a cap on uploads.
     """
 
     init: Callable[[int], MechanismState]
@@ -59,6 +64,7 @@ class Mechanism(NamedTuple):
     needs_contribution: bool = False
     uniform_weights: bool = False
     claim: Claim = Claim("", False, "")
+    least_multiplier: Array | float = 0.0
 
 
 def stateless(num_clients: int) -> MechanismState:
@@ -115,6 +121,7 @@ def gaussian_mechanism(
     sensitivity: Sensitivity,
     claim: Claim,
     *,
+    least_multiplier: Array,
     needs_contribution: bool = False,
 ) -> Mechanism:
     """Clip as the sensitivity says, then add noise of std z(R, t)·Δ.
@@ -123,6 +130,7 @@ def gaussian_mechanism(
       calibrate: z and the claim from R and the round (from 0).
       sensitivity: the clip and Δ.
       claim: what the guarantee rests on.
+      least_multiplier: () the least z that `calibrate` can return.
       needs_contribution: whether `calibrate` reads R.
     """
 
@@ -157,6 +165,7 @@ def gaussian_mechanism(
         step_noise_std=None if sensitivity.at_upload else step_noise_std,
         needs_contribution=needs_contribution,
         claim=claim,
+        least_multiplier=least_multiplier,
     )
 
 
@@ -165,5 +174,6 @@ def claim_of(sensitivity: Sensitivity, *more: str, proved: bool = True) -> Claim
     return Claim(
         relation=sensitivity.relation,
         proved=sensitivity.proved and proved,
-        assumptions="; ".join((sensitivity.assumptions, *more)),
+        assumptions="; ".join((sensitivity.assumptions, *more, NOTHING_ELSE)),
+        client_swap=sensitivity.client_swap,
     )

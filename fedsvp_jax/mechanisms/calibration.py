@@ -1,5 +1,7 @@
 """How much Gaussian noise an (ε, δ) asks for, as std over sensitivity."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 
@@ -62,7 +64,9 @@ def with_analytic_multiplier(config: MechanismConfig) -> MechanismConfig:
     if config.calibration != "analytic":
         return config
     solved = analytic_multiplier(config.epsilon, config.delta)
-    return config.replace(analytic_multiplier=jnp.asarray(solved, jnp.float32))
+    return dataclasses.replace(
+        config, analytic_multiplier=jnp.asarray(solved, jnp.float32)
+    )
 
 
 def check_calibration(config: MechanismConfig) -> None:

@@ -4,6 +4,7 @@ Sources: McMahan et al. 2018 (arXiv 1710.06963), Algorithm 1; adaptive clipping:
 Andrew et al. 2021 (arXiv 1905.03871), Algorithm 1.
 """
 
+import dataclasses
 import math
 
 import jax
@@ -134,7 +135,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
             config.clip_quantile,
             config.clip_learning_rate,
         )
-        return params_after, state.replace(shared={"clip": clip})
+        return params_after, dataclasses.replace(state, shared={"clip": clip})
 
     return Mechanism(
         init=init,
@@ -145,7 +146,10 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
             relation="add or remove a client (its update against zero)",
             proved=True,
             assumptions="every update is clipped to S; equal weights; each of the "
-            "cohort's clients adds its part of the noise",
-            server_trusted=config.adaptive_clip,
+            f"cohort's clients adds its part of the noise; {base.NOTHING_ELSE}",
+            central=True,
+            against_server=not config.adaptive_clip,
+            client_swap=2.0,
         ),
+        least_multiplier=z / root_cohort,
     )

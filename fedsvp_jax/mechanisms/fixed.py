@@ -85,6 +85,10 @@ def make_gaussian(config: MechanismConfig) -> Mechanism:
         update=update,
         step_noise_std=None if sensitivity.at_upload else step_noise_std,
         claim=base.claim_of(sensitivity),
+        least_multiplier=_fixed_noise(
+            config,
+            sensitivity.bound(jnp.asarray(config.min_num_examples, jnp.float32)),
+        ).noise_multiplier,
     )
 
 

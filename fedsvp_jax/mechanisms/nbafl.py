@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from fedsvp_jax.mechanisms import base, noise
 from fedsvp_jax.mechanisms.base import Mechanism, UploadNoise
 from fedsvp_jax.mechanisms.calibration import (
+    base_multiplier,
     check_calibration,
     classical_constant,
     scaled_claim,
@@ -138,5 +139,10 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
         )
         return noise.add_gaussian_noise(params_after, std, key=key)[0], state
 
-    mechanism = base.gaussian_mechanism(calibrate, smallest, base.claim_of(sensitivity))
+    mechanism = base.gaussian_mechanism(
+        calibrate,
+        smallest,
+        base.claim_of(sensitivity),
+        least_multiplier=base_multiplier(config) * exposures,
+    )
     return mechanism._replace(server=server if config.downlink_noise else None)

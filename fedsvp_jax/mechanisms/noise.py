@@ -49,7 +49,7 @@ def add_gaussian_noise(
     leaves, treedef = jax.tree.flatten(tree)
     noised, square = [], jnp.zeros((), jnp.float32)
     for index, leaf in enumerate(leaves):
-        wide = jnp.promote_types(leaf.dtype, jnp.float32)
+        wide = leaf.dtype if leaf.dtype.itemsize >= 4 else jnp.dtype(jnp.float32)
         draw = jax.random.normal(jax.random.fold_in(key, index), leaf.shape, wide)
         noise = std.astype(wide) * draw
         noisy = (leaf.astype(wide) + noise).astype(leaf.dtype)

@@ -3,12 +3,18 @@
 A reconstruction from the abstract of Xue et al., IEEE TIFS 2023; no public code.
 """
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.mechanisms import base
 from fedsvp_jax.mechanisms.base import Mechanism
-from fedsvp_jax.mechanisms.calibration import check_calibration, scaled_claim
+from fedsvp_jax.mechanisms.calibration import (
+    base_multiplier,
+    check_calibration,
+    scaled_claim,
+)
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
 from fedsvp_jax.mechanisms.noise import l2_norm
 from fedsvp_jax.mechanisms.sensitivity import clip_update, make_sensitivity
@@ -87,7 +93,9 @@ def make_sensitivity_reestimation(config: MechanismConfig) -> Mechanism:
         clip = reestimated_clip(
             limit, config.gamma, state.clients["last_norm"], state.shared["global_norm"]
         )
-        rescaled = make_sensitivity(config.replace(l2_norm_clip=clip, update_clip=clip))
+        rescaled = make_sensitivity(
+            dataclasses.replace(config, l2_norm_clip=clip, update_clip=clip)
+        )
         last_norm = l2_norm(updates)
         updates, clipped = clip_update(updates, params, clip)
         noised, info = base.noised_upload(
@@ -98,7 +106,11 @@ def make_sensitivity_reestimation(config: MechanismConfig) -> Mechanism:
             at_upload=True,
             key=key,
         )
-        return noised, state.replace(clients={"last_norm": last_norm}), info
+        return (
+            noised,
+            dataclasses.replace(state, clients={"last_norm": last_norm}),
+            info,
+        )
 
     def server(
         params_after: Params,
@@ -115,7 +127,7 @@ def make_sensitivity_reestimation(config: MechanismConfig) -> Mechanism:
         variances = jnp.where(valid, jnp.square(infos.noise_std), 0.0)
         step = jax.tree.map(jnp.subtract, params_after, params_before)
         norm = denoised_norm(step, jnp.sqrt(jnp.sum(variances)) / uploads)
-        return params_after, state.replace(shared={"global_norm": norm})
+        return params_after, dataclasses.replace(state, shared={"global_norm": norm})
 
     return Mechanism(
         init=init,
@@ -125,5 +137,6 @@ def make_sensitivity_reestimation(config: MechanismConfig) -> Mechanism:
             make_sensitivity(config),
             "the clip follows the client's own past norm, which no noise hides",
             proved=False,
-        ),
+        )._replace(client_swap=None),
+        least_multiplier=base_multiplier(config),
     )

@@ -7,18 +7,32 @@ Both schedules keep Σ_t 1/σ_t² = T/σ_c², the budget of T uploads at the con
 from collections.abc import Callable
 
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.special import logsumexp
 
 from fedsvp_jax.mechanisms import base
 from fedsvp_jax.mechanisms.base import Mechanism, UploadNoise
-from fedsvp_jax.mechanisms.calibration import check_calibration, scaled_claim
-from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
+from fedsvp_jax.mechanisms.calibration import (
+    base_multiplier,
+    check_calibration,
+    scaled_claim,
+)
+from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
 from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
 from fedsvp_jax.structs import Array
 
 
 def _rounds(num_rounds: int) -> Array:
     return jnp.arange(num_rounds, dtype=jnp.float32)
+
+
+def _log_rate(rate: Leaf) -> Array:
+    """ln(rate), () float32. A number's is taken in float64: near 1, float32 has lost
+    the digits already (ln .995 would be off by 6e-6)."""
+    number = concrete(rate)
+    if number is None:
+        return jnp.log(jnp.asarray(rate, jnp.float32))
+    return jnp.asarray(np.log(number), jnp.float32)
 
 
 def _log_mean_exp(values: Array) -> Array:
@@ -30,7 +44,7 @@ def time_varying_factor(num_rounds: int, decay: Leaf, round_num: Array) -> Array
 
     In logarithms: θ^(−2(t−1)) leaves float32 at T = 400 for θ < 0.9.
     """
-    rate = jnp.log(jnp.asarray(decay, jnp.float32))
+    rate = _log_rate(decay)
     first = 0.5 * _log_mean_exp(-2.0 * rate * _rounds(num_rounds))
     return jnp.exp(first + rate * jnp.asarray(round_num).astype(jnp.float32))
 
@@ -50,7 +64,7 @@ def time_varying_stds(num_rounds: int, decay: Leaf, base_std: Leaf) -> Array:
 
 def dpa_factor(num_rounds: int, contraction: Leaf, round_num: Array) -> Array:
     """σ_t/σ_c, shape of `round_num` (from 0): see `dpa_stds`."""
-    rate = jnp.log(jnp.asarray(contraction, jnp.float32))
+    rate = _log_rate(contraction)
 
     def log_weight(t: Array) -> Array:
         return rate * (float(num_rounds) - 1.0 - t)
@@ -82,7 +96,13 @@ def _scheduled(config: MechanismConfig, factor: Callable[[Array], Array]) -> Mec
         del contribution_ratio
         return scaled_claim(config, factor(round_num))
 
-    return base.gaussian_mechanism(calibrate, sensitivity, base.claim_of(sensitivity))
+    least = jnp.min(factor(_rounds(config.num_rounds)))
+    return base.gaussian_mechanism(
+        calibrate,
+        sensitivity,
+        base.claim_of(sensitivity),
+        least_multiplier=base_multiplier(config) * least,
+    )
 
 
 def make_time_varying(config: MechanismConfig) -> Mechanism:

@@ -34,6 +34,8 @@ class Sensitivity(NamedTuple):
       relation: the neighbouring relation, in words.
       proved: whether Δ follows from the clip.
       assumptions: what the bound rests on, in words.
+      client_swap: how far apart two clients' uploads can be, over Δ; None where
+        nothing bounds it. Amplification by client sampling rests on it.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Sensitivity(NamedTuple):
     relation: str
     proved: bool
     assumptions: str
+    client_swap: float | None = None
 
 
 def no_clip(updates: Params, params: Params) -> tuple[Params, Array]:
@@ -138,6 +141,7 @@ def make_sensitivity(config: MechanismConfig) -> Sensitivity:
             relation="replace all records of a client (one record among them)",
             proved=True,
             assumptions="the weights, as one vector, lie in a ball of radius C",
+            client_swap=1.0,
         )
     if config.sensitivity == "update_clip":
         add_remove = config.relation == "add_remove"
@@ -153,6 +157,7 @@ def make_sensitivity(config: MechanismConfig) -> Sensitivity:
             ),
             proved=True,
             assumptions="the update, as one vector, lies in a ball of radius S",
+            client_swap=2.0 if add_remove else 1.0,
         )
     return Sensitivity(
         "per_example",

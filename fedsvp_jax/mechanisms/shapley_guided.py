@@ -107,8 +107,15 @@ def _make(config: MechanismConfig, name: str) -> Mechanism:
     claim = base.claim_of(
         sensitivity, RELEASE_ASSUMPTIONS[release], proved=release != "none"
     )
+    least_ratio = 1.0 if release == "worst_case" else 0.0
     return base.gaussian_mechanism(
-        calibrate, sensitivity, claim, needs_contribution=release != "worst_case"
+        calibrate,
+        sensitivity,
+        claim,
+        least_multiplier=guided_multiplier(
+            tolerance_of(least_ratio, config.delta), config.epsilon, config.noise_floor
+        ),
+        needs_contribution=release != "worst_case",
     )
 
 

@@ -27,7 +27,8 @@ def from_linen(module: nn.Module) -> Model:
         rngs = {"dropout": key} if train and key is not None else None
         variables = {"params": params, **stats}
         if not train or not stats:
-            return module.apply(variables, x, train=train, rngs=rngs), stats
+            logits: Any = module.apply(variables, x, train=train, rngs=rngs)
+            return logits, stats
         logits, new_stats = module.apply(
             variables, x, train=True, rngs=rngs, mutable=list(stats)
         )
@@ -43,12 +44,12 @@ def from_nnx(constructor: Callable[[nnx.Rngs], nnx.Module]) -> Model:
     (dropout's), which each call derives from `key` alone.
 
     Args:
-      constructor: `nnx.Rngs -> module` with the call `module(x)`; it runs with a key
-        of no consequence for the graph and with `init`'s for the parameters.
-        `train` selects `module.train()` or `module.eval()`.
+      constructor: `nnx.Rngs -> module` with the call `module(x)`. `train` selects
+        `module.train()` or `module.eval()`. It is called twice: abstractly for the
+        graph, and in `init` with `init`'s key for the parameters.
     """
     abstract = nnx.eval_shape(lambda: constructor(nnx.Rngs(0)))
-    graph, _, random_shapes, _ = nnx.split(abstract, nnx.Param, nnx.RngState, ...)
+    graph, _, random_shapes, _ = _split_nnx(abstract)
     random_leaves, random_tree = jax.tree.flatten(random_shapes)
 
     def random_state(key: Array) -> Any:
@@ -63,7 +64,7 @@ def from_nnx(constructor: Callable[[nnx.Rngs], nnx.Module]) -> Model:
     def init(key: Array, example: Array) -> tuple[Params, Params]:
         del example  # an NNX module names its own input's shape
         module = constructor(nnx.Rngs(key))
-        _, params, _, stats = nnx.split(module, nnx.Param, nnx.RngState, ...)
+        _, params, _, stats = _split_nnx(module)
         return nnx.to_pure_dict(params), nnx.to_pure_dict(stats)
 
     def apply(
@@ -73,13 +74,22 @@ def from_nnx(constructor: Callable[[nnx.Rngs], nnx.Module]) -> Model:
             if train and random_leaves:
                 raise ValueError("key must be given to train a model with dropout")
             key = jax.random.key(0)  # evaluation draws nothing
-        module = nnx.merge(graph, nnx.State(params), random_state(key), nnx.State(stats))
+        module = nnx.merge(
+            graph, nnx.State(params), random_state(key), nnx.State(stats)
+        )
         module.train() if train else module.eval()
         logits = module(x)
-        _, _, _, new_stats = nnx.split(module, nnx.Param, nnx.RngState, ...)
+        _, _, _, new_stats = _split_nnx(module)
         return logits, nnx.to_pure_dict(new_stats) if train else stats
 
     return Model(init, apply)
+
+
+def _split_nnx(module: nnx.Module) -> tuple[Any, Any, Any, Any]:
+    """(graph, parameters, random state, the rest)."""
+    graph, *states = nnx.split(module, nnx.Param, nnx.RngState, ...)
+    params, random, stats = states
+    return graph, params, random, stats
 
 
 def num_parameters(params: Params) -> int:

@@ -2,7 +2,8 @@
 
 import flax.linen as nn
 
-from fedsvp_jax.models.layers import ConvBackend, ConvReluPool, Dense
+from fedsvp_jax.models.convolution import ConvBackend
+from fedsvp_jax.models.layers import ConvReluPool, Dense
 from fedsvp_jax.structs import Array
 
 

@@ -6,12 +6,12 @@ import flax.linen as nn
 
 from fedsvp_jax.models.adapters import from_linen
 from fedsvp_jax.models.cnn import CNN
-from fedsvp_jax.models.layers import ConvBackend
+from fedsvp_jax.models.convolution import ConvBackend, resolve_conv_backend
 from fedsvp_jax.models.mlp import MLP
 from fedsvp_jax.models.resnet import ResNet18
 from fedsvp_jax.structs import Model
 
-_BUILDERS: dict[str, Callable[[int, ConvBackend | None], nn.Module]] = {
+_BUILDERS: dict[str, Callable[[int, ConvBackend], nn.Module]] = {
     "mlp": lambda classes, _: MLP(classes),
     "small_cnn": lambda classes, backend: CNN(
         classes, (16, 32), 3, 128, conv_backend=backend
@@ -45,13 +45,15 @@ def make_model(
     Args:
       name: one of `MODEL_NAMES`.
       num_classes: logits per example, >= 2.
-      conv_backend: see `layers.conv2d`; None takes the device's default.
+      conv_backend: "patches" or "lax" (`convolution.conv2d`); None takes the device's
+        default (`convolution.resolve_conv_backend`).
 
     Raises:
-      ValueError: if the name is unknown or `num_classes` < 2.
+      ValueError: if a name is unknown or `num_classes` < 2.
     """
     if name not in _BUILDERS:
         raise ValueError(f"model must be one of {', '.join(MODEL_NAMES)}, got {name!r}")
     if num_classes < 2:
         raise ValueError(f"num_classes must be >= 2, got {num_classes}")
-    return from_linen(_BUILDERS[name](num_classes, conv_backend))
+    backend = resolve_conv_backend(conv_backend)
+    return from_linen(_BUILDERS[name](num_classes, backend))

@@ -7,7 +7,9 @@ from typing import Literal
 import flax.linen as nn
 import jax.numpy as jnp
 
-from fedsvp_jax.models.layers import Conv, ConvBackend, Dense
+from fedsvp_jax.models.convolution import ConvBackend
+from fedsvp_jax.models.layers import PYTORCH_UNIFORM, Conv, Dense
+from fedsvp_jax.models.normalization import GroupNorm
 from fedsvp_jax.structs import Array
 
 _STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # channels, first stride
@@ -24,7 +26,12 @@ class BasicBlock(nn.Module):
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
-        conv = partial(Conv, self.features, backend=self.conv_backend)
+        conv = partial(
+            Conv,
+            self.features,
+            backend=self.conv_backend,
+            kernel_init=PYTORCH_UNIFORM,
+        )
         strides = (self.stride, self.stride)
         y = conv((3, 3), strides=strides, padding=_EDGE)(x)
         y = nn.relu(self.norm()(y))
@@ -54,8 +61,14 @@ class ResNet18(nn.Module):
                 nn.BatchNorm, use_running_average=not train, momentum=0.9, epsilon=1e-5
             )
         else:
-            norm = partial(nn.GroupNorm, num_groups=32, epsilon=1e-5)
-        x = Conv(64, (3, 3), padding=_EDGE, backend=self.conv_backend)(x)
+            norm = GroupNorm
+        x = Conv(
+            64,
+            (3, 3),
+            padding=_EDGE,
+            backend=self.conv_backend,
+            kernel_init=PYTORCH_UNIFORM,
+        )(x)
         x = nn.relu(norm()(x))
         for features, first_stride in _STAGES:
             for stride in (first_stride, 1):

@@ -79,7 +79,8 @@ def _draw(plots: list[Plot], path: Path) -> Path:
         handles: dict[str, Any] = {}
         for axes in grid:
             lines, names = axes.get_legend_handles_labels()
-            handles = dict(zip(names, lines, strict=True)) | handles
+            for name, line in zip(names, lines, strict=True):
+                handles.setdefault(name, line)
         figure.legend(
             handles.values(),
             handles.keys(),
@@ -92,6 +93,13 @@ def _draw(plots: list[Plot], path: Path) -> Path:
 
 
 def _plot(axes: Any, plot: Plot) -> None:
+    from matplotlib.ticker import (
+        LogLocator,
+        NullFormatter,
+        PercentFormatter,
+        StrMethodFormatter,
+    )
+
     for series in plot.series:
         _line(axes, series)
     axes.set_title(plot.title)
@@ -99,9 +107,10 @@ def _plot(axes: Any, plot: Plot) -> None:
     axes.set_ylabel(plot.y_title)
     if plot.log_y:
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
     if plot.percent_y:
-        from matplotlib.ticker import PercentFormatter
-
         axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
 
 

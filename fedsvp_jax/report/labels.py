@@ -11,8 +11,8 @@ OKABE_ITO = (
     "#56B4E9",
     "#8C6D00",  # the palette's yellow, darkened: the original fades on white
 )
-# Dark to light along one hue path, so that an order can be seen in grey too.
-SEQUENTIAL = ("#00224E", "#35456C", "#666970", "#948E77", "#B9A95E", "#D5B43A")
+# Viridis, its palest end darkened: ordered in lightness too, so in grey as well.
+SEQUENTIAL = ("#440154", "#414487", "#2A788E", "#22A884", "#7AC143", "#D9C31E")
 
 _MECHANISMS = {
     "none": "FedAvg",
@@ -26,7 +26,7 @@ _MECHANISMS = {
     "fedsva": "FedSVA",
 }
 _METHODS = {
-    "basic": "basic composition (as published)",
+    "basic": "basic (as published)",
     "rdp": "Rényi DP",
     "pld": "privacy loss distribution",
 }

@@ -17,6 +17,7 @@ POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"
     " img-src data: blob:; base-uri 'none'; form-action 'none'"
 )
+_NUM = ' class="num"'
 
 
 def escape(value: object) -> str:
@@ -132,7 +133,7 @@ def table(
     caption: str,
     methods: Sequence[str] | None = None,
 ) -> str:
-    """A table of plain values; numbers are aligned right.
+    """A table of plain values; columns of numbers are aligned right.
 
     Args:
       head: the columns' names.
@@ -140,11 +141,17 @@ def table(
       caption: one sentence.
       methods: a row's accounting method, for the page's switch.
     """
+    texts = [[str(value) for value in row] for row in rows]
+    right = [all(map(_is_number, column)) for column in zip(*texts, strict=True)]
+    right = right or [False] * len(head)
     lines = []
-    for index, row in enumerate(rows):
+    for index, row in enumerate(texts):
         mark = f' data-method="{escape(methods[index])}"' if methods else ""
-        lines.append(f"<tr{mark}>{''.join(map(_table_cell, row))}</tr>")
-    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
+        lines.append(f"<tr{mark}>{''.join(map(_cell, row, right))}</tr>")
+    heads = "".join(
+        f'<th scope="col"{_NUM if numeric else ""}>{escape(name)}</th>'
+        for name, numeric in zip(head, right, strict=True)
+    )
     return (
         '<div class="scroll" tabindex="0" role="region"'
         f' aria-label="{escape(caption)}"><table><caption>{escape(caption)}</caption>'
@@ -171,10 +178,12 @@ def code_block(text: str) -> str:
     )
 
 
-def _table_cell(value: object) -> str:
-    text = str(value)
-    numeric = text[:1] in "–-0123456789" and len(text) < 24
-    return f"<td{' class=num' if numeric else ''}>{escape(text)}</td>"
+def _is_number(text: str) -> bool:
+    return text[:1] in "–-0123456789" and len(text) < 24
+
+
+def _cell(text: str, numeric: bool) -> str:
+    return f"<td{_NUM if numeric else ''}>{escape(text)}</td>"
 
 
 def _asset(name: str) -> str:

@@ -13,26 +13,29 @@ from fedsvp_jax.report.plots import Plot, Series
 Spec = dict[str, Any]
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-MAX_COLUMNS = 3
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 
 
 def plotly_spec(plot: Plot) -> Spec:
     """The `data` and `layout` of plotly.js's `newPlot`."""
     panels = plot.panels
-    columns = min(len(panels), MAX_COLUMNS)
+    columns = 2 if len(panels) == 4 else min(len(panels), 3)
     rows = math.ceil(len(panels) / columns)
     data: list[Spec] = []
+    shown: set[str] = set()
     for index, panel in enumerate(panels):
         for series in plot.series:
             if series.panel in ("", panel):
-                in_legend = index == 0 or bool(series.panel)
-                data += _traces(series, _axis_suffix(index), in_legend=in_legend)
+                traces = _traces(series, _axis_suffix(index), small=len(panels) > 1)
+                in_legend = traces[-1]["name"] not in shown
+                shown.add(traces[-1]["name"])
+                traces[-1]["showlegend"] = in_legend
+                data += traces
     layout: Spec = {
         "font": {"family": FONT, "size": 12, "color": "#1b1f24"},
         "paper_bgcolor": "#ffffff",
         "plot_bgcolor": "#ffffff",
-        "margin": {"l": 64, "r": 16, "t": 28 if len(panels) > 1 else 12, "b": 52},
+        "margin": {"l": 64, "r": 16, "t": 40, "b": 52},
         "height": 330 if rows == 1 else 60 + 260 * rows,
         "hovermode": "closest" if plot.series[0].marks else "x unified",
         "hoverlabel": {"namelength": -1},
@@ -47,7 +50,8 @@ def plotly_spec(plot: Plot) -> Spec:
         first = index % columns == 0
         layout[f"xaxis{suffix}"] = _axis(plot.x_title, index)
         y_axis = _axis(plot.y_title if first else "", index)
-        y_axis |= {"type": "log", "exponentformat": "power"} if plot.log_y else {}
+        y_axis |= {"type": "log"} if plot.log_y else {}
+        y_axis |= {"autorangeoptions": {"include": _with_margin(plot)}}
         y_axis |= {"tickformat": ".0%"} if plot.percent_y else {}
         y_axis |= {"matches": "y"} if index else {}
         layout[f"yaxis{suffix}"] = y_axis
@@ -97,8 +101,25 @@ def _panel_titles(panels: Sequence[str]) -> list[Spec]:
     ]
 
 
-def _traces(series: Series, suffix: str, *, in_legend: bool) -> list[Spec]:
-    name = escaped(series.name)
+def _with_margin(plot: Plot) -> list[float]:
+    """The values' range and a little more: plotly.js cuts a line at its extremes."""
+    drawn = [
+        value
+        for series in plot.series
+        for values in (series.y, series.lower or (), series.upper or ())
+        for value in values
+        if value is not None and (value > 0 or not plot.log_y)
+    ]
+    low, high = min(drawn), max(drawn)
+    if plot.log_y:
+        return [low / 1.15, high * 1.15]
+    margin = 0.05 * (high - low)
+    return rounded([low - margin, high + margin])
+
+
+def _traces(series: Series, suffix: str, *, small: bool) -> list[Spec]:
+    """The band's two edges, then the line; small multiples need no dashes."""
+    name = escaped(series.name_in_panel if small else series.name)
     place = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}", "legendgroup": name}
     x = rounded(series.x)
     traces: list[Spec] = []
@@ -123,9 +144,8 @@ def _traces(series: Series, suffix: str, *, in_legend: bool) -> list[Spec]:
         "line": {
             "color": series.color,
             "width": 2,
-            "dash": DASHES[series.dash % len(DASHES)],
+            "dash": DASHES[0 if small else series.dash % len(DASHES)],
         },
-        "showlegend": in_legend,
     }
     if series.marks:
         line |= {"error_y": _error_bars(series), "marker": {"size": 8}}

@@ -16,12 +16,13 @@ class Series:
     """One curve; every sequence has the same length, None is a gap."""
 
     keys: dict[str, Any]  # what tells it from the others; the CSV's first columns
-    name: str  # in the legend
+    name: str  # in the legend of one panel that holds all
     x: Numbers
     y: Numbers
     lower: Numbers | None = None  # of the band or interval around y
     upper: Numbers | None = None
     panel: str = ""  # "" stands for every panel
+    name_in_panel: str = ""  # in the legend of small multiples
     color: str = "#0072B2"
     dash: int = 0  # index into the renderer's line styles
     marks: bool = False  # markers with interval bars in place of a band

@@ -7,6 +7,16 @@ from typing import Any
 
 from fedsvp_jax.report import page, read
 
+# What config.json records beside the flags.
+NOT_FLAGS = (
+    "command",
+    "data_fingerprint",
+    "device_kind",
+    "num_test_examples",
+    "num_train_examples",
+    "versions",
+)
+
 
 def provenance_html(
     config: read.Row, hashes: Mapping[str, str], *, program: str
@@ -50,18 +60,23 @@ def provenance_html(
 
 
 def repeat_command(config: read.Row, *, program: str) -> str:
-    """config.json's own `command`, or one put together from its flags."""
+    """config.json's own `command`, or one put together from its settings.
+
+    A sweep's lists (`epsilons`) take the place of the single setting (`epsilon`).
+    """
     command = config.get("command")
     if isinstance(command, str) and command:
         return command
     if isinstance(command, list) and command:
         return shlex.join(map(str, command))
     flags = _dictionary(config.get("flags")) or config
+    lists = {name for name, value in flags.items() if isinstance(value, list)}
     words = [
         f"--{key}={_flag_text(value)}"
         for key, value in sorted(flags.items())
-        if value is not None and not isinstance(value, dict)
+        if value is not None and key not in NOT_FLAGS and f"{key}s" not in lists
     ]
+    words.append("--output_dir=DIR")
     return shlex.join(["python", "-m", program, *words])
 
 

@@ -176,6 +176,8 @@ _NUMBERS = (
     "noise_std",
     "noise_std_mean",
     "noise_l2",
+    "sensitivity",
+    "released_ratio",
     "aggregate_noise_l2",
     "contribution_ratio",
     "contribution_ratio_mean",

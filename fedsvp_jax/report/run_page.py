@@ -68,7 +68,7 @@ def run_html(run: read.RunFiles, *, timestamp: str | None = None) -> str:
         data={
             "plots": page.plot_data(plots),
             "cells": cell_columns(run.clients),
-            "context": context(run.config),
+            "context": context(run),
         },
         scripts=SCRIPTS,
         timestamp=timestamp,
@@ -77,9 +77,11 @@ def run_html(run: read.RunFiles, *, timestamp: str | None = None) -> str:
 
 _CELL_NUMBERS = (
     "contribution_ratio",
+    "released_ratio",
     "risk_tolerance",
     "noise_std",
     "noise_l2",
+    "sensitivity",
     "epsilon",
     "delta",
     "num_examples",
@@ -102,19 +104,27 @@ def cell_columns(clients: list[read.Row]) -> dict[str, Any]:
     return columns
 
 
-def context(config: read.Row) -> dict[str, Any]:
-    """The settings that the explanation's formulas use; null where unknown."""
+def context(run: read.RunFiles) -> dict[str, Any]:
+    """The settings that the explanation's formulas use; null where unknown.
+
+    The private attribute's index and the attributes' names are summary.json's: the
+    flag of that name may be a class of the data set.
+    """
+    config = run.config
     found: dict[str, Any] = {
         name: _number_or_none(read.setting(config, name))
         for name in ("delta", "l2_norm_clip", "noise_floor")
     }
-    private = read.setting(config, "private_attribute")
+    private = run.summary.get("private_attribute")
+    names = run.summary.get("attributes")
     whole = isinstance(private, int) and not isinstance(private, bool)
     mechanism = str(read.setting(config, "mechanism"))
     return found | {
         "mechanism": mechanism,
         "label": labels.mechanism_label(mechanism),
         "sensitivity": read.setting(config, "sensitivity"),
+        "contribution_release": read.setting(config, "contribution_release"),
+        "attributes": list(map(str, names)) if isinstance(names, list) else [],
         "private_attribute": private if whole else None,
     }
 
@@ -197,7 +207,9 @@ def _explorer(run: read.RunFiles) -> str:
 
 
 def _switch(run: read.RunFiles) -> str:
-    methods = read.spent_methods(run.metrics)
+    at_end = [row.get("method") for row in _guarantee_rows(run.summary)]
+    named = [*read.spent_methods(run.metrics), *run.summary.get("epsilon_spent", {})]
+    methods = dict.fromkeys([*named, *(str(name) for name in at_end if name)])
     names = [("", "all"), *((name, labels.method_label(name)) for name in methods)]
     radios = "".join(
         '<label><input type="radio" name="accounting"'
@@ -209,19 +221,33 @@ def _switch(run: read.RunFiles) -> str:
 
 
 def _guarantees(summary: read.Row) -> str:
-    rows = [row for row in summary.get("guarantees") or [] if isinstance(row, dict)]
+    rows = _guarantee_rows(summary)
     if not rows:
         return "<p>summary.json states no guarantee: nothing is promised.</p>"
-    fields = ("adversary", "relation", "method", "epsilon", "delta", "status")
+    fields = [
+        "adversary",
+        "relation",
+        "method",
+        "epsilon",
+        "delta",
+        "status",
+        "assumptions",
+    ]
     return page.table(
-        (*fields, "assumptions"),
-        [
-            [*(_text(r.get(f)) for f in fields), _text(r.get("assumptions"))]
-            for r in rows
-        ],
+        fields,
+        [[_text(row.get(name)) for name in fields] for row in rows],
         caption="What is promised, to whom, and what the promise rests on.",
         methods=[str(row.get("method")) for row in rows],
     )
+
+
+def _guarantee_rows(summary: read.Row) -> list[read.Row]:
+    rows = [row for row in summary.get("guarantees") or [] if isinstance(row, dict)]
+    return [{"status": _status(row.get("proved"))} | row for row in rows]
+
+
+def _status(proved: object) -> str:
+    return "–" if proved is None else "proved" if proved else "nominal"
 
 
 def _ledger(run: read.RunFiles) -> str:

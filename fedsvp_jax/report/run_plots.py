@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from fedsvp_jax.report import labels, read
-from fedsvp_jax.report.plots import Plot, Series, drawable, noisy
+from fedsvp_jax.report.plots import Numbers, Plot, Series, drawable, noisy
 
 BLACK, BLUE, ORANGE = labels.OKABE_ITO[:3]
 
@@ -69,10 +69,11 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
         Plot(
             "epsilon",
             "Cumulative ε by accounting",
-            "The same uploads, added up by each method.",
+            "The same uploads, added up by each method; a method that is computed at"
+            " the end alone is a point.",
             "round",
             "ε spent",
-            _spent(metrics),
+            _spent(run),
         ),
     ]
     return drawable(plots)
@@ -119,18 +120,22 @@ def _ratio(run: read.RunFiles) -> Series:
     )
 
 
-def _spent(metrics: Sequence[read.Row]) -> list[Series]:
+def _spent(run: read.RunFiles) -> list[Series]:
+    rounds: list[float | None] = [row["round"] for row in run.metrics]
+    curves: dict[str, tuple[Numbers, Numbers]] = {}
+    for method in read.spent_methods(run.metrics):
+        spent = [(row.get("epsilon_spent") or {}).get(method) for row in run.metrics]
+        curves[method] = (rounds, [read.number(value) for value in spent])
+    for method, value in (run.summary.get("epsilon_spent") or {}).items():
+        curves.setdefault(method, (rounds[-1:], [read.number(value)]))
     return [
         Series(
             keys={"accounting": method},
             name=labels.method_label(method),
-            x=[row["round"] for row in metrics],
-            y=[
-                read.number((row.get("epsilon_spent") or {}).get(method))
-                for row in metrics
-            ],
+            x=x,
+            y=y,
             color=labels.OKABE_ITO[index % len(labels.OKABE_ITO)],
             dash=index,
         )
-        for index, method in enumerate(read.spent_methods(metrics))
+        for index, (method, (x, y)) in enumerate(curves.items())
     ]

@@ -52,7 +52,7 @@ def sweep_plots(results: Sequence[read.Row]) -> list[Plot]:
         *(
             Plot(
                 f"epsilon_{index}",
-                f"Cumulative ε: {labels.method_label(method)}",
+                f"Cumulative ε, {labels.method_label(method)}",
                 "The largest over seeds.",
                 "round",
                 "ε spent",
@@ -70,7 +70,7 @@ def accuracy_against_epsilon(results: Sequence[read.Row]) -> Plot:
 
         mean ± t_{0.975, S−1} · std / sqrt(S)
 
-    One seed gives no interval. FedAvg, which has no ε, is a level line.
+    One seed gives no interval. A mechanism whose noise no ε sets is a level line.
     """
     rows = tables.summarize(results)
     budgets = sorted({row.epsilon for row in rows if row.epsilon is not None})
@@ -140,7 +140,6 @@ def _curves(
             if value is not None:
                 found.append(value)
         x = [t for t in sorted(rounds) if rounds[t] or not skip_gaps]
-        reference = mechanism == "none"
         label = labels.mechanism_label(mechanism)
         suffix = "" if epsilon is None else f", ε = {labels.significant(epsilon)}"
         curves.append(
@@ -151,7 +150,8 @@ def _curves(
                 y=[center(rounds[t]) if rounds[t] else None for t in x],
                 lower=[min(rounds[t], default=None) for t in x],
                 upper=[max(rounds[t], default=None) for t in x],
-                panel="" if reference and len(names) > 1 else label,
+                panel="" if mechanism == "none" and len(names) > 1 else label,
+                name_in_panel=suffix.removeprefix(", ") or label,
                 color=labels.OKABE_ITO[0]
                 if epsilon is None
                 else labels.epsilon_color(budgets.index(epsilon), len(budgets)),

@@ -23,7 +23,9 @@ from fedsvp_jax.report import labels, read
 
 _SPENT = "epsilon_spent"
 
-Cell = tuple[str, float | None, int]  # mechanism, ε (None: without noise), seed
+WITHOUT_EPSILON = ("none", "dp_fedavg", "gaussian")  # noise not set by ε
+
+Cell = tuple[str, float | None, int]  # mechanism, ε (None: sets nothing), seed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +33,7 @@ class SummaryRow:
     """One (mechanism, ε) of a sweep; shares in [0, 1], None where not measured."""
 
     mechanism: str
-    epsilon: float | None  # per upload, as published; None for FedAvg
+    epsilon: float | None  # per upload, as published; None: sets nothing
     num_seeds: int
     num_rounds: int  # rounds that every seed has
     best_mean: float | None
@@ -47,12 +49,12 @@ class SummaryRow:
 def cells(results: Sequence[read.Row]) -> dict[Cell, list[read.Row]]:
     """Rows by cell, each cell by round; a repeated round counts once, the last.
 
-    FedAvg has no ε: its cells at several ε are one.
+    A mechanism whose noise no ε sets has one cell a seed, whatever ε it stands at.
     """
     found: dict[Cell, dict[int, read.Row]] = {}
     for row in results:
-        noiseless = row["mechanism"] == "none"
-        epsilon = None if noiseless else read.number(row["epsilon"])
+        fixed = row["mechanism"] in WITHOUT_EPSILON
+        epsilon = None if fixed else read.number(row["epsilon"])
         cell = (row["mechanism"], epsilon, row["seed"])
         found.setdefault(cell, {})[row["round"]] = row
     ordered = sorted(found, key=_cell_order)

@@ -38,8 +38,10 @@ def client_row(round_num: int, client: int, utilities: list[float]) -> dict[str,
         "shapley_values": psi,
         "utilities": utilities,
         "contribution_ratio": ratio,
+        "released_ratio": ratio,
         "risk_tolerance": tolerance,
         "noise_std": std,
+        "sensitivity": 2 * CLIP / examples,
         "noise_l2": std * math.sqrt(10_000),
         "epsilon": EPSILON,
         "delta": 1.25 * math.exp(-ratio / 2) * DELTA,
@@ -94,7 +96,8 @@ def make_run(
                 "noise_floor": FLOOR,
                 "sensitivity": "paper",
                 "num_attributes": 2,
-                "private_attribute": 0,
+                "private_attribute": 5,  # a class, not an attribute's index
+                "contribution_release": "none",
                 "num_clients": clients,
                 "cohort_size": cohort,
                 "num_rounds": rounds,
@@ -112,7 +115,7 @@ def make_run(
         "relation": "replace one example",
         "epsilon": spent["basic"],
         "delta": DELTA * rounds,
-        "status": "nominal",
+        "proved": False,
         "assumptions": ["the sensitivity is 2C/|D|"],
     }
     (folder / "summary.json").write_text(
@@ -123,6 +126,8 @@ def make_run(
                 "final5_std": 0.01,
                 "params_sha256": "ab" * 32,
                 "num_parameters": 10_000,
+                "attributes": ["class 5", "other classes"],
+                "private_attribute": 0,
                 "epsilon_spent": {**spent, "pld": 0.9},
                 "guarantees": [
                     {**guarantee, "method": "basic"},

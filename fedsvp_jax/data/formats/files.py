@@ -61,3 +61,9 @@ def check_labels(labels: np.ndarray, num_classes: int, path: Path) -> np.ndarray
             f"[0, {num_classes})"
         )
     return labels.astype(np.int32)
+
+
+def reason(error: Exception) -> str:
+    """The first line of what another library says about a file."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -5,8 +5,6 @@ any shape; `y_train` and `y_test` whole numbers from 0. Optional: `writer_train`
 (numbers or text) and any `column_<name>_train` (numbers or text), one a row.
 """
 
-import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -23,21 +21,17 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
             f"data_dir {path} is not a file; npz expects the path of an .npz file"
         )
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # np.load leaves a file that it opened itself, and cannot read, open.
+        with (
+            path.open("rb") as handle,
+            np.load(handle, allow_pickle=False) as archive,
+        ):
             arrays = {key: archive[key] for key in archive.files}
-    # AttributeError: np.load gives a bare array for a .npy file under this name.
-    except (
-        ValueError,
-        OSError,
-        EOFError,
-        AttributeError,
-        TypeError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
+    # zipfile and numpy answer damage with some ten types of error.
+    except Exception as error:
         raise ValueError(
-            f"{path} cannot be read ({error}); an .npz of plain arrays was expected "
-            "(pickled objects are never loaded)"
+            f"{path} cannot be read ({files.reason(error)}); an .npz of plain "
+            "arrays was expected (pickled objects are never loaded)"
         ) from error
     missing = [key for key in _REQUIRED if key not in arrays]
     if missing:
@@ -54,11 +48,14 @@ def _inputs(values: np.ndarray, key: str, path: Path) -> np.ndarray:
         raise ValueError(
             f"{path}: {key} is {values.dtype}; uint8 pixels or floats were expected"
         )
-    if not np.isfinite(values).all():
+    with np.errstate(over="ignore"):
+        features = values.astype(np.float32)
+    if not np.isfinite(features).all():
         raise ValueError(
-            f"{path}: {key} holds NaN or infinity; every value was expected finite"
+            f"{path}: {key} holds NaN or infinity; every value was expected finite in "
+            "float32"
         )
-    return values.astype(np.float32)
+    return features
 
 
 def _codes(arrays: dict[str, np.ndarray], key: str, path: Path) -> Column:

@@ -20,8 +20,10 @@ def _open(name: str, data_dir: Path | None) -> dict[str, Any]:
     """The data set's random-access splits by name."""
     import tensorflow_datasets as tfds
 
+    expected = "a data set prepared with file_format=array_record was expected there"
+    place = f"under data_dir {data_dir}" if data_dir else "in TFDS's own folder"
     try:
-        return tfds.data_source(
+        splits = tfds.data_source(
             name,
             data_dir=data_dir,
             download=False,
@@ -29,12 +31,12 @@ def _open(name: str, data_dir: Path | None) -> dict[str, Any]:
         )
     # TFDS answers with assertions, NotImplementedError and errors of its own.
     except Exception as error:
-        reason = str(error).strip().splitlines() or [type(error).__name__]
         raise ValueError(
-            f"tfds:{name} cannot be opened under data_dir {data_dir or 'of TFDS'} "
-            f"({reason[0]}); a data set prepared with file_format=array_record was "
-            "expected there"
+            f"tfds:{name} cannot be opened {place} ({files.reason(error)}); {expected}"
         ) from error
+    if not splits:  # TFDS knows the name, but holds no files
+        raise ValueError(f"tfds:{name} is not prepared {place}; {expected}")
+    return splits
 
 
 def _read(
@@ -45,7 +47,8 @@ def _read(
         rows = [source[index] for index in range(len(source))]
     except Exception as error:  # array_record and the decoders raise many types
         raise ValueError(
-            f"{what} is damaged ({error!r}); readable array_record files were expected"
+            f"{what} is damaged ({files.reason(error)}); readable "
+            "array_record files were expected"
         ) from error
     shapes = {np.shape(row[input_key]) for row in rows}
     if len(shapes) != 1:

@@ -27,7 +27,8 @@ function startCells() {
   function cellAt(i) {
     return {
       client: columns.client[i], round: columns.round[i],
-      ratio: columns.contribution_ratio[i], tolerance: columns.risk_tolerance[i],
+      ratio: columns.contribution_ratio[i], released: columns.released_ratio[i],
+      sensitivity: columns.sensitivity[i], tolerance: columns.risk_tolerance[i],
       std: columns.noise_std[i], l2: columns.noise_l2[i],
       epsilon: columns.epsilon[i], delta: columns.delta[i],
       examples: columns.num_examples[i],
@@ -98,21 +99,24 @@ function startCells() {
     }] });
   }
 
-  // The nearest upload in a direction: along the client's row, or by client id
-  // to the upload nearest in time.
+  // Left and right: the same client's next upload. Up and down: the upload nearest
+  // in time of the client above or below.
   function neighbour(key) {
     const here = cellAt(selected);
+    const sideways = key === "ArrowLeft" || key === "ArrowRight";
+    const sign = key === "ArrowRight" || key === "ArrowUp" ? 1 : -1;
     let best = -1;
     let bestCost = Infinity;
     for (let i = 0; i < count; i += 1) {
       const across = columnOf.get(columns.round[i]) - columnOf.get(here.round);
-      const down = rowOf.get(columns.client[i]) - rowOf.get(here.client);
-      const ahead = { ArrowRight: across, ArrowLeft: -across, ArrowDown: -down,
-        ArrowUp: down }[key];
-      const aside = key === "ArrowRight" || key === "ArrowLeft" ? down : across;
-      const sideways = key === "ArrowRight" || key === "ArrowLeft" ? aside !== 0 : false;
-      const cost = ahead * rounds.length + Math.abs(aside);
-      if (ahead > 0 && !sideways && cost < bestCost) [best, bestCost] = [i, cost];
+      const up = rowOf.get(columns.client[i]) - rowOf.get(here.client);
+      const ahead = sign * (sideways ? across : up);
+      const aside = Math.abs(sideways ? up : across);
+      const cost = ahead * (rounds.length + 1) + aside;
+      if (ahead > 0 && !(sideways && aside) && cost < bestCost) {
+        best = i;
+        bestCost = cost;
+      }
     }
     return best;
   }
@@ -130,10 +134,9 @@ function startCells() {
       colorbar: { title: { text: title, side: "right" }, thickness: 14 },
       xgap: rounds.length > 150 ? 0 : 1, ygap: clients.length > 80 ? 0 : 1,
     };
-    if (field === "contribution_ratio") Object.assign(trace, { zmin: 0, zmax: 1 });
     const layout = {
       height: Math.min(720, Math.max(320, 120 + 9 * clients.length)),
-      margin: { l: 56, r: 8, t: 8, b: 48 },
+      margin: { l: 56, r: 8, t: 40, b: 48 },
       font: { family: "system-ui, sans-serif", size: 12, color: "#1b1f24" },
       plot_bgcolor: "#eef1f4", paper_bgcolor: "#ffffff",
       xaxis: { title: { text: "round" }, showgrid: false, zeroline: false,
@@ -194,7 +197,8 @@ function startCells() {
       const index = found.get(clients[row] + "," + rounds[column]);
       if (index !== undefined) select(index);
     });
-    select(count - 1);
+    // Start with the upload that got the most noise.
+    select(columns.noise_std.reduce((most, std, i, all) => (std > all[most] ? i : most), 0));
   });
 }
 

@@ -9,8 +9,8 @@ function percent(value) {
   return value === null ? "–" : show(100 * value, 4) + "%";
 }
 
-function close(a, b) {
-  return a !== null && b !== null && Math.abs(a - b) <= CLOSE * Math.max(1e-9, Math.abs(b));
+function near(a, b) {
+  return a !== null && b !== null && Math.abs(a - b) <= CLOSE * Math.abs(b) + 1e-5;
 }
 
 function median(values) {
@@ -20,37 +20,61 @@ function median(values) {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-function coalitionName(mask, count, privateAttribute) {
+function attributeName(index, context) {
+  const name = context.attributes[index] ?? `attribute ${index}`;
+  return name + (index === context.private_attribute ? " (private)" : "");
+}
+
+function coalitionName(mask, count, context) {
   if (mask === 0) return "none of it (∅)";
   if (mask === 2 ** count - 1) return "all of it";
   const members = [];
   for (let a = 0; a < count; a += 1) {
-    if (mask & (1 << a)) members.push(a + (a === privateAttribute ? " (private)" : ""));
+    if (mask & (1 << a)) members.push(attributeName(a, context));
   }
-  return "attribute" + (members.length > 1 ? "s " : " ") + members.join(", ");
+  return members.join(" + ");
+}
+
+// The R that the noise was made from: null where the mechanism looks at none.
+function usedRatio(cell, context) {
+  if (cell.tolerance === null) return null;
+  if (context.contribution_release === "worst_case") return 1;
+  return cell.released ?? cell.ratio;
 }
 
 // R: from the Shapley values, and what was done to it.
 function explainRatio(cell, context) {
   const { psi, ratio } = cell;
-  if (ratio === null) return null;
+  const used = usedRatio(cell, context);
+  if (ratio === null) {
+    return used === null ? null
+      : `The noise was made from R = ${show(used)}, whatever the data says.`;
+  }
+  const changed = used !== null && !near(used, ratio)
+    ? ` The noise was made from R = ${show(used)}, as`
+      + ` “${context.contribution_release}” released it.` : "";
+  return explainShare(psi, ratio, context) + changed;
+}
+
+function explainShare(psi, ratio, context) {
   const p = context.private_attribute;
-  if (!psi.length || psi.includes(null)) {
+  if (!psi.length) {
     return `Its contribution ratio is R = ${show(ratio)}; no Shapley values were recorded.`;
   }
   const sum = psi.reduce((a, b) => a + b, 0);
-  const known = p !== null && p >= 0 && p < psi.length;
-  const values = psi.map((v, a) =>
-    `ψ${a}${known && a === p ? " (private)" : ""} = ${show(v)}`).join(", ");
-  const start = `Shapley values share that accuracy out: ${values}; together ${show(sum)}. `;
+  const values = psi.map((v, a) => `${attributeName(a, context)} ψ = ${show(v)}`);
+  const start = `Shapley values share that accuracy out: ${values.join(", ")};`
+    + ` together ${show(sum)}. `;
   if (Math.abs(sum) < SUM_TOO_SMALL) {
     return start + "The sum is too close to zero for a ratio to mean anything, so the"
       + ` most private answer stands in: R = ${show(ratio)}.`;
   }
-  if (!known) return start + `The contribution ratio is R = ${show(ratio)}.`;
+  if (p === null || p >= psi.length) {
+    return start + `The contribution ratio is R = ${show(ratio)}.`;
+  }
   const raw = psi[p] / sum;
   const formula = `${show(psi[p])} / ${show(sum)}`;
-  if (close(raw, ratio) || Math.abs(raw - ratio) < 1e-5) {
+  if (near(raw, ratio)) {
     return start + `The private attribute's share is R = ${formula} = ${show(ratio)}.`;
   }
   if (raw < 0 || raw > 1) {
@@ -58,56 +82,58 @@ function explainRatio(cell, context) {
       + ` outside [0, 1]; it was clipped to R = ${show(ratio)}.`;
   }
   return start + `The file states R = ${show(ratio)}, while ${formula} = ${show(raw)}:`
-    + " a setting other than the ratio of these values decided.";
+    + " something other than the ratio of these values decided.";
 }
 
 // T: from R and δ, where the mechanism has it.
 function explainTolerance(cell, context) {
-  const { ratio, tolerance } = cell;
+  const { tolerance } = cell;
   if (tolerance === null) return null;
-  const delta = context.delta;
-  const bonus = delta === null ? null : -2 * Math.log(delta);
-  if (ratio !== null && bonus !== null) {
-    if (context.mechanism === "fedsva" && close(ratio + bonus, tolerance)) {
-      return `Risk tolerance: T = R − ln δ² = ${show(ratio)} + ${show(bonus)}`
-        + ` = ${show(tolerance)} (δ = ${show(delta)}).`;
+  const { delta } = context;
+  const ratio = usedRatio(cell, context);
+  if (ratio !== null && delta !== null) {
+    const bonus = -2 * Math.log(delta);
+    const end = `${show(bonus)} = ${show(tolerance)} (δ = ${show(delta)}).`;
+    if (context.mechanism === "fedsva" && near(ratio + bonus, tolerance)) {
+      return `Risk tolerance: T = R − ln δ² = ${show(ratio)} + ${end}`;
     }
     const x = Math.min(1, Math.max(-3, ratio / 2 - 1));
-    if (context.mechanism === "fedsdp" && close(x + bonus, tolerance)) {
-      return `Risk tolerance: T = clip(R/2 − 1, −3, 1) − ln δ² = ${show(x)} +`
-        + ` ${show(bonus)} = ${show(tolerance)} (δ = ${show(delta)}).`;
+    if (context.mechanism === "fedsdp" && near(x + bonus, tolerance)) {
+      return `Risk tolerance: T = clip(R/2 − 1, −3, 1) − ln δ² = ${show(x)} + ${end}`;
     }
   }
   return `Risk tolerance: T = ${show(tolerance)}, as recorded.`;
 }
 
-// σ: from T, the clip bound, ε and the number of examples.
+// σ: from T, the sensitivity and ε.
 function explainStd(cell, context) {
   const { tolerance, std, epsilon, examples } = cell;
   if (tolerance === null || !epsilon) {
-    return `${context.label} sets σ without looking at attributes: σ = ${show(std)}.`;
+    const rests = cell.sensitivity ? ` on a sensitivity of ${show(cell.sensitivity)}` : "";
+    return `${context.label} does not look at attributes: σ = ${show(std)}${rests}.`;
   }
   const floor = context.noise_floor;
   const floored = floor !== null && tolerance < floor;
   const inside = floored ? floor : tolerance;
+  const letter = floored ? "β" : "T";
   const note = floored ? ` The floor β = ${show(floor)} holds, as T is below it.` : "";
   const clip = context.l2_norm_clip;
-  if (clip !== null && examples) {
+  if (context.sensitivity === "paper" && clip !== null && examples) {
     const expected = (2 * clip * Math.sqrt(inside)) / (epsilon * examples);
-    if (close(expected, std)) {
-      return `Noise: σ = 2C·√${floored ? "β" : "T"} / (ε·|D|) = 2·${show(clip)}·√`
-        + `${show(inside)} / (${show(epsilon)}·${show(examples)}) = ${show(std)}.${note}`;
+    if (near(expected, std)) {
+      return `Noise: σ = 2C·√${letter} / (ε·|D|) = 2·${show(clip)}·√${show(inside)}`
+        + ` / (${show(epsilon)}·${show(examples)}) = ${show(std)}.${note}`;
     }
   }
-  const sensitivity = (std * epsilon) / Math.sqrt(inside);
-  return `Noise: σ = Δ·√${floored ? "β" : "T"} / ε = ${show(sensitivity)}·√`
-    + `${show(inside)} / ${show(epsilon)} = ${show(std)}; Δ is the sensitivity that`
-    + ` “${context.sensitivity ?? "the mechanism"}” states.${note}`;
+  const bound = cell.sensitivity ?? (std * epsilon) / Math.sqrt(inside);
+  return `Noise: σ = Δ·√${letter} / ε = ${show(bound)}·√${show(inside)} / ${show(epsilon)}`
+    + ` = ${show(std)}; Δ is the sensitivity that “${context.sensitivity}” states.${note}`;
 }
 
 // What the data could have moved, and how the others of the round compare.
 function explainComparison(cell, context, cohort) {
-  const { ratio, tolerance, std } = cell;
+  const { tolerance, std } = cell;
+  const ratio = usedRatio(cell, context);
   const parts = [];
   if (context.mechanism === "fedsva" && tolerance !== null && ratio !== null) {
     const floor = context.noise_floor ?? 0;
@@ -126,7 +152,7 @@ function explainComparison(cell, context, cohort) {
     const size = median(cohort.map((one) => one.examples));
     if (size && cell.examples && Math.abs(times - 1) > 0.005) {
       const few = size / cell.examples;
-      parts.push(close(few, 1)
+      parts.push(near(few, 1)
         ? `It holds as many examples as the median client (${show(size)}), so the`
           + " difference does not come from the amount of data."
         : `It holds ${show(cell.examples)} examples, the median client ${show(size)}: that`
@@ -139,18 +165,20 @@ function explainComparison(cell, context, cohort) {
 
 function explainGuarantee(cell, context) {
   if (cell.epsilon === null) return "No finite guarantee comes with this upload.";
-  let text = `Claimed for this upload: ε = ${show(cell.epsilon)}, δ′ = ${show(cell.delta)}.`;
-  const { ratio, delta } = cell;
-  if (context.mechanism === "fedsva" && ratio !== null && context.delta !== null) {
-    const expected = 1.25 * Math.exp(-ratio / 2) * context.delta;
-    if (close(expected, delta)) {
-      text += ` δ′ = 1.25·e^(−R/2)·δ = 1.25·${show(Math.exp(-ratio / 2))}·`
-        + `${show(context.delta)}.`;
-    }
+  const { tolerance, delta } = cell;
+  let text = `Claimed for this upload: ε = ${show(cell.epsilon)}, δ′ = ${show(delta)}`;
+  const inside = tolerance === null ? null : Math.max(tolerance, context.noise_floor ?? 0);
+  if (inside !== null && near(1.25 * Math.exp(-inside / 2), delta)) {
+    text += ` = 1.25·e^(−${inside === tolerance ? "T" : "β"}/2)`;
   }
+  text += ".";
   if (context.sensitivity === "paper") {
     text += " The claim is nominal: it rests on a sensitivity of 2C/|D|, which clipping"
       + " the batch's mean gradient does not prove.";
+  }
+  if (tolerance !== null && context.contribution_release === "none") {
+    text += " The scale of the noise follows R, which private data decides and no noise"
+      + " hides.";
   }
   return text;
 }
@@ -160,7 +188,7 @@ function explain(cell, context, cohort) {
   const title = `Why did client ${cell.client} add this much noise in round ${cell.round}?`;
   const count = cell.psi.length;
   const coalitions = cell.utilities.map((value, mask) =>
-    [coalitionName(mask, count, context.private_attribute), percent(value)]);
+    [coalitionName(mask, count, context), percent(value)]);
   if (!cell.std) {
     return { title: `Client ${cell.client} in round ${cell.round}`, coalitions,
       lead: `It added no noise: ${context.label} sent the upload as it was.`,

@@ -1,0 +1,1 @@
+"""Flag-driven experiments; flags end here, the library takes dataclasses."""

@@ -1,0 +1,163 @@
+"""absl flags, made from the settings' own names, defaults, limits and help."""
+
+import dataclasses
+import os
+import sys
+import types
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from absl import app, flags, logging
+
+from fedsvp_jax import mechanisms
+from fedsvp_jax.config import ExperimentConfig, resolve
+
+_DEFINERS: dict[type, Callable[..., Any]] = {
+    bool: flags.DEFINE_bool,
+    int: flags.DEFINE_integer,
+    float: flags.DEFINE_float,
+    str: flags.DEFINE_string,
+}
+
+
+def _kind(annotation: Any) -> type:
+    """`float | None` -> float."""
+    if isinstance(annotation, types.UnionType):
+        return next(t for t in typing.get_args(annotation) if t is not type(None))
+    return annotation
+
+
+def define_settings(*, without: Sequence[str] = ()) -> None:
+    """One flag for each field of ExperimentConfig that is not in `without`."""
+    hints = typing.get_type_hints(ExperimentConfig)
+    for field in dataclasses.fields(ExperimentConfig):
+        if field.name in without:
+            continue
+        text = field.metadata["help"]
+        if field.metadata["choices"]:
+            text += f" One of: {', '.join(field.metadata['choices'])}."
+        _DEFINERS[_kind(hints[field.name])](field.name, field.default, text)
+
+
+def settings_from_flags(values: flags.FlagValues, **more: Any) -> ExperimentConfig:
+    """The resolved settings that the command line names."""
+    names = [f.name for f in dataclasses.fields(ExperimentConfig) if f.name in values]
+    return resolve(ExperimentConfig(**{n: values[n].value for n in names}, **more))
+
+
+def define_running() -> None:
+    """Flags that change where and how the work runs, not its numbers."""
+    flags.DEFINE_string("output_dir", None, "Folder for everything that is written.")
+    flags.DEFINE_bool("resume", False, "Go on with the run that output_dir holds.")
+    flags.DEFINE_integer(
+        "num_devices", 1, "Devices that share a cohort's clients.", lower_bound=1
+    )
+    flags.DEFINE_integer(
+        "rounds_per_call",
+        5,
+        "Rounds in one compiled call, between two looks at the results.",
+        lower_bound=1,
+    )
+    flags.DEFINE_integer(
+        "checkpoint_every", 10, "Rounds between checkpoints.", lower_bound=1
+    )
+    flags.DEFINE_bool("report", True, "Write report.html (needs plotly).")
+    flags.DEFINE_bool("progress", True, "Show a progress bar on a terminal.")
+    flags.DEFINE_string(
+        "compilation_cache_dir",
+        os.path.join(os.path.expanduser("~"), ".cache", "fedsvp_jax"),
+        "Where compiled programs are kept between starts; empty for nowhere.",
+    )
+    flags.mark_flag_as_required("output_dir")
+
+
+def mechanism_help() -> str:
+    """One line a mechanism, for the manual that --help prints."""
+    lines = [
+        f"  {name:<13}{mechanisms.mechanism_summary(name)}"
+        for name in mechanisms.mechanism_names()
+    ]
+    return "Mechanisms:\n" + "\n".join(lines)
+
+
+def start_jax(values: flags.FlagValues) -> None:
+    """Sets JAX up before its first use."""
+    import jax
+
+    if values.compilation_cache_dir:
+        jax.config.update("jax_compilation_cache_dir", values.compilation_cache_dir)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+
+
+def run(main: Callable[[list[str]], None], manual: str | None) -> None:
+    """Runs an experiment: bad input ends in one line and exit status 2.
+
+    Args:
+      main: takes the arguments that absl left over.
+      manual: what --help prints above the flags.
+    """
+    sys.modules["__main__"].__doc__ = f"{manual}\n{mechanism_help()}\n"
+    logging.set_verbosity(logging.WARNING)
+
+    def guarded(arguments: list[str]) -> None:
+        if len(arguments) > 1:
+            _fail(f"unexpected argument {arguments[1]!r}; flags are --name=value")
+        try:
+            main(arguments)
+        except (ValueError, OSError) as error:
+            if flags.FLAGS["verbosity"].value >= 1:
+                raise
+            _fail(" ".join(str(error).split()))
+        except KeyboardInterrupt:
+            _fail("stopped; go on with --resume", status=130)
+
+    def parse(arguments: list[str]) -> list[str]:
+        try:
+            return flags.FLAGS(arguments)
+        except flags.Error as error:
+            _fail(" ".join(str(error).split()))
+            raise
+
+    app.run(guarded, flags_parser=_with_help(parse))
+
+
+def shown(value: Any) -> str:
+    """A number or a dictionary of numbers, short enough for a terminal."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {shown(item)}" for name, item in value.items())
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def write_report(values: flags.FlagValues, kind: str) -> None:
+    """Builds report.html from the files and prints where everything is."""
+    folder = values.output_dir
+    if values.report:
+        from fedsvp_jax import report
+
+        try:
+            make = {"run": report.write_run_report, "sweep": report.write_sweep_report}
+            make[kind](folder)
+        except ImportError as error:
+            print(f"no report.html: {error}")
+    print("files:")
+    for name in sorted(os.listdir(folder)):
+        if os.path.isfile(os.path.join(folder, name)):
+            print(f"  {os.path.join(folder, name)}")
+
+
+def _with_help(
+    parse: Callable[[list[str]], list[str]],
+) -> Callable[[list[str]], list[str]]:
+    def parser(arguments: list[str]) -> list[str]:
+        if any(argument in ("--help", "-h", "--helpfull") for argument in arguments):
+            app.usage(shorthelp=True)
+            sys.exit(0)
+        return parse(arguments)
+
+    return parser
+
+
+def _fail(message: str, *, status: int = 2) -> None:
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(status)

@@ -1,0 +1,112 @@
+"""A comparison: mechanisms x epsilons x seeds, each mechanism one compiled program.
+
+  python -m experiments.sweep --dataset=digits --mechanisms=none,fedsdp,fedsva \\
+      --epsilons=.1,.2,.5 --seeds=0:3 --num_rounds=40 --output_dir=runs/comparison
+
+A cell is one (epsilon, seed) of one mechanism and equals the single run with the
+same flags. --mechanisms=all takes every registered one; --seeds takes a list (0,3)
+or a range (0:5). Mechanisms whose noise epsilon does not set (none, dp_fedavg,
+gaussian) run once a seed.
+
+Written to --output_dir: config.json, results.jsonl (a line a cell and round),
+cells.json (a summary a cell), table.md, table.csv, timing.jsonl, checkpoints/,
+report.html. A killed sweep goes on where it was with --resume.
+
+Exit status: 0 done; 2 bad input or a sweep that cannot go on, told in one line.
+"""
+
+import json
+
+from absl import flags
+
+from experiments import flags as experiment_flags
+from fedsvp_jax import mechanisms
+
+experiment_flags.define_settings(without=("mechanism", "epsilon", "seed"))
+experiment_flags.define_running()
+flags.DEFINE_list("mechanisms", ["none", "fedsva"], "Names, or all.")
+flags.DEFINE_list("epsilons", ["0.1", "0.2", "0.5"], "Budgets of one upload.")
+flags.DEFINE_string("seeds", "0:3", "A list 0,1,2 or a range 0:3.")
+flags.DEFINE_integer(
+    "cell_chunk_size",
+    1,
+    "Cells that run side by side in one vmapped product; 1 runs them in turn, as is "
+    "best on a CPU.",
+    lower_bound=1,
+)
+flags.DEFINE_integer(
+    "sweep_devices",
+    1,
+    "Devices that share a mechanism's cells; it divides their number.",
+    lower_bound=1,
+)
+
+
+def _numbers(name: str, texts: list[str]) -> tuple[float, ...]:
+    try:
+        found = tuple(float(text) for text in texts)
+    except ValueError:
+        raise ValueError(
+            f"{name} must be numbers with commas between them, got {','.join(texts)!r}"
+        ) from None
+    if not found:
+        raise ValueError(f"{name} must name at least one number")
+    return tuple(dict.fromkeys(found))
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    try:
+        if ":" in text:
+            first, last = (int(part) for part in text.split(":"))
+            found = tuple(range(first, last))
+        else:
+            found = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or min(found) < 0:
+        raise ValueError(f"seeds must be a list 0,1,2 or a range 0:3, got {text!r}")
+    return tuple(dict.fromkeys(found))
+
+
+def main(_: list[str]) -> None:
+    """Runs what the flags name."""
+    values = flags.FLAGS
+    names = tuple(dict.fromkeys(values.mechanisms))
+    if names == ("all",):
+        names = mechanisms.mechanism_names()
+    epsilons = _numbers("epsilons", values.epsilons)
+    seeds = _seeds(values.seeds)
+    for name in names:
+        for epsilon in epsilons:  # every cell's settings are checked before any runs
+            base = experiment_flags.settings_from_flags(
+                values, mechanism=name, epsilon=epsilon, seed=seeds[0]
+            )
+    experiment_flags.start_jax(values)
+
+    from fedsvp_jax import sweep, training
+
+    sweep.sweep(
+        base,
+        sweep.SweepPlan(names, epsilons, seeds),
+        values.output_dir,
+        placement=training.Placement(
+            num_devices=values.num_devices,
+            sweep_devices=values.sweep_devices,
+            cell_chunk_size=values.cell_chunk_size,
+            rounds_per_call=values.rounds_per_call,
+        ),
+        resume=values.resume,
+        checkpoint_every=values.checkpoint_every,
+        progress=values.progress,
+    )
+    from fedsvp_jax.report import tables
+
+    tables.write_tables(values.output_dir)
+    with open(f"{values.output_dir}/results.jsonl") as file:
+        rows = tables.summarize([json.loads(line) for line in file])
+    print(tables.format_table(rows))
+    experiment_flags.write_report(values, "sweep")
+
+
+if __name__ == "__main__":
+    experiment_flags.run(main, __doc__)

@@ -1,0 +1,238 @@
+"""ε of a sequence of Gaussian uploads and releases of R, by several accountants.
+
+Gaussians compose to one Gaussian: uploads of multipliers z_t are together the
+Gaussian mechanism of multiplier (Σ 1/z_t²)^(−1/2), exactly. The sum Σ 1/z_t², here
+`precision`, is therefore all that has to be remembered of them.
+
+That holds for multipliers fixed in advance. Where a multiplier was chosen from what
+was released before (R from a release, a clip from past models), the same sum is what
+a privacy filter adds up: a promise that was fixed before the run and is kept by
+`max_uploads` stands (Feldman and Zrnic 2021 for RDP; Smith and Thakurta 2022 and
+Koskela et al. 2023 for Gaussians), a total read off afterwards is a tally.
+
+A release of R is (ε_r, 0)-DP. Every such mechanism is a post-processing of binary
+randomised response (Kairouz et al. 2015), so each is counted as one: exact for
+`randomized_response`, from above for `laplace`.
+"""
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+METHODS = ("basic", "rdp", "pld", "gdp")
+_FINEST_INTERVAL = 1e-4  # dp-accounting's default grid of privacy losses
+_GRID_POINTS = 1e5  # beyond ε = 10 the grid coarsens: 0.3 s at any ε
+
+
+def check_delta(delta: float) -> None:
+    """Raises ValueError unless 0 < delta < 1."""
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must be in (0, 1), got {delta}")
+
+
+def composed_epsilon(
+    method: str,
+    precision: float,
+    delta: float,
+    *,
+    releases: int = 0,
+    release_epsilon: float = 0.0,
+) -> float:
+    """ε at δ of Gaussians of the given precision together with the releases.
+
+    Args:
+      method: "rdp" (Mironov 2017), "pld" (Koskela et al. 2020; Doroshenko et al.
+        2022), both by dp-accounting, or "gdp": exact for Gaussians alone (Balle and
+        Wang 2018), with releases added up.
+      precision: Σ 1/z_t² over the uploads; inf where one went without noise.
+      delta: δ in (0, 1).
+      releases: how many releases of R.
+      release_epsilon: ε_r of each.
+
+    Returns:
+      ε, an upper bound; inf where the precision is.
+
+    Raises:
+      ValueError: δ outside (0, 1), or an unknown method.
+    """
+    check_delta(delta)
+    if method not in METHODS[1:]:
+        raise ValueError(f"method must be one of rdp, pld, gdp, got {method!r}")
+    if math.isinf(precision):
+        return math.inf
+    if release_epsilon == 0:
+        releases = 0
+    if precision == 0 and releases == 0:
+        return 0.0
+    return _composed(
+        method, float(precision), float(delta), int(releases), float(release_epsilon)
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _composed(
+    method: str, precision: float, delta: float, releases: int, release_epsilon: float
+) -> float:
+    if method == "rdp":
+        return _rdp_epsilon(precision, delta, releases, release_epsilon)
+    exact = _gaussian_epsilon(precision, delta)
+    if method == "gdp":
+        return exact + releases * release_epsilon
+    return _pld_epsilon(precision, delta, releases, release_epsilon, exact)
+
+
+def _gaussian_epsilon(precision: float, delta: float) -> float:
+    from dp_accounting import gaussian_mechanism
+
+    if precision == 0:
+        return 0.0
+    return float(gaussian_mechanism.get_epsilon_gaussian(precision**-0.5, delta))
+
+
+def _rdp_epsilon(
+    precision: float, delta: float, releases: int, release_epsilon: float
+) -> float:
+    from dp_accounting.rdp import rdp_privacy_accountant
+
+    orders = np.asarray(rdp_privacy_accountant.DEFAULT_RDP_ORDERS, float)
+    curve = 0.5 * precision * orders
+    if releases:
+        curve = curve + releases * randomized_response_rdp(orders, release_epsilon)
+    epsilon, _ = rdp_privacy_accountant.compute_epsilon(orders, curve, delta)
+    return float(epsilon)
+
+
+def randomized_response_rdp(orders: np.ndarray, epsilon: float) -> np.ndarray:
+    """Rényi divergence of one binary randomised response, by order α.
+
+        ln(p^α q^(1−α) + q^α p^(1−α)) / (α − 1), p = e^ε/(1 + e^ε), q = 1 − p
+
+    Source: Mironov 2017 (arXiv 1702.07476), Proposition 5.
+    """
+    log_p, log_q = -np.logaddexp(0, -epsilon), -np.logaddexp(0, epsilon)
+    total = np.logaddexp(
+        orders * log_p + (1 - orders) * log_q, orders * log_q + (1 - orders) * log_p
+    )
+    return total / (orders - 1)
+
+
+def _pld_epsilon(
+    precision: float,
+    delta: float,
+    releases: int,
+    release_epsilon: float,
+    gaussian_epsilon: float,
+) -> float:
+    from dp_accounting import NeighboringRelation
+    from dp_accounting.pld import privacy_loss_distribution
+
+    largest = gaussian_epsilon + releases * release_epsilon
+    interval = max(_FINEST_INTERVAL, largest / _GRID_POINTS)
+    parts: list[Any] = []
+    if precision > 0:
+        gaussian = privacy_loss_distribution.from_gaussian_mechanism(
+            precision**-0.5, value_discretization_interval=interval
+        )
+        parts.append(gaussian)
+    if releases:
+        # Composed here: dp-accounting 0.6's PLDAccountant drops a count of these.
+        response = privacy_loss_distribution.from_randomized_response(
+            response_noise(release_epsilon),
+            2,
+            value_discretization_interval=interval,
+            neighboring_relation=NeighboringRelation.REPLACE_ONE,
+        )
+        parts.append(response.self_compose(releases))
+    whole = parts[0] if len(parts) == 1 else parts[0].compose(parts[1])
+    return float(whole.get_epsilon_for_delta(delta))
+
+
+def response_noise(epsilon: float) -> float:
+    """dp-accounting's noise parameter, 2/(1 + e^ε): chance of a uniform answer."""
+    return 2.0 / (1.0 + math.exp(epsilon))
+
+
+def max_uploads(
+    total_epsilon: float,
+    *,
+    method: str,
+    noise_multiplier: float,
+    delta: float,
+    upload_epsilon: float | None = None,
+    release_epsilon: float = 0.0,
+) -> int:
+    """The most uploads of one client whose composed ε stays within a promise.
+
+    Args:
+      total_epsilon: the promise, > 0.
+      method: basic, rdp, pld or gdp.
+      noise_multiplier: the least z that any upload may have.
+      delta: δ at which the promise holds (basic: not read; its δ add up).
+      upload_epsilon: ε claimed per upload; basic alone needs it.
+      release_epsilon: ε_r spent with each upload on R; 0 for none.
+
+    Returns:
+      n ≥ 0; 0 where one upload is too much.
+
+    Raises:
+      ValueError: a promise that is not > 0 and finite, or basic without ε.
+    """
+    if not 0 < total_epsilon < math.inf:
+        raise ValueError(f"total_epsilon must be > 0 and finite, got {total_epsilon}")
+    if method == "basic":
+        if upload_epsilon is None or not upload_epsilon > 0:
+            raise ValueError(f"upload_epsilon must be > 0, got {upload_epsilon}")
+        each = upload_epsilon + release_epsilon
+        return math.floor(total_epsilon / each * (1 + 1e-9))
+    if noise_multiplier <= 0:
+        return 0
+
+    def spent(uploads: int) -> float:
+        return composed_epsilon(
+            method,
+            uploads / noise_multiplier**2,
+            delta,
+            releases=uploads,
+            release_epsilon=release_epsilon,
+        )
+
+    if spent(1) > total_epsilon:
+        return 0
+    most = _search(total_epsilon, noise_multiplier, delta, release_epsilon)
+    while spent(most + 1) <= total_epsilon:
+        most += 1
+    while spent(most) > total_epsilon:
+        most -= 1
+    return most
+
+
+def _search(
+    total_epsilon: float, noise_multiplier: float, delta: float, release_epsilon: float
+) -> int:
+    """dp-accounting's integer search, by RDP: where the exact walk starts from."""
+    import dp_accounting
+    from dp_accounting.rdp import rdp_privacy_accountant
+
+    upload: Any = dp_accounting.GaussianDpEvent(noise_multiplier)
+    if release_epsilon > 0:
+        response = dp_accounting.RandomizedResponseDpEvent(
+            response_noise(release_epsilon), 2
+        )
+        upload = dp_accounting.ComposedDpEvent([upload, response])
+
+    def event(uploads: int) -> Any:
+        if uploads <= 0:
+            return dp_accounting.NoOpDpEvent()
+        return dp_accounting.SelfComposedDpEvent(upload, uploads)
+
+    def accountant() -> Any:
+        return rdp_privacy_accountant.RdpAccountant(
+            neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE
+        )
+
+    found = dp_accounting.calibrate_dp_mechanism(
+        accountant, event, total_epsilon, delta, discrete=True
+    )
+    return max(int(found), 1)

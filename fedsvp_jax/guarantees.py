@@ -1,0 +1,123 @@
+"""A run's promises: what an upload may cost before it is made, and what was spent."""
+
+import math
+from typing import Any
+
+import jax
+import numpy as np
+
+from fedsvp_jax import accounting
+from fedsvp_jax.accounting import Ledger
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.mechanisms import (
+    Mechanism,
+    MechanismConfig,
+    make_mechanism,
+    spends_release_budget,
+)
+
+NO_CAP = int(np.iinfo(np.int32).max)
+
+
+def release_epsilon(config: MechanismConfig, mechanism: Mechanism) -> float:
+    """The budget that one upload spends on telling R; 0 where none is told."""
+    told = mechanism.needs_contribution and spends_release_budget(config)
+    return float(config.release_epsilon) if told else 0.0
+
+
+def least_multiplier(mechanism: Mechanism, config: MechanismConfig) -> float:
+    """The least noise multiplier that any upload of the run may get.
+
+    The noise grows with R and follows a schedule in the round, so R = 0 is asked
+    for in every round. Computed by the mechanism itself, on an empty update.
+    """
+
+    def multiplier(round_num: jax.Array) -> jax.Array:
+        state = mechanism.init(config.num_clients)
+        own = jax.tree.map(lambda leaf: leaf[0], state.clients)
+        _, _, info = mechanism.update(
+            np.zeros((1,), np.float32),
+            state.replace(clients=own),
+            key=jax.random.key(0),
+            num_examples=jax.numpy.int32(config.min_num_examples),
+            contribution_ratio=jax.numpy.float32(0.0),
+            round_num=round_num,
+            params=np.zeros((1,), np.float32),
+        )
+        return info.noise_std / info.sensitivity
+
+    rounds = jax.numpy.arange(config.num_rounds, dtype=jax.numpy.int32)
+    return float(np.min(jax.jit(jax.vmap(multiplier))(rounds)))
+
+
+def upload_cap(config: ExperimentConfig, settings: MechanismConfig) -> int:
+    """How often one client may upload within `config.total_epsilon`.
+
+    Raises:
+      ValueError: the mechanism adds no noise, or one upload is too much already.
+    """
+    if config.total_epsilon is None:
+        return NO_CAP
+    mechanism = make_mechanism(config.mechanism, settings)
+    multiplier = least_multiplier(mechanism, settings)
+    if not multiplier > 0:
+        raise ValueError(
+            f"total_epsilon = {config.total_epsilon} cannot be promised: mechanism "
+            f"{config.mechanism} adds no noise in proportion to a sensitivity"
+        )
+    cap = accounting.max_uploads(
+        config.total_epsilon,
+        method=config.total_accounting,
+        noise_multiplier=multiplier,
+        delta=config.target_delta,
+        upload_epsilon=config.epsilon,
+        release_epsilon=release_epsilon(settings, mechanism),
+    )
+    if cap < 1:
+        raise ValueError(
+            f"total_epsilon = {config.total_epsilon} is less than one upload costs "
+            f"by {config.total_accounting}; ask for a larger promise or more noise"
+        )
+    return min(cap, NO_CAP)
+
+
+def new_ledger(mechanism: Mechanism, num_clients: int, *, keeps_stats: bool) -> Ledger:
+    """An empty ledger; nominal when the claim is, or when statistics leave un-noised.
+
+    `keeps_stats`: the model uploads BatchNorm's statistics beside its parameters.
+    """
+    proved = mechanism.claim.proved and not keeps_stats
+    return Ledger(num_clients, proved=proved)
+
+
+def summary(
+    config: ExperimentConfig,
+    settings: MechanismConfig,
+    ledger: Ledger,
+    mechanism: Mechanism,
+) -> dict[str, Any]:
+    """What summary.json says of privacy: spent, by accounting and by adversary."""
+    delta = config.target_delta
+    methods = ("basic", "rdp", "pld")
+    rows = accounting.guarantees(
+        ledger,
+        delta,
+        relation=mechanism.claim.relation,
+        assumptions=mechanism.claim.assumptions,
+        central=mechanism.claim.central,
+        against_server=mechanism.claim.against_server,
+        client_swap=mechanism.claim.client_swap,
+        secret_cohorts=config.total_epsilon is None,
+    )
+    return {
+        "epsilon_spent": {m: ledger.epsilon_spent(m, delta) for m in methods},
+        "delta_spent": ledger.delta_spent(),
+        "target_delta": delta,
+        "most_uploads": int(ledger.uploads.max()),
+        "release_epsilon": release_epsilon(settings, mechanism),
+        "guarantees": [
+            row._asdict() | {"status": "proved" if row.proved else "nominal"}
+            for row in rows
+            if config.mechanism != "none" or not math.isinf(row.epsilon)
+        ],
+    }

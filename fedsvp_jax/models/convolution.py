@@ -1,0 +1,241 @@
+"""Convolution as one ordinary matrix product.
+
+A convolution whose weights differ by client becomes a grouped convolution under
+`jax.vmap`, and XLA:CPU runs any convolution inside a loop about 20 times slower
+than outside one. A matrix product suffers from neither.
+"""
+
+import itertools
+from collections.abc import Sequence
+from functools import partial
+from typing import Literal, TypeAlias
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from fedsvp_jax.structs import Array
+
+ConvBackend: TypeAlias = Literal["patches", "lax"]
+Padding: TypeAlias = str | Sequence[tuple[int, int]]
+_Pads: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
+
+_DIMENSIONS = ("NHWC", "HWIO", "NHWC")
+
+
+def resolve_conv_backend(backend: ConvBackend | None) -> ConvBackend:
+    """None: `patches` on a CPU (measured), `lax` elsewhere (GPU: not measured yet).
+
+    Raises:
+      ValueError: if the backend is unknown.
+    """
+    if backend is None:
+        return "patches" if jax.default_backend() == "cpu" else "lax"
+    if backend not in ("patches", "lax"):
+        raise ValueError(f"conv_backend must be 'patches' or 'lax', got {backend!r}")
+    return backend
+
+
+def conv2d(
+    x: Array,
+    kernel: Array,
+    *,
+    strides: tuple[int, int] = (1, 1),
+    padding: Padding = "SAME",
+    backend: ConvBackend | None = None,
+) -> Array:
+    """Cross-correlation y[b,i,j,o] = sum_{u,v,c} x[b, s i + u, s j + v, c] k[u,v,c,o].
+
+    Args:
+      x: (batch, height, width, in) float.
+      kernel: (kernel_height, kernel_width, in, out) of the same dtype.
+      strides: steps (down, across).
+      padding: "SAME", "VALID" or ((top, bottom), (left, right)) zeros, >= 0.
+      backend: "patches" makes matrix products, by windows or by rows, whichever
+        needs the smaller temporary; "lax" is `lax.conv_general_dilated`; None: see
+        `resolve_conv_backend`.
+
+    Returns:
+      (batch, out_height, out_width, out).
+
+    Raises:
+      ValueError: if the channels do not match or the backend is unknown.
+    """
+    if x.shape[-1] != kernel.shape[2]:
+        raise ValueError(
+            f"kernel takes {kernel.shape[2]} input channels, x has {x.shape[-1]}"
+        )
+    if isinstance(padding, str):
+        padding = lax.padtype_to_pads(x.shape[1:3], kernel.shape[:2], strides, padding)
+    if resolve_conv_backend(backend) == "lax":
+        return lax.conv_general_dilated(
+            x, kernel, strides, padding, dimension_numbers=_DIMENSIONS
+        )
+    (top, bottom), (left, right) = padding
+    pads = ((top, bottom), (left, right))
+    height, width, channels, features = kernel.shape
+    by_rows = width * channels + height * features
+    if tuple(strides) == (1, 1) and by_rows < height * width * channels:
+        return _conv_by_rows(pads, x, kernel)
+    return _conv_by_windows(strides, pads, x, kernel)
+
+
+def _conv_by_windows(
+    strides: tuple[int, int], pads: _Pads, x: Array, kernel: Array
+) -> Array:
+    """Every window becomes a row of kernel_height * kernel_width * in numbers."""
+    padded = _pad(_pad(x, pads[0], axis=1), pads[1], axis=2)
+    batch, height, width, channels = padded.shape
+    tall, wide, _, features = kernel.shape
+    down, across = strides
+    last_row = height - tall - (height - tall) % down
+    last_column = width - wide - (width - wide) % across
+    windows = jnp.concatenate(
+        [
+            lax.slice(
+                padded,
+                (0, u, v, 0),
+                (batch, u + last_row + 1, v + last_column + 1, channels),
+                (1, down, across, 1),
+            )
+            for u in range(tall)
+            for v in range(wide)
+        ],
+        axis=3,
+    )
+    return _product(windows, kernel.reshape(-1, features))
+
+
+@jax.custom_vjp
+def _product(rows: Array, matrix: Array) -> Array:
+    """(batch, height, width, k) @ (k, out)."""
+    return jnp.tensordot(rows, matrix, axes=1)
+
+
+def _product_forward(rows: Array, matrix: Array) -> tuple[Array, tuple[Array, Array]]:
+    return _product(rows, matrix), (rows, matrix)
+
+
+def _product_backward(
+    residuals: tuple[Array, Array], gradient: Array
+) -> tuple[Array, Array]:
+    rows, matrix = residuals
+    return (
+        jnp.tensordot(gradient, matrix.T, axes=1),
+        jnp.tensordot(rows, gradient, axes=((0, 1, 2), (0, 1, 2))),
+    )
+
+
+_product.defvjp(_product_forward, _product_backward)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _conv_by_rows(pads: _Pads, x: Array, kernel: Array) -> Array:
+    """Gathers windows across only, and adds the kernel's rows after the product.
+
+        z[b,h,j,u,o] = sum_{v,c} x[b,h,j+v,c] k[u,v,c,o]
+        y[b,i,j,o] = sum_u z[b,i+u,j,u,o]
+
+    Both gradients are products with one shifted copy of dy, (batch, height,
+    out_width, kernel_height * out), so the temporaries hold kernel_width * in +
+    kernel_height * out numbers a pixel instead of kernel_height * kernel_width * in.
+    """
+    return _conv_by_rows_forward(pads, x, kernel)[0]
+
+
+def _conv_by_rows_forward(
+    pads: _Pads, x: Array, kernel: Array
+) -> tuple[Array, tuple[Array, Array]]:
+    tall, wide, _, features = kernel.shape
+    (top, bottom), across = pads
+    padded = _pad(x, across, axis=2)
+    out_width = padded.shape[2] - wide + 1
+    rows = jnp.concatenate(
+        [padded[:, :, v : v + out_width] for v in range(wide)], axis=3
+    )
+    partial_sums = jnp.tensordot(rows, _rows_matrix(kernel), axes=1).reshape(
+        *rows.shape[:3], tall, features
+    )
+    y = _overlap_sum(
+        [partial_sums[:, :, :, u] for u in range(tall)],
+        [u - top for u in range(tall)],
+        length=x.shape[1] + top + bottom - tall + 1,
+        axis=1,
+    )
+    return y, (rows, kernel)
+
+
+def _conv_by_rows_backward(
+    pads: _Pads, residuals: tuple[Array, Array], gradient: Array
+) -> tuple[Array, Array]:
+    rows, kernel = residuals
+    tall, wide, channels, features = kernel.shape
+    (top, bottom), (left, right) = pads
+    height = rows.shape[1]
+    padded = _pad(gradient, (tall - 1 - top, tall - 1 - bottom), axis=1)
+    shifted = jnp.concatenate(
+        [padded[:, tall - 1 - u : tall - 1 - u + height] for u in range(tall)], axis=3
+    )
+    kernel_gradient = jnp.tensordot(rows, shifted, axes=((0, 1, 2), (0, 1, 2)))
+    kernel_gradient = kernel_gradient.reshape(wide, channels, tall, features)
+    partial_sums = jnp.tensordot(shifted, _rows_matrix(kernel).T, axes=1).reshape(
+        *rows.shape[:3], wide, channels
+    )
+    x_gradient = _overlap_sum(
+        [partial_sums[:, :, :, v] for v in range(wide)],
+        [left - v for v in range(wide)],
+        length=rows.shape[2] + wide - 1 - left - right,
+        axis=2,
+    )
+    return x_gradient, kernel_gradient.transpose(2, 0, 1, 3)
+
+
+_conv_by_rows.defvjp(_conv_by_rows_forward, _conv_by_rows_backward)
+
+
+def _rows_matrix(kernel: Array) -> Array:
+    """(tall, wide, in, out) -> (wide * in, tall * out)."""
+    tall, wide, channels, features = kernel.shape
+    return kernel.transpose(1, 2, 0, 3).reshape(wide * channels, tall * features)
+
+
+def _overlap_sum(
+    parts: Sequence[Array], shifts: Sequence[int], *, length: int, axis: int
+) -> Array:
+    """out[i] = sum_p parts[p][i + shifts[p]] along `axis`, out of range counting 0.
+
+    Cut where a part starts or ends, so that each piece is a plain sum of slices:
+    XLA:CPU's sum of padded arrays takes three times as long.
+    """
+    size = parts[0].shape[axis]
+    ends = {0, length}
+    for shift in shifts:
+        ends |= {min(max(end, 0), length) for end in (-shift, size - shift)}
+    cuts = sorted(ends)
+    pieces = []
+    for start, stop in itertools.pairwise(cuts):
+        terms = [
+            lax.slice_in_dim(part, start + shift, stop + shift, axis=axis)
+            for part, shift in zip(parts, shifts, strict=True)
+            if start + shift >= 0 and stop + shift <= size
+        ]
+        if terms:
+            pieces.append(sum(terms[1:], start=terms[0]))
+        else:
+            shape = list(parts[0].shape)
+            shape[axis] = stop - start
+            pieces.append(jnp.zeros(shape, parts[0].dtype))
+    return jnp.concatenate(pieces, axis=axis)
+
+
+def _pad(x: Array, pad: tuple[int, int], *, axis: int) -> Array:
+    """Zeros before and after along `axis`; a negative count cuts."""
+    cut = lax.slice_in_dim(
+        x, max(-pad[0], 0), x.shape[axis] - max(-pad[1], 0), axis=axis
+    )
+    zeros = [
+        jnp.zeros((*x.shape[:axis], max(n, 0), *x.shape[axis + 1 :]), x.dtype)
+        for n in pad
+    ]
+    # XLA:CPU repeats what produced x in every slice of a pad, but not of this.
+    return jnp.concatenate([zeros[0], cut, zeros[1]], axis=axis)

@@ -1,0 +1,157 @@
+"""One run, from settings to a folder of results."""
+
+import os
+import sys
+import time
+from importlib import metadata
+from typing import Any
+
+import jax
+from tqdm import tqdm
+
+from fedsvp_jax import driver, federation, guarantees, models, records
+from fedsvp_jax.checkpoint import Checkpointer
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.federated_round import RoundMetrics
+from fedsvp_jax.mechanisms import make_mechanism
+from fedsvp_jax.run_folder import RunFolder, write_json
+from fedsvp_jax.structs import Model
+from fedsvp_jax.training import Placement, Trainer, cell_of, params_sha256
+
+_PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "dp-accounting")
+
+
+def versions() -> dict[str, str]:
+    """What the numbers were computed with."""
+    found = {name: metadata.version(name) for name in _PACKAGES}
+    return {"python": ".".join(map(str, sys.version_info[:3])), **found}
+
+
+def environment() -> dict[str, Any]:
+    """Versions and device kind: the same bits are promised on the same of these."""
+    device = jax.devices()[0]
+    return {"versions": versions(), "device_kind": device.device_kind}
+
+
+def train(
+    config: ExperimentConfig,
+    output_dir: str | os.PathLike[str],
+    *,
+    dataset: Dataset | None = None,
+    model: Model | None = None,
+    placement: Placement | None = None,
+    resume: bool = False,
+    checkpoint_every: int = 10,
+    progress: bool = False,
+) -> dict[str, Any]:
+    """Runs one resolved config and writes its folder.
+
+    Files: config.json, metrics.jsonl, clients.jsonl, timing.jsonl, summary.json,
+    checkpoints/. All but timing.jsonl are byte-identical when the same settings run
+    again on the same machine, interrupted or not.
+
+    Args:
+      config: resolved settings (`config.resolve`).
+      output_dir: new, or with `resume` the folder of the same run.
+      dataset: loaded by name when None.
+      model: built by name when None.
+      placement: where and in which portions the work runs.
+      resume: go on from the newest checkpoint.
+      checkpoint_every: rounds between checkpoints.
+      progress: draw a progress bar when standard error is a terminal.
+
+    Returns:
+      The content of summary.json.
+
+    Raises:
+      ValueError: settings, data or folder are not fit; nothing was overwritten.
+      FloatingPointError: the run diverged; what it wrote so far stays.
+    """
+    data = dataset or federation.load_dataset(config)
+    folder = RunFolder(output_dir)
+    trainer = Trainer(
+        [config],
+        data,
+        model=model,
+        placement=placement,
+    )
+    chunk = trainer.plan.client_chunk_size
+    settings = federation.settings(config, data) | {"client_chunk_size": chunk}
+    folder.start(settings | environment(), resume=resume)
+    mechanism = make_mechanism(config.mechanism, trainer.mechanism_configs[0])
+    ledgers = [trainer.new_ledger(mechanism)]
+    checkpointer = Checkpointer(folder.path / "checkpoints")
+    state, done = driver.restore(trainer, ledgers, checkpointer)
+    for name in ("metrics.jsonl", "clients.jsonl", "timing.jsonl"):
+        folder.keep_rows(name, lambda row: row["round"] <= done)
+    accuracies = [row["test_accuracy"] for row in folder.rows("metrics.jsonl")]
+
+    bar = tqdm(
+        total=config.num_rounds,
+        initial=done,
+        unit="round",
+        desc=config.mechanism,
+        disable=None if progress else True,
+    )
+    metric_rows: list[dict[str, Any]] = []
+    client_rows: list[dict[str, Any]] = []
+    clock = [time.perf_counter(), done]
+
+    def on_round(
+        cell: int, number: int, metrics: RoundMetrics, spent: dict[str, float]
+    ) -> None:
+        row = records.round_row(metrics, round_num=number, spent=spent)
+        metric_rows.append(row)
+        client_rows.extend(records.client_rows(metrics, round_num=number))
+        accuracy = records.number(row["test_accuracy"])
+        accuracies.append(accuracy)
+        shown = "" if accuracy is None else f"{accuracy:.3f}"
+        bar.set_postfix(accuracy=shown, epsilon=f"{spent['rdp']:.3g}")
+        bar.update()
+
+    def after_call(rounds_done: int) -> None:
+        now = time.perf_counter()
+        folder.append("metrics.jsonl", metric_rows)
+        folder.append("clients.jsonl", client_rows)
+        took = now - clock[0]
+        count = max(rounds_done - clock[1], 1)
+        row = {"round": rounds_done, "rounds": count, "seconds": took}
+        folder.append("timing.jsonl", [row])
+        metric_rows.clear()
+        client_rows.clear()
+        clock[:] = [now, rounds_done]
+
+    try:
+        state, done = driver.drive(
+            trainer,
+            mechanism,
+            ledgers,
+            state,
+            done,
+            checkpointer=checkpointer,
+            checkpoint_every=checkpoint_every,
+            on_round=on_round,
+            after_call=after_call,
+        )
+    finally:
+        folder.append("metrics.jsonl", metric_rows)
+        folder.append("clients.jsonl", client_rows)
+        bar.close()
+        checkpointer.close()
+    params = cell_of(state.params, 0)
+    summary = {
+        "mechanism": config.mechanism,
+        "rounds": done,
+        "stopped_by_promise": done < config.num_rounds,
+        **records.accuracy_summary(accuracies),
+        "params_sha256": params_sha256(params),
+        "num_parameters": models.num_parameters(params),
+        "attributes": trainer.federation.attributes.names,
+        "private_attribute": trainer.federation.attributes.private,
+        **guarantees.summary(
+            config, trainer.mechanism_configs[0], ledgers[0], mechanism
+        ),
+    }
+    write_json(folder.path / "summary.json", summary)
+    return summary

@@ -1,0 +1,201 @@
+"""A sweep: every mechanism one program, its (epsilon, seed) cells side by side."""
+
+import dataclasses
+import itertools
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from tqdm import tqdm
+
+from fedsvp_jax import driver, federation, guarantees, records
+from fedsvp_jax.checkpoint import Checkpointer
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.federated_round import RoundMetrics
+from fedsvp_jax.mechanisms import make_mechanism
+from fedsvp_jax.run import environment
+from fedsvp_jax.run_folder import RunFolder, write_json
+from fedsvp_jax.structs import Model
+from fedsvp_jax.training import Placement, Trainer, cell_of, params_sha256
+
+WITHOUT_EPSILON = ("none", "dp_fedavg", "gaussian")  # noise not set by epsilon
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepPlan:
+    """The cells: mechanisms x epsilons x seeds, over one base config."""
+
+    mechanisms: tuple[str, ...]
+    epsilons: tuple[float, ...]
+    seeds: tuple[int, ...]
+
+    def cells(self, base: ExperimentConfig, mechanism: str) -> list[ExperimentConfig]:
+        """The configs of one mechanism's program."""
+        fixed = mechanism in WITHOUT_EPSILON
+        epsilons = self.epsilons[:1] if fixed else self.epsilons
+        return [
+            dataclasses.replace(base, mechanism=mechanism, epsilon=epsilon, seed=seed)
+            for epsilon, seed in itertools.product(epsilons, self.seeds)
+        ]
+
+
+def sweep(
+    base: ExperimentConfig,
+    plan: SweepPlan,
+    output_dir: str | os.PathLike[str],
+    *,
+    dataset: Dataset | None = None,
+    model: Model | None = None,
+    placement: Placement | None = None,
+    resume: bool = False,
+    checkpoint_every: int = 10,
+    progress: bool = False,
+) -> list[dict[str, Any]]:
+    """Runs every cell and writes the sweep's folder.
+
+    Files: config.json, results.jsonl (a line a cell and round), cells.json (a
+    summary a cell), timing.jsonl, checkpoints/MECHANISM/. The same call goes on
+    where a killed sweep was when `resume` is true.
+
+    Args:
+      base: the resolved settings that all cells share.
+      plan: what varies.
+      output_dir: new, or with `resume` the folder of the same sweep.
+      dataset, model, placement, checkpoint_every, progress: as in `run.train`.
+        `placement.cell_chunk_size` cells of a mechanism run side by side.
+
+    Returns:
+      The cells' summaries: mechanism, epsilon, seed, accuracies, params_sha256,
+      epsilon_spent.
+
+    Raises:
+      ValueError: settings, data or folder are not fit; nothing was overwritten.
+      FloatingPointError: a cell diverged; what was written so far stays.
+    """
+    data = dataset or federation.load_dataset(base)
+    folder = RunFolder(output_dir)
+    settings = federation.settings(base, data) | dataclasses.asdict(plan)
+    folder.start(settings | environment(), resume=resume)
+    summaries: list[dict[str, Any]] = []
+    for mechanism in plan.mechanisms:
+        summaries += _sweep_mechanism(
+            plan.cells(base, mechanism),
+            data,
+            folder,
+            model=model,
+            placement=placement or Placement(),
+            checkpoint_every=checkpoint_every,
+            progress=progress,
+        )
+        write_json(folder.path / "cells.json", summaries)
+    return summaries
+
+
+def _sweep_mechanism(
+    configs: Sequence[ExperimentConfig],
+    data: Dataset,
+    folder: RunFolder,
+    *,
+    model: Model | None,
+    placement: Placement,
+    checkpoint_every: int,
+    progress: bool,
+) -> list[dict[str, Any]]:
+    mechanism = configs[0].mechanism
+    placement = dataclasses.replace(
+        placement, cell_chunk_size=_divisor(len(configs), placement.cell_chunk_size)
+    )
+    trainer = Trainer(
+        configs,
+        data,
+        model=model,
+        placement=placement,
+    )
+    made = make_mechanism(mechanism, trainer.mechanism_configs[0])
+    ledgers = [trainer.new_ledger(made) for _ in configs]
+    checkpointer = Checkpointer(folder.path / "checkpoints" / mechanism)
+    state, done = driver.restore(trainer, ledgers, checkpointer)
+    for name in ("results.jsonl", "timing.jsonl"):
+        folder.keep_rows(
+            name, lambda row: row["mechanism"] != mechanism or row["round"] <= done
+        )
+    accuracies: list[list[float | None]] = [[] for _ in configs]
+    places = {(config.epsilon, config.seed): i for i, config in enumerate(configs)}
+    for row in folder.rows("results.jsonl"):
+        if row["mechanism"] == mechanism:
+            place = places[row["epsilon"], row["seed"]]
+            accuracies[place].append(row["test_accuracy"])
+
+    rows: list[dict[str, Any]] = []
+    clock = [time.perf_counter(), float(done)]
+    bar = tqdm(
+        total=configs[0].num_rounds,
+        initial=done,
+        unit="round",
+        desc=f"{mechanism} x {len(configs)}",
+        disable=None if progress else True,
+    )
+
+    def on_round(
+        cell: int, number: int, metrics: RoundMetrics, spent: dict[str, float]
+    ) -> None:
+        config = configs[cell]
+        name = {
+            "mechanism": mechanism,
+            "epsilon": config.epsilon,
+            "seed": config.seed,
+        }
+        row = name | records.round_row(metrics, round_num=number, spent=spent)
+        rows.append(row)
+        accuracies[cell].append(records.number(row["test_accuracy"]))
+        if cell == len(configs) - 1:
+            seen = [a[-1] for a in accuracies if a and a[-1] is not None]
+            shown = f"{min(seen):.3f}-{max(seen):.3f}" if seen else ""
+            bar.set_postfix(accuracy=shown, epsilon=f"{spent['rdp']:.3g}")
+
+    def after_call(rounds_done: int) -> None:
+        folder.append("results.jsonl", rows)
+        now = time.perf_counter()
+        count = max(rounds_done - int(clock[1]), 1)
+        timing = {"mechanism": mechanism, "round": rounds_done, "rounds": count}
+        folder.append("timing.jsonl", [timing | {"seconds": now - clock[0]}])
+        rows.clear()
+        bar.update(rounds_done - int(clock[1]))
+        clock[:] = [now, rounds_done]
+
+    try:
+        state, _ = driver.drive(
+            trainer,
+            made,
+            ledgers,
+            state,
+            done,
+            checkpointer=checkpointer,
+            checkpoint_every=checkpoint_every,
+            on_round=on_round,
+            after_call=after_call,
+        )
+    finally:
+        folder.append("results.jsonl", rows)
+        bar.close()
+        checkpointer.close()
+    return [
+        {
+            "mechanism": mechanism,
+            "epsilon": config.epsilon,
+            "seed": config.seed,
+            **records.accuracy_summary(accuracies[i]),
+            "params_sha256": params_sha256(cell_of(state.params, i)),
+            **guarantees.summary(
+                config, trainer.mechanism_configs[i], ledgers[i], made
+            ),
+        }
+        for i, config in enumerate(configs)
+    ]
+
+
+def _divisor(num_cells: int, wanted: int) -> int:
+    """The largest chunk of at most `wanted` cells that divides them all."""
+    return max(size for size in range(1, wanted + 1) if num_cells % size == 0)

@@ -1,0 +1,109 @@
+"""Attributes divide the examples into disjoint, named groups, one of them private."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedsvp_jax.data import attributes
+from fedsvp_jax.data.dataset import Column
+
+LABELS = np.arange(40, dtype=np.int32) % 10
+
+
+def test_two_attributes_are_the_private_class_and_the_rest() -> None:
+    found = attributes.class_private(LABELS, 5, num_classes=10)
+    assert found.private == 0
+    assert found.names == ("class 5", "classes 0,1,2,3,4,6,7,8,9")
+    np.testing.assert_array_equal(found.ids == found.private, LABELS == 5)
+    assert found.ids.dtype == np.int32
+
+
+@given(
+    num_classes=st.integers(3, 62),
+    data=st.data(),
+)
+def test_groups_of_classes_divide_them_evenly(
+    num_classes: int, data: st.DataObject
+) -> None:
+    count = data.draw(st.integers(3, min(6, num_classes)))
+    private = data.draw(st.integers(0, num_classes - 1))
+    found = attributes.class_private(
+        np.arange(num_classes), private, num_classes=num_classes, num_attributes=count
+    )
+    sizes = np.bincount(found.ids, minlength=count)
+    assert sizes.sum() == num_classes
+    assert sizes.max() - sizes.min() <= 1
+    assert found.ids[private] == found.private
+    assert len(found.names) == count
+
+
+def test_three_groups_of_ten_classes_start_at_the_private_one() -> None:
+    found = attributes.class_private(LABELS, 5, num_classes=10, num_attributes=3)
+    assert found.names == ("classes 5,6,7,8", "classes 0,1,9", "classes 2,3,4")
+
+
+def test_one_class_an_attribute_is_allowed() -> None:
+    found = attributes.class_private(np.arange(4), 2, num_classes=4, num_attributes=4)
+    assert found.names == ("class 2", "class 3", "class 0", "class 1")
+
+
+@pytest.mark.parametrize(
+    ("private", "count", "message"),
+    [
+        (10, 2, r"private_class must be in \[0, 10\), got 10"),
+        (-1, 2, "private_class"),
+        (5, 1, r"num_attributes must be in \[2, 10\], got 1"),
+        (5, 11, "num_attributes"),
+    ],
+)
+def test_impossible_class_attributes_are_refused(
+    private: int, count: int, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        attributes.class_private(LABELS, private, num_classes=10, num_attributes=count)
+
+
+def test_a_column_gives_its_codes_and_names() -> None:
+    column = Column(np.array([1, 0, 1], np.int32), ("Female", "Male"))
+    found = attributes.from_column(column, "Male")
+    assert (found.names, found.private) == (("Female", "Male"), 1)
+    np.testing.assert_array_equal(found.ids, [1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("categories", "private"), [(("Female", "Male"), "Other"), (("Male",), "Male")]
+)
+def test_a_column_needs_the_private_category_and_another(
+    categories: tuple[str, ...], private: str
+) -> None:
+    column = Column(np.zeros(3, np.int32), categories)
+    with pytest.raises(ValueError, match="private must be one of"):
+        attributes.from_column(column, private)
+
+
+def test_writer_groups_hold_whole_writers_evenly() -> None:
+    writers = np.repeat(np.array([3, 9, 4, 11, 20, 7, 8], np.int32), 5)
+    found = attributes.from_writer_groups(writers, 3, seed=1)
+    groups = {w: set(found.ids[writers == w].tolist()) for w in set(writers.tolist())}
+    assert all(len(ids) == 1 for ids in groups.values())
+    sizes = np.bincount([ids.pop() for ids in groups.values()], minlength=3)
+    assert sorted(sizes.tolist()) == [2, 2, 3]
+    assert found.private == 0
+    assert found.names == ("writer group 0", "writer group 1", "writer group 2")
+
+
+def test_writer_groups_follow_the_seed() -> None:
+    writers = np.arange(30, dtype=np.int32)
+    first, again, other = (
+        attributes.from_writer_groups(writers, 2, seed=seed).ids for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+
+
+def test_impossible_writer_groups_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"num_groups must be in \[2, 3\], got 4"):
+        attributes.from_writer_groups(np.arange(3), 4, seed=0)
+    with pytest.raises(ValueError, match="seed must be >= 0, got -1"):
+        attributes.from_writer_groups(np.arange(3), 2, seed=-1)

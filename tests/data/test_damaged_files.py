@@ -1,0 +1,262 @@
+"""A missing or damaged file is one sentence that names the path."""
+
+import gzip
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_files
+
+from fedsvp_jax.data import sources
+
+FILES = {
+    "mnist": "mnist/train-images-idx3-ubyte.gz",
+    "fashion_mnist": "fashion-mnist/t10k-labels-idx1-ubyte",
+    "emnist": "emnist/emnist-byclass-test-images-idx3-ubyte.gz",
+    "cifar10": "cifar-10-batches-bin/data_batch_3.bin",
+    "cifar100": "cifar-100-binary/test.bin",
+    "femnist": "femnist/train/all_data_1.json",
+    "npz": "data.npz",
+    "adult": "adult/adult.csv",
+}
+
+
+def refused(name: str, data_dir: Path, *, needle: str | Path) -> str:
+    with pytest.raises((ValueError, FileNotFoundError)) as caught:
+        sources.load(name, data_dir)
+    message = str(caught.value)
+    assert str(needle) in message
+    assert "\n" not in message
+    return message
+
+
+@pytest.mark.parametrize("name", list(FILES))
+def test_a_missing_data_dir_is_named(name: str, tmp_path: Path) -> None:
+    nowhere = tmp_path / "nowhere"
+    with pytest.raises(FileNotFoundError, match=r"nowhere.*expects"):
+        sources.load(name, nowhere)
+
+
+@pytest.mark.parametrize("name", list(FILES))
+def test_data_dir_must_be_given(name: str) -> None:
+    with pytest.raises(ValueError, match=f"dataset {name} needs data_dir"):
+        sources.load(name)
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name != "npz"])
+def test_a_folder_without_the_files_is_named(name: str, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=str(tmp_path)):
+        sources.load(name, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["mnist", "fashion_mnist", "emnist", "cifar10"])
+def test_a_missing_file_is_named(name: str, tmp_path: Path) -> None:
+    data_dir = tiny_files.WRITERS[name](tmp_path)
+    (tmp_path / FILES[name]).unlink()
+    refused(name, data_dir, needle=FILES[name].rsplit("/")[-1].removesuffix(".gz"))
+
+
+@pytest.mark.parametrize("name", list(FILES))
+@pytest.mark.parametrize("kept", [0.0, 0.1, 0.55, 0.9, 0.99])
+def test_a_truncated_file_is_named(name: str, kept: float, tmp_path: Path) -> None:
+    data_dir = tiny_files.WRITERS[name](tmp_path)
+    path = tmp_path / FILES[name]
+    raw = path.read_bytes()
+    path.write_bytes(raw[: int(len(raw) * kept)])
+    refused(name, data_dir, needle=path)
+
+
+@pytest.mark.parametrize("name", list(FILES))
+def test_a_file_of_another_kind_is_named(name: str, tmp_path: Path) -> None:
+    data_dir = tiny_files.WRITERS[name](tmp_path)
+    path = tmp_path / FILES[name]
+    path.write_bytes(b"\x80\xff\x00 no such format " * 7)
+    refused(name, data_dir, needle=path)
+
+
+@pytest.mark.parametrize("name", list(FILES))
+def test_random_damage_never_raises_anything_else(name: str, tmp_path: Path) -> None:
+    data_dir = tiny_files.WRITERS[name](tmp_path)
+    path = tmp_path / FILES[name]
+    raw = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        damaged = bytearray(raw)
+        for position in rng.integers(0, min(len(raw), 2000), 3):
+            damaged[position] = rng.integers(256)
+        path.write_bytes(bytes(damaged))
+        try:
+            sources.load(name, data_dir)
+        except ValueError as error:
+            assert str(path) in str(error) or "dataset" in str(error)
+
+
+def rewrite_idx(path: Path, values: np.ndarray) -> None:
+    raw = tiny_files.idx_bytes(values)
+    path.write_bytes(gzip.compress(raw) if path.suffix == ".gz" else raw)
+
+
+def test_idx_with_the_labels_magic_for_images_is_refused(tmp_path: Path) -> None:
+    data_dir = tiny_files.write_mnist(tmp_path)
+    path = tmp_path / FILES["mnist"]
+    rewrite_idx(path, np.zeros(6, np.uint8))
+    assert "magic number 2051" in refused("mnist", data_dir, needle=path)
+
+
+def test_idx_label_out_of_range_is_refused(tmp_path: Path) -> None:
+    data_dir = tiny_files.write_fashion_mnist(tmp_path)
+    path = tmp_path / FILES["fashion_mnist"]
+    rewrite_idx(path, np.array([0, 1, 2, 10], np.uint8))
+    assert "label 10" in refused("fashion_mnist", data_dir, needle=path)
+
+
+def test_idx_label_count_must_match_the_images(tmp_path: Path) -> None:
+    data_dir = tiny_files.write_fashion_mnist(tmp_path)
+    path = tmp_path / FILES["fashion_mnist"]
+    rewrite_idx(path, np.array([0, 1, 2], np.uint8))
+    assert "3 labels" in refused("fashion_mnist", data_dir, needle=path)
+
+
+def test_idx_path_of_another_file_is_refused(tmp_path: Path) -> None:
+    folder = tiny_files.write_mnist(tmp_path)
+    path = folder / "train-labels-idx1-ubyte.gz"
+    refused("mnist", path, needle=path)
+
+
+@pytest.mark.parametrize("name", ["cifar10", "cifar100"])
+def test_cifar_label_out_of_range_is_refused(name: str, tmp_path: Path) -> None:
+    data_dir = tiny_files.WRITERS[name](tmp_path)
+    path = tmp_path / FILES[name]
+    raw = bytearray(path.read_bytes())
+    raw[0 if name == "cifar10" else 1] = 100
+    path.write_bytes(bytes(raw))
+    assert "label 100" in refused(name, data_dir, needle=path)
+
+
+def set_pixel(body: dict[str, Any], value: float) -> None:
+    body["user_data"]["c"]["x"][1][5] = value
+
+
+def make_jagged(body: dict[str, Any]) -> None:
+    body["user_data"]["c"]["x"][1].pop()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda body: set_pixel(body, float("nan")), "pixel"),
+        (lambda body: set_pixel(body, 1.5), "pixel"),
+        (lambda body: set_pixel(body, -0.1), "pixel"),
+        (make_jagged, "user c"),
+        (lambda body: body["user_data"]["c"].update(y=[1, 2, 62]), "label 62"),
+        (lambda body: body["user_data"]["c"].update(y=[1, -2, 6]), "label -2"),
+        (lambda body: body["user_data"]["c"].update(y=[1, 2.5, 6]), "integer labels"),
+        (lambda body: body["user_data"]["c"].update(y=[1, 2]), "3 rows"),
+        (lambda body: body["user_data"].pop("c"), "user c"),
+        (lambda body: body.update(users=["c", "d"]), "2 users"),
+        (lambda body: body.pop("num_samples"), "num_samples"),
+    ],
+)
+def test_impossible_leaf_values_are_refused(
+    damage: Callable[[dict[str, Any]], None], message: str, tmp_path: Path
+) -> None:
+    data_dir = tiny_files.write_femnist(tmp_path)
+    path = tmp_path / FILES["femnist"]
+    body = json.loads(path.read_text())
+    damage(body)
+    path.write_text(json.dumps(body))
+    assert message in refused("femnist", data_dir, needle=path)
+
+
+def test_leaf_without_test_files_is_refused(tmp_path: Path) -> None:
+    data_dir = tiny_files.write_femnist(tmp_path)
+    (tmp_path / "femnist/test/all_data_0.json").unlink()
+    refused("femnist", data_dir, needle=tmp_path / "femnist/test")
+
+
+class Bomb:
+    """Unpickling it would fail the test."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return pytest.fail, ("a pickle was loaded",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"x_train": np.array([Bomb()] * 5, dtype=object)}, "never loaded"),
+        ({"x_train": np.zeros((5, 6, 6), np.int64)}, "x_train is int64"),
+        ({"x_test": np.full((2, 6, 6), np.inf)}, "NaN or infinity"),
+        ({"y_test": np.array([-1, 2])}, "label -1"),
+        ({"y_test": np.array([0.0, 2.0])}, "y_test is float64"),
+        ({"y_test": np.array([0])}, "y_test"),
+        ({"writer_train": np.array([0])}, "writer_train"),
+        ({"column_hand_train": np.zeros(5)}, "column_hand_train is float64"),
+    ],
+)
+def test_impossible_npz_arrays_are_refused(
+    changes: dict[str, np.ndarray], message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "data.npz"
+    np.savez(path, **(tiny_files.npz_arrays() | changes))
+    assert message in refused("npz", path, needle=path)
+
+
+def test_npz_without_an_array_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "data.npz"
+    np.savez(path, x_train=np.zeros((1, 1)))
+    assert "lacks y_train, x_test, y_test" in refused("npz", path, needle=path)
+
+
+def test_a_pickle_under_the_name_npz_is_not_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "data.npz"
+    path.write_bytes(pickle.dumps(Bomb()))
+    refused("npz", path, needle=path)
+
+
+def test_a_bare_array_under_the_name_npz_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "data.npz"
+    with path.open("wb") as handle:
+        np.save(handle, np.zeros(3))
+    refused("npz", path, needle=path)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("age", "old", "column age holds no number"),
+        ("age", "nan", "NaN or infinity"),
+        ("income", "lots", "'lots'"),
+        ("split", "validation", "'validation'"),
+    ],
+)
+def test_impossible_adult_values_are_refused(
+    column: str, value: str, message: str, tmp_path: Path
+) -> None:
+    rows = tiny_files.adult_rows()
+    rows[2][tiny_files.ADULT_HEADER.index(column)] = value
+    path = tmp_path / "adult.csv"
+    tiny_files.write_csv(path, rows, tiny_files.ADULT_HEADER)
+    assert message in refused("adult", tmp_path, needle=path)
+
+
+def test_adult_without_a_column_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "adult.csv"
+    header = [name if name != "race" else "tribe" for name in tiny_files.ADULT_HEADER]
+    tiny_files.write_csv(path, tiny_files.adult_rows(), header)
+    assert "lacks the column race" in refused("adult", tmp_path, needle=path)
+
+
+def test_adult_of_one_split_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "adult.csv"
+    tiny_files.write_csv(path, tiny_files.adult_rows()[:4], tiny_files.ADULT_HEADER)
+    assert "train and test" in refused("adult", tmp_path, needle=path)
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(ValueError, match=r"digits, mnist.*tfds:NAME, got 'imagenet'"):
+        sources.load("imagenet", "/tmp")

@@ -1,0 +1,190 @@
+"""Tiny files of every format come back as they were written."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny_files
+
+from fedsvp_jax.data import sources
+
+
+@pytest.mark.parametrize("name", list(tiny_files.WRITERS))
+def test_every_format_reads_the_same_twice(name: str, tmp_path: Path) -> None:
+    data_dir = tiny_files.WRITERS[name](tmp_path)
+    first, second = sources.load(name, data_dir), sources.load(name, str(data_dir))
+    assert first.name == name
+    assert first.fingerprint == second.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [
+        ("mnist", "mnist"),
+        ("fashion_mnist", "fashion-mnist"),
+        ("emnist", "emnist"),
+        ("cifar10", "cifar-10-batches-bin"),
+        ("cifar100", "cifar-100-binary"),
+        ("femnist", "femnist"),
+        ("adult", "adult"),
+    ],
+)
+def test_data_dir_is_the_folder_or_its_parent(
+    name: str, folder: str, tmp_path: Path
+) -> None:
+    tiny_files.WRITERS[name](tmp_path)
+    parent = sources.load(name, tmp_path)
+    itself = sources.load(name, tmp_path / folder)
+    assert parent.fingerprint == itself.fingerprint
+
+
+def test_cifar10_joins_its_five_batches_in_order(tmp_path: Path) -> None:
+    dataset = sources.load("cifar10", tiny_files.write_cifar10(tmp_path))
+    expected = [tiny_files.images(4, 32, 3, seed=batch) for batch in range(5)]
+    np.testing.assert_array_equal(dataset.train_inputs, np.concatenate(expected))
+    np.testing.assert_array_equal(
+        dataset.train_labels, np.concatenate([np.arange(4) + b for b in range(5)])
+    )
+    np.testing.assert_array_equal(
+        dataset.test_inputs, tiny_files.images(3, 32, 3, seed=9)
+    )
+    np.testing.assert_array_equal(dataset.test_labels, [9, 0, 1])
+    assert dataset.num_classes == 10
+
+
+def test_cifar100_takes_the_fine_label(tmp_path: Path) -> None:
+    dataset = sources.load("cifar100", tiny_files.write_cifar100(tmp_path))
+    np.testing.assert_array_equal(dataset.train_labels, [99, 0, 7])
+    np.testing.assert_array_equal(dataset.test_labels, [3, 4])
+    np.testing.assert_array_equal(dataset.train_inputs, tiny_files.images(3, 32, 3))
+    assert dataset.num_classes == 100
+
+
+@pytest.mark.parametrize("name", ["mnist", "fashion_mnist"])
+def test_idx_images_gain_a_channel(name: str, tmp_path: Path) -> None:
+    dataset = sources.load(name, tiny_files.WRITERS[name](tmp_path))
+    np.testing.assert_array_equal(dataset.train_inputs, tiny_files.images(6, 28, 1))
+    np.testing.assert_array_equal(dataset.test_labels, [0, 1, 2, 3])
+    assert dataset.num_classes == 10
+
+
+def test_emnist_images_are_turned_upright(tmp_path: Path) -> None:
+    dataset = sources.load("emnist", tiny_files.write_emnist(tmp_path))
+    stored = tiny_files.images(6, 28, 1)
+    np.testing.assert_array_equal(dataset.train_inputs, stored.transpose(0, 2, 1, 3))
+    assert dataset.num_classes == 62
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_other_idx_sets_are_read_by_the_training_images_path(
+    suffix: str, tmp_path: Path
+) -> None:
+    stems = ("emnist-letters-train", "emnist-letters-test")
+    tiny_files.write_idx(tmp_path, *stems, suffix=suffix)
+    path = tmp_path / f"emnist-letters-train-images-idx3-ubyte{suffix}"
+    dataset = sources.load("emnist", path)
+    assert dataset.train_inputs.shape == (6, 28, 28, 1)
+    assert dataset.num_classes == 6  # the labels are 0..5
+
+
+def test_idx_by_path_without_a_prefix_finds_t10k(tmp_path: Path) -> None:
+    tiny_files.write_idx(tmp_path, "train", "t10k")
+    by_path = sources.load("mnist", tmp_path / "train-images-idx3-ubyte")
+    np.testing.assert_array_equal(
+        by_path.test_inputs, sources.load("mnist", tmp_path).test_inputs
+    )
+
+
+def test_a_plain_idx_file_wins_over_a_packed_one(tmp_path: Path) -> None:
+    folder = tiny_files.write_idx(tmp_path, "train", "t10k")
+    other = tiny_files.idx_bytes(np.full(6, 9, np.uint8))
+    (folder / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(other))
+    np.testing.assert_array_equal(
+        sources.load("mnist", folder).train_labels, np.arange(6)
+    )
+
+
+def test_femnist_joins_its_files_and_numbers_writers_by_name(tmp_path: Path) -> None:
+    dataset = sources.load("femnist", tiny_files.write_femnist(tmp_path))
+    np.testing.assert_array_equal(dataset.train_labels, [0, 61, 5, 1, 2, 3])
+    assert dataset.train_writers is not None
+    np.testing.assert_array_equal(dataset.train_writers, [1, 1, 0, 2, 2, 2])
+    np.testing.assert_array_equal(dataset.test_labels, [4, 6])
+    assert dataset.num_classes == 62
+
+
+def test_femnist_pixels_are_the_bytes_they_were_rounded_from(tmp_path: Path) -> None:
+    dataset = sources.load("femnist", tiny_files.write_femnist(tmp_path))
+    np.testing.assert_array_equal(
+        dataset.train_inputs[:2], tiny_files.images(2, 28, 1, seed=0)
+    )
+
+
+def test_npz_codes_writers_and_columns_by_sorted_value(tmp_path: Path) -> None:
+    dataset = sources.load("npz", tiny_files.write_npz(tmp_path))
+    arrays = tiny_files.npz_arrays()
+    np.testing.assert_array_equal(dataset.train_inputs[..., 0], arrays["x_train"])
+    assert dataset.num_classes == 4  # 3 is in the test labels alone
+    assert dataset.train_writers is not None
+    np.testing.assert_array_equal(dataset.train_writers, [0, 1, 0, 2, 1])
+    assert dataset.columns["hand"].categories == ("left", "right")
+    np.testing.assert_array_equal(dataset.columns["hand"].codes, [0, 1, 0, 0, 1])
+
+
+def test_npz_floats_become_float32_features(tmp_path: Path) -> None:
+    path = tmp_path / "features.npz"
+    rows = np.linspace(-1, 1, 12).reshape(4, 3)
+    labels = np.array([0, 1, 1, 0])
+    np.savez(path, x_train=rows, y_train=labels, x_test=rows[:2], y_test=labels[:2])
+    dataset = sources.load("npz", path)
+    assert dataset.train_inputs.dtype == np.float32
+    np.testing.assert_array_equal(dataset.train_inputs, rows.astype(np.float32))
+    assert dataset.train_writers is None
+    assert not dataset.columns
+
+
+def test_adult_standardises_numbers_by_the_training_rows(tmp_path: Path) -> None:
+    dataset = sources.load("adult", tiny_files.write_adult(tmp_path))
+    assert (len(dataset.train_labels), len(dataset.test_labels)) == (4, 2)
+    ages = np.arange(20, 26)
+    expected = (ages - 21.5) / np.std([20, 21, 22, 23])
+    np.testing.assert_allclose(dataset.train_inputs[:, 0], expected[:4], rtol=1e-6)
+    np.testing.assert_allclose(dataset.test_inputs[:, 0], expected[4:], rtol=1e-6)
+    np.testing.assert_array_equal(dataset.train_inputs[:, 3], 0)  # constant: gain
+
+
+def test_adult_one_hot_parts_sum_to_one_and_name_columns(tmp_path: Path) -> None:
+    dataset = sources.load("adult", tiny_files.write_adult(tmp_path))
+    # 6 numbers, then workclass 2 ("?" is in a test row), seven more: sex has 2.
+    assert dataset.example_shape == (6 + 2 + 1 + 1 + 1 + 1 + 1 + 2 + 1,)
+    np.testing.assert_array_equal(dataset.test_inputs[:, 6:8], [[0, 1], [1, 0]])
+    np.testing.assert_array_equal(dataset.train_inputs[:, 6:].sum(1), 8)
+    assert dataset.columns["workclass"].categories == ("?", "Private")
+    assert dataset.columns["sex"].categories == ("Female", "Male")
+    np.testing.assert_array_equal(dataset.columns["sex"].codes, [0, 1, 0, 1])
+    np.testing.assert_array_equal(dataset.train_labels, [0, 1, 0, 0])
+    np.testing.assert_array_equal(dataset.test_labels, [1, 0])
+
+
+def test_digits_have_a_fixed_stratified_split() -> None:
+    dataset = sources.load("digits")
+    assert dataset.train_inputs.shape == (1442, 8, 8, 1)
+    assert dataset.test_inputs.shape == (355, 8, 8, 1)
+    assert dataset.train_inputs.dtype == np.uint8
+    assert (dataset.train_inputs.min(), dataset.train_inputs.max()) == (0, 255)
+    for part in (dataset.train_labels, dataset.test_labels):
+        counts = np.bincount(part, minlength=10)
+        assert counts.min() > 0.09 * len(part)
+    fingerprint = "e5dcf6c95573"
+    assert dataset.fingerprint.startswith(fingerprint)
+
+
+def test_digits_bytes_give_the_sixteenths_back() -> None:
+    from sklearn.datasets import load_digits
+
+    dataset = sources.load("digits")
+    stored = np.concatenate([dataset.train_inputs, dataset.test_inputs])
+    counts = np.bincount(np.round(stored.ravel() / 255 * 16).astype(int))
+    expected = np.bincount(load_digits().data.ravel().astype(int))
+    np.testing.assert_array_equal(counts, expected)

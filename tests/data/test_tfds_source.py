@@ -1,0 +1,200 @@
+"""A data set that TFDS's own writer wrote comes back without TensorFlow."""
+
+import importlib.abc
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow_datasets as tfds
+import tiny_files
+
+from fedsvp_jax.data import sources
+from fedsvp_jax.data.dataset import Dataset
+
+SIZES = {"train": 12, "test": 6}
+NUM_CLASSES = 4
+
+
+class _ScansBase:
+    VERSION = tfds.core.Version("1.0.0")
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        features = {
+            "scan": tfds.features.Image(shape=(5, 5, 1)),
+            "kind": tfds.features.ClassLabel(num_classes=NUM_CLASSES),
+        }
+        return tfds.core.DatasetInfo(
+            builder=self,
+            features=tfds.features.FeaturesDict(features),
+            supervised_keys=("scan", "kind"),
+        )
+
+    def _split_generators(self, _: Any) -> dict[str, Any]:
+        return {split: self._generate_examples(split) for split in SIZES}
+
+    def _generate_examples(self, split: str) -> Iterator[tuple[int, dict[str, Any]]]:
+        for i, image in enumerate(tiny_files.images(SIZES[split], 5, 1)):
+            # Encoded here: TFDS would need TensorFlow to encode an array.
+            yield i, {"scan": tiny_files.png(image), "kind": i % 3}
+
+
+class RegisteredScans(_ScansBase, tfds.core.GeneratorBasedBuilder):
+    """Known to TFDS by its name, as the published data sets are."""
+
+
+class FiledScans(_ScansBase, tfds.core.GeneratorBasedBuilder, skip_registration=True):
+    """Known by its files alone, as a data set that a colleague prepared."""
+
+
+class ValidatedRows(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+    """Plain tensors, with `validation` instead of `test`."""
+
+    VERSION = tfds.core.Version("2.0.0")
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        features = {
+            "row": tfds.features.Tensor(shape=(3,), dtype=np.float32),
+            "y": tfds.features.Scalar(dtype=np.int64),
+        }
+        return tfds.core.DatasetInfo(
+            builder=self,
+            features=tfds.features.FeaturesDict(features),
+            supervised_keys=("row", "y"),
+        )
+
+    def _split_generators(self, _: Any) -> dict[str, Any]:
+        splits = ("train", "validation")
+        return {split: self._generate_examples() for split in splits}
+
+    def _generate_examples(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        for i in range(5):
+            yield i, {"row": np.full(3, i, np.float32), "y": i}
+
+
+class Unsupervised(ValidatedRows, skip_registration=True):
+    """The same without supervised_keys."""
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        info = super()._info()
+        return tfds.core.DatasetInfo(builder=self, features=info.features)
+
+
+class TrainOnly(ValidatedRows, skip_registration=True):
+    """The same with one split."""
+
+    def _split_generators(self, _: Any) -> dict[str, Any]:
+        return {"train": self._generate_examples()}
+
+
+class NoTensorFlow(importlib.abc.MetaPathFinder):
+    """Makes TensorFlow look as if it were not installed."""
+
+    def find_spec(self, fullname: str, *_: Any) -> None:
+        if fullname.partition(".")[0] == "tensorflow":
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+
+
+def write(builder: type, data_dir: Path) -> Path:
+    tfds.display_progress_bar(False)
+    builder(data_dir=data_dir, file_format="array_record").download_and_prepare()
+    return data_dir
+
+
+def check_scans(dataset: Dataset) -> None:
+    """The examples that were written, in the order of TFDS's own shuffle."""
+    assert dataset.num_classes == NUM_CLASSES  # 3 is in the features, in no example
+    parts = {
+        "train": (dataset.train_inputs, dataset.train_labels),
+        "test": (dataset.test_inputs, dataset.test_labels),
+    }
+    for split, (inputs, labels) in parts.items():
+        assert inputs.dtype == np.uint8
+        written = tiny_files.images(SIZES[split], 5, 1)
+        position = [
+            int(np.flatnonzero((written == image).all(axis=(1, 2, 3)))[0])
+            for image in inputs
+        ]
+        assert sorted(position) == list(range(SIZES[split]))
+        np.testing.assert_array_equal(labels, np.array(position) % 3)
+
+
+@pytest.mark.parametrize(
+    ("builder", "name"),
+    [
+        (RegisteredScans, "registered_scans"),
+        (RegisteredScans, "registered_scans:1.0.0"),
+        (FiledScans, "filed_scans"),
+    ],
+)
+def test_a_prepared_data_set_is_read_without_tensorflow(
+    builder: type, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(builder, tmp_path)
+    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [NoTensorFlow(), *sys.meta_path])
+    dataset = sources.load(f"tfds:{name}", tmp_path)
+    assert dataset.name == f"tfds:{name}"
+    check_scans(dataset)
+    assert dataset.fingerprint == sources.load(f"tfds:{name}", tmp_path).fingerprint
+
+
+def test_validation_stands_in_for_test_and_labels_count_the_classes(
+    tmp_path: Path,
+) -> None:
+    dataset = sources.load("tfds:validated_rows", write(ValidatedRows, tmp_path))
+    assert dataset.num_classes == 5
+    assert dataset.train_inputs.dtype == np.float32
+    np.testing.assert_array_equal(dataset.test_inputs[:, 0], dataset.test_labels)
+
+
+@pytest.mark.parametrize(
+    ("builder", "name", "message"),
+    [
+        (Unsupervised, "unsupervised", "supervised_keys None"),
+        (TrainOnly, "train_only", "has the splits train; train and one of"),
+    ],
+)
+def test_what_is_no_classification_task_is_refused(
+    builder: type, name: str, message: str, tmp_path: Path
+) -> None:
+    write(builder, tmp_path)
+    with pytest.raises(ValueError, match=message):
+        sources.load(f"tfds:{name}", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["no_such_data_set", "mnist", "registered_scans"])
+def test_what_is_not_prepared_is_refused_and_not_downloaded(
+    name: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=f"tfds:{name} .* was expected") as caught:
+        sources.load(f"tfds:{name}", tmp_path)
+    assert "\n" not in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.3, 0.7])
+def test_a_truncated_array_record_is_refused(kept: float, tmp_path: Path) -> None:
+    write(FiledScans, tmp_path)
+    (path,) = (tmp_path / "filed_scans").glob("*/*train.array_record*")
+    raw = path.read_bytes()
+    path.write_bytes(raw[: int(kept * len(raw))])
+    with pytest.raises(ValueError, match="filed_scans") as caught:
+        sources.load("tfds:filed_scans", tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_array_record_is_refused(tmp_path: Path) -> None:
+    write(FiledScans, tmp_path)
+    for path in (tmp_path / "filed_scans").glob("*/*train.array_record*"):
+        path.unlink()
+    with pytest.raises(ValueError, match="filed_scans"):
+        sources.load("tfds:filed_scans", tmp_path)
+
+
+def test_tfds_needs_a_name() -> None:
+    with pytest.raises(ValueError, match="tfds:NAME, got 'tfds:'"):
+        sources.load("tfds:")

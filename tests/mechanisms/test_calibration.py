@@ -1,0 +1,79 @@
+"""Classical and analytic calibration: METHODS section 5's numbers."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+
+from fedsvp_jax import mechanisms
+from fedsvp_jax.mechanisms import MechanismConfig, calibration
+
+
+def true_delta(multiplier: float, epsilon: float) -> float:
+    """δ of the Gaussian mechanism at ε, exactly (Balle and Wang 2018, eq. 6)."""
+    half, tail = 0.5 / multiplier, epsilon * multiplier
+    normal = scipy.stats.norm
+    return normal.cdf(half - tail) - math.exp(epsilon) * normal.cdf(-half - tail)
+
+
+def test_the_classical_formula_is_not_a_proof_at_epsilon_ten():
+    multiplier = float(mechanisms.classical_multiplier(10.0, 1e-5))
+    assert round(true_delta(multiplier, 10.0), 7) == 2.27e-5
+
+
+def test_the_classical_formula_is_enough_below_one():
+    for epsilon in (0.1, 0.5, 0.99):
+        multiplier = float(mechanisms.classical_multiplier(epsilon, 0.02))
+        assert true_delta(multiplier, epsilon) < 0.02
+
+
+@pytest.mark.parametrize(("epsilon", "multiplier"), [(1.0, 3.730632), (10.0, 0.499889)])
+def test_the_analytic_multiplier_is_exact(epsilon: float, multiplier: float):
+    found = float(mechanisms.analytic_multiplier(epsilon, 1e-5))
+    np.testing.assert_allclose(found, multiplier, rtol=2e-6)
+    np.testing.assert_allclose(true_delta(found, epsilon), 1e-5, rtol=1e-6)
+
+
+def test_the_zcdp_claim_bounds_the_exact_epsilon():
+    for multiplier in (0.3, 1.0, 4.0, 14.0):
+        claim = float(calibration.concentrated_epsilon(multiplier, 1e-3))
+        assert true_delta(multiplier, claim) < 1e-3
+
+
+def test_a_sweep_solves_for_its_cells_before_it_is_traced():
+    config = MechanismConfig(
+        epsilon=np.asarray([1.0, 10.0]), delta=1e-5, calibration="analytic"
+    )
+    solved = mechanisms.with_analytic_multiplier(config)
+    np.testing.assert_allclose(
+        solved.analytic_multiplier, [3.730632, 0.499889], rtol=2e-6
+    )
+
+    def least(epsilon: jax.Array, multiplier: jax.Array | None) -> jax.Array:
+        cell = MechanismConfig(
+            epsilon=epsilon,
+            delta=1e-5,
+            calibration="analytic",
+            analytic_multiplier=multiplier,
+        )
+        return mechanisms.make_mechanism("nbafl", cell).least_multiplier
+
+    epsilons = jnp.asarray(config.epsilon, jnp.float32)
+    found = jax.jit(jax.vmap(least))(epsilons, solved.analytic_multiplier)
+    np.testing.assert_allclose(found, [3.730632, 0.499889], rtol=2e-6)
+    with pytest.raises(ValueError, match="with_analytic_multiplier"):
+        jax.jit(lambda e: least(e, None))(jnp.float32(1.0))
+
+
+def test_an_analytic_claim_is_the_target_and_holds_where_noise_is_scaled():
+    config = mechanisms.with_analytic_multiplier(
+        MechanismConfig(epsilon=2.0, delta=1e-3, calibration="analytic")
+    )
+    assert calibration.scaled_claim(config, jnp.float32(1.0)).epsilon == 2
+    for factor in (0.5, 0.9, 1.5):
+        claim = calibration.scaled_claim(config, jnp.float32(factor))
+        multiplier = float(claim.noise_multiplier)
+        assert true_delta(multiplier, float(claim.epsilon)) <= 1e-3

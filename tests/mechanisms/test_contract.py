@@ -1,0 +1,244 @@
+"""One contract over every registered mechanism."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+
+from fedsvp_jax import mechanisms
+from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
+from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
+
+NAMES = mechanisms.mechanism_names()
+NOISY = tuple(name for name in NAMES if name != "none")
+WIDE = 1e9  # a clip that nothing reaches
+
+
+def config_of(**changes) -> MechanismConfig:
+    base = MechanismConfig(
+        epsilon=0.5,
+        l2_norm_clip=2.0,
+        update_clip=2.0,
+        noise_std=0.3,
+        min_num_examples=50.0,
+        num_rounds=8,
+        num_clients=6,
+        cohort_size=3,
+    )
+    return dataclasses.replace(base, **changes)
+
+
+def tree(size: int = 7, dtype: jnp.dtype = jnp.float32) -> Params:
+    rows = jnp.linspace(-1.0, 1.0, size * 3, dtype=jnp.float32)
+    leaf = rows.at[0].set(-0.0).reshape(3, size).astype(dtype)
+    return {"a": leaf, "b": (jnp.float32(0.5) * leaf[0].astype(jnp.float32))}
+
+
+def one(state: MechanismState, client: int = 0) -> MechanismState:
+    clients = jax.tree.map(lambda leaf: leaf[client], state.clients)
+    return MechanismState(clients=clients, shared=state.shared)
+
+
+def call(
+    mechanism: Mechanism, updates: Params, key: Array, *, round_num: int = 2
+) -> tuple[Params, MechanismState, NoiseInfo]:
+    return mechanism.update(
+        updates,
+        one(mechanism.init(6)),
+        key=key,
+        num_examples=jnp.int32(100),
+        contribution_ratio=jnp.float32(0.4),
+        round_num=jnp.int32(round_num),
+        params=jax.tree.map(jnp.zeros_like, updates),
+    )
+
+
+def silent(name: str) -> MechanismConfig:
+    """The limit of no noise and no clip."""
+    quiet = {
+        "dp_fedavg": {"noise_multiplier": 0.0, "update_clip": WIDE},
+        "gaussian": {"noise_std": 0.0},
+        "sensitivity": {"epsilon": float("inf"), "l2_norm_clip": WIDE},
+    }
+    changes = {"epsilon": float("inf"), "allow_large_epsilon": True}
+    return config_of(**(changes | quiet.get(name, {})))
+
+
+def bits(params: Params) -> list[bytes]:
+    return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(params)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_noise_to_zero_is_fedavg_to_the_bit(name: str):
+    mechanism = mechanisms.make_mechanism(name, silent(name))
+    noised, _, info = call(mechanism, tree(), jax.random.key(0))
+    assert info.noise_std == 0 and info.noise_l2 == 0 and info.clipped == 0
+    assert bits(noised) == bits(tree())
+
+
+@pytest.mark.parametrize("name", NOISY)
+def test_noise_is_gaussian_with_the_promised_std(name: str):
+    updates = {"w": jnp.zeros((40, 50)), "b": jnp.zeros((500,))}
+    mechanism = mechanisms.make_mechanism(name, config_of())
+    noised, _, info = call(mechanism, updates, jax.random.key(3))
+    draws = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(noised)])
+    assert info.noise_std > 0
+    test = scipy.stats.kstest(draws / float(info.noise_std), "norm")
+    assert test.pvalue > 1e-3
+    np.testing.assert_allclose(info.noise_l2, np.linalg.norm(draws), rtol=1e-5)
+    assert abs(np.corrcoef(draws[:500], draws[-500:])[0, 1]) < 0.2
+
+
+@pytest.mark.parametrize("name", NOISY)
+def test_std_is_the_noise_multiplier_times_the_sensitivity(name: str):
+    mechanism = mechanisms.make_mechanism(name, config_of())
+    _, _, info = call(mechanism, tree(), jax.random.key(0))
+    multiplier = float(info.noise_std / info.sensitivity)
+    assert multiplier >= float(mechanism.least_multiplier) * (1 - 1e-6) > 0
+    assert 0 < info.epsilon < np.inf and 0 < info.delta < 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_key_is_used_once(name: str, monkeypatch: pytest.MonkeyPatch):
+    drawn: list[bytes] = []
+    normal = jax.random.normal
+
+    def recorded(key: Array, *rest, **more) -> Array:
+        drawn.append(np.asarray(jax.random.key_data(key)).tobytes())
+        return normal(key, *rest, **more)
+
+    monkeypatch.setattr(jax.random, "normal", recorded)
+    mechanism = mechanisms.make_mechanism(name, config_of())
+    with jax.debug_key_reuse(True):
+        first = bits(call(mechanism, tree(), jax.random.key(1))[0])
+    assert len(drawn) == len(set(drawn)) == (0 if name == "none" else 2)
+    assert first == bits(call(mechanism, tree(), jax.random.key(1))[0])
+    other = bits(call(mechanism, tree(), jax.random.key(2))[0])
+    assert (first == other) == (name == "none")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_state_is_scalars_per_client_and_keeps_its_shape(name: str):
+    mechanism = mechanisms.make_mechanism(name, config_of())
+    state = mechanism.init(6)
+    assert all(leaf.shape == (6,) for leaf in jax.tree.leaves(state.clients))
+    assert all(leaf.shape == () for leaf in jax.tree.leaves(state.shared))
+    _, after, info = call(mechanism, tree(), jax.random.key(0))
+    before = one(state)
+    assert jax.tree.structure(after) == jax.tree.structure(before)
+    for leaf in jax.tree.leaves((after, info)):
+        assert leaf.shape == () and leaf.dtype == jnp.float32
+    assert after.shared == before.shared
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_jit_and_a_traced_config_agree_with_the_plain_call(name: str):
+    plain = call(
+        mechanisms.make_mechanism(name, config_of()), tree(), jax.random.key(5)
+    )
+    traced = jax.jit(
+        lambda config, updates, key: call(
+            mechanisms.make_mechanism(name, config), updates, key
+        )
+    )(config_of(), tree(), jax.random.key(5))
+    for a, b in zip(jax.tree.leaves(plain), jax.tree.leaves(traced), strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_vmap_over_epsilon_and_over_seeds_agrees_with_one_by_one(name: str):
+    def run(epsilon: Array, seed: Array) -> tuple[Params, NoiseInfo]:
+        mechanism = mechanisms.make_mechanism(name, config_of(epsilon=epsilon))
+        noised, _, info = call(mechanism, tree(), jax.random.key(seed))
+        return noised, info
+
+    epsilons = jnp.asarray([0.1, 0.3, 0.9])
+    seeds = jnp.arange(3)
+    together = jax.vmap(jax.vmap(run, (0, None)), (None, 0))(epsilons, seeds)
+    for i, seed in enumerate(seeds):
+        for j, epsilon in enumerate(epsilons):
+            alone = run(epsilon, seed)
+            cell = jax.tree.map(lambda leaf, i=i, j=j: leaf[i, j], together)
+            for a, b in zip(jax.tree.leaves(cell), jax.tree.leaves(alone), strict=True):
+                np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+@pytest.mark.parametrize("name", NAMES)
+def test_dtypes_are_kept(name: str, dtype: jnp.dtype):
+    mechanism = mechanisms.make_mechanism(name, config_of())
+    noised, _, _ = call(mechanism, tree(dtype=dtype), jax.random.key(0))
+    assert [leaf.dtype for leaf in jax.tree.leaves(noised)] == [dtype, jnp.float32]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_server_step_keeps_structure_and_ignores_empty_places(name: str):
+    config = config_of(downlink_noise=True, adaptive_clip=True)
+    mechanism = mechanisms.make_mechanism(name, config)
+    if mechanism.server is None:
+        assert name not in ("nbafl", "sensitivity", "dp_fedavg")
+        return
+    _, _, info = call(mechanism, tree(), jax.random.key(0))
+    state = mechanism.init(6)
+
+    def serve(last: float) -> tuple[Params, MechanismState]:
+        infos = jax.tree.map(
+            lambda leaf: jnp.stack([leaf, leaf, jnp.full((), last)]), info
+        )
+        return mechanism.server(
+            tree(),
+            jax.tree.map(jnp.zeros_like, tree()),
+            state,
+            key=jax.random.key(7),
+            round_num=jnp.int32(0),
+            infos=infos,
+            valid=jnp.asarray([True, True, False]),
+        )
+
+    one_way, other_way = serve(0.0), serve(5.0)
+    assert jax.tree.structure(one_way) == jax.tree.structure((tree(), state))
+    assert bits(one_way) == bits(other_way)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_only_shapley_guided_mechanisms_ask_for_r_and_not_at_its_worst_case(name: str):
+    for release in ("none", "laplace", "randomized_response", "worst_case"):
+        config = config_of(contribution_release=release)
+        needs = mechanisms.make_mechanism(name, config).needs_contribution
+        assert needs == (name in ("fedsva", "fedsdp") and release != "worst_case")
+
+
+@pytest.mark.parametrize("name", ["nbafl", "time_varying", "dpa", "fedsva", "gaussian"])
+def test_per_example_noise_goes_into_the_steps_and_not_on_the_upload(name: str):
+    config = config_of(sensitivity="per_example", contribution_release="worst_case")
+    mechanism = mechanisms.make_mechanism(name, config)
+    noised, _, info = call(mechanism, tree(), jax.random.key(0))
+    assert bits(noised) == bits(tree()) and info.noise_l2 == 0
+    assert mechanism.step_noise_std is not None
+    step = mechanism.step_noise_std(jnp.float32(0.4), round_num=jnp.int32(2))
+    np.testing.assert_allclose(step, info.noise_std, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["sensitivity", "dp_fedavg"])
+@pytest.mark.parametrize("choice", ["weight_clip", "per_example"])
+def test_mechanisms_with_a_clip_of_their_own_refuse_another(name: str, choice: str):
+    with pytest.raises(ValueError, match="sensitivity must be paper or update_clip"):
+        mechanisms.make_mechanism(name, config_of(sensitivity=choice))
+
+
+def test_claims_are_nominal_wherever_a_step_is_not_proved():
+    def proved(name: str, **changes) -> bool:
+        return mechanisms.make_mechanism(name, config_of(**changes)).claim.proved
+
+    assert not proved("nbafl") and not proved("fedsva") and not proved("none")
+    for choice in ("weight_clip", "update_clip", "per_example"):
+        assert proved("nbafl", sensitivity=choice)
+        assert not proved("fedsva", sensitivity=choice)
+        for release in ("worst_case", "laplace", "randomized_response"):
+            released = {"sensitivity": choice, "contribution_release": release}
+            assert proved("fedsva", **released)
+    assert not proved("sensitivity", sensitivity="update_clip")
+    assert proved("dp_fedavg")

@@ -1,0 +1,109 @@
+"""Central DP-FedAvg with a fixed and an adaptive clip."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedsvp_jax import mechanisms
+from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, dp_fedavg
+from fedsvp_jax.structs import NoiseInfo, Params
+
+
+def run(mechanism: Mechanism, update: jax.Array) -> tuple[Params, NoiseInfo]:
+    upload, _, info = mechanism.update(
+        {"w": update},
+        mechanism.init(100),
+        key=jax.random.key(0),
+        num_examples=jnp.int32(7),
+        contribution_ratio=jnp.float32(1),
+        round_num=jnp.int32(0),
+        params={"w": jnp.zeros_like(update)},
+    )
+    return upload, info
+
+
+def test_the_cohorts_sum_carries_z_times_s():
+    config = MechanismConfig(noise_multiplier=1.5, update_clip=2.0, cohort_size=16)
+    mechanism = mechanisms.make_mechanism("dp_fedavg", config)
+    _, info = run(mechanism, jnp.ones((3,)))
+    np.testing.assert_allclose(info.noise_std * 16**0.5, 3.0, rtol=1e-6)
+    assert mechanism.uniform_weights and mechanism.claim.central
+
+
+def test_updates_are_clipped_to_s():
+    config = MechanismConfig(noise_multiplier=0.0, update_clip=2.0)
+    upload, info = run(
+        mechanisms.make_mechanism("dp_fedavg", config), jnp.asarray([3.0, 4.0])
+    )
+    np.testing.assert_allclose(upload["w"], [1.2, 1.6], rtol=1e-6)
+    assert info.clipped == 1 and info.noise_std == 0 and np.isinf(info.epsilon)
+
+
+def test_sum_and_count_together_are_one_gaussian_of_multiplier_z():
+    z, count = 1.2, 0.9
+    on_sum = float(dp_fedavg.update_multiplier(z, count))
+    np.testing.assert_allclose(on_sum**-2 + (2 * count) ** -2, z**-2, rtol=1e-6)
+    config = MechanismConfig(
+        noise_multiplier=z, count_noise_std=count, adaptive_clip=True, cohort_size=4
+    )
+    mechanism = mechanisms.make_mechanism("dp_fedavg", config)
+    _, info = run(mechanism, jnp.ones((3,)))
+    np.testing.assert_allclose(info.noise_std, on_sum / 2, rtol=1e-6)
+    np.testing.assert_allclose(info.noise_std / info.sensitivity, z / 2, rtol=1e-6)
+    assert not mechanism.claim.against_server
+
+
+def test_a_count_without_enough_noise_is_refused():
+    config = MechanismConfig(
+        noise_multiplier=2.0, count_noise_std=1.0, adaptive_clip=True
+    )
+    with pytest.raises(ValueError, match="count_noise_std must be > "):
+        mechanisms.make_mechanism("dp_fedavg", config)
+
+
+def test_the_clip_moves_geometrically_towards_the_quantile():
+    assert dp_fedavg.adapted_clip(3.0, 0.5, 0.5, 0.2) == 3
+    np.testing.assert_allclose(
+        dp_fedavg.adapted_clip(3.0, 1.0, 0.5, 0.2), 3 * np.exp(-0.1), rtol=1e-6
+    )
+
+
+def test_an_adaptive_clip_finds_the_median_norm():
+    config = MechanismConfig(
+        noise_multiplier=0.1,
+        count_noise_std=0.1,
+        update_clip=0.1,
+        clip_learning_rate=0.3,
+        cohort_size=50,
+        adaptive_clip=True,
+    )
+    mechanism = mechanisms.make_mechanism("dp_fedavg", config)
+    norms = jnp.linspace(1.0, 9.0, 50)
+
+    def step(state, key):
+        infos = jax.vmap(
+            lambda norm: mechanism.update(
+                {"w": norm[None]},
+                state,
+                key=key,
+                num_examples=jnp.int32(1),
+                contribution_ratio=jnp.float32(1),
+                round_num=jnp.int32(0),
+                params={"w": jnp.zeros((1,))},
+            )[2]
+        )(norms)
+        _, state = mechanism.server(
+            {"w": jnp.zeros((1,))},
+            {"w": jnp.zeros((1,))},
+            state,
+            key=key,
+            round_num=jnp.int32(0),
+            infos=infos,
+            valid=jnp.ones((50,), bool),
+        )
+        return state, state.shared["clip"]
+
+    keys = jax.random.split(jax.random.key(0), 120)
+    _, clips = jax.lax.scan(step, mechanism.init(100), keys)
+    np.testing.assert_allclose(np.mean(clips[-20:]), 5.0, atol=0.5)

@@ -1,0 +1,118 @@
+"""NbAFL: METHODS section 4's numbers."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedsvp_jax import mechanisms
+from fedsvp_jax.mechanisms import MechanismConfig
+
+PUBLISHED = {"l2_norm_clip": 20.0, "min_num_examples": 2000, "delta": 0.02}
+ORIGINAL = {
+    "l2_norm_clip": 20.0,
+    "min_num_examples": 100,
+    "delta": 0.01,
+    "epsilon": 60.0,
+    "exposures": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "std"), [(0.1, 0.575164), (0.2, 0.287582), (0.5, 0.115033)]
+)
+def test_uplink_at_the_published_set_up(epsilon: float, std: float):
+    found = mechanisms.nbafl_uplink_std(epsilon=epsilon, exposures=1, **PUBLISHED)
+    np.testing.assert_allclose(found, std, rtol=5e-6)
+
+
+def test_uplink_at_nbafls_own_set_up_and_linear_in_exposures():
+    found = mechanisms.nbafl_uplink_std(**ORIGINAL)
+    np.testing.assert_allclose(found, 0.0207167, rtol=5e-6)
+    tenfold = mechanisms.nbafl_uplink_std(**(ORIGINAL | {"exposures": 10}))
+    np.testing.assert_allclose(tenfold, 10 * found, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("num_rounds", "cohort_size", "std"),
+    [(25, 50, 0.00993540), (7, 50, 0.0), (25, 20, 0.0)],
+)
+def test_downlink_of_fifty_clients(num_rounds: int, cohort_size: int, std: float):
+    found = mechanisms.nbafl_downlink_std(
+        num_rounds=num_rounds, num_clients=50, cohort_size=cohort_size, **ORIGINAL
+    )
+    np.testing.assert_allclose(found, std, rtol=5e-6)
+
+
+def test_downlink_when_all_take_part_is_the_formula_without_sampling():
+    t, n, exposure = 25.0, 50.0, 1.0
+    c = np.sqrt(2 * np.log(1.25 / 0.01))
+    closed = 2 * c * 20 * np.sqrt(t**2 - exposure**2 * n) / (100 * n * 60)
+    found = mechanisms.nbafl_downlink_std(
+        num_rounds=25, num_clients=50, cohort_size=50, **ORIGINAL
+    )
+    np.testing.assert_allclose(found, closed, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("exposures", "std"), [(1, 1.144128), (40, 0.0)])
+def test_downlink_at_the_published_set_up(exposures: int, std: float):
+    found = mechanisms.nbafl_downlink_std(
+        epsilon=0.2,
+        exposures=exposures,
+        num_rounds=400,
+        num_clients=100,
+        cohort_size=10,
+        **PUBLISHED,
+    )
+    np.testing.assert_allclose(found, std, rtol=3e-6)
+
+
+def test_the_mechanism_scales_noise_by_the_smallest_client_not_by_its_own():
+    config = MechanismConfig(min_num_examples=2000.0)
+    mechanism = mechanisms.make_mechanism("nbafl", config)
+    info = mechanism.update(
+        {"w": jnp.ones((3,))},
+        mechanism.init(100),
+        key=jax.random.key(0),
+        num_examples=jnp.int32(5000),
+        contribution_ratio=jnp.float32(1),
+        round_num=jnp.int32(0),
+        params={"w": jnp.ones((3,))},
+    )[2]
+    np.testing.assert_allclose(info.noise_std, 0.287582, rtol=5e-6)
+
+
+def test_the_downlink_noises_the_broadcast_with_its_std():
+    config = MechanismConfig(min_num_examples=2000.0, downlink_noise=True)
+    mechanism = mechanisms.make_mechanism("nbafl", config)
+    params = {"w": jnp.zeros((200, 200))}
+    assert mechanism.server is not None
+    noised, _ = mechanism.server(
+        params,
+        params,
+        mechanism.init(100),
+        key=jax.random.key(0),
+        round_num=jnp.int32(0),
+        infos=None,
+        valid=None,
+    )
+    np.testing.assert_allclose(jnp.std(noised["w"]), 1.144128, rtol=0.02)
+
+
+def test_weights_are_clipped_as_one_vector_if_asked_for():
+    config = MechanismConfig(
+        epsilon=1e9, allow_large_epsilon=True, l2_norm_clip=2.0, clip_weights=True
+    )
+    mechanism = mechanisms.make_mechanism("nbafl", config)
+    params = {"w": jnp.asarray([1.0, 1.0])}
+    update, _, info = mechanism.update(
+        {"w": jnp.asarray([2.0, 3.0])},
+        mechanism.init(100),
+        key=jax.random.key(0),
+        num_examples=jnp.int32(5000),
+        contribution_ratio=jnp.float32(1),
+        round_num=jnp.int32(0),
+        params=params,
+    )
+    np.testing.assert_allclose(update["w"] + params["w"], [1.2, 1.6], atol=1e-6)
+    assert info.clipped == 1

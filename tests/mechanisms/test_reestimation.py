@@ -1,0 +1,76 @@
+"""Sensitivity re-estimation (reconstruction): METHODS section 4."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedsvp_jax import mechanisms
+from fedsvp_jax.mechanisms import MechanismConfig, reestimation
+from fedsvp_jax.structs import MechanismState, NoiseInfo
+
+
+def run(state: MechanismState, update: jax.Array) -> tuple[MechanismState, NoiseInfo]:
+    mechanism = mechanisms.make_mechanism("sensitivity", MechanismConfig())
+    _, state, info = mechanism.update(
+        {"w": update},
+        state,
+        key=jax.random.key(0),
+        num_examples=jnp.int32(2000),
+        contribution_ratio=jnp.float32(1),
+        round_num=jnp.int32(0),
+        params={"w": jnp.zeros_like(update)},
+    )
+    return state, info
+
+
+def state_of(local: float, shared: float) -> MechanismState:
+    return MechanismState(
+        clients={"last_norm": jnp.float32(local)},
+        shared={"global_norm": jnp.float32(shared)},
+    )
+
+
+def test_clip_and_noise_of_methods_section_4():
+    assert reestimation.reestimated_clip(20.0, 0.5, 3.0, 5.0) == 4
+    state, info = run(state_of(3.0, 5.0), jnp.asarray([6.0, 8.0]))
+    np.testing.assert_allclose(info.noise_std, 0.057516, rtol=1e-5)
+    assert info.clipped == 1
+    assert state.clients["last_norm"] == 10  # before the clip
+
+
+def test_the_first_clip_is_c_and_none_is_above_it_or_zero():
+    mechanism = mechanisms.make_mechanism("sensitivity", MechanismConfig())
+    first = mechanism.init(4)
+    assert np.all(np.asarray(first.clients["last_norm"]) == 20)
+    assert reestimation.reestimated_clip(20.0, 0.5, 90.0, 90.0) == 20
+    assert reestimation.reestimated_clip(20.0, 0.5, 0.0, 0.0) > 0
+
+
+def test_the_global_norm_is_rid_of_the_noise():
+    size, std, true = 40_000, 0.1, 30.0
+    step = jnp.full((size,), true / size**0.5)
+    noisy = step + std * jax.random.normal(jax.random.key(0), (size,))
+    assert np.linalg.norm(noisy) > 35
+    found = reestimation.denoised_norm({"w": noisy}, std)
+    np.testing.assert_allclose(found, true, rtol=0.02)
+    assert reestimation.denoised_norm({"w": step}, 10.0) == 0
+
+
+def test_the_server_takes_the_aggregates_std_from_those_who_took_part():
+    mechanism = mechanisms.make_mechanism("sensitivity", MechanismConfig())
+    _, info = run(state_of(3.0, 5.0), jnp.asarray([6.0, 8.0]))
+    stds = jnp.asarray([0.3, 0.4, 99.0])
+    infos = NoiseInfo(**{**vars(info), "noise_std": stds})
+    after, before = {"w": jnp.ones((4,))}, {"w": jnp.zeros((4,))}
+    assert mechanism.server is not None
+    _, state = mechanism.server(
+        after,
+        before,
+        mechanism.init(100),
+        key=jax.random.key(0),
+        round_num=jnp.int32(0),
+        infos=infos,
+        valid=jnp.asarray([True, True, False]),
+    )
+    # σ_agg² = (0.09 + 0.16)/4, d = 4: h² = 4 − 4·0.0625
+    np.testing.assert_allclose(state.shared["global_norm"], 3.75**0.5, rtol=1e-6)

@@ -1,0 +1,82 @@
+"""Releases of R: the budget is kept for any two values, worst case included."""
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedsvp_jax import mechanisms, shapley
+from fedsvp_jax.mechanisms import MechanismConfig, release
+
+DRAWS = 200_000
+
+
+def released(method: str, ratio: float, epsilon: float) -> np.ndarray:
+    config = MechanismConfig(contribution_release=method, release_epsilon=epsilon)
+    many = jnp.full((DRAWS,), ratio, jnp.float32)
+    return np.asarray(
+        mechanisms.release_contribution(many, config, key=jax.random.key(0))
+    )
+
+
+def test_none_tells_r_itself_and_the_worst_case_is_one():
+    assert np.all(released("none", 0.3, 1.0) == np.float32(0.3))
+    assert np.all(released("worst_case", 0.3, 1.0) == 1)
+
+
+@pytest.mark.parametrize("method", ["laplace", "randomized_response"])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_no_event_is_likelier_by_more_than_e_to_the_epsilon(
+    method: str, epsilon: float
+):
+    low, high = (released(method, ratio, epsilon) for ratio in (0.0, 1.0))
+    assert low.min() >= 0 and high.max() <= 1
+    for threshold in (0.0, 0.25, 0.5, 0.75):
+        p, q = np.mean(low <= threshold), np.mean(high <= threshold)
+        for a, b in ((p, q), (1 - q, 1 - p)):
+            slack = 5 * math.sqrt(max(a, b) / DRAWS)
+            assert a <= math.exp(epsilon) * b + slack
+            assert b <= math.exp(epsilon) * a + slack
+
+
+def test_randomized_response_meets_its_budget_exactly_at_the_ends():
+    epsilon = 0.7
+    chances = [
+        np.mean(released("randomized_response", r, epsilon)) for r in (0.0, 0.5, 1.0)
+    ]
+    e = math.exp(epsilon)
+    np.testing.assert_allclose(chances, [1 / (1 + e), 0.5, e / (1 + e)], atol=0.005)
+
+
+@pytest.mark.parametrize(("epsilon", "gap"), [(0.1, 0.05), (1.0, 0.46)])
+def test_a_small_budget_hardly_tells_r(epsilon: float, gap: float):
+    """Mean release at R = 1 less that at R = 0, by randomised response."""
+    ends = [np.mean(released("randomized_response", r, epsilon)) for r in (0.0, 1.0)]
+    np.testing.assert_allclose(ends[1] - ends[0], gap, atol=0.01)
+
+
+def test_a_large_budget_tells_the_laplace_release_almost_r():
+    np.testing.assert_allclose(np.median(released("laplace", 0.3, 1e4)), 0.3, atol=1e-4)
+
+
+def test_one_validation_record_can_move_r_from_zero_to_one():
+    """Why no sensitivity under 1 is used: 50 validation records, one replaced."""
+    step = 1 / 50
+    before = shapley.exact_shapley(jnp.asarray([0.5, 0.5, 0.5 + step, 0.5 + step]))
+    after = shapley.exact_shapley(jnp.asarray([0.5, 0.5 + step, 0.5, 0.5 + step]))
+    ratios = [float(shapley.contribution_ratio(v, 0)) for v in (before, after)]
+    np.testing.assert_allclose(ratios, [0.0, 1.0], atol=1e-5)
+
+
+def test_only_the_two_releases_spend():
+    config = MechanismConfig()
+    spends = [
+        release.spends_release_budget(
+            dataclasses.replace(config, contribution_release=method)
+        )
+        for method in ("none", "worst_case", "laplace", "randomized_response")
+    ]
+    assert spends == [False, False, True, True]

@@ -1,0 +1,117 @@
+"""FedSVA and FedSDP: the printed chain, with METHODS section 2's and 5's numbers."""
+
+import dataclasses
+import math
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedsvp_jax import mechanisms
+from fedsvp_jax.mechanisms import MechanismConfig, shapley_guided
+
+PUBLISHED = {"l2_norm_clip": 20.0, "epsilon": 0.2, "delta": 0.02, "num_examples": 2000}
+
+
+@pytest.mark.parametrize(
+    ("ratio", "tolerance", "std", "delta"),
+    [
+        (0.0, 7.824046, 0.279715, 0.025000),
+        (2 * math.log(1.25), None, 0.287582, 0.020000),
+        (1.0, 8.824046, 0.297053, 0.015163),
+    ],
+)
+def test_methods_section_2(ratio: float, tolerance: float, std: float, delta: float):
+    found = mechanisms.risk_tolerance(ratio, 0.02)
+    if tolerance is not None:
+        np.testing.assert_allclose(found, tolerance, rtol=1e-6)
+    made = mechanisms.fedsva_noise_std(ratio, floor=1e-3, **PUBLISHED)
+    np.testing.assert_allclose(made, std, rtol=3e-6)
+    np.testing.assert_allclose(
+        shapley_guided.effective_delta(found, 1e-3), delta, rtol=3e-5
+    )
+
+
+def test_theorem_1_where_the_floor_binds():
+    floor = 10.0  # above T = 7.82
+    tolerance = mechanisms.risk_tolerance(0.0, 0.02)
+    np.testing.assert_allclose(
+        shapley_guided.effective_delta(tolerance, floor), 1.25 * math.exp(-5), rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        mechanisms.fedsva_noise_std(0.0, floor=floor, **PUBLISHED),
+        0.1 * math.sqrt(10.0),
+        rtol=1e-6,
+    )
+
+
+def test_delta_prime_is_what_the_classical_formula_gives_back():
+    """σ = Δ·sqrt(2 ln(1.25/δ′))/ε holds for every R: Theorem 1's argument."""
+    ratios = jnp.linspace(0.0, 1.0, 11)
+    tolerance = mechanisms.risk_tolerance(ratios, 0.02)
+    delta = shapley_guided.effective_delta(tolerance, 0.01)
+    back = 0.02 * jnp.sqrt(2.0 * jnp.log(1.25 / delta)) / 0.2
+    made = mechanisms.fedsva_noise_std(ratios, floor=0.01, **PUBLISHED)
+    np.testing.assert_allclose(made, back, rtol=1e-5)
+
+
+def test_noise_grows_with_r_and_in_all_by_6_2_percent():
+    ratios = jnp.linspace(0.0, 1.0, 21)
+    stds = np.asarray(mechanisms.fedsva_noise_std(ratios, floor=0.01, **PUBLISHED))
+    assert np.all(np.diff(stds) > 0)
+    assert round(100 * (stds[-1] / stds[0] - 1), 1) == 6.2
+
+
+def test_against_nbafl_the_noise_differs_by_minus_2_7_to_plus_3_3_percent():
+    reference = mechanisms.nbafl_uplink_std(
+        l2_norm_clip=20.0, epsilon=0.2, delta=0.02, min_num_examples=2000, exposures=1
+    )
+    ends = mechanisms.fedsva_noise_std(jnp.asarray([0.0, 1.0]), floor=0.01, **PUBLISHED)
+    percent = 100 * (np.asarray(ends) / float(reference) - 1)
+    assert [round(float(p), 1) for p in percent] == [-2.7, 3.3]
+    below = mechanisms.fedsva_noise_std(0.446, floor=0.01, **PUBLISHED)
+    above = mechanisms.fedsva_noise_std(0.447, floor=0.01, **PUBLISHED)
+    assert below < reference < above
+
+
+def test_published_noise_on_resnet18_is_304_long_every_round():
+    std = mechanisms.fedsva_noise_std(2 * math.log(1.25), floor=0.01, **PUBLISHED)
+    averaged = float(std) / math.sqrt(10)
+    assert round(averaged, 3) == 0.091
+    assert round(averaged * math.sqrt(11_173_962)) == 304
+
+
+@pytest.mark.parametrize(("ratio", "x"), [(0.0, -1.0), (1.0, -0.5), (9.0, 1.0)])
+def test_fedsdp_offset_is_the_codes_clip(ratio: float, x: float):
+    np.testing.assert_allclose(
+        shapley_guided.fedsdp_risk_tolerance(ratio, 0.02),
+        x - 2 * math.log(0.02),
+        rtol=1e-6,
+    )
+
+
+@pytest.mark.parametrize("name", ["fedsva", "fedsdp"])
+def test_the_analytic_calibration_is_refused_for_the_printed_formula(name: str):
+    config = MechanismConfig(calibration="analytic")
+    with pytest.raises(ValueError, match="calibration must be 'classical'"):
+        mechanisms.make_mechanism(name, config)
+
+
+def test_epsilon_of_one_or_more_is_refused_unless_allowed():
+    config = MechanismConfig(epsilon=1.0)
+    with pytest.raises(ValueError, match="epsilon must be < 1"):
+        mechanisms.make_mechanism("fedsva", config)
+    allowed = dataclasses.replace(config, allow_large_epsilon=True)
+    assert mechanisms.make_mechanism("fedsva", allowed).needs_contribution
+
+
+def test_the_worst_case_release_raises_the_least_multiplier_to_r_one():
+    least = [
+        float(
+            mechanisms.make_mechanism(
+                "fedsva", MechanismConfig(contribution_release=release)
+            ).least_multiplier
+        )
+        for release in ("none", "laplace", "worst_case")
+    ]
+    np.testing.assert_allclose(least, [13.98575, 13.98575, 14.85265], rtol=1e-5)

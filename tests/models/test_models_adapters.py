@@ -1,0 +1,72 @@
+"""An NNX module as a pair of pure functions."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from fedsvp_jax import models
+
+
+class _Net(nnx.Module):
+    def __init__(self, rngs: nnx.Rngs):
+        self.hidden = nnx.Linear(4, 16, rngs=rngs)
+        self.norm = nnx.BatchNorm(16, rngs=rngs)
+        self.dropout = nnx.Dropout(0.5, rngs=rngs)
+        self.logits = nnx.Linear(16, 3, rngs=rngs)
+
+    def __call__(self, x):
+        return self.logits(self.dropout(nnx.relu(self.norm(self.hidden(x)))))
+
+
+@pytest.fixture(scope="module")
+def net():
+    model = models.from_nnx(_Net)
+    x = jax.random.normal(jax.random.key(0), (5, 4), jnp.float32)
+    return model, *model.init(jax.random.key(1), x), x
+
+
+def test_an_nnx_module_splits_into_parameters_and_statistics(net):
+    _, params, stats, _ = net
+    assert models.num_parameters(params) == 4 * 16 + 16 + 2 * 16 + 16 * 3 + 3
+    assert {leaf.shape for leaf in jax.tree.leaves(stats)} == {(16,)}
+
+
+def test_the_wrapped_module_equals_the_module_itself(net):
+    model, params, stats, x = net
+    module = _Net(nnx.Rngs(jax.random.key(1)))
+    module.eval()
+    logits, same = model.apply(params, stats, x, train=False, key=None)
+    np.testing.assert_array_equal(logits, module(x))
+    assert same is stats
+
+
+def test_the_key_decides_dropout_and_only_training_moves_statistics(net):
+    model, params, stats, x = net
+    apply = jax.jit(model.apply, static_argnames="train")
+    first, moved = apply(params, stats, x, train=True, key=jax.random.key(2))
+    again, _ = apply(params, stats, x, train=True, key=jax.random.key(2))
+    other, _ = apply(params, stats, x, train=True, key=jax.random.key(3))
+    np.testing.assert_array_equal(first, again)
+    assert bool(jnp.any(first != other))
+    for old, new in zip(jax.tree.leaves(stats), jax.tree.leaves(moved), strict=True):
+        assert bool(jnp.any(old != new))
+    with pytest.raises(ValueError, match="key must be given"):
+        model.apply(params, stats, x, train=True, key=None)
+
+
+def test_an_nnx_module_trains_under_vmap_over_stacked_parameters(net):
+    model, params, stats, x = net
+
+    def gradient(params, key):
+        return jax.grad(
+            lambda p: jnp.sum(model.apply(p, stats, x, train=True, key=key)[0] ** 2)
+        )(params)
+
+    stacked = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf * 2]), params)
+    keys = jax.random.split(jax.random.key(4), 2)
+    together = jax.vmap(gradient)(stacked, keys)
+    alone = gradient(jax.tree.map(lambda leaf: leaf * 2, params), keys[1])
+    for a, b in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
+        np.testing.assert_allclose(a[1], b, rtol=1e-4, atol=1e-4)

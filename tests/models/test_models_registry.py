@@ -1,0 +1,205 @@
+"""Every built-in model: its size, its laws, and what XLA makes of it."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedsvp_jax import models
+
+_SHAPES = {
+    "mlp": ((8, 8, 1), 10),
+    "small_cnn": ((8, 8, 1), 10),
+    "paper_cnn": ((32, 32, 3), 62),
+    "leaf_cnn": ((28, 28, 1), 62),
+    "resnet18": ((32, 32, 3), 10),
+    "resnet18_gn": ((32, 32, 3), 10),
+}
+# Smaller inputs and fewer classes: the same layers, quick to run.
+_QUICK_SHAPES = {
+    **_SHAPES,
+    "paper_cnn": ((16, 16, 3), 5),
+    "leaf_cnn": ((8, 8, 1), 5),
+    "resnet18": ((16, 16, 3), 5),
+    "resnet18_gn": ((16, 16, 3), 5),
+}
+_BATCH = 4
+_ALL = pytest.mark.parametrize("name", models.MODEL_NAMES)
+
+
+class _Quick:
+    """A model at its small shape, each way of calling it compiled once."""
+
+    def __init__(self, name):
+        shape, self.num_classes = _QUICK_SHAPES[name]
+        self.model = models.make_model(
+            name, num_classes=self.num_classes, conv_backend="patches"
+        )
+        x = jax.random.normal(jax.random.key(0), (_BATCH, *shape), jnp.float32)
+        labels = jnp.arange(_BATCH, dtype=jnp.int32)
+        self.params, self.stats = jax.jit(self.model.init)(jax.random.key(1), x)
+
+        def loss(params, key):
+            logits, stats = self.model.apply(params, self.stats, x, train=True, key=key)
+            return _cross_entropy(logits, labels), (logits, stats)
+
+        def step(params, key):
+            gradient, (logits, stats) = jax.grad(loss, has_aux=True)(params, key)
+            return logits, stats, gradient
+
+        self.step = jax.jit(step)
+        self.stacked_step = jax.jit(jax.vmap(step))
+        self.evaluate = jax.jit(
+            lambda key: self.model.apply(
+                self.params, self.stats, x, train=False, key=key
+            )
+        )
+
+
+_quick = functools.cache(_Quick)
+
+
+def _cross_entropy(logits, labels):
+    picked = jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], axis=1)
+    return -jnp.mean(picked)
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("mlp", 64 * 128 + 128 + 128 * 10 + 10),
+        ("small_cnn", 22_602),
+        ("paper_cnn", 567_146),  # FedSDP's public code, METHODS.md section 3
+        ("leaf_cnn", 6_603_710),  # LEAF's FEMNIST CNN
+        ("resnet18", 11_173_962),  # FedSDP's public code, METHODS.md section 3
+        ("resnet18_gn", 11_173_962),
+    ],
+)
+def test_the_number_of_parameters_is_the_published_one(name, count):
+    shape, num_classes = _SHAPES[name]
+    model = models.make_model(name, num_classes=num_classes)
+    params, stats = jax.eval_shape(
+        model.init, jax.random.key(0), jnp.zeros((1, *shape), jnp.float32)
+    )
+    assert models.num_parameters(params) == count
+    assert {leaf.dtype for leaf in jax.tree.leaves(params)} == {jnp.dtype("float32")}
+    assert bool(stats) == (name == "resnet18")
+
+
+def test_resnet18_starts_at_the_norm_that_the_published_noise_is_compared_to():
+    squares = [jnp.sum(leaf**2) for leaf in jax.tree.leaves(_quick("resnet18").params)]
+    assert 79.0 < float(jnp.sqrt(sum(squares))) < 81.0  # ~80, METHODS.md section 5
+
+
+@_ALL
+def test_a_training_step_gives_logits_and_finite_gradients_that_reach_every_layer(name):
+    quick = _quick(name)
+    logits, _, gradient = quick.step(quick.params, jax.random.key(3))
+    assert logits.shape == (_BATCH, quick.num_classes)
+    assert logits.dtype == jnp.float32
+    for path, leaf in jax.tree.leaves_with_path(gradient):
+        assert bool(jnp.all(jnp.isfinite(leaf))), path
+        assert bool(jnp.any(leaf != 0.0)), path
+
+
+@_ALL
+def test_stacked_models_under_vmap_equal_one_call_each(name):
+    quick = _quick(name)
+    both = (quick.params, jax.tree.map(lambda w: w * jnp.float32(1.25), quick.params))
+    keys = jax.random.split(jax.random.key(4), 2)
+    together = quick.stacked_step(
+        jax.tree.map(lambda *leaves: jnp.stack(leaves), *both), keys
+    )
+    for lane, params in enumerate(both):
+        for stacked, alone in zip(
+            jax.tree.leaves(together),
+            jax.tree.leaves(quick.step(params, keys[lane])),
+            strict=True,
+        ):
+            tolerance = 2e-3 * float(jnp.max(jnp.abs(alone)))
+            np.testing.assert_allclose(stacked[lane], alone, rtol=0, atol=tolerance)
+
+
+@_ALL
+def test_the_key_matters_in_training_with_dropout_and_nowhere_else(name):
+    quick = _quick(name)
+    keys = jax.random.split(jax.random.key(5), 2)
+    np.testing.assert_array_equal(quick.evaluate(keys[0])[0], quick.evaluate(None)[0])
+    first, again, other = (
+        quick.step(quick.params, key)[0] for key in (keys[0], keys[0], keys[1])
+    )
+    np.testing.assert_array_equal(first, again)
+    assert bool(jnp.all(first == other)) == (name != "paper_cnn")
+
+
+@_ALL
+def test_statistics_move_in_training_alone(name):
+    quick = _quick(name)
+    _, evaluated = quick.evaluate(None)
+    _, trained, _ = quick.step(quick.params, jax.random.key(6))
+    assert jax.tree.structure(evaluated) == jax.tree.structure(quick.stats)
+    assert jax.tree.structure(trained) == jax.tree.structure(quick.stats)
+    for old, seen, moved in zip(
+        *map(jax.tree.leaves, (quick.stats, evaluated, trained)), strict=True
+    ):
+        np.testing.assert_array_equal(old, seen)
+        assert bool(jnp.any(old != moved))
+    assert bool(jax.tree.leaves(quick.stats)) == (name == "resnet18")
+
+
+@pytest.mark.parametrize("lanes", [None, 2])
+def test_a_leaf_cnn_training_loop_compiles_to_products_without_convolutions(lanes):
+    model = models.make_model("leaf_cnn", num_classes=62, conv_backend="patches")
+    x = jax.ShapeDtypeStruct((4, 28, 28, 1), jnp.float32)
+    labels = jax.ShapeDtypeStruct((4,), jnp.int32)
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    params, _ = jax.eval_shape(model.init, key, x)
+
+    def train(params, x, labels, num_steps):
+        def step(_, params):
+            def loss(params):
+                logits, _ = model.apply(params, {}, x, train=True, key=None)
+                return _cross_entropy(logits, labels)
+
+            gradient = jax.grad(loss)(params)
+            return jax.tree.map(lambda w, g: w - jnp.float32(0.1) * g, params, gradient)
+
+        return jax.lax.fori_loop(0, num_steps, step, params)
+
+    if lanes is not None:
+        train = jax.vmap(train, in_axes=(0, None, None, None))
+        params = jax.tree.map(
+            lambda leaf: jax.ShapeDtypeStruct((lanes, *leaf.shape), leaf.dtype), params
+        )
+    lowered = jax.jit(train).lower(
+        params, x, labels, jax.ShapeDtypeStruct((), jnp.int32)
+    )
+    assert "convolution" not in lowered.as_text()
+    compiled = lowered.compile().as_text()
+    assert " convolution(" not in compiled
+    assert " dot(" in compiled
+
+
+def test_both_conv_backends_give_the_same_model():
+    shape, num_classes = _QUICK_SHAPES["leaf_cnn"]
+    x = jax.random.normal(jax.random.key(0), (3, *shape), jnp.float32)
+    logits = []
+    for backend in ("patches", "lax"):
+        model = models.make_model(
+            "leaf_cnn", num_classes=num_classes, conv_backend=backend
+        )
+        params, _ = jax.jit(model.init)(jax.random.key(1), x)
+        evaluate = functools.partial(model.apply, train=False, key=None)
+        logits.append(jax.jit(evaluate)(params, {}, x)[0])
+    np.testing.assert_allclose(*logits, rtol=1e-4, atol=1e-5)
+
+
+def test_make_model_names_what_is_allowed():
+    with pytest.raises(ValueError, match=r"model must be one of mlp, .*, got 'lenet'"):
+        models.make_model("lenet", num_classes=10)
+    with pytest.raises(ValueError, match="num_classes must be >= 2, got 1"):
+        models.make_model("mlp", num_classes=1)
+    with pytest.raises(ValueError, match="conv_backend must be"):
+        models.make_model("small_cnn", num_classes=10, conv_backend="cudnn")

@@ -1,0 +1,244 @@
+"""The page in a real browser: FEDSVP_BROWSER names a Chromium, else skipped.
+
+A script at the page's end plays the reader and leaves what it saw in an element;
+the browser is told to print the document. No driver and no network are needed.
+"""
+
+import html
+import json
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedsvp_jax import report
+
+pytest.importorskip("plotly", reason="pages need the extra [report]")
+
+BROWSER = os.environ.get("FEDSVP_BROWSER", "")
+pytestmark = pytest.mark.skipif(
+    not BROWSER, reason="FEDSVP_BROWSER does not name a Chromium"
+)
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--enable-logging=stderr",
+    "--virtual-time-budget=8000",
+    "--window-size=1300,900",
+)
+WATCH = """<script>window.ERRORS = [];
+addEventListener("error", (event) => ERRORS.push(event.message));
+const complain = console.error;
+console.error = (...words) => { ERRORS.push(words.join(" ")); complain(...words); };
+addEventListener("securitypolicyviolation", (e) => ERRORS.push(e.violatedDirective));
+</script>"""
+
+
+def play(page: Path, script: str, tmp_path: Path) -> Any:
+    """Opens the page, runs the async script's body, returns what it returns."""
+    reader = f"""<script>(async () => {{
+      const wait = (ms) => new Promise((done) => setTimeout(done, ms));
+      const why = () => document.getElementById("why").textContent;
+      await wait(500);
+      let seen;
+      try {{ seen = await (async () => {{ {script} }})(); }}
+      catch (error) {{ ERRORS.push(String(error)); }}
+      const note = document.createElement("output");
+      note.id = "seen";
+      note.textContent = JSON.stringify({{ seen, errors: ERRORS }});
+      document.body.append(note);
+    }})();</script>"""
+    text = page.read_text().replace("<head>", "<head>" + WATCH, 1)
+    played = tmp_path / "played.html"
+    played.write_text(text.replace("</body>", reader + "</body>"))
+    done = subprocess.run(
+        [
+            BROWSER,
+            *FLAGS,
+            f"--user-data-dir={tmp_path / 'profile'}",
+            "--dump-dom",
+            f"file://{played}",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    found = re.search(r'<output id="seen">(.*?)</output>', done.stdout, re.DOTALL)
+    assert found, done.stderr[-2000:]
+    result = json.loads(html.unescape(found.group(1)))
+    assert result["errors"] == []
+    assert "CONSOLE" not in done.stderr
+    return result["seen"]
+
+
+def one_upload(folder: Path, *rows: dict[str, Any]) -> Path:
+    (folder / "clients.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    return report.write_run_report(folder)
+
+
+# METHODS.md, section 1: U_p = .3, U_a = .5, U_all = .6 -> ψ = .2, .4 and R = 1/3.
+# Section 2's formulas with C=20, ε=.2, δ=.02, |D|=1000 (client 0) then give
+# T = 1/3 + 7.824046 = 8.157379 and σ = 40·√T/200 = .571222.
+def test_the_panel_tells_the_published_chain(
+    run_dir: Path, tmp_path: Path, upload: Callable[..., dict[str, Any]]
+) -> None:
+    page = one_upload(run_dir, upload(3, 0, [0.0, 0.3, 0.5, 0.6]))
+    text = play(page, "return why();", tmp_path)
+    assert "Why did client 0 add this much noise in round 3?" in text
+    assert "class 5 (private) ψ = 0.2, other classes ψ = 0.4; together 0.6" in text
+    assert "R = 0.2 / 0.6 = 0.3333" in text
+    assert "T = R − ln δ² = 0.3333 + 7.824 = 8.157" in text
+    assert "= 2·20·√8.157 / (0.2·1000) = 0.5712" in text
+    assert "δ′ = 0.02116 = 1.25·e^(−T/2)" in text
+    assert "nominal" in text
+
+
+# The other cases of section 1: −.1 is clipped to 0; Σψ = 0 has no ratio.
+def test_the_panel_names_clipped_and_degenerate_ratios(
+    run_dir: Path, tmp_path: Path, upload: Callable[..., dict[str, Any]]
+) -> None:
+    page = one_upload(
+        run_dir,
+        upload(1, 0, [0.0, 0.1, 0.7, 0.5]),
+        upload(2, 20, [0.5, 0.5, 0.5, 0.5]),
+    )
+    script = """
+      const ask = async (client, round) => {
+        document.getElementById("cell-client").value = client;
+        document.getElementById("cell-round").value = round;
+        document.getElementById("cell-form").requestSubmit();
+        await wait(100);
+        return why();
+      };
+      return [await ask(0, 1), await ask(20, 2), await ask(5, 2)];"""
+    clipped, degenerate, absent = play(page, script, tmp_path)
+    assert "= -0.1, outside [0, 1]; it was clipped to R = 0" in clipped
+    assert "too close to zero" in degenerate
+    assert "R = 1." in degenerate
+    assert absent == "Client 5 sent nothing in round 2."
+
+
+def test_the_panel_tells_a_released_ratio_and_another_sensitivity(
+    tmp_path: Path,
+    run_maker: Callable[..., Path],
+    upload: Callable[..., dict[str, Any]],
+) -> None:
+    folder = run_maker(
+        tmp_path / "run", sensitivity="update_clip", contribution_release="laplace"
+    )
+    # R = 1/3 was released as .9: T = .9 + 7.824046, σ = 2·√T / .2 = 29.536.
+    changed = {
+        "released_ratio": 0.9,
+        "risk_tolerance": 8.724046,
+        "sensitivity": 2.0,
+        "noise_std": 29.536497,
+        "delta": 1.25 * 2.718281828 ** (-8.724046 / 2),
+    }
+    page = one_upload(folder, upload(3, 0, [0.0, 0.3, 0.5, 0.6]) | changed)
+    text = play(page, "return why();", tmp_path)
+    assert "made from R = 0.9, as “laplace” released it" in text
+    assert "T = R − ln δ² = 0.9 + 7.824 = 8.724" in text
+    assert "σ = Δ·√T / ε = 2·√8.724 / 0.2 = 29.54" in text
+    assert "“update_clip”" in text
+    assert "no noise hides" not in text
+
+
+def test_the_panel_of_a_plain_mechanism_speaks_of_no_attribute(
+    tmp_path: Path, run_maker: Callable[..., Path]
+) -> None:
+    folder = run_maker(tmp_path / "run", mechanism="nbafl")
+    row = {"round": 1, "client": 4, "noise_std": 0.2876, "noise_l2": 28.76}
+    claim = {"epsilon": 0.2, "delta": 0.02, "sensitivity": 0.02, "num_examples": 2000}
+    text = play(one_upload(folder, row | claim), "return why();", tmp_path)
+    assert "NbAFL does not look at attributes: σ = 0.2876 on a sensitivity of" in text
+    assert "ε = 0.2, δ′ = 0.02." in text
+    assert "R =" not in text and "Shapley" not in text
+
+
+def test_a_reader_can_click_press_keys_switch_and_download(
+    run_dir: Path, tmp_path: Path
+) -> None:
+    script = """
+      const map = document.getElementById("cells");
+      const start = document.querySelector("#why h3").textContent;
+      map.scrollIntoView();
+      await mouse(map, ...topCell(map));
+      const hover = map.querySelector(".hoverlayer").textContent;
+      const clicked = document.querySelector("#why h3").textContent;
+      const press = async (key) => {
+        map.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+        await wait(50);
+        return document.getElementById("cell-client").value;
+      };
+      const below = await press("ArrowDown");
+      const above = await press("ArrowUp");
+      const radio = document.querySelector('input[name=accounting][value=rdp]');
+      radio.click();
+      await wait(100);
+      const lines = document.getElementById("plot-epsilon").data.map((t) => t.visible);
+      const rows = [...document.querySelectorAll("tr[data-method]")]
+        .filter((row) => !row.hidden).map((row) => row.dataset.method);
+      const blobs = [];
+      URL.createObjectURL = (blob) => { blobs.push(blob); return "#"; };
+      for (const button of document.querySelectorAll("button[data-csv]")) {
+        button.click();
+      }
+      const files = await Promise.all(blobs.map((blob) => blob.text()));
+      const menu = document.getElementById("cell-field");
+      menu.value = "noise_std";
+      menu.dispatchEvent(new Event("change"));
+      await wait(100);
+      const bar = map.data[0].colorbar.title.text;
+      return { start, hover, clicked, above, below, lines, rows, files, bar };
+      async function mouse(map, row, column) {
+        const { _fullLayout: full } = map;
+        const layer = map.querySelector(".nsewdrag");
+        const box = layer.getBoundingClientRect();
+        const at = { bubbles: true, cancelable: true, view: window,
+          clientX: box.left + full.xaxis.c2p(column),
+          clientY: box.top + full.yaxis.c2p(row) };
+        layer.dispatchEvent(new MouseEvent("mouseover", at));
+        layer.dispatchEvent(new MouseEvent("mousemove", at));
+        await wait(300);
+        layer.dispatchEvent(new MouseEvent("mousedown", at));
+        await wait(50);
+        const cover = document.querySelector(".dragcover") ?? layer;
+        cover.dispatchEvent(new MouseEvent("mouseup", at));
+        await wait(300);
+      }
+      function topCell(map) {
+        const z = map.data[0].z;
+        return [z.length - 1, z.at(-1).findIndex((v) => v !== null)];
+      }"""
+    seen = play(report.write_run_report(run_dir), script, tmp_path)
+    rows = [json.loads(x) for x in (run_dir / "clients.jsonl").read_text().splitlines()]
+    clients = sorted({row["client"] for row in rows})
+    top = clients[-1]
+    assert not seen["start"].startswith(f"Why did client {top} ")
+    assert seen["hover"].startswith(f"client {top}, round ")
+    assert "δ′" in seen["hover"]
+    assert seen["clicked"].startswith(f"Why did client {top} add this much noise")
+    assert (seen["below"], seen["above"]) == (str(clients[-2]), str(top))
+    assert seen["lines"] == [False, True, False]
+    assert seen["rows"] == ["rdp"]
+    assert seen["bar"] == "noise σ"
+    cells = next(f for f in seen["files"] if f.startswith("round,client,"))
+    assert cells.count("\n") == 1 + 12 * 5
+    assert "utilities_3" in cells
+    assert any(f.startswith("series,round,test accuracy\n") for f in seen["files"])
+
+
+def test_a_sweep_opens_without_an_error(sweep_dir: Path, tmp_path: Path) -> None:
+    script = "return document.querySelectorAll('.plot .main-svg').length;"
+    assert play(report.write_sweep_report(sweep_dir), script, tmp_path) >= 5

@@ -1,0 +1,178 @@
+"""Pages are self-contained, deterministic, escaped and small enough."""
+
+import html.parser
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedsvp_jax import report
+from fedsvp_jax.report import page, provenance
+
+pytest.importorskip("plotly", reason="pages need the extra [report]")
+
+EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> \"'&\u2028"
+
+
+class Outline(html.parser.HTMLParser):
+    """The elements that a browser would make of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+def page_data(text: str) -> Any:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)
+    assert found
+    return json.loads(found.group(1))
+
+
+def test_a_page_is_one_file_that_fetches_nothing(
+    run_dir: Path, sweep_dir: Path
+) -> None:
+    for path in (
+        report.write_run_report(run_dir),
+        report.write_sweep_report(sweep_dir),
+    ):
+        outline = Outline(path.read_text())
+        assert path.name == "report.html"
+        assert all("src" not in attributes for _, attributes in outline.tags)
+        assert not [tag for tag, _ in outline.tags if tag in ("link", "iframe", "base")]
+        policy = next(a["content"] for t, a in outline.tags if "http-equiv" in a)
+        assert policy and policy.startswith("default-src 'none'")
+
+
+def test_the_same_files_give_the_same_page(run_dir: Path) -> None:
+    path = report.write_run_report(run_dir)
+    first = path.read_bytes()
+    assert report.write_run_report(run_dir).read_bytes() == first
+    stamped = report.write_run_report(run_dir, timestamp="2030-01-02 03:04 UTC")
+    assert "Made 2030-01-02 03:04 UTC." in stamped.read_text()
+
+
+def test_strings_from_flags_and_files_stay_strings(
+    tmp_path: Path, run_maker: Callable[..., Path]
+) -> None:
+    plain = Outline(report.write_run_report(run_maker(tmp_path / "a")).read_text())
+    folder = run_maker(
+        tmp_path / "b",
+        dataset=EVIL,
+        mechanism=EVIL,
+        sensitivity=EVIL,
+        command=EVIL,
+        versions={EVIL: EVIL},
+    )
+    summary = json.loads((folder / "summary.json").read_text())
+    summary["guarantees"] = [dict.fromkeys(row, EVIL) for row in summary["guarantees"]]
+    summary["params_sha256"] = EVIL
+    (folder / "summary.json").write_text(json.dumps(summary))
+    text = report.write_run_report(folder).read_text()
+    evil = Outline(text)
+    assert "<img" not in text.replace(page.plotly_script(), "")
+    assert [t for t, _ in evil.tags if t == "script"] == ["script"] * 3
+    assert {t for t, _ in evil.tags} <= {t for t, _ in plain.tags}
+    assert page_data(text)["context"]["mechanism"] == EVIL
+
+
+def test_a_sweeps_names_stay_strings(sweep_dir: Path) -> None:
+    path = sweep_dir / "results.jsonl"
+    path.write_text(path.read_text().replace('"fedsdp"', json.dumps(EVIL)))
+    text = report.write_sweep_report(sweep_dir).read_text()
+    assert [t for t, _ in Outline(text).tags if t == "script"] == ["script"] * 3
+    columns = page_data(text)["plots"][0]["columns"]
+    assert EVIL in columns["mechanism"]  # a download keeps the name as it is
+
+
+def test_json_in_a_script_cannot_end_it() -> None:
+    text = page.script_json({"a": "</script><!--", "b": "&"})
+    assert not set("<>&") & set(text)
+    assert json.loads(text) == {"a": "</script><!--", "b": "&"}
+
+
+def test_every_upload_of_a_run_is_in_the_page(run_dir: Path) -> None:
+    data = page_data(report.write_run_report(run_dir).read_text())
+    rows = [json.loads(x) for x in (run_dir / "clients.jsonl").read_text().splitlines()]
+    cells = data["cells"]
+    assert cells["client"] == [row["client"] for row in rows]
+    assert cells["noise_std"] == [float(f"{row['noise_std']:.6g}") for row in rows]
+    assert len(cells["shapley_values"]) == 2
+    assert len(cells["utilities"]) == 4
+    assert data["context"]["private_attribute"] == 0
+
+
+def test_a_page_shows_results_guarantees_hashes_and_the_command(run_dir: Path) -> None:
+    text = report.write_run_report(run_dir).read_text()
+    for part in (
+        "FedSVA on digits",
+        "91.00",
+        "replace one example",
+        "the sensitivity is 2C/|D|",
+        "nominal",
+        "ab" * 32,
+        "python -m experiments.train --dataset=digits --seed=0",
+        "0.10.2",
+    ):
+        assert part in text
+
+
+def test_a_command_is_put_together_where_none_was_recorded(
+    tmp_path: Path, run_maker: Callable[..., Path]
+) -> None:
+    folder = run_maker(tmp_path / "run", command=None, dataset="two words")
+    text = report.write_run_report(folder).read_text()
+    assert "python -m experiments.train" in text
+    assert "&#x27;--dataset=two words&#x27;" in text
+    assert "--output_dir=DIR" in text
+    assert "--versions" not in text
+
+
+def test_a_sweeps_command_names_the_lists_and_not_the_single_values() -> None:
+    config = {"epsilon": 0.1, "epsilons": [0.1, 0.5], "seed": 0, "data_fingerprint": 1}
+    command = provenance.repeat_command(config, program="experiments.sweep")
+    assert command == (
+        "python -m experiments.sweep --epsilons=0.1,0.5 --seed=0 --output_dir=DIR"
+    )
+
+
+def test_a_run_of_a_mechanism_without_noise_has_a_page(run_dir: Path) -> None:
+    row = {"round": 1, "client": 0, "noise_std": 0.0, "epsilon": float("inf")}
+    nothing = {"risk_tolerance": float("nan"), "shapley_values": None, "delta": 0.0}
+    (run_dir / "clients.jsonl").write_text(json.dumps(row | nothing) + "\n")
+    cells = page_data(report.write_run_report(run_dir).read_text())["cells"]
+    assert cells["epsilon"] == [None]
+    assert cells["shapley_values"] == []
+
+
+def test_damaged_files_leave_the_old_page(run_dir: Path) -> None:
+    path = report.write_run_report(run_dir)
+    before = path.read_bytes()
+    (run_dir / "summary.json").write_text("{")
+    with pytest.raises(ValueError, match=r"summary.json is not valid JSON"):
+        report.write_run_report(run_dir)
+    assert path.read_bytes() == before
+    assert not list(run_dir.glob("*.partial"))
+
+
+def test_without_plotly_the_message_says_what_to_install(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(ImportError, match=r"pip install 'fedsvp_jax\[report\]'"):
+        report.write_run_report(run_dir)
+    assert not (run_dir / "report.html").exists()
+
+
+def test_400_rounds_of_100_clients_stay_under_10_megabytes(
+    tmp_path: Path, run_maker: Callable[..., Path]
+) -> None:
+    folder = run_maker(tmp_path / "big", rounds=400, clients=100, cohort=10)
+    assert report.write_run_report(folder).stat().st_size < 10_000_000

@@ -1,0 +1,90 @@
+"""Curves say what the files say."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from fedsvp_jax.report import plotly_spec, read, run_plots, sweep_plots
+from fedsvp_jax.report.plots import Plot, Series, csv_columns
+
+
+def test_a_run_has_the_five_promised_curves(run_dir: Path) -> None:
+    plots = {plot.id: plot for plot in run_plots.run_plots(read.read_run(run_dir))}
+    assert {"accuracy", "loss", "noise", "ratio", "epsilon"} <= set(plots)
+    accuracy = plots["accuracy"].series[0]
+    assert accuracy.x == [2, 4, 6, 8, 10, 12]  # the rounds that were evaluated
+    ratio = plots["ratio"].series[0]
+    for low, mean, high in zip(ratio.lower, ratio.y, ratio.upper, strict=True):
+        assert low <= mean <= high
+
+
+def test_an_accounting_known_at_the_end_alone_is_a_point(run_dir: Path) -> None:
+    plots = {plot.id: plot for plot in run_plots.run_plots(read.read_run(run_dir))}
+    curves = {s.keys["accounting"]: s for s in plots["epsilon"].series}
+    assert list(curves) == ["basic", "rdp", "pld"]
+    assert (curves["pld"].x, curves["pld"].y) == ([12], [0.9])
+
+
+def test_a_run_without_noise_has_no_noise_curve(run_dir: Path) -> None:
+    (run_dir / "metrics.jsonl").write_text(
+        '{"round": 1, "test_accuracy": 0.5, "noise_l2": 0.0, "noise_std_mean": 0.0}\n'
+    )
+    (run_dir / "clients.jsonl").write_text("")
+    (run_dir / "summary.json").write_text("{}")
+    plots = run_plots.run_plots(read.read_run(run_dir))
+    assert [plot.id for plot in plots] == ["accuracy"]
+
+
+def test_sweep_curves_are_means_within_the_range_of_the_seeds(sweep_dir: Path) -> None:
+    plots = sweep_plots.sweep_plots(read.read_sweep(sweep_dir).results)
+    by_id = {plot.id: plot for plot in plots}
+    assert by_id["accuracy"].panels == ["FedSDP", "FedSVA"]
+    for series in by_id["accuracy"].series:
+        for low, mean, high in zip(series.lower, series.y, series.upper, strict=True):
+            assert low <= mean <= high
+    fedavg = next(s for s in by_id["accuracy"].series if s.name == "FedAvg")
+    assert fedavg.panel == ""  # the reference stands in every panel
+    assert all(s.name != "FedAvg" for s in by_id["noise"].series)
+
+
+# Student's t: 0.975 quantiles 12.706 (1 degree of freedom) and 4.303 (2).
+@pytest.mark.parametrize(("count", "quantile"), [(2, 12.7062), (3, 4.30265)])
+def test_the_interval_is_students(count: int, quantile: float) -> None:
+    half = sweep_plots.interval_half_width(0.1, count)
+    assert half == pytest.approx(quantile * 0.1 / math.sqrt(count), rel=1e-5)
+
+
+def test_one_seed_has_no_interval() -> None:
+    assert sweep_plots.interval_half_width(None, 1) is None
+
+
+def plot_of(*series: Series) -> Plot:
+    return Plot("p", "title", "note", "round", "value", list(series))
+
+
+def test_a_download_has_a_row_for_each_point() -> None:
+    plot = plot_of(
+        Series({"mechanism": "a"}, "A", [1, 2], [0.5, None], [0.4, None], [0.6, None]),
+        Series({"mechanism": "b"}, "B", [1], [0.25]),
+    )
+    assert csv_columns(plot) == {
+        "mechanism": ["a", "a", "b"],
+        "round": [1, 2, 1],
+        "value": [0.5, None, 0.25],
+        "lower": [0.4, None, None],
+        "upper": [0.6, None, None],
+    }
+
+
+def test_names_reach_plotly_escaped() -> None:
+    spec = plotly_spec.plotly_spec(plot_of(Series({}, "<b>&", [1, 2], [0.1, 0.2])))
+    assert spec["data"][0]["name"] == "&lt;b&gt;&amp;"
+
+
+def test_each_legend_entry_of_small_multiples_appears_once(sweep_dir: Path) -> None:
+    plots = sweep_plots.sweep_plots(read.read_sweep(sweep_dir).results)
+    accuracy = next(plot for plot in plots if plot.id == "accuracy")
+    data = plotly_spec.plotly_spec(accuracy)["data"]
+    shown = [trace["name"] for trace in data if trace["showlegend"]]
+    assert shown == ["FedAvg", "ε = 0.1", "ε = 0.3", "ε = 0.5"]

@@ -1,0 +1,97 @@
+"""Damaged folders are told in one line that names the file and the place."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fedsvp_jax.report import read
+
+
+def one_line(error: pytest.ExceptionInfo[ValueError]) -> str:
+    text = str(error.value)
+    assert "\n" not in text
+    return text
+
+
+@pytest.mark.parametrize("name", read.RUN_FILES)
+def test_a_missing_file_of_a_run_is_named(run_dir: Path, name: str) -> None:
+    (run_dir / name).unlink()
+    with pytest.raises(ValueError) as error:
+        read.read_run(run_dir)
+    assert name in one_line(error)
+
+
+def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="is not a folder"):
+        read.read_run(tmp_path / "nothing")
+
+
+def test_a_half_written_line_is_named_by_its_number(run_dir: Path) -> None:
+    path = run_dir / "metrics.jsonl"
+    path.write_text(path.read_text()[:-20])
+    with pytest.raises(ValueError) as error:
+        read.read_run(run_dir)
+    assert "metrics.jsonl line 12 is not valid JSON" in one_line(error)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"test_accuracy": "high"}, "test_accuracy must be a number or null"),
+        ({"round": -1}, "round must be a whole number >= 0"),
+        ({"round": 1.5}, "round must be a whole number >= 0"),
+        ({"round": True}, "round must be a whole number >= 0"),
+        ({"epsilon_spent": 3}, "epsilon_spent must be an object"),
+        ({"epsilon_spent": {"rdp": "x"}}, "epsilon_spent must be a number or null"),
+    ],
+)
+def test_a_field_of_the_wrong_kind_is_named(
+    run_dir: Path, change: dict[str, object], message: str
+) -> None:
+    row = {"round": 1, "test_accuracy": 0.5} | change
+    (run_dir / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+    with pytest.raises(ValueError) as error:
+        read.read_run(run_dir)
+    assert message in one_line(error)
+
+
+def test_a_row_without_a_needed_field_is_named(run_dir: Path) -> None:
+    (run_dir / "clients.jsonl").write_text('{"round": 1, "client": 2}\n')
+    with pytest.raises(ValueError, match=r"clients.jsonl row 1 has no field 'noise_st"):
+        read.read_run(run_dir)
+
+
+def test_utilities_that_do_not_fit_the_shapley_values_are_refused(
+    run_dir: Path, upload: Callable[..., read.Row]
+) -> None:
+    row = upload(1, 0, [0.0, 0.3, 0.5, 0.6]) | {"utilities": [0.0, 0.3]}
+    (run_dir / "clients.jsonl").write_text(json.dumps(row) + "\n")
+    with pytest.raises(ValueError, match="utilities must hold 2\\^2 = 4 numbers"):
+        read.read_run(run_dir)
+
+
+def test_bytes_that_are_no_text_are_refused(run_dir: Path) -> None:
+    (run_dir / "config.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ValueError, match=r"config.json is not UTF-8"):
+        read.read_run(run_dir)
+
+
+def test_a_sweep_without_a_round_is_refused(sweep_dir: Path) -> None:
+    (sweep_dir / "results.jsonl").write_text("\n")
+    with pytest.raises(ValueError, match="no round has been recorded"):
+        read.read_sweep(sweep_dir)
+
+
+def test_infinite_and_missing_numbers_read_as_unknown() -> None:
+    assert read.number(float("inf")) is None
+    assert read.number(float("nan")) is None
+    assert read.number(None) is None
+    assert read.number(3) == 3.0
+
+
+def test_settings_are_found_at_the_top_or_among_the_flags() -> None:
+    assert read.setting({"seed": 3}, "seed") == 3
+    assert read.setting({"flags": {"seed": 4}}, "seed") == 4
+    assert read.setting({}, "seed") is None

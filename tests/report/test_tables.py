@@ -1,0 +1,120 @@
+"""The papers' table, against numbers worked out by hand."""
+
+import csv
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedsvp_jax.report import tables
+
+
+def cell(
+    mechanism: str, epsilon: float | None, seed: int, accuracies: list[float | None]
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "mechanism": mechanism,
+            "epsilon": epsilon,
+            "seed": seed,
+            "round": t,
+            "test_accuracy": accuracy,
+            "noise_l2": 2.0 * (seed + 1),
+            "epsilon_spent": {"basic": 0.5 * t + seed},
+        }
+        for t, accuracy in enumerate(accuracies, start=1)
+    ]
+
+
+def test_best_and_last_five_skip_rounds_that_were_not_evaluated() -> None:
+    accuracies = [0.9, 0.1, None, 0.2, 0.3, None, 0.4, 0.5]
+    (row,) = tables.summarize(cell("fedsva", 0.5, 0, accuracies))
+    assert row.best_mean == 0.9
+    assert row.last5_mean == pytest.approx((0.1 + 0.2 + 0.3 + 0.4 + 0.5) / 5)
+    assert row.best_std is None  # one seed has no spread
+
+
+def test_the_std_is_the_sample_std_over_seeds() -> None:
+    results = [
+        *cell("fedsva", 0.5, 0, [0.5]),
+        *cell("fedsva", 0.5, 1, [0.6]),
+        *cell("fedsva", 0.5, 2, [0.7]),
+    ]
+    (row,) = tables.summarize(results)
+    assert row.num_seeds == 3
+    assert row.best_mean == pytest.approx(0.6)
+    assert row.best_std == pytest.approx(0.1)
+    assert row.noise_l2 == pytest.approx(4.0)
+    assert row.epsilon_spent == {"basic": 2.5}  # the largest over seeds
+
+
+def test_the_percentage_below_fedavg_is_relative() -> None:
+    results = [*cell("none", None, 0, [0.8]), *cell("fedsdp", 0.1, 0, [0.6])]
+    fedavg, fedsdp = tables.summarize(results)
+    assert fedavg.best_below_fedavg is None
+    assert fedsdp.best_below_fedavg == pytest.approx(25.0)
+
+
+def test_fedavg_at_several_epsilons_is_one_row_of_its_seeds() -> None:
+    results = [
+        *cell("none", 0.1, 0, [0.8]),
+        *cell("none", 0.5, 0, [0.8]),
+        *cell("none", math.inf, 1, [0.9]),
+    ]
+    (row,) = tables.summarize(results)
+    assert (row.epsilon, row.num_seeds) == (None, 2)
+
+
+def test_a_round_written_twice_counts_once() -> None:
+    twice = [*cell("fedsva", 0.5, 0, [0.5, 0.7]), *cell("fedsva", 0.5, 0, [0.5, 0.7])]
+    assert tables.summarize(twice) == tables.summarize(twice[:2])
+
+
+def test_rows_do_not_depend_on_the_order_of_the_lines() -> None:
+    results = [
+        *cell("fedsva", 0.5, 1, [0.5]),
+        *cell("none", None, 0, [0.9]),
+        *cell("fedsva", 0.1, 0, [0.3]),
+        *cell("fedsva", 0.5, 0, [0.4]),
+    ]
+    rows = tables.summarize(results)
+    assert rows == tables.summarize(results[::-1])
+    assert [(row.mechanism, row.epsilon) for row in rows] == [
+        ("none", None),
+        ("fedsva", 0.1),
+        ("fedsva", 0.5),
+    ]
+
+
+def test_no_result_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one row"):
+        tables.summarize([])
+
+
+def test_an_infinite_cost_is_not_shown_as_a_number() -> None:
+    row = cell("none", None, 0, [0.9])[0] | {"epsilon_spent": {"basic": math.inf}}
+    (summary,) = tables.summarize([row])
+    assert summary.epsilon_spent == {"basic": None}
+
+
+def test_written_tables_hold_the_summary(sweep_dir: Path) -> None:
+    markdown, table = tables.write_tables(sweep_dir)
+    results = map(json.loads, (sweep_dir / "results.jsonl").read_text().splitlines())
+    rows = tables.summarize(list(results))
+    with table.open(newline="") as lines:
+        read_back = list(csv.DictReader(lines))
+    assert [float(line["best_mean"]) for line in read_back] == [
+        row.best_mean for row in rows
+    ]
+    assert markdown.read_text().count("\n") == len(rows) + 2
+    assert "| FedSVA | 0.5 | 3 |" in markdown.read_text()
+
+
+def test_the_terminal_table_is_aligned(sweep_dir: Path) -> None:
+    results = map(json.loads, (sweep_dir / "results.jsonl").read_text().splitlines())
+    lines = tables.format_table(tables.summarize(list(results))).splitlines()
+    assert len({len(line) for line in lines}) == 1
+    assert lines[0].startswith("mechanism")
+    assert "FedAvg" in lines[2]

@@ -1,0 +1,347 @@
+"""The ledger and its accountants: laws, METHODS section 5's numbers, guarantees."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+
+from fedsvp_jax import accounting
+from fedsvp_jax.accounting import Ledger, composition, ledger
+
+PUBLISHED = math.sqrt(-2 * math.log(0.02)) / 0.2  # z at R = 0, ε = .2, δ = .02: 13.986
+
+
+def record(book: Ledger, ids, *, multiplier=PUBLISHED, **more) -> None:
+    size = len(ids)
+    rows = {
+        "round_num": book.rounds + 1,
+        "noise_std": np.full(size, 1.0) * multiplier,
+        "sensitivity": np.ones(size),
+        "epsilon": np.full(size, 0.2),
+        "delta": np.full(size, 0.025),
+    }
+    book.record(ids, **(rows | more))
+
+
+def filled(uploads: int, **more) -> Ledger:
+    book = Ledger(3)
+    for _ in range(uploads):
+        record(book, [1], **more)
+    return book
+
+
+@pytest.mark.parametrize(
+    ("uploads", "exact", "basic"), [(1, 0.236, 0.2), (40, 1.782, 8.0), (400, 6.661, 80)]
+)
+def test_composition_of_methods_section_5(uploads: int, exact: float, basic: float):
+    book = filled(uploads)
+    assert round(book.epsilon_spent("gdp", 1e-5), 3) == exact
+    np.testing.assert_allclose(book.epsilon_spent("pld", 1e-5), exact, atol=6e-4)
+    assert exact < book.epsilon_spent("rdp", 1e-5) < 1.12 * exact
+    np.testing.assert_allclose(book.epsilon_spent("basic", 1e-5), basic, rtol=1e-9)
+    np.testing.assert_allclose(book.delta_spent(), 0.025 * uploads, rtol=1e-9)
+
+
+def test_gaussians_compose_to_one_gaussian_of_the_summed_precision():
+    import dp_accounting
+    from dp_accounting.rdp import rdp_privacy_accountant
+
+    multipliers = [3.0, 7.0, 20.0]
+    event = dp_accounting.ComposedDpEvent(
+        [dp_accounting.GaussianDpEvent(z) for z in multipliers]
+    )
+    accountant = rdp_privacy_accountant.RdpAccountant()
+    accountant.compose(event)
+    book = Ledger(2)
+    for z in multipliers:
+        record(book, [0], multiplier=z)
+    np.testing.assert_allclose(
+        book.epsilon_spent("rdp", 1e-5), accountant.get_epsilon(1e-5), rtol=1e-9
+    )
+
+
+def test_releases_are_counted_as_dp_accountings_randomised_response():
+    import dp_accounting
+    from dp_accounting.rdp import rdp_privacy_accountant
+
+    response = dp_accounting.RandomizedResponseDpEvent(
+        composition.response_noise(0.3), 2
+    )
+    accountant = rdp_privacy_accountant.RdpAccountant(
+        neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE
+    )
+    accountant.compose(dp_accounting.GaussianDpEvent(5.0), 4)
+    accountant.compose(response, 4)
+    found = composition.composed_epsilon(
+        "rdp", 4 / 25, 1e-5, releases=4, release_epsilon=0.3
+    )
+    np.testing.assert_allclose(found, accountant.get_epsilon(1e-5), rtol=1e-6)
+
+
+def test_accountants_agree_in_order_and_releases_cost():
+    def spent(method: str, releases: int) -> float:
+        return composition.composed_epsilon(
+            method, 40 / 13.986**2, 1e-5, releases=releases, release_epsilon=0.1
+        )
+
+    assert spent("pld", 0) < spent("rdp", 0)
+    assert spent("gdp", 0) < spent("pld", 40) < spent("rdp", 40) < spent("gdp", 40)
+    one, many = (
+        composition.composed_epsilon("pld", 0.0, 1e-9, releases=n, release_epsilon=0.5)
+        for n in (1, 20)
+    )
+    np.testing.assert_allclose(one, 0.5, atol=1e-3)
+    assert 5 * one < many <= 20 * one + 1e-2  # the count is not dropped
+
+
+def test_releasing_r_costs_more_than_fixing_it_at_its_worst():
+    """40 uploads at ε = .2, δ = .02: what docs/privacy.md tells."""
+
+    def spent(ratio: float, release: float) -> float:
+        multiplier = math.sqrt(ratio - 2 * math.log(0.02)) / 0.2
+        found = composition.composed_epsilon(
+            "pld", 40 / multiplier**2, 1e-5, releases=40, release_epsilon=release
+        )
+        return round(found, 3)
+
+    assert spent(0.0, 0.0) == 1.782
+    assert spent(1.0, 0.0) == 1.667  # worst_case
+    assert [spent(0.0, e) for e in (0.01, 0.1, 1.0)] == [1.803, 3.224, 38.138]
+
+
+def test_a_large_epsilon_is_counted_quickly_and_from_above():
+    start = time.perf_counter()
+    found = composition.composed_epsilon("pld", 2 * 3000.0, 1e-5)
+    exact = composition.composed_epsilon("gdp", 2 * 3000.0, 1e-5)
+    assert time.perf_counter() - start < 10  # 63 s on dp-accounting's default grid
+    assert exact <= found < 1.001 * exact
+
+
+def test_without_noise_every_epsilon_is_infinite():
+    book = filled(1, noise_std=np.zeros(1), sensitivity=np.full(1, np.inf))
+    for method in ("rdp", "pld", "gdp"):
+        assert book.epsilon_spent(method, 1e-5) == math.inf
+        assert book.epsilon_spent(method, 1e-5, 0) == 0
+
+
+def test_the_largest_client_is_reported_and_each_can_be_asked_for():
+    book = Ledger(4)
+    record(book, [0, 3])
+    record(book, [3, -1])
+    assert book.uploads.tolist() == [1, 0, 0, 2]
+    for method in ("basic", "rdp", "pld", "gdp"):
+        each = [book.epsilon_spent(method, 1e-5, i) for i in range(4)]
+        assert each[1] == each[2] == 0 and 0 < each[0] < each[3]
+        assert book.epsilon_spent(method, 1e-5) == each[3]
+
+
+def test_the_largest_client_is_found_when_another_released_more_often():
+    book = Ledger(2)
+    for _ in range(3):
+        record(book, [0], release_epsilon=0.5)
+    record(book, [1], multiplier=1.0)
+    for method in ("rdp", "pld"):
+        each = [book.epsilon_spent(method, 1e-5, i) for i in range(2)]
+        assert book.epsilon_spent(method, 1e-5) == max(each)
+
+
+def test_a_checkpoint_restores_the_ledger_exactly():
+    book = Ledger(5, proved=True, colluders=2)
+    for _ in range(3):
+        record(book, [0, 4, 2], weights=np.full(3, 1 / 3), release_epsilon=0.1)
+    state = book.state_dict()
+    again = Ledger.from_state_dict(state, proved=True)
+    for name, value in again.state_dict().items():
+        np.testing.assert_array_equal(value, state[name])
+        assert value.dtype in (np.int64, np.float64)
+    for both in (book, again):
+        record(both, [1, 4], weights=np.full(2, 1 / 2), release_epsilon=0.1)
+    for view in ledger.VIEWS:
+        assert again.epsilon_spent("rdp", 1e-5, view=view) == book.epsilon_spent(
+            "rdp", 1e-5, view=view
+        )
+
+
+def test_the_largest_rdp_of_a_hundred_clients_takes_under_5_ms_a_round():
+    book, rng, took = Ledger(100), np.random.default_rng(0), []
+    for _ in range(20):
+        record(book, rng.choice(100, 10, replace=False), multiplier=rng.uniform(5, 9))
+        start = time.perf_counter()
+        book.epsilon_spent("rdp", 1e-5)
+        took.append(time.perf_counter() - start)
+    assert np.median(took) < 5e-3
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Ledger(0), "num_clients"),
+        (lambda: Ledger(1, colluders=0), "colluders"),
+        (lambda: record(Ledger(2), [2]), "client_ids"),
+        (lambda: record(Ledger(2), [1, 1]), "client_ids"),
+        (lambda: record(Ledger(2), [1], round_num=2), "round_num"),
+        (lambda: Ledger(2).epsilon_spent("mine", 1e-5), "method"),
+        (lambda: Ledger(2).epsilon_spent("rdp", 0.0), "delta"),
+        (lambda: Ledger(2).epsilon_spent("rdp", 1e-5, 2), "client_id"),
+        (lambda: Ledger(2).epsilon_spent("rdp", 1e-5, view="me"), "view"),
+        (lambda: composition.composed_epsilon("basic", 1.0, 1e-5), "method"),
+        (lambda: cap(0.0), "total_epsilon"),
+        (lambda: cap(1.0, method="basic"), "upload_epsilon"),
+    ],
+)
+def test_bad_input_is_refused_by_name(call, message: str):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_a_release_budget_cannot_change_under_way():
+    book = Ledger(2)
+    record(book, [0], release_epsilon=0.1)
+    with pytest.raises(ValueError, match="release_epsilon must stay"):
+        record(book, [0], release_epsilon=0.2)
+
+
+def cap(total: float, method: str = "gdp", **more) -> int:
+    settings = {"noise_multiplier": PUBLISHED, "delta": 1e-5} | more
+    return accounting.max_uploads(total, method=method, **settings)
+
+
+@pytest.mark.parametrize("method", ["rdp", "pld", "gdp"])
+@pytest.mark.parametrize("release", [0.0, 0.05])
+def test_one_upload_more_than_the_cap_would_break_the_promise(
+    method: str, release: float
+):
+    allowed = cap(2.0, method, release_epsilon=release)
+
+    def spent(uploads: int) -> float:
+        return composition.composed_epsilon(
+            method,
+            uploads / PUBLISHED**2,
+            1e-5,
+            releases=uploads,
+            release_epsilon=release,
+        )
+
+    assert spent(allowed) <= 2.0 < spent(allowed + 1)
+
+
+def test_caps_by_basic_composition_and_at_the_ends():
+    assert cap(8.0, "basic", upload_epsilon=0.2) == 40
+    assert cap(8.0, "basic", upload_epsilon=0.2, release_epsilon=0.2) == 20
+    assert cap(0.1) == 0  # one upload costs .236
+    assert cap(5.0, noise_multiplier=0.0) == 0
+    assert cap(1.782) == 40 and cap(1.78) == 39
+
+
+def by_hand(z: np.ndarray, std: np.ndarray, weights: np.ndarray, known: int, i: int):
+    others = sorted(
+        (
+            (w * s) ** 2
+            for j, (w, s) in enumerate(zip(weights, std, strict=True))
+            if j != i
+        ),
+        reverse=True,
+    )
+    left = sum(others[known:]) + (weights[i] * std[i]) ** 2
+    return math.sqrt(left) / (weights[i] * std[i] / z[i])
+
+
+@pytest.mark.parametrize("known", [0, 1, 2, 5, 9])
+def test_the_average_hides_behind_the_noise_that_colluders_do_not_know(known: int):
+    rng = np.random.default_rng(known)
+    std, z = rng.uniform(0.5, 2, 6), rng.uniform(5, 15, 6)
+    weights = rng.dirichlet(np.ones(6))
+    found = ledger.averaged_multiplier(z, std, weights, known)
+    expected = [by_hand(z, std, weights, known, i) for i in range(6)]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert np.all(found >= z * (1 - 1e-12))
+
+
+def test_equal_uploads_give_the_observer_sqrt_k_and_a_curious_client_sqrt_k_less_1():
+    std, weights = np.full(10, 0.3), np.full(10, 0.1)
+    for known, gain in ((0, 10), (1, 9), (4, 6), (9, 1), (20, 1)):
+        found = ledger.averaged_multiplier(np.full(10, 14.0), std, weights, known)
+        np.testing.assert_allclose(found, 14 * math.sqrt(gain), rtol=1e-9)
+
+
+CLAIM = {"relation": "replace one record", "assumptions": "granted"}
+
+
+def rows_of(book: Ledger, **more) -> dict[tuple[str, str], accounting.Guarantee]:
+    rows = accounting.guarantees(book, 1e-5, **(CLAIM | more))
+    return {(row.adversary, row.method): row for row in rows}
+
+
+def cohort_of_ten(*, proved: bool, rounds: int = 5) -> Ledger:
+    book = Ledger(100, proved=proved, colluders=3)
+    for _ in range(rounds):
+        record(book, list(range(10)), weights=np.full(10, 0.1))
+    return book
+
+
+def test_adversaries_are_ordered_by_what_they_see():
+    rows = rows_of(cohort_of_ten(proved=True))
+    for method in ("rdp", "pld"):
+        spent = [
+            rows[who, method].epsilon
+            for who in (
+                "server",
+                "client with 3 in collusion",
+                "honest-but-curious client",
+                "outside observer of the final model",
+            )
+        ]
+        assert spent == sorted(spent, reverse=True)
+        assert spent[0] > 2 * spent[-1]
+    assert all(row.proved for row in rows.values())
+    assert rows["server", "basic"].delta == pytest.approx(5 * 0.025)
+
+
+def test_rows_of_an_unproved_mechanism_are_nominal():
+    assert not any(row.proved for row in rows_of(cohort_of_ten(proved=False)).values())
+
+
+def test_without_weights_the_average_gets_no_credit():
+    book = Ledger(3, proved=True)
+    record(book, [0, 1, 2])
+    rows = rows_of(book, methods=("rdp",))
+    assert len({row.epsilon for key, row in rows.items() if key[1] == "rdp"}) == 1
+
+
+def test_a_trusted_server_gets_no_guarantee_and_central_claims_go_to_the_observer():
+    rows = rows_of(cohort_of_ten(proved=True), against_server=False, central=True)
+    assert rows["server", "none"].epsilon == math.inf
+    assert not rows["server", "none"].proved
+    assert ("outside observer of the final model", "basic") in rows
+
+
+def test_a_claim_of_one_or_more_is_no_proof_by_the_classical_formula():
+    book = Ledger(3, proved=True)
+    record(book, [0], epsilon=np.full(1, 1.5))
+    assert not rows_of(book)["server", "basic"].proved
+    assert rows_of(book)["server", "rdp"].proved
+
+
+def test_sampling_amplifies_only_with_a_client_level_bound_and_secret_cohorts():
+    book = Ledger(100, proved=True)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        ids = rng.choice(100, 10, replace=False)
+        record(book, ids, multiplier=2.0, weights=np.full(10, 0.1))
+    who = ("outside observer of the final model", "rdp, sampled without replacement")
+    assert who not in rows_of(book, client_swap=1.0)
+    assert who not in rows_of(book, secret_cohorts=True)
+    amplified = rows_of(book, client_swap=1.0, secret_cohorts=True)[who]
+    swap_of_two = rows_of(book, client_swap=2.0, secret_cohorts=True)[who]
+    assert amplified.epsilon < swap_of_two.epsilon
+    every_round = composition.composed_epsilon("rdp", 20 / (4 * 10), 1e-5)
+    assert amplified.epsilon < every_round
+
+
+def test_uneven_noise_or_weights_rule_amplification_out():
+    for change in ({"noise_std": np.asarray([1.0, 2.0])}, {"weights": [0.4, 0.6]}):
+        book = Ledger(100, proved=True)
+        record(book, [0, 1], **({"weights": [0.5, 0.5]} | change))
+        rows = rows_of(book, client_swap=1.0, secret_cohorts=True)
+        assert not any("sampled" in method for _, method in rows)
