@@ -153,16 +153,10 @@ def build(configs: Sequence[ExperimentConfig], dataset: Dataset) -> Federation:
     split = partition.stack_splits([by_seed[config.seed] for config in configs])
     sizes = np.asarray(split.num_train)
     return Federation(
-        examples=Examples(
-            inputs=jnp.asarray(dataset.train_inputs),
-            labels=jnp.asarray(dataset.train_labels),
-            attributes=jnp.asarray(found.ids),
+        examples=sources.device_examples(
+            dataset.train_inputs, dataset.train_labels, found.ids
         ),
-        test=Examples(
-            inputs=jnp.asarray(dataset.test_inputs),
-            labels=jnp.asarray(dataset.test_labels),
-            attributes=jnp.zeros(len(dataset.test_labels), jnp.int32),
-        ),
+        test=sources.device_examples(dataset.test_inputs, dataset.test_labels),
         split=split,
         attributes=found,
         coalition_sizes=_coalition_sizes(split, found),

@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-import jax
 import numpy as np
 
 from fedsvp_jax import accounting
@@ -25,31 +24,6 @@ def release_epsilon(config: MechanismConfig, mechanism: Mechanism) -> float:
     return float(config.release_epsilon) if told else 0.0
 
 
-def least_multiplier(mechanism: Mechanism, config: MechanismConfig) -> float:
-    """The least noise multiplier that any upload of the run may get.
-
-    The noise grows with R and follows a schedule in the round, so R = 0 is asked
-    for in every round. Computed by the mechanism itself, on an empty update.
-    """
-
-    def multiplier(round_num: jax.Array) -> jax.Array:
-        state = mechanism.init(config.num_clients)
-        own = jax.tree.map(lambda leaf: leaf[0], state.clients)
-        _, _, info = mechanism.update(
-            np.zeros((1,), np.float32),
-            state.replace(clients=own),
-            key=jax.random.key(0),
-            num_examples=jax.numpy.int32(config.min_num_examples),
-            contribution_ratio=jax.numpy.float32(0.0),
-            round_num=round_num,
-            params=np.zeros((1,), np.float32),
-        )
-        return info.noise_std / info.sensitivity
-
-    rounds = jax.numpy.arange(config.num_rounds, dtype=jax.numpy.int32)
-    return float(np.min(jax.jit(jax.vmap(multiplier))(rounds)))
-
-
 def upload_cap(config: ExperimentConfig, settings: MechanismConfig) -> int:
     """How often one client may upload within `config.total_epsilon`.
 
@@ -59,7 +33,7 @@ def upload_cap(config: ExperimentConfig, settings: MechanismConfig) -> int:
     if config.total_epsilon is None:
         return NO_CAP
     mechanism = make_mechanism(config.mechanism, settings)
-    multiplier = least_multiplier(mechanism, settings)
+    multiplier = float(mechanism.least_multiplier)
     if not multiplier > 0:
         raise ValueError(
             f"total_epsilon = {config.total_epsilon} cannot be promised: mechanism "

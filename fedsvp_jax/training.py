@@ -109,7 +109,13 @@ class Trainer:
         self._mesh = placement.mesh()
         self._device_index = jnp.arange(placement.num_devices, dtype=jnp.int32)
         self._example = sources.normalize(self.federation.examples.inputs[:1])
-        self._compiled = jax.jit(self._rounds(), donate_argnums=0)
+        by_cell = NamedSharding(self._mesh, PartitionSpec(lanes.SWEEP_AXIS))
+        by_round = NamedSharding(self._mesh, PartitionSpec(None, lanes.SWEEP_AXIS))
+        # Named, since XLA calls an axis of one device unsharded and a state that
+        # comes back otherwise than it went in is compiled for again.
+        self._compiled = jax.jit(
+            self._rounds(), donate_argnums=0, out_shardings=(by_cell, by_round)
+        )
 
     def initial_state(self) -> ServerState:
         """The cells' states before round 0, stacked."""

@@ -17,6 +17,7 @@ from fedsvp_jax.training import Placement, Trainer, cell_of, params_sha256
 
 BASE = ExperimentConfig(
     dataset="digits",
+    model="mlp",
     mechanism="fedsva",
     num_clients=7,
     num_hbc_clients=1,
@@ -43,16 +44,22 @@ def run(
     return trainer.advance(trainer.initial_state(), 0, rounds)
 
 
-@pytest.mark.parametrize("chunk", [1, 2, 5])
-def test_bits_do_not_depend_on_the_number_of_devices(chunk: int) -> None:
+@pytest.mark.parametrize(
+    ("chunk", "devices", "model"),
+    [(1, (1, 2), "mlp"), (2, (1, 2, 4), "mlp"), (5, (1, 3), "small_cnn")],
+)
+def test_bits_do_not_depend_on_the_number_of_devices(
+    chunk: int, devices: tuple[int, ...], model: str
+) -> None:
     hashes = {
         params_sha256(
             run(
                 client_chunk_size=chunk,
-                placement=Placement(num_devices=devices, rounds_per_call=2),
+                model=model,
+                placement=Placement(num_devices=count, rounds_per_call=2),
             )[0].params
         )
-        for devices in (1, 2, 3, 4)
+        for count in devices
     }
     assert len(hashes) == 1
 
@@ -95,7 +102,7 @@ def test_bits_do_not_depend_on_the_order_of_the_cohort() -> None:
 
 def test_chunk_sizes_agree_within_rounding_after_one_round() -> None:
     reference, _ = run(1, client_chunk_size=1)
-    for chunk in (2, 5):
+    for chunk in (5,):
         state, _ = run(1, client_chunk_size=chunk)
         jax.tree.map(
             lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5),
@@ -185,7 +192,6 @@ def test_cells_side_by_side_equal_cells_in_turn_within_rounding() -> None:
     for placement in (
         Placement(cell_chunk_size=1),
         Placement(cell_chunk_size=2),
-        Placement(cell_chunk_size=4),
         Placement(cell_chunk_size=1, sweep_devices=2, num_devices=2),
     ):
         trainer = Trainer(configs, digits(), placement=placement)

@@ -84,7 +84,7 @@ def _conv_by_windows(
     strides: tuple[int, int], pads: _Pads, x: Array, kernel: Array
 ) -> Array:
     """Every window becomes a row of kernel_height * kernel_width * in numbers."""
-    padded = _pad(_pad(x, pads[0], axis=1), pads[1], axis=2)
+    padded = _pad(x, down=pads[0], across=pads[1])
     batch, height, width, channels = padded.shape
     tall, wide, _, features = kernel.shape
     down, across = strides
@@ -148,7 +148,7 @@ def _conv_by_rows_forward(
 ) -> tuple[Array, tuple[Array, Array]]:
     tall, wide, _, features = kernel.shape
     (top, bottom), across = pads
-    padded = _pad(x, across, axis=2)
+    padded = _pad(x, down=(0, 0), across=across)
     out_width = padded.shape[2] - wide + 1
     rows = jnp.concatenate(
         [padded[:, :, v : v + out_width] for v in range(wide)], axis=3
@@ -172,7 +172,7 @@ def _conv_by_rows_backward(
     tall, wide, channels, features = kernel.shape
     (top, bottom), (left, right) = pads
     height = rows.shape[1]
-    padded = _pad(gradient, (tall - 1 - top, tall - 1 - bottom), axis=1)
+    padded = _pad(gradient, down=(tall - 1 - top, tall - 1 - bottom), across=(0, 0))
     shifted = jnp.concatenate(
         [padded[:, tall - 1 - u : tall - 1 - u + height] for u in range(tall)], axis=3
     )
@@ -228,14 +228,7 @@ def _overlap_sum(
     return jnp.concatenate(pieces, axis=axis)
 
 
-def _pad(x: Array, pad: tuple[int, int], *, axis: int) -> Array:
-    """Zeros before and after along `axis`; a negative count cuts."""
-    cut = lax.slice_in_dim(
-        x, max(-pad[0], 0), x.shape[axis] - max(-pad[1], 0), axis=axis
-    )
-    zeros = [
-        jnp.zeros((*x.shape[:axis], max(n, 0), *x.shape[axis + 1 :]), x.dtype)
-        for n in pad
-    ]
-    # XLA:CPU repeats what produced x in every slice of a pad, but not of this.
-    return jnp.concatenate([zeros[0], cut, zeros[1]], axis=axis)
+def _pad(x: Array, *, down: tuple[int, int], across: tuple[int, int]) -> Array:
+    """Zeros around height and width; a negative count cuts."""
+    edges = ((0, 0, 0), (*down, 0), (*across, 0), (0, 0, 0))
+    return lax.pad(x, jnp.zeros((), x.dtype), edges)

@@ -59,6 +59,7 @@ def test_the_key_decides_dropout_and_only_training_moves_statistics(net):
 def test_an_nnx_module_trains_under_vmap_over_stacked_parameters(net):
     model, params, stats, x = net
 
+    @jax.jit
     def gradient(params, key):
         return jax.grad(
             lambda p: jnp.sum(model.apply(p, stats, x, train=True, key=key)[0] ** 2)
@@ -66,7 +67,7 @@ def test_an_nnx_module_trains_under_vmap_over_stacked_parameters(net):
 
     stacked = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf * 2]), params)
     keys = jax.random.split(jax.random.key(4), 2)
-    together = jax.vmap(gradient)(stacked, keys)
+    together = jax.jit(jax.vmap(gradient))(stacked, keys)
     alone = gradient(jax.tree.map(lambda leaf: leaf * 2, params), keys[1])
     for a, b in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
         np.testing.assert_allclose(a[1], b, rtol=1e-4, atol=1e-4)
