@@ -6,7 +6,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
@@ -97,7 +97,6 @@ def run(main: Callable[[list[str]], None], manual: str | None) -> None:
       main: takes the arguments that absl left over.
       manual: what --help prints above the flags.
     """
-    sys.modules["__main__"].__doc__ = f"{manual}\n{mechanism_help()}\n"
     logging.set_verbosity(logging.WARNING)
 
     def guarded(arguments: list[str]) -> None:
@@ -105,21 +104,38 @@ def run(main: Callable[[list[str]], None], manual: str | None) -> None:
             _fail(f"unexpected argument {arguments[1]!r}; flags are --name=value")
         try:
             main(arguments)
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, FloatingPointError) as error:
             if flags.FLAGS["verbosity"].value >= 1:
                 raise
-            _fail(" ".join(str(error).split()))
+            _fail(_one_line(error))
         except KeyboardInterrupt:
             _fail("stopped; go on with --resume", status=130)
 
     def parse(arguments: list[str]) -> list[str]:
+        if any(argument in ("--help", "-h", "--helpfull") for argument in arguments):
+            print(_manual(arguments[0], manual))
+            sys.exit(0)
         try:
             return flags.FLAGS(arguments)
         except flags.Error as error:
-            _fail(" ".join(str(error).split()))
-            raise
+            _fail(_one_line(error))
 
-    app.run(guarded, flags_parser=_with_help(parse))
+    app.run(guarded, flags_parser=parse)
+
+
+def _manual(script: str, manual: str | None) -> str:
+    """What --help prints: purpose, mechanisms, then the flags by theme."""
+    values = flags.FLAGS
+    modules = ("experiments.flags", script)
+    described = "\n\n".join(values.module_help(name) for name in modules)
+    return f"{manual}\n{mechanism_help()}\n\nFlags (--name=value):\n{described}"
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    if "output_dir must have a value" in text:
+        return "flag --output_dir is required: the folder for everything written"
+    return text
 
 
 def shown(value: Any) -> str:
@@ -146,18 +162,6 @@ def write_report(values: flags.FlagValues, kind: str) -> None:
             print(f"  {os.path.join(folder, name)}")
 
 
-def _with_help(
-    parse: Callable[[list[str]], list[str]],
-) -> Callable[[list[str]], list[str]]:
-    def parser(arguments: list[str]) -> list[str]:
-        if any(argument in ("--help", "-h", "--helpfull") for argument in arguments):
-            app.usage(shorthelp=True)
-            sys.exit(0)
-        return parse(arguments)
-
-    return parser
-
-
-def _fail(message: str, *, status: int = 2) -> None:
+def _fail(message: str, *, status: int = 2) -> NoReturn:
     print(f"error: {message}", file=sys.stderr)
     sys.exit(status)

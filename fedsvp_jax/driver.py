@@ -93,7 +93,12 @@ def drive(
                     release_epsilon=releases[cell],
                     at_upload=mechanism.step_noise_std is None,
                 )
-                spent = records.epsilon_spent(ledger, config.target_delta)
+                spent = guarantees.epsilon_spent(
+                    ledger,
+                    config.target_delta,
+                    central=mechanism.claim.central,
+                    last=number == num_rounds,
+                )
                 on_round(cell, number, row, spent)
                 records.check_finite(row, round_num=number, mechanism=config.mechanism)
         done += active

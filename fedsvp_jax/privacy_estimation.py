@@ -108,9 +108,7 @@ def estimate_contribution(
             lane_axes=lane_axes,
         )
 
-    empty = (
-        utility(params, stats) if empty_utility == "initial" else jnp.float32(0.0)
-    )
+    empty = utility(params, stats) if empty_utility == "initial" else jnp.float32(0.0)
     utilities = jnp.full((2**num_attributes,), empty)
     trained = (params, stats)
     for batch_size, masks in plan.groups:

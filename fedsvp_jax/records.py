@@ -47,14 +47,6 @@ def record_round(
     )
 
 
-def epsilon_spent(ledger: Ledger, target_delta: float) -> dict[str, float]:
-    """The most that any client has spent, by the accountings that are cheap."""
-    return {
-        method: ledger.epsilon_spent(method, target_delta)
-        for method in ("basic", "rdp")
-    }
-
-
 def round_row(
     metrics: RoundMetrics, *, round_num: int, spent: dict[str, float]
 ) -> dict[str, Any]:

@@ -1,0 +1,158 @@
+"""Arithmetic counted from the model: matrix products of the traced program."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.interpreters import partial_eval
+
+from fedsvp_jax import local_training, models, prng
+from fedsvp_jax.federated_round import RoundPlan
+from fedsvp_jax.mechanisms import make_mechanism
+from fedsvp_jax.structs import Array, Examples, Model, Params
+from fedsvp_jax.training import Trainer
+
+
+def matmul_flops(function: Callable[..., Any], *args: Any) -> int:
+    """FLOPs of the matrix products that a call needs, two for a multiply-add.
+
+        sum over dot_general of 2 * (elements of the result) * (length contracted)
+
+    Read from the jaxpr after its unused products were removed. A `scan` counts its
+    length; a `while`, whose trips are data, counts one trip. The model must make its
+    convolutions by patches.
+
+    Args:
+      function: traceable.
+      args: arrays or their `jax.ShapeDtypeStruct`s.
+
+    Raises:
+      ValueError: the program holds a convolution, which is not counted.
+    """
+    return _count(jax.make_jaxpr(function)(*args).jaxpr)
+
+
+def _count(jaxpr: Any) -> int:
+    jaxpr, _ = partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
+    total = 0
+    for equation in jaxpr.eqns:
+        name = equation.primitive.name
+        if name == "conv_general_dilated":
+            raise ValueError(
+                "matmul_flops counts matrix products only, the program holds a "
+                "convolution; use conv_backend='patches'"
+            )
+        if name == "dot_general":
+            (contracted, _), _ = equation.params["dimension_numbers"]
+            left = equation.invars[0].aval.shape
+            length = np.prod([left[axis] for axis in contracted], dtype=np.int64)
+            total += 2 * equation.outvars[0].aval.size * int(length)
+        trips = equation.params["length"] if name == "scan" else 1
+        total += trips * sum(_count(inner) for inner in _inside(equation))
+    return total
+
+
+def _inside(equation: Any) -> Iterator[Any]:
+    """The jaxprs that an equation holds (loop bodies, called functions)."""
+    for value in equation.params.values():
+        for item in value if isinstance(value, tuple | list) else (value,):
+            inner = getattr(item, "jaxpr", item)
+            if hasattr(inner, "eqns"):
+                yield inner
+
+
+def step_flops(
+    model: Model,
+    plan: RoundPlan,
+    params: Params,
+    stats: Params,
+    examples: Examples,
+    batch_size: int,
+) -> int:
+    """FLOPs of one training step: `local_update`'s loop, one trip of it."""
+    rows = jax.ShapeDtypeStruct((batch_size,), jnp.int32)
+    rate = jax.ShapeDtypeStruct((), jnp.float32)
+
+    def update(params: Params, stats: Params, rate: Array, rows: Array) -> Params:
+        return local_training.local_update(
+            model,
+            plan.recipe,
+            local_training.TrainingRates(rate, rate, rate, rate),
+            params,
+            stats,
+            examples,
+            rows,
+            rows >= 0,
+            key=prng.root_key(0),
+            batch_size=batch_size,
+            lane_axes=(),
+        )
+
+    return matmul_flops(update, params, stats, rate, rows)
+
+
+def forward_flops(
+    model: Model, params: Params, stats: Params, example: Array, batch_size: int
+) -> int:
+    """FLOPs of one evaluation batch."""
+    batch = jax.ShapeDtypeStruct((batch_size, *example.shape[1:]), jnp.float32)
+    return matmul_flops(
+        lambda p, s, x: model.apply(p, s, x, train=False, key=None),
+        params,
+        stats,
+        batch,
+    )
+
+
+def coalition_steps(trainer: Trainer) -> dict[int, tuple[int, int]]:
+    """Coalition bitmask -> (batch size, steps) of one client's training.
+
+    Without privacy estimation the full coalition alone is trained. The counts are
+    those of the client with the most examples; in the works all clients hold the same.
+    """
+    plan, sizes = trainer.plan, trainer.federation.coalition_sizes
+    full = 2**plan.num_attributes - 1
+    return {
+        mask: (
+            batch,
+            plan.recipe.local_epochs
+            * int(local_training.steps_per_epoch(jnp.int32(sizes[mask]), batch)),
+        )
+        for batch, masks in plan.coalitions.groups
+        for mask in masks
+        if _estimates_privacy(trainer) or mask == full
+    }
+
+
+def _estimates_privacy(trainer: Trainer) -> bool:
+    settings = trainer.mechanism_configs[0]
+    return make_mechanism(trainer.plan.mechanism, settings).needs_contribution
+
+
+def round_flops(trainer: Trainer, num_classes: int) -> int:
+    """FLOPs of a round's matrix products: every training and every utility.
+
+        K * sum over coalitions of (steps * FLOPs a step + batches * FLOPs a batch)
+
+    where the batches, of validation examples, are counted if privacy is estimated.
+    """
+    name, plan = trainer.configs[0].model, trainer.plan
+    examples = trainer.federation.examples
+    assert name is not None
+    model = models.make_model(name, num_classes=num_classes, conv_backend="patches")
+    example = jax.ShapeDtypeStruct((1, *examples.inputs.shape[1:]), jnp.float32)
+    params, stats = jax.eval_shape(model.init, jax.random.key(0), example)
+    coalitions = coalition_steps(trainer).values()
+    by_batch = {
+        batch: step_flops(model, plan, params, stats, examples, batch)
+        for batch in {batch for batch, _ in coalitions}
+    }
+    client = sum(steps * by_batch[batch] for batch, steps in coalitions)
+    if _estimates_privacy(trainer):
+        batch = plan.validation_batch_size
+        longest = trainer.federation.split.validation.shape[-1]
+        utility = forward_flops(model, params, stats, example, batch)
+        client += len(coalitions) * -(-longest // batch) * utility
+    return plan.cohort_size * client

@@ -1,0 +1,221 @@
+"""Times one work in a process of its own, so that peak and compile time are its own.
+
+    python -m experiments.bench.measure NAME INDEX DEVICE ROUNDS CACHE_DIR
+
+prints the row number INDEX of the work NAME as one JSON line. DEVICE and CACHE_DIR may
+be empty: the device that JAX prefers, and no cache of compiled programs.
+"""
+
+import dataclasses
+import json
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from experiments.bench import arithmetic, works
+from experiments.bench.works import Work
+from fedsvp_jax import federation
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.sweep import SweepPlan
+from fedsvp_jax.training import Placement, Trainer
+
+_GEMM_SIZE = {"cpu": 4096, "gpu": 8192}
+_EPSILONS = (0.1, 0.2, 0.3, 0.4, 0.5)
+_SEEDS = (0, 1, 2, 3, 4)
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    """Wall time until every array of the result is there."""
+    start = time.perf_counter()
+    jax.block_until_ready(call())
+    return time.perf_counter() - start
+
+
+def gemm_gflops(size: int, repeats: int = 3) -> float:
+    """The best rate of a float32 matrix product of `size` cubed, in GFLOP/s.
+
+    At JAX's default precision, which is also the models' (TF32 on a recent GPU).
+    """
+    a = jax.random.normal(jax.random.key(0), (size, size), jnp.float32)
+    product = jax.jit(jnp.matmul)
+    jax.block_until_ready(product(a, a))
+    return (
+        2 * size**3 / min(seconds(lambda: product(a, a)) for _ in range(repeats)) / 1e9
+    )
+
+
+def peak_mb() -> float:
+    """Most memory so far, in MiB: the process on a CPU, the device's on a GPU."""
+    if jax.default_backend() == "cpu":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return jax.devices()[0].memory_stats()["peak_bytes_in_use"] / 2**20
+
+
+def arithmetic_bound(
+    num_attributes: int, coalition_epochs: int, local_epochs: int
+) -> float:
+    """FedSVA's training over FedAvg's: 1 + (2^(N-1) - 1) * E_c / E.
+
+    Every attribute is in 2^(N-1) coalitions, of which one is the local model itself.
+    """
+    return 1 + (2 ** (num_attributes - 1) - 1) * coalition_epochs / local_epochs
+
+
+class Run:
+    """A trainer and the rounds it has done."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self.trainer = trainer
+        self.state = trainer.initial_state()
+        self.done = 0
+
+    def call(self) -> float:
+        """Seconds a round of one compiled call."""
+        rounds = self.trainer.placement.rounds_per_call
+
+        def advance() -> Any:
+            self.state, metrics = self.trainer.advance(self.state, self.done, rounds)
+            return self.state, metrics
+
+        took = seconds(advance)
+        self.done += rounds
+        return took / rounds
+
+
+def timed(trainer: Trainer, samples: int) -> dict[str, float]:
+    """The clock's part of a row.
+
+    The first call compiles: `compile_seconds` is it and the initial state's making,
+    less a call's median.
+    """
+    start = time.perf_counter()
+    run = Run(trainer)
+    run.call()
+    first = time.perf_counter() - start
+    took = [run.call() for _ in range(samples)]
+    median = statistics.median(took)
+    return {
+        "seconds_per_round_median": median,
+        "seconds_per_round_min": min(took),
+        "seconds_per_round_max": max(took),
+        "compile_seconds": first - median * trainer.placement.rounds_per_call,
+        "peak_mb": peak_mb(),
+    }
+
+
+def row(
+    name: str,
+    trainer: Trainer,
+    num_classes: int,
+    clock: dict[str, float],
+    *,
+    bound: float | None,
+    note: str | None,
+    num_cells: int = 1,
+) -> dict[str, Any]:
+    """The keys that every work reports; see docs/performance.md."""
+    plan = trainer.plan
+    rate = gemm_gflops(_GEMM_SIZE[jax.default_backend()])
+    flops = num_cells * arithmetic.round_flops(trainer, num_classes)
+    steps = arithmetic.coalition_steps(trainer).values()
+    examples = num_cells * plan.cohort_size * sum(b * count for b, count in steps)
+    median = clock["seconds_per_round_median"]
+    return {
+        "work": name,
+        "mechanism": plan.mechanism,
+        "num_attributes": plan.num_attributes,
+        **clock,
+        "examples_per_second": examples / median,
+        "gemm_gflops": rate,
+        "gemm_fraction": flops / median / 1e9 / rate,
+        "arithmetic_bound": bound,
+        "note": note,
+    }
+
+
+def measure_work(work: Work, rounds: int) -> dict[str, Any]:
+    """One row of a work that is not the sweep."""
+    config = works.make_config(work)
+    dataset = works.make_dataset(work)
+    placement = Placement(rounds_per_call=work.rounds_per_call)
+    trainer = Trainer([config], dataset, placement=placement)
+    epochs = config.local_epochs
+    return row(
+        work.name,
+        trainer,
+        dataset.num_classes,
+        timed(trainer, min(rounds, work.most_samples)),
+        bound=arithmetic_bound(work.num_attributes, epochs, epochs)
+        if work.name.startswith("PE")
+        else None,
+        note=work.note,
+    )
+
+
+def _sweep_configs() -> Sequence[ExperimentConfig]:
+    base = resolve(ExperimentConfig(dataset="digits", mechanism="fedsva"))
+    return SweepPlan(("fedsva",), _EPSILONS, _SEEDS).cells(
+        dataclasses.replace(base, eval_every=base.num_rounds), "fedsva"
+    )
+
+
+def measure_sweep(rounds: int) -> dict[str, Any]:
+    """FedSVA on digits: 5 epsilons x 5 seeds as one program, then as 25 runs.
+
+    The single runs share one compiled program, which the cells' values enter as
+    data; neither side's compilation is counted in the ratio. Cells run in turn on a
+    CPU and side by side on a GPU, as `experiments.sweep` advises.
+    """
+    configs = _sweep_configs()
+    dataset = federation.load_dataset(configs[0])
+    together = 1 if jax.default_backend() == "cpu" else len(configs)
+    trainer = Trainer(configs, dataset, placement=Placement(cell_chunk_size=together))
+    clock = timed(trainer, rounds)
+    single = Trainer(configs[:1], dataset)
+    cells = trainer.cells
+    alone = 0.0
+    for index in range(len(configs)):
+        single.cells = jax.tree.map(lambda leaf, i=index: leaf[i : i + 1], cells)
+        run = Run(single)
+        run.call()
+        alone += statistics.median(run.call() for _ in range(rounds))
+    swept = clock["seconds_per_round_median"]
+    return row(
+        works.SWEEP,
+        trainer,
+        dataset.num_classes,
+        clock,
+        bound=None,
+        note="a round of all 25 cells; arithmetic of the largest client",
+        num_cells=len(configs),
+    ) | {
+        "sweep_seconds": swept,
+        "singles_seconds": alone,
+        "sweep_over_singles": swept / alone,
+    }
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Prints one row."""
+    name, index, device, rounds, cache_dir = arguments
+    if device and jax.default_backend() != device:
+        sys.exit(f"error: device must be {jax.default_backend()} here, got {device}")
+    if cache_dir:
+        jax.config.update("jax_compilation_cache_dir", cache_dir)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    result = (
+        measure_sweep(int(rounds))
+        if name == works.SWEEP
+        else measure_work(works.find(name)[int(index)], int(rounds))
+    )
+    print(json.dumps(result), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
