@@ -42,8 +42,12 @@ def define_settings(*, without: Sequence[str] = ()) -> None:
 
 def settings_from_flags(values: flags.FlagValues, **more: Any) -> ExperimentConfig:
     """The resolved settings that the command line names."""
-    names = [f.name for f in dataclasses.fields(ExperimentConfig) if f.name in values]
-    return resolve(ExperimentConfig(**{n: values[n].value for n in names}, **more))
+    chosen: dict[str, Any] = {
+        field.name: values[field.name].value
+        for field in dataclasses.fields(ExperimentConfig)
+        if field.name in values
+    }
+    return resolve(ExperimentConfig(**(chosen | more)))
 
 
 def define_running() -> None:
@@ -105,7 +109,7 @@ def run(main: Callable[[list[str]], None], manual: str | None) -> None:
         try:
             main(arguments)
         except (ValueError, OSError, FloatingPointError) as error:
-            if flags.FLAGS["verbosity"].value >= 1:
+            if logging.level_debug():
                 raise
             _fail(_one_line(error))
         except KeyboardInterrupt:

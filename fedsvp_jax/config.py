@@ -24,7 +24,11 @@ def _setting(
 
 @dataclasses.dataclass(frozen=True)
 class ExperimentConfig:
-    """Everything that decides a run's numbers. None: the data set's default."""
+    """Everything that decides a run's numbers.
+
+    A setting whose default here is None depends on the data set; `resolve` fills it
+    in, and everything below takes resolved settings.
+    """
 
     dataset: str = _setting(
         "digits",
@@ -34,7 +38,7 @@ class ExperimentConfig:
     data_dir: str | None = _setting(
         None, "Folder with the standard files of the data set (digits needs none)."
     )
-    model: str | None = _setting(
+    model: str = _setting(
         None,
         "Model; the default depends on the data set.",
         choices=(
@@ -50,7 +54,7 @@ class ExperimentConfig:
     epsilon: float = _setting(
         0.5, "Privacy budget of one upload.", low=0, open_interval=True
     )
-    delta: float | None = _setting(
+    delta: float = _setting(
         None,
         "Failure probability of one upload. Default: 1/batch_size, as published.",
         low=0,
@@ -64,7 +68,7 @@ class ExperimentConfig:
         high=1,
         open_interval=True,
     )
-    l2_norm_clip: float | None = _setting(
+    l2_norm_clip: float = _setting(
         None,
         "C: bound on the norm that --sensitivity names.",
         low=0,
@@ -107,7 +111,7 @@ class ExperimentConfig:
         "What an attribute is: class (groups of classes), column:NAME (a column of "
         "the data set, adult's sex or race), or writer_groups.",
     )
-    private_attribute: int | None = _setting(
+    private_attribute: int = _setting(
         None,
         "The private class (attributes=class), category of the column, or group.",
         low=0,
@@ -130,24 +134,24 @@ class ExperimentConfig:
         low=0,
         open_interval=True,
     )
-    num_clients: int | None = _setting(None, "M: clients of the federation.", low=1)
-    num_hbc_clients: int | None = _setting(
+    num_clients: int = _setting(None, "M: clients of the federation.", low=1)
+    num_hbc_clients: int = _setting(
         None, "Honest-but-curious clients, which hold no private data.", low=0
     )
-    cohort_size: int | None = _setting(None, "K: clients a round.", low=1)
+    cohort_size: int = _setting(None, "K: clients a round.", low=1)
     num_rounds: int = _setting(50, "T: rounds.", low=1)
     local_epochs: int = _setting(2, "E: local epochs a round.", low=1)
-    batch_size: int | None = _setting(None, "B: local batch size.", low=1)
-    learning_rate: float | None = _setting(
+    batch_size: int = _setting(None, "B: local batch size.", low=1)
+    learning_rate: float = _setting(
         None, "Step size of plain SGD.", low=0, open_interval=True
     )
-    partition: str | None = _setting(
+    partition: str = _setting(
         None,
         "Who holds what. paper: every client draws --class_share of each class, "
         "overlapping.",
         choices=("iid", "paper", "shards", "dirichlet", "by_writer"),
     )
-    class_share: float | None = _setting(
+    class_share: float = _setting(
         None, "Share of each class a client draws (partition=paper).", low=0, high=1
     )
     dirichlet_alpha: float = _setting(
@@ -164,7 +168,7 @@ class ExperimentConfig:
         high=1,
         open_interval=True,
     )
-    augment: bool | None = _setting(None, "Random crop and flip of training images.")
+    augment: bool = _setting(None, "Random crop and flip of training images.")
     weighting: str = _setting(
         "examples",
         "Average of uploads: examples (n_i/n) or uniform (the public code).",
@@ -212,7 +216,7 @@ class ExperimentConfig:
         choices=("basic", "rdp", "pld"),
     )
     seed: int = _setting(0, "Seed of everything: data, cohorts, noise.", low=0)
-    client_chunk_size: int | None = _setting(
+    client_chunk_size: int = _setting(
         None,
         "Clients that train side by side in one vmapped product; 1 maps them one by "
         "one. Another size may change the last bits.",
@@ -302,15 +306,12 @@ def resolve(config: ExperimentConfig) -> ExperimentConfig:
         name: value for name, value in defaults.items() if getattr(config, name) is None
     }
     config = dataclasses.replace(config, **unset)
-    assert config.batch_size and config.cohort_size and config.num_clients is not None
-    filled = {}
+    filled: dict[str, Any] = {}
     if config.delta is None:
         filled["delta"] = 1.0 / max(config.batch_size, 2)
     if config.client_chunk_size is None:
         filled["client_chunk_size"] = default_chunk_size(config)
     config = dataclasses.replace(config, **filled)
-    assert config.num_hbc_clients is not None and config.cohort_size is not None
-    assert config.num_clients is not None
     if config.cohort_size > config.num_clients:
         raise ValueError(
             f"cohort_size must be at most num_clients = {config.num_clients}, got "
@@ -339,6 +340,5 @@ def default_chunk_size(config: ExperimentConfig) -> int:
     """
     import jax
 
-    assert config.cohort_size is not None
     small = config.model in ("mlp", "small_cnn")
     return config.cohort_size if small or jax.default_backend() == "gpu" else 1

@@ -9,7 +9,6 @@ number of devices or on the order in which the cohort is named.
 """
 
 import dataclasses
-from typing import Literal
 
 import flax.struct
 import jax
@@ -55,7 +54,7 @@ class RoundPlan:
     num_attributes: int
     private_attribute: int
     coalitions: CoalitionPlan
-    empty_utility: Literal["zero", "initial"]
+    empty_utility: str
     uniform_weights: bool
     client_chunk_size: int
     validation_batch_size: int
@@ -144,7 +143,7 @@ def _client_update(
     valid = client_id >= 0
     own = jnp.maximum(client_id, 0)
     held = jax.tree.map(lambda leaf: leaf[own], cell.split)
-    held = held.replace(num_train=jnp.where(valid, held.num_train, 0))
+    held = dataclasses.replace(held, num_train=jnp.where(valid, held.num_train, 0))
     local_key = prng.stream_key(key, prng.Stream.LOCAL_TRAINING, own)
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
     estimation = None
@@ -176,15 +175,15 @@ def _client_update(
             cell.mechanism,
             key=prng.stream_key(key, prng.Stream.CONTRIBUTION_RELEASE, own),
         )
+    rates = cell.rates
+    if mechanism.step_noise_std is not None:
+        std = mechanism.step_noise_std(ratio, round_num=round_num)
+        rates = dataclasses.replace(rates, step_noise_std=std)
     if private_sgd or not mechanism.needs_contribution:
         trained, stats = local_training.local_update(
             model,
             plan.recipe,
-            cell.rates.replace(
-                step_noise_std=mechanism.step_noise_std(ratio, round_num=round_num)
-            )
-            if private_sgd
-            else cell.rates,
+            rates,
             state.params,
             state.stats,
             examples,
@@ -305,7 +304,7 @@ def federated_round(
         chunk_size=plan.client_chunk_size,
         devices=devices,
     )
-    metrics = metrics.replace(client_id=clients)
+    metrics = dataclasses.replace(metrics, client_id=clients)
     params = optax.apply_updates(state.params, aggregation.ordered_sum(uploads))
     any_upload = jnp.any(valid)
     stats = jax.tree.map(

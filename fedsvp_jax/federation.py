@@ -14,7 +14,7 @@ from fedsvp_jax.data import attributes, partition, sources
 from fedsvp_jax.data.attributes import Attributes
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federated_round import Cell, RoundPlan
-from fedsvp_jax.local_training import TrainingRates, TrainingRecipe
+from fedsvp_jax.local_training import GradientKind, TrainingRates, TrainingRecipe
 from fedsvp_jax.mechanisms import (
     MechanismConfig,
     make_mechanism,
@@ -39,7 +39,6 @@ def example_attributes(config: ExperimentConfig, dataset: Dataset) -> Attributes
     """Each training example's attribute, by `config.attributes`."""
     kind, _, name = config.attributes.partition(":")
     private = config.private_attribute
-    assert private is not None
     if config.num_attributes == 1:
         nobody = np.zeros(len(dataset.train_labels), np.int32)
         return Attributes(nobody, ("everything",), private=0)
@@ -88,7 +87,6 @@ def example_attributes(config: ExperimentConfig, dataset: Dataset) -> Attributes
 def client_parts(config: ExperimentConfig, dataset: Dataset) -> list[np.ndarray]:
     """Each client's example indices, by `config.partition` and `config.seed`."""
     labels, seed = dataset.train_labels, config.seed
-    assert config.num_clients is not None and config.class_share is not None
     match config.partition:
         case "iid":
             return partition.iid(len(labels), config.num_clients, seed=seed)
@@ -127,7 +125,6 @@ def client_parts(config: ExperimentConfig, dataset: Dataset) -> list[np.ndarray]
 
 def _least_examples(config: ExperimentConfig) -> int:
     """Enough that a client fills one batch with its training part."""
-    assert config.batch_size is not None
     return int(np.ceil(config.batch_size / config.train_fraction)) + 1
 
 
@@ -141,7 +138,6 @@ def build(configs: Sequence[ExperimentConfig], dataset: Dataset) -> Federation:
     by_seed: dict[int, Split] = {}
     for config in configs:
         if config.seed not in by_seed:
-            assert config.num_hbc_clients is not None
             by_seed[config.seed] = partition.make_split(
                 client_parts(config, dataset),
                 found.ids,
@@ -199,7 +195,6 @@ def load_dataset(config: ExperimentConfig) -> Dataset:
 
 def _batch_size(config: ExperimentConfig, federation: Federation) -> int:
     """B, or the largest client's size where nobody fills a batch."""
-    assert config.batch_size is not None
     return min(config.batch_size, federation.split.train.shape[-1])
 
 
@@ -240,7 +235,7 @@ def mechanism_config(
     return jax.tree.map(np.float32, made)
 
 
-_GRADIENT = {
+_GRADIENT: dict[str, GradientKind] = {
     "paper": "clipped_mean",
     "weight_clip": "plain",
     "update_clip": "plain",
@@ -250,8 +245,6 @@ _GRADIENT = {
 
 def make_plan(config: ExperimentConfig, federation: Federation) -> RoundPlan:
     """The static choices of the compiled round."""
-    assert config.batch_size and config.client_chunk_size and config.cohort_size
-    assert config.num_clients and config.augment is not None
     longest = federation.split.validation.shape[-1]
     return RoundPlan(
         mechanism=config.mechanism,
@@ -290,16 +283,16 @@ def make_cells(
     """The cells' values, stacked along a leading axis."""
     rates = [
         TrainingRates(
-            learning_rate=np.float32(c.learning_rate),
-            l2_norm_clip=np.float32(c.l2_norm_clip),
-            step_noise_std=np.float32(0),
-            proximal_weight=np.float32(c.proximal_weight),
+            learning_rate=c.learning_rate,
+            l2_norm_clip=c.l2_norm_clip,
+            step_noise_std=0.0,
+            proximal_weight=c.proximal_weight,
         )
         for c in configs
     ]
 
-    def stack(*leaves: np.float32) -> jax.Array:
-        return jnp.asarray(np.stack(leaves))
+    def stack(*leaves: float) -> jax.Array:
+        return jnp.asarray(np.asarray(leaves, np.float32))
 
     return Cell(
         root=jnp.stack([prng.root_key(config.seed) for config in configs]),

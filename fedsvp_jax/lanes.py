@@ -10,8 +10,9 @@ Results come back by all_gather in lane order. The bits of a lane therefore
 depend on `chunk_size` alone, never on the number of devices.
 """
 
+import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +27,8 @@ LANE = "lane"  # vmap axis inside a chunk
 CELL = "cell"  # vmap axis over a device's cells
 
 
-class Devices(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Devices:
     """The mesh's client axis as a device sees it."""
 
     count: int
@@ -71,12 +73,10 @@ def map_lanes(
     mine = jnp.minimum(first + jnp.arange(per_device, dtype=jnp.int32), num_lanes - 1)
     num_chunks = jnp.clip(-(-(num_used - first) // chunk_size), 0, per_device)
 
-    if chunk_size == 1:
-
-        def run(chunk: Array) -> T:
+    def run(chunk: Array) -> T:
+        if chunk_size == 1:
             return jax.tree.map(lambda leaf: leaf[None], function(chunk[0]))
-    else:
-        run = jax.vmap(function, axis_name=LANE)
+        return jax.vmap(function, axis_name=LANE)(chunk)
 
     def step(index: Array, buffers: T) -> T:
         start = index * chunk_size

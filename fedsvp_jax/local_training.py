@@ -19,6 +19,8 @@ from fedsvp_jax.data import augmentation, sources
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.structs import Array, Examples, Model, Params
 
+GradientKind = Literal["clipped_mean", "per_example", "plain"]
+
 
 @dataclasses.dataclass(frozen=True)
 class TrainingRecipe:
@@ -26,19 +28,19 @@ class TrainingRecipe:
 
     batch_size: int
     local_epochs: int
-    gradient: Literal["clipped_mean", "per_example", "plain"]
+    gradient: GradientKind
     augment: bool = False
     proximal: bool = False
 
 
 @flax.struct.dataclass
 class TrainingRates:
-    """What a sweep may vary; every leaf a () float32."""
+    """What a sweep may vary; every leaf () float32."""
 
-    learning_rate: Array
-    l2_norm_clip: Array  # bound on the gradient's (or an example's) global norm
-    step_noise_std: Array  # DP-SGD: std on the batch-mean gradient
-    proximal_weight: Array  # mu of mu/2 ||w - w_prev||^2
+    learning_rate: Array | float
+    l2_norm_clip: Array | float  # bound on the gradient's (or an example's) global norm
+    step_noise_std: Array | float  # DP-SGD: std on the batch-mean gradient
+    proximal_weight: Array | float  # mu of mu/2 ||w - w_prev||^2
 
 
 def steps_per_epoch(num_examples: Array, batch_size: int) -> Array:

@@ -5,7 +5,7 @@ every coalition of attributes, take its accuracy on the client's validation set
 as utility, and read the contribution ratio R off the exact Shapley values.
 """
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -72,7 +72,7 @@ def estimate_contribution(
     key: Array,
     num_attributes: int,
     private_attribute: int,
-    empty_utility: Literal["zero", "initial"],
+    empty_utility: str,
     validation_batch_size: int,
     lane_axes: tuple[str, ...],
 ) -> tuple[Params, Params, Estimation]:

@@ -7,6 +7,7 @@ import numpy as np
 
 from fedsvp_jax.accounting import Ledger
 from fedsvp_jax.federated_round import ClientMetrics, RoundMetrics
+from fedsvp_jax.structs import Array
 from fedsvp_jax.training import cell_of
 
 
@@ -54,8 +55,9 @@ def round_row(
     clients = valid_clients(metrics)
     estimation = clients.estimation
 
-    def mean(values: np.ndarray) -> float | None:
-        return float(np.mean(values, dtype=np.float64)) if len(values) else None
+    def mean(values: Array) -> float | None:
+        numbers = np.asarray(values, np.float64)
+        return float(numbers.mean()) if len(numbers) else None
 
     row: dict[str, Any] = {
         "round": round_num,
@@ -126,7 +128,7 @@ def check_finite(metrics: RoundMetrics, *, round_num: int, mechanism: str) -> No
         )
 
 
-def number(value: np.ndarray | float) -> float | None:
+def number(value: Any) -> float | None:
     """A float, or None for what was not measured."""
     return float(value) if np.isfinite(value) else None
 

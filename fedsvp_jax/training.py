@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -113,7 +114,7 @@ class Trainer:
         by_round = NamedSharding(self._mesh, PartitionSpec(None, lanes.SWEEP_AXIS))
         # Named, since XLA calls an axis of one device unsharded and a state that
         # comes back otherwise than it went in is compiled for again.
-        self._compiled = jax.jit(
+        self._compiled: Any = jax.jit(
             self._rounds(), donate_argnums=0, out_shardings=(by_cell, by_round)
         )
 
@@ -159,6 +160,10 @@ class Trainer:
         )
         host = jax.device_get(metrics)
         return state, jax.tree.map(lambda leaf: leaf[:num_rounds], host)
+
+    def num_compilations(self) -> int:
+        """How often `advance` was compiled: once, unless shapes changed."""
+        return self._compiled._cache_size()
 
     def lower(self) -> jax.stages.Lowered:
         """The program that `advance` runs, lowered: for tests of its arithmetic."""
@@ -225,11 +230,11 @@ class Trainer:
         ) -> tuple[ServerState, RoundMetrics]:
             devices = lanes.Devices(placement.num_devices, device_index[0])
             shapes = jax.eval_shape(
-                lambda *args: run_cells(*args, devices, first_round),
+                lambda state, cells: run_cells(
+                    state, cells, examples, test, devices, first_round
+                ),
                 state,
                 cells,
-                examples,
-                test,
             )[1]
             buffers = jax.tree.map(
                 lambda s: jnp.zeros((placement.rounds_per_call, *s.shape), s.dtype),
@@ -267,8 +272,8 @@ class Trainer:
         )
 
 
-def cell_of(tree: Params, index: int) -> Params:
-    """One cell's part of a pytree with a leading cells axis."""
+def cell_of(tree: Params, index: Any) -> Params:
+    """The part at `index` of a pytree with a leading (cells) axis."""
     return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
@@ -281,8 +286,3 @@ def params_sha256(params: Params) -> str:
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()
-
-
-def compilations(trainer: Trainer) -> int:
-    """How often the trainer's program was compiled: 1, unless shapes changed."""
-    return trainer._compiled._cache_size()

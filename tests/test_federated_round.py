@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec
 
-from fedsvp_jax import federated_round, federation, lanes, training
+from fedsvp_jax import federated_round, federation, lanes
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federated_round import RoundMetrics, ServerState
@@ -214,4 +214,4 @@ def test_the_compiled_round_is_compiled_once() -> None:
     state = trainer.initial_state()
     for done in range(3):
         state, _ = trainer.advance(state, done, 1)
-    assert training.compilations(trainer) == 1
+    assert trainer.num_compilations() == 1

@@ -1,7 +1,7 @@
 """Arithmetic counted from the model: matrix products of the traced program."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -131,12 +131,22 @@ def _estimates_privacy(trainer: Trainer) -> bool:
     return make_mechanism(trainer.plan.mechanism, settings).needs_contribution
 
 
-def round_flops(trainer: Trainer, num_classes: int) -> int:
-    """FLOPs of a round's matrix products: every training and every utility.
+class RoundFlops(NamedTuple):
+    """FLOPs of a round's matrix products, over the whole cohort."""
 
-        K * sum over coalitions of (steps * FLOPs a step + batches * FLOPs a batch)
+    training: int  # the local models: FedAvg's
+    estimation: int  # the other coalitions' trainings, and every utility
 
-    where the batches, of validation examples, are counted if privacy is estimated.
+    @property
+    def total(self) -> int:
+        """Both together."""
+        return self.training + self.estimation
+
+
+def round_flops(trainer: Trainer, num_classes: int) -> RoundFlops:
+    """K * sum over coalitions of (steps * FLOPs a step + batches * FLOPs a batch).
+
+    The batches, of validation examples, are there if privacy is estimated.
     """
     name, plan = trainer.configs[0].model, trainer.plan
     examples = trainer.federation.examples
@@ -144,15 +154,19 @@ def round_flops(trainer: Trainer, num_classes: int) -> int:
     model = models.make_model(name, num_classes=num_classes, conv_backend="patches")
     example = jax.ShapeDtypeStruct((1, *examples.inputs.shape[1:]), jnp.float32)
     params, stats = jax.eval_shape(model.init, jax.random.key(0), example)
-    coalitions = coalition_steps(trainer).values()
+    coalitions = coalition_steps(trainer)
     by_batch = {
         batch: step_flops(model, plan, params, stats, examples, batch)
-        for batch in {batch for batch, _ in coalitions}
+        for batch in {batch for batch, _ in coalitions.values()}
     }
-    client = sum(steps * by_batch[batch] for batch, steps in coalitions)
+    costs = {
+        mask: by_batch[batch] * steps for mask, (batch, steps) in coalitions.items()
+    }
+    training = costs[max(coalitions)]
+    estimation = sum(costs.values()) - training
     if _estimates_privacy(trainer):
         batch = plan.validation_batch_size
         longest = trainer.federation.split.validation.shape[-1]
         utility = forward_flops(model, params, stats, example, batch)
-        client += len(coalitions) * -(-longest // batch) * utility
-    return plan.cohort_size * client
+        estimation += len(coalitions) * -(-longest // batch) * utility
+    return RoundFlops(plan.cohort_size * training, plan.cohort_size * estimation)

@@ -22,6 +22,7 @@ from experiments.bench import arithmetic, works
 from experiments.bench.works import Work
 from fedsvp_jax import federation
 from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.federated_round import ServerState
 from fedsvp_jax.sweep import SweepPlan
 from fedsvp_jax.training import Placement, Trainer
 
@@ -57,31 +58,30 @@ def peak_mb() -> float:
     return jax.devices()[0].memory_stats()["peak_bytes_in_use"] / 2**20
 
 
-def arithmetic_bound(
-    num_attributes: int, coalition_epochs: int, local_epochs: int
-) -> float:
-    """FedSVA's training over FedAvg's: 1 + (2^(N-1) - 1) * E_c / E.
+def arithmetic_bound(num_attributes: int) -> float:
+    """FedSVA's training over FedAvg's: 1 + (2^(N-1) - 1) * E_c / E, with E_c = E.
 
-    Every attribute is in 2^(N-1) coalitions, of which one is the local model itself.
+    Every attribute's examples are in 2^(N-1) coalitions, of which one is the local
+    model itself; a coalition trains as many epochs as the local model does.
     """
-    return 1 + (2 ** (num_attributes - 1) - 1) * coalition_epochs / local_epochs
+    return float(2 ** (num_attributes - 1))
 
 
 class Run:
-    """A trainer and the rounds it has done."""
+    """A trainer, its state, and the rounds it has done."""
 
-    def __init__(self, trainer: Trainer) -> None:
+    def __init__(self, trainer: Trainer, state: ServerState) -> None:
         self.trainer = trainer
-        self.state = trainer.initial_state()
+        self.state = state
         self.done = 0
 
     def call(self) -> float:
         """Seconds a round of one compiled call."""
         rounds = self.trainer.placement.rounds_per_call
 
-        def advance() -> Any:
-            self.state, metrics = self.trainer.advance(self.state, self.done, rounds)
-            return self.state, metrics
+        def advance() -> ServerState:
+            self.state, _ = self.trainer.advance(self.state, self.done, rounds)
+            return self.state
 
         took = seconds(advance)
         self.done += rounds
@@ -95,7 +95,7 @@ def timed(trainer: Trainer, samples: int) -> dict[str, float]:
     less a call's median.
     """
     start = time.perf_counter()
-    run = Run(trainer)
+    run = Run(trainer, trainer.initial_state())
     run.call()
     first = time.perf_counter() - start
     took = [run.call() for _ in range(samples)]
@@ -116,13 +116,16 @@ def row(
     clock: dict[str, float],
     *,
     bound: float | None,
-    note: str | None,
-    num_cells: int = 1,
+    notes: Sequence[str],
 ) -> dict[str, Any]:
-    """The keys that every work reports; see docs/performance.md."""
-    plan = trainer.plan
+    """The keys that every work reports; docs/performance.md explains them.
+
+    Called after the clock stopped: the products that it times have memory of their
+    own, which must not count as the round's.
+    """
+    plan, num_cells = trainer.plan, len(trainer.configs)
     rate = gemm_gflops(_GEMM_SIZE[jax.default_backend()])
-    flops = num_cells * arithmetic.round_flops(trainer, num_classes)
+    flops = num_cells * arithmetic.round_flops(trainer, num_classes).total
     steps = arithmetic.coalition_steps(trainer).values()
     examples = num_cells * plan.cohort_size * sum(b * count for b, count in steps)
     median = clock["seconds_per_round_median"]
@@ -135,69 +138,66 @@ def row(
         "gemm_gflops": rate,
         "gemm_fraction": flops / median / 1e9 / rate,
         "arithmetic_bound": bound,
-        "note": note,
+        "note": "; ".join(notes),
     }
 
 
 def measure_work(work: Work, rounds: int) -> dict[str, Any]:
     """One row of a work that is not the sweep."""
-    config = works.make_config(work)
     dataset = works.make_dataset(work)
     placement = Placement(rounds_per_call=work.rounds_per_call)
-    trainer = Trainer([config], dataset, placement=placement)
-    epochs = config.local_epochs
-    return row(
-        work.name,
-        trainer,
-        dataset.num_classes,
-        timed(trainer, min(rounds, work.most_samples)),
-        bound=arithmetic_bound(work.num_attributes, epochs, epochs)
-        if work.name.startswith("PE")
-        else None,
-        note=work.note,
-    )
-
-
-def _sweep_configs() -> Sequence[ExperimentConfig]:
-    base = resolve(ExperimentConfig(dataset="digits", mechanism="fedsva"))
-    return SweepPlan(("fedsva",), _EPSILONS, _SEEDS).cells(
-        dataclasses.replace(base, eval_every=base.num_rounds), "fedsva"
-    )
+    trainer = Trainer([works.make_config(work)], dataset, placement=placement)
+    samples = min(rounds, work.most_samples)
+    notes = [f"samples: {samples} of {work.rounds_per_call} rounds"]
+    bound = None
+    if work.name.startswith("PE"):
+        flops = arithmetic.round_flops(trainer, dataset.num_classes)
+        ratio = flops.total / flops.training
+        bound = arithmetic_bound(work.num_attributes)
+        notes.append(f"cohort {work.cohort_size}")
+        notes.append(f"arithmetic counted: {ratio:.3f} times FedAvg's")
+    clock = timed(trainer, samples)
+    return row(work.name, trainer, dataset.num_classes, clock, bound=bound, notes=notes)
 
 
 def measure_sweep(rounds: int) -> dict[str, Any]:
     """FedSVA on digits: 5 epsilons x 5 seeds as one program, then as 25 runs.
 
-    The single runs share one compiled program, which the cells' values enter as
-    data; neither side's compilation is counted in the ratio. Cells run in turn on a
-    CPU and side by side on a GPU, as `experiments.sweep` advises.
+    The single runs share one compiled program, which a cell's values enter as data;
+    neither side's compilation is in the ratio. Cells run in turn on a CPU and side
+    by side on a GPU, as `experiments.sweep` advises.
     """
-    configs = _sweep_configs()
-    dataset = federation.load_dataset(configs[0])
+    base = resolve(ExperimentConfig(dataset="digits", mechanism="fedsva"))
+    base = dataclasses.replace(base, eval_every=base.num_rounds)
+    configs = SweepPlan(("fedsva",), _EPSILONS, _SEEDS).cells(base, "fedsva")
+    dataset = federation.load_dataset(base)
     together = 1 if jax.default_backend() == "cpu" else len(configs)
     trainer = Trainer(configs, dataset, placement=Placement(cell_chunk_size=together))
     clock = timed(trainer, rounds)
+
+    def cell(tree: Any, index: int) -> Any:
+        return jax.tree.map(lambda leaf: leaf[index : index + 1], tree)
+
     single = Trainer(configs[:1], dataset)
-    cells = trainer.cells
-    alone = 0.0
+    states = trainer.initial_state()
+    singles = 0.0
     for index in range(len(configs)):
-        single.cells = jax.tree.map(lambda leaf, i=index: leaf[i : i + 1], cells)
-        run = Run(single)
+        single.cells = cell(trainer.cells, index)
+        run = Run(single, single.place(cell(states, index)))
         run.call()
-        alone += statistics.median(run.call() for _ in range(rounds))
+        singles += statistics.median(run.call() for _ in range(rounds))
     swept = clock["seconds_per_round_median"]
-    return row(
-        works.SWEEP,
-        trainer,
-        dataset.num_classes,
-        clock,
-        bound=None,
-        note="a round of all 25 cells; arithmetic of the largest client",
-        num_cells=len(configs),
-    ) | {
+    notes = [
+        f"samples: {rounds} of 1 round of all {len(configs)} cells",
+        "arithmetic counted for the largest client",
+    ]
+    common = row(
+        works.SWEEP, trainer, dataset.num_classes, clock, bound=None, notes=notes
+    )
+    return common | {
         "sweep_seconds": swept,
-        "singles_seconds": alone,
-        "sweep_over_singles": swept / alone,
+        "singles_seconds": singles,
+        "sweep_over_singles": swept / singles,
     }
 
 

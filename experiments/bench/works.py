@@ -50,7 +50,6 @@ class Work:
       cohort_size: K.
       rounds_per_call: rounds of one compiled call, the sample that is timed.
       most_samples: samples taken at most, whatever --rounds asks for.
-      note: how the row differs from the issue's definition.
     """
 
     name: str
@@ -62,28 +61,19 @@ class Work:
     cohort_size: int = 10
     rounds_per_call: int = 1
     most_samples: int = 100
-    note: str | None = None
 
 
-def _estimation(name: str, task: Task, cohort_size: int, **sample: int) -> list[Work]:
+def _estimation(fedavg: Work) -> list[Work]:
     """FedAvg, then FedSVA with N = 2, ..., 5, all with the gradient clip.
 
-    The clip is so large that it never acts, and epsilon that the noise is small.
+    The clip is so large that it never acts, and so is epsilon (`make_config`), so
+    that the noise leaves the numbers finite.
     """
-    fedavg = Work(
-        name,
-        task,
-        sensitivity="paper",
-        l2_norm_clip=1e3,
-        cohort_size=cohort_size,
-        note=None if cohort_size == 10 else f"cohort of {cohort_size}, for time",
-        rounds_per_call=sample.get("rounds_per_call", 1),
-        most_samples=sample.get("most_samples", 100),
-    )
+    base = dataclasses.replace(fedavg, sensitivity="paper", l2_norm_clip=1e3)
     return [
-        fedavg,
+        base,
         *(
-            dataclasses.replace(fedavg, mechanism="fedsva", num_attributes=n)
+            dataclasses.replace(base, mechanism="fedsva", num_attributes=n)
             for n in range(2, 6)
         ),
     ]
@@ -94,8 +84,8 @@ _ALL = [
     Work("W1-DP", LEAF, "dp_fedavg"),
     Work("W2", SMALL, rounds_per_call=20),
     Work("W3", RESNET, most_samples=2),
-    *_estimation("PE-W1", LEAF, cohort_size=4, most_samples=2),
-    *_estimation("PE-W2", SMALL, cohort_size=10, rounds_per_call=10),
+    *_estimation(Work("PE-W1", LEAF, cohort_size=4, most_samples=2)),
+    *_estimation(Work("PE-W2", SMALL, rounds_per_call=10)),
 ]
 SWEEP = "SWEEP"
 NAMES = (*dict.fromkeys(work.name for work in _ALL), SWEEP)
