@@ -1,0 +1,208 @@
+"""A run's folder: the same bytes again, stopped midway, and where a promise ends it."""
+
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from small_runs import (
+    SAME_BYTES,
+    Stopped,
+    contents,
+    digits,
+    share_compiled_rounds,
+    small,
+    stop_at,
+)
+
+from fedsvp_jax import run
+from fedsvp_jax.training import Placement
+
+PROMISE = {
+    "num_clients": 4,
+    "num_hbc_clients": 0,
+    "cohort_size": 3,
+    "num_rounds": 9,
+    "mechanism": "nbafl",
+    "class_share": 0.05,
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_compilation() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        share_compiled_rounds(patch)
+        yield
+
+
+def train(
+    folder: pathlib.Path,
+    *,
+    rounds_per_call: int = 2,
+    resume: bool = False,
+    **changes: Any,
+) -> dict[str, Any]:
+    return run.train(
+        small(**changes),
+        folder,
+        dataset=digits(),
+        placement=Placement(rounds_per_call=rounds_per_call),
+        resume=resume,
+        checkpoint_every=2,
+    )
+
+
+def read(folder: pathlib.Path, name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / name).read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    train(folder)
+    return folder
+
+
+def test_a_run_writes_a_line_a_round_and_a_line_a_client_and_round(
+    whole: pathlib.Path,
+) -> None:
+    metrics, clients = read(whole, "metrics.jsonl"), read(whole, "clients.jsonl")
+    assert [row["round"] for row in metrics] == [1, 2, 3, 4, 5]
+    assert [row["round"] for row in clients] == [r for r in range(1, 6) for _ in "123"]
+    summary = json.loads((whole / "summary.json").read_text())
+    assert summary["rounds"] == 5 and not summary["stopped_by_promise"]
+    assert summary["best_accuracy"] == pytest.approx(
+        max(row["test_accuracy"] for row in metrics), abs=1e-7
+    )
+    assert summary["num_parameters"] == 64 * 128 + 128 + 128 * 10 + 10
+
+
+def test_the_same_settings_give_the_same_bytes(
+    whole: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    train(tmp_path / "again")
+    assert contents(tmp_path / "again", SAME_BYTES) == contents(whole, SAME_BYTES)
+
+
+def test_rounds_per_call_changes_no_byte(
+    whole: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    train(tmp_path / "run", rounds_per_call=3)
+    assert contents(tmp_path / "run", SAME_BYTES) == contents(whole, SAME_BYTES)
+
+
+@pytest.mark.parametrize("round_num", [2, 4, 5])
+def test_a_run_stopped_midway_and_resumed_equals_an_uninterrupted_one(
+    round_num: int, whole: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    folder = tmp_path / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(patch, round_num, "fedsva")
+        with pytest.raises(Stopped):
+            train(folder)
+    assert not (folder / "summary.json").exists()
+    assert len(read(folder, "metrics.jsonl")) == round_num
+    with open(folder / "clients.jsonl", "a") as file:
+        file.write('{"round": 6, "cli')  # torn by a kill
+    train(folder, resume=True)
+    assert contents(folder, SAME_BYTES) == contents(whole, SAME_BYTES)
+
+
+def test_resuming_a_finished_run_changes_no_byte(
+    whole: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    before = contents(whole, SAME_BYTES)
+    train(whole, resume=True)
+    assert contents(whole, SAME_BYTES) == before
+
+
+def test_a_folder_that_holds_a_run_is_refused_and_left_as_it_is(
+    whole: pathlib.Path,
+) -> None:
+    before = contents(whole, SAME_BYTES)
+    with pytest.raises(ValueError, match="already holds a run"):
+        train(whole)
+    assert contents(whole, SAME_BYTES) == before
+
+
+def test_resuming_under_another_setting_names_the_difference(
+    whole: pathlib.Path,
+) -> None:
+    before = contents(whole, SAME_BYTES)
+    with pytest.raises(ValueError, match=r"epsilon is 0\.25 and was 0\.5"):
+        train(whole, resume=True, epsilon=0.25)
+    assert contents(whole, SAME_BYTES) == before
+
+
+@pytest.fixture(scope="module")
+def promised(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """total_epsilon = 1 by basic composition at 0.3 an upload: three uploads each."""
+    folder = tmp_path_factory.mktemp("promised") / "run"
+    train(folder, total_epsilon=1.0, total_accounting="basic", epsilon=0.3, **PROMISE)
+    return folder
+
+
+def test_a_promise_stops_the_run_before_the_upload_that_would_exceed_it(
+    promised: pathlib.Path,
+) -> None:
+    summary = json.loads((promised / "summary.json").read_text())
+    clients = read(promised, "clients.jsonl")
+    metrics = read(promised, "metrics.jsonl")
+    assert summary["stopped_by_promise"]
+    assert summary["rounds"] == len(metrics) < PROMISE["num_rounds"]
+    spent = {
+        client: sum(row["epsilon"] for row in clients if row["client"] == client)
+        for client in range(PROMISE["num_clients"])
+    }
+    assert all(0.7 < value <= 1.0 for value in spent.values())
+    assert summary["epsilon_spent"]["basic"] == pytest.approx(0.9)
+    assert summary["most_uploads"] == 3
+    assert all(row["num_clients"] > 0 for row in metrics)
+
+
+def test_a_run_that_a_promise_ended_resumes_to_the_same_bytes(
+    promised: pathlib.Path,
+) -> None:
+    before = contents(promised, SAME_BYTES)
+    promise = {"total_epsilon": 1.0, "total_accounting": "basic", "epsilon": 0.3}
+    train(promised, resume=True, **promise, **PROMISE)
+    assert contents(promised, SAME_BYTES) == before
+
+
+def test_no_clients_composed_epsilon_exceeds_the_promise(
+    tmp_path: pathlib.Path,
+) -> None:
+    summary = train(
+        tmp_path / "run",
+        total_epsilon=1.2,
+        total_accounting="rdp",
+        epsilon=0.3,
+        **PROMISE,
+    )
+    rows = read(tmp_path / "run", "metrics.jsonl")
+    assert summary["stopped_by_promise"] == (summary["rounds"] < 9)
+    assert summary["stopped_by_promise"]
+    assert max(row["epsilon_spent"]["rdp"] for row in rows) <= 1.2
+    assert summary["epsilon_spent"]["rdp"] <= 1.2
+
+
+def test_rounds_without_evaluation_are_null_and_the_last_is_evaluated(
+    tmp_path: pathlib.Path,
+) -> None:
+    train(tmp_path / "run", eval_every=2, mechanism="none")
+    accuracies = [
+        row["test_accuracy"] for row in read(tmp_path / "run", "metrics.jsonl")
+    ]
+    assert [value is None for value in accuracies] == [True, False, True, False, False]
+
+
+def test_less_epsilon_means_more_noise(tmp_path: pathlib.Path) -> None:
+    noise = []
+    for epsilon in (0.9, 0.3, 0.1):
+        folder = tmp_path / str(epsilon)
+        train(folder, mechanism="nbafl", num_rounds=1, epsilon=epsilon)
+        (row,) = read(folder, "metrics.jsonl")
+        noise.append(row["noise_std_mean"])
+    np.testing.assert_allclose(noise, noise[0] * np.asarray([1, 3, 9]), rtol=1e-5)
