@@ -1,5 +1,6 @@
 """Times the library's rounds; one JSON line a work, on standard output.
 
+  make bench
   python -m experiments.benchmark | tee docs/results/bench.jsonl
   python -m experiments.benchmark --works=W1,PE-W2 --rounds=3 --device=gpu
 
@@ -9,8 +10,9 @@ Works (images are synthetic, the sizes are those of the peers' scripts):
   W1-DP  the same, update clipped and Gaussian noise added (dp_fedavg).
   W2     small CNN on 8x8 images, 14 a client, batch 7: overhead dominates.
   W3     ResNet-18 with GroupNorm, 10 clients of 50 images of 32x32x3, 1 epoch.
-  PE-W1  W1 with FedSVA at N = 2, 3, 4, 5 attributes, after a row of FedAvg.
-  PE-W2  the same of W2.
+  PE-W1  W1 with FedSVA at N = 2, 3, 4, 5 attributes, after a row of FedAvg, both with
+         FedSVA's gradient clip; 3 clients a round, for time.
+  PE-W2  the same of W2, with 10 clients a round.
   SWEEP  FedSVA on digits, 5 epsilons x 5 seeds as one program and as 25 runs.
 
 Every row comes from a process of its own, so that its peak memory and its compile

@@ -78,8 +78,9 @@ class ExperimentConfig:
         "paper",
         "What C clips, hence the sensitivity that scales the noise. paper: the "
         "batch-mean gradient at every step, 2C/|D| (nominal, not proved); "
-        "weight_clip: the uploaded weights, 2C; update_clip: the update, C (add or "
-        "remove the client) or 2C (replace); per_example: DP-SGD in the client.",
+        "weight_clip: the uploaded weights too, 2C; update_clip: the update too, C "
+        "(add or remove the client) or 2C (replace); per_example: every example's "
+        "gradient, DP-SGD in the client.",
         choices=("paper", "weight_clip", "update_clip", "per_example"),
     )
     relation: str = _setting(
@@ -184,6 +185,9 @@ class ExperimentConfig:
         open_interval=True,
     )
     downlink_noise: bool = _setting(False, "Add nbafl's noise at the server too.")
+    clip_weights: bool = _setting(
+        False, "Clip nbafl's uploaded weights to C as one vector."
+    )
     decay: float = _setting(
         0.995,
         "theta of time_varying: factor of the noise from round to round.",
@@ -201,6 +205,22 @@ class ExperimentConfig:
     )
     adaptive_clip: bool = _setting(
         False, "Adapt dp_fedavg's clip to a quantile (Andrew et al. 2021)."
+    )
+    clip_quantile: float = _setting(
+        0.5,
+        "Share of updates that the adaptive clip leaves whole.",
+        low=0,
+        high=1,
+        open_interval=True,
+    )
+    clip_learning_rate: float = _setting(
+        0.2, "Step size of the adaptive clip.", low=0, open_interval=True
+    )
+    count_noise_std: float = _setting(
+        0.5,
+        "Std on the count that steers the adaptive clip.",
+        low=0,
+        open_interval=True,
     )
     noise_std: float = _setting(0.01, "Std of the mechanism gaussian.", low=0)
     total_epsilon: float | None = _setting(

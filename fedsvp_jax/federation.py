@@ -14,7 +14,7 @@ from fedsvp_jax.data import attributes, partition, sources
 from fedsvp_jax.data.attributes import Attributes
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federated_round import Cell, RoundPlan
-from fedsvp_jax.local_training import GradientKind, TrainingRates, TrainingRecipe
+from fedsvp_jax.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.mechanisms import (
     MechanismConfig,
     make_mechanism,
@@ -216,6 +216,9 @@ def mechanism_config(
         decay=config.decay,
         contraction=config.contraction,
         gamma=config.norm_mix,
+        clip_quantile=config.clip_quantile,
+        clip_learning_rate=config.clip_learning_rate,
+        count_noise_std=config.count_noise_std,
         release_epsilon=config.release_epsilon,
         num_rounds=config.num_rounds,
         num_clients=config.num_clients,
@@ -227,20 +230,13 @@ def mechanism_config(
         calibration=config.calibration,
         allow_large_epsilon=config.allow_large_epsilon,
         contribution_release=config.contribution_release,
+        clip_weights=config.clip_weights,
         downlink_noise=config.downlink_noise,
         adaptive_clip=config.adaptive_clip,
     )
     made = with_analytic_multiplier(made)
     make_mechanism(config.mechanism, made)
     return jax.tree.map(np.float32, made)
-
-
-_GRADIENT: dict[str, GradientKind] = {
-    "paper": "clipped_mean",
-    "weight_clip": "plain",
-    "update_clip": "plain",
-    "per_example": "per_example",
-}
 
 
 def make_plan(config: ExperimentConfig, federation: Federation) -> RoundPlan:
@@ -251,7 +247,9 @@ def make_plan(config: ExperimentConfig, federation: Federation) -> RoundPlan:
         recipe=TrainingRecipe(
             batch_size=_batch_size(config, federation),
             local_epochs=config.local_epochs,
-            gradient=_GRADIENT[config.sensitivity],
+            gradient=(
+                "per_example" if config.sensitivity == "per_example" else "clipped_mean"
+            ),
             augment=config.augment,
             proximal=config.proximal_weight > 0,
         ),

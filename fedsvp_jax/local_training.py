@@ -19,8 +19,6 @@ from fedsvp_jax.data import augmentation, sources
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.structs import Array, Examples, Model, Params
 
-GradientKind = Literal["clipped_mean", "per_example", "plain"]
-
 
 @dataclasses.dataclass(frozen=True)
 class TrainingRecipe:
@@ -28,7 +26,7 @@ class TrainingRecipe:
 
     batch_size: int
     local_epochs: int
-    gradient: GradientKind
+    gradient: Literal["clipped_mean", "per_example"]
     augment: bool = False
     proximal: bool = False
 
@@ -131,8 +129,8 @@ def local_update(
     """Trains a copy of the broadcast model on the member examples of one client.
 
     Each step: w <- w - eta * g with g the batch-mean gradient scaled to
-    ||g|| <= C as one vector ("clipped_mean": FedSDP's public code), un-clipped
-    ("plain"), or DP-SGD's ("per_example").
+    ||g|| <= C as one vector ("clipped_mean": FedSDP's public code), or DP-SGD's
+    ("per_example").
 
     Args:
       indices: (m,) rows of `examples` that the client holds, padded.
@@ -189,7 +187,6 @@ def local_update(
             )
         else:
             gradient, stats_new = jax.grad(loss, has_aux=True)(weights_now, *batch)
-        if recipe.gradient == "clipped_mean":
             gradient, _ = noise.clip_by_l2_norm(gradient, rates.l2_norm_clip)
         if recipe.proximal:
             gradient = jax.tree.map(

@@ -1,5 +1,6 @@
 """The arithmetic of a round, not its clock: which operations, and how many."""
 
+import itertools
 import re
 from functools import partial
 
@@ -44,7 +45,7 @@ def test_a_convolution_in_a_compiled_loop_would_be_seen() -> None:
 
 def dense(batch: int, *widths: int) -> int:
     """Forward products of a perceptron."""
-    return sum(2 * batch * a * b for a, b in zip(widths[:-1], widths[1:], strict=True))
+    return sum(2 * batch * a * b for a, b in itertools.pairwise(widths))
 
 
 def conv(batch: int, side: int, kernel: int, channels: int, features: int) -> int:
@@ -162,7 +163,7 @@ def test_a_coalition_takes_e_times_its_own_full_batches(
     def estimate(num_train: Array) -> Estimation:
         return privacy_estimation.estimate_contribution(
             model,
-            TrainingRecipe(batch, epochs, "plain"),
+            TrainingRecipe(batch, epochs, "clipped_mean"),
             TrainingRates(zero, zero, zero, zero),
             CoalitionPlan.of(sizes(held), num_attributes=3, batch_size=batch),
             params,

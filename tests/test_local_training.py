@@ -94,7 +94,7 @@ def test_shuffle_puts_members_first_and_ignores_the_padding() -> None:
     np.testing.assert_array_equal(order[:4], longer[:4])
 
 
-@pytest.mark.parametrize("gradient", ["clipped_mean", "plain", "per_example"])
+@pytest.mark.parametrize("gradient", ["clipped_mean", "per_example"])
 @pytest.mark.parametrize("stride", [3, 9])  # seven members; fewer than a batch
 def test_a_lane_never_reads_an_example_outside_its_coalition(
     gradient: str, stride: int

@@ -94,10 +94,14 @@ def step_flops(
 
 
 def forward_flops(
-    model: Model, params: Params, stats: Params, example: Array, batch_size: int
+    model: Model,
+    params: Params,
+    stats: Params,
+    example_shape: tuple[int, ...],
+    batch_size: int,
 ) -> int:
     """FLOPs of one evaluation batch."""
-    batch = jax.ShapeDtypeStruct((batch_size, *example.shape[1:]), jnp.float32)
+    batch = jax.ShapeDtypeStruct((batch_size, *example_shape), jnp.float32)
     return matmul_flops(
         lambda p, s, x: model.apply(p, s, x, train=False, key=None),
         params,
@@ -152,7 +156,8 @@ def round_flops(trainer: Trainer, num_classes: int) -> RoundFlops:
     examples = trainer.federation.examples
     assert name is not None
     model = models.make_model(name, num_classes=num_classes, conv_backend="patches")
-    example = jax.ShapeDtypeStruct((1, *examples.inputs.shape[1:]), jnp.float32)
+    shape = examples.inputs.shape[1:]
+    example = jax.ShapeDtypeStruct((1, *shape), jnp.float32)
     params, stats = jax.eval_shape(model.init, jax.random.key(0), example)
     coalitions = coalition_steps(trainer)
     by_batch = {
@@ -167,6 +172,6 @@ def round_flops(trainer: Trainer, num_classes: int) -> RoundFlops:
     if _estimates_privacy(trainer):
         batch = plan.validation_batch_size
         longest = trainer.federation.split.validation.shape[-1]
-        utility = forward_flops(model, params, stats, example, batch)
+        utility = forward_flops(model, params, stats, shape, batch)
         estimation += len(coalitions) * -(-longest // batch) * utility
     return RoundFlops(plan.cohort_size * training, plan.cohort_size * estimation)

@@ -84,7 +84,7 @@ _ALL = [
     Work("W1-DP", LEAF, "dp_fedavg"),
     Work("W2", SMALL, rounds_per_call=20),
     Work("W3", RESNET, most_samples=2),
-    *_estimation(Work("PE-W1", LEAF, cohort_size=4, most_samples=2)),
+    *_estimation(Work("PE-W1", LEAF, cohort_size=3, most_samples=2)),
     *_estimation(Work("PE-W2", SMALL, rounds_per_call=10)),
 ]
 SWEEP = "SWEEP"

@@ -44,14 +44,3 @@ def sample_cohort(
     chosen = order[ineligible_last][:cohort_size]
     chosen = jnp.sort(jnp.where(eligible[chosen], chosen, jnp.int32(num_clients)))
     return jnp.where(chosen < num_clients, chosen, jnp.int32(NOBODY))
-
-
-def pad_cohort(ids: Array, multiple: int) -> Array:
-    """`ids` (K,) with -1 appended until the length divides by `multiple`.
-
-    Raises:
-      ValueError: multiple is below 1.
-    """
-    if multiple < 1:
-        raise ValueError(f"multiple must be >= 1, got {multiple}")
-    return jnp.pad(ids, (0, -ids.shape[0] % multiple), constant_values=NOBODY)

@@ -95,16 +95,3 @@ def test_an_impossible_cohort_size_is_refused(size: int) -> None:
         ValueError, match=rf"cohort_size must be in \[1, 5\], got {size}"
     ):
         cohort.sample_cohort(prng.root_key(0), 5, size)
-
-
-@pytest.mark.parametrize(("multiple", "length"), [(1, 5), (2, 6), (5, 5), (8, 8)])
-def test_padding_fills_up_with_nobody(multiple: int, length: int) -> None:
-    ids = jnp.arange(5, dtype=jnp.int32)
-    padded = jax.jit(lambda ids: cohort.pad_cohort(ids, multiple))(ids)
-    assert padded.dtype == jnp.int32
-    np.testing.assert_array_equal(padded, [*range(5), *[-1] * (length - 5)])
-
-
-def test_padding_to_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="multiple must be >= 1, got 0"):
-        cohort.pad_cohort(jnp.arange(3), 0)

@@ -1,0 +1,59 @@
+"""experiments.sweep as a user types it."""
+
+
+import pytest
+from commands import Ended, commands
+
+REFUSED = {
+    "--epsilons=much": "epsilons must be numbers",
+    "--epsilons=": "epsilons",
+    "--epsilons=0.5,-1": "epsilon",
+    "--mechanisms=none,fedsva --epsilons=0.5,2": "epsilon",
+    "--epsilons=0.5,2 --mechanisms=none,nbafl --seeds=0": "epsilon",
+    "--mechanisms=none,fedsv": "did you mean fedsva",
+    "--mechanisms=": "mechanism",
+    "--seeds=3:1": "seeds must be a list",
+    "--seeds=-1": "seeds must be a list",
+    "--seeds=a": "seeds must be a list",
+    "--seeds=0:1:2": "seeds must be a list",
+    "--delta=1": "delta",
+    "--cohort_size=31": "cohort_size",
+    "--dataset=mnist --data_dir=/nowhere": "/nowhere",
+    "--attributes=column:sex": "attributes=column:sex",
+    "--num_devices=99": "num_devices must be at most 1",
+    "--sweep_devices=2": "devices",
+    "--total_epsilon=0.000001 --mechanisms=fedsva": "total_epsilon",
+    "--epsilon=0.5": "epsilon",
+}
+
+
+@pytest.fixture(scope="module")
+def ends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
+    folder = tmp_path_factory.mktemp("refused")
+    lines = [
+        [
+            "experiments.sweep",
+            "--model=mlp",
+            "--num_rounds=1",
+            *case.split(),
+            f"--output_dir={folder / str(number)}",
+        ]
+        for number, case in enumerate(REFUSED)
+    ]
+    found = commands(lines)
+    written = [int(path.name) for path in folder.iterdir()]
+    return {
+        case: ended._replace(stdout="written" if number in written else ended.stdout)
+        for number, (case, ended) in enumerate(zip(REFUSED, found, strict=True))
+    }
+
+
+@pytest.mark.parametrize("case", list(REFUSED))
+def test_bad_input_is_one_line_and_status_two_and_nothing_is_written(
+    case: str, ends: dict[str, Ended]
+) -> None:
+    ended = ends[case]
+    assert ended.status == 2, ended
+    assert ended.stdout == "", ended
+    assert ended.stderr.startswith("error: ") and ended.stderr.count("\n") == 1, ended
+    assert REFUSED[case] in ended.stderr, ended.stderr

@@ -1,0 +1,191 @@
+"""experiments.train as a user types it: bytes, kill -9, help and refusals."""
+
+import json
+import pathlib
+import time
+
+import pytest
+from commands import Ended, command, commands, start
+
+SETTINGS = (
+    "--model=mlp",
+    "--num_clients=6",
+    "--num_hbc_clients=1",
+    "--cohort_size=2",
+    "--class_share=0.03",
+    "--batch_size=5",
+    "--local_epochs=1",
+    "--num_rounds=40",
+)
+SAME_BYTES = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Where this module's processes keep the one program that they compile."""
+    return str(tmp_path_factory.mktemp("compiled"))
+
+
+def arguments(folder: pathlib.Path, cache: str) -> tuple[str, ...]:
+    return (
+        "experiments.train",
+        *SETTINGS,
+        f"--output_dir={folder}",
+        "--rounds_per_call=1",
+        "--checkpoint_every=3",
+        "--noreport",
+        f"--compilation_cache_dir={cache}",
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, cache: str) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    ended = command(*arguments(folder, cache))
+    assert ended.status == 0, ended.stderr
+    return folder
+
+
+def test_a_killed_run_resumes_to_the_same_bytes_as_an_uninterrupted_one(
+    whole: pathlib.Path, cache: str, tmp_path: pathlib.Path
+) -> None:
+    folder = tmp_path / "run"
+    with start(*arguments(folder, cache)) as process:
+        deadline = time.monotonic() + 200
+        while not (folder / "checkpoints" / "6").exists():
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.01)
+        process.kill()
+    assert not (folder / "summary.json").exists()
+    ended = command(*arguments(folder, cache), "--resume")
+    assert ended.status == 0, ended.stderr
+    for name in SAME_BYTES:
+        assert (folder / name).read_bytes() == (whole / name).read_bytes(), name
+
+
+def assert_refused(ended: Ended, named: str) -> None:
+    assert ended.status == 2, ended
+    assert ended.stdout == ""
+    assert ended.stderr.startswith("error: ") and ended.stderr.count("\n") == 1, ended
+    assert named in ended.stderr, ended.stderr
+
+
+REFUSED = {
+    "--epsilon=-1": "epsilon must hold, got -1",
+    "--epsilon=0": "epsilon",
+    "--epsilon=nan": "epsilon",
+    "--epsilon=much": "--epsilon=much",
+    "--epsilon=2": "epsilon",
+    "--delta=1": "delta",
+    "--delta=0": "delta",
+    "--num_clients=5": "cohort_size must be at most num_clients = 5, got 10",
+    "--cohort_size=31": "cohort_size must be at most num_clients = 30, got 31",
+    "--num_hbc_clients=31": "num_hbc_clients",
+    "--dataset=digit": "did you mean digits",
+    "--dataset=mnist": "data_dir",
+    "--dataset=mnist --data_dir=/nowhere": "/nowhere",
+    "--dataset=cifar10 --data_dir=TRUNCATED": "data_batch_1.bin",
+    "--dataset=npz --data_dir=TRUNCATED/damaged.npz": "damaged.npz",
+    "--num_attributes=7": "num_attributes",
+    "--num_attributes=0": "num_attributes",
+    "--mechanism=fedsv": "did you mean fedsva",
+    "--model=resnet": "did you mean resnet18",
+    "--partition=sorted": "partition",
+    "--partition=by_writer": "partition=by_writer needs writers",
+    "--attributes=writer_groups": "attributes=writer_groups needs writers",
+    "--attributes=column:sex": "attributes=column:sex",
+    "--attributes=colour": "attributes must be",
+    "--private_attribute=10": "private",
+    "--sensitivity=papers": "did you mean paper",
+    "--learning_rate=inf": "learning_rate",
+    "--noise_floor=-1": "noise_floor",
+    "--train_fraction=1": "train_fraction",
+    "--seed=-1": "seed",
+    "--num_devices=99": "num_devices must be at most 1",
+    "--num_devices=0": "num_devices",
+    "--total_epsilon=0.000001": "total_epsilon",
+    "--total_epsilon=5 --mechanism=none": "total_epsilon",
+    "--epsilom=1": "epsilom",
+    "epsilon=1": "epsilon=1",
+}
+
+
+@pytest.fixture(scope="module")
+def ends(
+    whole: pathlib.Path, cache: str, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Ended]:
+    """How every command line ends that does no work, by name."""
+    damaged = tmp_path_factory.mktemp("damaged")
+    (damaged / "data_batch_1.bin").write_bytes(b"\x01" * 1000)
+    (damaged / "damaged.npz").write_bytes(b"PK\x03\x04")
+    folder = tmp_path_factory.mktemp("refused")
+    again = list(arguments(whole, cache))
+    lines = {
+        "help": ["experiments.train", "--help"],
+        "no folder": ["experiments.train"],
+        "foreign folder": ["experiments.train", f"--output_dir={damaged}"],
+        "again": again,
+        "resumed as another": [*again, "--resume", "--epsilon=0.25"],
+    }
+    for case in REFUSED:
+        flags = case.replace("TRUNCATED", str(damaged)).split()
+        lines[case] = ["experiments.train", *flags, f"--output_dir={folder / 'run'}"]
+    before = {path: path.stat() for path in whole.rglob("*")}
+    found = dict(zip(lines, commands(list(lines.values())), strict=True))
+    assert list(folder.iterdir()) == []
+    assert len(list(damaged.iterdir())) == 2
+    assert before == {path: path.stat() for path in whole.rglob("*")}
+    return found
+
+
+@pytest.mark.parametrize("case", list(REFUSED))
+def test_bad_input_is_one_line_and_status_two_and_nothing_is_written(
+    case: str, ends: dict[str, Ended]
+) -> None:
+    assert_refused(ends[case], REFUSED[case])
+
+
+def test_a_bad_flag_in_a_process_of_its_own_is_one_line_and_status_two(
+    tmp_path: pathlib.Path,
+) -> None:
+    folder = tmp_path / "run"
+    ended = command("experiments.train", "--epsilon=-1", f"--output_dir={folder}")
+    assert_refused(ended, "epsilon must hold, got -1")
+    assert not folder.exists()
+
+
+def test_a_missing_and_a_foreign_folder_are_refused(ends: dict[str, Ended]) -> None:
+    assert_refused(ends["no folder"], "--output_dir is required")
+    assert_refused(ends["foreign folder"], "holds no run")
+
+
+def test_a_run_that_is_there_is_neither_overwritten_nor_resumed_as_another(
+    ends: dict[str, Ended],
+) -> None:
+    assert_refused(ends["again"], "--resume")
+    assert_refused(ends["resumed as another"], "epsilon is 0.25 and was 0.5")
+
+
+def test_help_reads_as_a_manual(ends: dict[str, Ended]) -> None:
+    assert ends["help"].status == 0 and ends["help"].stderr == ""
+    manual = ends["help"].stdout
+    parts = (
+        "One federated run with a noise mechanism",
+        "Written to --output_dir",
+        "Exit status",
+        "Mechanisms:",
+        "[reconstruction]",
+        "Flags (--name=value)",
+    )
+    places = [manual.index(part) for part in parts]
+    assert places == sorted(places)
+    for name in ("epsilon", "output_dir", "resume", "num_devices", "dataset"):
+        assert f"--{name}" in manual or f"--[no]{name}" in manual
+
+
+def test_a_run_tells_where_its_files_are(whole: pathlib.Path) -> None:
+    config = json.loads((whole / "config.json").read_text())
+    assert config["dataset"] == "digits" and config["mechanism"] == "fedsva"
+    assert config["client_chunk_size"] == 2
+    assert set(config["versions"]) >= {"python", "jax", "numpy"}
+    assert len(config["data_fingerprint"]) == 64

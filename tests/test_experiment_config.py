@@ -1,0 +1,93 @@
+"""Settings: defaults by data set, limits, and refusals in one sentence."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from fedsvp_jax import models
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.data import sources
+
+FIELDS = {field.name: field for field in dataclasses.fields(ExperimentConfig)}
+
+
+def test_every_setting_explains_itself_and_its_default_is_allowed() -> None:
+    for name, field in FIELDS.items():
+        assert field.metadata["help"].rstrip(")").endswith((".", "tfds:NAME")), name
+    ExperimentConfig()
+
+
+@pytest.mark.parametrize(
+    "name", [*(n for n in sources.NAMES if ":" not in n), "tfds:mnist"]
+)
+def test_every_data_set_resolves_to_settings_without_gaps(name: str) -> None:
+    config = resolve(ExperimentConfig(dataset=name))
+    gaps = {n for n in FIELDS if getattr(config, n) is None}
+    assert gaps == {"data_dir", "total_epsilon"}
+    assert resolve(config) == config
+
+
+def test_what_is_set_wins_over_the_data_sets_default() -> None:
+    config = resolve(ExperimentConfig(num_clients=8, cohort_size=2, class_share=0.2))
+    assert (config.num_clients, config.cohort_size) == (8, 2)
+    assert config.class_share == 0.2
+    assert config.model == "small_cnn"
+
+
+def test_delta_is_the_published_one_over_the_batch_size() -> None:
+    assert resolve(ExperimentConfig(batch_size=50)).delta == 1 / 50
+    assert resolve(ExperimentConfig(batch_size=50, delta=1e-3)).delta == 1e-3
+    assert resolve(ExperimentConfig(batch_size=1)).delta == 0.5
+
+
+def test_published_settings_are_the_defaults_on_the_papers_data() -> None:
+    """FedSVA (arXiv 2503.12958v2), sec. 4.1."""
+    config = resolve(ExperimentConfig(dataset="cifar10"))
+    assert (config.num_clients, config.cohort_size) == (100, 10)
+    assert (config.num_hbc_clients, config.local_epochs) == (10, 2)
+    assert (config.batch_size, config.l2_norm_clip) == (50, 20.0)
+    assert (config.partition, config.model) == ("paper", "resnet18")
+
+
+def test_the_models_that_settings_allow_are_the_registered_ones() -> None:
+    assert FIELDS["model"].metadata["choices"] == models.MODEL_NAMES
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"epsilon": -1.0}, "epsilon"),
+    ({"epsilon": 0.0}, "epsilon"),
+    ({"epsilon": float("nan")}, "epsilon"),
+    ({"epsilon": float("inf")}, "epsilon"),
+    ({"delta": 1.0}, "delta"),
+    ({"delta": 0.0}, "delta"),
+    ({"l2_norm_clip": 0.0}, "l2_norm_clip"),
+    ({"noise_floor": -0.1}, "noise_floor"),
+    ({"num_attributes": 7}, "num_attributes"),
+    ({"num_attributes": 0}, "num_attributes"),
+    ({"cohort_size": 31}, "cohort_size"),
+    ({"num_clients": 5}, "cohort_size"),
+    ({"num_clients": 0}, "num_clients"),
+    ({"num_hbc_clients": 31}, "num_hbc_clients"),
+    ({"num_rounds": 0}, "num_rounds"),
+    ({"learning_rate": float("inf")}, "learning_rate"),
+    ({"train_fraction": 1.0}, "train_fraction"),
+    ({"seed": -1}, "seed"),
+    ({"dataset": "digit"}, "did you mean digits"),
+    ({"model": "resnet"}, "did you mean resnet18"),
+    ({"mechanism": "fedsv"}, "did you mean fedsva"),
+    ({"sensitivity": "papers"}, "did you mean paper"),
+    ({"partition": "sorted"}, "partition"),
+]
+
+
+@pytest.mark.parametrize(("changes", "named"), BAD, ids=[str(c) for c, _ in BAD])
+def test_a_bad_setting_is_refused_by_name_and_value(
+    changes: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(ValueError, match=named) as raised:
+        resolve(ExperimentConfig(**changes))
+    message = str(raised.value)
+    name, value = next(iter(changes.items()))
+    assert name in message and str(value) in message
+    assert "\n" not in message and not message.endswith(".")
