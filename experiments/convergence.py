@@ -2,12 +2,15 @@
 
   python -m experiments.convergence --epsilons=0.2,0.5 --output_dir=runs/convergence
 
-Ridge regression on digits (is it the private class?): client i holds
+Ridge regression on digits (is it a five?): client i holds
 F_i(w) = ||X_i w - y_i||^2 / 2n_i + (rho/2) ||w||^2, so the smoothness L, the
 convexity rho and the minimum w* of the average are known exactly. All K clients take
 E full-batch steps a round and upload with FedSVA's noise at R = 1, whose C is the
 longest gradient of the run without noise. G_c^2, the bound on squared gradients, is
 measured over all runs. One run without noise, and --num_repeats runs an epsilon.
+
+A panel is one E of --local_epochs. At E = 1 the bound is contraction and noise; from
+E = 2 on the term for the clients' drift outweighs both.
 
 Written to --output_dir: config.json, results.json (constants, bound and measured gap
 a round), convergence.png.
@@ -37,9 +40,11 @@ flags.DEFINE_string("output_dir", None, "Folder for everything that is written."
 flags.DEFINE_list("epsilons", ["0.2", "0.5"], "Budgets of one upload, each in (0, 1).")
 flags.DEFINE_float("delta", 0.1, "Failure probability of one upload.")
 flags.DEFINE_float("convexity", 0.1, "rho: weight of the ridge.")
-flags.DEFINE_float("learning_rate", 0.05, "Step size, below 1/rho.")
-flags.DEFINE_integer("local_epochs", 2, "E: full-batch steps a round.", lower_bound=1)
-flags.DEFINE_integer("cohort_size", 10, "K: clients, all in every round.", lower_bound=1)
+flags.DEFINE_float("learning_rate", 0.5, "Step size, below 1/rho and 2/L.")
+flags.DEFINE_list("local_epochs", ["1", "2"], "E: full-batch steps a round.")
+flags.DEFINE_integer(
+    "cohort_size", 10, "K: clients, all in every round.", lower_bound=1
+)
 flags.DEFINE_integer("num_rounds", 100, "T: rounds.", lower_bound=1)
 flags.DEFINE_integer("num_repeats", 20, "Runs that are averaged.", lower_bound=2)
 flags.DEFINE_integer("seed", 0, "Seed of partition and noise.", lower_bound=0)
@@ -64,17 +69,17 @@ class Measured(NamedTuple):
 
 
 def make_problem(num_clients: int, *, convexity: float, seed: int) -> Problem:
-    """Digits, dealt IID; features in [-1, 1] and a constant 1, labels ±1."""
+    """Digits, dealt IID; pixels and labels (±1) centred, the longest image 1 long."""
     data = sources.load("digits", None)
     pixels = np.asarray(sources.normalize(data.train_inputs), np.float64)
     features = pixels.reshape(len(pixels), -1)
-    features = np.concatenate([features, np.ones((len(features), 1))], axis=1)
+    features -= features.mean(axis=0)
+    features /= np.linalg.norm(features, axis=1).max()
     labels = np.where(data.train_labels == _PRIVATE_CLASS, 1.0, -1.0)
+    labels -= labels.mean()
     parts = partition.iid(len(labels), num_clients, seed=seed)
     ridge = convexity * np.eye(features.shape[1])
-    curvature = np.stack(
-        [features[p].T @ features[p] / len(p) + ridge for p in parts]
-    )
+    curvature = np.stack([features[p].T @ features[p] / len(p) + ridge for p in parts])
     slope = np.stack([features[p].T @ labels[p] / len(p) for p in parts])
     return Problem(
         curvature=jnp.asarray(curvature, jnp.float32),
@@ -141,8 +146,10 @@ def measure(
     return Measured(np.asarray(gaps, np.float64), float(jnp.max(norms)))
 
 
-def curves(values: flags.FlagValues, epsilons: list[float]) -> dict[str, Any]:
-    """What results.json holds: constants, and by ε bound and measured gap."""
+def panel(
+    values: flags.FlagValues, epsilons: list[float], local_epochs: int
+) -> dict[str, Any]:
+    """One E: the constants, and by ε the bound and the measured gap."""
     problem = make_problem(
         values.cohort_size, convexity=values.convexity, seed=values.seed
     )
@@ -157,7 +164,7 @@ def curves(values: flags.FlagValues, epsilons: list[float]) -> dict[str, Any]:
             problem,
             std,
             learning_rate=values.learning_rate,
-            local_epochs=values.local_epochs,
+            local_epochs=local_epochs,
             num_rounds=values.num_rounds,
             num_repeats=count,
             seed=values.seed,
@@ -182,7 +189,7 @@ def curves(values: flags.FlagValues, epsilons: list[float]) -> dict[str, Any]:
         "smoothness": problem.smoothness,
         "convexity": values.convexity,
         "learning_rate": values.learning_rate,
-        "local_epochs": values.local_epochs,
+        "local_epochs": local_epochs,
         "gradient_square": max(m.longest_gradient for m in measured.values()) ** 2,
         "cohort_size": values.cohort_size,
         "initial_distance_square": float(jnp.sum(jnp.square(problem.minimum))),
@@ -208,39 +215,46 @@ def curves(values: flags.FlagValues, epsilons: list[float]) -> dict[str, Any]:
     }
 
 
-def draw(results: dict[str, Any], path: pathlib.Path) -> None:
+def draw(panels: list[dict[str, Any]], path: pathlib.Path) -> None:
     """Bound dashed, measured mean solid, a colour an ε."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    figure = Figure(figsize=(1 + 4 * len(panels), 4.2), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    for number, curve in enumerate(results["curves"]):
-        noisy = math.isfinite(curve["epsilon"])
-        name = f"ε = {curve['epsilon']:g}" if noisy else "no noise"
-        color = f"C{number}"
-        axes.plot(curve["bound"], "--", color=color, label=f"bound, {name}")
-        axes.plot(curve["measured_mean"], color=color, label=f"measured, {name}")
-    axes.set_yscale("log")
-    axes.set_xlabel("round")
-    axes.set_ylabel("F(w) − F*")
-    axes.set_title("Theorem 2's bound and measured runs, ridge regression on digits")
-    axes.grid(color="#e3e6ea")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False)
+    every = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, shown in zip(every, panels, strict=True):
+        for number, curve in enumerate(shown["curves"]):
+            noisy = math.isfinite(curve["epsilon"])
+            name = f"ε = {curve['epsilon']:g}" if noisy else "no noise"
+            color = f"C{number}"
+            axes.plot(curve["bound"], "--", color=color, label=f"bound, {name}")
+            axes.plot(curve["measured_mean"], color=color, label=f"measured, {name}")
+        axes.set_yscale("log")
+        axes.set_title(f"E = {shown['constants']['local_epochs']}")
+        axes.set_xlabel("round")
+        axes.grid(color="#e3e6ea")
+        axes.spines[["top", "right"]].set_visible(False)
+    every[0].set_ylabel("F(w) − F*")
+    handles, names = every[0].get_legend_handles_labels()
+    columns = len(panels[0]["curves"])
+    figure.legend(
+        handles, names, loc="outside lower center", ncols=columns, frameon=False
+    )
+    figure.suptitle("Theorem 2: bound and measured runs, ridge regression on digits")
     figure.savefig(path, dpi=150)
 
 
-def _epsilons(texts: list[str]) -> list[float]:
+def _numbers(name: str, texts: list[str], kind: type, allowed: str) -> list[Any]:
     try:
-        found = [float(text) for text in texts]
+        found = [kind(text) for text in texts]
     except ValueError:
         found = []
-    if not found or not all(0 < epsilon < 1 for epsilon in found):
+    inside = all(0 < x < 1 if kind is float else x >= 1 for x in found)
+    if not found or not inside:
         raise ValueError(
-            "epsilons must be numbers in (0, 1), where the noise formula holds, with "
-            f"commas between them, got {','.join(texts)!r}"
+            f"{name} must be {allowed} with commas between them, got "
+            f"{','.join(texts)!r}"
         )
     return list(dict.fromkeys(found))
 
@@ -248,13 +262,14 @@ def _epsilons(texts: list[str]) -> list[float]:
 def main(_: list[str]) -> None:
     """Runs what the flags name."""
     values = flags.FLAGS
-    epsilons = _epsilons(values.epsilons)
+    epsilons = _numbers("epsilons", values.epsilons, float, "numbers in (0, 1)")
+    local_epochs = _numbers("local_epochs", values.local_epochs, int, "integers >= 1")
     for name in ("convexity", "learning_rate"):
         if not values[name].value > 0:
             raise ValueError(f"{name} must be > 0, got {values[name].value}")
     if not 0 < values.delta < 1:
         raise ValueError(f"delta must be in (0, 1), got {values.delta}")
-    results = curves(values, epsilons)
+    panels = [panel(values, epsilons, count) for count in local_epochs]
     chosen = {
         flag.name: flag.value
         for flag in values.get_key_flags_for_module("__main__")
@@ -262,13 +277,17 @@ def main(_: list[str]) -> None:
     }
     folder = RunFolder(values.output_dir)
     folder.start(chosen | run.environment(), resume=False)
-    write_json(folder.path / "results.json", results)
-    draw(results, folder.path / "convergence.png")
-    for curve in results["curves"]:
-        print(
-            f"epsilon {curve['epsilon']:g}: after round {values.num_rounds} measured "
-            f"{curve['measured_mean'][-1]:.3g}, bound {curve['bound'][-1]:.3g}"
-        )
+    write_json(folder.path / "results.json", {"panels": panels})
+    draw(panels, folder.path / "convergence.png")
+    print(f"F(w) - F* after round {values.num_rounds}:")
+    for shown in panels:
+        for curve in shown["curves"]:
+            print(
+                f"  E {shown['constants']['local_epochs']}, epsilon "
+                f"{curve['epsilon']:g}: measured {curve['measured_mean'][-1]:.3g}, "
+                f"bound {curve['bound'][-1]:.3g}"
+            )
+    print("files:")
     for name in ("config.json", "results.json", "convergence.png"):
         print(f"  {folder.path / name}")
 

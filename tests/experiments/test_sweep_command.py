@@ -1,6 +1,5 @@
 """experiments.sweep as a user types it."""
 
-
 import pytest
 from commands import Ended, commands
 

@@ -1,0 +1,180 @@
+"""The package as a whole: who may import whom, and what never occurs in it."""
+
+import ast
+import pathlib
+import re
+
+import pytest
+
+import fedsvp_jax
+
+PACKAGE = pathlib.Path(fedsvp_jax.__file__).parent
+ROOT = PACKAGE.parent
+
+# A module may import those of the levels above its own line, and a subpackage's
+# modules one another. Whatever is not named here is the top: it joins, reads, writes.
+LEVELS = (
+    ("structs", "prng"),
+    (
+        "data",
+        "models",
+        "shapley",
+        "mechanisms",
+        "accounting",
+        "lanes",
+        "convergence",
+    ),
+    ("evaluation", "aggregation", "local_training"),
+    ("privacy_estimation",),
+    ("federated_round",),
+    ("config",),
+    ("federation", "guarantees"),
+    ("training",),
+)
+TOUCH_FILES = (
+    "checkpoint",
+    "run_folder",
+    "run",
+    "sweep",
+    "report",
+    "attacks",
+    "data",
+    "influence",
+    "cohort_stream",
+)
+
+
+def modules() -> dict[str, ast.Module]:
+    """Dotted name below the package -> syntax tree."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        found[name.removesuffix(".__init__")] = ast.parse(path.read_text())
+    return found
+
+
+MODULES = modules()
+
+
+def part_of(name: str) -> str:
+    """`data.sources` -> `data`: the module or subpackage that a level names."""
+    return name.split(".")[0]
+
+
+def imports(tree: ast.Module) -> set[str]:
+    """The package's own modules that a module imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            inside = [f"{base}.{alias.name}" for alias in node.names]
+            known = [n for n in inside if n.removeprefix("fedsvp_jax.") in MODULES]
+            names = known or [base]
+        else:
+            continue
+        own = [n for n in names if n.startswith("fedsvp_jax.")]
+        found |= {n.removeprefix("fedsvp_jax.") for n in own}
+    return found
+
+
+def level(name: str) -> int:
+    part = part_of(name)
+    for number, parts in enumerate(LEVELS):
+        if part in parts:
+            return number
+    return len(LEVELS)
+
+
+@pytest.mark.parametrize("name", [n for n in MODULES if n != "__init__"])
+def test_imports_point_down(name: str) -> None:
+    for used in imports(MODULES[name]):
+        if part_of(used) == part_of(name):
+            continue
+        top = level(name) == level(used) == len(LEVELS)
+        down = level(used) < level(name)
+        assert down or top or level(name) == 0, f"{name} imports {used}"
+
+
+def test_the_first_level_imports_nothing_but_itself() -> None:
+    for name in LEVELS[0]:
+        assert {part_of(used) for used in imports(MODULES[name])} <= set(LEVELS[0])
+
+
+def test_every_level_names_modules_that_exist() -> None:
+    parts = {part_of(name) for name in MODULES}
+    for names in LEVELS:
+        assert set(names) <= parts
+
+
+def test_the_top_has_no_cycle() -> None:
+    top = {n for n in MODULES if level(n) == len(LEVELS) and n != "__init__"}
+    edges = {n: {u for u in imports(MODULES[n]) if u in top} for n in top}
+    done: set[str] = set()
+    while ready := {n for n in top - done if edges[n] <= done}:
+        done |= ready
+    assert not {part_of(n) for n in top - done}
+
+
+def calls(tree: ast.Module) -> set[str]:
+    """Every called name, dotted where it is: `np.load`, `open`."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            found.add(ast.unparse(node.func))
+    return found
+
+
+WRITES = re.compile(r"(^open|\.write_text|\.write_bytes|\.mkdir|os\.replace)$")
+
+
+@pytest.mark.parametrize("name", list(MODULES))
+def test_only_the_top_and_the_readers_of_data_touch_files(name: str) -> None:
+    touching = {call for call in calls(MODULES[name]) if WRITES.search(call)}
+    assert not touching or part_of(name) in TOUCH_FILES, (name, touching)
+
+
+@pytest.mark.parametrize("name", list(MODULES))
+def test_nothing_is_printed_and_no_pickle_is_loaded(name: str) -> None:
+    tree = MODULES[name]
+    assert "print" not in calls(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            imported = {alias.name.split(".")[0] for alias in node.names}
+            assert not imported & {"pickle", "cPickle", "dill", "joblib", "cloudpickle"}
+            assert getattr(node, "module", None) not in ("pickle", "joblib")
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("np.load"):
+            allowed = {k.arg: ast.unparse(k.value) for k in node.keywords}
+            assert allowed.get("allow_pickle") == "False"
+
+
+HOSTS = re.compile(
+    r"(pypi|pythonhosted|anaconda|conda-forge|npmjs|unpkg|jsdelivr|cdnjs|"
+    r"huggingface|artifactory|nexus)\.(org|com|co|io|net)"
+)
+
+
+def test_no_registry_host_is_named_anywhere() -> None:
+    texts = [*ROOT.glob("*.toml"), *ROOT.glob("*.md"), ROOT / "Makefile"]
+    for folder in ("fedsvp_jax", "experiments", "tests", "requirements", "docs"):
+        for ending in ("py", "txt", "in", "md", "flags"):
+            texts += (ROOT / folder).rglob(f"*.{ending}")
+    named = {
+        str(path.relative_to(ROOT))
+        for path in texts
+        if HOSTS.search(path.read_text().lower())
+    }
+    assert not named
+
+
+def test_every_public_function_and_class_says_what_it_does() -> None:
+    silent = []
+    for name, tree in MODULES.items():
+        if not ast.get_docstring(tree):
+            silent.append(name)
+        for node in tree.body:
+            public = isinstance(node, ast.FunctionDef | ast.ClassDef)
+            if public and not node.name.startswith("_") and not ast.get_docstring(node):
+                silent.append(f"{name}.{node.name}")
+    assert not silent
