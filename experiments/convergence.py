@@ -7,7 +7,7 @@ F_i(w) = ||X_i w - y_i||^2 / 2n_i + (rho/2) ||w||^2, so the smoothness L, the
 convexity rho and the minimum w* of the average are known exactly. All K clients take
 E full-batch steps a round and upload with FedSVA's noise at R = 1, whose C is the
 longest gradient of the run without noise. G_c^2, the bound on squared gradients, is
-measured over all runs. One run without noise, and --num_repeats runs an epsilon.
+measured over all runs.
 
 A panel is one E of --local_epochs. At E = 1 the bound is contraction and noise; from
 E = 2 on the term for the clients' drift outweighs both.
@@ -20,6 +20,7 @@ Exit status: 0 done; 2 bad input, told in one line.
 
 import math
 import pathlib
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -62,16 +63,17 @@ class Problem(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Some runs side by side."""
+    """The runs at one noise."""
 
-    gaps: np.ndarray  # (runs, T + 1): F(w^t) - F*, from t = 0
+    noise_std: float
+    gaps: np.ndarray  # (runs, T + 1): F(w^t) − F*, from t = 0
     longest_gradient: float
 
 
 def make_problem(num_clients: int, *, convexity: float, seed: int) -> Problem:
     """Digits, dealt IID; pixels and labels (±1) centred, the longest image 1 long."""
     data = sources.load("digits", None)
-    pixels = np.asarray(sources.normalize(data.train_inputs), np.float64)
+    pixels = np.asarray(sources.normalize(jnp.asarray(data.train_inputs)), np.float64)
     features = pixels.reshape(len(pixels), -1)
     features -= features.mean(axis=0)
     features /= np.linalg.norm(features, axis=1).max()
@@ -92,58 +94,63 @@ def make_problem(num_clients: int, *, convexity: float, seed: int) -> Problem:
     )
 
 
-def measure(
+@partial(jax.jit, static_argnames=("local_epochs", "num_rounds"))
+def simulate(
+    roots: Array,
     problem: Problem,
-    noise_std: float,
+    noise_std: Array,
+    learning_rate: Array,
     *,
-    learning_rate: float,
     local_epochs: int,
     num_rounds: int,
-    num_repeats: int,
-    seed: int,
-) -> Measured:
-    """Federated gradient descent from w = 0 with N(0, σ²I) on every upload."""
+) -> tuple[Array, Array]:
+    """Federated gradient descent from w = 0 with N(0, σ²I) on every upload.
+
+    Returns:
+      `(gaps, norms)`: (runs, T + 1) F(w^t) − F* from t = 0, and (runs,) the longest
+      gradient of each run.
+    """
     num_clients, size = problem.slope.shape
     ids = jnp.arange(num_clients, dtype=jnp.int32)
     mean_curvature = jnp.mean(problem.curvature, axis=0)
 
     def gap(w: Array) -> Array:
-        """F(w) − F* = (w − w*)'A(w − w*)/2, without a difference of large numbers."""
+        # (w − w*)ᵀA(w − w*)/2: F(w) − F* itself would be a difference of near equals.
         away = w - problem.minimum
         return 0.5 * away @ mean_curvature @ away
 
     def local(w: Array, curvature: Array, slope: Array) -> tuple[Array, Array]:
-        def step(local: Array, _: None) -> tuple[Array, Array]:
-            gradient = curvature @ local - slope
-            return local - learning_rate * gradient, noise.l2_norm(gradient)
+        def step(w: Array, _: None) -> tuple[Array, Array]:
+            gradient = curvature @ w - slope
+            return w - learning_rate * gradient, noise.l2_norm(gradient)
 
         w, norms = jax.lax.scan(step, w, None, length=local_epochs)
         return w, jnp.max(norms)
 
-    def one_run(root: Array) -> tuple[Array, Array]:
-        def one_round(w: Array, round_num: Array) -> tuple[Array, tuple[Array, Array]]:
-            key = prng.round_key(root, round_num)
-            trained, norms = jax.vmap(local, (None, 0, 0))(
-                w, problem.curvature, problem.slope
-            )
-            uploads = jax.vmap(
-                lambda upload, client: noise.add_gaussian_noise(
-                    upload,
-                    noise_std,
-                    key=prng.stream_key(key, prng.Stream.NOISE, client),
-                )[0]
-            )(trained, ids)
-            w = aggregation.ordered_sum(uploads) / num_clients
-            return w, (gap(w), jnp.max(norms))
+    def one_round(
+        carry: tuple[Array, Array], round_num: Array
+    ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        w, root = carry
+        key = prng.round_key(root, round_num)
+        trained, norms = jax.vmap(local, (None, 0, 0))(
+            w, problem.curvature, problem.slope
+        )
 
+        def noised(model: Array, client: Array) -> Array:
+            own = prng.stream_key(key, prng.Stream.NOISE, client)
+            return noise.add_gaussian_noise(model, noise_std, key=own)[0]
+
+        uploads = jax.vmap(noised)(trained, ids)
+        w = aggregation.ordered_sum(uploads) / num_clients
+        return (w, root), (gap(w), jnp.max(norms))
+
+    def one_run(root: Array) -> tuple[Array, Array]:
         start = jnp.zeros((size,), jnp.float32)
         rounds = jnp.arange(num_rounds, dtype=jnp.int32)
-        _, (gaps, norms) = jax.lax.scan(one_round, start, rounds)
+        _, (gaps, norms) = jax.lax.scan(one_round, (start, root), rounds)
         return jnp.concatenate([gap(start)[None], gaps]), jnp.max(norms)
 
-    roots = jax.random.split(prng.root_key(seed), num_repeats)
-    gaps, norms = jax.jit(jax.vmap(one_run))(roots)
-    return Measured(np.asarray(gaps, np.float64), float(jnp.max(norms)))
+    return jax.vmap(one_run)(roots)
 
 
 def panel(
@@ -159,32 +166,31 @@ def panel(
             f"gradient descent converges, got {values.learning_rate}"
         )
 
-    def runs(std: float, count: int) -> Measured:
-        return measure(
+    roots = jax.random.split(prng.root_key(values.seed), values.num_repeats)
+
+    def measure(noise_std: float) -> Measured:
+        gaps, norms = simulate(
+            roots,
             problem,
-            std,
-            learning_rate=values.learning_rate,
+            jnp.float32(noise_std),
+            jnp.float32(values.learning_rate),
             local_epochs=local_epochs,
             num_rounds=values.num_rounds,
-            num_repeats=count,
-            seed=values.seed,
         )
+        return Measured(noise_std, np.asarray(gaps), float(jnp.max(norms)))
 
-    measured = {math.inf: runs(0.0, 1)}
+    measured = {math.inf: measure(0.0)}
     clip = measured[math.inf].longest_gradient
-    stds = {math.inf: 0.0}
     for epsilon in epsilons:
-        stds[epsilon] = float(
-            mechanisms.fedsva_noise_std(
-                1.0,
-                l2_norm_clip=clip,
-                epsilon=epsilon,
-                delta=values.delta,
-                num_examples=problem.num_examples,
-                floor=0.1,
-            )
+        noise_std = mechanisms.fedsva_noise_std(
+            1.0,
+            l2_norm_clip=clip,
+            epsilon=epsilon,
+            delta=values.delta,
+            num_examples=problem.num_examples,
+            floor=0.1,
         )
-        measured[epsilon] = runs(stds[epsilon], values.num_repeats)
+        measured[epsilon] = measure(float(noise_std))
     constants = {
         "smoothness": problem.smoothness,
         "convexity": values.convexity,
@@ -195,16 +201,16 @@ def panel(
         "initial_distance_square": float(jnp.sum(jnp.square(problem.minimum))),
     }
     size = problem.slope.shape[1]
-    rounds = np.arange(values.num_rounds + 1)
+    rounds = jnp.arange(values.num_rounds + 1)
     return {
         "constants": constants | {"num_parameters": size, "l2_norm_clip": clip},
         "curves": [
             {
                 "epsilon": epsilon,
-                "noise_std": stds[epsilon],
+                "noise_std": found.noise_std,
                 "bound": np.asarray(
                     convergence.convergence_bound(
-                        rounds, **constants, noise_square=size * stds[epsilon] ** 2
+                        rounds, **constants, noise_square=size * found.noise_std**2
                     )
                 ),
                 "measured_mean": found.gaps.mean(axis=0),
@@ -265,8 +271,8 @@ def main(_: list[str]) -> None:
     epsilons = _numbers("epsilons", values.epsilons, float, "numbers in (0, 1)")
     local_epochs = _numbers("local_epochs", values.local_epochs, int, "integers >= 1")
     for name in ("convexity", "learning_rate"):
-        if not values[name].value > 0:
-            raise ValueError(f"{name} must be > 0, got {values[name].value}")
+        if not getattr(values, name) > 0:
+            raise ValueError(f"{name} must be > 0, got {getattr(values, name)}")
     if not 0 < values.delta < 1:
         raise ValueError(f"delta must be in (0, 1), got {values.delta}")
     panels = [panel(values, epsilons, count) for count in local_epochs]

@@ -7,6 +7,7 @@ import numpy as np
 
 from fedsvp_jax.accounting import Ledger
 from fedsvp_jax.federated_round import ClientMetrics, RoundMetrics
+from fedsvp_jax.run_folder import plain
 from fedsvp_jax.structs import Array
 from fedsvp_jax.training import cell_of
 
@@ -129,8 +130,8 @@ def check_finite(metrics: RoundMetrics, *, round_num: int, mechanism: str) -> No
 
 
 def number(value: Any) -> float | None:
-    """A float, or None for what was not measured."""
-    return float(value) if np.isfinite(value) else None
+    """A float32 as the files tell it, so that a resumed run reads the same back."""
+    return plain(np.float32(value))
 
 
 def accuracy_summary(accuracies: list[float | None]) -> dict[str, float | None]:

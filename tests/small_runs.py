@@ -26,7 +26,8 @@ SMALL = ExperimentConfig(
     batch_size=5,
     client_chunk_size=1,
 )
-SAME_BYTES = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
+RESUMED_BYTES = ("config.json", "metrics.jsonl", "clients.jsonl")
+SAME_BYTES = (*RESUMED_BYTES, "summary.json")
 
 _trainers: dict[tuple[Any, ...], Trainer] = {}
 

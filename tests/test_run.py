@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from small_runs import (
+    RESUMED_BYTES,
     SAME_BYTES,
     Stopped,
     contents,
@@ -106,16 +107,20 @@ def test_a_run_stopped_midway_and_resumed_equals_an_uninterrupted_one(
     assert len(read(folder, "metrics.jsonl")) == round_num
     with open(folder / "clients.jsonl", "a") as file:
         file.write('{"round": 6, "cli')  # torn by a kill
-    train(folder, resume=True)
-    assert contents(folder, SAME_BYTES) == contents(whole, SAME_BYTES)
+    summary = train(folder, resume=True)
+    assert contents(folder, RESUMED_BYTES) == contents(whole, RESUMED_BYTES)
+    uninterrupted = json.loads((whole / "summary.json").read_text())
+    for name in ("rounds", "params_sha256", "epsilon_spent", "most_uploads"):
+        assert summary[name] == uninterrupted[name]
 
 
-def test_resuming_a_finished_run_changes_no_byte(
-    whole: pathlib.Path, tmp_path: pathlib.Path
+def test_resuming_a_finished_run_changes_no_row_and_no_parameter(
+    whole: pathlib.Path,
 ) -> None:
-    before = contents(whole, SAME_BYTES)
-    train(whole, resume=True)
-    assert contents(whole, SAME_BYTES) == before
+    before = contents(whole, RESUMED_BYTES)
+    params = json.loads((whole / "summary.json").read_text())["params_sha256"]
+    assert train(whole, resume=True)["params_sha256"] == params
+    assert contents(whole, RESUMED_BYTES) == before
 
 
 def test_a_folder_that_holds_a_run_is_refused_and_left_as_it_is(
@@ -170,10 +175,11 @@ def test_rounds_without_evaluation_hold_null(promised: pathlib.Path) -> None:
     assert unseen[:4] == [True, False, True, False]
 
 
-def test_a_run_that_a_promise_ended_resumes_to_the_same_bytes(
+def test_a_run_that_a_promise_ended_resumes_to_the_same_rows(
     promised: pathlib.Path,
 ) -> None:
-    before = contents(promised, SAME_BYTES)
+    before = contents(promised, RESUMED_BYTES)
     promise = {"total_epsilon": 1.0, "total_accounting": "basic", "epsilon": 0.3}
-    train(promised, resume=True, **promise, **PROMISE)
-    assert contents(promised, SAME_BYTES) == before
+    summary = train(promised, resume=True, **promise, **PROMISE)
+    assert summary["stopped_by_promise"] and summary["most_uploads"] == 3
+    assert contents(promised, RESUMED_BYTES) == before

@@ -2,51 +2,46 @@
 
 import json
 import math
-import subprocess
-import sys
-from pathlib import Path
+import pathlib
 from typing import Any
 
 import numpy as np
 import pytest
+from commands import command, commands
 
 from fedsvp_jax import federation
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.training import Trainer
 
-ROOT = Path(__file__).parents[2]
-SETTINGS = {"model": "mlp", "num_rounds": 2, "cohort_size": 15, "seed": 3}
+# A large delta makes T small, hence R easy to read from a small model's weights.
+SETTINGS = {
+    "model": "mlp",
+    "epsilon": 0.1,
+    "delta": 0.5,
+    "num_rounds": 2,
+    "cohort_size": 15,
+    "seed": 3,
+}
 RELEASES = ("none", "worst_case", "laplace", "randomized_response")
 
 
-def command(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "experiments.attack",
-            "--compilation_cache_dir=",
-            *map(str, words),
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     path = tmp_path_factory.mktemp("attack") / "run"
-    flags = [f"--{name}={value}" for name, value in SETTINGS.items()]
-    done = command("--attack=noise_scale", f"--output_dir={path}", *flags)
-    assert done.returncode == 0, done.stderr
+    done = command(
+        "experiments.attack",
+        "--attack=noise_scale",
+        f"--output_dir={path}",
+        "--compilation_cache_dir=",
+        *(f"--{name}={value}" for name, value in SETTINGS.items()),
+    )
+    assert done.status == 0, done.stderr
     assert all(release in done.stdout for release in RELEASES)
     return path
 
 
 @pytest.fixture(scope="module")
-def results(folder: Path) -> dict[str, Any]:
+def results(folder: pathlib.Path) -> dict[str, Any]:
     return json.loads((folder / "results.json").read_text())
 
 
@@ -93,7 +88,7 @@ def test_r_is_recovered_within_its_expected_error_as_published(
 ):
     row = table["none"]
     assert row["ratio_error"] < row["ratio_standard_error"]
-    assert row["ratio_error"] < row["guess_error"]
+    assert row["ratio_error"] < row["guess_error"] / 3
     assert row["least_error"] == 0
 
 
@@ -121,26 +116,26 @@ def test_what_is_recovered_is_the_released_ratio_and_not_r(
     assert np.all(np.abs(found - released) < 5 * errors)
 
 
-def test_the_configuration_says_what_was_attacked(folder: Path):
+def test_the_configuration_says_what_was_attacked(folder: pathlib.Path):
     config = json.loads((folder / "config.json").read_text())
     assert config["attack"] == "noise_scale"
     assert tuple(config["contribution_release"]) == RELEASES
     assert config["seed"] == 3 and config["model"] == "mlp"
 
 
-@pytest.mark.parametrize(
-    ("flag", "message"),
-    [
-        ("--mechanism=nbafl", "mechanism must be fedsva"),
-        ("--sensitivity=per_example", "sensitivity must be paper, weight_clip or"),
-        ("--attack=guess", "--attack=guess"),
-    ],
-)
-def test_bad_input_is_one_line_and_nothing_is_written(
-    flag: str, message: str, tmp_path: Path
-):
-    done = command(flag, f"--output_dir={tmp_path / 'run'}")
-    assert done.returncode == 2
-    assert done.stderr.strip().count("\n") == 0
-    assert message in done.stderr
-    assert not (tmp_path / "run").exists()
+def test_bad_input_is_one_line_and_nothing_is_written(tmp_path: pathlib.Path):
+    messages = {
+        "--mechanism=nbafl": "mechanism must be fedsva",
+        "--sensitivity=per_example": "sensitivity must be paper, weight_clip or",
+        "--attack=guess": "--attack=guess",
+        "--num_rounds=0": "num_rounds",
+    }
+    folder = tmp_path / "run"
+    lines = [
+        ["experiments.attack", flag, f"--output_dir={folder}"] for flag in messages
+    ]
+    for done, message in zip(commands(lines), messages.values(), strict=True):
+        assert done.status == 2
+        assert done.stderr.strip().count("\n") == 0
+        assert message in done.stderr
+    assert not folder.exists()

@@ -1,37 +1,24 @@
 """`python -m experiments.convergence`, as typed: measured runs under the bound."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
+import pathlib
 from typing import Any
 
 import numpy as np
 import pytest
-
-ROOT = Path(__file__).parents[2]
-
-
-def command(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "experiments.convergence", *map(str, words)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+from commands import command, commands
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     path = tmp_path_factory.mktemp("convergence") / "run"
-    done = command("--epsilons=0.5", f"--output_dir={path}")
-    assert done.returncode == 0, done.stderr
+    done = command("experiments.convergence", "--epsilons=0.5", f"--output_dir={path}")
+    assert done.status == 0, done.stderr
     return path
 
 
 @pytest.fixture(scope="module")
-def panels(folder: Path) -> list[dict[str, Any]]:
+def panels(folder: pathlib.Path) -> list[dict[str, Any]]:
     return json.loads((folder / "results.json").read_text())["panels"]
 
 
@@ -72,25 +59,26 @@ def test_noise_stops_the_run_at_a_floor_that_the_bound_overstates(
     assert noised["bound"][-1] > 100 * measured
 
 
-def test_the_plot_is_a_png(folder: Path):
+def test_the_plot_is_a_png(folder: pathlib.Path):
     assert (folder / "convergence.png").read_bytes().startswith(b"\x89PNG")
     config = json.loads((folder / "config.json").read_text())
     assert config["epsilons"] == ["0.5"] and config["seed"] == 0
 
 
-@pytest.mark.parametrize(
-    ("flag", "message"),
-    [
-        ("--epsilons=0.5,two", "epsilons must be numbers in (0, 1)"),
-        ("--learning_rate=40", "learning_rate must be < 2/L"),
-        ("--cohort_size=0", "cohort_size"),
-    ],
-)
-def test_bad_input_is_one_line_and_nothing_is_written(
-    flag: str, message: str, tmp_path: Path
-):
-    done = command(flag, f"--output_dir={tmp_path / 'run'}")
-    assert done.returncode == 2
-    assert done.stderr.strip().count("\n") == 0
-    assert message in done.stderr
-    assert not (tmp_path / "run").exists()
+def test_bad_input_is_one_line_and_nothing_is_written(tmp_path: pathlib.Path):
+    messages = {
+        "--epsilons=0.5,two": "epsilons must be numbers in (0, 1)",
+        "--local_epochs=0": "local_epochs must be integers >= 1",
+        "--learning_rate=40": "learning_rate must be < 2/L",
+        "--delta=1": "delta must be in (0, 1)",
+        "--cohort_size=0": "cohort_size",
+    }
+    folder = tmp_path / "run"
+    lines = [
+        ["experiments.convergence", flag, f"--output_dir={folder}"] for flag in messages
+    ]
+    for done, message in zip(commands(lines), messages.values(), strict=True):
+        assert done.status == 2
+        assert done.stderr.strip().count("\n") == 0
+        assert message in done.stderr
+    assert not folder.exists()
