@@ -71,9 +71,14 @@ def _seeds(text: str) -> tuple[int, ...]:
 def main(_: list[str]) -> None:
     """Runs what the flags name."""
     values = flags.FLAGS
+    known = mechanisms.mechanism_names()
     names = tuple(dict.fromkeys(values.mechanisms))
     if names == ("all",):
-        names = mechanisms.mechanism_names()
+        names = known
+    if not names:
+        raise ValueError(
+            f"mechanisms must name at least one of {', '.join(known)}, or all"
+        )
     epsilons = _numbers("epsilons", values.epsilons)
     seeds = _seeds(values.seeds)
     for name in names:

@@ -75,6 +75,9 @@ def sweep(
       FloatingPointError: a cell diverged; what was written so far stays.
     """
     data = dataset or federation.load_dataset(base)
+    placement = placement or Placement()
+    for mechanism in plan.mechanisms:  # refuse what cannot run before anything is kept
+        _trainer(plan.cells(base, mechanism), data, model, placement)
     folder = RunFolder(output_dir)
     settings = federation.settings(base, data) | dataclasses.asdict(plan)
     folder.start(settings | environment(), resume=resume)
@@ -85,12 +88,28 @@ def sweep(
             data,
             folder,
             model=model,
-            placement=placement or Placement(),
+            placement=placement,
             checkpoint_every=checkpoint_every,
             progress=progress,
         )
         write_json(folder.path / "cells.json", summaries)
     return summaries
+
+
+def _trainer(
+    configs: Sequence[ExperimentConfig],
+    data: Dataset,
+    model: Model | None,
+    placement: Placement,
+) -> Trainer:
+    """The program of one mechanism's cells; nothing is compiled yet."""
+    chunk = _divisor(len(configs) // placement.sweep_devices, placement.cell_chunk_size)
+    return Trainer(
+        configs,
+        data,
+        model=model,
+        placement=dataclasses.replace(placement, cell_chunk_size=chunk),
+    )
 
 
 def _sweep_mechanism(
@@ -104,15 +123,7 @@ def _sweep_mechanism(
     progress: bool,
 ) -> list[dict[str, Any]]:
     mechanism = configs[0].mechanism
-    placement = dataclasses.replace(
-        placement, cell_chunk_size=_divisor(len(configs), placement.cell_chunk_size)
-    )
-    trainer = Trainer(
-        configs,
-        data,
-        model=model,
-        placement=placement,
-    )
+    trainer = _trainer(configs, data, model, placement)
     made = make_mechanism(mechanism, trainer.mechanism_configs[0])
     ledgers = [trainer.new_ledger(made) for _ in configs]
     checkpointer = Checkpointer(folder.path / "checkpoints" / mechanism)

@@ -54,9 +54,12 @@ class Placement:
         wanted = self.num_devices * self.sweep_devices
         available = len(jax.devices())
         if wanted > available:
+            name = "num_devices"
+            if self.sweep_devices > 1:
+                name = "num_devices times sweep_devices"
             raise ValueError(
-                f"num_devices must be at most {available}, the devices that JAX "
-                f"sees, got {wanted}"
+                f"{name} must be at most {available}, the devices that JAX sees, got "
+                f"{wanted}"
             )
         return jax.make_mesh(
             (self.sweep_devices, self.num_devices),
@@ -86,8 +89,15 @@ class Trainer:
         placement: Placement | None = None,
     ) -> None:
         first = configs[0]
+        placement = placement or Placement()
+        if len(configs) % placement.sweep_devices:
+            raise ValueError(
+                f"sweep_devices must divide the {len(configs)} cells of mechanism "
+                f"{first.mechanism}, got {placement.sweep_devices}"
+            )
         self.configs = tuple(configs)
-        self.placement = placement = placement or Placement()
+        self.placement = placement
+        self._mesh = placement.mesh()
         self.model = model or models.make_model(
             first.model, num_classes=dataset.num_classes
         )
@@ -107,7 +117,6 @@ class Trainer:
                 )
             ],
         )
-        self._mesh = placement.mesh()
         self._device_index = jnp.arange(placement.num_devices, dtype=jnp.int32)
         self._example = sources.normalize(self.federation.examples.inputs[:1])
         by_cell = NamedSharding(self._mesh, PartitionSpec(lanes.SWEEP_AXIS))

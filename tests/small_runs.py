@@ -26,8 +26,7 @@ SMALL = ExperimentConfig(
     batch_size=5,
     client_chunk_size=1,
 )
-RESUMED_BYTES = ("config.json", "metrics.jsonl", "clients.jsonl")
-SAME_BYTES = (*RESUMED_BYTES, "summary.json")
+SAME_BYTES = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
 
 _trainers: dict[tuple[Any, ...], Trainer] = {}
 

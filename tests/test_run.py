@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from small_runs import (
-    RESUMED_BYTES,
     SAME_BYTES,
     Stopped,
     contents,
@@ -108,7 +107,7 @@ def test_a_run_stopped_midway_and_resumed_equals_an_uninterrupted_one(
     with open(folder / "clients.jsonl", "a") as file:
         file.write('{"round": 6, "cli')  # torn by a kill
     summary = train(folder, resume=True)
-    assert contents(folder, RESUMED_BYTES) == contents(whole, RESUMED_BYTES)
+    assert contents(folder, SAME_BYTES) == contents(whole, SAME_BYTES)
     uninterrupted = json.loads((whole / "summary.json").read_text())
     for name in ("rounds", "params_sha256", "epsilon_spent", "most_uploads"):
         assert summary[name] == uninterrupted[name]
@@ -117,10 +116,10 @@ def test_a_run_stopped_midway_and_resumed_equals_an_uninterrupted_one(
 def test_resuming_a_finished_run_changes_no_row_and_no_parameter(
     whole: pathlib.Path,
 ) -> None:
-    before = contents(whole, RESUMED_BYTES)
+    before = contents(whole, SAME_BYTES)
     params = json.loads((whole / "summary.json").read_text())["params_sha256"]
     assert train(whole, resume=True)["params_sha256"] == params
-    assert contents(whole, RESUMED_BYTES) == before
+    assert contents(whole, SAME_BYTES) == before
 
 
 def test_a_folder_that_holds_a_run_is_refused_and_left_as_it_is(
@@ -178,8 +177,8 @@ def test_rounds_without_evaluation_hold_null(promised: pathlib.Path) -> None:
 def test_a_run_that_a_promise_ended_resumes_to_the_same_rows(
     promised: pathlib.Path,
 ) -> None:
-    before = contents(promised, RESUMED_BYTES)
+    before = contents(promised, SAME_BYTES)
     promise = {"total_epsilon": 1.0, "total_accounting": "basic", "epsilon": 0.3}
     summary = train(promised, resume=True, **promise, **PROMISE)
     assert summary["stopped_by_promise"] and summary["most_uploads"] == 3
-    assert contents(promised, RESUMED_BYTES) == before
+    assert contents(promised, SAME_BYTES) == before

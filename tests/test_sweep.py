@@ -139,13 +139,8 @@ def test_a_sweep_stopped_midway_and_resumed_equals_an_uninterrupted_one(
             run_sweep(folder)
     with open(folder / "results.jsonl", "a") as file:
         file.write('{"mechanism": "fed')  # torn by a kill
-    cells = run_sweep(folder, resume=True)
-    for name in ("config.json", "results.jsonl"):
-        assert (folder / name).read_bytes() == (whole / name).read_bytes()
-    uninterrupted = json.loads((whole / "cells.json").read_text())
-    for cell, other in zip(cells, uninterrupted, strict=True):
-        assert cell["params_sha256"] == other["params_sha256"]
-        assert cell["most_uploads"] == other["most_uploads"]
+    run_sweep(folder, resume=True)
+    assert contents(folder, SAME_BYTES) == contents(whole, SAME_BYTES)
 
 
 def test_another_plan_is_not_resumed(whole: pathlib.Path) -> None:

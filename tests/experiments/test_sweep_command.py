@@ -16,6 +16,13 @@ REFUSED = {
     "--cohort_size=31": "cohort_size",
     "--dataset=mnist --data_dir=/nowhere": "/nowhere",
     "--epsilon=0.5": "epsilon",
+    "--mechanisms=none,fedsva --epsilons=0.5,2": "epsilon",
+    "--epsilons=0.5,2 --mechanisms=none,nbafl --seeds=0": "epsilon",
+    "--mechanisms=": "mechanism",
+    "--attributes=column:sex": "attributes=column:sex",
+    "--num_devices=99": "num_devices must be at most 1",
+    "--sweep_devices=2": "devices",
+    "--total_epsilon=0.000001 --mechanisms=fedsva": "total_epsilon",
 }
 
 
