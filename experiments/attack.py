@@ -14,9 +14,7 @@ an upload, and what an (e, 0)-private release tells keeps at least exp(-e) of th
 R itself (none) has no e and leaves nothing; R fixed at 1 (worst_case) has e = 0.
 
 Written to --output_dir: config.json, results.json (the table and every upload). The
-work takes seconds, in one go and on one device: --num_devices, --rounds_per_call,
---checkpoint_every, --report and --progress change nothing here, and --resume repeats
-the attack.
+work takes seconds, in one go and on one device; --resume repeats it.
 
 Exit status: 0 done; 2 bad input, told in one line.
 """
@@ -54,7 +52,7 @@ from fedsvp_jax.structs import Array, NoiseInfo, Params
 from fedsvp_jax.training import Trainer, cell_of
 
 experiment_flags.define_settings(without=("contribution_release", "num_rounds"))
-experiment_flags.define_running()
+experiment_flags.define_output()
 flags.DEFINE_enum("attack", "noise_scale", ["noise_scale"], "Which attack.")
 flags.DEFINE_integer(
     "num_rounds", 5, "Rounds whose uploads are attacked.", lower_bound=1

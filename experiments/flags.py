@@ -50,10 +50,20 @@ def settings_from_flags(values: flags.FlagValues, **more: Any) -> ExperimentConf
     return resolve(ExperimentConfig(**(chosen | more)))
 
 
-def define_running() -> None:
-    """Flags that change where and how the work runs, not its numbers."""
+def define_output() -> None:
+    """Flags of every experiment: where its files and compiled programs go."""
     flags.DEFINE_string("output_dir", None, "Folder for everything that is written.")
     flags.DEFINE_bool("resume", False, "Go on with the run that output_dir holds.")
+    flags.DEFINE_string(
+        "compilation_cache_dir",
+        os.path.join(os.path.expanduser("~"), ".cache", "fedsvp_jax"),
+        "Where compiled programs are kept between starts; empty for nowhere.",
+    )
+    flags.mark_flag_as_required("output_dir")
+
+
+def define_running() -> None:
+    """Flags of long work: how it is laid out, saved and shown, not its numbers."""
     flags.DEFINE_integer(
         "num_devices", 1, "Devices that share a cohort's clients.", lower_bound=1
     )
@@ -68,12 +78,6 @@ def define_running() -> None:
     )
     flags.DEFINE_bool("report", True, "Write report.html (needs plotly).")
     flags.DEFINE_bool("progress", True, "Show a progress bar on a terminal.")
-    flags.DEFINE_string(
-        "compilation_cache_dir",
-        os.path.join(os.path.expanduser("~"), ".cache", "fedsvp_jax"),
-        "Where compiled programs are kept between starts; empty for nowhere.",
-    )
-    flags.mark_flag_as_required("output_dir")
 
 
 def mechanism_help() -> str:

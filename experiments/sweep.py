@@ -23,6 +23,7 @@ from experiments import flags as experiment_flags
 from fedsvp_jax import mechanisms
 
 experiment_flags.define_settings(without=("mechanism", "epsilon", "seed"))
+experiment_flags.define_output()
 experiment_flags.define_running()
 flags.DEFINE_list("mechanisms", ["none", "fedsva"], "Names, or all.")
 flags.DEFINE_list("epsilons", ["0.1", "0.2", "0.5"], "Budgets of one upload.")

@@ -21,6 +21,7 @@ from absl import flags
 from experiments import flags as experiment_flags
 
 experiment_flags.define_settings()
+experiment_flags.define_output()
 experiment_flags.define_running()
 
 
