@@ -15,12 +15,11 @@ from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federated_round import RoundMetrics
 from fedsvp_jax.mechanisms import make_mechanism
+from fedsvp_jax.report.tables import WITHOUT_EPSILON
 from fedsvp_jax.run import environment
 from fedsvp_jax.run_folder import RunFolder, write_json
 from fedsvp_jax.structs import Model
 from fedsvp_jax.training import Placement, Trainer, cell_of, params_sha256
-
-WITHOUT_EPSILON = ("none", "dp_fedavg", "gaussian")  # noise not set by epsilon
 
 
 @dataclasses.dataclass(frozen=True)
