@@ -122,11 +122,21 @@ def _product_backward(
     rows, matrix = residuals
     return (
         jnp.tensordot(gradient, matrix.T, axes=1),
-        jnp.tensordot(rows, gradient, axes=((0, 1, 2), (0, 1, 2))),
+        _weight_gradient(rows, gradient),
     )
 
 
 _product.defvjp(_product_forward, _product_backward)
+
+
+def _weight_gradient(rows: Array, gradient: Array) -> Array:
+    """(..., k), (..., out) -> (k, out), summed over all pixels of all images.
+
+    As one contraction of the leading axis of two matrices: over several axes at
+    once XLA:CPU writes a transposed copy of `rows` first.
+    """
+    matrix, other = (x.reshape(-1, x.shape[-1]) for x in (rows, gradient))
+    return lax.dot_general(matrix, other, (((0,), (0,)), ((), ())))
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -176,7 +186,7 @@ def _conv_by_rows_backward(
     shifted = jnp.concatenate(
         [padded[:, tall - 1 - u : tall - 1 - u + height] for u in range(tall)], axis=3
     )
-    kernel_gradient = jnp.tensordot(rows, shifted, axes=((0, 1, 2), (0, 1, 2)))
+    kernel_gradient = _weight_gradient(rows, shifted)
     kernel_gradient = kernel_gradient.reshape(wide, channels, tall, features)
     partial_sums = jnp.tensordot(shifted, _rows_matrix(kernel).T, axes=1).reshape(
         *rows.shape[:3], wide, channels
