@@ -170,9 +170,8 @@ def upload_cohort(
     noised, told, info = jax.vmap(one)(
         clients, trained.updates, trained.contribution_ratio, num_examples
     )
-    moved, stats = aggregation.ordered_sum(
-        jax.vmap(aggregation.weighted)((noised, trained.stats), weights)
-    )
+    weighted = jax.vmap(aggregation.weighted)((noised, trained.stats), weights)
+    moved, stats = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), weighted)
     return Received(
         uploads=jax.tree.map(lambda w, u: w[None] + u, params, noised),
         released_ratio=told,

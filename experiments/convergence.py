@@ -29,7 +29,7 @@ import numpy as np
 from absl import flags
 
 from experiments import flags as experiment_flags
-from fedsvp_jax import aggregation, convergence, mechanisms, prng, run
+from fedsvp_jax import convergence, mechanisms, prng, run
 from fedsvp_jax.data import partition, sources
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.run_folder import RunFolder, write_json
@@ -141,7 +141,7 @@ def simulate(
             return noise.add_gaussian_noise(model, noise_std, key=own)[0]
 
         uploads = jax.vmap(noised)(trained, ids)
-        w = aggregation.ordered_sum(uploads) / num_clients
+        w = jnp.mean(uploads, axis=0)
         return (w, root), (gap(w), jnp.max(norms))
 
     def one_run(root: Array) -> tuple[Array, Array]:

@@ -20,26 +20,9 @@ def client_weights(num_examples: Array, valid: Array, *, uniform: bool) -> Array
 def weighted(upload: Params, weight: Array) -> Params:
     """p_i x_i, a client's own part of the average; zero where the weight is zero.
 
-    Each client multiplies in its own lane. What is left to the server are
-    additions, which no compiler contracts with a product: with `p_i x_i` inside
-    the sum, fused multiply-adds made 1 device differ from 2 in the last bit.
+    Each client multiplies in its own lane; what is left to the server are additions
+    in the order of the lanes (`lanes.map_lanes`).
     """
     return jax.tree.map(
         lambda leaf: jnp.where(weight > 0, leaf * weight.astype(leaf.dtype), 0), upload
     )
-
-
-def ordered_sum(rows: Params) -> Params:
-    """The sum over the leading axis, from the first client to the last.
-
-    The order is written out, so the bits are the same on any number of devices
-    (psum's order is the interconnect's).
-    """
-
-    def add_up(leaf: Array) -> Array:
-        total = leaf[0]
-        for i in range(1, leaf.shape[0]):
-            total = total + leaf[i]
-        return total
-
-    return jax.tree.map(add_up, rows)

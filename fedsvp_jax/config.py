@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,8 +17,9 @@ def _setting(
     low: float | None = None,
     high: float | None = None,
     open_interval: bool = False,
+    infinite: bool = False,
 ) -> Any:
-    limits = {"low": low, "high": high, "open": open_interval}
+    limits = {"low": low, "high": high, "open": open_interval, "infinite": infinite}
     metadata = {"help": help, "choices": choices, **limits}
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -70,9 +72,11 @@ class ExperimentConfig:
     )
     l2_norm_clip: float = _setting(
         None,
-        "C: bound on the norm that --sensitivity names.",
+        "C: bound on the norm that --sensitivity names. FedAvg (mechanism none) clips "
+        "its gradients too, unless C is inf.",
         low=0,
         open_interval=True,
+        infinite=True,
     )
     sensitivity: str = _setting(
         "paper",
@@ -266,7 +270,8 @@ def _check(field: dataclasses.Field, value: Any) -> None:
         return
     too_low = low is not None and (value <= low if meta["open"] else value < low)
     too_high = high is not None and (value >= high if meta["open"] else value > high)
-    if too_low or too_high or value != value or value in (float("inf"),):
+    finite = math.isfinite(value) or (value == math.inf and meta["infinite"])
+    if too_low or too_high or not finite:
         less = "<" if meta["open"] else "<="
         limits = [f"{low} {less} " if low is not None else "", field.name]
         limits += [f" {less} {high}" if high is not None else ""]
@@ -349,6 +354,10 @@ def resolve(config: ExperimentConfig) -> ExperimentConfig:
         raise ValueError(
             f"mechanism must be one of {', '.join(names)}, got "
             f"{config.mechanism!r}{hint}"
+        )
+    if math.isinf(config.l2_norm_clip) and config.mechanism != "none":
+        raise ValueError(
+            f"l2_norm_clip must be finite for mechanism {config.mechanism}, got inf"
         )
     return config
 

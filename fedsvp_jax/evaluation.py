@@ -73,18 +73,17 @@ def evaluate(
     num_examples = test.labels.shape[0]
     num_batches = -(-num_examples // batch_size)
 
-    def batch_score(batch: Array) -> tuple[Array, Array]:
+    def batch_score(batch: Array) -> tuple[tuple[Array, Array], None]:
         position = batch * batch_size + jnp.arange(batch_size, dtype=jnp.int32)
         rows = jnp.minimum(position, num_examples - 1)
         hits, losses = batch_sums(
             model, params, stats, test.inputs[rows], test.labels[rows]
         )
         counted = position < num_examples
-        return jnp.sum(jnp.where(counted, hits, 0)), jnp.sum(
-            jnp.where(counted, losses, jnp.float32(0.0))
-        )
+        right = jnp.sum(jnp.where(counted, hits, 0))
+        return (right, jnp.sum(jnp.where(counted, losses, jnp.float32(0.0)))), None
 
-    right, loss = lanes.map_lanes(
+    (right, loss), _ = lanes.map_lanes(
         batch_score,
         num_batches,
         jax.lax.optimization_barrier(jnp.int32(num_batches)),
@@ -92,6 +91,6 @@ def evaluate(
         devices=devices,
     )
     return Score(
-        accuracy=jnp.sum(right).astype(jnp.float32) / num_examples,
-        loss=jnp.sum(loss) / num_examples,
+        accuracy=right.astype(jnp.float32) / num_examples,
+        loss=loss / num_examples,
     )

@@ -135,10 +135,11 @@ def _client_update(
     key: Array,
     round_num: Array,
     lane_axes: tuple[str, ...],
-) -> tuple[Params, Params, MechanismState, ClientMetrics]:
+) -> tuple[tuple[Params, Params], tuple[MechanismState, ClientMetrics]]:
     """What one client does in a round: train, estimate, add noise, upload.
 
-    The upload and the statistics come back multiplied with the client's weight.
+    The upload and the statistics, to be summed, come multiplied with the client's
+    weight; its mechanism's state and its metrics are its own rows.
     """
     valid = client_id >= 0
     own = jnp.maximum(client_id, 0)
@@ -222,8 +223,7 @@ def _client_update(
         released_ratio=ratio,
         noise=info,
     )
-    upload, stats = aggregation.weighted((upload, stats), weight)
-    return upload, stats, client_state, metrics
+    return aggregation.weighted((upload, stats), weight), (client_state, metrics)
 
 
 def _by_id(clients: Array, num_clients: int) -> Array:
@@ -283,7 +283,7 @@ def federated_round(
 
     def client_update(
         place: Array,
-    ) -> tuple[Params, Params, MechanismState, ClientMetrics]:
+    ) -> tuple[tuple[Params, Params], tuple[MechanismState, ClientMetrics]]:
         return _client_update(
             model,
             plan,
@@ -297,19 +297,19 @@ def federated_round(
             lane_axes=lane_axes,
         )
 
-    uploads, stats, client_states, metrics = lanes.map_lanes(
+    (update, stats), (client_states, metrics) = lanes.map_lanes(
         client_update,
         plan.cohort_size,
-        jnp.sum(valid.astype(jnp.int32)),
+        lanes.largest(jnp.sum(valid.astype(jnp.int32)), outer_axes),
         chunk_size=plan.client_chunk_size,
         devices=devices,
     )
     metrics = dataclasses.replace(metrics, client_id=clients)
-    params = optax.apply_updates(state.params, aggregation.ordered_sum(uploads))
+    params = optax.apply_updates(state.params, update)
     any_upload = jnp.any(valid)
     stats = jax.tree.map(
         lambda mean, old: jnp.where(any_upload, mean, old),
-        aggregation.ordered_sum(stats),
+        stats,
         state.stats,
     )
     places = jnp.where(valid, clients, plan.num_clients)  # out of range: dropped

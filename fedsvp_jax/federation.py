@@ -1,6 +1,7 @@
 """From settings and a data set to the arrays that the compiled round takes."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from fedsvp_jax.data import attributes, partition, sources
 from fedsvp_jax.data.attributes import Attributes
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federated_round import Cell, RoundPlan
-from fedsvp_jax.local_training import TrainingRates, TrainingRecipe
+from fedsvp_jax.local_training import Gradient, TrainingRates, TrainingRecipe
 from fedsvp_jax.mechanisms import (
     MechanismConfig,
     make_mechanism,
@@ -239,6 +240,19 @@ def mechanism_config(
     return jax.tree.map(np.float32, made)
 
 
+def _gradient(config: ExperimentConfig) -> Gradient:
+    """What a local step follows.
+
+    DP-FedAvg clips its updates alone (McMahan et al. 2018), FedAvg nothing when C is
+    infinite; whatever else there is clips the gradient of every step.
+    """
+    if config.sensitivity == "per_example":
+        return "per_example"
+    if config.mechanism == "dp_fedavg" or math.isinf(config.l2_norm_clip):
+        return "mean"
+    return "clipped_mean"
+
+
 def make_plan(config: ExperimentConfig, federation: Federation) -> RoundPlan:
     """The static choices of the compiled round."""
     longest = federation.split.validation.shape[-1]
@@ -247,9 +261,7 @@ def make_plan(config: ExperimentConfig, federation: Federation) -> RoundPlan:
         recipe=TrainingRecipe(
             batch_size=_batch_size(config, federation),
             local_epochs=config.local_epochs,
-            gradient=(
-                "per_example" if config.sensitivity == "per_example" else "clipped_mean"
-            ),
+            gradient=_gradient(config),
             augment=config.augment,
             proximal=config.proximal_weight > 0,
         ),

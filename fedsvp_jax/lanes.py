@@ -6,8 +6,9 @@ chunks a device is dealt and which one it is are data, so the compiler can neith
 unroll the loop over chunks nor specialise it to a single device (which it did,
 when the index came from `axis_index`: 1 device then differed from 2, 3 and 4,
 which agreed, in the last bit).
-Results come back by all_gather in lane order. The bits of a lane therefore
-depend on `chunk_size` alone, never on the number of devices.
+Every turn the devices' chunks are gathered and added in lane order (psum's order is
+the interconnect's). The bits therefore depend on `chunk_size` alone, never on the
+number of devices.
 """
 
 import dataclasses
@@ -19,7 +20,8 @@ import jax.numpy as jnp
 
 from fedsvp_jax.structs import Array
 
-T = TypeVar("T")
+S = TypeVar("S")
+R = TypeVar("R")
 
 CLIENT_AXIS = "clients"  # mesh axis over which lanes are dealt
 SWEEP_AXIS = "sweep"  # mesh axis over which a sweep's cells are dealt
@@ -44,55 +46,91 @@ def largest(value: Array, axes: tuple[str, ...]) -> Array:
     return jax.lax.pmax(value, axes) if axes else value
 
 
+def ordered_sum(rows: S, start: S) -> S:
+    """start + rows[0] + rows[1] + ..., leaf by leaf, the order written out.
+
+    Only additions: with a product inside the sum, fused multiply-adds made 1 device
+    differ from 2 in the last bit.
+    """
+
+    def add_up(leaf: Array, total: Array) -> Array:
+        for i in range(leaf.shape[0]):
+            total = total + leaf[i]
+        return total
+
+    return jax.tree.map(add_up, rows, start)
+
+
 def map_lanes(
-    function: Callable[[Array], T],
+    function: Callable[[Array], tuple[S, R]],
     num_lanes: int,
     num_used: Array,
     *,
     chunk_size: int,
     devices: Devices,
-) -> T:
-    """`function` of the lanes 0, 1, ..., stacked, over the mesh's client axis.
+) -> tuple[S, R]:
+    """`function` of the lanes 0, 1, ...: a sum and stacked rows, over the devices.
 
+    Every turn each device runs one chunk, the chunks are gathered, and their parts
+    are added in lane order, so that memory holds one turn's parts and not all lanes'.
     Must be called inside `shard_map` with the axis `clients`.
 
     Args:
-      function: pure; takes a lane's number () int32, returns a pytree of arrays.
-        It runs under `vmap(axis_name='lane')` when `chunk_size` > 1, bare otherwise.
-      num_lanes: L, places in the result.
-      num_used: () int32, lanes that are wanted; chunks beyond them are not run and
-        leave zeros. Computed from data, never a constant: see above.
+      function: pure; takes a lane's number () int32, returns two pytrees of arrays:
+        its part of the sum, and its row. It runs under `vmap(axis_name='lane')`
+        when `chunk_size` > 1, bare otherwise.
+      num_lanes: L, rows of the result.
+      num_used: () int32, lanes that are wanted: the others add nothing, and chunks
+        beyond them are not run and leave rows of zeros. Computed from data, never a
+        constant, and the same for all cells of a sweep (`largest`): see above.
       chunk_size: lanes that run side by side in one vmapped call.
       devices: the mesh's client axis.
 
     Returns:
-      The results with a leading (L,) axis, the same on every device.
+      `(sum of the parts, rows with a leading (L,) axis)`, the same on every device.
     """
-    per_device = chunk_size * -(-num_lanes // (chunk_size * devices.count))
-    first = devices.index * per_device
-    mine = jnp.minimum(first + jnp.arange(per_device, dtype=jnp.int32), num_lanes - 1)
-    num_chunks = jnp.clip(-(-(num_used - first) // chunk_size), 0, per_device)
+    per_turn = chunk_size * devices.count
+    most_turns = -(-num_lanes // per_turn)
 
-    def run(chunk: Array) -> T:
+    def one(lane: Array) -> tuple[S, R]:
+        part, row = function(jnp.minimum(lane, num_lanes - 1))
+        used = lane < num_used
+        return jax.tree.map(lambda leaf: jnp.where(used, leaf, 0), part), row
+
+    def run(chunk: Array) -> tuple[S, R]:
         if chunk_size == 1:
-            return jax.tree.map(lambda leaf: leaf[None], function(chunk[0]))
-        return jax.vmap(function, axis_name=LANE)(chunk)
+            return jax.tree.map(lambda leaf: leaf[None], one(chunk[0]))
+        return jax.vmap(one, axis_name=LANE)(chunk)
 
-    def step(index: Array, buffers: T) -> T:
-        start = index * chunk_size
-        results = run(jax.lax.dynamic_slice_in_dim(mine, start, chunk_size))
-        return jax.tree.map(
-            lambda buffer, rows: jax.lax.dynamic_update_slice_in_dim(
-                buffer, rows, start, 0
-            ),
-            buffers,
-            results,
+    shapes = jax.eval_shape(run, jnp.arange(chunk_size, dtype=jnp.int32))
+
+    def turn(index: Array, carry: tuple[S, R]) -> tuple[S, R]:
+        total, rows = carry
+        first = index * per_turn + devices.index * chunk_size
+        # Results of a branch are written out, so that no product in them is contracted
+        # with the sum, which happened on one device only.
+        results = jax.lax.cond(
+            first < num_used,
+            lambda: run(first + jnp.arange(chunk_size, dtype=jnp.int32)),
+            lambda: jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes),
         )
+        if devices.count > 1:
+            results = jax.lax.all_gather(results, CLIENT_AXIS, tiled=True)
+        parts, new_rows = results
+        total = ordered_sum(parts, total)
+        rows = jax.tree.map(
+            lambda buffer, new: jax.lax.dynamic_update_slice_in_dim(
+                buffer, new, index * per_turn, 0
+            ),
+            rows,
+            new_rows,
+        )
+        return total, rows
 
-    shapes = jax.eval_shape(run, mine[:chunk_size])
-    buffers = jax.tree.map(
-        lambda s: jnp.zeros((per_device, *s.shape[1:]), s.dtype), shapes
+    total = jax.tree.map(lambda s: jnp.zeros(s.shape[1:], s.dtype), shapes[0])
+    rows = jax.tree.map(
+        lambda s: jnp.zeros((most_turns * per_turn, *s.shape[1:]), s.dtype), shapes[1]
     )
-    local = jax.lax.fori_loop(0, num_chunks, step, buffers)
-    gathered = jax.lax.all_gather(local, CLIENT_AXIS, tiled=True)
-    return jax.tree.map(lambda leaf: leaf[:num_lanes], gathered)
+    num_turns = jnp.clip(-(-num_used // per_turn), 0, most_turns)
+    total, rows = jax.lax.fori_loop(0, num_turns, turn, (total, rows))
+    return total, jax.tree.map(lambda leaf: leaf[:num_lanes], rows)

@@ -7,7 +7,7 @@ trip count is what that lane's own examples need. A coalition costs its own data
 
 import dataclasses
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import flax.struct
 import jax
@@ -19,6 +19,8 @@ from fedsvp_jax.data import augmentation, sources
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.structs import Array, Examples, Model, Params
 
+Gradient: TypeAlias = Literal["mean", "clipped_mean", "per_example"]
+
 
 @dataclasses.dataclass(frozen=True)
 class TrainingRecipe:
@@ -26,7 +28,7 @@ class TrainingRecipe:
 
     batch_size: int
     local_epochs: int
-    gradient: Literal["clipped_mean", "per_example"]
+    gradient: Gradient
     augment: bool = False
     proximal: bool = False
 
@@ -128,9 +130,9 @@ def local_update(
 ) -> tuple[Params, Params]:
     """Trains a copy of the broadcast model on the member examples of one client.
 
-    Each step: w <- w - eta * g with g the batch-mean gradient scaled to
-    ||g|| <= C as one vector ("clipped_mean": FedSDP's public code), or DP-SGD's
-    ("per_example").
+    Each step: w <- w - eta * g with g the batch-mean gradient ("mean"), the same
+    scaled to ||g|| <= C as one vector ("clipped_mean": FedSDP's public code), or
+    DP-SGD's ("per_example").
 
     Args:
       indices: (m,) rows of `examples` that the client holds, padded.
@@ -187,6 +189,7 @@ def local_update(
             )
         else:
             gradient, stats_new = jax.grad(loss, has_aux=True)(weights_now, *batch)
+        if recipe.gradient == "clipped_mean":
             gradient, _ = noise.clip_by_l2_norm(gradient, rates.l2_norm_clip)
         if recipe.proximal:
             gradient = jax.tree.map(

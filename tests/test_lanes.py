@@ -17,17 +17,19 @@ def mapped(
     """`map_lanes` of a function whose result tells the lane."""
     rows = jnp.arange(8, dtype=jnp.float32)
 
-    def function(lane: Array) -> dict[str, Array]:
-        return {"lane": lane + 1, "row": rows * (lane + 1).astype(jnp.float32)}
+    def function(lane: Array) -> tuple[Array, dict[str, Array]]:
+        row = rows * (lane + 1).astype(jnp.float32)
+        return row, {"lane": lane + 1, "row": row}
 
     def on_device(index: Array, used: Array) -> dict[str, Array]:
-        return lanes.map_lanes(
+        total, found = lanes.map_lanes(
             function,
             num_lanes,
             used,
             chunk_size=chunk_size,
             devices=lanes.Devices(num_devices, index[0]),
         )
+        return found | {"total": total}
 
     run = jax.shard_map(
         on_device,
@@ -52,12 +54,15 @@ def test_results_come_back_in_lane_order_on_any_devices_and_chunks(
     np.testing.assert_array_equal(
         found["row"], expected[:, None] * np.arange(8, dtype=np.float32)
     )
+    np.testing.assert_array_equal(
+        found["total"], expected.sum() * np.arange(8, dtype=np.float32)
+    )
 
 
 @pytest.mark.parametrize("num_devices", [1, 3])
 @pytest.mark.parametrize("chunk_size", [1, 2])
 @pytest.mark.parametrize("num_used", [0, 1, 4, 7])
-def test_chunks_beyond_the_wanted_lanes_do_not_run_and_leave_zeros(
+def test_chunks_beyond_the_wanted_lanes_do_not_run_and_unwanted_lanes_add_nothing(
     num_used: int, chunk_size: int, num_devices: int
 ) -> None:
     found = mapped(7, num_used, chunk_size=chunk_size, num_devices=num_devices)
@@ -65,6 +70,9 @@ def test_chunks_beyond_the_wanted_lanes_do_not_run_and_leave_zeros(
     np.testing.assert_array_equal(found["lane"][:num_used], expected[:num_used])
     started = chunk_size * -(-num_used // chunk_size)
     np.testing.assert_array_equal(found["lane"][started:], 0)
+    np.testing.assert_array_equal(
+        found["total"], expected[:num_used].sum() * np.arange(8, dtype=np.float32)
+    )
 
 
 def test_a_common_bound_is_the_largest_of_all_lanes() -> None:
@@ -76,6 +84,15 @@ def test_a_common_bound_is_the_largest_of_all_lanes() -> None:
         jax.vmap(bound, axis_name=lanes.LANE)(values), [9, 9, 9]
     )
     assert lanes.largest(values, ()) is values
+
+
+def test_the_sum_adds_the_lanes_one_by_one_from_the_first() -> None:
+    rows = jnp.asarray([1e8, 1.0, -1e8, 1.0], jnp.float32)
+    total = lanes.ordered_sum(rows, jnp.float32(0.0))
+    expected = np.float32(0.0)
+    for row in np.asarray(rows):
+        expected += row
+    assert float(total) == float(expected) == 1.0
 
 
 def test_more_devices_than_the_machine_has_are_refused() -> None:

@@ -6,6 +6,7 @@ images and `Task.validation` more, which only privacy estimation looks at.
 """
 
 import dataclasses
+import math
 
 import numpy as np
 
@@ -45,7 +46,7 @@ class Work:
       mechanism: `none`, `dp_fedavg`, or `fedsva`, which estimates privacy.
       num_attributes: N; 1 where nothing is estimated.
       sensitivity: what C clips beside the gradient of every step.
-      l2_norm_clip: C; by default so large that it never acts, as the peers' work.
+      l2_norm_clip: C; by default nothing is clipped, as in the peers' works.
       cohort_size: K.
       rounds_per_call: rounds of one compiled call, the sample that is timed.
       most_samples: samples taken at most, whatever --rounds asks for.
@@ -56,17 +57,19 @@ class Work:
     mechanism: str = "none"
     num_attributes: int = 1
     sensitivity: str = "paper"
-    l2_norm_clip: float = 1e3
+    l2_norm_clip: float = math.inf
     cohort_size: int = 10
     rounds_per_call: int = 1
     most_samples: int = 100
 
 
 def _estimation(fedavg: Work) -> list[Work]:
-    """FedAvg, then FedSVA with N = 2, ..., 5.
+    """FedAvg, then FedSVA with N = 2, ..., 5, all with the gradient's clip.
 
-    Epsilon is so large (`make_config`) that the noise leaves the numbers finite.
+    C is so large that it never acts, and epsilon (`make_config`) so large that the
+    noise leaves the numbers finite.
     """
+    fedavg = dataclasses.replace(fedavg, l2_norm_clip=1e3)
     return [
         fedavg,
         *(

@@ -29,6 +29,19 @@ def clip_by_l2_norm(tree: Params, bound: Array | float) -> tuple[Params, Array]:
     return shrunk, clipped.astype(jnp.float32)
 
 
+def _gaussian(key: Array, std: Array, *, shape: tuple[int, ...]) -> Array:
+    """N(0, std²), zeros at std 0.
+
+    Drawn in a branch of its own: whatever reads the noise afterwards would else be
+    fused with the draw, each reader drawing it anew.
+    """
+    return jax.lax.cond(
+        std > 0,
+        lambda: std * jax.random.normal(key, shape, std.dtype),
+        lambda: jnp.zeros(shape, std.dtype),
+    )
+
+
 def add_gaussian_noise(
     tree: Params, std: Array | float, *, key: Array
 ) -> tuple[Params, Array]:
@@ -50,8 +63,9 @@ def add_gaussian_noise(
     noised, square = [], jnp.zeros((), jnp.float32)
     for index, leaf in enumerate(leaves):
         wide = leaf.dtype if leaf.dtype.itemsize >= 4 else jnp.dtype(jnp.float32)
-        draw = jax.random.normal(jax.random.fold_in(key, index), leaf.shape, wide)
-        noise = std.astype(wide) * draw
+        noise = _gaussian(
+            jax.random.fold_in(key, index), std.astype(wide), shape=leaf.shape
+        )
         noisy = (leaf.astype(wide) + noise).astype(leaf.dtype)
         noised.append(jnp.where(std > 0, noisy, leaf))
         square = square + jnp.sum(jnp.square(noise)).astype(jnp.float32)
