@@ -1,5 +1,6 @@
 """Arithmetic counted from the model: matrix products of the traced program."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -9,9 +10,8 @@ import numpy as np
 from jax.interpreters import partial_eval
 
 from fedsvp_jax import local_training, models, prng
-from fedsvp_jax.federated_round import RoundPlan
 from fedsvp_jax.mechanisms import make_mechanism
-from fedsvp_jax.structs import Array, Examples, Model, Params
+from fedsvp_jax.structs import Array, Model, Params
 from fedsvp_jax.training import Trainer
 
 
@@ -31,14 +31,20 @@ def matmul_flops(function: Callable[..., Any], *args: Any) -> int:
     Raises:
       ValueError: the program holds a convolution, which is not counted.
     """
+    return matmul_flops_by_stack(function, *args).total()
+
+
+def matmul_flops_by_stack(function: Callable[..., Any], *args: Any) -> Counter[str]:
+    """`matmul_flops` by name stack, which names the model's layers."""
     return _count(jax.make_jaxpr(function)(*args).jaxpr)
 
 
-def _count(jaxpr: Any) -> int:
+def _count(jaxpr: Any) -> Counter[str]:
     jaxpr, _ = partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
-    total = 0
+    total: Counter[str] = Counter()
     for equation in jaxpr.eqns:
         name = equation.primitive.name
+        stack = str(equation.source_info.name_stack)
         if name == "conv_general_dilated":
             raise ValueError(
                 "matmul_flops counts matrix products only, the program holds a "
@@ -48,9 +54,11 @@ def _count(jaxpr: Any) -> int:
             (contracted, _), _ = equation.params["dimension_numbers"]
             left = equation.invars[0].aval.shape
             length = np.prod([left[axis] for axis in contracted], dtype=np.int64)
-            total += 2 * equation.outvars[0].aval.size * int(length)
+            total[stack] += 2 * equation.outvars[0].aval.size * int(length)
         trips = equation.params["length"] if name == "scan" else 1
-        total += trips * sum(_count(inner) for inner in _inside(equation))
+        for inner in _inside(equation):
+            for own, flops in _count(inner).items():
+                total[own or stack] += trips * flops
     return total
 
 
@@ -63,26 +71,30 @@ def _inside(equation: Any) -> Iterator[Any]:
                 yield inner
 
 
-def step_flops(
-    model: Model,
-    plan: RoundPlan,
-    params: Params,
-    stats: Params,
-    examples: Examples,
-    batch_size: int,
-) -> int:
-    """FLOPs of one training step: `local_update`'s loop, one trip of it."""
+def _by_patches(trainer: Trainer, num_classes: int) -> tuple[Model, Params, Params]:
+    """The trainer's model with countable convolutions, its parameters' shapes."""
+    name = trainer.configs[0].model
+    assert name is not None
+    model = models.make_model(name, num_classes=num_classes, conv_backend="patches")
+    shape = trainer.federation.examples.inputs.shape[1:]
+    example = jax.ShapeDtypeStruct((1, *shape), jnp.float32)
+    return model, *jax.eval_shape(model.init, jax.random.key(0), example)
+
+
+def step_flops(trainer: Trainer, num_classes: int, batch_size: int) -> Counter[str]:
+    """FLOPs by name stack of one training step: a trip of `local_update`'s loop."""
+    model, params, stats = _by_patches(trainer, num_classes)
     rows = jax.ShapeDtypeStruct((batch_size,), jnp.int32)
     rate = jax.ShapeDtypeStruct((), jnp.float32)
 
     def update(params: Params, stats: Params, rate: Array, rows: Array) -> Params:
         return local_training.local_update(
             model,
-            plan.recipe,
+            trainer.plan.recipe,
             local_training.TrainingRates(rate, rate, rate, rate),
             params,
             stats,
-            examples,
+            trainer.federation.examples,
             rows,
             rows >= 0,
             key=prng.root_key(0),
@@ -90,7 +102,7 @@ def step_flops(
             lane_axes=(),
         )
 
-    return matmul_flops(update, params, stats, rate, rows)
+    return matmul_flops_by_stack(update, params, stats, rate, rows)
 
 
 def forward_flops(
@@ -152,16 +164,11 @@ def round_flops(trainer: Trainer, num_classes: int) -> RoundFlops:
 
     The batches, of validation examples, are there if privacy is estimated.
     """
-    name, plan = trainer.configs[0].model, trainer.plan
-    examples = trainer.federation.examples
-    assert name is not None
-    model = models.make_model(name, num_classes=num_classes, conv_backend="patches")
-    shape = examples.inputs.shape[1:]
-    example = jax.ShapeDtypeStruct((1, *shape), jnp.float32)
-    params, stats = jax.eval_shape(model.init, jax.random.key(0), example)
+    plan, shape = trainer.plan, trainer.federation.examples.inputs.shape[1:]
+    model, params, stats = _by_patches(trainer, num_classes)
     coalitions = coalition_steps(trainer)
     by_batch = {
-        batch: step_flops(model, plan, params, stats, examples, batch)
+        batch: step_flops(trainer, num_classes, batch).total()
         for batch in {batch for batch, _ in coalitions.values()}
     }
     costs = {
