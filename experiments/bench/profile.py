@@ -62,7 +62,7 @@ def instructions(hlo: str) -> dict[str, str]:
 
 
 def part_of(op_name: str, events: int, steps: int) -> Part:
-    """The part of an instruction that ran `events` times in a round of `steps` trips."""
+    """The part of an instruction that ran `events` times in `steps` trips."""
     product = op_name.endswith("dot_general")
     scope = scope_of(op_name)
     if scope:

@@ -1,0 +1,185 @@
+"""Times this library and its peers on the same works, in turn; writes the table.
+
+  python -m experiments.bench.peers --environments=V --turns=3
+
+runs, turn by turn, `experiments.benchmark` on W1, W1-DP, W2 and W3, then the peers'
+scripts (--scripts) on the same works, each with V/NAME/bin/python of its own
+environment. One JSON line a row goes to --results; --table rewrites the measured table
+of docs/performance.md from that file, without timing anything. A peer that was
+disturbed (others_cores > 0.2) is timed once more and marked if it was disturbed again.
+"""
+
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+from typing import Any
+
+from absl import flags
+from tqdm import tqdm
+
+from experiments import flags as experiment_flags
+
+flags.DEFINE_string("scripts", "../shared/peers", "Folder of the peers' scripts.")
+flags.DEFINE_string(
+    "environments", None, "Folder that holds torch/, pfl/, flower/, fedjax/ (venvs)."
+)
+flags.DEFINE_integer("turns", 3, "How often everything is timed.", lower_bound=1)
+flags.DEFINE_integer("rounds", 3, "Timed samples a row.", lower_bound=1)
+flags.DEFINE_string("results", "docs/results/peers.jsonl", "Where rows are kept.")
+flags.DEFINE_string("page", "docs/performance.md", "Page that holds the table.")
+flags.DEFINE_bool("table", False, "Only rewrite the page's table from the results.")
+
+OURS = "fedsvp_jax"
+WORKS = ("W1", "W1-DP", "W2", "W3")
+# Name -> (environment, script and its arguments, works).
+PEERS = {
+    "PyTorch loop, lean": (
+        "torch",
+        ("torch_loop.py", "--variant", "lean"),
+        WORKS,
+    ),
+    "pfl": ("pfl", ("pfl_sim.py",), ("W1", "W1-DP", "W2")),
+    "Flower, 2 Ray actors": ("flower", ("flower_sim.py",), ("W1", "W2")),
+    "fedjax, its own JAX 0.5.3": ("fedjax", ("fedjax_sim.py",), ("W1", "W2")),
+    "fedjax on today's JAX": (
+        "fedjax-newjax",
+        ("fedjax_sim.py", "--shim", "1"),
+        ("W2",),
+    ),
+}
+DISTURBED = 0.2
+BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"
+
+
+def _lines(command: list[str], folder: str, **environment: str) -> list[dict[str, Any]]:
+    """The JSON lines that a command prints.
+
+    Raises:
+      ValueError: the command failed; its last line of standard error is told.
+    """
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise ValueError(f"{' '.join(command)} failed: {last}")
+    lines = done.stdout.splitlines()
+    return [json.loads(line) for line in lines if line.startswith("{")]
+
+
+def _ours(work: str, rounds: int) -> dict[str, Any]:
+    command = [sys.executable, "-m", "experiments.benchmark", "--device=cpu"]
+    (row,) = _lines([*command, f"--works={work}", f"--rounds={rounds}"], ".")
+    return {
+        "seconds_median": row["seconds_per_round_median"],
+        "seconds_min": row["seconds_per_round_min"],
+        "seconds_max": row["seconds_per_round_max"],
+        **{k: row[k] for k in ("compile_seconds", "peak_mb", "gemm_fraction")},
+    }
+
+
+def _theirs(name: str, work: str, rounds: int, values: Any) -> dict[str, Any]:
+    environment, (script, *more), _ = PEERS[name]
+    python = pathlib.Path(values.environments).resolve() / environment / "bin/python"
+    timed = rounds if work in ("W1", "W1-DP", "W3") else 10 * rounds
+    arguments = ["--work", work.lower().replace("-", ""), "--rounds", str(timed)]
+    command = [str(python), script, *more, *arguments, "--warmup", "1"]
+    for _ in range(2):
+        (row,) = _lines(command, values.scripts, PEERS_WAIT="20")
+        if row["others_cores"] <= DISTURBED:
+            break
+    return {
+        "seconds_median": row["median_s_per_round"],
+        "seconds_min": row["min_s"],
+        "seconds_max": row["max_s"],
+        "compile_seconds": row["compile_s"],
+        "peak_mb": row["peak_rss_mb"],
+        "others_cores": row["others_cores"],
+        "versions": row["versions"],
+    }
+
+
+def measure(values: Any) -> None:
+    """Appends a row a turn, library and work to the results."""
+    file = pathlib.Path(values.results)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    jobs = [
+        (turn, work, who)
+        for turn in range(1, values.turns + 1)
+        for work in WORKS
+        for who in (OURS, *(n for n, (_, _, works) in PEERS.items() if work in works))
+    ]
+    rows = []
+    for turn, work, who in tqdm(jobs, unit="row", disable=None):
+        mine = who == OURS
+        rounds = min(values.rounds, 2) if work == "W3" else values.rounds
+        timed = _ours(work, rounds) if mine else _theirs(who, work, rounds, values)
+        rows.append({"turn": turn, "work": work, "who": who, **timed})
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Seconds a round, median of the turns, and each peer's time over ours."""
+    text = [
+        "| work | library | s a round: median (least to most of the turns) | "
+        "its time over ours, turn by turn | peak MB | compile s |",
+        "|---|---|---|---|---|---|",
+    ]
+    for work in WORKS:
+        ours = {r["turn"]: r for r in rows if r["work"] == work and r["who"] == OURS}
+        for who in (OURS, *PEERS):
+            own = [r for r in rows if r["work"] == work and r["who"] == who]
+            if not own:
+                continue
+            medians = [row["seconds_median"] for row in own]
+            ratios = [
+                r["seconds_median"] / ours[r["turn"]]["seconds_median"] for r in own
+            ]
+            shown = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+            marked = any(row.get("others_cores", 0) > DISTURBED for row in own)
+            text.append(
+                f"| {work} | {who}{' (disturbed)' if marked else ''} | "
+                f"{statistics.median(medians):.3g} "
+                f"({min(medians):.3g} to {max(medians):.3g}) | "
+                f"{shown if who != OURS else '1'} | "
+                f"{max(row['peak_mb'] for row in own):.0f} | "
+                f"{statistics.median(row['compile_seconds'] for row in own):.1f} |"
+            )
+    return "\n".join(text)
+
+
+def rewrite(page: pathlib.Path, rows: list[dict[str, Any]]) -> None:
+    """Puts the table between the page's markers.
+
+    Raises:
+      ValueError: the page has no markers.
+    """
+    text = page.read_text()
+    if BEGIN not in text or END not in text:
+        raise ValueError(f"{page} has no lines {BEGIN} and {END}")
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    page.write_text(f"{before}{BEGIN}\n{table(rows)}\n{END}{after}")
+
+
+def main(_: list[str]) -> None:
+    """Times, unless --table, and rewrites the table."""
+    values = flags.FLAGS
+    if not values.table:
+        if not values.environments:
+            raise ValueError("environments must name the folder of the peers' venvs")
+        measure(values)
+    lines = pathlib.Path(values.results).read_text().splitlines()
+    rewrite(pathlib.Path(values.page), [json.loads(line) for line in lines])
+    print(f"files:\n  {values.results}\n  {values.page}")
+
+
+if __name__ == "__main__":
+    experiment_flags.run(main, __doc__)
