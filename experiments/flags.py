@@ -1,7 +1,9 @@
 """absl flags, made from the settings' own names, defaults, limits and help."""
 
 import dataclasses
+import logging as std_logging
 import os
+import signal
 import sys
 import types
 import typing
@@ -10,7 +12,7 @@ from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
-from fedsvp_jax import mechanisms
+from fedsvp_jax import mechanisms, stopping
 from fedsvp_jax.config import ExperimentConfig, resolve
 
 _DEFINERS: dict[type, Callable[..., Any]] = {
@@ -53,7 +55,12 @@ def settings_from_flags(values: flags.FlagValues, **more: Any) -> ExperimentConf
 def define_output() -> None:
     """Flags of every experiment: where its files and compiled programs go."""
     flags.DEFINE_string("output_dir", None, "Folder for everything that is written.")
-    flags.DEFINE_bool("resume", False, "Go on with the run that output_dir holds.")
+    flags.DEFINE_bool(
+        "resume",
+        False,
+        "Go on with the run that output_dir holds, and start it where the folder is "
+        "new or empty: a job script may always pass it.",
+    )
     flags.DEFINE_string(
         "compilation_cache_dir",
         os.path.join(os.path.expanduser("~"), ".cache", "fedsvp_jax"),
@@ -75,6 +82,13 @@ def define_running() -> None:
     )
     flags.DEFINE_integer(
         "checkpoint_every", 10, "Rounds between checkpoints.", lower_bound=1
+    )
+    flags.DEFINE_enum(
+        "on_divergence",
+        "stop",
+        ["stop", "continue"],
+        "What NaN or infinity in an upload does: stop the run, or continue with a "
+        "warning (the files then hold null).",
     )
     flags.DEFINE_bool("report", True, "Write report.html (needs plotly).")
     flags.DEFINE_bool("progress", True, "Show a progress bar on a terminal.")
@@ -106,6 +120,9 @@ def run(main: Callable[[list[str]], None], manual: str | None) -> None:
       manual: what --help prints above the flags.
     """
     logging.set_verbosity(logging.WARNING)
+    logging.get_absl_handler().setFormatter(_Lines())
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stopping.stop_at_once)
 
     def guarded(arguments: list[str]) -> None:
         if len(arguments) > 1:
@@ -116,8 +133,8 @@ def run(main: Callable[[list[str]], None], manual: str | None) -> None:
             if logging.level_debug():
                 raise
             _fail(_one_line(error))
-        except KeyboardInterrupt:
-            _fail("stopped; go on with --resume", status=130)
+        except stopping.Stopped as stopped:
+            _fail(str(stopped), status=128 + stopped.signal_number)
 
     def parse(arguments: list[str]) -> list[str]:
         if any(argument in ("--help", "-h", "--helpfull") for argument in arguments):
@@ -131,6 +148,13 @@ def run(main: Callable[[list[str]], None], manual: str | None) -> None:
     app.run(guarded, flags_parser=parse)
 
 
+class _Lines(std_logging.Formatter):
+    """A warning as the errors are told: `warning: …`, one line."""
+
+    def format(self, record: std_logging.LogRecord) -> str:
+        return f"{record.levelname.lower()}: {_one_line(record.getMessage())}"
+
+
 def _manual(script: str, manual: str | None) -> str:
     """What --help prints: purpose, mechanisms, then the flags by theme."""
     values = flags.FLAGS
@@ -139,7 +163,7 @@ def _manual(script: str, manual: str | None) -> str:
     return f"{manual}\n{mechanism_help()}\n\nFlags (--name=value):\n{described}"
 
 
-def _one_line(error: BaseException) -> str:
+def _one_line(error: BaseException | str) -> str:
     text = " ".join(str(error).split())
     if "output_dir must have a value" in text:
         return "flag --output_dir is required: the folder for everything written"

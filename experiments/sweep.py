@@ -103,6 +103,7 @@ def main(_: list[str]) -> None:
         ),
         resume=values.resume,
         checkpoint_every=values.checkpoint_every,
+        on_divergence=values.on_divergence,
         progress=values.progress,
     )
     from fedsvp_jax.report import tables

@@ -42,6 +42,7 @@ def main(_: list[str]) -> None:
         placement=placement,
         resume=values.resume,
         checkpoint_every=values.checkpoint_every,
+        on_divergence=values.on_divergence,
         progress=values.progress,
     )
     if summary["stopped_by_promise"]:

@@ -1,6 +1,8 @@
 """The host's loop: advance, record, write, save; go on from where a run was."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,15 @@ from fedsvp_jax.accounting import Ledger
 from fedsvp_jax.checkpoint import Checkpointer
 from fedsvp_jax.federated_round import RoundMetrics, ServerState
 from fedsvp_jax.mechanisms import Mechanism
+from fedsvp_jax.run_folder import WriteError
+from fedsvp_jax.stopping import StopRequests
 from fedsvp_jax.training import Trainer
+
+# Of what a checkpoint holds and how it is gone on with: raised when either changes,
+# so that no version goes on with what another one left.
+STATE_VERSION = 1
+
+_log = logging.getLogger(__name__)
 
 # (cell, round from 1, its metrics, epsilon spent by accounting)
 OnRound = Callable[[int, int, RoundMetrics, dict[str, float]], None]
@@ -23,15 +33,18 @@ def _with_ledgers(state: ServerState, ledgers: Sequence[Ledger]) -> dict[str, An
 def restore(
     trainer: Trainer, ledgers: list[Ledger], checkpointer: Checkpointer
 ) -> tuple[ServerState, int]:
-    """The newest checkpoint's `(state, rounds done)`, or the start.
+    """The newest intact checkpoint's `(state, rounds done)`, or the start.
 
     `ledgers` are replaced in place by the checkpoint's.
+
+    Raises:
+      ValueError: there are checkpoints and all are damaged.
     """
     state = trainer.initial_state()
-    done = checkpointer.latest_round()
-    if done is None:
+    found = checkpointer.restore(_with_ledgers(state, ledgers))
+    if found is None:
         return state, 0
-    saved = checkpointer.restore(_with_ledgers(state, ledgers))
+    saved, done = found
     ledgers[:] = [
         Ledger.from_state_dict(content, proved=ledger.proved)
         for content, ledger in zip(saved["ledgers"], ledgers, strict=True)
@@ -48,6 +61,8 @@ def drive(
     *,
     checkpointer: Checkpointer,
     checkpoint_every: int,
+    on_divergence: str,
+    stop: StopRequests,
     on_round: OnRound,
     after_call: Callable[[int], None],
 ) -> tuple[ServerState, int]:
@@ -60,6 +75,9 @@ def drive(
       state: after `done` rounds.
       checkpointer: saves the state after the rows that it stands for were written.
       checkpoint_every: rounds between checkpoints, rounded up to whole calls.
+      on_divergence: what NaN or infinity in an upload or in the model does: "stop",
+        or "continue" with a warning, once a cell.
+      stop: asked before every call.
       on_round: called for each cell and round, in order.
       after_call: called with the rounds done, before a checkpoint is saved.
 
@@ -67,15 +85,43 @@ def drive(
       `(state, rounds done)`; fewer than asked when a promise ended the run.
 
     Raises:
-      FloatingPointError: an upload held NaN or infinity; its round was passed on.
+      FloatingPointError: an upload or the model held NaN or infinity; its round was
+        passed on.
+      Stopped: a signal asked for it; the state is saved.
+      WriteError: a row or a checkpoint cannot be written; names the checkpoint left.
     """
     configs = trainer.configs
     num_rounds, saved = configs[0].num_rounds, done
+    diverged: set[int] = set()
     releases = [
         guarantees.release_epsilon(settings, mechanism)
         for settings in trainer.mechanism_configs
     ]
+
+    @contextlib.contextmanager
+    def naming_what_is_kept() -> Iterator[None]:
+        try:
+            yield
+        except WriteError as error:
+            kept = f"the checkpoint of round {saved}" if saved else "config.json"
+            raise WriteError(error.path, error.reason, kept=kept) from error
+
+    def save() -> None:
+        nonlocal saved
+        if done > saved:
+            with naming_what_is_kept():
+                checkpointer.save(done, _with_ledgers(state, ledgers))
+            saved = done
+
     while done < num_rounds:
+        if stop.received is not None:
+            save()
+            raise stop.stopped(
+                f"after round {done} of {num_rounds} ({configs[0].mechanism}), which "
+                "is saved"
+                if done
+                else f"before round 1 ({configs[0].mechanism})"
+            )
         count = min(trainer.placement.rounds_per_call, num_rounds - done)
         state, metrics = trainer.advance(state, done, count)
         asked = (metrics.clients.client_id >= 0).any(axis=(1, 2))
@@ -100,12 +146,21 @@ def drive(
                     last=number == num_rounds,
                 )
                 on_round(cell, number, row, spent)
-                records.check_finite(row, round_num=number, mechanism=config.mechanism)
+                try:
+                    records.check_finite(
+                        row, round_num=number, mechanism=config.mechanism
+                    )
+                except FloatingPointError as error:
+                    if on_divergence == "stop":
+                        raise
+                    if cell not in diverged:
+                        _log.warning("%s; going on (on_divergence=continue)", error)
+                    diverged.add(cell)
         done += active
-        after_call(done)
+        with naming_what_is_kept():
+            after_call(done)
         if active < count:
             break
         if done - saved >= checkpoint_every or done == num_rounds:
-            checkpointer.save(done, _with_ledgers(state, ledgers))
-            saved = done
+            save()
     return state, done

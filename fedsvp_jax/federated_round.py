@@ -92,7 +92,7 @@ class ClientMetrics:
     num_examples: Array  # () int32
     update_l2: Array  # () float32: L2 norm of the update before the noise
     weight: Array  # () float32: p_i of the average
-    finite: Array  # () bool: every number of the upload is finite
+    finite: Array  # () bool: every number of the upload and statistics is finite
     estimation: Estimation | None
     released_ratio: Array  # () float32: the R that the noise was made from
     noise: NoiseInfo
@@ -106,6 +106,7 @@ class RoundMetrics:
     test_loss: Array  # () float32, likewise
     aggregate_noise_l2: Array  # () float32: sqrt(d * sum_i p_i^2 sigma_i^2)
     clients: ClientMetrics
+    model_finite: Array  # () bool: every number of the next model is finite
 
 
 def initial_state(
@@ -208,11 +209,7 @@ def _client_update(
         round_num=round_num,
         params=state.params,
     )
-    finite = jax.tree.reduce(
-        jnp.logical_and,
-        jax.tree.map(lambda leaf: jnp.all(jnp.isfinite(leaf)), upload),
-        valid | True,
-    )
+    finite = _all_finite((upload, stats))
     metrics = ClientMetrics(
         client_id=client_id,
         num_examples=held.num_train,
@@ -224,6 +221,14 @@ def _client_update(
         noise=info,
     )
     return aggregation.weighted((upload, stats), weight), (client_state, metrics)
+
+
+def _all_finite(tree: Params) -> Array:
+    """() bool: no number is NaN or infinite."""
+    return jax.tree.reduce(
+        jnp.logical_and,
+        jax.tree.map(lambda leaf: jnp.all(jnp.isfinite(leaf)), tree),
+    )
 
 
 def _by_id(clients: Array, num_clients: int) -> Array:
@@ -360,5 +365,6 @@ def federated_round(
             test_loss=score.loss,
             aggregate_noise_l2=jnp.sqrt(jnp.float32(num_parameters) * variance),
             clients=metrics,
+            model_finite=_all_finite((params, stats)),
         ),
     )

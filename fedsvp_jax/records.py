@@ -73,6 +73,8 @@ def round_row(
         "contribution_ratio_mean": None,
         "num_clipped_ratios": 0,
         "num_degenerate_ratios": 0,
+        "diverged_clients": clients.client_id[~clients.finite],
+        "model_finite": metrics.model_finite,
         "epsilon_spent": spent,
     }
     if estimation is not None:
@@ -114,19 +116,27 @@ def client_rows(metrics: RoundMetrics, *, round_num: int) -> list[dict[str, Any]
 
 
 def check_finite(metrics: RoundMetrics, *, round_num: int, mechanism: str) -> None:
-    """Stops at the first upload that holds NaN or infinity.
+    """Stops at the first round whose uploads or model hold NaN or infinity.
 
     Raises:
-      FloatingPointError: names the mechanism, the round and the client.
+      FloatingPointError: names the mechanism, the round and the first client.
     """
     clients = valid_clients(metrics)
     bad = clients.client_id[~clients.finite]
-    if len(bad):
-        raise FloatingPointError(
-            f"mechanism {mechanism} diverged: the upload of client {bad[0]} in round "
-            f"{round_num} holds NaN or infinity; a smaller learning_rate or "
-            "l2_norm_clip, or a larger epsilon, may help"
-        )
+    if not len(bad) and metrics.model_finite:
+        return
+    what = f"the upload of client {bad[0]}" if len(bad) else "the server's model"
+    more = f" ({len(bad)} of {len(clients.finite)} uploads do)" if len(bad) > 1 else ""
+    raise FloatingPointError(
+        f"mechanism {mechanism} diverged: {what} in round {round_num} holds NaN or "
+        f"infinity{more}; a smaller learning_rate or l2_norm_clip, or a larger "
+        "epsilon, may help"
+    )
+
+
+def diverged(row: dict[str, Any]) -> bool:
+    """Whether a line of metrics.jsonl tells of NaN or infinity."""
+    return len(row["diverged_clients"]) > 0 or not row["model_finite"]
 
 
 def number(value: Any) -> float | None:

@@ -16,6 +16,7 @@ from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federated_round import RoundMetrics
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.run_folder import RunFolder, write_json
+from fedsvp_jax.stopping import StopRequests
 from fedsvp_jax.structs import Model
 from fedsvp_jax.training import Placement, Trainer, cell_of, params_sha256
 
@@ -30,8 +31,11 @@ def versions() -> dict[str, str]:
 
 def environment() -> dict[str, Any]:
     """Versions and device kind: the same bits are promised on the same of these."""
-    device = jax.devices()[0]
-    return {"versions": versions(), "device_kind": device.device_kind}
+    return {
+        "versions": versions(),
+        "state_version": driver.STATE_VERSION,
+        "device_kind": jax.devices()[0].device_kind,
+    }
 
 
 def train(
@@ -43,6 +47,7 @@ def train(
     placement: Placement | None = None,
     resume: bool = False,
     checkpoint_every: int = 10,
+    on_divergence: str = "stop",
     progress: bool = False,
 ) -> dict[str, Any]:
     """Runs one resolved config and writes its folder.
@@ -53,12 +58,13 @@ def train(
 
     Args:
       config: resolved settings (`config.resolve`).
-      output_dir: new, or with `resume` the folder of the same run.
+      output_dir: new or empty, or with `resume` the folder of the same run.
       dataset: loaded by name when None.
       model: built by name when None.
       placement: where and in which portions the work runs.
-      resume: go on from the newest checkpoint.
+      resume: go on from the newest intact checkpoint; without any, start.
       checkpoint_every: rounds between checkpoints.
+      on_divergence: "stop" at NaN or infinity, or "continue".
       progress: draw a progress bar when standard error is a terminal.
 
     Returns:
@@ -66,7 +72,9 @@ def train(
 
     Raises:
       ValueError: settings, data or folder are not fit; nothing was overwritten.
+      OSError: the folder cannot be written; every checkpoint stays.
       FloatingPointError: the run diverged; what it wrote so far stays.
+      stopping.Stopped: SIGINT or SIGTERM came; the state is saved.
     """
     data = dataset or federation.load_dataset(config)
     folder = RunFolder(output_dir)
@@ -84,8 +92,10 @@ def train(
     checkpointer = Checkpointer(folder.path / "checkpoints")
     state, done = driver.restore(trainer, ledgers, checkpointer)
     for name in ("metrics.jsonl", "clients.jsonl", "timing.jsonl"):
-        folder.keep_rows(name, lambda row: row["round"] <= done)
-    accuracies = [row["test_accuracy"] for row in folder.rows("metrics.jsonl")]
+        folder.keep_rounds(name, done, every=name != "timing.jsonl")
+    rows = folder.rows("metrics.jsonl")
+    accuracies = [row["test_accuracy"] for row in rows]
+    diverged = [row["round"] for row in rows if records.diverged(row)]
 
     bar = tqdm(
         total=config.num_rounds,
@@ -106,37 +116,45 @@ def train(
         client_rows.extend(records.client_rows(metrics, round_num=number))
         accuracy = records.number(row["test_accuracy"])
         accuracies.append(accuracy)
+        if records.diverged(row):
+            diverged.append(number)
         shown = "" if accuracy is None else f"{accuracy:.3f}"
         bar.set_postfix(accuracy=shown, epsilon=f"{spent['rdp']:.3g}")
         bar.update()
 
+    def write_rows() -> None:
+        metrics, clients = metric_rows.copy(), client_rows.copy()
+        metric_rows.clear()  # first: what cannot be written is not tried again
+        client_rows.clear()
+        folder.append("metrics.jsonl", metrics)
+        folder.append("clients.jsonl", clients)
+
     def after_call(rounds_done: int) -> None:
         now = time.perf_counter()
-        folder.append("metrics.jsonl", metric_rows)
-        folder.append("clients.jsonl", client_rows)
+        write_rows()
         took = now - clock[0]
         count = max(rounds_done - clock[1], 1)
         row = {"round": rounds_done, "rounds": count, "seconds": took}
         folder.append("timing.jsonl", [row])
-        metric_rows.clear()
-        client_rows.clear()
         clock[:] = [now, rounds_done]
 
     try:
-        state, done = driver.drive(
-            trainer,
-            mechanism,
-            ledgers,
-            state,
-            done,
-            checkpointer=checkpointer,
-            checkpoint_every=checkpoint_every,
-            on_round=on_round,
-            after_call=after_call,
-        )
+        with StopRequests() as stop:
+            state, done = driver.drive(
+                trainer,
+                mechanism,
+                ledgers,
+                state,
+                done,
+                checkpointer=checkpointer,
+                checkpoint_every=checkpoint_every,
+                on_divergence=on_divergence,
+                stop=stop,
+                on_round=on_round,
+                after_call=after_call,
+            )
     finally:
-        folder.append("metrics.jsonl", metric_rows)
-        folder.append("clients.jsonl", client_rows)
+        write_rows()
         bar.close()
         checkpointer.close()
     params = cell_of(state.params, 0)
@@ -145,6 +163,7 @@ def train(
         "rounds": done,
         "stopped_by_promise": done < config.num_rounds,
         **records.accuracy_summary(accuracies),
+        "diverged_in_round": min(diverged, default=None),
         "params_sha256": params_sha256(params),
         "num_parameters": models.num_parameters(params),
         "attributes": trainer.federation.attributes.names,

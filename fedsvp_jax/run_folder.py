@@ -1,18 +1,21 @@
 """A run's folder: json files that a killed run leaves readable.
 
-Lines are appended and flushed a call at a time; `resume_at` drops the lines that
+Lines are appended and flushed a call at a time; `keep_rounds` drops the lines that
 a checkpoint does not know of, so a resumed run's files equal an uninterrupted
 run's byte for byte. Whole files are written beside their place and renamed.
 """
 
+import contextlib
 import json
 import math
 import os
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+
+_BESIDE = ".tmp"
 
 
 def plain(value: Any) -> Any:
@@ -32,12 +35,63 @@ def plain(value: Any) -> Any:
     return value
 
 
+class WriteError(OSError):
+    """A file of a run cannot be written; the message says how to go on.
+
+    Attributes:
+      path: the file or folder.
+      reason: what the operating system says.
+    """
+
+    def __init__(
+        self, path: pathlib.Path, reason: str, kept: str = "what was saved before"
+    ) -> None:
+        super().__init__(
+            f"{path} cannot be written ({reason}); {kept} is kept: mend this, then go "
+            "on with the same command and --resume"
+        )
+        self.path = path
+        self.reason = reason
+
+
+def _replace(path: pathlib.Path, content: bytes) -> None:
+    """Writes the file whole or not at all.
+
+    Raises:
+      WriteError: it cannot be written; what was there is as it was.
+    """
+    beside = path.with_name(path.name + _BESIDE)
+    try:
+        with open(beside, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise WriteError(path, error.strerror or str(error)) from error
+
+
 def write_json(path: pathlib.Path, content: Any) -> None:
-    """Writes the file whole or not at all."""
+    """Writes the file whole or not at all.
+
+    Raises:
+      WriteError: it cannot be written; what was there is as it was.
+    """
     text = json.dumps(plain(content), indent=2, allow_nan=False) + "\n"
-    beside = path.with_name(path.name + ".tmp")
-    beside.write_text(text)
-    os.replace(beside, path)
+    _replace(path, text.encode())
+
+
+def _differences(old: Any, new: Any, name: str = "") -> list[str]:
+    """What was changed, entry by entry: `versions.jax is 1 and was 2`."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        found = []
+        for key in sorted({*old, *new}):
+            inner = f"{name}.{key}" if name else key
+            found += _differences(old.get(key), new.get(key), inner)
+        return found
+    return [f"{name} is {new!r} and was {old!r}"] if old != new else []
 
 
 class RunFolder:
@@ -49,9 +103,13 @@ class RunFolder:
     def start(self, config: dict[str, Any], *, resume: bool) -> None:
         """Creates the folder, or checks that it holds the run to go on with.
 
+        A folder without config.json in which nothing else lies (a run killed before
+        its first file was whole) is started, with `resume` or not.
+
         Raises:
           ValueError: when the folder holds a run and `resume` is false, or holds
             a run of another configuration; the first differences are named.
+          OSError: the folder cannot be made or written.
         """
         file = self.path / "config.json"
         if file.exists():
@@ -60,44 +118,105 @@ class RunFolder:
                     f"output_dir {self.path} already holds a run; give another folder "
                     "or go on with it by --resume"
                 )
-            old, new = json.loads(file.read_text()), plain(config)
-            names = sorted({*old, *new})
-            changed = [n for n in names if old.get(n) != new.get(n)]
+            try:
+                old = json.loads(file.read_bytes())
+            except ValueError as error:
+                raise ValueError(
+                    f"cannot resume {self.path}: {file} is damaged ({error})"
+                ) from error
+            changed = _differences(old, plain(config))
             if changed:
-                what = "; ".join(
-                    f"{n} is {new.get(n)!r} and was {old.get(n)!r}" for n in changed[:3]
-                )
-                raise ValueError(f"cannot resume {self.path}: {what}")
+                raise ValueError(f"cannot resume {self.path}: {'; '.join(changed[:3])}")
             return
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+        unfinished = {file.name + _BESIDE}
+        if self.path.exists() and (
+            not self.path.is_dir()
+            or any(path.name not in unfinished for path in self.path.iterdir())
+        ):
             raise ValueError(
                 f"output_dir {self.path} exists and holds no run; give a new folder"
             )
-        self.path.mkdir(parents=True, exist_ok=True)
-        write_json(file, config)
+        new = not self.path.exists()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            write_json(file, config)
+        except OSError as error:
+            if new:
+                with contextlib.suppress(OSError):
+                    self.path.rmdir()
+            reason = getattr(error, "reason", error.strerror)
+            raise OSError(
+                f"output_dir {self.path} cannot be written ({reason}); give a folder "
+                "that can"
+            ) from error
 
     def append(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
-        """Appends json lines and hands them to the operating system."""
-        lines = "".join(json.dumps(plain(r), allow_nan=False) + "\n" for r in rows)
-        with open(self.path / name, "a") as file:
-            file.write(lines)
-            file.flush()
-            os.fsync(file.fileno())
+        """Appends json lines, all or none, and hands them to the operating system.
 
-    def keep_rows(self, name: str, keep: Any) -> None:
-        """Drops the lines for which `keep(row)` is false, and a torn last line."""
+        Raises:
+          WriteError: they cannot be written; the file is as it was.
+        """
+        lines = "".join(json.dumps(plain(r), allow_nan=False) + "\n" for r in rows)
+        path, left = self.path / name, memoryview(lines.encode())
+        try:
+            with open(path, "ab", buffering=0) as file:
+                before = file.tell()
+                try:
+                    while left:
+                        left = left[file.write(left) :]
+                    os.fsync(file.fileno())
+                except OSError:
+                    os.truncate(path, before)
+                    raise
+        except OSError as error:
+            raise WriteError(path, error.strerror or str(error)) from error
+
+    def keep_rounds(
+        self,
+        name: str,
+        done: int,
+        *,
+        of: Callable[[dict[str, Any]], bool] = lambda row: True,
+        every: bool = True,
+    ) -> None:
+        """Drops the lines of rounds after `done`, and a torn last line.
+
+        Args:
+          name: of a json-lines file whose rows name their `round`.
+          done: rounds that a checkpoint knows of.
+          of: the rows that are meant; all others stay.
+          every: each round has a row, or else something changed the file.
+
+        Raises:
+          ValueError: a line is damaged, or `every` and a round has none.
+        """
         file = self.path / name
-        if not file.exists():
-            return
-        kept = []
-        for line in file.read_text().splitlines(keepends=True):
-            if not line.endswith("\n"):
+        content = file.read_bytes() if file.exists() else b""
+        kept, found = [], set()
+        for number, line in enumerate(content.splitlines(keepends=True), start=1):
+            if not line.endswith(b"\n"):
                 break
-            if keep(json.loads(line)):
+            try:
+                row = json.loads(line)
+                meant, round_num = of(row), row["round"]
+            except (ValueError, TypeError, KeyError) as error:
+                raise ValueError(
+                    f"{file}, line {number}, is damaged; put a copy of the file back, "
+                    "or start again in a new folder (nothing was changed)"
+                ) from error
+            if not meant or round_num <= done:
                 kept.append(line)
-        beside = file.with_name(name + ".tmp")
-        beside.write_text("".join(kept))
-        os.replace(beside, file)
+            if meant:
+                found.add(round_num)
+        missing = set(range(1, done + 1)) - found
+        if every and missing:
+            raise ValueError(
+                f"{file} lacks round {min(missing)}, and the checkpoint holds {done} "
+                "rounds; put a copy of the file back, or start again in a new folder "
+                "(nothing was changed)"
+            )
+        if b"".join(kept) != content:
+            _replace(file, b"".join(kept))
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         """The lines of a json-lines file; none when it is not there."""

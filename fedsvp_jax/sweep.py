@@ -18,6 +18,7 @@ from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.report.tables import WITHOUT_EPSILON
 from fedsvp_jax.run import environment
 from fedsvp_jax.run_folder import RunFolder, write_json
+from fedsvp_jax.stopping import StopRequests
 from fedsvp_jax.structs import Model
 from fedsvp_jax.training import Placement, Trainer, cell_of, params_sha256
 
@@ -50,6 +51,7 @@ def sweep(
     placement: Placement | None = None,
     resume: bool = False,
     checkpoint_every: int = 10,
+    on_divergence: str = "stop",
     progress: bool = False,
 ) -> list[dict[str, Any]]:
     """Runs every cell and writes the sweep's folder.
@@ -62,7 +64,8 @@ def sweep(
       base: the resolved settings that all cells share.
       plan: what varies.
       output_dir: new, or with `resume` the folder of the same sweep.
-      dataset, model, placement, checkpoint_every, progress: as in `run.train`.
+      dataset, model, placement, checkpoint_every, on_divergence, progress: as in
+        `run.train`.
         `placement.cell_chunk_size` cells of a mechanism run side by side.
 
     Returns:
@@ -71,7 +74,9 @@ def sweep(
 
     Raises:
       ValueError: settings, data or folder are not fit; nothing was overwritten.
+      OSError: the folder cannot be written; every checkpoint stays.
       FloatingPointError: a cell diverged; what was written so far stays.
+      stopping.Stopped: SIGINT or SIGTERM came; the state is saved.
     """
     data = dataset or federation.load_dataset(base)
     placement = placement or Placement()
@@ -81,17 +86,20 @@ def sweep(
     settings = federation.settings(base, data) | dataclasses.asdict(plan)
     folder.start(settings | environment(), resume=resume)
     summaries: list[dict[str, Any]] = []
-    for mechanism in plan.mechanisms:
-        summaries += _sweep_mechanism(
-            plan.cells(base, mechanism),
-            data,
-            folder,
-            model=model,
-            placement=placement,
-            checkpoint_every=checkpoint_every,
-            progress=progress,
-        )
-        write_json(folder.path / "cells.json", summaries)
+    with StopRequests() as stop:
+        for mechanism in plan.mechanisms:
+            summaries += _sweep_mechanism(
+                plan.cells(base, mechanism),
+                data,
+                folder,
+                model=model,
+                placement=placement,
+                checkpoint_every=checkpoint_every,
+                on_divergence=on_divergence,
+                stop=stop,
+                progress=progress,
+            )
+            write_json(folder.path / "cells.json", summaries)
     return summaries
 
 
@@ -119,6 +127,8 @@ def _sweep_mechanism(
     model: Model | None,
     placement: Placement,
     checkpoint_every: int,
+    on_divergence: str,
+    stop: StopRequests,
     progress: bool,
 ) -> list[dict[str, Any]]:
     mechanism = configs[0].mechanism
@@ -128,15 +138,21 @@ def _sweep_mechanism(
     checkpointer = Checkpointer(folder.path / "checkpoints" / mechanism)
     state, done = driver.restore(trainer, ledgers, checkpointer)
     for name in ("results.jsonl", "timing.jsonl"):
-        folder.keep_rows(
-            name, lambda row: row["mechanism"] != mechanism or row["round"] <= done
+        folder.keep_rounds(
+            name,
+            done,
+            of=lambda row: row["mechanism"] == mechanism,
+            every=name != "timing.jsonl",
         )
     accuracies: list[list[float | None]] = [[] for _ in configs]
+    diverged: list[list[int]] = [[] for _ in configs]
     places = {(config.epsilon, config.seed): i for i, config in enumerate(configs)}
     for row in folder.rows("results.jsonl"):
         if row["mechanism"] == mechanism:
             place = places[row["epsilon"], row["seed"]]
             accuracies[place].append(row["test_accuracy"])
+            if records.diverged(row):
+                diverged[place].append(row["round"])
 
     rows: list[dict[str, Any]] = []
     clock = [time.perf_counter(), float(done)]
@@ -160,18 +176,24 @@ def _sweep_mechanism(
         row = name | records.round_row(metrics, round_num=number, spent=spent)
         rows.append(row)
         accuracies[cell].append(records.number(row["test_accuracy"]))
+        if records.diverged(row):
+            diverged[cell].append(number)
         if cell == len(configs) - 1:
             seen = [a[-1] for a in accuracies if a and a[-1] is not None]
             shown = f"{min(seen):.3f}-{max(seen):.3f}" if seen else ""
             bar.set_postfix(accuracy=shown, epsilon=f"{spent['rdp']:.3g}")
 
+    def write_rows() -> None:
+        made = rows.copy()
+        rows.clear()  # first: what cannot be written is not tried again
+        folder.append("results.jsonl", made)
+
     def after_call(rounds_done: int) -> None:
-        folder.append("results.jsonl", rows)
+        write_rows()
         now = time.perf_counter()
         count = max(rounds_done - int(clock[1]), 1)
         timing = {"mechanism": mechanism, "round": rounds_done, "rounds": count}
         folder.append("timing.jsonl", [timing | {"seconds": now - clock[0]}])
-        rows.clear()
         bar.update(rounds_done - int(clock[1]))
         clock[:] = [now, rounds_done]
 
@@ -184,11 +206,13 @@ def _sweep_mechanism(
             done,
             checkpointer=checkpointer,
             checkpoint_every=checkpoint_every,
+            on_divergence=on_divergence,
+            stop=stop,
             on_round=on_round,
             after_call=after_call,
         )
     finally:
-        folder.append("results.jsonl", rows)
+        write_rows()
         bar.close()
         checkpointer.close()
     return [
@@ -197,6 +221,7 @@ def _sweep_mechanism(
             "epsilon": config.epsilon,
             "seed": config.seed,
             **records.accuracy_summary(accuracies[i]),
+            "diverged_in_round": min(diverged[i], default=None),
             "params_sha256": params_sha256(cell_of(state.params, i)),
             **guarantees.summary(
                 config, trainer.mechanism_configs[i], ledgers[i], made

@@ -43,8 +43,9 @@ def metrics(*, estimated: bool = True, **changes: Any) -> RoundMetrics:
             clipped=floats(1, 1, 0),
         ),
     )
+    model_finite = np.bool_(changes.pop("model_finite", True))
     accuracy = np.float32(changes.pop("accuracy", 0.5))
-    return RoundMetrics(accuracy, np.float32(1.5), np.float32(7), clients)
+    return RoundMetrics(accuracy, np.float32(1.5), np.float32(7), clients, model_finite)
 
 
 def test_empty_places_of_the_cohort_count_nowhere() -> None:
