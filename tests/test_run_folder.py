@@ -1,12 +1,14 @@
 """The folder's files: whole or not there, plain JSON, nothing overwritten."""
 
 import json
+import os
 import pathlib
+from typing import Any
 
 import numpy as np
 import pytest
 
-from fedsvp_jax.run_folder import RunFolder, plain, write_json
+from fedsvp_jax.run_folder import RunFolder, WriteError, plain, write_json
 
 
 def test_float32_is_written_by_its_shortest_form_and_reads_back_the_same() -> None:
@@ -100,15 +102,116 @@ def test_appended_rows_read_back(tmp_path: pathlib.Path) -> None:
     assert folder.rows("metrics.jsonl") == [{"round": 1}, {"round": 2}, {"round": 3}]
 
 
+def with_rounds(path: pathlib.Path, *rounds: int) -> RunFolder:
+    folder = RunFolder(path)
+    folder.append("metrics.jsonl", [{"round": number} for number in rounds])
+    return folder
+
+
 def test_rows_after_a_checkpoint_and_a_torn_last_line_are_dropped(
     tmp_path: pathlib.Path,
 ) -> None:
-    folder = RunFolder(tmp_path)
-    folder.append("metrics.jsonl", [{"round": number} for number in (1, 2, 3)])
+    folder = with_rounds(tmp_path, 1, 2, 3)
     before = (tmp_path / "metrics.jsonl").read_text().splitlines(keepends=True)
-    with open(tmp_path / "metrics.jsonl", "a") as file:
-        file.write('{"round": 2')
-    folder.keep_rows("metrics.jsonl", lambda row: row["round"] <= 2)
+    with open(tmp_path / "metrics.jsonl", "ab") as file:
+        file.write(b'{"round": 2, "\xff')
+    folder.keep_rounds("metrics.jsonl", 2)
     assert (tmp_path / "metrics.jsonl").read_text() == "".join(before[:2])
-    folder.keep_rows("never_written.jsonl", lambda row: True)
+    folder.keep_rounds("never_written.jsonl", 0)
     assert not (tmp_path / "never_written.jsonl").exists()
+
+
+def test_the_rows_of_others_stay(tmp_path: pathlib.Path) -> None:
+    folder = RunFolder(tmp_path)
+    rows = [{"round": n, "mechanism": m} for m in ("none", "fedsva") for n in (1, 2)]
+    folder.append("results.jsonl", rows)
+    folder.keep_rounds("results.jsonl", 1, of=lambda row: row["mechanism"] == "fedsva")
+    assert folder.rows("results.jsonl") == rows[:3]
+
+
+@pytest.mark.parametrize(
+    ("damage", "named"),
+    [
+        (b"", "lacks round 1"),
+        (b'{"round": 1}\n', "lacks round 2"),
+        (b'{"round": 1}\n{"rou\xff: 2}\n', "line 2, is damaged"),
+        (b'{"round": 1}\n{"ruond": 2}\n', "line 2, is damaged"),
+        (b'{"round": 1}\n7\n', "line 2, is damaged"),
+    ],
+)
+def test_rows_that_something_else_changed_are_refused_and_left_alone(
+    damage: bytes, named: str, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "metrics.jsonl").write_bytes(damage)
+    with pytest.raises(ValueError, match=named):
+        RunFolder(tmp_path).keep_rounds("metrics.jsonl", 2)
+    assert (tmp_path / "metrics.jsonl").read_bytes() == damage
+
+
+def test_a_folder_in_which_no_first_file_was_finished_is_started(
+    tmp_path: pathlib.Path,
+) -> None:
+    for number, resume in enumerate((False, True)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "config.json.tmp").write_text('{"se')
+        RunFolder(folder).start({"seed": 0}, resume=resume)
+        assert [path.name for path in folder.iterdir()] == ["config.json"]
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(OSError, match=r"output_dir .*file/run cannot be written"):
+        RunFolder(tmp_path / "file" / "run").start({}, resume=True)
+
+
+def test_differences_are_named_entry_by_entry(tmp_path: pathlib.Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    old = {"versions": {"jax": "1", "numpy": "2"}, "data_fingerprint": "a"}
+    folder.start(old | {"state_version": 1}, resume=False)
+    new = {"versions": {"jax": "3", "numpy": "2"}, "data_fingerprint": "b"}
+    with pytest.raises(ValueError, match="cannot resume") as raised:
+        folder.start(new | {"state_version": 2}, resume=True)
+    assert str(raised.value).endswith(
+        "data_fingerprint is 'b' and was 'a'; state_version is 2 and was 1; "
+        "versions.jax is '3' and was '1'"
+    )
+
+
+def test_a_damaged_config_is_named(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "config.json").write_bytes(b'{"seed": \xff')
+    with pytest.raises(ValueError, match=r"cannot resume .*config.json is damaged"):
+        RunFolder(tmp_path).start({"seed": 0}, resume=True)
+
+
+def fail_once(patch: pytest.MonkeyPatch, name: str) -> None:
+    real = getattr(os, name)
+
+    def full(*arguments: Any) -> Any:
+        patch.setattr(os, name, real)
+        raise OSError(28, "No space left on device")
+
+    patch.setattr(os, name, full)
+
+
+def test_rows_that_cannot_be_written_leave_the_file_as_it_was(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = with_rounds(tmp_path, 1)
+    fail_once(monkeypatch, "fsync")
+    with pytest.raises(WriteError, match="No space left on device.*--resume"):
+        folder.append("metrics.jsonl", [{"round": 2}])
+    folder.append("metrics.jsonl", [{"round": 2}])
+    assert folder.rows("metrics.jsonl") == [{"round": 1}, {"round": 2}]
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_whole_file_that_cannot_be_written_leaves_the_old_one(
+    step: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_json(tmp_path / "a.json", {"value": 1})
+    fail_once(monkeypatch, step)
+    with pytest.raises(WriteError, match="No space left on device.*--resume"):
+        write_json(tmp_path / "a.json", {"value": 2})
+    assert json.loads((tmp_path / "a.json").read_text()) == {"value": 1}
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
