@@ -7,6 +7,7 @@ import signal
 import sys
 import types
 import typing
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -119,7 +120,12 @@ def run(main: Callable[[list[str]], None], manual: str | None) -> None:
       main: takes the arguments that absl left over.
       manual: what --help prints above the flags.
     """
-    logging.set_verbosity(logging.WARNING)
+    # Orbax logs what it raises as well, and leaves the other writes in flight, which
+    # then tell that their event loop is gone.
+    logging.set_verbosity(logging.FATAL)
+    std_logging.getLogger("asyncio").setLevel(std_logging.CRITICAL)
+    sys.unraisablehook = _unraisable
+    warnings.showwarning = _show_warning
     logging.get_absl_handler().setFormatter(_Lines())
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stopping.stop_at_once)
@@ -146,6 +152,15 @@ def run(main: Callable[[list[str]], None], manual: str | None) -> None:
             _fail(_one_line(error))
 
     app.run(guarded, flags_parser=parse)
+
+
+def _unraisable(unraisable: Any) -> None:
+    if str(unraisable.exc_value) != "Event loop is closed":
+        sys.__unraisablehook__(unraisable)
+
+
+def _show_warning(message: Warning | str, *_: Any) -> None:
+    print(f"warning: {_one_line(str(message))}", file=sys.stderr)
 
 
 class _Lines(std_logging.Formatter):

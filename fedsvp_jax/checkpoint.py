@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import pathlib
+import re
 import shutil
 from typing import Any
 
@@ -140,5 +141,8 @@ def _reason(error: Exception) -> str:
         return error.reason
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
+    code = re.search(r"os_error_code='(\d+)'", str(error))  # tensorstore's
+    if code:
+        return os.strerror(int(code[1]))
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__

@@ -74,11 +74,10 @@ class Writes:
     ) -> None:
         self.count = 0
         for name in WRITES:
-            patch.setattr(os, name, self._failing(getattr(os, name), error, first, last))
+            real = getattr(os, name)
+            patch.setattr(os, name, self._failing(real, error, first, last))
 
-    def _failing(
-        self, real: Any, error: BaseException, first: int, last: float
-    ) -> Any:
+    def _failing(self, real: Any, error: BaseException, first: int, last: float) -> Any:
         def write(*arguments: Any, **named: Any) -> Any:
             self.count += 1
             if first <= self.count <= last:

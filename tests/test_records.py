@@ -110,3 +110,12 @@ def test_the_summary_takes_the_last_five_evaluated_rounds() -> None:
     assert found["final5_accuracy"] == pytest.approx(0.3)
     assert found["final5_std"] == pytest.approx(np.std([0.1, 0.2, 0.3, 0.4, 0.5]))
     assert set(records.accuracy_summary([None]).values()) == {None}
+
+
+def test_a_model_that_is_not_finite_is_found_though_every_upload_is() -> None:
+    found = metrics(finite=[True, False, True], model_finite=False)
+    with pytest.raises(FloatingPointError, match=r"the server's model in round 2"):
+        records.check_finite(found, round_num=2, mechanism="dp_fedavg")
+    row = records.round_row(found, round_num=2, spent={})
+    assert records.diverged(row) and len(row["diverged_clients"]) == 0
+    assert not records.diverged(records.round_row(metrics(), round_num=2, spent={}))

@@ -199,7 +199,7 @@ def test_rows_that_cannot_be_written_leave_the_file_as_it_was(
 ) -> None:
     folder = with_rounds(tmp_path, 1)
     fail_once(monkeypatch, "fsync")
-    with pytest.raises(WriteError, match="No space left on device.*--resume"):
+    with pytest.raises(WriteError, match=r"No space left on device.*--resume"):
         folder.append("metrics.jsonl", [{"round": 2}])
     folder.append("metrics.jsonl", [{"round": 2}])
     assert folder.rows("metrics.jsonl") == [{"round": 1}, {"round": 2}]
@@ -211,7 +211,7 @@ def test_a_whole_file_that_cannot_be_written_leaves_the_old_one(
 ) -> None:
     write_json(tmp_path / "a.json", {"value": 1})
     fail_once(monkeypatch, step)
-    with pytest.raises(WriteError, match="No space left on device.*--resume"):
+    with pytest.raises(WriteError, match=r"No space left on device.*--resume"):
         write_json(tmp_path / "a.json", {"value": 2})
     assert json.loads((tmp_path / "a.json").read_text()) == {"value": 1}
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]

@@ -100,7 +100,10 @@ def test_a_signal_in_the_last_call_lets_the_run_end(tmp_path: pathlib.Path) -> N
 
 @pytest.mark.parametrize(
     ("call", "where"),
-    [(1, "after round 1 of 2 (none), which is saved"), (2, "before round 1 (gaussian)")],
+    [
+        (1, "after round 1 of 2 (none), which is saved"),
+        (2, "before round 1 (gaussian)"),
+    ],
 )
 def test_a_signal_ends_a_sweep_within_a_mechanism_or_before_the_next(
     call: int, where: str, tmp_path: pathlib.Path

@@ -1,0 +1,340 @@
+"""Faults as a user meets them: processes killed, stopped, short of space, damaged.
+
+Each fault ends in a run, or sweep, of the same bytes as an uninterrupted one. The
+tests print how many faults they tried and how many were survived.
+"""
+
+import collections
+import json
+import pathlib
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+from commands import ROOT, Ended, command, environment, start
+
+pytestmark = pytest.mark.slow
+
+ROUNDS = 120
+SMALL = (
+    "--model=mlp",
+    "--num_clients=6",
+    "--num_hbc_clients=1",
+    "--cohort_size=2",
+    "--class_share=0.03",
+    "--batch_size=5",
+    "--local_epochs=1",
+    "--rounds_per_call=1",
+    "--checkpoint_every=2",
+    "--noreport",
+    "--resume",  # as a job script that is started again and again would
+)
+RUN = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
+SWEEP = ("config.json", "results.jsonl", "cells.json", "table.md", "table.csv")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Where this module's processes keep what they compile."""
+    return str(tmp_path_factory.mktemp("compiled"))
+
+
+def train_line(folder: pathlib.Path, cache: str) -> tuple[str, ...]:
+    return (
+        "experiments.train",
+        *SMALL,
+        f"--num_rounds={ROUNDS}",
+        f"--output_dir={folder}",
+        f"--compilation_cache_dir={cache}",
+    )
+
+
+def sweep_line(folder: pathlib.Path, cache: str) -> tuple[str, ...]:
+    return (
+        "experiments.sweep",
+        *SMALL,
+        "--mechanisms=none,fedsva",
+        "--epsilons=0.2,0.5",
+        "--seeds=0:2",
+        "--num_rounds=20",
+        f"--output_dir={folder}",
+        f"--compilation_cache_dir={cache}",
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, cache: str) -> pathlib.Path:
+    """An uninterrupted run."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    assert_done(command(*train_line(folder, cache)))
+    return folder
+
+
+def assert_done(ended: Ended) -> None:
+    assert ended.status == 0, ended.stderr
+
+
+def ledger(folder: pathlib.Path) -> dict[str, Any]:
+    reader = ocp.Checkpointer(ocp.StandardCheckpointHandler())
+    state = reader.restore(folder / "checkpoints" / str(ROUNDS) / "state")
+    reader.close()
+    return dict(state["ledgers"][0])
+
+
+def assert_same_run(folder: pathlib.Path, whole: pathlib.Path) -> None:
+    for name in RUN:
+        assert (folder / name).read_bytes() == (whole / name).read_bytes(), name
+    left, right = ledger(folder), ledger(whole)
+    assert left.keys() == right.keys()
+    for name in left:
+        np.testing.assert_array_equal(left[name], right[name])
+
+
+def num_lines(path: pathlib.Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def wait(process: subprocess.Popen[str], happened: Callable[[], bool]) -> None:
+    """Until something happened; the process must not end before."""
+    deadline = time.monotonic() + 200
+    while not happened():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.0005)
+
+
+def report(fault: str, tried: int, survived: int, **more: int) -> None:
+    counts = {"fault": fault, "tried": tried, "survived": survived, **more}
+    print("\n" + json.dumps(counts))
+
+
+def test_a_run_killed_at_twenty_moments_resumes_to_the_same_bytes(
+    whole: pathlib.Path, cache: str, tmp_path: pathlib.Path
+) -> None:
+    folder, rng = tmp_path / "run", np.random.default_rng(0)
+    saving = folder / "checkpoints" / "saving"
+    # Three while the process starts, eight in the middle of a save, nine anywhere.
+    kinds = rng.permutation(["start"] * 3 + ["save"] * 8 + ["any"] * 9)
+    rounds = np.sort(rng.choice(np.arange(2, ROUNDS - 5), len(kinds), replace=False))
+    in_save = 0
+    for kind, round_num in zip(kinds, rounds, strict=True):
+        with start(*train_line(folder, cache)) as process:
+            if kind == "start":
+                time.sleep(rng.uniform(0, 6))
+            else:
+                lines = folder / "metrics.jsonl"
+                wait(process, lambda f=lines, n=round_num: num_lines(f) >= n)
+            if kind == "save":
+                wait(process, saving.exists)
+                time.sleep(rng.uniform(0, 0.03))
+            if kind == "any":
+                time.sleep(rng.uniform(0, 0.1))
+            process.kill()
+        assert process.returncode == -signal.SIGKILL
+        in_save += saving.exists()
+        assert not (folder / "summary.json").exists()
+    assert_done(command(*train_line(folder, cache)))
+    assert_same_run(folder, whole)
+    assert in_save >= 3
+    report("kill -9", len(kinds), len(kinds), in_the_middle_of_a_save=in_save)
+
+
+def test_a_sweep_killed_twice_resumes_to_the_same_bytes(
+    cache: str, tmp_path: pathlib.Path
+) -> None:
+    folder, whole = tmp_path / "sweep", tmp_path / "whole"
+    assert_done(command(*sweep_line(whole, cache)))
+    results = folder / "results.jsonl"
+    for lines in (15, 90):  # the first mechanism has 40 in all, the second 80
+        with start(*sweep_line(folder, cache)) as process:
+            wait(process, lambda n=lines: num_lines(results) >= n)
+            process.kill()
+    assert_done(command(*sweep_line(folder, cache)))
+    for name in SWEEP:
+        assert (folder / name).read_bytes() == (whole / name).read_bytes(), name
+    rows = [json.loads(line) for line in results.read_text().splitlines()]
+    counts = collections.Counter(
+        (row["mechanism"], row["epsilon"], row["seed"], row["round"]) for row in rows
+    )
+    assert len(counts) == 20 * (2 + 4) and set(counts.values()) == {1}
+    report("kill -9 of a sweep", 2, 2)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("experiment", ["train", "sweep"])
+def test_a_signal_saves_and_says_how_to_go_on(
+    experiment: str,
+    number: signal.Signals,
+    whole: pathlib.Path,
+    cache: str,
+    tmp_path: pathlib.Path,
+) -> None:
+    folder = tmp_path / "work"
+    line = {"train": train_line, "sweep": sweep_line}[experiment](folder, cache)
+    rows = folder / {"train": "metrics.jsonl", "sweep": "results.jsonl"}[experiment]
+    with start(*line) as process:
+        wait(process, lambda: num_lines(rows) >= 9)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=100)
+    assert process.returncode == 128 + number, err
+    assert out == ""
+    assert err.startswith(f"error: stopped by {number.name} after round")
+    assert err.endswith("which is saved; go on with the same command and --resume\n")
+    assert err.count("\n") == 1
+    assert_done(command(*line))
+    if experiment == "train":
+        assert_same_run(folder, whole)
+    report(f"{number.name} of {experiment}", 1, 1)
+
+
+LIMITED = """
+import resource, runpy, sys
+limit, sys.argv = int(sys.argv[1]), sys.argv[2:]
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+
+
+def limited(limit: int, *line: str) -> Ended:
+    """A command whose files may not grow beyond `limit` bytes."""
+    found = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(limit), *line],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    return Ended(found.returncode, found.stdout, found.stderr)
+
+
+@pytest.mark.parametrize(
+    ("limit", "named", "kept"),
+    [
+        (500, "output_dir", None),
+        (20_000, "checkpoints/2 cannot be written", "config.json"),
+        (50_000, "clients.jsonl cannot be written", "the checkpoint of round"),
+    ],
+)
+def test_a_file_size_limit_ends_in_one_line_and_the_run_resumes(
+    limit: int,
+    named: str,
+    kept: str | None,
+    whole: pathlib.Path,
+    cache: str,
+    tmp_path: pathlib.Path,
+) -> None:
+    folder = tmp_path / "run"
+    ended = limited(limit, *train_line(folder, cache))
+    assert ended.status == 2, ended
+    assert ended.stderr.startswith("error: ") and ended.stderr.count("\n") == 1, ended
+    assert named in ended.stderr and "File too large" in ended.stderr, ended.stderr
+    if kept:
+        assert f"{kept}" in ended.stderr and "--resume" in ended.stderr, ended.stderr
+    else:
+        assert not folder.exists()
+    assert_done(command(*train_line(folder, cache)))
+    assert_same_run(folder, whole)
+    report(f"file size limit of {limit} bytes", 1, 1)
+
+
+def test_a_folder_that_cannot_be_written_is_named(
+    cache: str, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    for folder in (tmp_path / "file" / "run", pathlib.Path("/proc/run")):
+        ended = command(*train_line(folder, cache))
+        assert ended.status == 2
+        assert ended.stderr.startswith(f"error: output_dir {folder} cannot be written")
+        assert ended.stderr.count("\n") == 1
+    report("folder that cannot be written", 2, 2)
+
+
+def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
+    whole: pathlib.Path, cache: str, tmp_path: pathlib.Path
+) -> None:
+    rng, tried = np.random.default_rng(0), 0
+    names = [
+        path.relative_to(whole)
+        for path in sorted((whole / "checkpoints" / str(ROUNDS)).rglob("*"))
+        if path.is_file()
+    ]
+    for place in rng.choice(len(names), 4, replace=False):
+        folder = tmp_path / str(tried)
+        shutil.copytree(whole, folder)
+        content = bytearray((folder / names[place]).read_bytes())
+        content[rng.integers(len(content))] ^= 1 << rng.integers(8)
+        (folder / names[place]).write_bytes(content)
+        ended = command(*train_line(folder, cache))
+        assert_done(ended)
+        assert ended.stderr.startswith(
+            f"warning: checkpoint {folder}/checkpoints/{ROUNDS} is damaged"
+        )
+        assert f"going on from that of round {ROUNDS - 2}" in ended.stderr
+        assert ended.stderr.count("\n") == 1
+        assert_same_run(folder, whole)
+        tried += 1
+    for number in (ROUNDS - 2, ROUNDS):
+        (folder / "checkpoints" / str(number) / "sha256.json").write_text("{}")
+    ended = command(*train_line(folder, cache))
+    assert ended.status == 2
+    assert ended.stderr.startswith("error: checkpoint") and "none is left" in ended[2]
+    assert ended.stderr.count("\n") == 1
+    report("damaged checkpoint", tried + 1, tried + 1)
+
+
+MEMORY = """
+import json, pathlib, sys
+from fedsvp_jax import driver, run
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.training import Placement, Trainer
+
+rss, compilations, trainers = [], [], []
+
+class Watched(Trainer):
+    def __init__(self, *arguments, **named):
+        super().__init__(*arguments, **named)
+        trainers.append(self)
+
+def resident(*arguments, **named):
+    text = pathlib.Path("/proc/self/status").read_text()
+    rss.append(int(text.split("VmRSS:")[1].split()[0]) / 1024)
+    compilations.append(trainers[0].num_compilations())
+
+run.Trainer, driver.records.check_finite = Watched, resident
+config = ExperimentConfig(
+    model="mlp", num_clients=6, num_hbc_clients=1, cohort_size=2, class_share=0.03,
+    batch_size=5, local_epochs=1, num_rounds=2000,
+)
+run.train(resolve(config), sys.argv[1], placement=Placement(rounds_per_call=5))
+print(json.dumps({"rss": rss, "compilations": compilations}))
+"""
+
+
+def test_two_thousand_rounds_neither_grow_nor_compile_again(
+    tmp_path: pathlib.Path,
+) -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", MEMORY, str(tmp_path / "run")],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=1000,
+        check=True,
+    )
+    seen = json.loads(found.stdout)
+    rss = seen["rss"]
+    assert len(rss) == 2000 and set(seen["compilations"]) == {1}
+    growth = max(rss[100:]) - rss[99]
+    print(f"\nresident MiB: {rss[99]:.1f} at round 100, at most {growth:+.1f} later")
+    assert growth < 20
