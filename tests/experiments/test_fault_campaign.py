@@ -7,7 +7,6 @@ tests print how many faults they tried and how many were survived.
 import collections
 import json
 import pathlib
-import resource
 import shutil
 import signal
 import subprocess

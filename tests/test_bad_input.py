@@ -1,0 +1,275 @@
+"""Drawn wrong settings, damaged files and odd clients: one clear line, or they run."""
+
+import dataclasses
+import gzip
+import json
+import pathlib
+import typing
+from typing import Any
+
+import numpy as np
+import pytest
+from data.tiny_files import WRITERS
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from small_runs import SMALL, digits
+
+from fedsvp_jax import federation, run
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.data import sources
+from fedsvp_jax.run_folder import plain
+from fedsvp_jax.training import Placement, Trainer
+
+REFUSED = (ValueError, OSError)
+NOT_FINITE = (float("nan"), float("inf"), float("-inf"))
+NUMBERS: dict[type, tuple[Any, ...]] = {
+    int: (-1, 0, 1, 2, 3, 7, 40, 2**31 - 1, 2**31, 2**32, 2**63, 2**70),
+    float: (-1.0, -0.0, 0.0, 1e-300, 1e-9, 0.3, 1.0, 7.5, 1e39, *NOT_FINITE),
+    bool: (False, True),
+    str: ("", "?", "column:sex", "column:", "writer_groups", "tfds:", "mnist", "ε" * 9),
+}
+# Large and right, and so refused by no one: they only take long.
+TOO_LONG = {"num_clients": 300, "cohort_size": 300, "num_attributes": 6}
+
+
+def values(field: dataclasses.Field) -> list[Any]:
+    """Wrong and right values of a setting."""
+    hint = typing.get_type_hints(ExperimentConfig)[field.name]
+    kind = next((k for k in NUMBERS if k in (hint, *typing.get_args(hint))), str)
+    found = [*(field.metadata["choices"] or ()), *NUMBERS[kind]]
+    most = TOO_LONG.get(field.name)
+    return [v for v in found if most is None or v <= most]
+
+
+FIELDS = [f for f in dataclasses.fields(ExperimentConfig) if f.name != "data_dir"]
+CHANGES = st.lists(st.sampled_from(FIELDS), min_size=1, max_size=4).flatmap(
+    lambda fields: st.fixed_dictionaries(
+        {field.name: st.sampled_from(values(field)) for field in fields}
+    )
+)
+
+
+def in_one_line(error: BaseException) -> bool:
+    message = str(error)
+    return bool(message.strip()) and "\n" not in message
+
+
+def accepted(changes: dict[str, Any]) -> bool:
+    """Whether a run with these settings would start; else it was refused rightly."""
+    try:
+        config = resolve(dataclasses.replace(SMALL, **changes))
+        dataset = digits()
+        if config.dataset != "digits" or config.model != "mlp":
+            dataset = federation.load_dataset(config)
+        Trainer([config], dataset, placement=Placement(rounds_per_call=1))
+    except REFUSED as error:
+        assert in_one_line(error), (changes, error)
+        return False
+    json.dumps(plain(federation.settings(config, dataset)), allow_nan=False)
+    return True
+
+
+def draw_settings(number: int) -> None:
+    counts = {True: 0, False: 0}
+
+    @settings(
+        max_examples=number,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(CHANGES)
+    def check(changes: dict[str, Any]) -> None:
+        counts[accepted(changes)] += 1
+
+    check()
+    print(f"\ndrawn settings: {counts[False]} refused, {counts[True]} would run")
+    assert counts[False] > number / 4 and counts[True] > 0
+
+
+def test_drawn_settings_are_refused_in_one_line_or_would_run() -> None:
+    draw_settings(60)
+
+
+@pytest.mark.slow
+def test_many_drawn_settings_are_refused_in_one_line_or_would_run() -> None:
+    draw_settings(600)
+
+
+# Damage of files.
+
+
+def damage(content: bytes, rng: np.random.Generator) -> bytes:
+    """One of the things that happen to files."""
+    if not content:
+        return b"\0"
+    changed = bytearray(content)
+    first, last = np.sort(rng.integers(0, len(content) + 1, 2))
+    match rng.integers(7):
+        case 0:  # truncated
+            return content[:first]
+        case 1:  # its head, with the magic number, is another
+            changed[:4] = rng.bytes(4)
+        case 2:  # bits flipped
+            for place in rng.integers(0, len(content), 5):
+                changed[place] ^= 1 << rng.integers(8)
+        case 3:  # a part was never written
+            changed[first:last] = bytes(last - first)
+        case 4:  # a part is missing
+            del changed[first:last]
+        case 5:  # a part is there twice
+            changed[first:first] = content[first:last]
+        case 6:  # another file altogether
+            changed = bytearray(rng.bytes(int(rng.integers(1, 3000))))
+    return bytes(changed)
+
+
+def damage_somewhere(folder: pathlib.Path, rng: np.random.Generator) -> None:
+    """Damages one file, inside its compression every second time."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    path = paths[rng.integers(len(paths))]
+    content = path.read_bytes()
+    if path.suffix == ".gz" and rng.integers(2):
+        path.write_bytes(gzip.compress(damage(gzip.decompress(content), rng)))
+    else:
+        path.write_bytes(damage(content, rng))
+
+
+def load_damaged(name: str, folder: pathlib.Path, number: int, seed: int) -> None:
+    """Loads the data set under `number` damages, of one file each."""
+    data_dir = WRITERS[name](folder)
+    whole = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    rng, refused = np.random.default_rng(seed), 0
+    for _ in range(number):
+        damage_somewhere(folder, rng)
+        try:
+            loaded = sources.load(name, data_dir)
+        except REFUSED as error:
+            assert in_one_line(error), error
+            refused += 1
+        else:
+            assert np.isfinite(loaded.train_inputs).all()
+            assert loaded.train_labels.max() < loaded.num_classes
+        for path, content in whole.items():
+            path.write_bytes(content)
+    print(f"\n{name}: {number} damages, {refused} refused")
+    assert refused > number / 4
+    sources.load(name, data_dir)
+
+
+@pytest.mark.parametrize("name", list(WRITERS))
+def test_damaged_files_are_refused_in_one_line_or_hold_fit_values(
+    name: str, tmp_path: pathlib.Path
+) -> None:
+    load_damaged(name, tmp_path, 30, seed=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(WRITERS))
+def test_many_damaged_files_are_refused_in_one_line_or_hold_fit_values(
+    name: str, tmp_path: pathlib.Path
+) -> None:
+    load_damaged(name, tmp_path, 500, seed=1)
+
+
+# Clients at the edge of what there is. Writer k is client k's data.
+
+
+def odd_data(folder: pathlib.Path, labels: list[list[int]]) -> pathlib.Path:
+    """An .npz of small images; a list of labels for every writer."""
+    rng = np.random.default_rng(0)
+    flat = np.concatenate([np.asarray(held, int) for held in labels])
+    writers = np.repeat(np.arange(len(labels)), [len(held) for held in labels])
+    path = folder / "odd.npz"
+    np.savez(
+        path,
+        x_train=rng.integers(0, 256, (len(flat), 4, 4), dtype=np.uint8),
+        y_train=flat,
+        x_test=rng.integers(0, 256, (6, 4, 4), dtype=np.uint8),
+        y_test=np.arange(6) % (flat.max() + 1),
+        writer_train=writers,
+    )
+    return path
+
+
+def odd_config(path: pathlib.Path, num_clients: int, **more: Any) -> ExperimentConfig:
+    changes = {
+        "dataset": "npz",
+        "data_dir": str(path),
+        "partition": "by_writer",
+        "num_clients": num_clients,
+        "cohort_size": num_clients,
+        "num_hbc_clients": 0,
+        "num_rounds": 1,
+        "private_attribute": 0,
+        "batch_size": 4,
+    }
+    return resolve(dataclasses.replace(SMALL, **(changes | more)))
+
+
+def client_rows(folder: pathlib.Path) -> list[dict[str, Any]]:
+    lines = (folder / "clients.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+MIXED = [0, 1, 2, 0, 1, 2, 0, 1, 2, 0]
+
+
+def test_clients_with_no_private_or_only_private_data_take_part(
+    tmp_path: pathlib.Path,
+) -> None:
+    """The private attribute adds nothing, or is all that there is to be learned."""
+    path = odd_data(tmp_path, [MIXED, [1, 2] * 5, [0] * 10])
+    run.train(odd_config(path, 3), tmp_path / "run")
+    odd = {0: "neither", 1: "neither"}
+    for row in client_rows(tmp_path / "run"):
+        private, other = row["shapley_values"]
+        assert row["noise_std"] > 0 and 0 <= row["contribution_ratio"] <= 1
+        if row["degenerate"]:
+            assert row["contribution_ratio"] == 1
+        elif private == 0:
+            assert row["contribution_ratio"] == 0
+        odd[row["client"]] = {
+            (True, True): "both",
+            (True, False): "no private",
+            (False, True): "only private",
+        }.get((private == 0, other == 0), "mixed")
+    held = federation.build([odd_config(path, 3)], sources.load("npz", path)).split
+    sizes = np.asarray(held.num_train)[0].tolist()
+    assert sizes == [8, 8, 8] and set(odd) == {0, 1, 2}
+    assert {"no private", "only private"} & set(odd.values()) or "both" in odd.values()
+
+
+def test_an_empty_writer_and_one_with_one_example_are_left_out(
+    tmp_path: pathlib.Path,
+) -> None:
+    data = sources.load("npz", odd_data(tmp_path, [MIXED, [], [0], MIXED]))
+    assert Trainer([odd_config(tmp_path, 2)], data).federation.min_num_examples == 8
+    with pytest.raises(ValueError, match="num_clients must be in"):
+        Trainer([odd_config(tmp_path, 3)], data)
+
+
+REFUSED_DATA: dict[str, tuple[list[list[int]], dict[str, Any], str]] = {
+    "one example": ([[1]], {"partition": "iid"}, "client 0 holds 1 example"),
+    "one class": ([[0] * 10], {}, "num_classes must be >= 2, got 1"),
+    "empty clients": ([[0, 1]], {"partition": "iid", "num_clients": 3}, "num_clients"),
+    "only private data of an honest-but-curious client": (
+        [MIXED, [0] * 10],
+        {"num_hbc_clients": 2, "num_clients": 2},
+        "private examples removed",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", list(REFUSED_DATA))
+def test_data_that_no_run_can_use_is_refused_and_nothing_is_written(
+    case: str, tmp_path: pathlib.Path
+) -> None:
+    labels, changes, named = REFUSED_DATA[case]
+    path = odd_data(tmp_path, labels)
+    config = odd_config(path, **({"num_clients": 1} | changes))
+    with pytest.raises(ValueError, match=named) as raised:
+        run.train(config, tmp_path / "run")
+    assert in_one_line(raised.value)
+    assert not (tmp_path / "run").exists()
