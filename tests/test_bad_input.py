@@ -222,23 +222,15 @@ def test_clients_with_no_private_or_only_private_data_take_part(
     """The private attribute adds nothing, or is all that there is to be learned."""
     path = odd_data(tmp_path, [MIXED, [1, 2] * 5, [0] * 10])
     run.train(odd_config(path, 3), tmp_path / "run")
-    odd = {0: "neither", 1: "neither"}
-    for row in client_rows(tmp_path / "run"):
-        private, other = row["shapley_values"]
-        assert row["noise_std"] > 0 and 0 <= row["contribution_ratio"] <= 1
+    rows = client_rows(tmp_path / "run")
+    for row in rows:
+        assert row["num_examples"] == 8 and row["noise_std"] > 0
         if row["degenerate"]:
             assert row["contribution_ratio"] == 1
-        elif private == 0:
+        elif row["shapley_values"][0] == 0:
             assert row["contribution_ratio"] == 0
-        odd[row["client"]] = {
-            (True, True): "both",
-            (True, False): "no private",
-            (False, True): "only private",
-        }.get((private == 0, other == 0), "mixed")
-    held = federation.build([odd_config(path, 3)], sources.load("npz", path)).split
-    sizes = np.asarray(held.num_train)[0].tolist()
-    assert sizes == [8, 8, 8] and set(odd) == {0, 1, 2}
-    assert {"no private", "only private"} & set(odd.values()) or "both" in odd.values()
+    assert any(row["shapley_values"][0] == 0 for row in rows)  # no private data
+    assert any(row["shapley_values"][1] == 0 for row in rows)  # nothing else
 
 
 def test_an_empty_writer_and_one_with_one_example_are_left_out(
