@@ -120,11 +120,20 @@ def test_a_run_killed_at_twenty_moments_resumes_to_the_same_bytes(
 ) -> None:
     folder, rng = tmp_path / "run", np.random.default_rng(0)
     saving = folder / "checkpoints" / "saving"
+
+    def this_save() -> int | None:
+        """When the save began that is under way, or that a kill left behind."""
+        try:
+            return saving.stat().st_ctime_ns
+        except FileNotFoundError:
+            return None
+
     # Three while the process starts, eight in the middle of a save, nine anywhere.
     kinds = rng.permutation(["start"] * 3 + ["save"] * 8 + ["any"] * 9)
     rounds = np.sort(rng.choice(np.arange(2, ROUNDS - 5), len(kinds), replace=False))
     in_save = 0
     for kind, round_num in zip(kinds, rounds, strict=True):
+        seen = (None, this_save())
         with start(*train_line(folder, cache)) as process:
             if kind == "start":
                 time.sleep(rng.uniform(0, 6))
@@ -132,13 +141,13 @@ def test_a_run_killed_at_twenty_moments_resumes_to_the_same_bytes(
                 lines = folder / "metrics.jsonl"
                 wait(process, lambda f=lines, n=round_num: num_lines(f) >= n)
             if kind == "save":
-                wait(process, saving.exists)
+                wait(process, lambda s=seen: this_save() not in s)
                 time.sleep(rng.uniform(0, 0.03))
             if kind == "any":
                 time.sleep(rng.uniform(0, 0.1))
             process.kill()
         assert process.returncode == -signal.SIGKILL
-        in_save += saving.exists()
+        in_save += this_save() not in seen
         assert not (folder / "summary.json").exists()
     assert_done(command(*train_line(folder, cache)))
     assert_same_run(folder, whole)
