@@ -16,8 +16,15 @@ class Checkpointer:
     """
 
     def __init__(self, folder: pathlib.Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        own = jax.process_index()  # the others of a run do not take part
         options = ocp.CheckpointManagerOptions(
-            max_to_keep=2, create=True, enable_async_checkpointing=False
+            max_to_keep=2,
+            create=False,
+            enable_async_checkpointing=False,
+            multiprocessing_options=ocp.options.MultiprocessingOptions(
+                primary_host=own, active_processes={own}
+            ),
         )
         self._manager = ocp.CheckpointManager(folder.absolute(), options=options)
 

@@ -7,9 +7,9 @@ import numpy as np
 
 from fedsvp_jax import guarantees, records
 from fedsvp_jax.accounting import Ledger
-from fedsvp_jax.checkpoint import Checkpointer
 from fedsvp_jax.federated_round import RoundMetrics, ServerState
 from fedsvp_jax.mechanisms import Mechanism
+from fedsvp_jax.shared_folder import SharedCheckpointer
 from fedsvp_jax.training import Trainer
 
 # (cell, round from 1, its metrics, epsilon spent by accounting)
@@ -21,7 +21,7 @@ def _with_ledgers(state: ServerState, ledgers: Sequence[Ledger]) -> dict[str, An
 
 
 def restore(
-    trainer: Trainer, ledgers: list[Ledger], checkpointer: Checkpointer
+    trainer: Trainer, ledgers: list[Ledger], checkpointer: SharedCheckpointer
 ) -> tuple[ServerState, int]:
     """The newest checkpoint's `(state, rounds done)`, or the start.
 
@@ -46,7 +46,7 @@ def drive(
     state: ServerState,
     done: int,
     *,
-    checkpointer: Checkpointer,
+    checkpointer: SharedCheckpointer,
     checkpoint_every: int,
     on_round: OnRound,
     after_call: Callable[[int], None],

@@ -9,15 +9,14 @@ from typing import Any
 
 from tqdm import tqdm
 
-from fedsvp_jax import driver, federation, guarantees, records
-from fedsvp_jax.checkpoint import Checkpointer
+from fedsvp_jax import driver, federation, guarantees, processes, records
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federated_round import RoundMetrics
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.report.tables import WITHOUT_EPSILON
 from fedsvp_jax.run import environment
-from fedsvp_jax.run_folder import RunFolder, write_json
+from fedsvp_jax.shared_folder import SharedCheckpointer, SharedFolder
 from fedsvp_jax.structs import Model
 from fedsvp_jax.training import Placement, Trainer, cell_of, params_sha256
 
@@ -77,9 +76,12 @@ def sweep(
     placement = placement or Placement()
     for mechanism in plan.mechanisms:  # refuse what cannot run before anything is kept
         _trainer(plan.cells(base, mechanism), data, model, placement)
-    folder = RunFolder(output_dir)
+    folder = SharedFolder(output_dir)
     settings = federation.settings(base, data) | dataclasses.asdict(plan)
-    folder.start(settings | environment(), resume=resume)
+    settings |= environment()
+    layout = dataclasses.asdict(placement)
+    processes.agree(settings | layout | {"checkpoint_every": checkpoint_every})
+    folder.start(settings, resume=resume)
     summaries: list[dict[str, Any]] = []
     for mechanism in plan.mechanisms:
         summaries += _sweep_mechanism(
@@ -91,7 +93,7 @@ def sweep(
             checkpoint_every=checkpoint_every,
             progress=progress,
         )
-        write_json(folder.path / "cells.json", summaries)
+        folder.write("cells.json", summaries)
     return summaries
 
 
@@ -114,7 +116,7 @@ def _trainer(
 def _sweep_mechanism(
     configs: Sequence[ExperimentConfig],
     data: Dataset,
-    folder: RunFolder,
+    folder: SharedFolder,
     *,
     model: Model | None,
     placement: Placement,
@@ -125,7 +127,7 @@ def _sweep_mechanism(
     trainer = _trainer(configs, data, model, placement)
     made = make_mechanism(mechanism, trainer.mechanism_configs[0])
     ledgers = [trainer.new_ledger(made) for _ in configs]
-    checkpointer = Checkpointer(folder.path / "checkpoints" / mechanism)
+    checkpointer = SharedCheckpointer(folder.path / "checkpoints" / mechanism)
     state, done = driver.restore(trainer, ledgers, checkpointer)
     for name in ("results.jsonl", "timing.jsonl"):
         folder.keep_rows(
@@ -145,7 +147,7 @@ def _sweep_mechanism(
         initial=done,
         unit="round",
         desc=f"{mechanism} x {len(configs)}",
-        disable=None if progress else True,
+        disable=None if progress and processes.is_first() else True,
     )
 
     def on_round(
@@ -191,13 +193,14 @@ def _sweep_mechanism(
         folder.append("results.jsonl", rows)
         bar.close()
         checkpointer.close()
+    params = processes.to_host(state.params)
     return [
         {
             "mechanism": mechanism,
             "epsilon": config.epsilon,
             "seed": config.seed,
             **records.accuracy_summary(accuracies[i]),
-            "params_sha256": params_sha256(cell_of(state.params, i)),
+            "params_sha256": params_sha256(cell_of(params, i)),
             **guarantees.summary(
                 config, trainer.mechanism_configs[i], ledgers[i], made
             ),
