@@ -148,7 +148,7 @@ def test_a_killed_process_ends_the_others_within_a_minute_and_the_run_resumes(
     victim: int, tmp_path: pathlib.Path
 ) -> None:
     """Two processes, one killed; then three go on, then one, to the bytes of one."""
-    folder, rounds = tmp_path / "run", "--num_rounds=400"
+    folder, rounds = tmp_path / "run", "--num_rounds=60"
     processes = start_processes(2, *train(folder, rounds))
     checkpoint_appears(folder, processes)
     processes[victim].kill()
