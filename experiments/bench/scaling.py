@@ -62,7 +62,7 @@ def points() -> list[Point]:
         *(Point("examples", _work(examples(n))) for n in (56, 224)),
         Point("parameters", _work(_MLP)),
         *(Point("parameters", _work(_WIDE, cohort=k)) for k in (2, 8)),
-        *(Point("attributes", _work(attributes=n)) for n in (2, 4)),
+        *(Point("attributes", _work(attributes=n)) for n in (2, 3)),
         *(Point("devices_strong", _work(), d) for d in (1, 2, 4, 8)),
         *(Point("devices_weak", _work(cohort=4 * d), d) for d in (1, 2, 4, 8)),
         *(Point("devices_strong_wide", _work(_WIDE), d) for d in (2, 4)),
@@ -172,7 +172,7 @@ def main(arguments: list[str]) -> None:
     cores = len(os.sched_getaffinity(0))
     rows = []
     for point in points():
-        rows.append(measure(point, samples=5))
+        rows.append(measure(point, samples=3))
         print(json.dumps(rows[-1]), flush=True)
     found = {
         "environment": environment() | {"cores": cores, "load": os.getloadavg()[0]},
