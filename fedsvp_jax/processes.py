@@ -25,6 +25,8 @@ T = TypeVar("T")
 # A process that says nothing for so long counts as dead, and the others end.
 HEARTBEAT_TIMEOUT_SECONDS = 30
 
+_joined = False
+
 _COLLECTIVE_FAILED = re.compile(
     r"(UNKNOWN|UNAVAILABLE|INTERNAL|ABORTED|CANCELLED|DEADLINE_EXCEEDED|"
     r"FAILED_PRECONDITION): "
@@ -48,6 +50,9 @@ def start(
       ValueError: something is None and no cluster tells it, or no process
         could be met.
     """
+    global _joined
+    # The service would swallow SIGTERM, for a run to save at a common step.
+    jax.config.update("jax_enable_preemption_service", False)
     try:
         jax.distributed.initialize(
             coordinator_address,
@@ -61,6 +66,7 @@ def start(
             "TPU pod) tells what coordinator_address, num_processes and process_id "
             f"leave open, or they are wrong: {error}"
         ) from error
+    _joined = True
     # absl's dump of every thread would bury the line in which JAX's runtime says that
     # another process died, when its heartbeat and no collective is what tells.
     faulthandler.disable()
@@ -77,8 +83,8 @@ def start(
 
 
 def started() -> bool:
-    """Whether `start` was called."""
-    return jax.distributed.is_initialized()
+    """Whether `start` joined the others."""
+    return _joined
 
 
 def leave(status: int) -> NoReturn:
