@@ -2,6 +2,9 @@
 
     python -m experiments.bench.scaling docs/results/scaling.json
 
+Rows are appended to scaling.rows.jsonl beside it as they are measured, and a row that
+is there is not measured again.
+
 Devices are virtual: threads of one CPU, so that rows over devices show what dealing
 clients costs, and no more speed than there are cores. The fit is
 
@@ -168,14 +171,20 @@ def limits(parameters: float, cohort: int, num_devices: int) -> dict[str, float]
 def main(arguments: list[str]) -> None:
     """Writes the file that the command line names."""
     (output,) = arguments
+    path = pathlib.Path(output)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kept = path.with_suffix(".rows.jsonl")
+    rows = [json.loads(row) for row in kept.open()] if kept.exists() else []
     jax.config.update("jax_num_cpu_devices", _MOST_DEVICES)
     cores = len(os.sched_getaffinity(0))
-    rows = []
-    for point in points():
-        rows.append(measure(point, samples=3))
+    for point in points()[len(rows) :]:
+        load = os.getloadavg()[0]
+        rows.append(measure(point, samples=3) | {"load_before": load})
         print(json.dumps(rows[-1]), flush=True)
-    found = {
-        "environment": environment() | {"cores": cores, "load": os.getloadavg()[0]},
+        with kept.open("a") as file:
+            file.write(json.dumps(rows[-1]) + "\n")
+    found: dict[str, Any] = {
+        "environment": environment() | {"cores": cores},
         "rows": rows,
         "fit": fit(rows, cores),
         "limits": [
@@ -189,8 +198,6 @@ def main(arguments: list[str]) -> None:
             )
         ],
     }
-    path = pathlib.Path(output)
-    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps(found["fit"]["coefficients"]))
 
