@@ -5,6 +5,7 @@ import logging as std_logging
 import os
 import signal
 import sys
+import traceback
 import types
 import typing
 import warnings
@@ -13,7 +14,7 @@ from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
-from fedsvp_jax import mechanisms, stopping
+from fedsvp_jax import mechanisms, processes, stopping
 from fedsvp_jax.config import ExperimentConfig, resolve
 
 _DEFINERS: dict[type, Callable[..., Any]] = {
@@ -73,7 +74,10 @@ def define_output() -> None:
 def define_running() -> None:
     """Flags of long work: how it is laid out, saved and shown, not its numbers."""
     flags.DEFINE_integer(
-        "num_devices", 1, "Devices that share a cohort's clients.", lower_bound=1
+        "num_devices",
+        None,
+        "Devices that share a cohort's clients. Default: 1; of several processes, all.",
+        lower_bound=1,
     )
     flags.DEFINE_integer(
         "rounds_per_call",
@@ -93,6 +97,21 @@ def define_running() -> None:
     )
     flags.DEFINE_bool("report", True, "Write report.html (needs plotly).")
     flags.DEFINE_bool("progress", True, "Show a progress bar on a terminal.")
+    flags.DEFINE_bool(
+        "distributed",
+        False,
+        "Run with the other processes of a SLURM step, an Open MPI job, a Kubernetes "
+        "job or a TPU pod, each started with this same command.",
+    )
+    flags.DEFINE_string(
+        "coordinator_address",
+        None,
+        "HOST:PORT where process 0 listens, where no such cluster names it.",
+    )
+    flags.DEFINE_integer("num_processes", None, "Processes, likewise.", lower_bound=1)
+    flags.DEFINE_integer(
+        "process_id", None, "This process, from 0, likewise.", lower_bound=0
+    )
 
 
 def mechanism_help() -> str:
@@ -111,6 +130,37 @@ def start_jax(values: flags.FlagValues) -> None:
     if values.compilation_cache_dir:
         jax.config.update("jax_compilation_cache_dir", values.compilation_cache_dir)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+
+
+def start_processes(values: flags.FlagValues) -> None:
+    """Joins the other processes where the flags ask for it.
+
+    Comes before the settings are resolved, since some defaults depend on the
+    device, and what is wrong with one process's flags then ends the others too.
+    """
+    named = (values.coordinator_address, values.num_processes, values.process_id)
+    if values.distributed or named != (None, None, None):
+        processes.start(*named)
+
+
+def placement(values: flags.FlagValues, **more: int) -> Any:
+    """The `training.Placement` that the flags of `define_running` name.
+
+    Args:
+      values: the command line's.
+      more: fields of the placement that only some experiments offer.
+    """
+    import jax
+
+    from fedsvp_jax import training
+
+    num_devices = values.num_devices
+    if num_devices is None:
+        everyone = jax.device_count() // more.get("sweep_devices", 1)
+        num_devices = max(1, everyone) if processes.several() else 1
+    return training.Placement(
+        num_devices=num_devices, rounds_per_call=values.rounds_per_call, **more
+    )
 
 
 def run(main: Callable[[list[str]], None], manual: str | None) -> None:
@@ -138,9 +188,16 @@ def run(main: Callable[[list[str]], None], manual: str | None) -> None:
         except (ValueError, OSError, FloatingPointError) as error:
             if logging.level_debug():
                 raise
-            _fail(_one_line(error))
+            _fail(processes.explain(error) or _one_line(error))
         except stopping.Stopped as stopped:
             _fail(str(stopped), status=128 + stopped.signal_number)
+        except Exception as error:
+            if not processes.started():
+                raise
+            explained = processes.explain(error)
+            if explained is None:
+                traceback.print_exc()
+            _fail(explained or _one_line(error))
 
     def parse(arguments: list[str]) -> list[str]:
         if any(argument in ("--help", "-h", "--helpfull") for argument in arguments):
@@ -159,7 +216,7 @@ def _unraisable(unraisable: Any) -> None:
         sys.__unraisablehook__(unraisable)
 
 
-def _show_warning(message: Warning | str, *_: Any) -> None:
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"warning: {_one_line(str(message))}", file=sys.stderr)
 
 
@@ -210,5 +267,7 @@ def write_report(values: flags.FlagValues, kind: str) -> None:
 
 
 def _fail(message: str, *, status: int = 2) -> NoReturn:
-    print(f"error: {message}", file=sys.stderr)
+    print(f"error: {message}", file=sys.stderr, flush=True)
+    if processes.started():
+        processes.leave(status)
     sys.exit(status)

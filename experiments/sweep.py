@@ -20,7 +20,7 @@ import json
 from absl import flags
 
 from experiments import flags as experiment_flags
-from fedsvp_jax import mechanisms
+from fedsvp_jax import mechanisms, processes
 
 experiment_flags.define_settings(without=("mechanism", "epsilon", "seed"))
 experiment_flags.define_output()
@@ -82,30 +82,32 @@ def main(_: list[str]) -> None:
         )
     epsilons = _numbers("epsilons", values.epsilons)
     seeds = _seeds(values.seeds)
+    experiment_flags.start_jax(values)
+    experiment_flags.start_processes(values)
     for name in names:
         for epsilon in epsilons:  # every cell's settings are checked before any runs
             base = experiment_flags.settings_from_flags(
                 values, mechanism=name, epsilon=epsilon, seed=seeds[0]
             )
-    experiment_flags.start_jax(values)
 
-    from fedsvp_jax import sweep, training
+    from fedsvp_jax import sweep
 
     sweep.sweep(
         base,
         sweep.SweepPlan(names, epsilons, seeds),
         values.output_dir,
-        placement=training.Placement(
-            num_devices=values.num_devices,
+        placement=experiment_flags.placement(
+            values,
             sweep_devices=values.sweep_devices,
             cell_chunk_size=values.cell_chunk_size,
-            rounds_per_call=values.rounds_per_call,
         ),
         resume=values.resume,
         checkpoint_every=values.checkpoint_every,
         on_divergence=values.on_divergence,
         progress=values.progress,
     )
+    if not processes.is_first():
+        return
     from fedsvp_jax.report import tables
 
     tables.write_tables(values.output_dir)

@@ -19,6 +19,7 @@ Exit status: 0 done; 2 bad input or a run that cannot go on, told in one line.
 from absl import flags
 
 from experiments import flags as experiment_flags
+from fedsvp_jax import processes
 
 experiment_flags.define_settings()
 experiment_flags.define_output()
@@ -28,23 +29,23 @@ experiment_flags.define_running()
 def main(_: list[str]) -> None:
     """Runs what the flags name."""
     values = flags.FLAGS
-    config = experiment_flags.settings_from_flags(values)
     experiment_flags.start_jax(values)
+    experiment_flags.start_processes(values)
+    config = experiment_flags.settings_from_flags(values)
 
-    from fedsvp_jax import run, training
+    from fedsvp_jax import run
 
-    placement = training.Placement(
-        num_devices=values.num_devices, rounds_per_call=values.rounds_per_call
-    )
     summary = run.train(
         config,
         values.output_dir,
-        placement=placement,
+        placement=experiment_flags.placement(values),
         resume=values.resume,
         checkpoint_every=values.checkpoint_every,
         on_divergence=values.on_divergence,
         progress=values.progress,
     )
+    if not processes.is_first():
+        return
     if summary["stopped_by_promise"]:
         print(
             f"stopped before round {summary['rounds'] + 1}: every client's next upload "

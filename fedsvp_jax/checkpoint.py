@@ -33,7 +33,14 @@ class Checkpointer:
 
     def __init__(self, folder: pathlib.Path) -> None:
         self._folder = folder.absolute()
-        self._orbax = ocp.Checkpointer(ocp.StandardCheckpointHandler())
+        own = jax.process_index()  # the others of a run do not take part
+        alone = ocp.options.MultiprocessingOptions(
+            primary_host=own, active_processes={own}
+        )
+        self._orbax = ocp.Checkpointer(
+            ocp.StandardCheckpointHandler(multiprocessing_options=alone),
+            multiprocessing_options=alone,
+        )
         self._intact: list[int] = []  # rounds restored from or saved, ascending
 
     def rounds(self) -> list[int]:

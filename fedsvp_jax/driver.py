@@ -9,10 +9,10 @@ import numpy as np
 
 from fedsvp_jax import guarantees, records
 from fedsvp_jax.accounting import Ledger, composition
-from fedsvp_jax.checkpoint import Checkpointer
 from fedsvp_jax.federated_round import RoundMetrics, ServerState
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.run_folder import WriteError
+from fedsvp_jax.shared_folder import SharedCheckpointer
 from fedsvp_jax.stopping import StopRequests
 from fedsvp_jax.training import Trainer
 
@@ -31,7 +31,7 @@ def _with_ledgers(state: ServerState, ledgers: Sequence[Ledger]) -> dict[str, An
 
 
 def restore(
-    trainer: Trainer, ledgers: list[Ledger], checkpointer: Checkpointer
+    trainer: Trainer, ledgers: list[Ledger], checkpointer: SharedCheckpointer
 ) -> tuple[ServerState, int]:
     """The newest intact checkpoint's `(state, rounds done)`, or the start.
 
@@ -59,7 +59,7 @@ def drive(
     state: ServerState,
     done: int,
     *,
-    checkpointer: Checkpointer,
+    checkpointer: SharedCheckpointer,
     checkpoint_every: int,
     on_divergence: str,
     stop: StopRequests,
@@ -115,7 +115,7 @@ def drive(
             saved = done
 
     while done < num_rounds:
-        if stop.received is not None:
+        if stop.asked():
             save()
             raise stop.stopped(
                 f"after round {done} of {num_rounds} ({configs[0].mechanism}), which "

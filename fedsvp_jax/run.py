@@ -1,5 +1,6 @@
 """One run, from settings to a folder of results."""
 
+import dataclasses
 import os
 import sys
 import time
@@ -9,13 +10,12 @@ from typing import Any
 import jax
 from tqdm import tqdm
 
-from fedsvp_jax import driver, federation, guarantees, models, records
-from fedsvp_jax.checkpoint import Checkpointer
+from fedsvp_jax import driver, federation, guarantees, models, processes, records
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federated_round import RoundMetrics
 from fedsvp_jax.mechanisms import make_mechanism
-from fedsvp_jax.run_folder import RunFolder, write_json
+from fedsvp_jax.shared_folder import SharedCheckpointer, SharedFolder
 from fedsvp_jax.stopping import StopRequests
 from fedsvp_jax.structs import Model
 from fedsvp_jax.training import Placement, Trainer, cell_of, params_sha256
@@ -77,7 +77,7 @@ def train(
       stopping.Stopped: SIGINT or SIGTERM came; the state is saved.
     """
     data = dataset or federation.load_dataset(config)
-    folder = RunFolder(output_dir)
+    folder = SharedFolder(output_dir)
     trainer = Trainer(
         [config],
         data,
@@ -86,10 +86,13 @@ def train(
     )
     chunk = trainer.plan.client_chunk_size
     settings = federation.settings(config, data) | {"client_chunk_size": chunk}
-    folder.start(settings | environment(), resume=resume)
+    settings |= environment()
+    layout = dataclasses.asdict(trainer.placement)
+    processes.agree(settings | layout | {"checkpoint_every": checkpoint_every})
+    folder.start(settings, resume=resume)
     mechanism = make_mechanism(config.mechanism, trainer.mechanism_configs[0])
     ledgers = [trainer.new_ledger(mechanism)]
-    checkpointer = Checkpointer(folder.path / "checkpoints")
+    checkpointer = SharedCheckpointer(folder.path / "checkpoints")
     state, done = driver.restore(trainer, ledgers, checkpointer)
     for name in ("metrics.jsonl", "clients.jsonl", "timing.jsonl"):
         folder.keep_rounds(name, done, every=name != "timing.jsonl")
@@ -102,7 +105,7 @@ def train(
         initial=done,
         unit="round",
         desc=config.mechanism,
-        disable=None if progress else True,
+        disable=None if progress and processes.is_first() else True,
     )
     metric_rows: list[dict[str, Any]] = []
     client_rows: list[dict[str, Any]] = []
@@ -157,7 +160,7 @@ def train(
         write_rows()
         bar.close()
         checkpointer.close()
-    params = cell_of(state.params, 0)
+    params = cell_of(processes.to_host(state.params), 0)
     summary = {
         "mechanism": config.mechanism,
         "rounds": done,
@@ -172,5 +175,5 @@ def train(
             config, trainer.mechanism_configs[0], ledgers[0], mechanism
         ),
     }
-    write_json(folder.path / "summary.json", summary)
+    folder.write("summary.json", summary)
     return summary

@@ -6,6 +6,8 @@ import threading
 from types import FrameType, TracebackType
 from typing import NoReturn
 
+from fedsvp_jax import processes
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -40,7 +42,8 @@ class StopRequests:
     """
 
     def __init__(self) -> None:
-        self.received: int | None = None  # the first signal's number
+        self.received: int | None = None  # this process's first signal
+        self._agreed = 0  # the signal that all processes stop for, 0 for none
 
     def __enter__(self) -> "StopRequests":
         self._entered = threading.current_thread() is threading.main_thread()
@@ -70,10 +73,17 @@ class StopRequests:
         self._thread.join()
         os.close(self._reads)
 
+    def asked(self) -> bool:
+        """Whether a signal came, to this process or to one that runs with it.
+
+        All of them must ask at the same places, and stop at the same one.
+        """
+        self._agreed = processes.largest(self.received or 0)
+        return self._agreed > 0
+
     def stopped(self, where: str) -> Stopped:
-        """What to raise when a received request is met."""
-        assert self.received is not None
-        return Stopped(self.received, where)
+        """What to raise when `asked` said yes."""
+        return Stopped(self._agreed, where)
 
     def _watch(self) -> None:
         while received := os.read(self._reads, 1):

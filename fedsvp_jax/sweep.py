@@ -9,15 +9,14 @@ from typing import Any
 
 from tqdm import tqdm
 
-from fedsvp_jax import driver, federation, guarantees, records
-from fedsvp_jax.checkpoint import Checkpointer
+from fedsvp_jax import driver, federation, guarantees, processes, records
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federated_round import RoundMetrics
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.report.tables import WITHOUT_EPSILON
 from fedsvp_jax.run import environment
-from fedsvp_jax.run_folder import RunFolder, write_json
+from fedsvp_jax.shared_folder import SharedCheckpointer, SharedFolder
 from fedsvp_jax.stopping import StopRequests
 from fedsvp_jax.structs import Model
 from fedsvp_jax.training import Placement, Trainer, cell_of, params_sha256
@@ -82,9 +81,12 @@ def sweep(
     placement = placement or Placement()
     for mechanism in plan.mechanisms:  # refuse what cannot run before anything is kept
         _trainer(plan.cells(base, mechanism), data, model, placement)
-    folder = RunFolder(output_dir)
+    folder = SharedFolder(output_dir)
     settings = federation.settings(base, data) | dataclasses.asdict(plan)
-    folder.start(settings | environment(), resume=resume)
+    settings |= environment()
+    layout = dataclasses.asdict(placement)
+    processes.agree(settings | layout | {"checkpoint_every": checkpoint_every})
+    folder.start(settings, resume=resume)
     summaries: list[dict[str, Any]] = []
     with StopRequests() as stop:
         for mechanism in plan.mechanisms:
@@ -99,7 +101,7 @@ def sweep(
                 stop=stop,
                 progress=progress,
             )
-            write_json(folder.path / "cells.json", summaries)
+            folder.write("cells.json", summaries)
     return summaries
 
 
@@ -122,7 +124,7 @@ def _trainer(
 def _sweep_mechanism(
     configs: Sequence[ExperimentConfig],
     data: Dataset,
-    folder: RunFolder,
+    folder: SharedFolder,
     *,
     model: Model | None,
     placement: Placement,
@@ -135,7 +137,7 @@ def _sweep_mechanism(
     trainer = _trainer(configs, data, model, placement)
     made = make_mechanism(mechanism, trainer.mechanism_configs[0])
     ledgers = [trainer.new_ledger(made) for _ in configs]
-    checkpointer = Checkpointer(folder.path / "checkpoints" / mechanism)
+    checkpointer = SharedCheckpointer(folder.path / "checkpoints" / mechanism)
     state, done = driver.restore(trainer, ledgers, checkpointer)
     for name in ("results.jsonl", "timing.jsonl"):
         folder.keep_rounds(
@@ -161,7 +163,7 @@ def _sweep_mechanism(
         initial=done,
         unit="round",
         desc=f"{mechanism} x {len(configs)}",
-        disable=None if progress else True,
+        disable=None if progress and processes.is_first() else True,
     )
 
     def on_round(
@@ -215,6 +217,7 @@ def _sweep_mechanism(
         write_rows()
         bar.close()
         checkpointer.close()
+    params = processes.to_host(state.params)
     return [
         {
             "mechanism": mechanism,
@@ -222,7 +225,7 @@ def _sweep_mechanism(
             "seed": config.seed,
             **records.accuracy_summary(accuracies[i]),
             "diverged_in_round": min(diverged[i], default=None),
-            "params_sha256": params_sha256(cell_of(state.params, i)),
+            "params_sha256": params_sha256(cell_of(params, i)),
             **guarantees.summary(
                 config, trainer.mechanism_configs[i], ledgers[i], made
             ),

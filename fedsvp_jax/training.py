@@ -12,7 +12,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from fedsvp_jax import federation as federations
-from fedsvp_jax import guarantees, lanes, models
+from fedsvp_jax import guarantees, lanes, models, processes
 from fedsvp_jax.accounting import Ledger
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
@@ -49,23 +49,20 @@ class Placement:
         """The mesh of the axes `sweep` and `clients`.
 
         Raises:
-          ValueError: the machine shows fewer devices.
+          ValueError: JAX sees fewer devices, or the processes' shares differ.
         """
-        wanted = self.num_devices * self.sweep_devices
-        available = len(jax.devices())
-        if wanted > available:
+        try:
+            devices = processes.devices(self.num_devices * self.sweep_devices)
+        except ValueError as error:
             name = "num_devices"
             if self.sweep_devices > 1:
                 name = "num_devices times sweep_devices"
-            raise ValueError(
-                f"{name} must be at most {available}, the devices that JAX sees, got "
-                f"{wanted}"
-            )
+            raise ValueError(f"{name} {error}") from None
         return jax.make_mesh(
             (self.sweep_devices, self.num_devices),
             (lanes.SWEEP_AXIS, lanes.CLIENT_AXIS),
             axis_types=(AxisType.Auto, AxisType.Auto),
-            devices=jax.devices()[:wanted],
+            devices=devices,
         )
 
 
@@ -106,7 +103,7 @@ class Trainer:
         self.mechanism_configs = tuple(
             federations.mechanism_config(config, self.federation) for config in configs
         )
-        self.cells = federations.make_cells(
+        self._start_cells = federations.make_cells(
             configs,
             self.federation,
             self.mechanism_configs,
@@ -117,10 +114,19 @@ class Trainer:
                 )
             ],
         )
-        self._device_index = jnp.arange(placement.num_devices, dtype=jnp.int32)
         self._example = sources.normalize(self.federation.examples.inputs[:1])
         by_cell = NamedSharding(self._mesh, PartitionSpec(lanes.SWEEP_AXIS))
         by_round = NamedSharding(self._mesh, PartitionSpec(None, lanes.SWEEP_AXIS))
+        by_client = NamedSharding(self._mesh, PartitionSpec(lanes.CLIENT_AXIS))
+        everywhere = NamedSharding(self._mesh, PartitionSpec())
+        # Placed once: jit would copy to every device in every call.
+        self.cells = processes.place(self._start_cells, by_cell)
+        self._data = processes.place(
+            (self.federation.examples, self.federation.test), everywhere
+        )
+        self._device_index = processes.place(
+            np.arange(placement.num_devices, dtype=np.int32), by_client
+        )
         # Named, since XLA calls an axis of one device unsharded and a state that
         # comes back otherwise than it went in is compiled for again.
         self._compiled: Any = jax.jit(
@@ -130,7 +136,7 @@ class Trainer:
     def initial_state(self) -> ServerState:
         """The cells' states before round 0, stacked."""
         start = partial(initial_state, self.model, self.plan, self._example)
-        states = jax.jit(lambda cells: jax.lax.map(start, cells))(self.cells)
+        states = jax.jit(lambda cells: jax.lax.map(start, cells))(self._start_cells)
         return self.place(states)
 
     def new_ledger(self, mechanism: Mechanism) -> Ledger:
@@ -143,7 +149,7 @@ class Trainer:
     def place(self, state: ServerState) -> ServerState:
         """Puts a state (a restored one, say) where the compiled rounds want it."""
         by_cell = NamedSharding(self._mesh, PartitionSpec(lanes.SWEEP_AXIS))
-        return jax.device_put(state, by_cell)
+        return processes.place(state, by_cell)
 
     def advance(
         self, state: ServerState, first_round: int, num_rounds: int
@@ -161,13 +167,12 @@ class Trainer:
         state, metrics = self._compiled(
             state,
             self.cells,
-            self.federation.examples,
-            self.federation.test,
+            *self._data,
             self._device_index,
             jnp.int32(first_round),
             jnp.int32(num_rounds),
         )
-        host = jax.device_get(metrics)
+        host = processes.to_host(metrics)
         return state, jax.tree.map(lambda leaf: leaf[:num_rounds], host)
 
     def num_compilations(self) -> int:
@@ -179,8 +184,7 @@ class Trainer:
         return self._compiled.lower(
             self.initial_state(),
             self.cells,
-            self.federation.examples,
-            self.federation.test,
+            *self._data,
             self._device_index,
             jnp.int32(0),
             jnp.int32(1),

@@ -22,6 +22,7 @@ LEVELS = (
         "mechanisms",
         "accounting",
         "lanes",
+        "processes",
         "convergence",
     ),
     ("evaluation", "aggregation", "local_training"),
