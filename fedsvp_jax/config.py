@@ -35,7 +35,7 @@ class ExperimentConfig:
     dataset: str = _setting(
         "digits",
         "digits | mnist | fashion_mnist | emnist | cifar10 | cifar100 | femnist | "
-        "npz | adult | tfds:NAME",
+        "npz | adult | tfds:NAME | store (clients on disk: experiments.build_store)",
     )
     data_dir: str | None = _setting(
         None, "Folder with the standard files of the data set (digits needs none)."
@@ -307,6 +307,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     "cifar100": {"model": "resnet18", "augment": True},
     "adult": {"model": "mlp", "partition": "iid", "private_attribute": 0},
     "npz": {"model": "mlp", "private_attribute": 0},
+    "store": {"model": "mlp", "partition": "by_writer", "private_attribute": 0},
     "tfds": {"model": "small_cnn", "private_attribute": 0},
 }
 

@@ -65,13 +65,18 @@ class RoundPlan:
 
 @flax.struct.dataclass
 class Cell:
-    """One run's values; a sweep stacks cells along a leading axis."""
+    """One run's values; a sweep stacks cells along a leading axis.
+
+    Row c of `split` is client c, and the round draws its cohort; or, where `cohort`
+    is there, row k is what the cohort's client k holds.
+    """
 
     root: Array  # () key
     split: Split
     rates: TrainingRates
     mechanism: MechanismConfig
     max_uploads: Array  # () int32: participation cap per client
+    cohort: Array | None = None  # (K,) int32: drawn by the host, ascending, then -1
 
 
 @flax.struct.dataclass
@@ -130,6 +135,7 @@ def _client_update(
     state: ServerState,
     examples: Examples,
     client_id: Array,
+    row: Array,
     weight: Array,
     *,
     key: Array,
@@ -143,7 +149,7 @@ def _client_update(
     """
     valid = client_id >= 0
     own = jnp.maximum(client_id, 0)
-    held = jax.tree.map(lambda leaf: leaf[own], cell.split)
+    held = jax.tree.map(lambda leaf: leaf[row], cell.split)
     held = dataclasses.replace(held, num_train=jnp.where(valid, held.num_train, 0))
     local_key = prng.stream_key(key, prng.Stream.LOCAL_TRAINING, own)
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
@@ -257,12 +263,15 @@ def federated_round(
       round_num: () int32, from 0; the same for all cells of a sweep.
       devices: the mesh's client axis.
       outer_axes: names of the vmap axes around this call.
-      clients: (K,) int32 ids of the cohort in any order; sampled when None.
+      clients: (K,) int32 ids of the cohort in any order; the cell's or sampled
+        when None.
 
     Returns:
       `(state after the round, RoundMetrics)`.
     """
     key = prng.round_key(cell.root, round_num)
+    if clients is None:
+        clients = cell.cohort
     if clients is None:
         clients = cohort.sample_cohort(
             prng.stream_key(key, prng.Stream.COHORT),
@@ -274,9 +283,12 @@ def federated_round(
     lane_axes = outer_axes + ((lanes.LANE,) if plan.client_chunk_size > 1 else ())
 
     valid = clients >= 0
+    rows = jnp.maximum(clients, 0)
+    if cell.cohort is not None:
+        rows = jnp.arange(plan.cohort_size, dtype=jnp.int32)
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
     weights = aggregation.client_weights(
-        cell.split.num_train[jnp.maximum(clients, 0)],
+        cell.split.num_train[rows],
         valid,
         uniform=plan.uniform_weights or mechanism.uniform_weights,
     )
@@ -291,6 +303,7 @@ def federated_round(
             state,
             examples,
             clients[place],
+            rows[place],
             weights[place],
             key=key,
             round_num=round_num,

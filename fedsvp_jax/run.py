@@ -12,6 +12,7 @@ from tqdm import tqdm
 from fedsvp_jax import driver, federation, guarantees, models, records
 from fedsvp_jax.checkpoint import Checkpointer
 from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federated_round import RoundMetrics
 from fedsvp_jax.mechanisms import make_mechanism
@@ -38,7 +39,7 @@ def train(
     config: ExperimentConfig,
     output_dir: str | os.PathLike[str],
     *,
-    dataset: Dataset | None = None,
+    dataset: Dataset | ClientStore | None = None,
     model: Model | None = None,
     placement: Placement | None = None,
     resume: bool = False,
@@ -68,7 +69,7 @@ def train(
       ValueError: settings, data or folder are not fit; nothing was overwritten.
       FloatingPointError: the run diverged; what it wrote so far stays.
     """
-    data = dataset or federation.load_dataset(config)
+    data = dataset or federation.load_population(config)
     folder = RunFolder(output_dir)
     trainer = Trainer(
         [config],

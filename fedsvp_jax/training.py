@@ -14,8 +14,10 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from fedsvp_jax import federation as federations
 from fedsvp_jax import guarantees, lanes, models
 from fedsvp_jax.accounting import Ledger
+from fedsvp_jax.cohort_stream import Cohort, CohortStream
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
+from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federated_round import (
     Cell,
@@ -75,7 +77,7 @@ class Trainer:
     Args:
       configs: one resolved config a cell; they differ only in what does not
         change the program (epsilon, delta, C, beta, learning rate, seed, ...).
-      dataset: the data of all cells.
+      dataset: the data of all cells; a store is streamed, to one cell.
       model: the `(init, apply)` pair; built by name from the config when None.
       placement: where and in which portions the work runs.
     """
@@ -83,7 +85,7 @@ class Trainer:
     def __init__(
         self,
         configs: Sequence[ExperimentConfig],
-        dataset: Dataset,
+        dataset: Dataset | ClientStore,
         *,
         model: Model | None = None,
         placement: Placement | None = None,
@@ -106,17 +108,23 @@ class Trainer:
         self.mechanism_configs = tuple(
             federations.mechanism_config(config, self.federation) for config in configs
         )
+        caps = [
+            guarantees.upload_cap(config, settings)
+            for config, settings in zip(configs, self.mechanism_configs, strict=True)
+        ]
         self.cells = federations.make_cells(
-            configs,
-            self.federation,
-            self.mechanism_configs,
-            [
-                guarantees.upload_cap(config, settings)
-                for config, settings in zip(
-                    configs, self.mechanism_configs, strict=True
-                )
-            ],
+            configs, self.federation, self.mechanism_configs, caps
         )
+        self._stream: CohortStream | None = None
+        self._rounds_in_program = placement.rounds_per_call
+        if self.federation.stored is not None:
+            self._rounds_in_program = 1  # each round brings its cohort
+            self._stream = CohortStream(
+                *self.federation.stored,
+                root=self.cells.root[0],
+                num_rounds=first.num_rounds,
+                max_uploads=None if caps[0] == guarantees.NO_CAP else caps[0],
+            )
         self._device_index = jnp.arange(placement.num_devices, dtype=jnp.int32)
         self._example = sources.normalize(self.federation.examples.inputs[:1])
         by_cell = NamedSharding(self._mesh, PartitionSpec(lanes.SWEEP_AXIS))
@@ -158,10 +166,31 @@ class Trainer:
         Returns:
           `(state, metrics)`, metrics as numpy with the axes (num_rounds, cells).
         """
+        if self._stream is None:
+            return self._run(
+                state, self.cells, self.federation.examples, first_round, num_rounds
+            )
+        found = []
+        for round_num in range(first_round, first_round + num_rounds):
+            cohort = self._stream.take(round_num, state.uploads[0])
+            state, metrics = self._run(
+                state, self._with_cohort(cohort), cohort.examples, round_num, 1
+            )
+            found.append(metrics)
+        return state, jax.tree.map(lambda *rows: np.concatenate(rows), *found)
+
+    def _run(
+        self,
+        state: ServerState,
+        cells: Cell,
+        examples: Examples,
+        first_round: int,
+        num_rounds: int,
+    ) -> tuple[ServerState, RoundMetrics]:
         state, metrics = self._compiled(
             state,
-            self.cells,
-            self.federation.examples,
+            cells,
+            examples,
             self.federation.test,
             self._device_index,
             jnp.int32(first_round),
@@ -169,6 +198,13 @@ class Trainer:
         )
         host = jax.device_get(metrics)
         return state, jax.tree.map(lambda leaf: leaf[:num_rounds], host)
+
+    def _with_cohort(self, cohort: Cohort) -> Cell:
+        """The one cell, with a round's cohort in place of everybody."""
+        split, clients = jax.tree.map(
+            lambda leaf: leaf[None], (cohort.split, cohort.clients)
+        )
+        return dataclasses.replace(self.cells, split=split, cohort=clients)
 
     def num_compilations(self) -> int:
         """How often `advance` was compiled: once, unless shapes changed."""
@@ -246,7 +282,7 @@ class Trainer:
                 cells,
             )[1]
             buffers = jax.tree.map(
-                lambda s: jnp.zeros((placement.rounds_per_call, *s.shape), s.dtype),
+                lambda s: jnp.zeros((self._rounds_in_program, *s.shape), s.dtype),
                 shapes,
             )
 

@@ -24,7 +24,7 @@ LEVELS = (
         "lanes",
         "convergence",
     ),
-    ("evaluation", "aggregation", "local_training"),
+    ("evaluation", "aggregation", "local_training", "cohort_stream"),
     ("privacy_estimation",),
     ("federated_round",),
     ("config",),
