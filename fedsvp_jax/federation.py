@@ -17,6 +17,7 @@ from fedsvp_jax.data import attributes, cohort, partition, sources
 from fedsvp_jax.data.attributes import Attributes
 from fedsvp_jax.data.client_store import ClientStore, open_store
 from fedsvp_jax.data.dataset import Column, Dataset
+from fedsvp_jax.data.row_source import RowSource
 from fedsvp_jax.data.stored_clients import StoredClients
 from fedsvp_jax.federated_round import Cell, RoundPlan
 from fedsvp_jax.local_training import Gradient, TrainingRates, TrainingRecipe
@@ -118,7 +119,9 @@ def _attributes(
     )
 
 
-def client_parts(config: ExperimentConfig, dataset: Dataset) -> list[np.ndarray]:
+def client_parts(
+    config: ExperimentConfig, dataset: Dataset | RowSource
+) -> list[np.ndarray]:
     """Each client's example indices, by `config.partition` and `config.seed`."""
     labels, seed = dataset.train_labels, config.seed
     match config.partition:

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 import numpy as np
 from small_runs import digits
 
-from fedsvp_jax.data.client_store import ClientStore, StoredClient, write_store
+from fedsvp_jax.data.client_store import (
+    ClientStore,
+    ClientStream,
+    StoredClient,
+    write_store,
+)
 from fedsvp_jax.data.dataset import Dataset
 
 SIZES = (40, 25, 90, 60, 33, 120, 51, 28, 77, 45)  # clients of `digits_store`
@@ -26,11 +31,13 @@ def digits_store(folder: pathlib.Path, sizes: Sequence[int] = SIZES) -> ClientSt
     ]
     return write_store(
         folder,
-        clients[1::2] + clients[::2],
-        test_inputs=data.test_inputs,
-        test_labels=data.test_labels,
-        num_classes=data.num_classes,
-        name=data.name,
+        ClientStream(
+            name=data.name,
+            clients=clients[1::2] + clients[::2],
+            test_inputs=data.test_inputs,
+            test_labels=data.test_labels,
+            num_classes=data.num_classes,
+        ),
     )
 
 

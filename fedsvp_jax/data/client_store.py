@@ -35,6 +35,16 @@ class StoredClient(NamedTuple):
     labels: np.ndarray  # (n,) int32
 
 
+class ClientStream(NamedTuple):
+    """A data set as its clients come: what a store is written from."""
+
+    name: str  # the data set's
+    clients: Iterable[StoredClient]  # in any order; without examples: left out
+    test_inputs: np.ndarray  # (m, *example_shape)
+    test_labels: np.ndarray  # (m,) int32
+    num_classes: int
+
+
 @dataclasses.dataclass(frozen=True)
 class ClientStore:
     """An open store. Its arrays are mapped, but for `clients`, which is read.
@@ -130,25 +140,14 @@ def open_store(folder: Path) -> ClientStore:
     )
 
 
-def write_store(
-    folder: Path,
-    clients: Iterable[StoredClient],
-    *,
-    test_inputs: np.ndarray,
-    test_labels: np.ndarray,
-    num_classes: int,
-    name: str,
-) -> ClientStore:
-    """Writes a store in one pass over `clients` and opens it.
+def write_store(folder: Path, stream: ClientStream) -> ClientStore:
+    """Writes a store in one pass over the clients and opens it.
 
     One client is in memory at a time. The folder appears when it is complete.
 
     Args:
       folder: does not exist yet.
-      clients: in any order; a client without examples is left out.
-      test_inputs, test_labels: the server's test set.
-      num_classes: labels are in [0, num_classes).
-      name: the data set's.
+      stream: the clients and the server's test set.
 
     Raises:
       ValueError: the folder exists, arrays contradict one another, a name comes
@@ -160,35 +159,28 @@ def write_store(
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
     try:
-        _write(beside, clients, test_inputs, test_labels, num_classes, name)
+        _write(beside, stream)
         beside.rename(folder)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return open_store(folder)
 
 
-def _write(
-    folder: Path,
-    clients: Iterable[StoredClient],
-    test_inputs: np.ndarray,
-    test_labels: np.ndarray,
-    num_classes: int,
-    name: str,
-) -> None:
-    test = StoredClient("the test set", test_inputs, test_labels)
-    _check(test, test, num_classes)
-    digest = hashlib.sha256(f"num_classes {num_classes}".encode())
+def _write(folder: Path, stream: ClientStream) -> None:
+    test = StoredClient("the test set", stream.test_inputs, stream.test_labels)
+    _check(test, test, stream.num_classes)
+    digest = hashlib.sha256(f"num_classes {stream.num_classes}".encode())
     names: list[Any] = []
     places: list[tuple[int, int]] = []
     num_rows = 0
     with (
-        _growing(folder / "inputs.npy", test_inputs) as inputs,
-        _growing(folder / "labels.npy", test_labels) as labels,
+        _growing(folder / "inputs.npy", test.inputs) as inputs,
+        _growing(folder / "labels.npy", test.labels) as labels,
     ):
-        for client in clients:
+        for client in stream.clients:
             if not len(client.labels):
                 continue
-            _check(client, test, num_classes)
+            _check(client, test, stream.num_classes)
             digest.update(repr((client.name, len(client.labels))).encode())
             for file, array in ((inputs, client.inputs), (labels, client.labels)):
                 content = np.ascontiguousarray(array).data
@@ -204,7 +196,7 @@ def _write(
         raise ValueError(f"client {twice} comes twice; every client must come once")
     order = sorted(range(len(names)), key=names.__getitem__)
     np.save(folder / "clients.npy", np.asarray(places, np.int64)[order])
-    for kind, array in (("inputs", test_inputs), ("labels", test_labels)):
+    for kind, array in (("inputs", test.inputs), ("labels", test.labels)):
         np.save(folder / f"test_{kind}.npy", array)
         digest.update(np.ascontiguousarray(array).data)
     arrays = {
@@ -213,8 +205,8 @@ def _write(
     }
     about = {
         "version": _VERSION,
-        "name": name,
-        "num_classes": num_classes,
+        "name": stream.name,
+        "num_classes": stream.num_classes,
         "fingerprint": digest.hexdigest(),
         "arrays": {key: (a.shape, a.dtype.str) for key, a in arrays.items()},
     }
