@@ -22,6 +22,7 @@ from fedsvp_jax import (
     local_training,
     privacy_estimation,
     prng,
+    size_buckets,
 )
 from fedsvp_jax.data import cohort
 from fedsvp_jax.local_training import TrainingRates, TrainingRecipe
@@ -101,6 +102,7 @@ class ClientMetrics:
     estimation: Estimation | None
     released_ratio: Array  # () float32: the R that the noise was made from
     noise: NoiseInfo
+    steps: Array  # (T,) int32: SGD steps that each of its trainings needs
 
 
 @flax.struct.dataclass
@@ -110,6 +112,7 @@ class RoundMetrics:
     test_accuracy: Array  # () float32, nan in a round without evaluation
     test_loss: Array  # () float32, likewise
     aggregate_noise_l2: Array  # () float32: sqrt(d * sum_i p_i^2 sigma_i^2)
+    steps_run: Array  # () int32: SGD steps of all lanes, padding counted
     clients: ClientMetrics
 
 
@@ -155,6 +158,7 @@ def _client_update(
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
     estimation = None
     ratio = jnp.ones((), jnp.float32)
+    steps = []
     private_sgd = plan.recipe.gradient == "per_example"
     if mechanism.needs_contribution:
         # Under DP-SGD the noise depends on R, so R is estimated from un-noised
@@ -176,6 +180,9 @@ def _client_update(
             empty_utility=plan.empty_utility,
             validation_batch_size=plan.validation_batch_size,
             lane_axes=lane_axes,
+        )
+        steps += privacy_estimation.coalition_steps(
+            plan.recipe, plan.coalitions, examples, held
         )
         ratio = release_contribution(
             estimation.contribution_ratio,
@@ -200,6 +207,10 @@ def _client_update(
             batch_size=plan.recipe.batch_size,
             lane_axes=lane_axes,
         )
+        per_epoch = local_training.steps_per_epoch(
+            held.num_train, plan.recipe.batch_size
+        )
+        steps.append(plan.recipe.local_epochs * per_epoch)
     update = jax.tree.map(jnp.subtract, trained, state.params)
     client_state = MechanismState(
         clients=jax.tree.map(lambda leaf: leaf[own], state.mechanism.clients),
@@ -228,6 +239,7 @@ def _client_update(
         estimation=estimation,
         released_ratio=ratio,
         noise=info,
+        steps=jnp.stack(steps),
     )
     return aggregation.weighted((upload, stats), weight), (client_state, metrics)
 
@@ -293,9 +305,15 @@ def federated_round(
         uniform=plan.uniform_weights or mechanism.uniform_weights,
     )
 
+    order = size_buckets.lane_order(
+        jnp.where(valid, cell.split.num_train[rows], 0),
+        chunk_size=plan.client_chunk_size,
+    )
+
     def client_update(
-        place: Array,
+        lane: Array,
     ) -> tuple[tuple[Params, Params], tuple[MechanismState, ClientMetrics]]:
+        place = order[lane]
         return _client_update(
             model,
             plan,
@@ -316,6 +334,10 @@ def federated_round(
         lanes.largest(jnp.sum(valid.astype(jnp.int32)), outer_axes),
         chunk_size=plan.client_chunk_size,
         devices=devices,
+    )
+    lane_of = jnp.argsort(order)
+    client_states, metrics = jax.tree.map(
+        lambda leaf: leaf[lane_of], (client_states, metrics)
     )
     metrics = dataclasses.replace(metrics, client_id=clients)
     params = optax.apply_updates(state.params, update)
@@ -372,6 +394,9 @@ def federated_round(
             test_accuracy=score.accuracy,
             test_loss=score.loss,
             aggregate_noise_l2=jnp.sqrt(jnp.float32(num_parameters) * variance),
+            steps_run=size_buckets.steps_run(
+                metrics.steps, order, chunk_size=plan.client_chunk_size
+            ),
             clients=metrics,
         ),
     )

@@ -73,6 +73,8 @@ def round_row(
         "contribution_ratio_mean": None,
         "num_clipped_ratios": 0,
         "num_degenerate_ratios": 0,
+        "steps_needed": int(np.sum(clients.steps)),
+        "steps_run": metrics.steps_run,
         "epsilon_spent": spent,
     }
     if estimation is not None:

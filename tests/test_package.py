@@ -22,6 +22,7 @@ LEVELS = (
         "mechanisms",
         "accounting",
         "lanes",
+        "size_buckets",
         "convergence",
     ),
     ("evaluation", "aggregation", "local_training", "cohort_stream"),

@@ -42,9 +42,10 @@ def metrics(*, estimated: bool = True, **changes: Any) -> RoundMetrics:
             risk_tolerance=floats(4, 99, np.nan),
             clipped=floats(1, 1, 0),
         ),
+        steps=np.asarray([[3, 1], [99, 99], [4, 2]], np.int32),
     )
     accuracy = np.float32(changes.pop("accuracy", 0.5))
-    return RoundMetrics(accuracy, np.float32(1.5), np.float32(7), clients)
+    return RoundMetrics(accuracy, np.float32(1.5), np.float32(7), np.int32(15), clients)
 
 
 def test_empty_places_of_the_cohort_count_nowhere() -> None:
@@ -53,6 +54,7 @@ def test_empty_places_of_the_cohort_count_nowhere() -> None:
     assert row["noise_std_mean"] == 3 and row["noise_l2"] == 30
     assert row["update_l2"] == 2
     assert row["num_clipped_updates"] == 1
+    assert (row["steps_needed"], row["steps_run"]) == (10, 15)
     assert row["contribution_ratio_mean"] == 0.75
     assert (row["num_clipped_ratios"], row["num_degenerate_ratios"]) == (1, 1)
     assert row["epsilon_spent"] == {"rdp": 1.0}

@@ -1,0 +1,128 @@
+"""Buckets by size: a permutation, a bound on the padding, and the same bits."""
+
+import dataclasses
+import pathlib
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_runs import small
+from stores import digits_store
+
+from fedsvp_jax import records, size_buckets
+from fedsvp_jax.federated_round import RoundMetrics
+from fedsvp_jax.structs import Array
+from fedsvp_jax.training import Placement, Trainer, params_sha256
+
+RAGGED = (40, 25, 90, 8, 33, 120, 51, 700, 77, 9)
+
+
+def chunks_of(order: np.ndarray, chunk_size: int) -> list[list[int]]:
+    starts = range(0, len(order), chunk_size)
+    return [order[start : start + chunk_size].tolist() for start in starts]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(0, 5000), min_size=1, max_size=40),
+    chunk_size=st.integers(1, 8),
+)
+def test_every_place_has_one_lane_and_padding_is_bounded(
+    sizes: list[int], chunk_size: int
+) -> None:
+    steps = np.asarray(sizes, np.int32)
+    order = np.asarray(
+        size_buckets.lane_order(
+            jnp.asarray(steps), chunk_size=chunk_size, num_devices=1
+        )
+    )
+    assert sorted(order.tolist()) == list(range(len(sizes)))
+    run = int(
+        size_buckets.steps_run(
+            jnp.asarray(steps[:, None]), jnp.asarray(order), chunk_size=chunk_size
+        )
+    )
+    assert run == chunk_size * sum(
+        int(steps[chunk].max()) for chunk in chunks_of(order, chunk_size)
+    )
+    assert steps.sum() <= run <= steps.sum() + chunk_size * steps.max()
+
+
+@pytest.mark.parametrize("num_devices", [2, 3, 4])
+@pytest.mark.parametrize(("num_lanes", "chunk_size"), [(12, 2), (13, 3), (40, 4)])
+def test_devices_share_the_same_chunks_and_loads_differ_by_one_chunk_at_most(
+    num_lanes: int, chunk_size: int, num_devices: int
+) -> None:
+    sizes = np.random.default_rng(0).integers(1, 5000, num_lanes).astype(np.int32)
+
+    def order_on(count: int) -> np.ndarray:
+        return np.asarray(
+            size_buckets.lane_order(
+                jnp.asarray(sizes), chunk_size=chunk_size, num_devices=count
+            )
+        )
+
+    dealt = chunks_of(order_on(num_devices), chunk_size)
+    assert sorted(dealt) == sorted(chunks_of(order_on(1), chunk_size))
+    per_device = -(-num_lanes // (chunk_size * num_devices))
+    bounds = [int(sizes[chunk].max()) for chunk in dealt]
+    loads = [
+        sum(bounds[start : start + per_device])
+        for start in range(0, len(bounds), per_device)
+    ]
+    if len(bounds) == per_device * num_devices:
+        assert max(loads) - min(loads) <= max(bounds)
+
+
+def test_lanes_count_up_to_the_last_that_is_filled() -> None:
+    order = jnp.asarray([2, 0, 3, 1], jnp.int32)
+    filled = jnp.asarray([True, False, True, False])
+    assert int(size_buckets.lanes_until_last(filled, order)) == 2
+    assert int(size_buckets.lanes_until_last(filled & False, order)) == 0
+
+
+def one_round(folder: pathlib.Path, **changes: int) -> tuple[str, RoundMetrics]:
+    placement = Placement(num_devices=changes.pop("num_devices", 1))
+    config = small(partition="by_writer", num_clients=10, cohort_size=7, **changes)
+    store = digits_store(folder / "store", sizes=RAGGED)
+    trainer = Trainer([config], store, placement=placement)
+    state, metrics = trainer.advance(trainer.initial_state(), 0, 1)
+    return params_sha256(state.params), next(records.rounds_of(metrics, 0))
+
+
+def test_a_lane_has_the_same_bits_in_any_bucket_on_any_devices(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sorted_bits, metrics = one_round(tmp_path / "1", client_chunk_size=3)
+    on_two, _ = one_round(tmp_path / "2", client_chunk_size=3, num_devices=2)
+
+    def by_id(sizes: Array, **_: int) -> Array:
+        return jnp.arange(sizes.shape[0], dtype=jnp.int32)
+
+    monkeypatch.setattr(size_buckets, "lane_order", by_id)
+    bits_by_id, metrics_by_id = one_round(tmp_path / "3", client_chunk_size=3)
+    assert sorted_bits == on_two == bits_by_id
+    assert metrics.steps_run < metrics_by_id.steps_run
+    np.testing.assert_array_equal(
+        metrics.clients.client_id, np.sort(metrics.clients.client_id)
+    )
+    np.testing.assert_array_equal(metrics.clients.steps, metrics_by_id.clients.steps)
+
+
+def test_a_client_by_itself_runs_the_steps_that_it_needs(
+    tmp_path: pathlib.Path,
+) -> None:
+    """One epoch of batches of 5, for the private class, the others and both."""
+    _, metrics = one_round(tmp_path, client_chunk_size=1)
+    row = records.round_row(metrics, round_num=1, spent={})
+    assert row["steps_run"] == row["steps_needed"] == metrics.clients.steps.sum()
+    sizes = metrics.clients.num_examples
+    np.testing.assert_array_equal(
+        metrics.clients.steps[:, -1], np.maximum(sizes // 5, 1)
+    )
+    assert metrics.clients.steps.shape == (7, 3)
+    more = dataclasses.replace(metrics, steps_run=metrics.steps_run + 1)
+    changed = records.round_row(more, round_num=1, spent={})
+    assert changed["steps_run"] == row["steps_needed"] + 1
