@@ -366,9 +366,13 @@ def resolve(config: ExperimentConfig) -> ExperimentConfig:
 def default_chunk_size(config: ExperimentConfig) -> int:
     """Clients side by side: all of them for small models, one for large ones.
 
-    Measured on 2 CPU cores (BUILD_NOTES.md); a GPU wants the whole cohort.
+    One as well where clients differ in size: side by side they would all take the
+    steps of the largest. Measured on 2 CPU cores (BUILD_NOTES.md); a GPU wants the
+    whole cohort.
     """
     import jax
 
     small = config.model in ("mlp", "small_cnn")
-    return config.cohort_size if small or jax.default_backend() == "gpu" else 1
+    even = config.partition in ("iid", "paper", "shards")
+    on_gpu = jax.default_backend() == "gpu"
+    return config.cohort_size if on_gpu or (small and even) else 1

@@ -6,7 +6,8 @@ of the chunk before, so all chunks together run at most
 
     c · (steps of the largest client)
 
-more steps than the clients need, whatever the cohort's size; none for c = 1.
+more steps than the clients need, whatever the cohort's size; none for c = 1. (Of
+trainings on a coalition this holds as far as a larger client has a larger part.)
 """
 
 import jax.numpy as jnp
