@@ -35,7 +35,7 @@ class ExperimentConfig:
     dataset: str = _setting(
         "digits",
         "digits | mnist | fashion_mnist | emnist | cifar10 | cifar100 | femnist | "
-        "npz | adult | tfds:NAME | store (clients on disk: experiments.build_store)",
+        "npz | adult | store (clients on disk, by experiments.build_store) | tfds:NAME",
     )
     data_dir: str | None = _setting(
         None, "Folder with the standard files of the data set (digits needs none)."
