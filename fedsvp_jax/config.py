@@ -35,7 +35,7 @@ class ExperimentConfig:
     dataset: str = _setting(
         "digits",
         "digits | mnist | fashion_mnist | emnist | cifar10 | cifar100 | femnist | "
-        "npz | adult | tfds:NAME",
+        "npz | adult | store (clients on disk, by experiments.build_store) | tfds:NAME",
     )
     data_dir: str | None = _setting(
         None, "Folder with the standard files of the data set (digits needs none)."
@@ -307,6 +307,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     "cifar100": {"model": "resnet18", "augment": True},
     "adult": {"model": "mlp", "partition": "iid", "private_attribute": 0},
     "npz": {"model": "mlp", "private_attribute": 0},
+    "store": {"model": "mlp", "partition": "by_writer", "private_attribute": 0},
     "tfds": {"model": "small_cnn", "private_attribute": 0},
 }
 
@@ -365,9 +366,13 @@ def resolve(config: ExperimentConfig) -> ExperimentConfig:
 def default_chunk_size(config: ExperimentConfig) -> int:
     """Clients side by side: all of them for small models, one for large ones.
 
-    Measured on 2 CPU cores (BUILD_NOTES.md); a GPU wants the whole cohort.
+    One as well where clients differ in size: side by side they would all take the
+    steps of the largest. Measured on 2 CPU cores (BUILD_NOTES.md); a GPU wants the
+    whole cohort.
     """
     import jax
 
     small = config.model in ("mlp", "small_cnn")
-    return config.cohort_size if small or jax.default_backend() == "gpu" else 1
+    even = config.partition in ("iid", "paper", "shards")
+    on_gpu = jax.default_backend() == "gpu"
+    return config.cohort_size if on_gpu or (small and even) else 1

@@ -22,6 +22,7 @@ from fedsvp_jax import (
     local_training,
     privacy_estimation,
     prng,
+    size_buckets,
 )
 from fedsvp_jax.data import cohort
 from fedsvp_jax.local_training import TrainingRates, TrainingRecipe
@@ -65,13 +66,18 @@ class RoundPlan:
 
 @flax.struct.dataclass
 class Cell:
-    """One run's values; a sweep stacks cells along a leading axis."""
+    """One run's values; a sweep stacks cells along a leading axis.
+
+    Row c of `split` is client c, and the round draws its cohort; or, where `cohort`
+    is there, row k is what the cohort's client k holds.
+    """
 
     root: Array  # () key
     split: Split
     rates: TrainingRates
     mechanism: MechanismConfig
     max_uploads: Array  # () int32: participation cap per client
+    cohort: Array | None = None  # (K,) int32: drawn by the host, ascending, then -1
 
 
 @flax.struct.dataclass
@@ -96,6 +102,7 @@ class ClientMetrics:
     estimation: Estimation | None
     released_ratio: Array  # () float32: the R that the noise was made from
     noise: NoiseInfo
+    steps: Array  # (T,) int32: SGD steps that each of its trainings needs
 
 
 @flax.struct.dataclass
@@ -105,6 +112,7 @@ class RoundMetrics:
     test_accuracy: Array  # () float32, nan in a round without evaluation
     test_loss: Array  # () float32, likewise
     aggregate_noise_l2: Array  # () float32: sqrt(d * sum_i p_i^2 sigma_i^2)
+    steps_run: Array  # () int32: SGD steps of all lanes, padding counted
     clients: ClientMetrics
     model_finite: Array  # () bool: every number of the next model is finite
 
@@ -131,6 +139,7 @@ def _client_update(
     state: ServerState,
     examples: Examples,
     client_id: Array,
+    row: Array,
     weight: Array,
     *,
     key: Array,
@@ -144,12 +153,13 @@ def _client_update(
     """
     valid = client_id >= 0
     own = jnp.maximum(client_id, 0)
-    held = jax.tree.map(lambda leaf: leaf[own], cell.split)
+    held = jax.tree.map(lambda leaf: leaf[row], cell.split)
     held = dataclasses.replace(held, num_train=jnp.where(valid, held.num_train, 0))
     local_key = prng.stream_key(key, prng.Stream.LOCAL_TRAINING, own)
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
     estimation = None
     ratio = jnp.ones((), jnp.float32)
+    steps = []
     private_sgd = plan.recipe.gradient == "per_example"
     if mechanism.needs_contribution:
         # Under DP-SGD the noise depends on R, so R is estimated from un-noised
@@ -171,6 +181,9 @@ def _client_update(
             empty_utility=plan.empty_utility,
             validation_batch_size=plan.validation_batch_size,
             lane_axes=lane_axes,
+        )
+        steps += privacy_estimation.coalition_steps(
+            plan.recipe, plan.coalitions, examples, held
         )
         ratio = release_contribution(
             estimation.contribution_ratio,
@@ -195,6 +208,10 @@ def _client_update(
             batch_size=plan.recipe.batch_size,
             lane_axes=lane_axes,
         )
+        per_epoch = local_training.steps_per_epoch(
+            held.num_train, plan.recipe.batch_size
+        )
+        steps.append(plan.recipe.local_epochs * per_epoch)
     update = jax.tree.map(jnp.subtract, trained, state.params)
     client_state = MechanismState(
         clients=jax.tree.map(lambda leaf: leaf[own], state.mechanism.clients),
@@ -219,6 +236,7 @@ def _client_update(
         estimation=estimation,
         released_ratio=ratio,
         noise=info,
+        steps=jnp.stack(steps),
     )
     return aggregation.weighted((upload, stats), weight), (client_state, metrics)
 
@@ -262,12 +280,15 @@ def federated_round(
       round_num: () int32, from 0; the same for all cells of a sweep.
       devices: the mesh's client axis.
       outer_axes: names of the vmap axes around this call.
-      clients: (K,) int32 ids of the cohort in any order; sampled when None.
+      clients: (K,) int32 ids of the cohort in any order; the cell's or sampled
+        when None.
 
     Returns:
       `(state after the round, RoundMetrics)`.
     """
     key = prng.round_key(cell.root, round_num)
+    if clients is None:
+        clients = cell.cohort
     if clients is None:
         clients = cohort.sample_cohort(
             prng.stream_key(key, prng.Stream.COHORT),
@@ -279,16 +300,25 @@ def federated_round(
     lane_axes = outer_axes + ((lanes.LANE,) if plan.client_chunk_size > 1 else ())
 
     valid = clients >= 0
+    rows = jnp.maximum(clients, 0)
+    if cell.cohort is not None:
+        rows = jnp.arange(plan.cohort_size, dtype=jnp.int32)
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
     weights = aggregation.client_weights(
-        cell.split.num_train[jnp.maximum(clients, 0)],
+        cell.split.num_train[rows],
         valid,
         uniform=plan.uniform_weights or mechanism.uniform_weights,
     )
 
+    order = size_buckets.lane_order(
+        jnp.where(valid, cell.split.num_train[rows], 0),
+        chunk_size=plan.client_chunk_size,
+    )
+
     def client_update(
-        place: Array,
+        lane: Array,
     ) -> tuple[tuple[Params, Params], tuple[MechanismState, ClientMetrics]]:
+        place = order[lane]
         return _client_update(
             model,
             plan,
@@ -296,6 +326,7 @@ def federated_round(
             state,
             examples,
             clients[place],
+            rows[place],
             weights[place],
             key=key,
             round_num=round_num,
@@ -308,6 +339,10 @@ def federated_round(
         lanes.largest(jnp.sum(valid.astype(jnp.int32)), outer_axes),
         chunk_size=plan.client_chunk_size,
         devices=devices,
+    )
+    lane_of = jnp.argsort(order)
+    client_states, metrics = jax.tree.map(
+        lambda leaf: leaf[lane_of], (client_states, metrics)
     )
     metrics = dataclasses.replace(metrics, client_id=clients)
     params = optax.apply_updates(state.params, update)
@@ -364,6 +399,9 @@ def federated_round(
             test_accuracy=score.accuracy,
             test_loss=score.loss,
             aggregate_noise_l2=jnp.sqrt(jnp.float32(num_parameters) * variance),
+            steps_run=size_buckets.steps_run(
+                metrics.steps, order, chunk_size=plan.client_chunk_size
+            ),
             clients=metrics,
             model_finite=_all_finite((params, stats)),
         ),

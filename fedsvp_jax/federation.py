@@ -2,18 +2,23 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import prng
+from fedsvp_jax import cohort_stream, prng
+from fedsvp_jax.cohort_stream import CohortShape
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.data import attributes, partition, sources
+from fedsvp_jax.data import attributes, cohort, partition, sources
 from fedsvp_jax.data.attributes import Attributes
-from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.client_store import ClientStore, open_store
+from fedsvp_jax.data.dataset import Column, Dataset
+from fedsvp_jax.data.row_source import RowSource
+from fedsvp_jax.data.stored_clients import StoredClients
 from fedsvp_jax.federated_round import Cell, RoundPlan
 from fedsvp_jax.local_training import Gradient, TrainingRates, TrainingRecipe
 from fedsvp_jax.mechanisms import (
@@ -25,8 +30,19 @@ from fedsvp_jax.privacy_estimation import CoalitionPlan
 from fedsvp_jax.structs import Examples, Split
 
 
+class Stored(NamedTuple):
+    """The clients of a store, and the shape of a cohort of them."""
+
+    clients: StoredClients
+    shape: CohortShape
+
+
 class Federation(NamedTuple):
-    """Data on the device, and who holds what in every cell."""
+    """Data on the device, and who holds what in every cell.
+
+    Of a store, `examples` and `split` are an empty cohort's: every round brings its
+    own in their place.
+    """
 
     examples: Examples
     test: Examples
@@ -34,39 +50,57 @@ class Federation(NamedTuple):
     attributes: Attributes
     coalition_sizes: dict[int, int]  # bitmask -> most examples of any client
     min_num_examples: int
+    stored: Stored | None = None
 
 
 def example_attributes(config: ExperimentConfig, dataset: Dataset) -> Attributes:
     """Each training example's attribute, by `config.attributes`."""
+    return _attributes(
+        config,
+        dataset.name,
+        labels=dataset.train_labels,
+        num_classes=dataset.num_classes,
+        writers=dataset.train_writers,
+        columns=dataset.columns,
+    )
+
+
+def _attributes(
+    config: ExperimentConfig,
+    dataset_name: str,
+    *,
+    labels: np.ndarray,
+    num_classes: int,
+    writers: np.ndarray | None,
+    columns: Mapping[str, Column],
+) -> Attributes:
     kind, _, name = config.attributes.partition(":")
     private = config.private_attribute
     if config.num_attributes == 1:
-        nobody = np.zeros(len(dataset.train_labels), np.int32)
+        nobody = np.zeros(len(labels), np.int32)
         return Attributes(nobody, ("everything",), private=0)
     if kind == "class" and not name:
         return attributes.class_private(
-            dataset.train_labels,
+            labels,
             private,
-            num_classes=dataset.num_classes,
+            num_classes=num_classes,
             num_attributes=config.num_attributes,
         )
     if kind == "writer_groups" and not name:
-        if dataset.train_writers is None:
+        if writers is None:
             raise ValueError(
-                f"attributes=writer_groups needs writers; dataset {dataset.name} "
+                f"attributes=writer_groups needs writers; dataset {dataset_name} "
                 "has none"
             )
-        return attributes.from_writer_groups(
-            dataset.train_writers, config.num_attributes, seed=0
-        )
+        return attributes.from_writer_groups(writers, config.num_attributes, seed=0)
     if kind == "column":
-        if name not in dataset.columns:
-            known = ", ".join(dataset.columns) or "none"
+        if name not in columns:
+            known = ", ".join(columns) or "none"
             raise ValueError(
-                f"attributes=column:{name}: dataset {dataset.name} has the columns "
+                f"attributes=column:{name}: dataset {dataset_name} has the columns "
                 f"{known}"
             )
-        column = dataset.columns[name]
+        column = columns[name]
         if not 0 <= private < len(column.categories):
             raise ValueError(
                 f"private_attribute must be in [0, {len(column.categories)}), the "
@@ -85,7 +119,9 @@ def example_attributes(config: ExperimentConfig, dataset: Dataset) -> Attributes
     )
 
 
-def client_parts(config: ExperimentConfig, dataset: Dataset) -> list[np.ndarray]:
+def client_parts(
+    config: ExperimentConfig, dataset: Dataset | RowSource
+) -> list[np.ndarray]:
     """Each client's example indices, by `config.partition` and `config.seed`."""
     labels, seed = dataset.train_labels, config.seed
     match config.partition:
@@ -129,11 +165,16 @@ def _least_examples(config: ExperimentConfig) -> int:
     return int(np.ceil(config.batch_size / config.train_fraction)) + 1
 
 
-def build(configs: Sequence[ExperimentConfig], dataset: Dataset) -> Federation:
+def build(
+    configs: Sequence[ExperimentConfig], dataset: Dataset | ClientStore
+) -> Federation:
     """The federation of every cell; cells differ in what does not change shapes.
 
-    Splits are made once a seed and padded to common shapes.
+    Splits are made once a seed and padded to common shapes. Of a store, one cell's.
     """
+    if isinstance(dataset, ClientStore):
+        (config,) = configs
+        return _build_stored(config, dataset)
     first = configs[0]
     found = example_attributes(first, dataset)
     by_seed: dict[int, Split] = {}
@@ -161,37 +202,132 @@ def build(configs: Sequence[ExperimentConfig], dataset: Dataset) -> Federation:
     )
 
 
+def _build_stored(config: ExperimentConfig, store: ClientStore) -> Federation:
+    """The federation of a store's clients; what a run in memory has, to the number.
+
+    Raises:
+      ValueError: the partition is not `by_writer`: a store knows its clients.
+    """
+    if config.partition != "by_writer":
+        raise ValueError(
+            "partition must be by_writer for dataset store, whose clients are given, "
+            f"got {config.partition}"
+        )
+    num_stored = len(store.clients)
+    found = _attributes(
+        config,
+        config.dataset,
+        labels=np.arange(store.num_classes, dtype=np.int32),
+        num_classes=store.num_classes,
+        writers=np.arange(num_stored, dtype=np.int32),
+        columns={},
+    )
+    clients = StoredClients(
+        store=store,
+        chosen=partition.draw_writers(
+            np.arange(num_stored),
+            store.clients[:, 1],
+            config.num_clients,
+            min_examples=_least_examples(config),
+            seed=config.seed,
+        ),
+        attribute_table=found.ids,
+        by_client=config.num_attributes > 1 and config.attributes == "writer_groups",
+        num_attributes=config.num_attributes,
+        private_attribute=found.private,
+        num_hbc=0 if config.num_attributes == 1 else config.num_hbc_clients,
+        train_fraction=config.train_fraction,
+        seed=config.seed,
+    )
+    train, validation = clients.attribute_counts()
+    num_train, num_validation = train.sum(1), validation.sum(1)
+    held = np.sort(num_train + num_validation)
+    shape = CohortShape(
+        cohort_size=config.cohort_size,
+        num_examples=int(held[-config.cohort_size :].sum()),
+        longest_train=int(num_train.max()),
+        longest_validation=int(num_validation.max()),
+    )
+    nobody = np.full(config.cohort_size, cohort.NOBODY, np.int32)
+    empty = cohort_stream.read_cohort(clients, shape, nobody)
+    return Federation(
+        examples=empty.examples,
+        test=sources.device_examples(store.test_inputs, store.test_labels),
+        split=jax.tree.map(lambda leaf: leaf[None], empty.split),
+        attributes=found,
+        coalition_sizes=_largest_coalitions(train),
+        min_num_examples=int(num_train.min()),
+        stored=Stored(clients, shape),
+    )
+
+
 def _coalition_sizes(split: Split, found: Attributes) -> dict[int, int]:
     rows = np.asarray(split.train).reshape(-1, split.train.shape[-1])
     counts = np.asarray(split.num_train).reshape(-1)
     held = np.arange(rows.shape[1]) < counts[:, None]
     of_row = found.ids[rows]
     num_attributes = len(found.names)
-    by_attribute = np.stack(
-        [((of_row == a) & held).sum(1) for a in range(num_attributes)]
-    )
-    return {
-        mask: int(
-            sum(by_attribute[a] for a in range(num_attributes) if mask >> a & 1).max()
-        )
+    by_attribute = [((of_row == a) & held).sum(1) for a in range(num_attributes)]
+    return _largest_coalitions(np.stack(by_attribute, axis=1))
+
+
+def _largest_coalitions(counts: np.ndarray) -> dict[int, int]:
+    """Bitmask -> most examples that a client holds of it; counts (M, N)."""
+    num_attributes = counts.shape[1]
+    held = {
+        mask: [a for a in range(num_attributes) if mask >> a & 1]
         for mask in range(1, 2**num_attributes)
     }
+    return {mask: int(counts[:, of].sum(1).max()) for mask, of in held.items()}
+
+
+def load_population(config: ExperimentConfig) -> Dataset | ClientStore:
+    """The data set by name, in memory or, for `store`, on disk.
+
+    Raises:
+      ValueError, OSError: it is not fit for the model, or cannot be read.
+    """
+    if config.dataset != "store":
+        return load_dataset(config)
+    if config.data_dir is None:
+        raise ValueError("dataset store needs data_dir, where its files are")
+    store = open_store(Path(config.data_dir).expanduser())
+    if config.model == "paper_cnn" and store.example_shape == (28, 28, 1):
+        raise ValueError(
+            "model paper_cnn takes 32×32×3 images, which a store is not enlarged to; "
+            "use model=leaf_cnn"
+        )
+    _check_inputs(config, store.example_shape)
+    return store
 
 
 def load_dataset(config: ExperimentConfig) -> Dataset:
-    """The data set by name, in the layout that the model takes."""
+    """The data set by name, in memory, in the layout that the model takes.
+
+    Raises:
+      ValueError, OSError: it is not fit for the model, or cannot be read.
+    """
+    if config.dataset == "store":
+        raise ValueError(
+            "dataset store is read a cohort at a time, which experiments.train alone "
+            "does; name the data set that the store was made of"
+        )
     dataset = sources.load(config.dataset, config.data_dir)
     if config.model == "paper_cnn" and dataset.example_shape == (28, 28, 1):
         dataset = sources.to_rgb32(dataset)
-    images = dataset.train_inputs.ndim == 4
+    _check_inputs(config, dataset.example_shape)
+    return dataset
+
+
+def _check_inputs(config: ExperimentConfig, example_shape: tuple[int, ...]) -> None:
+    images = len(example_shape) == 3
     if config.model != "mlp" and not images:
         raise ValueError(
             f"model {config.model} needs images, and dataset {config.dataset} has "
-            f"examples of the shape {dataset.example_shape}; use model=mlp"
+            f"examples of the shape {example_shape}; use model=mlp"
         )
     if config.augment and not images:
         raise ValueError(f"augment needs images, dataset {config.dataset} has none")
-    return dataset
 
 
 def _batch_size(config: ExperimentConfig, federation: Federation) -> int:
@@ -313,7 +449,9 @@ def make_cells(
     )
 
 
-def settings(config: ExperimentConfig, dataset: Dataset) -> dict[str, object]:
+def settings(
+    config: ExperimentConfig, dataset: Dataset | ClientStore
+) -> dict[str, object]:
     """What config.json records: the resolved settings and the data's fingerprint."""
     return {
         **dataclasses.asdict(config),

@@ -59,6 +59,23 @@ def coalition_members(attributes: Array, coalition: Array | int, valid: Array) -
     return valid & (((coalition >> attributes) & 1) == 1)
 
 
+def coalition_steps(
+    recipe: TrainingRecipe, plan: CoalitionPlan, examples: Examples, held: Split
+) -> list[Array]:
+    """SGD steps, () int32, that each training of `estimate_contribution` needs."""
+    valid = jnp.arange(held.train.shape[0], dtype=jnp.int32) < held.num_train
+    attributes = examples.attributes[held.train]
+    return [
+        recipe.local_epochs
+        * local_training.steps_per_epoch(
+            jnp.sum(coalition_members(attributes, mask, valid).astype(jnp.int32)),
+            batch_size,
+        )
+        for batch_size, masks in plan.groups
+        for mask in masks
+    ]
+
+
 def estimate_contribution(
     model: Model,
     recipe: TrainingRecipe,

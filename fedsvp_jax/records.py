@@ -73,6 +73,8 @@ def round_row(
         "contribution_ratio_mean": None,
         "num_clipped_ratios": 0,
         "num_degenerate_ratios": 0,
+        "steps_needed": int(np.sum(clients.steps)),
+        "steps_run": metrics.steps_run,
         "diverged_clients": clients.client_id[~clients.finite],
         "model_finite": metrics.model_finite,
         "epsilon_spent": spent,

@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from fedsvp_jax import driver, federation, guarantees, models, processes, records
 from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federated_round import RoundMetrics
 from fedsvp_jax.mechanisms import make_mechanism
@@ -42,7 +43,7 @@ def train(
     config: ExperimentConfig,
     output_dir: str | os.PathLike[str],
     *,
-    dataset: Dataset | None = None,
+    dataset: Dataset | ClientStore | None = None,
     model: Model | None = None,
     placement: Placement | None = None,
     resume: bool = False,
@@ -76,7 +77,7 @@ def train(
       FloatingPointError: the run diverged; what it wrote so far stays.
       stopping.Stopped: SIGINT or SIGTERM came; the state is saved.
     """
-    data = dataset or federation.load_dataset(config)
+    data = dataset or federation.load_population(config)
     folder = SharedFolder(output_dir)
     trainer = Trainer(
         [config],

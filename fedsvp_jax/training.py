@@ -14,8 +14,10 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from fedsvp_jax import federation as federations
 from fedsvp_jax import guarantees, lanes, models, processes
 from fedsvp_jax.accounting import Ledger
+from fedsvp_jax.cohort_stream import Cohort, CohortStream
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
+from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federated_round import (
     Cell,
@@ -72,7 +74,7 @@ class Trainer:
     Args:
       configs: one resolved config a cell; they differ only in what does not
         change the program (epsilon, delta, C, beta, learning rate, seed, ...).
-      dataset: the data of all cells.
+      dataset: the data of all cells; a store is streamed, to one cell.
       model: the `(init, apply)` pair; built by name from the config when None.
       placement: where and in which portions the work runs.
     """
@@ -80,7 +82,7 @@ class Trainer:
     def __init__(
         self,
         configs: Sequence[ExperimentConfig],
-        dataset: Dataset,
+        dataset: Dataset | ClientStore,
         *,
         model: Model | None = None,
         placement: Placement | None = None,
@@ -103,17 +105,23 @@ class Trainer:
         self.mechanism_configs = tuple(
             federations.mechanism_config(config, self.federation) for config in configs
         )
+        caps = [
+            guarantees.upload_cap(config, settings)
+            for config, settings in zip(configs, self.mechanism_configs, strict=True)
+        ]
         self._start_cells = federations.make_cells(
-            configs,
-            self.federation,
-            self.mechanism_configs,
-            [
-                guarantees.upload_cap(config, settings)
-                for config, settings in zip(
-                    configs, self.mechanism_configs, strict=True
-                )
-            ],
+            configs, self.federation, self.mechanism_configs, caps
         )
+        self._stream: CohortStream | None = None
+        self._rounds_in_program = placement.rounds_per_call
+        if self.federation.stored is not None:
+            self._rounds_in_program = 1  # each round brings its cohort
+            self._stream = CohortStream(
+                *self.federation.stored,
+                root=self._start_cells.root[0],
+                num_rounds=first.num_rounds,
+                max_uploads=None if caps[0] == guarantees.NO_CAP else caps[0],
+            )
         self._example = sources.normalize(self.federation.examples.inputs[:1])
         by_cell = NamedSharding(self._mesh, PartitionSpec(lanes.SWEEP_AXIS))
         by_round = NamedSharding(self._mesh, PartitionSpec(None, lanes.SWEEP_AXIS))
@@ -164,16 +172,46 @@ class Trainer:
         Returns:
           `(state, metrics)`, metrics as numpy with the axes (num_rounds, cells).
         """
+        if self._stream is None:
+            return self._run(state, self.cells, self._data[0], first_round, num_rounds)
+        found = []
+        for round_num in range(first_round, first_round + num_rounds):
+            cohort = self._stream.take(round_num, processes.to_host(state.uploads)[0])
+            cells, examples = self._with_cohort(cohort)
+            state, metrics = self._run(state, cells, examples, round_num, 1)
+            found.append(metrics)
+        return state, jax.tree.map(lambda *rows: np.concatenate(rows), *found)
+
+    def _run(
+        self,
+        state: ServerState,
+        cells: Cell,
+        examples: Examples,
+        first_round: int,
+        num_rounds: int,
+    ) -> tuple[ServerState, RoundMetrics]:
         state, metrics = self._compiled(
             state,
-            self.cells,
-            *self._data,
+            cells,
+            examples,
+            self._data[1],
             self._device_index,
             jnp.int32(first_round),
             jnp.int32(num_rounds),
         )
         host = processes.to_host(metrics)
         return state, jax.tree.map(lambda leaf: leaf[:num_rounds], host)
+
+    def _with_cohort(self, cohort: Cohort) -> tuple[Cell, Examples]:
+        """The one cell with a round's cohort in place of everybody, and its data."""
+        by_cell = NamedSharding(self._mesh, PartitionSpec(lanes.SWEEP_AXIS))
+        everywhere = NamedSharding(self._mesh, PartitionSpec())
+        split, clients = processes.place(
+            jax.tree.map(lambda leaf: leaf[None], (cohort.split, cohort.clients)),
+            by_cell,
+        )
+        cells = dataclasses.replace(self.cells, split=split, cohort=clients)
+        return cells, processes.place(cohort.examples, everywhere)
 
     def num_compilations(self) -> int:
         """How often `advance` was compiled: once, unless shapes changed."""
@@ -250,7 +288,7 @@ class Trainer:
                 cells,
             )[1]
             buffers = jax.tree.map(
-                lambda s: jnp.zeros((placement.rounds_per_call, *s.shape), s.dtype),
+                lambda s: jnp.zeros((self._rounds_in_program, *s.shape), s.dtype),
                 shapes,
             )
 

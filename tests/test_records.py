@@ -42,10 +42,13 @@ def metrics(*, estimated: bool = True, **changes: Any) -> RoundMetrics:
             risk_tolerance=floats(4, 99, np.nan),
             clipped=floats(1, 1, 0),
         ),
+        steps=np.asarray([[3, 1], [99, 99], [4, 2]], np.int32),
     )
     model_finite = np.bool_(changes.pop("model_finite", True))
     accuracy = np.float32(changes.pop("accuracy", 0.5))
-    return RoundMetrics(accuracy, np.float32(1.5), np.float32(7), clients, model_finite)
+    return RoundMetrics(
+        accuracy, np.float32(1.5), np.float32(7), np.int32(15), clients, model_finite
+    )
 
 
 def test_empty_places_of_the_cohort_count_nowhere() -> None:
@@ -54,6 +57,7 @@ def test_empty_places_of_the_cohort_count_nowhere() -> None:
     assert row["noise_std_mean"] == 3 and row["noise_l2"] == 30
     assert row["update_l2"] == 2
     assert row["num_clipped_updates"] == 1
+    assert (row["steps_needed"], row["steps_run"]) == (10, 15)
     assert row["contribution_ratio_mean"] == 0.75
     assert (row["num_clipped_ratios"], row["num_degenerate_ratios"]) == (1, 1)
     assert row["epsilon_spent"] == {"rdp": 1.0}

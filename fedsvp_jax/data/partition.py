@@ -160,12 +160,35 @@ def by_writer(
       ValueError: there are fewer such writers than clients.
     """
     known, counts = np.unique(writers, return_counts=True)
+    chosen = draw_writers(
+        known, counts, num_clients, min_examples=min_examples, seed=seed
+    )
+    return [np.flatnonzero(writers == writer) for writer in chosen]
+
+
+def draw_writers(
+    known: np.ndarray,
+    counts: np.ndarray,
+    num_clients: int,
+    *,
+    min_examples: int,
+    seed: int,
+) -> np.ndarray:
+    """(M,) the writers that are clients 0, 1, ..., of those with enough examples.
+
+    Args:
+      known: writer ids, ascending.
+      counts: examples of each.
+      num_clients, min_examples, seed: as `by_writer` takes them.
+
+    Raises:
+      ValueError: there are fewer such writers than clients.
+    """
     enough = known[counts >= min_examples]
     _check_clients(
         num_clients, len(enough), f"writers with at least {min_examples} examples"
     )
-    chosen = generator(seed, Draw.ASSIGN).permutation(enough)[:num_clients]
-    return [np.flatnonzero(writers == writer) for writer in chosen]
+    return generator(seed, Draw.ASSIGN).permutation(enough)[:num_clients]
 
 
 def hbc_clients(num_clients: int, num_hbc: int) -> np.ndarray:
@@ -182,8 +205,8 @@ def hbc_clients(num_clients: int, num_hbc: int) -> np.ndarray:
     return np.arange(num_clients - num_hbc, num_clients, dtype=np.int32)
 
 
-def _train_counts(attribute_counts: np.ndarray, train_fraction: float) -> np.ndarray:
-    """How many examples of each attribute train, (N,): about the fraction of each.
+def train_counts(attribute_counts: np.ndarray, train_fraction: float) -> np.ndarray:
+    """How many examples of each attribute train, (..., N): about the fraction of each.
 
     The sum is round(fraction · total), rounded parts by largest remainder, except
     that an attribute with two or more examples keeps one on either side, and one
@@ -191,9 +214,10 @@ def _train_counts(attribute_counts: np.ndarray, train_fraction: float) -> np.nda
     """
     wanted = train_fraction * attribute_counts
     counts = np.floor(wanted).astype(np.int64)
-    missing = round(train_fraction * int(attribute_counts.sum())) - counts.sum()
-    by_remainder = np.argsort(counts - wanted, kind="stable")
-    counts[by_remainder[:missing]] += 1
+    total = np.rint(train_fraction * attribute_counts.sum(-1, keepdims=True))
+    missing = total.astype(np.int64) - counts.sum(-1, keepdims=True)
+    by_remainder = np.argsort(counts - wanted, axis=-1, kind="stable")
+    counts += np.argsort(by_remainder, axis=-1) < missing
     at_least = np.minimum(attribute_counts, 1)
     at_most = np.maximum(attribute_counts - 1, at_least)
     return np.clip(counts, at_least, at_most)
@@ -209,11 +233,62 @@ def _divide(
     shuffled = rng.permutation(indices)
     held = attributes[shuffled]
     values, codes, sizes = np.unique(held, return_inverse=True, return_counts=True)
-    quota = _train_counts(sizes, train_fraction)
+    quota = train_counts(sizes, train_fraction)
     trains = np.zeros(len(shuffled), bool)
     for code in range(len(values)):
         trains[np.flatnonzero(codes == code)[: quota[code]]] = True
     return shuffled[trains], shuffled[~trains]
+
+
+def divide_client(
+    client: int,
+    attributes: np.ndarray,
+    *,
+    private_attribute: int,
+    curious: bool,
+    train_fraction: float,
+    seed: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which of a client's own examples train and which validate, as positions.
+
+    It reads nothing of other clients, so one client of a large population can be
+    divided by itself.
+
+    Args:
+      client: its id.
+      attributes: (n_i,) int32 attribute of each of its examples.
+      private_attribute: what an honest-but-curious client lacks.
+      curious: whether the client is honest-but-curious.
+      train_fraction: in (0, 1).
+      seed: >= 0.
+
+    Raises:
+      ValueError: the client is left without training or validation examples.
+    """
+    own = np.arange(len(attributes))
+    if curious:
+        own = own[attributes != private_attribute]
+    rng = generator(seed, Draw.TRAIN_VALIDATION, client)
+    kept, held_out = _divide(own, attributes, train_fraction, rng)
+    if not len(kept) or not len(held_out):
+        raise ValueError(
+            too_few_examples(
+                client, len(own), curious=curious, train_fraction=train_fraction
+            )
+        )
+    return kept, held_out
+
+
+def too_few_examples(
+    client: int, num_examples: int, *, curious: bool, train_fraction: float
+) -> str:
+    """What is said of a client that cannot both train and validate."""
+    lacking = "private examples removed, " if curious else ""
+    return (
+        f"client {client} holds {num_examples} examples ({lacking}train_fraction "
+        f"{train_fraction}); every client needs at least one for training and one for "
+        "validation: ask for fewer clients, a larger minimum or another partition"
+    )
 
 
 def _pad(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -259,20 +334,16 @@ def make_split(
     curious = set(hbc_clients(len(parts), num_hbc).tolist())
     train, validation = [], []
     for client, indices in enumerate(parts):
-        if client in curious:
-            indices = indices[attributes[indices] != private_attribute]
-        rng = generator(seed, Draw.TRAIN_VALIDATION, client)
-        kept, held_out = _divide(indices, attributes, train_fraction, rng)
-        if not len(kept) or not len(held_out):
-            lacking = "private examples removed, " if client in curious else ""
-            raise ValueError(
-                f"client {client} holds {len(indices)} examples ({lacking}"
-                f"train_fraction {train_fraction}); every client needs at least one "
-                "for training and one for validation: ask for fewer clients, a larger "
-                "minimum or another partition"
-            )
-        train.append(kept)
-        validation.append(held_out)
+        kept, held_out = divide_client(
+            client,
+            attributes[indices],
+            private_attribute=private_attribute,
+            curious=client in curious,
+            train_fraction=train_fraction,
+            seed=seed,
+        )
+        train.append(indices[kept])
+        validation.append(indices[held_out])
     train_rows, num_train = _pad(train)
     validation_rows, num_validation = _pad(validation)
     return Split(

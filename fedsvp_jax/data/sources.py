@@ -11,6 +11,7 @@ import numpy as np
 from fedsvp_jax.data.dataset import Column, Dataset
 from fedsvp_jax.data.formats import cifar, embedded, idx, leaf, npz, tabular
 from fedsvp_jax.data.formats import tfds_source as tfds_format
+from fedsvp_jax.data.row_source import RowSource
 from fedsvp_jax.structs import Array, Examples
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "device_examples",
     "load",
     "normalize",
+    "open_rows",
     "to_rgb32",
 ]
 
@@ -62,6 +64,35 @@ def load(name: str, data_dir: str | Path | None = None) -> Dataset:
     if folder is None:
         raise ValueError(f"dataset {name} needs data_dir, where its files are")
     return _READERS[name](folder)
+
+
+def open_rows(name: str, data_dir: str | Path | None, scratch: Path) -> RowSource:
+    """The data set `name` with its training inputs read by row.
+
+    `npz` and `tfds:NAME` leave them on disk; the others are loaded.
+
+    Args:
+      name, data_dir: as `load` takes them.
+      scratch: an empty folder, for an .npz file's unpacked inputs.
+
+    Raises:
+      FileNotFoundError, ValueError: as `load`.
+    """
+    folder = Path(data_dir).expanduser() if data_dir is not None else None
+    if name == "npz" and folder is not None:
+        return npz.open_npz(folder, scratch)
+    if name.startswith(_TFDS_PREFIX) and name != _TFDS_PREFIX:
+        return tfds_format.open_tfds(name.removeprefix(_TFDS_PREFIX), folder)
+    dataset = load(name, data_dir)
+    return RowSource(
+        name=dataset.name,
+        train_labels=dataset.train_labels,
+        train_writers=dataset.train_writers,
+        rows=lambda index: dataset.train_inputs[index],
+        test_inputs=dataset.test_inputs,
+        test_labels=dataset.test_labels,
+        num_classes=dataset.num_classes,
+    )
 
 
 def normalize(inputs: Array) -> Array:

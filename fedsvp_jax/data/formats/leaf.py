@@ -7,11 +7,13 @@ floats], y: [int]}}}`; a data set is any number of them in `train/` and in
 
 import functools
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedsvp_jax.data.client_store import ClientStream, StoredClient
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.formats import files
 
@@ -77,13 +79,13 @@ def _read_user(body: dict[str, Any], user: str, count: int, path: Path) -> _Part
     )
 
 
-def _read_folder(folder: Path) -> _Part:
+def _users(folder: Path) -> Iterator[_Part]:
+    """The users with examples, one after another: one file is in memory at a time."""
     paths = sorted(folder.glob("*.json"))
     if not paths:
         raise FileNotFoundError(
             f"{folder} holds no json file; LEAF's FEMNIST expects at least one"
         )
-    parts = []
     for path in paths:
         body = _load_json(path)
         if len(body["users"]) != len(body["num_samples"]):
@@ -93,13 +95,44 @@ def _read_folder(folder: Path) -> _Part:
             )
         for user, count in zip(body["users"], body["num_samples"], strict=True):
             if count:
-                parts.append(_read_user(body, user, count, path))
+                yield _read_user(body, user, count, path)
+
+
+def _read_folder(folder: Path) -> _Part:
+    parts = list(_users(folder))
     if not parts:
         raise ValueError(f"{folder} holds no example; at least one was expected")
     return _Part(
         np.concatenate([part.inputs for part in parts]),
         np.concatenate([part.labels for part in parts]),
         [name for part in parts for name in part.writers],
+    )
+
+
+def _find(data_dir: Path) -> Path:
+    return files.find_folder(
+        data_dir, ["femnist", "femnist/data", "data"], "train", what="femnist"
+    )
+
+
+def stream_femnist(data_dir: Path) -> ClientStream:
+    """FEMNIST's writers one after another, by name; one json file in memory at a time.
+
+    Raises:
+      FileNotFoundError: `train/` or `test/` is missing or empty.
+      ValueError: a file is damaged; one of `train/` when its users are asked for.
+    """
+    folder = _find(data_dir)
+    test = _read_folder(folder / "test")
+    return ClientStream(
+        name="femnist",
+        clients=(
+            StoredClient(part.writers[0], part.inputs, part.labels)
+            for part in _users(folder / "train")
+        ),
+        test_inputs=test.inputs,
+        test_labels=test.labels,
+        num_classes=_NUM_CLASSES,
     )
 
 
@@ -110,9 +143,7 @@ def load_femnist(data_dir: Path) -> Dataset:
       FileNotFoundError: `train/` or `test/` is missing or empty.
       ValueError: a file is damaged or holds impossible values.
     """
-    folder = files.find_folder(
-        data_dir, ["femnist", "femnist/data", "data"], "train", what="femnist"
-    )
+    folder = _find(data_dir)
     train = _read_folder(folder / "train")
     test = _read_folder(folder / "test")
     writers = np.unique(np.asarray(train.writers), return_inverse=True)[1]

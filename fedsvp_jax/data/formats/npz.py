@@ -11,11 +11,13 @@ import numpy as np
 
 from fedsvp_jax.data.dataset import Column, Dataset
 from fedsvp_jax.data.formats import files
+from fedsvp_jax.data.row_source import RowSource
 
 _REQUIRED = ("x_train", "y_train", "x_test", "y_test")
 
 
-def _read_arrays(path: Path) -> dict[str, np.ndarray]:
+def _read_arrays(path: Path, scratch: Path | None = None) -> dict[str, np.ndarray]:
+    """All arrays; given a folder `scratch`, `x_train` is unpacked there and mapped."""
     if not path.is_file():
         raise FileNotFoundError(
             f"data_dir {path} is not a file; npz expects the path of an .npz file"
@@ -26,7 +28,11 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
             path.open("rb") as handle,
             np.load(handle, allow_pickle=False) as archive,
         ):
-            arrays = {key: archive[key] for key in archive.files}
+            whole = set(archive.files) - ({"x_train"} if scratch else set())
+            arrays = {key: archive[key] for key in whole}
+            if scratch and "x_train" in archive.files:
+                unpacked = archive.zip.extract("x_train.npy", scratch)
+                arrays["x_train"] = np.load(unpacked, mmap_mode="r", allow_pickle=False)
     # zipfile and numpy answer damage with some ten types of error.
     except Exception as error:
         raise ValueError(
@@ -70,14 +76,10 @@ def _codes(arrays: dict[str, np.ndarray], key: str, path: Path) -> Column:
     return Column(codes.astype(np.int32), tuple(map(str, categories)))
 
 
-def load_npz(path: Path) -> Dataset:
-    """The arrays of one .npz file; the labels say how many classes there are.
-
-    Raises:
-      FileNotFoundError: there is no such file.
-      ValueError: the file is damaged, pickled, or its arrays do not fit together.
-    """
-    arrays = _read_arrays(path)
+def _labels(
+    arrays: dict[str, np.ndarray], path: Path
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Training labels, test labels and the number of classes that they tell."""
     labels = [arrays["y_train"], arrays["y_test"]]
     for key, values in zip(("y_train", "y_test"), labels, strict=True):
         rows = arrays[key.replace("y", "x", 1)].shape[:1]
@@ -87,17 +89,58 @@ def load_npz(path: Path) -> Dataset:
                 f"numbers, one for each of its examples {rows}, were expected"
             )
     num_classes = 1 + int(max(values.max() for values in labels))
+    train, test = (files.check_labels(values, num_classes, path) for values in labels)
+    return train, test, num_classes
+
+
+def _writers(arrays: dict[str, np.ndarray], path: Path) -> np.ndarray | None:
+    if "writer_train" not in arrays:
+        return None
+    return _codes(arrays, "writer_train", path).codes
+
+
+def open_npz(path: Path, scratch: Path) -> RowSource:
+    """The arrays of one .npz file, the training inputs on disk.
+
+    Args:
+      path: the file.
+      scratch: an empty folder; `x_train` is unpacked there and stays.
+
+    Raises:
+      FileNotFoundError: there is no such file.
+      ValueError: the file is damaged, pickled, or its arrays do not fit together.
+    """
+    arrays = _read_arrays(path, scratch)
+    train_labels, test_labels, num_classes = _labels(arrays, path)
+    return RowSource(
+        name="npz",
+        train_labels=train_labels,
+        train_writers=_writers(arrays, path),
+        rows=lambda index: _inputs(arrays["x_train"][index], "x_train", path),
+        test_inputs=_inputs(arrays["x_test"], "x_test", path),
+        test_labels=test_labels,
+        num_classes=num_classes,
+    )
+
+
+def load_npz(path: Path) -> Dataset:
+    """The arrays of one .npz file; the labels say how many classes there are.
+
+    Raises:
+      FileNotFoundError: there is no such file.
+      ValueError: the file is damaged, pickled, or its arrays do not fit together.
+    """
+    arrays = _read_arrays(path)
+    train_labels, test_labels, num_classes = _labels(arrays, path)
     suffix = "_train"
     return Dataset(
         name="npz",
         train_inputs=_inputs(arrays["x_train"], "x_train", path),
-        train_labels=files.check_labels(labels[0], num_classes, path),
+        train_labels=train_labels,
         test_inputs=_inputs(arrays["x_test"], "x_test", path),
-        test_labels=files.check_labels(labels[1], num_classes, path),
+        test_labels=test_labels,
         num_classes=num_classes,
-        train_writers=_codes(arrays, "writer_train", path).codes
-        if "writer_train" in arrays
-        else None,
+        train_writers=_writers(arrays, path),
         columns={
             key.removeprefix("column_").removesuffix(suffix): _codes(arrays, key, path)
             for key in sorted(arrays)

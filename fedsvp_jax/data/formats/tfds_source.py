@@ -4,19 +4,21 @@
 downloaded or prepared here: most builders need TensorFlow for that, once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.formats import files
+from fedsvp_jax.data.row_source import RowSource
 
+_BLOCK = 4096  # undecoded examples in memory while the labels are read
 _TEST_SPLITS = ("test", "validation")  # the first that exists is the test set
 
 
-def _open(name: str, data_dir: Path | None) -> dict[str, Any]:
+def _open(name: str, data_dir: Path | None, **options: Any) -> dict[str, Any]:
     """The data set's random-access splits by name."""
     import tensorflow_datasets as tfds
 
@@ -28,6 +30,7 @@ def _open(name: str, data_dir: Path | None) -> dict[str, Any]:
             data_dir=data_dir,
             download=False,
             builder_kwargs={"file_format": "array_record"},
+            **options,
         )
     # TFDS answers with assertions, NotImplementedError and errors of its own.
     except Exception as error:
@@ -43,45 +46,58 @@ def _read(
     source: Sequence[Any], input_key: str, label_key: str, what: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Inputs (n, ...) as stored and labels (n,) of one split."""
+    rows = _rows(source, range(len(source)), what)
+    return _inputs(rows, input_key, what), _labels(rows, label_key, what)
+
+
+def _rows(source: Sequence[Any], index: Iterable[int], what: str) -> list[Any]:
     try:
-        rows = [source[index] for index in range(len(source))]
+        return [source[row] for row in index]
     except Exception as error:  # array_record and the decoders raise many types
         raise ValueError(
             f"{what} is damaged ({files.reason(error)}); readable "
             "array_record files were expected"
         ) from error
+
+
+def _inputs(rows: Sequence[Any], input_key: str, what: str) -> np.ndarray:
     shapes = {np.shape(row[input_key]) for row in rows}
     if len(shapes) != 1:
         raise ValueError(
             f"{what} holds examples of {len(shapes)} shapes; one shape was expected"
         )
     inputs = np.stack([np.asarray(row[input_key]) for row in rows])
-    labels = np.asarray([row[label_key] for row in rows])
     if inputs.dtype.kind == "f":
-        inputs = inputs.astype(np.float32)
-    elif inputs.dtype != np.uint8:
+        return inputs.astype(np.float32)
+    if inputs.dtype != np.uint8:
         raise ValueError(
             f"{what}: {input_key} is {inputs.dtype}; uint8 or floats were expected"
         )
+    return inputs
+
+
+def _labels(rows: Sequence[Any], label_key: str, what: str) -> np.ndarray:
+    labels = np.asarray([row[label_key] for row in rows])
     if labels.dtype.kind not in "iu" or labels.ndim != 1:
         raise ValueError(
             f"{what}: {label_key} is {labels.dtype} of the shape {labels.shape}; one "
             "whole number an example was expected"
         )
-    return inputs, labels
+    return labels
 
 
-def load_tfds(name: str, data_dir: Path | None) -> Dataset:
-    """`name` as TFDS spells it (`mnist`, `cifar10:3.0.2`), split train and test.
+class _Found(NamedTuple):
+    train: Any
+    test: Any
+    test_name: str
+    input_key: str
+    label_key: str
+    path: Path
+    num_classes: int | None  # as the data set's features tell
 
-    The data set's own `supervised_keys` name the input and the label; where it has
-    no split `test`, `validation` is the test set. `data_dir` is TFDS's: the folder
-    that holds the data set's folder; None is TFDS's default.
 
-    Raises:
-      ValueError: the data set is unknown, not prepared, damaged, or not a
-        classification of equally shaped examples.
-    """
+def _find(name: str, data_dir: Path | None) -> _Found:
+    """The splits for training and test, and what they are called in them."""
     splits = _open(name, data_dir)
     test_split = next((key for key in _TEST_SPLITS if key in splits), None)
     if "train" not in splits or test_split is None:
@@ -96,21 +112,83 @@ def load_tfds(name: str, data_dir: Path | None) -> Dataset:
             "and one label were expected"
         )
     input_key, label_key = info.supervised_keys
-    path = Path(info.data_dir)
-    train_inputs, train_labels = _read(
-        splits["train"], input_key, label_key, f"{path}, split train"
+    return _Found(
+        splits["train"],
+        splits[test_split],
+        test_split,
+        input_key,
+        label_key,
+        Path(info.data_dir),
+        getattr(info.features[label_key], "num_classes", None),
+    )
+
+
+def open_tfds(name: str, data_dir: Path | None) -> RowSource:
+    """The same data set as `load_tfds`, the training inputs read when asked for.
+
+    Raises:
+      ValueError: as `load_tfds`; of a training input when it is asked for.
+    """
+    import tensorflow_datasets as tfds
+
+    found = _find(name, data_dir)
+    what = f"{found.path}, split train"
+    undecoded = {found.input_key: tfds.decode.SkipDecoding()}
+    plain = _open(name, data_dir, decoders=undecoded)["train"]
+    blocks = [
+        range(start, min(start + _BLOCK, len(plain)))
+        for start in range(0, len(plain), _BLOCK)
+    ]
+    labels = np.concatenate(
+        [_labels(_rows(plain, block, what), found.label_key, what) for block in blocks]
     )
     test_inputs, test_labels = _read(
-        splits[test_split], input_key, label_key, f"{path}, split {test_split}"
+        found.test,
+        found.input_key,
+        found.label_key,
+        f"{found.path}, split {found.test_name}",
     )
-    num_classes = getattr(info.features[label_key], "num_classes", None)
+    num_classes = found.num_classes
+    if num_classes is None:
+        num_classes = 1 + int(max(labels.max(), test_labels.max()))
+    return RowSource(
+        name=f"tfds:{name}",
+        train_labels=files.check_labels(labels, num_classes, found.path),
+        train_writers=None,
+        rows=lambda index: _inputs(
+            _rows(found.train, index.tolist(), what), found.input_key, what
+        ),
+        test_inputs=test_inputs,
+        test_labels=files.check_labels(test_labels, num_classes, found.path),
+        num_classes=num_classes,
+    )
+
+
+def load_tfds(name: str, data_dir: Path | None) -> Dataset:
+    """`name` as TFDS spells it (`mnist`, `cifar10:3.0.2`), split train and test.
+
+    The data set's own `supervised_keys` name the input and the label; where it has
+    no split `test`, `validation` is the test set. `data_dir` is TFDS's: the folder
+    that holds the data set's folder; None is TFDS's default.
+
+    Raises:
+      ValueError: the data set is unknown, not prepared, damaged, or not a
+        classification of equally shaped examples.
+    """
+    found = _find(name, data_dir)
+    keys = (found.input_key, found.label_key)
+    train_inputs, train_labels = _read(found.train, *keys, f"{found.path}, split train")
+    test_inputs, test_labels = _read(
+        found.test, *keys, f"{found.path}, split {found.test_name}"
+    )
+    num_classes = found.num_classes
     if num_classes is None:
         num_classes = 1 + int(max(train_labels.max(), test_labels.max()))
     return Dataset(
         name=f"tfds:{name}",
         train_inputs=train_inputs,
-        train_labels=files.check_labels(train_labels, num_classes, path),
+        train_labels=files.check_labels(train_labels, num_classes, found.path),
         test_inputs=test_inputs,
-        test_labels=files.check_labels(test_labels, num_classes, path),
+        test_labels=files.check_labels(test_labels, num_classes, found.path),
         num_classes=num_classes,
     )

@@ -1,0 +1,267 @@
+"""Clients on disk: one folder of mapped arrays, for a population beyond the memory.
+
+    store.json                      sizes, classes, fingerprint
+    inputs.npy, labels.npy          every client's examples, one client after another
+    clients.npy                     (S, 2) int64: a client's first row and row count
+    test_inputs.npy, test_labels.npy
+
+The arrays are written in one pass, a client at a time, and mapped to be read: pages
+that were read belong to the file, and the system drops them when memory is short.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import hashlib
+import json
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from fedsvp_jax.data.formats import files
+
+_VERSION = 1
+_ARRAYS = ("inputs", "labels", "clients", "test_inputs", "test_labels")
+
+
+class StoredClient(NamedTuple):
+    """One client's examples on their way into a store."""
+
+    name: str | int  # clients are numbered in the order of their names
+    inputs: np.ndarray  # (n, *example_shape) uint8 or float32
+    labels: np.ndarray  # (n,) int32
+
+
+class ClientStream(NamedTuple):
+    """A data set as its clients come: what a store is written from."""
+
+    name: str  # the data set's
+    clients: Iterable[StoredClient]  # in any order; without examples: left out
+    test_inputs: np.ndarray  # (m, *example_shape)
+    test_labels: np.ndarray  # (m,) int32
+    num_classes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class ClientStore:
+    """An open store. Its arrays are mapped, but for `clients`, which is read.
+
+    Attributes:
+      name: the data set that the store was made of.
+      train_inputs: (n, *example_shape) uint8 or float32.
+      train_labels: (n,) int32 in [0, num_classes).
+      clients: (S, 2) int64: first row and number of rows, at least one.
+      test_inputs: (m, *example_shape).
+      test_labels: (m,) int32.
+      num_classes: number of classes of the task.
+      fingerprint: SHA-256 of what was written, taken while it was written.
+    """
+
+    name: str
+    train_inputs: np.ndarray
+    train_labels: np.ndarray
+    clients: np.ndarray
+    test_inputs: np.ndarray
+    test_labels: np.ndarray
+    num_classes: int
+    fingerprint: str
+
+    @property
+    def example_shape(self) -> tuple[int, ...]:
+        """The shape of one example."""
+        return self.train_inputs.shape[1:]
+
+    def rows(self, client: int) -> slice:
+        """The rows of one client in `train_inputs` and `train_labels`."""
+        first, count = self.clients[client].tolist()
+        return slice(first, first + count)
+
+
+def open_store(folder: Path) -> ClientStore:
+    """Maps a store that `write_store` made.
+
+    The content is not read through: sizes are checked, single bits are not.
+
+    Raises:
+      FileNotFoundError: a file is missing.
+      ValueError: a file is damaged, or the files do not fit together.
+    """
+    text = files.read_bytes(folder / "store.json", what="a client store")
+    try:
+        about = json.loads(text)
+        known = {key: about[key] for key in ("name", "num_classes", "fingerprint")}
+        if about["version"] != _VERSION:
+            raise ValueError(f"version {about['version']}")
+        shapes = {name: (tuple(s), t) for name, (s, t) in about["arrays"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{folder / 'store.json'} is damaged ({error!r}); what "
+            f"experiments.build_store writes, version {_VERSION}, was expected"
+        ) from error
+    arrays = {}
+    for name in _ARRAYS:
+        path = folder / f"{name}.npy"
+        if not path.is_file():
+            raise FileNotFoundError(f"{path} is missing; a client store needs it")
+        try:
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, OSError, EOFError) as error:
+            raise ValueError(
+                f"{path} is damaged ({files.reason(error)}); an array as store.json "
+                "describes it was expected"
+            ) from error
+        if shapes.get(name) != (array.shape, array.dtype.str):
+            raise ValueError(
+                f"{path} holds {array.dtype.str} of the shape {array.shape}; "
+                f"store.json describes {shapes.get(name)}"
+            )
+        arrays[name] = array
+    clients = np.array(arrays["clients"])
+    first, count = clients.T
+    if (
+        first.min() < 0
+        or count.min() < 1
+        or (first + count).max() > len(arrays["labels"])
+    ):
+        raise ValueError(
+            f"{folder / 'clients.npy'} names rows beyond the {len(arrays['labels'])} "
+            "that labels.npy holds, or an empty client"
+        )
+    return ClientStore(
+        train_inputs=arrays["inputs"],
+        train_labels=arrays["labels"],
+        clients=clients,
+        test_inputs=arrays["test_inputs"],
+        test_labels=arrays["test_labels"],
+        **known,
+    )
+
+
+def write_store(folder: Path, stream: ClientStream) -> ClientStore:
+    """Writes a store in one pass over the clients and opens it.
+
+    One client is in memory at a time. The folder appears when it is complete.
+
+    Args:
+      folder: does not exist yet.
+      stream: the clients and the server's test set.
+
+    Raises:
+      ValueError: the folder exists, arrays contradict one another, a name comes
+        twice, or there is no client.
+    """
+    if folder.exists():
+        raise ValueError(f"output_dir {folder} exists; give a new folder")
+    beside = folder.with_name(folder.name + ".tmp")
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir(parents=True)
+    try:
+        _write(beside, stream)
+        beside.rename(folder)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return open_store(folder)
+
+
+def _write(folder: Path, stream: ClientStream) -> None:
+    test = StoredClient("the test set", stream.test_inputs, stream.test_labels)
+    _check(test, test, stream.num_classes)
+    digest = hashlib.sha256(f"num_classes {stream.num_classes}".encode())
+    names: list[Any] = []
+    places: list[tuple[int, int]] = []
+    num_rows = 0
+    with (
+        _growing(folder / "inputs.npy", test.inputs) as inputs,
+        _growing(folder / "labels.npy", test.labels) as labels,
+    ):
+        for client in stream.clients:
+            if not len(client.labels):
+                continue
+            _check(client, test, stream.num_classes)
+            digest.update(repr((client.name, len(client.labels))).encode())
+            for file, array in ((inputs, client.inputs), (labels, client.labels)):
+                content = np.ascontiguousarray(array).data
+                file.write(content)
+                digest.update(content)
+            names.append(client.name)
+            places.append((num_rows, len(client.labels)))
+            num_rows += len(client.labels)
+    if not places:
+        raise ValueError("no client holds an example; a store needs at least one")
+    if len(set(names)) < len(names):
+        (twice, _), *_ = collections.Counter(names).most_common(1)
+        raise ValueError(f"client {twice} comes twice; every client must come once")
+    order = sorted(range(len(names)), key=names.__getitem__)
+    np.save(folder / "clients.npy", np.asarray(places, np.int64)[order])
+    for kind, array in (("inputs", test.inputs), ("labels", test.labels)):
+        np.save(folder / f"test_{kind}.npy", array)
+        digest.update(np.ascontiguousarray(array).data)
+    arrays = {
+        name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+        for name in _ARRAYS
+    }
+    about = {
+        "version": _VERSION,
+        "name": stream.name,
+        "num_classes": stream.num_classes,
+        "fingerprint": digest.hexdigest(),
+        "arrays": {key: (a.shape, a.dtype.str) for key, a in arrays.items()},
+    }
+    (folder / "store.json").write_text(json.dumps(about, indent=2) + "\n")
+
+
+def _check(client: StoredClient, test: StoredClient, num_classes: int) -> None:
+    inputs, labels = client.inputs, client.labels
+    if inputs.dtype not in (np.uint8, np.float32) or inputs.ndim < 2:
+        raise ValueError(
+            f"client {client.name}: inputs must be uint8 or float32 with an axis of "
+            f"examples, got {inputs.dtype} of the shape {inputs.shape}"
+        )
+    if (inputs.dtype, inputs.shape[1:]) != (test.inputs.dtype, test.inputs.shape[1:]):
+        raise ValueError(
+            f"client {client.name}: examples are {inputs.dtype} of the shape "
+            f"{inputs.shape[1:]}, the test set's {test.inputs.dtype} of "
+            f"{test.inputs.shape[1:]}; they must agree"
+        )
+    if labels.dtype != np.int32 or labels.shape != inputs.shape[:1] or not len(labels):
+        raise ValueError(
+            f"client {client.name}: labels must be int32, one for each of "
+            f"{len(inputs)} examples, got {labels.dtype} of the shape {labels.shape}"
+        )
+    if labels.min() < 0 or labels.max() >= num_classes:
+        raise ValueError(
+            f"client {client.name}: labels must be in [0, {num_classes}), got "
+            f"{labels.min()} to {labels.max()}"
+        )
+    if inputs.dtype == np.float32 and not np.isfinite(inputs).all():
+        raise ValueError(
+            f"client {client.name}: inputs hold NaN or infinity; every feature must "
+            "be finite"
+        )
+
+
+@contextlib.contextmanager
+def _growing(path: Path, like: np.ndarray) -> Iterator[IO[bytes]]:
+    """An .npy file to append rows to; its header is written anew at the end.
+
+    numpy's header keeps room for the first axis to grow, so its length stays.
+    """
+    row_bytes = like.dtype.itemsize * int(np.prod(like.shape[1:], dtype=np.int64))
+
+    def header(num_rows: int) -> None:
+        shape = (num_rows, *like.shape[1:])
+        about = {"descr": like.dtype.str, "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, about)
+
+    with open(path, "wb") as file:
+        header(0)
+        start = file.tell()
+        yield file
+        num_rows = (file.tell() - start) // row_bytes
+        file.seek(0)
+        header(num_rows)
+        if file.tell() != start:
+            raise ValueError(f"{path}: the header grew; no array of this many rows")

@@ -1,0 +1,129 @@
+"""Who holds what, of a store: one client at a time, never all of them.
+
+The same clients, training and validation examples as `partition.by_writer` and
+`partition.make_split` give for the same data in memory.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+
+from fedsvp_jax.data import partition
+from fedsvp_jax.data.client_store import ClientStore
+
+_BLOCK = 1 << 18  # rows of labels that are counted at once
+
+
+class HeldExamples(NamedTuple):
+    """One client's examples: the training ones first, then validation."""
+
+    inputs: np.ndarray  # (n, *example_shape)
+    labels: np.ndarray  # (n,) int32
+    attributes: np.ndarray  # (n,) int32
+    num_train: int
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredClients:
+    """M clients of a store.
+
+    Attributes:
+      store: where their examples are.
+      chosen: (M,) the store's number of client 0, 1, ....
+      attribute_table: (classes,) int32 attribute of each label; or, `by_client`,
+        (S,) the attribute of each of the store's clients.
+      by_client: which of the two.
+      num_attributes: N.
+      private_attribute: what the honest-but-curious clients lack.
+      num_hbc: how many they are, the last ones.
+      train_fraction: in (0, 1).
+      seed: >= 0.
+    """
+
+    store: ClientStore
+    chosen: np.ndarray
+    attribute_table: np.ndarray
+    by_client: bool
+    num_attributes: int
+    private_attribute: int
+    num_hbc: int
+    train_fraction: float
+    seed: int
+
+    def _curious(self, client: int) -> bool:
+        return client >= len(self.chosen) - self.num_hbc
+
+    def client(self, client: int) -> HeldExamples:
+        """What one client holds, read from the store.
+
+        Raises:
+          ValueError: it is left without training or validation examples.
+        """
+        place = int(self.chosen[client])
+        rows = self.store.rows(place)
+        labels = self.store.train_labels[rows]
+        attributes = (
+            np.full(len(labels), self.attribute_table[place], np.int32)
+            if self.by_client
+            else self.attribute_table[labels]
+        )
+        train, validation = partition.divide_client(
+            client,
+            attributes,
+            private_attribute=self.private_attribute,
+            curious=self._curious(client),
+            train_fraction=self.train_fraction,
+            seed=self.seed,
+        )
+        own = np.concatenate([train, validation])
+        return HeldExamples(
+            self.store.train_inputs[rows][own], labels[own], attributes[own], len(train)
+        )
+
+    def attribute_counts(self) -> tuple[np.ndarray, np.ndarray]:
+        """Training and validation examples by client and attribute, each (M, N).
+
+        From one pass over the labels, a block at a time.
+
+        Raises:
+          ValueError: a client is left without training or validation examples.
+        """
+        counts = self._stored_counts()[self.chosen]
+        counts[len(counts) - self.num_hbc :, self.private_attribute] = 0
+        train = partition.train_counts(counts, self.train_fraction)
+        validation = counts - train
+        lacking = np.flatnonzero((train.sum(1) == 0) | (validation.sum(1) == 0))
+        if len(lacking):
+            client = int(lacking[0])
+            raise ValueError(
+                partition.too_few_examples(
+                    client,
+                    int(counts[client].sum()),
+                    curious=self._curious(client),
+                    train_fraction=self.train_fraction,
+                )
+            )
+        return train, validation
+
+    def _stored_counts(self) -> np.ndarray:
+        """(S, N) int64 examples of each of the store's clients by attribute."""
+        store, width = self.store, self.num_attributes
+        first, sizes = store.clients.T
+        counts = np.zeros((len(sizes), width), np.int64)
+        if self.by_client:
+            counts[np.arange(len(sizes)), self.attribute_table] = sizes
+            return counts
+        order = np.argsort(first)  # the clients as their rows follow one another
+        starts = first[order]
+        for start in range(0, len(store.train_labels), _BLOCK):
+            labels = store.train_labels[start : start + _BLOCK]
+            rows = np.arange(start, start + len(labels))
+            owner = np.searchsorted(starts, rows, side="right") - 1
+            cell = owner * width + self.attribute_table[labels]
+            low = int(cell.min())
+            found = np.bincount(cell - low)
+            counts.reshape(-1)[low : low + len(found)] += found
+        by_client = np.empty_like(counts)
+        by_client[order] = counts
+        return by_client

@@ -1,0 +1,89 @@
+"""Clients of a store hold what the partition in memory gives them."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small_runs import small
+from stores import digits_store, in_memory
+
+from fedsvp_jax import federation
+from fedsvp_jax.data import stored_clients
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"seed": 3, "train_fraction": 0.5},
+        {"num_attributes": 4, "num_hbc_clients": 3},
+        {"num_attributes": 1},
+        {"attributes": "writer_groups", "num_hbc_clients": 0},
+    ],
+    ids=str,
+)
+def test_a_store_gives_every_client_what_memory_gives(
+    changes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_clients, "_BLOCK", 100)  # several blocks of labels
+    store = digits_store(tmp_path / "store")
+    dataset = in_memory(store)
+    config = small(partition="by_writer", num_clients=8, **changes)
+    whole = federation.build([config], dataset)
+    streamed = federation.build([config], store)
+    assert streamed.coalition_sizes == whole.coalition_sizes
+    assert streamed.min_num_examples == whole.min_num_examples
+    assert streamed.attributes.names == whole.attributes.names
+    assert streamed.stored is not None
+    longest = (whole.split.train.shape[-1], whole.split.validation.shape[-1])
+    shape = streamed.stored.shape
+    assert (shape.longest_train, shape.longest_validation) == longest
+    for number in range(8):
+        held = streamed.stored.clients.client(number)
+        split = [np.asarray(leaf[0, number]) for leaf in vars(whole.split).values()]
+        train, num_train, validation, num_validation = split
+        rows = np.concatenate([train[:num_train], validation[:num_validation]])
+        assert held.num_train == num_train
+        np.testing.assert_array_equal(held.inputs, dataset.train_inputs[rows])
+        np.testing.assert_array_equal(held.labels, dataset.train_labels[rows])
+        np.testing.assert_array_equal(held.attributes, whole.attributes.ids[rows])
+
+
+def test_a_client_left_without_data_is_refused_in_the_same_words(
+    tmp_path: Path,
+) -> None:
+    """Classes 0 to 4 are private, and the curious client holds no other."""
+    store = digits_store(tmp_path / "store", sizes=(30, 30, 30))
+    labels = np.where(np.asarray(store.train_labels) < 90, 0, 0).astype(np.int32)
+    store = dataclasses.replace(store, train_labels=labels)
+    config = small(
+        partition="by_writer",
+        num_clients=3,
+        num_hbc_clients=1,
+        private_attribute=0,
+    )
+    messages = []
+    for dataset in (store, in_memory(store)):
+        with pytest.raises(ValueError, match="client 2 holds 0 examples") as caught:
+            federation.build([config], dataset)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"partition": "iid"}, "partition must be by_writer for dataset store"),
+        ({"attributes": "column:sex"}, "attributes=column:sex.* columns none"),
+        ({"num_clients": 11}, r"num_clients must be in \[1, 10\]"),
+    ],
+    ids=str,
+)
+def test_what_a_store_does_not_have_is_refused(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    config = small(**({"dataset": "store", "partition": "by_writer"} | changes))
+    with pytest.raises(ValueError, match=message):
+        federation.build([config], digits_store(tmp_path / "store"))
