@@ -183,6 +183,7 @@ def load_dataset(config: ExperimentConfig) -> Dataset:
     dataset = sources.load(config.dataset, config.data_dir)
     if config.model == "paper_cnn" and dataset.example_shape == (28, 28, 1):
         dataset = sources.to_rgb32(dataset)
+    dataset = _evaluated_on(dataset, config.max_test_examples)
     images = dataset.train_inputs.ndim == 4
     if config.model != "mlp" and not images:
         raise ValueError(
@@ -192,6 +193,19 @@ def load_dataset(config: ExperimentConfig) -> Dataset:
     if config.augment and not images:
         raise ValueError(f"augment needs images, dataset {config.dataset} has none")
     return dataset
+
+
+def _evaluated_on(dataset: Dataset, most: int | None) -> Dataset:
+    """The data set with at most so many test examples, evenly spaced."""
+    count = len(dataset.test_labels)
+    if most is None or most >= count:
+        return dataset
+    kept = np.arange(most) * count // most
+    return dataclasses.replace(
+        dataset,
+        test_inputs=dataset.test_inputs[kept],
+        test_labels=dataset.test_labels[kept],
+    )
 
 
 def _batch_size(config: ExperimentConfig, federation: Federation) -> int:
