@@ -5,7 +5,7 @@ model, sqrt(Σ p_i²σ_i²), which at K equal clients is σ/√K:
 
 - what the mechanism's formula gives, computed by the mechanism itself;
 - what the accuracy would need, read off a measured curve of accuracy against std;
-- their quotient, which a convention (whose ε, whose C, whose |D|) may or may not explain.
+- their quotient, which a convention (whose ε, C and |D|) may or may not explain.
 
 The curve may belong to a smaller model than the published cell. So an accuracy is
 compared as a share of the accuracy without noise, 1 − the papers' "percentage below
@@ -16,7 +16,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -149,26 +149,26 @@ def conventions(config: MechanismConfig) -> list[Convention]:
         f"ε per run of {uploads:g} uploads, basic composition": uploads,
     }
     everyone = size * config.num_clients
-    bounds = {
-        "C on the gradient, 2C/|D|": {},
-        "the same, |D| of all clients": {"min_num_examples": everyone},
-        "C on the gradient times η, 2ηC/|D|": {"l2_norm_clip": LEARNING_RATE * clip},
-        "the same, |D| of all clients ": {
+    bounds: dict[str, dict[str, Any]] = {
+        "C on the gradient, |D| of the client: 2C/|D|": {},
+        "C on the gradient, |D| of all M clients": {"min_num_examples": everyone},
+        "ηC on the gradient, |D| of the client": {"l2_norm_clip": LEARNING_RATE * clip},
+        "ηC on the gradient, |D| of all M clients": {
             "l2_norm_clip": LEARNING_RATE * clip,
             "min_num_examples": everyone,
         },
-        "C on the update, 2C": {"sensitivity": "update_clip", "update_clip": clip},
-        "C on the update times η, 2ηC": {
+        "C on the update: 2C": {"sensitivity": "update_clip", "update_clip": clip},
+        "ηC on the update: 2ηC": {
             "sensitivity": "update_clip",
             "update_clip": LEARNING_RATE * clip,
         },
-        "C on the weights, 2C": {"sensitivity": "weight_clip"},
+        "C on the weights: 2C": {"sensitivity": "weight_clip"},
     }
     printed = formula_std("nbafl", config)
     return [
         Convention(
             budget,
-            bound.strip(),
+            bound,
             formula_std(
                 "nbafl",
                 dataclasses.replace(

@@ -14,7 +14,7 @@ import scipy.stats
 class PairedGap(NamedTuple):
     """Mean difference a − b over seeds, with its 95% intervals."""
 
-    count: int
+    num_seeds: int
     mean: float
     t_interval: tuple[float, float]  # Student's t on the differences
     bootstrap_interval: tuple[float, float]  # percentiles, seeds drawn again
@@ -45,7 +45,7 @@ def paired_gap(a: Sequence[float], b: Sequence[float]) -> PairedGap:
     gaps = first - second
     if np.ptp(gaps) == 0:  # no spread: scipy's intervals would be nan
         level = (float(gaps[0]), float(gaps[0]))
-        intervals = (level, level)
+        t_interval = bootstrap_interval = level
     else:
         t = scipy.stats.ttest_1samp(gaps, 0.0).confidence_interval(0.95)
         drawn = scipy.stats.bootstrap(
@@ -55,12 +55,13 @@ def paired_gap(a: Sequence[float], b: Sequence[float]) -> PairedGap:
             method="percentile",
             rng=np.random.default_rng(0),
         ).confidence_interval
-        intervals = tuple((float(i.low), float(i.high)) for i in (t, drawn))
+        t_interval = (float(t.low), float(t.high))
+        bootstrap_interval = (float(drawn.low), float(drawn.high))
     return PairedGap(
-        count=len(gaps),
+        num_seeds=len(gaps),
         mean=float(gaps.mean()),
-        t_interval=intervals[0],
-        bootstrap_interval=intervals[1],
+        t_interval=t_interval,
+        bootstrap_interval=bootstrap_interval,
         std_a=float(first.std(ddof=1)),
         std_b=float(second.std(ddof=1)),
     )

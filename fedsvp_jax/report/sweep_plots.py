@@ -142,7 +142,10 @@ def _curves(
         for level, among in ((group.epsilon, budgets), (group.noise_std, stds)):
             if level is not None:
                 color = labels.epsilon_color(among.index(level), len(among))
-        keys = {"mechanism": mechanism, "epsilon": group.epsilon}
+        keys: dict[str, str | float | None] = {
+            "mechanism": mechanism,
+            "epsilon": group.epsilon,
+        }
         if group.noise_std is not None:
             keys["noise_std"] = group.noise_std
         curves.append(
