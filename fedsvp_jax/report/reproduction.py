@@ -61,6 +61,9 @@ TABLES = {
     "fedsdp_table1_cifar10": ("fedsdp_table1", SCENARIOS[0].name),
     "fedsdp_table1_emnist": ("fedsdp_table1", SCENARIOS[1].name),
 }
+NOISE_FIGURES = ("fedsva_fig2_cifar10", "fedsdp_fig3_emnist")
+CONTRIBUTION = "fedsdp_fig1_cifar10"
+GAPS = ("gap_digits", "gap_digits_hbc", "gap_emnist")
 PUBLISHED_DELTA = 0.02
 
 
@@ -350,7 +353,7 @@ def _noise(evidence: Evidence) -> str:
         "device",
     ]
     rows = []
-    for preset in ("fedsva_fig2_cifar10", "fedsdp_fig3_emnist"):
+    for preset in NOISE_FIGURES:
         for size, result in sizes(evidence, preset):
             for group in result["groups"]:
                 noise, spent = group["noise_l2"], group["epsilon_spent"]
@@ -378,7 +381,7 @@ def _contribution(evidence: Evidence) -> str:
     head = ["ε", "R, first five rounds", "last five", "least", "most"]
     head += ["command", "date", "device"]
     rows = []
-    for _, result in sizes(evidence, "fedsdp_fig1_cifar10"):
+    for _, result in sizes(evidence, CONTRIBUTION):
         for group in result["groups"]:
             ratio = [r for r in group["contribution_ratio_mean"] if r is not None]
             numbers = (
@@ -595,7 +598,7 @@ def _gap(evidence: Evidence) -> str:
         "device",
     ]
     rows = []
-    for preset in ("gap_digits", "gap_digits_hbc", "gap_emnist"):
+    for preset in GAPS:
         for size, result in sizes(evidence, preset):
             for other in result["groups"]:
                 if other["mechanism"] != "nbafl":

@@ -24,7 +24,7 @@ def write_figures(evidence: Evidence, folder: Path) -> list[Path]:
     if responses:
         paths.append(figures.panels(folder / "noise_response.png", responses))
     by_round: dict[str, list[tuple[str, Result]]] = {}
-    for preset in ("fedsva_fig2_cifar10", "fedsdp_fig3_emnist"):
+    for preset in reproduction.NOISE_FIGURES:
         for size, result in reproduction.sizes(evidence, preset):
             by_round.setdefault(size, []).append((preset, result))
     for size, shown in by_round.items():
@@ -36,7 +36,7 @@ def write_figures(evidence: Evidence, folder: Path) -> list[Path]:
             epsilon = max(group["epsilon"] for group in result["groups"])
             panels.append(_by_round(preset, result, epsilon, "epsilon_spent"))
         paths.append(figures.panels(folder / f"noise_by_round_{size}.png", panels))
-    for size, result in reproduction.sizes(evidence, "fedsdp_fig1_cifar10"):
+    for size, result in reproduction.sizes(evidence, reproduction.CONTRIBUTION):
         path = folder / f"contribution_{size}.png"
         paths.append(figures.panels(path, [partial(_contribution, result=result)]))
     return paths
