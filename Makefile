@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 export PYTHONPATH := $(CURDIR)
 export TQDM_MININTERVAL := 0.5
 
-.PHONY: setup demo test test-slow lint format bench clean
+.PHONY: setup demo test test-slow lint format bench reproduce-small clean
 
 setup: $(STAMP)
 
@@ -41,6 +41,9 @@ format: setup
 
 bench: setup
 	$(BIN)/python -m experiments.benchmark
+
+reproduce-small: setup
+	$(BIN)/python -m experiments.reproduce --size=small --output_dir=$(RUNS)/reproduce
 
 clean:
 	rm -rf $(VENV) $(RUNS) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -6,7 +6,7 @@
 A cell is one (epsilon, seed) of one mechanism and equals the single run with the
 same flags. --mechanisms=all takes every registered one; --seeds takes a list (0,3)
 or a range (0:5). Mechanisms whose noise epsilon does not set (none, dp_fedavg,
-gaussian) run once a seed.
+gaussian) run once a seed, gaussian once a seed and --noise_stds.
 
 Written to --output_dir: config.json, results.jsonl (a line a cell and round),
 cells.json (a summary a cell), table.md, table.csv, timing.jsonl, checkpoints/,
@@ -28,6 +28,9 @@ experiment_flags.define_running()
 flags.DEFINE_list("mechanisms", ["none", "fedsva"], "Names, or all.")
 flags.DEFINE_list("epsilons", ["0.1", "0.2", "0.5"], "Budgets of one upload.")
 flags.DEFINE_string("seeds", "0:3", "A list 0,1,2 or a range 0:3.")
+flags.DEFINE_list(
+    "noise_stds", [], "Standard deviations that the mechanism gaussian is swept over."
+)
 flags.DEFINE_integer(
     "cell_chunk_size",
     1,
@@ -43,14 +46,16 @@ flags.DEFINE_integer(
 )
 
 
-def _numbers(name: str, texts: list[str]) -> tuple[float, ...]:
+def _numbers(
+    name: str, texts: list[str], *, may_be_empty: bool = False
+) -> tuple[float, ...]:
     try:
         found = tuple(float(text) for text in texts)
     except ValueError:
         raise ValueError(
             f"{name} must be numbers with commas between them, got {','.join(texts)!r}"
         ) from None
-    if not found:
+    if not found and not may_be_empty:
         raise ValueError(f"{name} must name at least one number")
     return tuple(dict.fromkeys(found))
 
@@ -84,6 +89,11 @@ def main(_: list[str]) -> None:
     seeds = _seeds(values.seeds)
     experiment_flags.start_jax(values)
     experiment_flags.start_processes(values)
+    stds = _numbers("noise_stds", values.noise_stds, may_be_empty=True)
+    if stds and "gaussian" not in names:
+        raise ValueError("noise_stds is read by gaussian, which mechanisms lacks")
+    for std in stds:
+        experiment_flags.settings_from_flags(values, noise_std=std)
     for name in names:
         for epsilon in epsilons:  # every cell's settings are checked before any runs
             base = experiment_flags.settings_from_flags(
@@ -94,7 +104,7 @@ def main(_: list[str]) -> None:
 
     sweep.sweep(
         base,
-        sweep.SweepPlan(names, epsilons, seeds),
+        sweep.SweepPlan(names, epsilons, seeds, stds),
         values.output_dir,
         placement=experiment_flags.placement(
             values,

@@ -247,6 +247,12 @@ class ExperimentConfig:
         low=1,
     )
     eval_every: int = _setting(1, "Rounds between evaluations on the test set.", low=1)
+    max_test_examples: int | None = _setting(
+        None,
+        "Evaluate on so many test examples, evenly spaced in the test set; all of "
+        "them by default.",
+        low=1,
+    )
     eval_batch_size: int = _setting(
         250, "Examples in one evaluation batch.", low=1, high=100_000
     )

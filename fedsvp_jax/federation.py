@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -35,6 +35,9 @@ class Stored(NamedTuple):
 
     clients: StoredClients
     shape: CohortShape
+
+
+Data = TypeVar("Data", Dataset, ClientStore)
 
 
 class Federation(NamedTuple):
@@ -298,7 +301,7 @@ def load_population(config: ExperimentConfig) -> Dataset | ClientStore:
             "use model=leaf_cnn"
         )
     _check_inputs(config, store.example_shape)
-    return store
+    return _evaluated_on(store, config.max_test_examples)
 
 
 def load_dataset(config: ExperimentConfig) -> Dataset:
@@ -316,7 +319,7 @@ def load_dataset(config: ExperimentConfig) -> Dataset:
     if config.model == "paper_cnn" and dataset.example_shape == (28, 28, 1):
         dataset = sources.to_rgb32(dataset)
     _check_inputs(config, dataset.example_shape)
-    return dataset
+    return _evaluated_on(dataset, config.max_test_examples)
 
 
 def _check_inputs(config: ExperimentConfig, example_shape: tuple[int, ...]) -> None:
@@ -328,6 +331,19 @@ def _check_inputs(config: ExperimentConfig, example_shape: tuple[int, ...]) -> N
         )
     if config.augment and not images:
         raise ValueError(f"augment needs images, dataset {config.dataset} has none")
+
+
+def _evaluated_on(dataset: Data, most: int | None) -> Data:
+    """The data with at most so many test examples, evenly spaced."""
+    count = len(dataset.test_labels)
+    if most is None or most >= count:
+        return dataset
+    kept = np.arange(most) * count // most
+    return dataclasses.replace(
+        dataset,
+        test_inputs=dataset.test_inputs[kept],
+        test_labels=dataset.test_labels[kept],
+    )
 
 
 def _batch_size(config: ExperimentConfig, federation: Federation) -> int:

@@ -24,20 +24,42 @@ from fedsvp_jax.training import Placement, Trainer, cell_of, params_sha256
 
 @dataclasses.dataclass(frozen=True)
 class SweepPlan:
-    """The cells: mechanisms x epsilons x seeds, over one base config."""
+    """The cells: mechanisms x epsilons x seeds, over one base config.
+
+    The mechanism gaussian takes `noise_stds` in the place of epsilons; none of them
+    stands for the base's own noise_std.
+    """
 
     mechanisms: tuple[str, ...]
     epsilons: tuple[float, ...]
     seeds: tuple[int, ...]
+    noise_stds: tuple[float, ...] = ()
 
     def cells(self, base: ExperimentConfig, mechanism: str) -> list[ExperimentConfig]:
         """The configs of one mechanism's program."""
         fixed = mechanism in WITHOUT_EPSILON
         epsilons = self.epsilons[:1] if fixed else self.epsilons
+        stds = self.noise_stds if mechanism == "gaussian" else ()
         return [
-            dataclasses.replace(base, mechanism=mechanism, epsilon=epsilon, seed=seed)
-            for epsilon, seed in itertools.product(epsilons, self.seeds)
+            dataclasses.replace(
+                base, mechanism=mechanism, epsilon=epsilon, noise_std=std, seed=seed
+            )
+            for epsilon, std, seed in itertools.product(
+                epsilons, stds or (base.noise_std,), self.seeds
+            )
         ]
+
+
+def cell_name(config: ExperimentConfig) -> dict[str, Any]:
+    """What tells a cell's rows from the others'; gaussian has its noise_std too."""
+    name: dict[str, Any] = {
+        "mechanism": config.mechanism,
+        "epsilon": config.epsilon,
+        "seed": config.seed,
+    }
+    if config.mechanism == "gaussian":
+        name["noise_std"] = config.noise_std
+    return name
 
 
 def sweep(
@@ -148,10 +170,10 @@ def _sweep_mechanism(
         )
     accuracies: list[list[float | None]] = [[] for _ in configs]
     diverged: list[list[int]] = [[] for _ in configs]
-    places = {(config.epsilon, config.seed): i for i, config in enumerate(configs)}
+    names = [cell_name(config) for config in configs]
     for row in folder.rows("results.jsonl"):
         if row["mechanism"] == mechanism:
-            place = places[row["epsilon"], row["seed"]]
+            place = names.index({key: row[key] for key in names[0]})
             accuracies[place].append(row["test_accuracy"])
             if records.diverged(row):
                 diverged[place].append(row["round"])
@@ -169,13 +191,7 @@ def _sweep_mechanism(
     def on_round(
         cell: int, number: int, metrics: RoundMetrics, spent: dict[str, float]
     ) -> None:
-        config = configs[cell]
-        name = {
-            "mechanism": mechanism,
-            "epsilon": config.epsilon,
-            "seed": config.seed,
-        }
-        row = name | records.round_row(metrics, round_num=number, spent=spent)
+        row = names[cell] | records.round_row(metrics, round_num=number, spent=spent)
         rows.append(row)
         accuracies[cell].append(records.number(row["test_accuracy"]))
         if records.diverged(row):
@@ -220,9 +236,7 @@ def _sweep_mechanism(
     params = processes.to_host(state.params)
     return [
         {
-            "mechanism": mechanism,
-            "epsilon": config.epsilon,
-            "seed": config.seed,
+            **names[i],
             **records.accuracy_summary(accuracies[i]),
             "diverged_in_round": min(diverged[i], default=None),
             "params_sha256": params_sha256(cell_of(params, i)),

@@ -158,3 +158,12 @@ def test_config_json_records_settings_and_the_datas_fingerprint() -> None:
     assert settings["data_fingerprint"] == digits().fingerprint
     assert settings["num_train_examples"] == len(digits().train_labels)
     assert settings["epsilon"] == 0.5
+
+
+def test_a_smaller_test_set_is_spread_over_the_whole_one() -> None:
+    whole = digits().test_labels
+    kept = federation.load_dataset(small(max_test_examples=100)).test_labels
+    assert len(kept) == 100
+    np.testing.assert_array_equal(kept, whole[np.arange(100) * len(whole) // 100])
+    same = federation.load_dataset(small(max_test_examples=10_000))
+    np.testing.assert_array_equal(same.test_labels, whole)

@@ -17,6 +17,7 @@ from small_runs import (
 )
 
 from fedsvp_jax import run
+from fedsvp_jax.report import tables
 from fedsvp_jax.sweep import SweepPlan, sweep
 from fedsvp_jax.training import Placement
 
@@ -151,3 +152,30 @@ def test_another_plan_is_not_resumed(whole: pathlib.Path) -> None:
     with pytest.raises(ValueError, match="already holds a run"):
         run_sweep(whole)
     assert contents(whole, SAME_BYTES) == before
+
+
+def test_gaussian_is_swept_over_stds_in_one_program(tmp_path: pathlib.Path) -> None:
+    stds = (0.01, 0.1)
+    plan = SweepPlan(("gaussian",), EPSILONS, seeds=(2,), noise_stds=stds)
+    folder = tmp_path / "sweep"
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(patch, 2, "gaussian")
+        with pytest.raises(Stopped):
+            sweep(small(**ROUNDS), plan, folder, dataset=digits(), checkpoint_every=1)
+    cells = sweep(small(**ROUNDS), plan, folder, dataset=digits(), resume=True)
+    rows = results(folder)
+    assert [(row["round"], row["noise_std"]) for row in rows] == [
+        (t, std) for t in (1, 2, 3) for std in stds
+    ]
+    assert [row["noise_std_mean"] for row in rows] == pytest.approx(stds * 3)
+    alone = run.train(
+        small(mechanism="gaussian", noise_std=0.1, seed=2, **ROUNDS),
+        tmp_path / "run",
+        dataset=digits(),
+    )
+    assert cells[1]["params_sha256"] == alone["params_sha256"]
+    table = tables.summarize(rows)
+    assert [(row.noise_std, row.epsilon) for row in table] == [
+        (std, None) for std in stds
+    ]
+    assert "Gaussian, std = 0.01" in tables.format_table(table)

@@ -1,5 +1,7 @@
 """PNG and SVG figures for papers and READMEs, drawn by matplotlib."""
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,17 +50,31 @@ def sweep_png(sweep_dir: str | Path, path: str | Path) -> Path:
     """
     plots = {plot.id: plot for plot in sweep_plots(read.read_sweep(sweep_dir).results)}
     wanted = ("accuracy", "noise", "ratio", "epsilon_0")
-    return _draw([plots[name] for name in wanted if name in plots], Path(path))
+    shown = [plots[name] for name in wanted if name in plots]
+    return panels(Path(path), [partial(_plot, plot=plot) for plot in shown])
 
 
 def run_png(run_dir: str | Path, path: str | Path) -> Path:
     """Draws a run as 2×2; arguments and errors as for `sweep_png`."""
     plots = {plot.id: plot for plot in run_plots(read.read_run(run_dir))}
     wanted = ("accuracy", "noise", "ratio", "epsilon")
-    return _draw([plots[name] for name in wanted if name in plots], Path(path))
+    shown = [plots[name] for name in wanted if name in plots]
+    return panels(Path(path), [partial(_plot, plot=plot) for plot in shown])
 
 
-def _draw(plots: list[Plot], path: Path) -> Path:
+def panels(path: Path, draws: Sequence[Callable[[Any], None]]) -> Path:
+    """Draws a figure of two columns, or of one panel, under one common legend.
+
+    Args:
+      path: where to write; its suffix (.png, .svg, .pdf) chooses the format.
+      draws: one a panel; each is handed matplotlib's axes.
+
+    Returns:
+      The figure's path.
+
+    Raises:
+      ValueError: the suffix is unknown.
+    """
     # The object interface, so that no window system or global state is touched.
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -68,13 +84,15 @@ def _draw(plots: list[Plot], path: Path) -> Path:
     kind = path.suffix.removeprefix(".").lower()
     if kind not in formats:
         raise ValueError(f"path must end in one of .{', .'.join(formats)}, got {path}")
+    columns = min(2, len(draws))
+    rows = -(-len(draws) // columns)
     with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(10, 6.6), layout="constrained")
+        figure = Figure(figsize=(5 * columns, 0.6 + 3 * rows), layout="constrained")
         FigureCanvasAgg(figure)
-        grid = figure.subplots(2, 2, squeeze=False).ravel()
-        for axes, plot in zip(grid, plots, strict=False):
-            _plot(axes, plot)
-        for axes in grid[len(plots) :]:
+        grid = figure.subplots(rows, columns, squeeze=False).ravel()
+        for axes, draw in zip(grid, draws, strict=False):
+            draw(axes)
+        for axes in grid[len(draws) :]:
             axes.set_visible(False)
         handles: dict[str, Any] = {}
         for axes in grid:

@@ -5,20 +5,20 @@ is black and stands in every panel, as the reference.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import scipy.special
 
 from fedsvp_jax.report import labels, read, tables
 from fedsvp_jax.report.plots import Plot, Series, drawable, noisy
 
-Group = tuple[str, float | None]
+Groups = dict[tables.Group, dict[int, list[read.Row]]]
 Field = Callable[[read.Row], float | None]
 
 
 def sweep_plots(results: Sequence[read.Row]) -> list[Plot]:
     """Accuracy against ε, then accuracy, noise, ratio and ε spent by round."""
-    groups = _groups(results)
+    groups = tables.groups(results)
     methods = read.spent_methods(results)
     plots = [
         accuracy_against_epsilon(results),
@@ -70,9 +70,10 @@ def accuracy_against_epsilon(results: Sequence[read.Row]) -> Plot:
 
         mean ± t_{0.975, S−1} · std / sqrt(S)
 
-    One seed gives no interval. A mechanism whose noise no ε sets is a level line.
+    One seed gives no interval. A mechanism whose noise no ε sets is a level line;
+    gaussian, which has as many as it has stds, is left out.
     """
-    rows = tables.summarize(results)
+    rows = [row for row in tables.summarize(results) if row.noise_std is None]
     budgets = sorted({row.epsilon for row in rows if row.epsilon is not None})
     span = [0.9 * budgets[0], 1.1 * budgets[-1]] if budgets else [0.0, 1.0]
     names = list(dict.fromkeys(row.mechanism for row in rows))
@@ -115,36 +116,41 @@ def interval_half_width(std: float | None, count: int) -> float | None:
     return float(scipy.special.stdtrit(count - 1, 0.975)) * std / math.sqrt(count)
 
 
-def _groups(results: Sequence[read.Row]) -> dict[Group, list[list[read.Row]]]:
-    groups: dict[Group, list[list[read.Row]]] = {}
-    for (mechanism, epsilon, _), rows in tables.cells(results).items():
-        groups.setdefault((mechanism, epsilon), []).append(rows)
-    return groups
-
-
 def _curves(
-    groups: dict[Group, list[list[read.Row]]],
+    groups: Groups,
     field: Field,
     *,
     center: Callable[[Sequence[float]], float] = lambda v: sum(v) / len(v),
     skip_gaps: bool = False,
 ) -> list[Series]:
-    names = list(dict.fromkeys(mechanism for mechanism, _ in groups))
-    budgets = sorted({e for _, e in groups if e is not None})
+    names = list(dict.fromkeys(group.mechanism for group in groups))
+    budgets = _levels(group.epsilon for group in groups)
+    stds = _levels(group.noise_std for group in groups)
     curves = []
-    for (mechanism, epsilon), runs in groups.items():
+    for group, runs in groups.items():
+        mechanism = group.mechanism
         rounds: dict[int, list[float]] = {}
-        for row in (row for run in runs for row in run):
+        for row in (row for run in runs.values() for row in run):
             found = rounds.setdefault(row["round"], [])
             value = field(row)
             if value is not None:
                 found.append(value)
         x = [t for t in sorted(rounds) if rounds[t] or not skip_gaps]
         label = labels.mechanism_label(mechanism)
-        suffix = "" if epsilon is None else f", ε = {labels.significant(epsilon)}"
+        suffix = f", {group.setting}" if group.setting else ""
+        color = labels.OKABE_ITO[0]
+        for level, among in ((group.epsilon, budgets), (group.noise_std, stds)):
+            if level is not None:
+                color = labels.epsilon_color(among.index(level), len(among))
+        keys: dict[str, str | float | None] = {
+            "mechanism": mechanism,
+            "epsilon": group.epsilon,
+        }
+        if group.noise_std is not None:
+            keys["noise_std"] = group.noise_std
         curves.append(
             Series(
-                keys={"mechanism": mechanism, "epsilon": epsilon},
+                keys=keys,
                 name=label + suffix,
                 x=x,
                 y=[center(rounds[t]) if rounds[t] else None for t in x],
@@ -152,13 +158,15 @@ def _curves(
                 upper=[max(rounds[t], default=None) for t in x],
                 panel="" if mechanism == "none" and len(names) > 1 else label,
                 name_in_panel=suffix.removeprefix(", ") or label,
-                color=labels.OKABE_ITO[0]
-                if epsilon is None
-                else labels.epsilon_color(budgets.index(epsilon), len(budgets)),
+                color=color,
                 dash=_dash(names, mechanism),
             )
         )
     return curves
+
+
+def _levels(values: Iterable[float | None]) -> list[float]:
+    return sorted({value for value in values if value is not None})
 
 
 def _named(name: str) -> Field:

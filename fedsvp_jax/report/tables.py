@@ -17,7 +17,7 @@ import io
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedsvp_jax.report import labels, read
 
@@ -25,15 +25,31 @@ _SPENT = "epsilon_spent"
 
 WITHOUT_EPSILON = ("none", "dp_fedavg", "gaussian")  # noise not set by ε
 
-Cell = tuple[str, float | None, int]  # mechanism, ε (None: sets nothing), seed
+
+class Group(NamedTuple):
+    """What the seeds of one row of the table share."""
+
+    mechanism: str
+    epsilon: float | None  # per upload, as published; None: sets nothing
+    noise_std: float | None  # of gaussian
+
+    @property
+    def setting(self) -> str:
+        """`ε = 0.2` or `std = 0.01`, empty where neither sets the noise."""
+        if self.noise_std is not None:
+            return f"std = {labels.significant(self.noise_std)}"
+        if self.epsilon is not None:
+            return f"ε = {labels.significant(self.epsilon)}"
+        return ""
 
 
 @dataclasses.dataclass(frozen=True)
 class SummaryRow:
-    """One (mechanism, ε) of a sweep; shares in [0, 1], None where not measured."""
+    """One Group of a sweep; shares in [0, 1], None where not measured."""
 
     mechanism: str
-    epsilon: float | None  # per upload, as published; None: sets nothing
+    epsilon: float | None
+    noise_std: float | None
     num_seeds: int
     num_rounds: int  # rounds that every seed has
     best_mean: float | None
@@ -46,23 +62,33 @@ class SummaryRow:
     epsilon_spent: dict[str, float | None]  # by accounting, after the last round
 
 
-def cells(results: Sequence[read.Row]) -> dict[Cell, list[read.Row]]:
-    """Rows by cell, each cell by round; a repeated round counts once, the last.
+def groups(results: Sequence[read.Row]) -> dict[Group, dict[int, list[read.Row]]]:
+    """Rows by group and seed, by round; a repeated round counts once, the last.
 
-    A mechanism whose noise no ε sets has one cell a seed, whatever ε it stands at.
+    A mechanism whose noise no ε sets is one group, whatever ε it stands at; gaussian
+    is one for each std.
     """
-    found: dict[Cell, dict[int, read.Row]] = {}
+    found: dict[Group, dict[int, dict[int, read.Row]]] = {}
     for row in results:
         fixed = row["mechanism"] in WITHOUT_EPSILON
-        epsilon = None if fixed else read.number(row["epsilon"])
-        cell = (row["mechanism"], epsilon, row["seed"])
-        found.setdefault(cell, {})[row["round"]] = row
-    ordered = sorted(found, key=_cell_order)
-    return {cell: [found[cell][t] for t in sorted(found[cell])] for cell in ordered}
+        group = Group(
+            row["mechanism"],
+            None if fixed else read.number(row["epsilon"]),
+            read.number(row.get("noise_std")),
+        )
+        seeds = found.setdefault(group, {})
+        seeds.setdefault(row["seed"], {})[row["round"]] = row
+    return {
+        group: {
+            seed: [rounds[t] for t in sorted(rounds)]
+            for seed, rounds in sorted(found[group].items())
+        }
+        for group in sorted(found, key=_order)
+    }
 
 
 def summarize(results: Sequence[read.Row]) -> list[SummaryRow]:
-    """One row a (mechanism, ε), FedAvg first, then by mechanism and ε.
+    """One row a group, FedAvg first, then by mechanism, ε and std.
 
     Args:
       results: rows of results.jsonl, a row a cell and round.
@@ -72,10 +98,9 @@ def summarize(results: Sequence[read.Row]) -> list[SummaryRow]:
     """
     if not results:
         raise ValueError("results must hold at least one row, got none")
-    groups: dict[tuple[str, float | None], list[list[read.Row]]] = {}
-    for (mechanism, epsilon, _), rows in cells(results).items():
-        groups.setdefault((mechanism, epsilon), []).append(rows)
-    summaries = [_row(*key, runs) for key, runs in groups.items()]
+    summaries = [
+        _row(group, list(seeds.values())) for group, seeds in groups(results).items()
+    ]
     fedavg = next((row for row in summaries if row.mechanism == "none"), None)
     return [_with_gap(row, fedavg) for row in summaries]
 
@@ -160,16 +185,13 @@ def present(rows: Sequence[read.Row], name: str) -> list[float]:
     return [value for value in found if value is not None]
 
 
-def _row(
-    mechanism: str, epsilon: float | None, runs: Sequence[Sequence[read.Row]]
-) -> SummaryRow:
+def _row(group: Group, runs: Sequence[Sequence[read.Row]]) -> SummaryRow:
     scores = [score for run in runs if (score := best_and_last5(run))]
     best_mean, best_std = mean_std([best for best, _ in scores])
     last5_mean, last5_std = mean_std([last5 for _, last5 in scores])
     noise = [value for run in runs for value in present(run, "noise_l2")]
     return SummaryRow(
-        mechanism=mechanism,
-        epsilon=epsilon,
+        **group._asdict(),
         num_seeds=len(runs),
         num_rounds=min(len(run) for run in runs),
         best_mean=best_mean,
@@ -211,9 +233,10 @@ def _below(value: float | None, reference: float | None) -> float | None:
     return 100 * (reference - value) / reference
 
 
-def _cell_order(cell: Cell) -> tuple[bool, str, float, int]:
-    mechanism, epsilon, seed = cell
-    return mechanism != "none", mechanism, -1.0 if epsilon is None else epsilon, seed
+def _order(group: Group) -> tuple[bool, str, float, float]:
+    mechanism, *settings = group
+    epsilon, std = (-1.0 if value is None else value for value in settings)
+    return mechanism != "none", mechanism, epsilon, std
 
 
 def _methods(rows: Sequence[SummaryRow]) -> list[str]:
@@ -229,8 +252,11 @@ def _shown(row: SummaryRow, rows: Sequence[SummaryRow]) -> list[str]:
     def gap(value: float | None) -> str:
         return "–" if value is None else f"{value:.2f}%"
 
+    name = labels.mechanism_label(row.mechanism)
+    if row.noise_std is not None:
+        name += f", std = {labels.significant(row.noise_std)}"
     return [
-        labels.mechanism_label(row.mechanism),
+        name,
         labels.significant(row.epsilon),
         str(row.num_seeds),
         labels.percent(row.best_mean, row.best_std),

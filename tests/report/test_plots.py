@@ -88,3 +88,19 @@ def test_each_legend_entry_of_small_multiples_appears_once(sweep_dir: Path) -> N
     data = plotly_spec.plotly_spec(accuracy)["data"]
     shown = [trace["name"] for trace in data if trace["showlegend"]]
     assert shown == ["FedAvg", "ε = 0.1", "ε = 0.3", "ε = 0.5"]
+
+
+def test_gaussian_has_a_curve_a_std_and_no_place_on_the_axis_of_epsilon() -> None:
+    row = {"mechanism": "gaussian", "epsilon": 0.1, "seed": 0, "noise_l2": 1.0}
+    rows = [
+        row | {"noise_std": std, "round": t, "test_accuracy": 0.5}
+        for std in (0.01, 0.1)
+        for t in (1, 2)
+    ]
+    plots = {plot.id: plot for plot in sweep_plots.sweep_plots(rows)}
+    assert [(s.keys["noise_std"], s.x) for s in plots["accuracy"].series] == [
+        (0.01, [1, 2]),
+        (0.1, [1, 2]),
+    ]
+    assert len({series.color for series in plots["accuracy"].series}) == 2
+    assert "accuracy_epsilon" not in plots

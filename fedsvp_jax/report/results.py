@@ -1,0 +1,167 @@
+"""Measured results and published tables as data: the files of docs/results.
+
+`collect` turns a finished sweep's folder into one small json file. It holds what a
+page needs and who made it: flags, versions, device, date, seconds, command.
+"""
+
+import datetime
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fedsvp_jax.report import read, tables
+
+PUBLISHED = "published.json"
+_BY_ROUND = ("noise_l2", "noise_std_mean", "contribution_ratio_mean")
+
+Result = dict[str, Any]
+
+
+def collect(folder: Path, *, name: str, command: str) -> Result:
+    """What docs/results keeps of a finished sweep.
+
+    Args:
+      folder: the sweep's.
+      name: the preset's.
+      command: the line that made it.
+
+    Raises:
+      ValueError: a file is missing or damaged.
+    """
+    sweep = read.read_sweep(folder)
+    finished = (folder / "cells.json").stat().st_mtime
+    config = dict(sweep.config)
+    return {
+        "preset": name,
+        "command": command,
+        "date": datetime.datetime.fromtimestamp(finished, datetime.UTC)
+        .date()
+        .isoformat(),
+        "device_kind": config.pop("device_kind"),
+        "versions": config.pop("versions"),
+        "timing": _timing(folder),
+        "settings": config,
+        "groups": [
+            _group(group, seeds)
+            for group, seeds in tables.groups(sweep.results).items()
+        ],
+    }
+
+
+def _group(group: tables.Group, seeds: dict[int, list[read.Row]]) -> Result:
+    """One mechanism at one setting: scores by seed, means over seeds by round."""
+    runs = list(seeds.values())
+    scores = [tables.best_and_last5(run) or (None, None) for run in runs]
+    rounds = range(min(len(run) for run in runs))
+    by_round = {
+        name: [
+            tables.mean_std(tables.present([run[t] for run in runs], name))[0]
+            for t in rounds
+        ]
+        for name in _BY_ROUND
+    }
+    methods = read.spent_methods(runs[0])
+    return {
+        **group._asdict(),
+        "seeds": list(seeds),
+        "best": [best for best, _ in scores],
+        "last5": [last5 for _, last5 in scores],
+        "averaging": _averaging(runs),
+        **by_round,
+        "epsilon_spent": {
+            method: [
+                max(
+                    (
+                        value
+                        for run in runs
+                        if (value := run[t]["epsilon_spent"].get(method)) is not None
+                    ),
+                    default=None,
+                )
+                for t in rounds
+            ]
+            for method in methods
+        },
+    }
+
+
+def _averaging(runs: Sequence[Sequence[read.Row]]) -> float | None:
+    """Std of the averaged noise over an upload's, by their L2 norms."""
+    rows = [row for run in runs for row in run if row["noise_l2"]]
+    quotients = [row["aggregate_noise_l2"] / row["noise_l2"] for row in rows]
+    return tables.mean_std(quotients)[0]
+
+
+def _timing(folder: Path) -> dict[str, dict[str, float]]:
+    """By mechanism: seconds and rounds in all, and after the first, compiling, call."""
+    found: dict[str, dict[str, float]] = {}
+    for line in (folder / "timing.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        first = row["mechanism"] not in found
+        total = found.setdefault(
+            row["mechanism"],
+            {"seconds": 0.0, "rounds": 0, "later_seconds": 0.0, "later_rounds": 0},
+        )
+        total["seconds"] += row["seconds"]
+        total["rounds"] += row["rounds"]
+        if not first:
+            total["later_seconds"] += row["seconds"]
+            total["later_rounds"] += row["rounds"]
+    return found
+
+
+def seconds(result: Result) -> float:
+    """Time of all rounds, compiling included."""
+    return sum(timing["seconds"] for timing in result["timing"].values())
+
+
+def group_of(
+    result: Result, mechanism: str, epsilon: float | None = None
+) -> Result | None:
+    """The group of a mechanism at an ε (None where no ε sets the noise)."""
+    for group in result["groups"]:
+        if (group["mechanism"], group["epsilon"]) == (mechanism, epsilon):
+            return group
+    return None
+
+
+def noise_std(group: Result) -> float:
+    """Std of the averaged noise, root mean square over the rounds."""
+    stds = [value for value in group["noise_std_mean"] if value is not None]
+    square = sum(std * std for std in stds) / len(stds)
+    return square**0.5 * (group["averaging"] or 0.0)
+
+
+def write(path: Path, result: Result) -> None:
+    """Writes one result, a line a group: small differences stay small."""
+    groups = ",\n".join(
+        "    " + json.dumps(group, ensure_ascii=False) for group in result["groups"]
+    )
+    head = {key: value for key, value in result.items() if key != "groups"}
+    text = json.dumps(head, indent=2, ensure_ascii=False).removesuffix("\n}")
+    read.write_text(path, f'{text},\n  "groups": [\n{groups}\n  ]\n}}\n')
+
+
+def load(folder: Path) -> dict[str, Result]:
+    """Every result of a folder by its preset's name.
+
+    Raises:
+      ValueError: a file is not one that `write` wrote.
+    """
+    found = {}
+    for path in sorted(folder.glob("*.json")):
+        if path.name == PUBLISHED:
+            continue
+        try:
+            result = json.loads(path.read_text())
+            found[result["preset"]] = result
+        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            raise ValueError(f"{path} is not the result of a preset: {error}") from None
+    return found
+
+
+def published(folder: Path) -> dict[str, Result]:
+    """The published tables by id: title, source and cells (accuracies in %)."""
+    body = json.loads((folder / PUBLISHED).read_text())
+    return {table["id"]: table for table in body["tables"]}
