@@ -17,7 +17,7 @@ _BYTES = {"pred": 1, "s32": 4, "u32": 4, "f32": 4}
 
 
 class Gathered(NamedTuple):
-    """Bytes that every device holds after a round's gathers, for one cell."""
+    """Bytes of a round's gathers on every device, for one cell."""
 
     uploads: int  # weighted models and normalisation statistics
     records: int  # the clients' metrics and mechanism states, at most
@@ -29,9 +29,14 @@ class Gathered(NamedTuple):
         return sum(self)
 
 
+def turns(num_lanes: int, chunk_size: int, num_devices: int) -> int:
+    """Gathers of one chunk a device that all lanes take."""
+    return math.ceil(num_lanes / (chunk_size * num_devices))
+
+
 def rows_of(num_lanes: int, chunk_size: int, num_devices: int) -> int:
-    """Rows of a gather: lanes, filled up to whole chunks on every device."""
-    return num_devices * chunk_size * math.ceil(num_lanes / (chunk_size * num_devices))
+    """Rows of all gathers: lanes, filled up to whole chunks on every device."""
+    return num_devices * chunk_size * turns(num_lanes, chunk_size, num_devices)
 
 
 def gathered(trainer: Trainer) -> Gathered:

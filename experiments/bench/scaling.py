@@ -13,7 +13,7 @@ clients costs, and no more speed than there are cores. The fit is
 by least squares of relative errors, no coefficient below zero, where
   waves  = ceil(K / D) * max(1, D / cores): clients that a core runs in turn,
   steps  = training steps of a client, all coalitions, and gflop their products,
-  rows   = rows that each device holds of the uploads, its own and all gathered,
+  rows   = rows of uploads that each device handles, its own and all gathered,
   gigabytes = 4 (P + S) / 1e9, and crowd = max(1, D / cores).
 """
 
@@ -119,12 +119,12 @@ def features(row: dict[str, Any], cores: int) -> list[float]:
     crowd = max(1.0, devices / cores)
     waves = -(-cohort // devices) * crowd
     rows = communication.rows_of(cohort, 1, devices)
-    held = rows // devices + (rows if devices > 1 else 0)
+    handled = rows // devices + (rows if devices > 1 else 0)
     return [
         1.0,
         waves * row["steps_per_client"],
         waves * row["gflop_per_client"],
-        crowd * held * row["model_bytes"] / 1e9,
+        crowd * handled * row["model_bytes"] / 1e9,
     ]
 
 
@@ -151,12 +151,12 @@ def fit(rows: list[dict[str, Any]], cores: int) -> dict[str, Any]:
 def limits(parameters: float, cohort: int, num_devices: int) -> dict[str, float]:
     """Gigabytes a device holds, one client at a time: what the arrays' shapes say.
 
-    The model before and after, a client's own model and gradient, its upload, the
-    device's rows of uploads, and all rows gathered.
+    The model before and after, a client's own model and gradient, and its upload;
+    of uploads the sum, and one turn's: the device's own and, of several, all gathered.
     """
     rows = communication.rows_of(cohort, 1, num_devices)
     one = 4 * parameters / 1e9
-    uploads = (rows // num_devices + (rows if num_devices > 1 else 0)) * one
+    uploads = (2 + (num_devices if num_devices > 1 else 0)) * one
     received = (rows - rows // num_devices) * one
     return {
         "parameters": parameters,
