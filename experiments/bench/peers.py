@@ -2,11 +2,12 @@
 
   python -m experiments.bench.peers --environments=V --turns=3
 
-runs, turn by turn, `experiments.benchmark` on W1, W1-DP, W2 and W3, then the peers'
-scripts (--scripts) on the same works, each with V/NAME/bin/python of its own
-environment. One JSON line a row goes to --results; --table rewrites the measured table
-of docs/performance.md from that file, without timing anything. A peer that was
-disturbed (others_cores > 0.2) is timed once more and marked if it was disturbed again.
+runs, turn by turn, `experiments.benchmark` on each work, then the peers' scripts
+(--scripts) on the same work, each with V/NAME/bin/python of its own environment. A JSON
+line a row is added to --results, so that further turns, of all works or some, go on
+where the file ends. --turns=0 only rewrites the measured table of docs/performance.md
+from that file. A peer that was disturbed (others_cores > 0.2) is timed once more and
+marked if it was disturbed again.
 """
 
 import json
@@ -26,11 +27,16 @@ flags.DEFINE_string("scripts", "../shared/peers", "Folder of the peers' scripts.
 flags.DEFINE_string(
     "environments", None, "Folder that holds torch/, pfl/, flower/, fedjax/ (venvs)."
 )
-flags.DEFINE_integer("turns", 3, "How often everything is timed.", lower_bound=1)
+flags.DEFINE_integer("turns", 3, "How often everything is timed.", lower_bound=0)
+flags.DEFINE_list("works", ["W1", "W1-DP", "W2", "W3"], "Works, by name.")
+flags.DEFINE_list(
+    "peers",
+    ["torch", "pfl", "flower", "fedjax", "fedjax-newjax"],
+    "Environments of the peers that are timed beside us.",
+)
 flags.DEFINE_integer("rounds", 3, "Timed samples a row.", lower_bound=1)
 flags.DEFINE_string("results", "docs/results/peers.jsonl", "Where rows are kept.")
 flags.DEFINE_string("page", "docs/performance.md", "Page that holds the table.")
-flags.DEFINE_bool("table", False, "Only rewrite the page's table from the results.")
 
 OURS = "fedsvp_jax"
 WORKS = ("W1", "W1-DP", "W2", "W3")
@@ -110,19 +116,33 @@ def measure(values: Any) -> None:
     """Appends a row a turn, library and work to the results."""
     file = pathlib.Path(values.results)
     file.parent.mkdir(parents=True, exist_ok=True)
+    rows = _rows(file)
+    before = max((row["turn"] for row in rows), default=0)
     jobs = [
-        (turn, work, who)
+        (before + turn, work, who)
         for turn in range(1, values.turns + 1)
-        for work in WORKS
-        for who in (OURS, *(n for n, (_, _, works) in PEERS.items() if work in works))
+        for work in values.works
+        for who in (OURS, *_peers(work, values.peers))
     ]
-    rows = []
     for turn, work, who in tqdm(jobs, unit="row", disable=None):
         mine = who == OURS
         rounds = min(values.rounds, 2) if work == "W3" else values.rounds
         timed = _ours(work, rounds) if mine else _theirs(who, work, rounds, values)
         rows.append({"turn": turn, "work": work, "who": who, **timed})
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def _peers(work: str, environments: list[str]) -> list[str]:
+    return [
+        name
+        for name, (environment, _, works) in PEERS.items()
+        if work in works and environment in environments
+    ]
+
+
+def _rows(file: pathlib.Path) -> list[dict[str, Any]]:
+    lines = file.read_text().splitlines() if file.exists() else []
+    return [json.loads(line) for line in lines]
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -170,14 +190,25 @@ def rewrite(page: pathlib.Path, rows: list[dict[str, Any]]) -> None:
 
 
 def main(_: list[str]) -> None:
-    """Times, unless --table, and rewrites the table."""
+    """Times the turns that the flags name, and rewrites the table."""
     values = flags.FLAGS
-    if not values.table:
+    unknown = set(values.works) - set(WORKS)
+    if unknown:
+        raise ValueError(
+            f"works must be of {', '.join(WORKS)}, got {', '.join(sorted(unknown))}"
+        )
+    environments = {environment for environment, _, _ in PEERS.values()}
+    unknown = set(values.peers) - environments
+    if unknown:
+        raise ValueError(
+            f"peers must be of {', '.join(sorted(environments))}, got "
+            f"{', '.join(sorted(unknown))}"
+        )
+    if values.turns:
         if not values.environments:
             raise ValueError("environments must name the folder of the peers' venvs")
         measure(values)
-    lines = pathlib.Path(values.results).read_text().splitlines()
-    rewrite(pathlib.Path(values.page), [json.loads(line) for line in lines])
+    rewrite(pathlib.Path(values.page), _rows(pathlib.Path(values.results)))
     print(f"files:\n  {values.results}\n  {values.page}")
 
 
