@@ -1,19 +1,17 @@
-"""Times this library and its peers on the same works, in turn; writes the table.
+"""Times this library and its peers on the same works, in turn.
 
   python -m experiments.bench.peers --environments=V --turns=3
 
 runs, turn by turn, `experiments.benchmark` on each work, then the peers' scripts
 (--scripts) on the same work, each with V/NAME/bin/python of its own environment. A JSON
 line a row is added to --results, so that further turns, of all works or some, go on
-where the file ends. --turns=0 only rewrites the measured table of docs/performance.md
-from that file. A peer that was disturbed (others_cores > 0.2) is timed once more and
-marked if it was disturbed again.
+where the file ends; `experiments.bench.page` writes the table. A peer that was
+disturbed (others_cores > 0.2) is timed once more.
 """
 
 import json
 import os
 import pathlib
-import statistics
 import subprocess
 import sys
 from typing import Any
@@ -27,7 +25,7 @@ flags.DEFINE_string("scripts", "../shared/peers", "Folder of the peers' scripts.
 flags.DEFINE_string(
     "environments", None, "Folder that holds torch/, pfl/, flower/, fedjax/ (venvs)."
 )
-flags.DEFINE_integer("turns", 3, "How often everything is timed.", lower_bound=0)
+flags.DEFINE_integer("turns", 3, "How often everything is timed.", lower_bound=1)
 flags.DEFINE_list("works", ["W1", "W1-DP", "W2", "W3"], "Works, by name.")
 flags.DEFINE_list(
     "peers",
@@ -36,7 +34,6 @@ flags.DEFINE_list(
 )
 flags.DEFINE_integer("rounds", 3, "Timed samples a row.", lower_bound=1)
 flags.DEFINE_string("results", "docs/results/peers.jsonl", "Where rows are kept.")
-flags.DEFINE_string("page", "docs/performance.md", "Page that holds the table.")
 
 OURS = "fedsvp_jax"
 WORKS = ("W1", "W1-DP", "W2", "W3")
@@ -57,7 +54,6 @@ PEERS = {
     ),
 }
 DISTURBED = 0.2
-BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"
 
 
 def _lines(command: list[str], folder: str, **environment: str) -> list[dict[str, Any]]:
@@ -145,52 +141,8 @@ def _rows(file: pathlib.Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """Seconds a round, median of the turns, and each peer's time over ours."""
-    text = [
-        "| work | library | s a round: median (least to most of the turns) | "
-        "its time over ours, turn by turn | peak MB | compile s |",
-        "|---|---|---|---|---|---|",
-    ]
-    for work in WORKS:
-        ours = {r["turn"]: r for r in rows if r["work"] == work and r["who"] == OURS}
-        for who in (OURS, *PEERS):
-            own = [r for r in rows if r["work"] == work and r["who"] == who]
-            if not own:
-                continue
-            medians = [row["seconds_median"] for row in own]
-            ratios = [
-                r["seconds_median"] / ours[r["turn"]]["seconds_median"] for r in own
-            ]
-            shown = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-            marked = any(row.get("others_cores", 0) > DISTURBED for row in own)
-            text.append(
-                f"| {work} | {who}{' (disturbed)' if marked else ''} | "
-                f"{statistics.median(medians):.3g} "
-                f"({min(medians):.3g} to {max(medians):.3g}) | "
-                f"{shown if who != OURS else '1'} | "
-                f"{max(row['peak_mb'] for row in own):.0f} | "
-                f"{statistics.median(row['compile_seconds'] for row in own):.1f} |"
-            )
-    return "\n".join(text)
-
-
-def rewrite(page: pathlib.Path, rows: list[dict[str, Any]]) -> None:
-    """Puts the table between the page's markers.
-
-    Raises:
-      ValueError: the page has no markers.
-    """
-    text = page.read_text()
-    if BEGIN not in text or END not in text:
-        raise ValueError(f"{page} has no lines {BEGIN} and {END}")
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    page.write_text(f"{before}{BEGIN}\n{table(rows)}\n{END}{after}")
-
-
 def main(_: list[str]) -> None:
-    """Times the turns that the flags name, and rewrites the table."""
+    """Times the turns that the flags name."""
     values = flags.FLAGS
     unknown = set(values.works) - set(WORKS)
     if unknown:
@@ -204,12 +156,10 @@ def main(_: list[str]) -> None:
             f"peers must be of {', '.join(sorted(environments))}, got "
             f"{', '.join(sorted(unknown))}"
         )
-    if values.turns:
-        if not values.environments:
-            raise ValueError("environments must name the folder of the peers' venvs")
-        measure(values)
-    rewrite(pathlib.Path(values.page), _rows(pathlib.Path(values.results)))
-    print(f"files:\n  {values.results}\n  {values.page}")
+    if not values.environments:
+        raise ValueError("environments must name the folder of the peers' venvs")
+    measure(values)
+    print(f"files:\n  {values.results}")
 
 
 if __name__ == "__main__":

@@ -1,26 +1,20 @@
 """docs/reproduction.md: measured columns beside the published ones.
 
-The page is written by hand but for its blocks,
-
-    <!-- measured: NAME -->
-    …
-    <!-- end -->
-
-whose content is a function of the files of docs/results/reproduction. A statement in a
+The page is written by hand but for its blocks (`report.blocks`), whose content is a
+function of the files of docs/results/reproduction. A statement in a
 block is a comparison of two numbers, made here; none is typed.
 """
 
 import math
-import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from fedsvp_jax.mechanisms import MechanismConfig
-from fedsvp_jax.report import labels, noise_response, results, tables
+from fedsvp_jax.report import blocks, labels, noise_response, results, tables
 from fedsvp_jax.report.paired_gap import paired_gap
 from fedsvp_jax.report.results import Result
 
-_BLOCK = re.compile(r"(<!-- measured: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _SMALL = "_small"
 
 
@@ -80,14 +74,8 @@ def render(page: str, evidence: Evidence) -> str:
     Raises:
       ValueError: the page lacks a block, or has one that nothing fills.
     """
-    named = [match[2] for match in _BLOCK.finditer(page)]
-    if sorted(named) != sorted(BLOCKS):
-        raise ValueError(
-            f"the page must hold each of the blocks {', '.join(sorted(BLOCKS))} once, "
-            f"got {', '.join(sorted(named))}"
-        )
-    return _BLOCK.sub(
-        lambda match: f"{match[1]}\n{BLOCKS[match[2]](evidence)}\n{match[3]}", page
+    return blocks.rewritten(
+        page, {name: partial(block, evidence) for name, block in BLOCKS.items()}
     )
 
 

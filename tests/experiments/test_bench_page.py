@@ -1,0 +1,78 @@
+"""`experiments.bench.page`: the page's tables are what the measured files say."""
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+
+from experiments.bench import page, peers
+
+
+def row(turn: int, work: str, who: str, seconds: float, **more: float) -> dict:
+    return {
+        "turn": turn,
+        "work": work,
+        "who": who,
+        "seconds_median": seconds,
+        "compile_seconds": 1.0,
+        "peak_mb": 10.0,
+        **more,
+    }
+
+
+ROWS = [
+    row(1, "W2", peers.OURS, 0.01),
+    row(1, "W2", "pfl", 0.1),
+    row(2, "W2", peers.OURS, 0.02),
+    row(2, "W2", "pfl", 0.1, others_cores=0.5),
+]
+
+
+def test_ratios_are_those_of_the_same_turn_and_disturbed_rows_say_so() -> None:
+    lines = page.peers_table(ROWS).splitlines()[2:]
+    assert lines[0].startswith(f"| W2 | {peers.OURS} | 0.015 (0.01 to 0.02) | 1 |")
+    assert lines[1].startswith("| W2 | pfl (disturbed) | 0.1 (0.1 to 0.1) | 10.00, 5")
+
+
+def bench_row(mechanism: str, seconds: float, bound: float | None) -> dict[str, Any]:
+    return {
+        "work": "PE-W2",
+        "mechanism": mechanism,
+        "num_attributes": 2,
+        "seconds_per_round_median": seconds,
+        "seconds_per_round_min": seconds,
+        "seconds_per_round_max": seconds,
+        "arithmetic_bound": bound,
+        "gemm_fraction": 0.5,
+        "peak_mb": 10.0,
+        "compile_seconds": 1.0,
+    }
+
+
+def test_fedsva_stands_over_the_fedavg_of_its_work() -> None:
+    rows = [bench_row("none", 2.0, None), bench_row("fedsva", 5.0, 2.0)]
+    assert "| 2.50 | 2 |" in page.bench_table(rows).splitlines()[3]
+
+
+def test_shares_of_a_profile_are_of_the_whole_round() -> None:
+    part = {"layer": "Dense_0", "direction": "forward", "product": True}
+    found = {
+        "gemm_gflops": 200.0,
+        "round_seconds": 2.0,
+        "attributed_seconds": 1.0,
+        "parts": [{**part, "seconds": 1.0, "gflops": 50.0}],
+    }
+    last = page.profile_table(found).splitlines()[-1]
+    assert last == "| Dense_0 | forward | products | 50.0% | 50 | 0.25 |"
+
+
+def test_the_page_is_rewritten_between_its_markers_only(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = {"peers": page._PARTS["peers"]}
+    monkeypatch.setattr(page, "_PARTS", parts)
+    assert page._block(tmp_path, "peers") == page._MISSING
+    lines = "".join(json.dumps(r) + "\n" for r in ROWS)
+    (tmp_path / "peers.jsonl").write_text(lines)
+    assert "pfl" in page._block(tmp_path, "peers")
