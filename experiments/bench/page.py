@@ -38,9 +38,8 @@ def peers_table(rows: list[dict[str, Any]]) -> str:
         "|---|---|---|---|---|---|",
     ]
     for work in peers.WORKS:
-        ours = {
-            r["turn"]: r for r in rows if r["work"] == work and r["who"] == peers.OURS
-        }
+        of_work = [row for row in rows if row["work"] == work]
+        ours = {row["turn"]: row for row in of_work if row["who"] == peers.OURS}
         for who in (peers.OURS, *peers.PEERS):
             own = [row for row in of_work if row["who"] == who]
             if not own:
