@@ -395,14 +395,13 @@ def mechanism_config(
 def _gradient(config: ExperimentConfig) -> Gradient:
     """What a local step follows.
 
-    DP-FedAvg clips its updates alone (McMahan et al. 2018), FedAvg nothing when C is
-    infinite; whatever else there is clips the gradient of every step.
+    FedAvg clips nothing when C is infinite; whatever else there is clips the gradient
+    of every step, `update_clip` and DP-FedAvg too: a noised model is often where plain
+    SGD is not stable.
     """
     if config.sensitivity == "per_example":
         return "per_example"
-    if config.mechanism == "dp_fedavg" or math.isinf(config.l2_norm_clip):
-        return "mean"
-    return "clipped_mean"
+    return "mean" if math.isinf(config.l2_norm_clip) else "clipped_mean"
 
 
 def make_plan(config: ExperimentConfig, federation: Federation) -> RoundPlan:
