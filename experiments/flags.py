@@ -170,13 +170,14 @@ def run(main: Callable[[list[str]], None], manual: str | None) -> None:
       main: takes the arguments that absl left over.
       manual: what --help prints above the flags.
     """
-    # Orbax logs what it raises as well, and leaves the other writes in flight, which
-    # then tell that their event loop is gone.
-    logging.set_verbosity(logging.FATAL)
-    std_logging.getLogger("asyncio").setLevel(std_logging.CRITICAL)
+    # Orbax logs (as absl) what it raises as well, and leaves the other writes in
+    # flight, which then tell that their event loop is gone.
+    logging.set_verbosity(logging.WARNING)
+    handler = logging.get_absl_handler().python_handler
+    handler.setFormatter(_Lines())
+    handler.addFilter(lambda record: record.name not in ("absl", "asyncio"))
     sys.unraisablehook = _unraisable
     warnings.showwarning = _show_warning
-    logging.get_absl_handler().setFormatter(_Lines())
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stopping.stop_at_once)
 

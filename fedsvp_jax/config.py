@@ -262,6 +262,10 @@ class ExperimentConfig:
             _check(field, getattr(self, field.name))
 
 
+_LARGEST_INT = 2**31 - 1
+_LARGEST_FLOAT, _LEAST_FLOAT = 3.4e38, 1.2e-38  # float32's normal numbers
+
+
 def _check(field: dataclasses.Field, value: Any) -> None:
     if value is None:
         return
@@ -274,6 +278,12 @@ def _check(field: dataclasses.Field, value: Any) -> None:
     low, high = meta["low"], meta["high"]
     if not isinstance(value, int | float) or isinstance(value, bool):
         return
+    largest = _LARGEST_INT if field.type is int else _LARGEST_FLOAT
+    if largest < value < math.inf or 0 < value < _LEAST_FLOAT:
+        raise ValueError(
+            f"{field.name} must fit the device's 32 bits, {_LEAST_FLOAT} to {largest}, "
+            f"got {value}"
+        )
     too_low = low is not None and (value <= low if meta["open"] else value < low)
     too_high = high is not None and (value >= high if meta["open"] else value > high)
     finite = math.isfinite(value) or (value == math.inf and meta["infinite"])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedsvp_jax import guarantees, records
-from fedsvp_jax.accounting import Ledger, composition
+from fedsvp_jax.accounting import Ledger
 from fedsvp_jax.federated_round import RoundMetrics, ServerState
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.run_folder import WriteError
@@ -90,7 +90,6 @@ def drive(
       Stopped: a signal asked for it; the state is saved.
       WriteError: a row or a checkpoint cannot be written; names the checkpoint left.
     """
-    composition.load()
     configs = trainer.configs
     num_rounds, saved = configs[0].num_rounds, done
     diverged: set[int] = set()

@@ -83,14 +83,6 @@ def _composed(
     return _pld_epsilon(precision, delta, releases, release_epsilon, exact)
 
 
-def load() -> None:
-    """Imports what only a run's last round needs: a lack is told at the start.
-
-    The import takes 19 MB, which would else look like growth at the end.
-    """
-    import dp_accounting.pld.privacy_loss_distribution  # noqa: F401
-
-
 def _gaussian_epsilon(precision: float, delta: float) -> float:
     from dp_accounting import gaussian_mechanism
 

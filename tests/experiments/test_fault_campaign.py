@@ -343,6 +343,8 @@ def test_two_thousand_rounds_neither_grow_nor_compile_again(
     seen = json.loads(found.stdout)
     rss = seen["rss"]
     assert len(rss) == 2000 and set(seen["compilations"]) == {1}
-    growth = max(rss[100:]) - rss[99]
-    print(f"\nresident MiB: {rss[99]:.1f} at round 100, at most {growth:+.1f} later")
-    assert growth < 20
+    growth = max(rss[100:-1]) - rss[99]  # the last round also composes PLD, once
+    last = rss[-1] - rss[-2]
+    print(f"\nresident MiB: {rss[99]:.1f} at round 100, {growth:+.1f} in 1,899 rounds,")
+    print(f"{last:+.1f} for PLD in the last one")
+    assert growth < 20 and last < 40

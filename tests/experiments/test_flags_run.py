@@ -1,0 +1,39 @@
+"""What every experiment's frame promises: warnings and errors of one line each."""
+
+import subprocess
+import sys
+
+from commands import ROOT, environment
+
+WARNS = """
+import logging, warnings
+from experiments import flags
+
+flags.define_output()
+
+def main(_):
+    logging.getLogger("fedsvp_jax.checkpoint").warning("one is\\ndamaged")
+    logging.getLogger("absl").error("[process=0] raised an exception")
+    logging.getLogger("asyncio").error("Task exception was never retrieved")
+    warnings.warn("a cache\\nis torn")
+    raise OSError("full\\nup")
+
+flags.run(main, "A manual.")
+"""
+
+
+def test_a_warning_and_an_error_are_a_line_each_and_libraries_repeat_nothing() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", WARNS, "--output_dir=unused"],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert ended.stderr.splitlines() == [
+        "warning: one is damaged",
+        "warning: a cache is torn",
+        "error: full up",
+    ]
+    assert ended.returncode == 2
