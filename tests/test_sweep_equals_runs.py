@@ -16,7 +16,7 @@ from jax.experimental.compilation_cache import compilation_cache
 from small_runs import digits, small
 
 from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.federated_round import ServerState
+from fedsvp_jax.structs import Params
 from fedsvp_jax.training import Placement, Trainer, cell_of, params_sha256
 
 # float32 sums in another order, over the few steps of one round
@@ -33,13 +33,16 @@ def grid(
 
 
 def advanced(
-    configs: Sequence[ExperimentConfig], rounds: int, *, chunk: int = 1
-) -> tuple[ServerState, np.ndarray]:
-    """The state after the rounds, and the last round's accuracies (cells,)."""
+    configs: Sequence[ExperimentConfig], *, chunk: int = 1
+) -> tuple[Params, Params, np.ndarray]:
+    """Parameters after the first and the last round, and the last accuracies."""
+    rounds = configs[0].num_rounds
     placement = Placement(cell_chunk_size=chunk, rounds_per_call=rounds)
     trainer = Trainer(configs, digits(), placement=placement)
-    state, metrics = trainer.advance(trainer.initial_state(), 0, rounds)
-    return state, metrics.test_accuracy[-1]
+    state, _ = trainer.advance(trainer.initial_state(), 0, 1)
+    first = jax.device_get(state.params)
+    state, metrics = trainer.advance(state, 1, rounds - 1)
+    return first, state.params, metrics.test_accuracy[-1]
 
 
 def assert_alike(
@@ -51,52 +54,48 @@ def assert_alike(
     assert np.all(gap <= np.maximum(spread, least)), (gap, spread)
 
 
-def test_cells_side_by_side_are_close_to_single_runs_after_one_round() -> None:
-    configs = grid(small(), (0.2, 0.8), (0, 2))
-    state, _ = advanced(configs, 1, chunk=4)
-    for index, config in enumerate(configs):
-        alone, _ = advanced([config], 1)
+@pytest.fixture(autouse=True)
+def _compiled_once(tmp_path: pathlib.Path) -> Iterator[None]:
+    """Single runs have one program: compiled once, then read back."""
+    names = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
+    kept = {name: getattr(jax.config, name) for name in names}
+    for name, value in zip(names, (str(tmp_path), 0.5), strict=True):
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()
+    yield
+    for name, value in kept.items():
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()
+
+
+def test_cells_side_by_side_are_close_after_a_round_and_end_alike() -> None:
+    configs = grid(small(num_rounds=12, learning_rate=0.05), (0.9,), (0, 1, 2))
+    first, _, together = advanced(configs, chunk=3)
+    runs = [advanced([config]) for config in configs]
+    for index, (alone, _, _) in enumerate(runs):
         for ours, theirs in zip(
-            jax.tree.leaves(cell_of(state.params, index)),
-            jax.tree.leaves(cell_of(alone.params, 0)),
+            jax.tree.leaves(cell_of(first, index)),
+            jax.tree.leaves(cell_of(alone, 0)),
             strict=True,
         ):
             np.testing.assert_allclose(ours, theirs, rtol=RTOL, atol=ATOL)
-
-
-def test_cells_side_by_side_end_where_single_runs_end() -> None:
-    configs = grid(small(num_rounds=12, learning_rate=0.05), (0.9,), (0, 1, 2))
-    _, together = advanced(configs, 12, chunk=3)
-    alone = np.array([advanced([config], 12)[1][0] for config in configs])
-    assert_alike(together, alone, 3, least=1 / 355)
-
-
-@pytest.fixture
-def _one_compiled_program(tmp_path: pathlib.Path) -> Iterator[None]:
-    """25 single runs have one program: compiled once, then read back."""
-    kept = jax.config.jax_compilation_cache_dir
-    jax.config.update("jax_compilation_cache_dir", str(tmp_path))
-    compilation_cache.reset_cache()
-    yield
-    jax.config.update("jax_compilation_cache_dir", kept)
-    compilation_cache.reset_cache()
+    accuracies = np.array([accuracy[0] for _, _, accuracy in runs])
+    assert_alike(together, accuracies, len(configs), least=1 / 355)
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_one_compiled_program")
 def test_25_cells_of_one_program_are_25_single_runs() -> None:
     """5 ε × 5 seeds of FedSVA on digits, as the demo sets it up, 20 rounds."""
-    base = resolve(
-        ExperimentConfig(dataset="digits", mechanism="fedsva", num_rounds=20)
-    )
+    base = resolve(ExperimentConfig(mechanism="fedsva", num_rounds=20))
     configs = grid(base, (0.1, 0.2, 0.3, 0.4, 0.5), range(5))
-    state, in_turn = advanced(configs, 20)
-    _, side_by_side = advanced(configs, 20, chunk=5)
-    runs = [advanced([config], 20) for config in configs]
-    for index, (alone, accuracy) in enumerate(runs):
-        assert params_sha256(cell_of(state.params, index)) == params_sha256(
-            cell_of(alone.params, 0)
-        )
-        assert in_turn[index] == accuracy[0]
-    alone = np.array([accuracy[0] for _, accuracy in runs])
-    assert_alike(side_by_side, alone, 5, least=1 / 355)
+    first, last, in_turn = advanced(configs)
+    _, _, side_by_side = advanced(configs, chunk=5)
+    runs = [advanced([config]) for config in configs]
+    for index, run in enumerate(runs):
+        for ours, theirs in zip((first, last), run[:2], strict=True):
+            assert params_sha256(cell_of(ours, index)) == params_sha256(
+                cell_of(theirs, 0)
+            )
+        assert in_turn[index] == run[2][0]
+    accuracies = np.array([accuracy[0] for _, _, accuracy in runs])
+    assert_alike(side_by_side, accuracies, 5, least=1 / 355)
