@@ -1,6 +1,6 @@
 """What processes share, seen from one: everything is the identity, devices are dealt.
 
-tests/experiments/test_processes.py starts several.
+tests/experiments/test_several_processes.py starts several.
 """
 
 import jax

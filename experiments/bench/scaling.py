@@ -51,7 +51,9 @@ class Point:
 
 def _work(task: Task = works.SMALL, cohort: int = 8, attributes: int = 1) -> Work:
     mechanism = "none" if attributes == 1 else "fedsva"
-    return Work("SCALING", task, mechanism, attributes, cohort_size=cohort)
+    return Work(
+        "SCALING", task, mechanism, attributes, l2_norm_clip=1e3, cohort_size=cohort
+    )
 
 
 def points() -> list[Point]:

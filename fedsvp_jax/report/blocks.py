@@ -24,5 +24,5 @@ def rewritten(page: str, blocks: Mapping[str, Callable[[], str]]) -> str:
             f"got {', '.join(sorted(named))}"
         )
     return _BLOCK.sub(
-        lambda match: f"{match[1]}\n{blocks[match[2]]()}\n\n{match[3]}", page
+        lambda match: f"{match[1]}\n{blocks[match[2]]().strip()}\n\n{match[3]}", page
     )

@@ -58,7 +58,13 @@ TINY = works.Task("mlp", 4, 1, 3, 4, train=12, validation=4, batch=3, epochs=2)
 def test_a_row_has_the_promised_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(measure._GEMM_SIZE, "cpu", 1024)
     work = works.Work(
-        "PE-TINY", TINY, "fedsva", num_attributes=2, cohort_size=2, rounds_per_call=2
+        "PE-TINY",
+        TINY,
+        "fedsva",
+        num_attributes=2,
+        cohort_size=2,
+        rounds_per_call=2,
+        l2_norm_clip=1e3,
     )
     row = measure.measure_work(work, 2)
     check(row)

@@ -47,6 +47,7 @@ def tiny(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> presets.Pre
     return presets.read_preset("gap_digits_small")
 
 
+@pytest.mark.slow
 def test_a_preset_is_run_once_kept_and_shown(
     tiny: presets.Preset, docs: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
