@@ -1,10 +1,11 @@
-"""Writes the measured parts of docs/performance.md from the files of docs/results.
+"""Writes the measured parts of docs/performance.md and docs/scaling.md.
 
   python -m experiments.bench.page
 
-A part whose file is not there says so. The files come from `experiments.benchmark`
-(bench.jsonl), `experiments.bench.peers` (peers.jsonl) and `experiments.bench.profile`
-(profile_W1.json).
+They come from the files of docs/results; a part whose file is not there says so. The
+files are those of `experiments.benchmark` (bench.jsonl), `experiments.bench.peers`
+(peers.jsonl), `experiments.bench.profile` (profile_W1.json) and
+`experiments.bench.scaling` (scaling.json).
 """
 
 import json
@@ -20,10 +21,21 @@ from experiments import flags as experiment_flags
 from experiments.bench import peers
 from fedsvp_jax.report import blocks
 
-flags.DEFINE_string("page", "docs/performance.md", "The page.")
-flags.DEFINE_string("measurements", "docs/results", "Folder of the measured files.")
+flags.DEFINE_string("docs_dir", "docs", "Folder of the pages, and of results/.")
 
 _MISSING = "Not measured yet."
+_TARGETS = {  # (work, peer) -> its time over ours that was asked for, at least
+    ("W1", "PyTorch loop, lean"): 0.8,
+    ("W1", "pfl"): 0.8,
+    ("W1", "Flower, 2 Ray actors"): 1.3,
+    ("W1", "fedjax, its own JAX 0.5.3"): 2.5,
+    ("W2", "PyTorch loop, lean"): 8.0,
+    ("W2", "pfl"): 10.0,
+    ("W2", "Flower, 2 Ray actors"): 40.0,
+    ("W2", "fedjax, its own JAX 0.5.3"): 3.0,
+    ("W2", "fedjax on today's JAX"): 3.0,
+    ("W3", "PyTorch loop, lean"): 0.8,
+}
 
 
 def _rows(text: str) -> list[dict[str, Any]]:
@@ -34,8 +46,9 @@ def peers_table(rows: list[dict[str, Any]]) -> str:
     """Seconds a round, median of the turns, and each peer's time over ours."""
     text = [
         "| work | library | s a round: median (least to most of the turns) | "
-        "its time over ours, turn by turn | peak MB | compile s |",
-        "|---|---|---|---|---|---|",
+        "its time over ours, turn by turn | wanted | met by the median | peak MB | "
+        "compile s |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for work in peers.WORKS:
         of_work = [row for row in rows if row["work"] == work]
@@ -49,12 +62,17 @@ def peers_table(rows: list[dict[str, Any]]) -> str:
                 r["seconds_median"] / ours[r["turn"]]["seconds_median"] for r in own
             ]
             shown = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+            wanted = _TARGETS.get((work, who))
+            met = ""
+            if wanted is not None:
+                met = "yes" if statistics.median(ratios) >= wanted else "no"
             marked = any(row.get("others_cores", 0) > peers.DISTURBED for row in own)
             text.append(
                 f"| {work} | {who}{' (disturbed)' if marked else ''} | "
                 f"{statistics.median(medians):.3g} "
                 f"({min(medians):.3g} to {max(medians):.3g}) | "
                 f"{shown if who != peers.OURS else '1'} | "
+                f"{'' if wanted is None else wanted} | {met} | "
                 f"{max(row['peak_mb'] for row in own):.0f} | "
                 f"{statistics.median(row['compile_seconds'] for row in own):.1f} |"
             )
@@ -117,28 +135,89 @@ def profile_table(found: dict[str, Any]) -> str:
     return "\n".join(text)
 
 
-# Block -> (file, what is made of its text).
-_PARTS: dict[str, tuple[str, Callable[[str], str]]] = {
-    "peers": ("peers.jsonl", lambda text: peers_table(_rows(text))),
-    "bench": ("bench.jsonl", lambda text: bench_table(_rows(text))),
-    "profile": ("profile_W1.json", lambda text: profile_table(json.loads(text))),
+def scaling_table(found: dict[str, Any]) -> str:
+    """Seconds a round by what varies, and the cost model fitted to them."""
+    text = [
+        "| varied | model | D | K | N | examples | s a round: median (least to most) | "
+        "load before | model/measured |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    fit = found["fit"]
+    for row, ratio in zip(found["rows"], fit["predicted_over_measured"], strict=True):
+        text.append(
+            f"| {row['varied']} | {row['model']} | {row['num_devices']} | "
+            f"{row['cohort_size']} | {row['num_attributes']} | "
+            f"{row['examples_per_client']} | {row['seconds_per_round_median']:.4f} "
+            f"({row['seconds_per_round_min']:.4f} to "
+            f"{row['seconds_per_round_max']:.4f}) | "
+            f"{row.get('load_before', 'not kept')} | {ratio:.2f} |"
+        )
+    by_name = fit["coefficients"]
+    text += [
+        "",
+        f"    seconds = {by_name['seconds_a_round']:.2g} + waves · "
+        f"({by_name['seconds_a_step']:.2g} · steps + {by_name['seconds_a_gflop']:.2g} "
+        f"· GFLOP) + crowd · {by_name['seconds_a_gigabyte_of_uploads']:.2g} · GB of "
+        "uploads",
+        "",
+        f"Off by {fit['median_error']:.0%} in the median row and by "
+        f"{fit['worst_error']:.0%} in the worst, on {found['environment']['cores']} "
+        "cores.",
+    ]
+    return "\n".join(text)
+
+
+def limits_table(found: dict[str, Any]) -> str:
+    """Gigabytes that a device holds and receives, from the arrays' shapes."""
+    text = [
+        "| P | K | D | uploads held | models (5 · 4P) | received a round |",
+        "|---|---|---|---|---|---|",
+    ]
+    text += [
+        f"| {row['parameters']:g} | {row['cohort_size']} | {row['num_devices']} | "
+        f"{row['gigabytes_of_uploads']:g} | {row['gigabytes_of_models']:g} | "
+        f"{row['gigabytes_received_a_round']:g} |"
+        for row in found["limits"]
+    ]
+    return "\n".join(text)
+
+
+# Page -> block -> (file, what is made of its text).
+_PAGES: dict[str, dict[str, tuple[str, Callable[[str], str]]]] = {
+    "performance.md": {
+        "peers": ("peers.jsonl", lambda text: peers_table(_rows(text))),
+        "bench": ("bench.jsonl", lambda text: bench_table(_rows(text))),
+        "profile": ("profile_W1.json", lambda text: profile_table(json.loads(text))),
+    },
+    "scaling.md": {
+        "scaling": ("scaling.json", lambda text: scaling_table(json.loads(text))),
+        "limits": ("scaling.json", lambda text: limits_table(json.loads(text))),
+    },
 }
 
 
-def _block(folder: pathlib.Path, name: str) -> str:
-    file, render = _PARTS[name]
-    path = folder / file
+def _block(path: pathlib.Path, render: Callable[[str], str]) -> str:
     return render(path.read_text()) if path.exists() else _MISSING
 
 
+def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
+    """Rewrites the pages' blocks; returns the pages."""
+    written = []
+    for name, parts in _PAGES.items():
+        page = docs_dir / name
+        made = {
+            block: partial(_block, docs_dir / "results" / file, render)
+            for block, (file, render) in parts.items()
+        }
+        page.write_text(blocks.rewritten(page.read_text(), made))
+        written.append(page)
+    return written
+
+
 def main(_: list[str]) -> None:
-    """Rewrites the page."""
-    values = flags.FLAGS
-    page = pathlib.Path(values.page)
-    folder = pathlib.Path(values.measurements)
-    parts = {name: partial(_block, folder, name) for name in _PARTS}
-    page.write_text(blocks.rewritten(page.read_text(), parts))
-    print(f"files:\n  {page}")
+    """Rewrites the pages."""
+    for page in rewrite(pathlib.Path(flags.FLAGS.docs_dir)):
+        print(page)
 
 
 if __name__ == "__main__":

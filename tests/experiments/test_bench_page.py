@@ -1,12 +1,12 @@
 """`experiments.bench.page`: the page's tables are what the measured files say."""
 
-import json
 import pathlib
+import shutil
 from typing import Any
 
-import pytest
-
 from experiments.bench import page, peers
+
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 def row(turn: int, work: str, who: str, seconds: float, **more: float) -> dict:
@@ -67,12 +67,18 @@ def test_shares_of_a_profile_are_of_the_whole_round() -> None:
     assert last == "| Dense_0 | forward | products | 50.0% | 50 | 0.25 |"
 
 
-def test_the_page_is_rewritten_between_its_markers_only(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+def test_the_committed_pages_are_what_the_kept_files_give(
+    tmp_path: pathlib.Path,
 ) -> None:
-    parts = {"peers": page._PARTS["peers"]}
-    monkeypatch.setattr(page, "_PARTS", parts)
-    assert page._block(tmp_path, "peers") == page._MISSING
-    lines = "".join(json.dumps(r) + "\n" for r in ROWS)
-    (tmp_path / "peers.jsonl").write_text(lines)
-    assert "pfl" in page._block(tmp_path, "peers")
+    docs = tmp_path / "docs"
+    shutil.copytree(ROOT / "docs", docs)
+    for path in page.rewrite(docs):
+        assert path.read_text() == (ROOT / "docs" / path.name).read_text()
+
+
+def test_what_is_not_measured_says_so(tmp_path: pathlib.Path) -> None:
+    docs = tmp_path / "docs"
+    shutil.copytree(ROOT / "docs", docs)
+    shutil.rmtree(docs / "results")
+    for path in page.rewrite(docs):
+        assert page._MISSING in path.read_text()
