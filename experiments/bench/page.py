@@ -21,7 +21,7 @@ from experiments import flags as experiment_flags
 from experiments.bench import peers
 from fedsvp_jax.report import blocks
 
-flags.DEFINE_string("docs_dir", "docs", "Folder of the pages, and of results/.")
+flags.DEFINE_string("pages_dir", "docs", "Folder of the pages, and of results/.")
 
 _MISSING = "Not measured yet."
 _TARGETS = {  # (work, peer) -> its time over ours that was asked for, at least
@@ -216,7 +216,7 @@ def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
 
 def main(_: list[str]) -> None:
     """Rewrites the pages."""
-    for page in rewrite(pathlib.Path(flags.FLAGS.docs_dir)):
+    for page in rewrite(pathlib.Path(flags.FLAGS.pages_dir)):
         print(page)
 
 
