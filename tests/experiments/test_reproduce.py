@@ -1,9 +1,7 @@
 """experiments.reproduce: runs, keeps, goes on, and rewrites what is marked."""
 
-import json
 import pathlib
 import shutil
-import types
 
 import pytest
 from commands import ROOT, commands
@@ -58,6 +56,8 @@ def test_a_preset_is_run_once_kept_and_shown(
     assert times == {path: path.stat().st_mtime_ns for path in folder.iterdir()}
 
     kept = results.collect(folder, name=tiny.name, command="the command")
+    assert kept["device_kind"] == "cpu"
+    assert {"python", "jax", "numpy"} <= set(kept["versions"])
     results.write(docs / "results" / "reproduction" / f"{tiny.name}.json", kept)
     reproduce.write_page(docs)
     page = (docs / "reproduction.md").read_text()
@@ -134,10 +134,3 @@ def test_bad_input_is_one_line_and_nothing_is_written(tmp_path: pathlib.Path) ->
         assert ended.stderr.startswith("error: ") and ended.stderr.count("\n") == 1
         assert message in ended.stderr
     assert not folder.exists()
-
-
-def test_versions_and_device_are_kept(docs: pathlib.Path) -> None:
-    (path,) = (docs / "results" / "reproduction").glob("gap*.json")
-    kept = types.SimpleNamespace(**json.loads(path.read_text()))
-    assert kept.device_kind == "cpu"
-    assert {"python", "jax", "numpy"} <= set(kept.versions)
