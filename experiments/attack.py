@@ -38,6 +38,7 @@ from fedsvp_jax import (
     lanes,
     mechanisms,
     models,
+    population,
     privacy_estimation,
     prng,
     run,
@@ -273,7 +274,7 @@ def main(_: list[str]) -> None:
     config = experiment_flags.settings_from_flags(values)
     check(config)
     experiment_flags.start_jax(values)
-    data = federation.load_dataset(config)
+    data = population.load_dataset(config)
     trainer = Trainer([config], data)
     folder = RunFolder(values.output_dir)
     chosen = {"attack": values.attack, "contribution_release": RELEASES}

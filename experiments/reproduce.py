@@ -26,6 +26,7 @@ from absl import flags
 from experiments import flags as experiment_flags
 from experiments import presets
 from fedsvp_jax.report import reproduction, results
+from fedsvp_jax.report.evidence import Evidence
 
 ROOT = pathlib.Path(__file__).parents[1]
 PREPARE = ROOT.parent / "shared" / "data" / "prepare.py"
@@ -128,7 +129,7 @@ def write_page(docs_dir: pathlib.Path) -> list[pathlib.Path]:
     from fedsvp_jax.report import read, reproduction_figures
 
     kept = docs_dir / "results" / "reproduction"
-    evidence = reproduction.Evidence(results.load(kept), results.published(kept))
+    evidence = Evidence(results.load(kept), results.published(kept))
     page = docs_dir / "reproduction.md"
     text = reproduction.render(page.read_text(), evidence)
     figures = reproduction_figures.write_figures(evidence, docs_dir / "images")

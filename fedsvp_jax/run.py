@@ -10,7 +10,15 @@ from typing import Any
 import jax
 from tqdm import tqdm
 
-from fedsvp_jax import driver, federation, guarantees, models, processes, records
+from fedsvp_jax import (
+    driver,
+    federation,
+    guarantees,
+    models,
+    population,
+    processes,
+    records,
+)
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
@@ -77,7 +85,7 @@ def train(
       FloatingPointError: the run diverged; what it wrote so far stays.
       stopping.Stopped: SIGINT or SIGTERM came; the state is saved.
     """
-    data = dataset or federation.load_population(config)
+    data = dataset or population.load_population(config)
     folder = SharedFolder(output_dir)
     trainer = Trainer(
         [config],
@@ -108,16 +116,14 @@ def train(
         desc=config.mechanism,
         disable=None if progress and processes.is_first() else True,
     )
-    metric_rows: list[dict[str, Any]] = []
-    client_rows: list[dict[str, Any]] = []
     clock = [time.perf_counter(), done]
 
     def on_round(
         cell: int, number: int, metrics: RoundMetrics, spent: dict[str, float]
     ) -> None:
         row = records.round_row(metrics, round_num=number, spent=spent)
-        metric_rows.append(row)
-        client_rows.extend(records.client_rows(metrics, round_num=number))
+        folder.hold("metrics.jsonl", [row])
+        folder.hold("clients.jsonl", records.client_rows(metrics, round_num=number))
         accuracy = records.number(row["test_accuracy"])
         accuracies.append(accuracy)
         if records.diverged(row):
@@ -126,16 +132,9 @@ def train(
         bar.set_postfix(accuracy=shown, epsilon=f"{spent['rdp']:.3g}")
         bar.update()
 
-    def write_rows() -> None:
-        metrics, clients = metric_rows.copy(), client_rows.copy()
-        metric_rows.clear()  # first: what cannot be written is not tried again
-        client_rows.clear()
-        folder.append("metrics.jsonl", metrics)
-        folder.append("clients.jsonl", clients)
-
     def after_call(rounds_done: int) -> None:
         now = time.perf_counter()
-        write_rows()
+        folder.write_held()
         took = now - clock[0]
         count = max(rounds_done - clock[1], 1)
         row = {"round": rounds_done, "rounds": count, "seconds": took}
@@ -158,7 +157,7 @@ def train(
                 after_call=after_call,
             )
     finally:
-        write_rows()
+        folder.write_held()
         bar.close()
         checkpointer.close()
     params = cell_of(processes.to_host(state.params), 0)

@@ -5,7 +5,7 @@ The folder need not be visible to any process but the first.
 
 import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -22,6 +22,7 @@ class SharedFolder:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._folder = RunFolder(path)
         self.path = self._folder.path
+        self._held: dict[str, list[dict[str, Any]]] = {}
 
     def start(self, config: dict[str, Any], *, resume: bool) -> None:
         """As `RunFolder.start`; what process 0 refuses, all refuse."""
@@ -31,6 +32,20 @@ class SharedFolder:
         """As `RunFolder.append`."""
         if processes.is_first():
             self._folder.append(name, rows)
+
+    def hold(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
+        """Keeps lines for `write_held`."""
+        self._held.setdefault(name, []).extend(rows)
+
+    def write_held(self) -> None:
+        """Appends what is held; what cannot be written is not tried again.
+
+        Raises:
+          WriteError: as `RunFolder.append`.
+        """
+        held, self._held = self._held, {}
+        for name, rows in held.items():
+            self.append(name, rows)
 
     def keep_rounds(
         self,

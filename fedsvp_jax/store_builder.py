@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsvp_jax import federation
+from fedsvp_jax import population
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.client_store import ClientStream, StoredClient
@@ -34,7 +34,7 @@ def client_stream(config: ExperimentConfig, scratch: Path) -> ClientStream:
     if by_writer and source.train_writers is not None:
         parts = _every_writer(source.train_writers)
     else:
-        parts = federation.client_parts(config, source)
+        parts = population.client_parts(config, source)
     return ClientStream(
         name=source.name,
         clients=_clients(source, parts),

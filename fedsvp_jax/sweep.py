@@ -9,7 +9,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from fedsvp_jax import driver, federation, guarantees, processes, records
+from fedsvp_jax import driver, federation, guarantees, population, processes, records
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federated_round import RoundMetrics
@@ -99,7 +99,7 @@ def sweep(
       FloatingPointError: a cell diverged; what was written so far stays.
       stopping.Stopped: SIGINT or SIGTERM came; the state is saved.
     """
-    data = dataset or federation.load_dataset(base)
+    data = dataset or population.load_dataset(base)
     placement = placement or Placement()
     for mechanism in plan.mechanisms:  # refuse what cannot run before anything is kept
         _trainer(plan.cells(base, mechanism), data, model, placement)
@@ -178,7 +178,6 @@ def _sweep_mechanism(
             if records.diverged(row):
                 diverged[place].append(row["round"])
 
-    rows: list[dict[str, Any]] = []
     clock = [time.perf_counter(), float(done)]
     bar = tqdm(
         total=configs[0].num_rounds,
@@ -192,7 +191,7 @@ def _sweep_mechanism(
         cell: int, number: int, metrics: RoundMetrics, spent: dict[str, float]
     ) -> None:
         row = names[cell] | records.round_row(metrics, round_num=number, spent=spent)
-        rows.append(row)
+        folder.hold("results.jsonl", [row])
         accuracies[cell].append(records.number(row["test_accuracy"]))
         if records.diverged(row):
             diverged[cell].append(number)
@@ -201,13 +200,8 @@ def _sweep_mechanism(
             shown = f"{min(seen):.3f}-{max(seen):.3f}" if seen else ""
             bar.set_postfix(accuracy=shown, epsilon=f"{spent['rdp']:.3g}")
 
-    def write_rows() -> None:
-        made = rows.copy()
-        rows.clear()  # first: what cannot be written is not tried again
-        folder.append("results.jsonl", made)
-
     def after_call(rounds_done: int) -> None:
-        write_rows()
+        folder.write_held()
         now = time.perf_counter()
         count = max(rounds_done - int(clock[1]), 1)
         timing = {"mechanism": mechanism, "round": rounds_done, "rounds": count}
@@ -230,7 +224,7 @@ def _sweep_mechanism(
             after_call=after_call,
         )
     finally:
-        write_rows()
+        folder.write_held()
         bar.close()
         checkpointer.close()
     params = processes.to_host(state.params)

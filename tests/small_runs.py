@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fedsvp_jax import driver, federation, run, sweep
+from fedsvp_jax import driver, population, run, sweep
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.training import Placement, Trainer
@@ -37,7 +37,7 @@ class Stopped(Exception):
 
 @cache
 def digits() -> Dataset:
-    return federation.load_dataset(resolve(SMALL))
+    return population.load_dataset(resolve(SMALL))
 
 
 def small(**changes: Any) -> ExperimentConfig:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_runs import SMALL, digits
 
-from fedsvp_jax import federation, run
+from fedsvp_jax import federation, population, run
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import sources
 from fedsvp_jax.run_folder import plain
@@ -60,7 +60,7 @@ def accepted(changes: dict[str, Any]) -> bool:
         config = resolve(dataclasses.replace(SMALL, **changes))
         dataset = digits()
         if config.dataset != "digits" or config.model != "mlp":
-            dataset = federation.load_dataset(config)
+            dataset = population.load_dataset(config)
         Trainer([config], dataset, placement=Placement(rounds_per_call=1))
     except REFUSED as error:
         assert in_one_line(error), (changes, error)

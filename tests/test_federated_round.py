@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec
 
-from fedsvp_jax import federated_round, federation, lanes
+from fedsvp_jax import federated_round, lanes, population
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federated_round import RoundMetrics, ServerState
@@ -32,7 +32,7 @@ BASE = ExperimentConfig(
 
 @cache
 def digits() -> Dataset:
-    return federation.load_dataset(resolve(BASE))
+    return population.load_dataset(resolve(BASE))
 
 
 def run(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from small_runs import digits, small
 
-from fedsvp_jax import federation
+from fedsvp_jax import federation, population
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Column, Dataset
 
@@ -103,10 +103,10 @@ def test_one_attribute_is_everything_and_nobody_is_curious() -> None:
 
 def test_a_column_and_writer_groups_are_attributes_too() -> None:
     column = small(attributes="column:hand", private_attribute=1)
-    found = federation.example_attributes(column, with_people())
+    found = population.example_attributes(column, with_people())
     assert found.names == ("left", "right") and found.private == 1
     groups = small(attributes="writer_groups", num_attributes=3)
-    found = federation.example_attributes(groups, with_people())
+    found = population.example_attributes(groups, with_people())
     assert found.private == 0 and set(found.ids.tolist()) == {0, 1, 2}
 
 
@@ -140,7 +140,7 @@ def test_what_the_data_do_not_have_is_refused(
 def test_a_column_has_its_own_categories(changes: dict[str, Any], message: str) -> None:
     settings = {"attributes": "column:hand", "private_attribute": 0} | changes
     with pytest.raises(ValueError, match=message):
-        federation.example_attributes(small(**settings), with_people())
+        population.example_attributes(small(**settings), with_people())
 
 
 def test_a_model_of_images_refuses_features(tmp_path: Any) -> None:
@@ -150,7 +150,7 @@ def test_a_model_of_images_refuses_features(tmp_path: Any) -> None:
     np.savez(path, x_train=inputs, y_train=labels, x_test=inputs, y_test=labels)
     config = ExperimentConfig(dataset="npz", data_dir=str(path), model="small_cnn")
     with pytest.raises(ValueError, match="small_cnn needs images"):
-        federation.load_dataset(resolve(config))
+        population.load_dataset(resolve(config))
 
 
 def test_config_json_records_settings_and_the_datas_fingerprint() -> None:
@@ -162,8 +162,8 @@ def test_config_json_records_settings_and_the_datas_fingerprint() -> None:
 
 def test_a_smaller_test_set_is_spread_over_the_whole_one() -> None:
     whole = digits().test_labels
-    kept = federation.load_dataset(small(max_test_examples=100)).test_labels
+    kept = population.load_dataset(small(max_test_examples=100)).test_labels
     assert len(kept) == 100
     np.testing.assert_array_equal(kept, whole[np.arange(100) * len(whole) // 100])
-    same = federation.load_dataset(small(max_test_examples=10_000))
+    same = population.load_dataset(small(max_test_examples=10_000))
     np.testing.assert_array_equal(same.test_labels, whole)

@@ -30,6 +30,7 @@ LEVELS = (
     ("privacy_estimation",),
     ("federated_round",),
     ("config",),
+    ("population",),
     ("federation", "guarantees"),
     ("training",),
 )

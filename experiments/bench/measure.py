@@ -20,7 +20,7 @@ import jax.numpy as jnp
 
 from experiments.bench import arithmetic, works
 from experiments.bench.works import Work
-from fedsvp_jax import federation
+from fedsvp_jax import population
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federated_round import ServerState
 from fedsvp_jax.sweep import SweepPlan
@@ -170,7 +170,7 @@ def measure_sweep(rounds: int) -> dict[str, Any]:
     base = resolve(ExperimentConfig(dataset="digits", mechanism="fedsva"))
     base = dataclasses.replace(base, eval_every=base.num_rounds)
     configs = SweepPlan(("fedsva",), _EPSILONS, _SEEDS).cells(base, "fedsva")
-    dataset = federation.load_dataset(base)
+    dataset = population.load_dataset(base)
     together = 1 if jax.default_backend() == "cpu" else len(configs)
     trainer = Trainer(configs, dataset, placement=Placement(cell_chunk_size=together))
     clock = timed(trainer, rounds)

@@ -38,10 +38,6 @@ _TARGETS = {  # (work, peer) -> its time over ours that was asked for, at least
 }
 
 
-def _rows(text: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in text.splitlines()]
-
-
 def peers_table(rows: list[dict[str, Any]]) -> str:
     """Seconds a round, median of the turns, and each peer's time over ours."""
     text = [
@@ -182,22 +178,26 @@ def limits_table(found: dict[str, Any]) -> str:
     return "\n".join(text)
 
 
-# Page -> block -> (file, what is made of its text).
-_PAGES: dict[str, dict[str, tuple[str, Callable[[str], str]]]] = {
+def _json(path: pathlib.Path) -> dict[str, Any]:
+    return json.loads(path.read_text())
+
+
+# Page -> block -> (file, what is made of it).
+_PAGES: dict[str, dict[str, tuple[str, Callable[[pathlib.Path], str]]]] = {
     "performance.md": {
-        "peers": ("peers.jsonl", lambda text: peers_table(_rows(text))),
-        "bench": ("bench.jsonl", lambda text: bench_table(_rows(text))),
-        "profile": ("profile_W1.json", lambda text: profile_table(json.loads(text))),
+        "peers": ("peers.jsonl", lambda file: peers_table(peers.kept_rows(file))),
+        "bench": ("bench.jsonl", lambda file: bench_table(peers.kept_rows(file))),
+        "profile": ("profile_W1.json", lambda file: profile_table(_json(file))),
     },
     "scaling.md": {
-        "scaling": ("scaling.json", lambda text: scaling_table(json.loads(text))),
-        "limits": ("scaling.json", lambda text: limits_table(json.loads(text))),
+        "scaling": ("scaling.json", lambda file: scaling_table(_json(file))),
+        "limits": ("scaling.json", lambda file: limits_table(_json(file))),
     },
 }
 
 
-def _block(path: pathlib.Path, render: Callable[[str], str]) -> str:
-    return render(path.read_text()) if path.exists() else _MISSING
+def _block(path: pathlib.Path, render: Callable[[pathlib.Path], str]) -> str:
+    return render(path) if path.exists() else _MISSING
 
 
 def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:

@@ -112,7 +112,7 @@ def measure(values: Any) -> None:
     """Appends a row a turn, library and work to the results."""
     file = pathlib.Path(values.results)
     file.parent.mkdir(parents=True, exist_ok=True)
-    rows = _rows(file)
+    rows = kept_rows(file)
     before = max((row["turn"] for row in rows), default=0)
     jobs = [
         (before + turn, work, who)
@@ -136,7 +136,8 @@ def _peers(work: str, environments: list[str]) -> list[str]:
     ]
 
 
-def _rows(file: pathlib.Path) -> list[dict[str, Any]]:
+def kept_rows(file: pathlib.Path) -> list[dict[str, Any]]:
+    """The lines of a json-lines file; none when it is not there."""
     lines = file.read_text().splitlines() if file.exists() else []
     return [json.loads(line) for line in lines]
 

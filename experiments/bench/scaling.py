@@ -1,6 +1,6 @@
 """Measures rounds of many sizes, fits a cost model to them, and says what follows.
 
-    python -m experiments.bench.scaling docs/results/scaling.json
+    python -m experiments.bench.scaling
 
 Rows are appended to scaling.rows.jsonl beside it as they are measured, and a row that
 is there is not measured again.
@@ -22,18 +22,21 @@ import json
 import os
 import pathlib
 import statistics
-import sys
 import time
 from typing import Any
 
 import jax
 import numpy as np
+from absl import flags
 from scipy import optimize
 
+from experiments import flags as experiment_flags
 from experiments.bench import arithmetic, communication, works
 from experiments.bench.works import Task, Work
 from fedsvp_jax.run import environment
 from fedsvp_jax.training import Placement, Trainer
+
+flags.DEFINE_string("output", "docs/results/scaling.json", "The file.")
 
 _MOST_DEVICES = 8
 _MLP = dataclasses.replace(works.SMALL, model="mlp")
@@ -170,10 +173,9 @@ def limits(parameters: float, cohort: int, num_devices: int) -> dict[str, float]
     }
 
 
-def main(arguments: list[str]) -> None:
-    """Writes the file that the command line names."""
-    (output,) = arguments
-    path = pathlib.Path(output)
+def main(_: list[str]) -> None:
+    """Measures every point that an interrupted run left, and writes the file."""
+    path = pathlib.Path(flags.FLAGS.output)
     path.parent.mkdir(parents=True, exist_ok=True)
     kept = path.with_suffix(".rows.jsonl")
     rows = [json.loads(row) for row in kept.open()] if kept.exists() else []
@@ -201,8 +203,9 @@ def main(arguments: list[str]) -> None:
         ],
     }
     path.write_text(json.dumps(found, indent=1) + "\n")
-    print(json.dumps(found["fit"]["coefficients"]))
+    kept.unlink()
+    print(f"files:\n  {path}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    experiment_flags.run(main, __doc__)

@@ -5,8 +5,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fedsvp_jax.report import figures, labels, noise_response, reproduction
-from fedsvp_jax.report.reproduction import Evidence
+from fedsvp_jax.report import evidence as page
+from fedsvp_jax.report import figures, labels, noise_response, open_question
+from fedsvp_jax.report.evidence import Evidence
 from fedsvp_jax.report.results import Result
 
 _ORDER = ("nbafl", "time_varying", "sensitivity", "dpa", "fedsdp", "fedsva")
@@ -18,14 +19,14 @@ def write_figures(evidence: Evidence, folder: Path) -> list[Path]:
     paths = []
     responses = [
         partial(_response, evidence=evidence, scenario=scenario, found=found)
-        for scenario in reproduction.SCENARIOS
-        if (found := reproduction.response_of(evidence, scenario))
+        for scenario in page.SCENARIOS
+        if (found := open_question.response_of(evidence, scenario))
     ]
     if responses:
         paths.append(figures.panels(folder / "noise_response.png", responses))
     by_round: dict[str, list[tuple[str, Result]]] = {}
-    for preset in reproduction.NOISE_FIGURES:
-        for size, result in reproduction.sizes(evidence, preset):
+    for preset in page.NOISE_FIGURES:
+        for size, result in page.sizes(evidence, preset):
             by_round.setdefault(size, []).append((preset, result))
     for size, shown in by_round.items():
         panels: list[Callable[[Any], None]] = []
@@ -36,7 +37,7 @@ def write_figures(evidence: Evidence, folder: Path) -> list[Path]:
             epsilon = max(group["epsilon"] for group in result["groups"])
             panels.append(_by_round(preset, result, epsilon, "epsilon_spent"))
         paths.append(figures.panels(folder / f"noise_by_round_{size}.png", panels))
-    for size, result in reproduction.sizes(evidence, reproduction.CONTRIBUTION):
+    for size, result in page.sizes(evidence, page.CONTRIBUTION):
         path = folder / f"contribution_{size}.png"
         paths.append(figures.panels(path, [partial(_contribution, result=result)]))
     return paths
@@ -49,14 +50,14 @@ def _color(mechanism: str) -> str:
 def _response(
     axes: Any,
     evidence: Evidence,
-    scenario: reproduction.Scenario,
+    scenario: page.Scenario,
     found: tuple[Result, noise_response.Response],
 ) -> None:
     """The curve; filled: formula's noise; hollow: what the accuracy would need."""
     result, curve = found
     axes.plot(curve.std, 100 * curve.share, "-", color="#666666", linewidth=1.6)
     named = set()
-    for cell in reproduction.cells(evidence, scenario, curve):
+    for cell in open_question.cells(evidence, scenario, curve):
         color = _color(cell.mechanism)
         name = labels.mechanism_label(cell.mechanism)
         share = 100 * noise_response.share_at(curve, cell.formula)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from commands import command, commands
 
-from fedsvp_jax import federation
+from fedsvp_jax import population
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.training import Trainer
 
@@ -59,7 +59,7 @@ def test_what_is_attacked_is_what_a_run_with_these_settings_uploads(
     results: dict[str, Any],
 ):
     config = resolve(ExperimentConfig(**SETTINGS))
-    trainer = Trainer([config], federation.load_dataset(config))
+    trainer = Trainer([config], population.load_dataset(config))
     state = trainer.initial_state()
     for number in range(config.num_rounds):
         state, metrics = trainer.advance(state, number, 1)

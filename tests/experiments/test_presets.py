@@ -4,7 +4,7 @@ import pytest
 from commands import Ended, commands
 
 from experiments import presets
-from fedsvp_jax.report import reproduction
+from fedsvp_jax.report import evidence
 
 NAMES = presets.preset_names()
 PAIRS = presets.preset_names("full")
@@ -51,12 +51,12 @@ def test_a_small_preset_differs_only_in_what_its_head_says(name: str) -> None:
 
 def test_every_table_and_figure_of_the_page_has_its_presets() -> None:
     on_the_page = {
-        *reproduction.TABLES,
-        *(scenario.response for scenario in reproduction.SCENARIOS),
+        *evidence.TABLES,
+        *(scenario.response for scenario in evidence.SCENARIOS),
         *(f"fedsva_table2_n{n}_cifar10" for n in (2, 3, 4, 5)),
-        *reproduction.NOISE_FIGURES,
-        *reproduction.GAPS,
-        reproduction.CONTRIBUTION,
+        *evidence.NOISE_FIGURES,
+        *evidence.GAPS,
+        evidence.CONTRIBUTION,
     }
     assert set(PAIRS) == on_the_page
     assert set(NAMES) == {"demo", *PAIRS, *(f"{name}_small" for name in PAIRS)}

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from conftest import make_sweep, write_lines
 
-from fedsvp_jax.report import reproduction, results
-from fedsvp_jax.report.reproduction import Evidence
+from fedsvp_jax.report import noise_response, open_question, reproduction, results
+from fedsvp_jax.report.evidence import SCENARIOS, Evidence
 from fedsvp_jax.report.reproduction_figures import write_figures
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -95,12 +95,12 @@ def known_curve(shift: float) -> dict[str, Any]:
     """A noise response that each of FedSVA's published CIFAR-10 cells follows exactly,
     `shift` times the formula's noise away."""
     noisy = []
-    scenario = reproduction.SCENARIOS[0]
+    scenario = SCENARIOS[0]
     cells = published()["fedsva_table1"]["cells"]
     for cell in cells:
         if cell["scenario"] == scenario.name and cell["mechanism"] == "fedsva":
-            config = reproduction.published_config(scenario, cell["epsilon"])
-            std = reproduction.noise_response.formula_std("fedsva", config)
+            config = open_question.published_config(scenario, cell["epsilon"])
+            std = noise_response.formula_std("fedsva", config)
             upload = shift * std * math.sqrt(10)
             noisy.append(
                 group(
