@@ -231,7 +231,10 @@ class _Lines(std_logging.Formatter):
 def _manual(script: str, manual: str | None) -> str:
     """What --help prints: purpose, mechanisms, then the flags by theme."""
     values = flags.FLAGS
-    modules = ("experiments.flags", script)
+    defining = values.flags_by_module_dict()
+    modules = sorted(
+        name for name in defining if name.startswith("experiments.") or name == script
+    )
     described = "\n\n".join(values.module_help(name) for name in modules)
     return f"{manual}\n{mechanism_help()}\n\nFlags (--name=value):\n{described}"
 

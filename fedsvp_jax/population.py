@@ -100,6 +100,11 @@ def attributes_of(
     writers: np.ndarray | None,
     columns: Mapping[str, Column],
 ) -> Attributes:
+    """The attribute ids that --attributes names, one an example.
+
+    Raises:
+      ValueError: the data set lacks the writers, the column or the class asked for.
+    """
     kind, _, name = config.attributes.partition(":")
     private = config.private_attribute
     if config.num_attributes == 1:

@@ -98,6 +98,7 @@ def provenance(measured: Sequence[Result]) -> list[str]:
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table, or a sentence where there are no rows."""
     if not rows:
         return "Not measured yet.\n"
     lines = [head, ["---"] * len(head), *rows]

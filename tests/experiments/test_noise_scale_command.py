@@ -128,6 +128,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(tmp_path: pathlib.Path):
         "--mechanism=nbafl": "mechanism must be fedsva",
         "--sensitivity=per_example": "sensitivity must be paper, weight_clip or",
         "--attack=guess": "--attack=guess",
+        "--contribution_release=laplace": "contribution_release must be left out",
         "--num_rounds=0": "num_rounds",
     }
     folder = tmp_path / "run"

@@ -1,0 +1,6 @@
+"""The attacks that `python -m experiments.attack` runs, one module each.
+
+A module has its manual as docstring, DEFAULTS (settings whose default differs from
+`fedsvp_jax.config` for this attack), `define_flags()` for the flags that only it
+reads, and `run(values, config)`, the work.
+"""
