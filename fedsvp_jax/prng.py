@@ -25,6 +25,7 @@ class Stream(enum.IntEnum):
     SERVER_NOISE = 5
     CONTRIBUTION_RELEASE = 6
     DP_SGD = 7
+    ATTACKER = 8
 
 
 def root_key(seed: Array | int) -> Array:

@@ -160,7 +160,12 @@ class Trainer:
         return processes.place(state, by_cell)
 
     def advance(
-        self, state: ServerState, first_round: int, num_rounds: int
+        self,
+        state: ServerState,
+        first_round: int,
+        num_rounds: int,
+        *,
+        examples: Examples | None = None,
     ) -> tuple[ServerState, RoundMetrics]:
         """Runs rounds `first_round`, ... and returns the state and host metrics.
 
@@ -168,12 +173,15 @@ class Trainer:
           state: consumed (its buffers are donated).
           first_round: rounds done so far.
           num_rounds: at most `placement.rounds_per_call`.
+          examples: in place of the federation's, say with an attacker's own among
+            them; of one shape in all calls. Not for a store.
 
         Returns:
           `(state, metrics)`, metrics as numpy with the axes (num_rounds, cells).
         """
         if self._stream is None:
-            return self._run(state, self.cells, self._data[0], first_round, num_rounds)
+            data = self._data[0] if examples is None else examples
+            return self._run(state, self.cells, data, first_round, num_rounds)
         found = []
         for round_num in range(first_round, first_round + num_rounds):
             cohort = self._stream.take(round_num, processes.to_host(state.uploads)[0])

@@ -1,0 +1,125 @@
+"""An independent judge of images: a classifier that no federation has seen.
+
+It is trained here, on all real training images, with a seed and a shape of its own.
+It says whether a reconstruction is what it should be, where the attacked model cannot
+be asked (the attacker made its images to please that one), and its last hidden layer
+gives the features in which distances are taken.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from fedsvp_jax.attacks.optimization import updated
+from fedsvp_jax.data import sources
+from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.models.layers import Conv, Dense
+from fedsvp_jax.structs import Array, Params
+
+FEATURE_SIZE = 64
+_CHUNK = 500
+
+
+class FeatureExtractor(NamedTuple):
+    """What distances between images are taken in.
+
+    Attributes:
+      name: what a distance in these features is named after.
+      apply: images (n, height, width, channels) in [-1, 1] -> features (n, d).
+    """
+
+    name: str
+    apply: Callable[[Array], np.ndarray]
+
+
+class Network(nn.Module):
+    """Three convolutions of which two take steps of 2, 64 features, logits."""
+
+    num_classes: int
+
+    @nn.compact
+    def __call__(self, images: Array) -> tuple[Array, Array]:
+        """(n, height, width, channels) -> (features (n, 64), logits (n, classes))."""
+        x = images
+        for features, stride in ((16, 1), (32, 2), (32, 2)):
+            x = nn.gelu(Conv(features, (3, 3), (stride, stride))(x))
+        x = nn.gelu(Dense(FEATURE_SIZE)(x.reshape(x.shape[0], -1)))
+        return x, Dense(self.num_classes)(x)
+
+
+class Classifier:
+    """A trained `Network`.
+
+    Attributes:
+      params: its parameters.
+    """
+
+    def __init__(self, num_classes: int, params: Params) -> None:
+        self.params = params
+        network = Network(num_classes)
+        self._apply = jax.jit(lambda images: network.apply(params, images))
+
+    def extractor(self) -> FeatureExtractor:
+        """The last hidden layer, named as what it is."""
+        return FeatureExtractor("classifier trained on the real data", self._features)
+
+    def _features(self, images: Array) -> np.ndarray:
+        return in_chunks(lambda chunk: self._apply(chunk)[0], images)
+
+    def classify(self, images: Array) -> np.ndarray:
+        """(n,) int: the most likely class of each image."""
+        logits = in_chunks(lambda chunk: self._apply(chunk)[1], images)
+        return logits.argmax(axis=1)
+
+
+def in_chunks(apply: Callable[[Array], Array], images: Array) -> np.ndarray:
+    """`apply` over any number of images, always in calls of one shape."""
+    found = []
+    for start in range(0, len(images), _CHUNK):
+        part = images[start : start + _CHUNK]
+        padding = [(0, _CHUNK - len(part))] + [(0, 0)] * (part.ndim - 1)
+        found.append(np.asarray(apply(jnp.pad(part, padding)))[: len(part)])
+    return np.concatenate(found)
+
+
+def initial_params(dataset: Dataset, key: Array) -> Params:
+    """What training starts from; also the shapes of a saved classifier."""
+    image = jnp.zeros((1, *dataset.example_shape), jnp.float32)
+    return Network(dataset.num_classes).init(key, image)
+
+
+def train_classifier(
+    dataset: Dataset, *, key: Array, steps: int, batch_size: int = 100
+) -> Params:
+    """Adam at 1e-3, falling to 0 as a cosine, on all of the training images."""
+    inputs = jnp.asarray(dataset.train_inputs)
+    labels = jnp.asarray(dataset.train_labels)
+    network = Network(dataset.num_classes)
+    optimizer = optax.adam(optax.cosine_decay_schedule(1e-3, steps))
+    initial, drawing = jax.random.split(key)
+    params = initial_params(dataset, initial)
+
+    def loss(params: Params, rows: Array) -> Array:
+        _, logits = network.apply(params, sources.normalize(inputs[rows]))
+        return jnp.mean(
+            optax.softmax_cross_entropy_with_integer_labels(logits, labels[rows])
+        )
+
+    def step(
+        index: Array, carry: tuple[Params, optax.OptState]
+    ) -> tuple[Params, optax.OptState]:
+        params, moments = carry
+        own = jax.random.fold_in(drawing, index)
+        rows = jax.random.randint(own, (batch_size,), 0, len(labels))
+        return updated(optimizer, jax.grad(loss)(params, rows), moments, params)
+
+    @jax.jit
+    def trained(params: Params) -> Params:
+        return jax.lax.fori_loop(0, steps, step, (params, optimizer.init(params)))[0]
+
+    return trained(params)

@@ -1,0 +1,330 @@
+"""Curious clients inside a running federation: rounds, attack, scores, files."""
+
+import dataclasses
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from tqdm import tqdm
+
+from fedsvp_jax import prng, records
+from fedsvp_jax.attacks import gan, reconstruction
+from fedsvp_jax.attacks.classifier import in_chunks
+from fedsvp_jax.attacks.poisoning import Poison
+from fedsvp_jax.attacks.reconstruction import AttackerState, AttackPlan, Holdings
+from fedsvp_jax.attacks.scores import Examiner, Scores
+from fedsvp_jax.checkpoint import Checkpointer
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.data import partition, sources
+from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.run_folder import RunFolder
+from fedsvp_jax.structs import Array, Params, Split
+from fedsvp_jax.training import Trainer, cell_of
+
+SCORES = "scores.jsonl"
+_CHECKPOINT_EVERY = 5
+_MOST_CLASSES = 10  # shown and scored at the end
+
+
+@dataclasses.dataclass(frozen=True)
+class Attack:
+    """The attack's own settings.
+
+    Attributes:
+      mode: "passive", or "active" (`poisoning`).
+      num_attackers: how many curious clients attack, each on its own.
+      steps: of generator and discriminator after every round.
+      num_images: reconstructions that a score is taken of, and real images.
+    """
+
+    mode: str
+    num_attackers: int
+    steps: int
+    num_images: int
+
+    def __post_init__(self) -> None:
+        if self.num_images < 3:
+            raise ValueError(f"num_images must be >= 3, got {self.num_images}")
+
+
+def check(config: ExperimentConfig, attack: Attack, dataset: Dataset) -> None:
+    """Refuses a federation without curious clients, or of other data than images.
+
+    Raises:
+      ValueError: names the setting.
+    """
+    if config.attributes != "class" or config.num_attributes < 2:
+        raise ValueError(
+            "attributes must be class with num_attributes >= 2, so that the attacker "
+            f"lacks the private class, got {config.attributes} with "
+            f"{config.num_attributes}"
+        )
+    if not 1 <= attack.num_attackers <= config.num_hbc_clients:
+        raise ValueError(
+            "num_attackers must be in [1, num_hbc_clients], here "
+            f"{config.num_hbc_clients}, got {attack.num_attackers}"
+        )
+    gan.check_image_shape(dataset.example_shape)
+    if dataset.train_inputs.dtype != np.uint8:
+        raise ValueError(
+            f"dataset {config.dataset} must hold uint8 pixels for this attack, got "
+            f"{dataset.train_inputs.dtype}"
+        )
+
+
+def shown_classes(config: ExperimentConfig, dataset: Dataset) -> list[int]:
+    """The private class, then others in order: ten at most."""
+    private = config.private_attribute
+    others = [label for label in range(dataset.num_classes) if label != private]
+    return [private, *others][:_MOST_CLASSES]
+
+
+def attacker_ids(config: ExperimentConfig, attack: Attack) -> np.ndarray:
+    """The clients that attack, (A,) int32: the first of the curious ones."""
+    curious = partition.hbc_clients(config.num_clients, config.num_hbc_clients)
+    return curious[: attack.num_attackers]
+
+
+def victims_images(
+    dataset: Dataset, split: Split, attackers: np.ndarray, label: int
+) -> Array:
+    """What the other clients train on of a class, (n, height, width, channels)."""
+    rows, counts = np.asarray(split.train), np.asarray(split.num_train)
+    held = np.arange(rows.shape[1]) < counts[:, None]
+    held[attackers] = False
+    found = np.unique(rows[held])
+    found = found[dataset.train_labels[found] == label]
+    if not len(found):
+        raise ValueError(
+            f"num_clients or class_share is too small: no client but the attackers "
+            f"holds an example of class {label}"
+        )
+    return sources.normalize(jnp.asarray(dataset.train_inputs[found]))
+
+
+class CuriousClients:
+    """One federation and its attackers.
+
+    Args:
+      config: resolved settings; the mechanism is the defence.
+      attack: settings of the attack.
+      dataset: its images.
+    """
+
+    def __init__(
+        self, config: ExperimentConfig, attack: Attack, dataset: Dataset
+    ) -> None:
+        self.config, self.attack = config, attack
+        self.trainer = Trainer([config], dataset)
+        self.plan = AttackPlan(
+            image_shape=dataset.example_shape,
+            num_classes=dataset.num_classes,
+            target=config.private_attribute,
+            steps=attack.steps,
+        )
+        ids = attacker_ids(config, attack)
+        self._ids = jnp.asarray(ids)
+        self._nobody = config.num_clients + 1  # for what no client draws
+        self._root = prng.root_key(config.seed)
+        split = cell_of(self.trainer.cells.split, 0)
+        holdings = Holdings(split.train[self._ids], split.num_train[self._ids])
+        self._attack: Any = jax.jit(
+            lambda params, stats, state, round_num: reconstruction.attack_round(
+                self.plan,
+                self.trainer.model,
+                params,
+                stats,
+                self.trainer.federation.examples.inputs,
+                holdings,
+                state,
+                root=self._root,
+                attackers=self._ids,
+                round_num=round_num,
+            )
+        )
+        self._poison: Poison | None = None
+        if attack.mode == "active":
+            decoy = (self.plan.target + 1) % self.plan.num_classes
+            self._poison = Poison(
+                self.trainer,
+                ids,
+                decoy,
+                jax.jit(partial(self._make, self.plan.target), static_argnums=2),
+            )
+        self._shown: Any = jax.jit(self._make, static_argnums=3)
+
+    def _make(
+        self, label: Array | int, generators: Params, key: Array, count: int
+    ) -> Array:
+        """Images of one class by every attacker, (A, count, *image_shape)."""
+
+        def one(generator: Params, client: Array) -> Array:
+            own = jax.random.fold_in(key, client)
+            made = jnp.asarray(label, jnp.int32)
+            return reconstruction.reconstruct(self.plan, generator, made, own, count)
+
+        return jax.vmap(one)(generators, self._ids)
+
+    def reconstructions(self, state: AttackerState, label: int) -> Array:
+        """(A, num_images, *image_shape), from the same latents at every call."""
+        key = prng.stream_key(self._root, prng.Stream.ATTACKER, self._nobody)
+        return self._shown(label, state.generator, key, self.attack.num_images)
+
+    def initial_state(self) -> dict[str, Any]:
+        """The server's and the attackers' state before round 0."""
+        attackers = reconstruction.init_attackers(self.plan, self._root, self._ids)
+        return {"server": self.trainer.initial_state(), "attackers": attackers}
+
+    def advance(
+        self, state: dict[str, Any], round_num: int
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A round of the federation, then the attack on the model that it ends with.
+
+        Returns:
+          `(state, row)`: what the round gave, losses (A,) among it.
+
+        Raises:
+          FloatingPointError: the federation diverged.
+        """
+        attackers = state["attackers"]
+        examples = None
+        if self._poison is not None:
+            key = prng.round_key(self._root, round_num)
+            own = prng.stream_key(key, prng.Stream.ATTACKER, self._nobody)
+            examples = self._poison.examples(attackers.generator, own)
+        server, metrics = self.trainer.advance(
+            state["server"], round_num, 1, examples=examples
+        )
+        (found,) = records.rounds_of(metrics, 0)
+        records.check_finite(
+            found, round_num=round_num + 1, mechanism=self.config.mechanism
+        )
+        attackers, losses = self._attack(
+            cell_of(server.params, 0),
+            cell_of(server.stats, 0),
+            attackers,
+            jnp.int32(round_num),
+        )
+        row = {"test_accuracy": found.test_accuracy, **jax.device_get(losses)._asdict()}
+        return {"server": server, "attackers": attackers}, row
+
+    def believed(self, state: dict[str, Any], images: Array, label: int) -> float:
+        """Share of the images that the attacked model itself calls `label`."""
+        params, stats = (
+            cell_of(tree, 0) for tree in (state["server"].params, state["server"].stats)
+        )
+
+        def ask(chunk: Array) -> Array:
+            return self.trainer.model.apply(
+                params, stats, chunk, train=False, key=None
+            )[0]
+
+        return float(np.mean(in_chunks(ask, images).argmax(axis=1) == label))
+
+
+def run_mechanism(
+    clients: CuriousClients,
+    examiner: Examiner,
+    classes: list[int],
+    folder: RunFolder,
+    *,
+    progress: bool,
+) -> tuple[dict[str, Any], dict[int, Array]]:
+    """Every round under one mechanism, from where an earlier start left it.
+
+    Lines of scores.jsonl are written before the checkpoint that counts them.
+
+    Returns:
+      `(summary, images)`: the final scores of each class, means over the attackers,
+      and the first attacker's images of it.
+    """
+    config, target = clients.config, clients.plan.target
+    checkpointer = Checkpointer(folder.path / "checkpoints" / config.mechanism)
+    try:
+        state = clients.initial_state()
+        done = 0
+        if (saved := checkpointer.restore(state)) is not None:
+            (restored, done) = saved
+            state = restored | {"server": clients.trainer.place(restored["server"])}
+        folder.keep_rounds(
+            SCORES, done, of=lambda row: row["mechanism"] == config.mechanism
+        )
+        bar = tqdm(
+            range(done, config.num_rounds),
+            initial=done,
+            total=config.num_rounds,
+            unit="round",
+            desc=config.mechanism,
+            disable=None if progress else True,
+        )
+        for round_num in bar:
+            state, row = clients.advance(state, round_num)
+            images = clients.reconstructions(state["attackers"], target)
+            scores = [examiner.score(one, target) for one in images]
+            rows = _rows(clients, state, images, scores, row, round_num + 1)
+            folder.append(SCORES, rows)
+            bar.set_postfix(
+                accuracy=f"{float(row['test_accuracy']):.3f}",
+                recognised=f"{np.mean([s.recognised for s in scores]):.2f}",
+                distance=f"{np.mean([s.frechet_distance for s in scores]):.1f}",
+            )
+            if (round_num + 1) % _CHECKPOINT_EVERY == 0:
+                checkpointer.save(round_num + 1, state)
+        checkpointer.save(config.num_rounds, state)
+    finally:
+        checkpointer.close()
+    return _final(clients, examiner, state["attackers"], classes, folder)
+
+
+def _rows(
+    clients: CuriousClients,
+    state: dict[str, Any],
+    images: Array,
+    scores: list[Scores],
+    row: dict[str, Any],
+    round_num: int,
+) -> list[dict[str, Any]]:
+    """A line an attacker."""
+    losses = ("discriminator", "realism", "disagreement")
+    return [
+        {
+            "mechanism": clients.config.mechanism,
+            "round": round_num,
+            "attacker": int(client),
+            "test_accuracy": row["test_accuracy"],
+            **scores[place]._asdict(),
+            "believed": clients.believed(state, images[place], clients.plan.target),
+            **{f"{name}_loss": row[name][place] for name in losses},
+        }
+        for place, client in enumerate(attacker_ids(clients.config, clients.attack))
+    ]
+
+
+def _final(
+    clients: CuriousClients,
+    examiner: Examiner,
+    attackers: AttackerState,
+    classes: list[int],
+    folder: RunFolder,
+) -> tuple[dict[str, Any], dict[int, Array]]:
+    shown: dict[int, Array] = {}
+    rows: list[dict[str, Any]] = []
+    for label in classes:
+        images = clients.reconstructions(attackers, label)
+        shown[label] = images[0]
+        found = [examiner.score(one, label) for one in images]
+        row: dict[str, Any] = {"class": label, "private": label == clients.plan.target}
+        for name in Scores._fields:
+            each = np.asarray([getattr(scores, name) for scores in found])
+            row |= {name: float(each.mean()), f"{name}_std": float(each.std())}
+        rows.append(row)
+    mechanism = clients.config.mechanism
+    seen = [row for row in folder.rows(SCORES) if row["mechanism"] == mechanism]
+    summary = {
+        "mechanism": mechanism,
+        "test_accuracy": seen[-1]["test_accuracy"],
+        "classes": rows,
+    }
+    return summary, shown

@@ -1,0 +1,104 @@
+"""Generator and discriminator of the reconstruction attack, for small images.
+
+After DCGAN (Radford et al. 2016, arXiv 1511.06434), with two changes. Upsampling is by
+repetition and a convolution, which leaves no checkerboard (Odena et al. 2016) and is a
+matrix product when vmapped over attackers. No layer keeps statistics of a batch, so
+that an image depends on its own latent alone.
+"""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from fedsvp_jax.models.layers import Conv, Dense
+from fedsvp_jax.structs import Array
+
+LATENT_SIZE = 100
+_UPSAMPLINGS = 2
+
+
+def check_image_shape(shape: tuple[int, ...]) -> None:
+    """Refuses what the generator cannot make.
+
+    Raises:
+      ValueError: it is no image of height and width in multiples of 4.
+    """
+    step = 2**_UPSAMPLINGS
+    if len(shape) != 3 or shape[0] % step or shape[1] % step:
+        raise ValueError(
+            f"the generator makes images (height, width, channels) of heights and "
+            f"widths that {step} divides, got examples of the shape {shape}"
+        )
+
+
+class Generator(nn.Module):
+    """G(z, y): 2x2, 7x7 or 8x8 features, upsampled twice to 8x8, 28x28 or 32x32.
+
+    Attributes:
+      image_shape: (height, width, channels).
+      num_classes: of the labels y.
+      channels: of the smallest features, and of the two sizes above.
+    """
+
+    image_shape: tuple[int, ...]
+    num_classes: int
+    channels: tuple[int, int, int] = (64, 32, 16)
+
+    @nn.compact
+    def __call__(self, latents: Array, labels: Array) -> Array:
+        """latents (n, LATENT_SIZE), labels (n,) int32 -> (n, *image_shape), [-1, 1]."""
+        height, width, depth = self.image_shape
+        step = 2**_UPSAMPLINGS
+        one_hot = jax.nn.one_hot(labels, self.num_classes, dtype=latents.dtype)
+        first, *rest = self.channels
+        x = Dense(height // step * (width // step) * first)(
+            jnp.concatenate([latents, one_hot], axis=1)
+        )
+        x = x.reshape(-1, height // step, width // step, first)
+        for features in rest:
+            x = nn.relu(_pixel_norm(x))
+            x = _Biased(features, (3, 3))(_doubled(x))
+        x = nn.relu(_pixel_norm(x))
+        return jnp.tanh(_Biased(depth, (3, 3))(x))
+
+
+class Discriminator(nn.Module):
+    """D(x): real or made, judged patch by patch (Isola et al. 2017, arXiv 1611.07004).
+
+    The attacker has no image of the class that it is after. A judge of whole images
+    would call that class's shape made, whoever made it; a patch shows strokes and
+    textures, which the attacker's own classes share with it.
+    """
+
+    channels: tuple[int, ...] = (16, 32)
+
+    @nn.compact
+    def __call__(self, images: Array) -> Array:
+        """(n, height, width, channels) -> (n, patches) logits, > 0 for real."""
+        x = images
+        for features in self.channels:
+            x = nn.leaky_relu(_Biased(features, (4, 4), (2, 2))(x), 0.2)
+        return _Biased(1, (1, 1))(x).reshape(images.shape[0], -1)
+
+
+class _Biased(nn.Module):
+    """A convolution with bias."""
+
+    features: int
+    kernel_size: tuple[int, int]
+    strides: tuple[int, int] = (1, 1)
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
+        x = Conv(self.features, self.kernel_size, self.strides)(x)
+        return x + bias[None, None, None]
+
+
+def _doubled(x: Array) -> Array:
+    return jnp.repeat(jnp.repeat(x, 2, axis=1), 2, axis=2)
+
+
+def _pixel_norm(x: Array) -> Array:
+    """Every pixel's channels scaled to a mean square of 1 (Karras et al. 2018)."""
+    return x * jax.lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + 1e-8)

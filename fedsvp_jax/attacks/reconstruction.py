@@ -1,0 +1,240 @@
+"""Reconstruction by an honest-but-curious client: a GAN led by the global model.
+
+The attacker takes part in the federation and holds no image of the private class. It
+sees every global model. Between two rounds it trains
+
+    D: real or made, on its own images against G(z, y)
+    G: to maximise  log D(G(z, y)) + weight * log p(y | t(G(z, y)))
+
+where p is the frozen current global model, the auxiliary classifier of an ACGAN
+(Odena et al. 2017) that the victims train for it, and half of the labels y are the
+private class. t moves the image by up to a pixel or two and adds noise, since what
+one model at one position calls a 5 need not look like one. Hitaj et al. 2017
+(arXiv 1702.07464); FedSVA, sec. 4.2, names the attack and no detail: a reconstruction.
+"""
+
+import dataclasses
+from functools import partial
+from typing import Any, NamedTuple
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+import optax
+
+from fedsvp_jax import prng
+from fedsvp_jax.attacks.gan import LATENT_SIZE, Discriminator, Generator
+from fedsvp_jax.attacks.optimization import updated
+from fedsvp_jax.data import sources
+from fedsvp_jax.structs import Array, Model, Params
+
+_ADAM = optax.adam(2e-4, b1=0.5, b2=0.999)
+
+
+@dataclasses.dataclass(frozen=True)
+class AttackPlan:
+    """What is fixed when the attack is compiled.
+
+    Attributes:
+      image_shape: (height, width, channels).
+      num_classes: labels that the global model tells apart.
+      target: the private class, which no attacker holds.
+      steps: of G and D, a round.
+      batch_size: images in a step, real and made each.
+      class_weight: of the global model's opinion beside D's.
+      shift: most pixels that t moves an image by, each way.
+      noise_std: of the noise that t adds to pixels in [-1, 1].
+    """
+
+    image_shape: tuple[int, ...]
+    num_classes: int
+    target: int
+    steps: int
+    batch_size: int = 64
+    class_weight: float = 1.0
+    shift: int = 2
+    noise_std: float = 0.3
+
+    def generator(self) -> Any:
+        """G, to init or apply (mypy takes what a module returns for a union)."""
+        return Generator(self.image_shape, self.num_classes)
+
+
+class Holdings(NamedTuple):
+    """The attackers' own images; leading axis (A,), one row an attacker."""
+
+    rows: Array  # (A, m) int32 indices into the federation's examples, padded
+    counts: Array  # (A,) int32
+
+
+@flax.struct.dataclass
+class AttackerState:
+    """The attackers' networks; every leaf has a leading axis (A,)."""
+
+    generator: Params
+    discriminator: Params
+    generator_moments: optax.OptState
+    discriminator_moments: optax.OptState
+
+
+class Losses(NamedTuple):
+    """Means over a round's steps, (A,) float32 each."""
+
+    discriminator: Array  # cross-entropy of real against made
+    realism: Array  # -log D(G)
+    disagreement: Array  # -log p(y | t(G)) of the global model
+
+
+def init_attackers(plan: AttackPlan, root: Array, attackers: Array) -> AttackerState:
+    """Fresh networks, each attacker's from its own key.
+
+    Args:
+      plan: shapes.
+      root: the run's key.
+      attackers: (A,) int32 client ids.
+    """
+
+    def one(client: Array) -> AttackerState:
+        keys = jax.random.split(prng.stream_key(root, prng.Stream.ATTACKER, client))
+        latents = jnp.zeros((1, LATENT_SIZE), jnp.float32)
+        labels = jnp.zeros((1,), jnp.int32)
+        generator = plan.generator().init(keys[0], latents, labels)
+        image = jnp.zeros((1, *plan.image_shape), jnp.float32)
+        discriminator = Discriminator().init(keys[1], image)
+        return AttackerState(
+            generator=generator,
+            discriminator=discriminator,
+            generator_moments=_ADAM.init(generator),
+            discriminator_moments=_ADAM.init(discriminator),
+        )
+
+    return jax.lax.map(one, attackers)
+
+
+def attack_round(
+    plan: AttackPlan,
+    model: Model,
+    params: Params,
+    stats: Params,
+    inputs: Array,
+    holdings: Holdings,
+    state: AttackerState,
+    *,
+    root: Array,
+    attackers: Array,
+    round_num: Array,
+) -> tuple[AttackerState, Losses]:
+    """One round's training of every attacker against one global model.
+
+    Args:
+      plan: what is fixed.
+      model: the federation's.
+      params, stats: of the global model, frozen here.
+      inputs: (n, *image_shape) uint8 pixels of the federation.
+      holdings: which of them the attackers have.
+      state: before.
+      root: the run's key.
+      attackers: (A,) int32 client ids.
+      round_num: () int32, from 0.
+    """
+    key = prng.round_key(root, round_num)
+    generator = plan.generator()
+    judge: Any = Discriminator()
+
+    def believed(images: Array, labels: Array) -> Array:
+        logits, _ = model.apply(params, stats, images, train=False, key=None)
+        losses = optax.softmax_cross_entropy_with_integer_labels(logits, labels)
+        return jnp.mean(losses)
+
+    def step(
+        index: Array,
+        carry: tuple[AttackerState, Losses],
+        *,
+        own: Array,
+        rows: Array,
+        count: Array,
+    ) -> tuple[AttackerState, Losses]:
+        state, sums = carry
+        draw, label, latent, moved = jax.random.split(jax.random.fold_in(own, index), 4)
+        chosen = jax.random.randint(draw, (plan.batch_size,), 0, count)
+        real = sources.normalize(inputs[rows[chosen]])
+        labels = draw_labels(plan, label)
+        latents = jax.random.normal(latent, (plan.batch_size, LATENT_SIZE))
+
+        def make(params: Params) -> Array:
+            return generator.apply(params, latents, labels)
+
+        made, pull = jax.vjp(make, state.generator)
+
+        def judged(params: Params) -> Array:
+            truth = judge.apply(params, real)
+            lie = judge.apply(params, made)
+            return jnp.mean(jax.nn.softplus(-truth)) + jnp.mean(jax.nn.softplus(lie))
+
+        def wanted(images: Array) -> tuple[Array, tuple[Array, Array]]:
+            realism = jnp.mean(
+                jax.nn.softplus(-judge.apply(state.discriminator, images))
+            )
+            disagreement = believed(_transformed(plan, images, moved), labels)
+            total = realism + plan.class_weight * disagreement
+            return total, (realism, disagreement)
+
+        loss, gradient = jax.value_and_grad(judged)(state.discriminator)
+        to_image, parts = jax.grad(wanted, has_aux=True)(made)
+        discriminator, d_moments = updated(
+            _ADAM, gradient, state.discriminator_moments, state.discriminator
+        )
+        (through,) = pull(to_image)
+        made_params, g_moments = updated(
+            _ADAM, through, state.generator_moments, state.generator
+        )
+        new = AttackerState(made_params, discriminator, g_moments, d_moments)
+        return new, jax.tree.map(jnp.add, sums, Losses(loss, *parts))
+
+    def one(
+        state: AttackerState, client: Array, rows: Array, count: Array
+    ) -> tuple[AttackerState, Losses]:
+        own = prng.stream_key(key, prng.Stream.ATTACKER, client)
+        zero = jnp.zeros((), jnp.float32)
+        state, sums = jax.lax.fori_loop(
+            0,
+            plan.steps,
+            partial(step, own=own, rows=rows, count=count),
+            (state, Losses(zero, zero, zero)),
+        )
+        return state, jax.tree.map(lambda total: total / plan.steps, sums)
+
+    return jax.vmap(one)(state, attackers, holdings.rows, holdings.counts)
+
+
+def draw_labels(plan: AttackPlan, key: Array) -> Array:
+    """(batch_size,) int32: the private class in the first half, any in the second."""
+    any_class = jax.random.randint(key, (plan.batch_size,), 0, plan.num_classes)
+    first = jnp.arange(plan.batch_size, dtype=jnp.int32) < plan.batch_size // 2
+    return jnp.where(first, jnp.int32(plan.target), any_class)
+
+
+def reconstruct(
+    plan: AttackPlan, generator: Params, label: Array, key: Array, count: int
+) -> Array:
+    """`count` images of one class by one attacker, (count, *image_shape) in [-1, 1]."""
+    latents = jax.random.normal(key, (count, LATENT_SIZE))
+    labels = jnp.broadcast_to(label, (count,))
+    return plan.generator().apply(generator, latents, labels)
+
+
+def _transformed(plan: AttackPlan, images: Array, key: Array) -> Array:
+    """t: each image moved by a random step, edges continued, and noise added."""
+    moving, noising = jax.random.split(key)
+    count, height, width, depth = images.shape
+    shift = plan.shift
+    margins = ((0, 0), (shift, shift), (shift, shift), (0, 0))
+    padded = jnp.pad(images, margins, mode="edge")
+    starts = jax.random.randint(moving, (count, 2), 0, 2 * shift + 1)
+
+    def cut(image: Array, start: Array) -> Array:
+        corner = (start[0], start[1], jnp.int32(0))
+        return jax.lax.dynamic_slice(image, corner, (height, width, depth))
+
+    moved = jax.vmap(cut)(padded, starts)
+    return moved + plan.noise_std * jax.random.normal(noising, images.shape)

@@ -1,0 +1,70 @@
+"""What a set of reconstructions is worth: recognised, alike, or copied."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from fedsvp_jax.attacks import frechet
+from fedsvp_jax.attacks.classifier import Classifier, FeatureExtractor
+from fedsvp_jax.structs import Array
+
+
+class Scores(NamedTuple):
+    """Of images that should show one class."""
+
+    recognised: float  # share that the independent classifier calls that class
+    frechet_distance: float  # to the real images, in the extractor's features
+    kernel_distance: float  # unbiased squared MMD to them, likewise
+    kernel_standard_error: float
+    nearest_distance: float  # mean over images; RMS over pixels in [-1, 1]
+
+
+class Examiner:
+    """Scores images against the real ones of their class.
+
+    Args:
+      classifier: says what an image shows.
+      extractor: distances are taken in its features.
+      real: class -> its real images, (n, height, width, channels) in [-1, 1].
+      num_images: most real images in the distances of features, evenly spaced; the
+        nearest neighbour is looked for among all.
+    """
+
+    def __init__(
+        self,
+        classifier: Classifier,
+        extractor: FeatureExtractor,
+        real: dict[int, Array],
+        *,
+        num_images: int,
+    ) -> None:
+        self._classifier = classifier
+        self._extractor = extractor
+        self._real = {label: np.asarray(images) for label, images in real.items()}
+        self._features = {
+            label: extractor.apply(evenly(images, num_images))
+            for label, images in real.items()
+        }
+
+    def score(self, images: Array, label: int) -> Scores:
+        """The scores of images (n, height, width, channels) that should be `label`."""
+        real, made = self._features[label], self._extractor.apply(images)
+        distance = frechet.frechet_distance(
+            *frechet.gaussian_fit(real), *frechet.gaussian_fit(made)
+        )
+        kernel = frechet.kernel_distance(real, made)
+        near = frechet.nearest_distances(np.asarray(images), self._real[label])
+        return Scores(
+            recognised=float(np.mean(self._classifier.classify(images) == label)),
+            frechet_distance=distance,
+            kernel_distance=kernel.distance,
+            kernel_standard_error=kernel.standard_error,
+            nearest_distance=float(near.mean()),
+        )
+
+
+def evenly(rows: Array, most: int) -> Array:
+    """At most so many rows, evenly spaced."""
+    count = len(rows)
+    return rows if count <= most else rows[jnp.arange(most) * count // most]

@@ -1,0 +1,107 @@
+"""The reconstruction attack's results as one table over mechanisms."""
+
+from typing import Any
+
+HEAD = (
+    "mechanism",
+    "test accuracy %",
+    "recognised %",
+    "Fréchet distance",
+    "increase %",
+    "mean of classes",
+    "increase %",
+    "kernel distance",
+    "nearest",
+)
+
+
+def summary_cells(results: dict[str, Any]) -> list[list[str]]:
+    """One row of texts a mechanism, and one for each reference, as `HEAD` says.
+
+    The increase is over the mechanism none (FedAvg), as in FedSVA, Fig. 3; empty where
+    the results lack it. A number after ± is the std over the attackers, in the kernel
+    distance the standard error.
+    """
+    by_name = {row["mechanism"]: row for row in results["mechanisms"]}
+    base = by_name.get("none")
+    rows = []
+    for name, row in by_name.items():
+        scores, mean = row["classes"][0], _mean(row)
+        own, of_all = "", ""
+        if base is not None and name != "none":
+            before = base["classes"][0]["frechet_distance"]
+            own = f"{100 * (scores['frechet_distance'] / before - 1):+.1f}"
+            of_all = f"{100 * (mean / _mean(base) - 1):+.1f}"
+        rows.append(
+            [
+                name,
+                f"{100 * row['test_accuracy']:.1f}",
+                f"{100 * scores['recognised']:.1f} ± "
+                f"{100 * scores['recognised_std']:.1f}",
+                f"{scores['frechet_distance']:.2f} ± "
+                f"{scores['frechet_distance_std']:.2f}",
+                own,
+                f"{mean:.2f}",
+                of_all,
+                f"{scores['kernel_distance']:.3g} ± "
+                f"{scores['kernel_standard_error']:.1g}",
+                f"{scores['nearest_distance']:.3f}",
+            ]
+        )
+    for name, scores in results["references"].items():
+        rows.append(
+            [
+                f"({name})",
+                "",
+                f"{100 * scores['recognised']:.1f}",
+                f"{scores['frechet_distance']:.2f}",
+                "",
+                "",
+                "",
+                f"{scores['kernel_distance']:.3g} ± "
+                f"{scores['kernel_standard_error']:.1g}",
+                f"{scores['nearest_distance']:.3f}",
+            ]
+        )
+    return rows
+
+
+def markdown(results: dict[str, Any]) -> str:
+    """The table as Markdown, with what distances were taken in below it."""
+    lines = ["| " + " | ".join(HEAD) + " |", "|---" * len(HEAD) + "|"]
+    lines += ["| " + " | ".join(row) + " |" for row in summary_cells(results)]
+    settings = results["settings"]
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"{settings['dataset']}, {settings['model']}, ε = {settings['epsilon']:g}, "
+            f"C = {settings['l2_norm_clip']:g}, {settings['num_clients']} clients, "
+            f"{settings['cohort_size']} a round, {settings['num_rounds']} rounds; "
+            f"{settings['attack_mode']} attackers: {settings['num_attackers']}, "
+            f"{settings['attack_steps']} steps a round. Private class: "
+            f"{settings['private_attribute']}. Fréchet and kernel distance "
+            f"({results['extractor']}), whose test accuracy is "
+            f"{100 * results['classifier_accuracy']:.1f} %, between "
+            f"{settings['num_images']} reconstructions and as many real images.",
+        ]
+    )
+
+
+def plain_text(results: dict[str, Any]) -> str:
+    """The table for a terminal."""
+    cells = [list(HEAD), *summary_cells(results)]
+    widths = [max(len(row[place]) for row in cells) for place in range(len(HEAD))]
+    return "\n".join(
+        "  ".join(
+            text.ljust(width) if place == 0 else text.rjust(width)
+            for place, (text, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in cells
+    )
+
+
+def _mean(row: dict[str, Any]) -> float:
+    """Of the Fréchet distances over the classes."""
+    classes = row["classes"]
+    return sum(one["frechet_distance"] for one in classes) / len(classes)
