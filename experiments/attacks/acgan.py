@@ -148,6 +148,15 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     del settings["mechanism"]
     folder = RunFolder(values.output_dir)
     first = CuriousClients(configs[0], attack, dataset)
+    split = cell_of(first.trainer.federation.split, 0)
+    ids = curious_clients.attacker_ids(config, attack)
+    classes = curious_clients.shown_classes(config, dataset)
+    real = {
+        label: curious_clients.victims_images(dataset, split, ids, label)
+        for label in classes
+    }
+    for one in configs[1:]:  # refused before anything is written
+        federation.mechanism_config(one, first.trainer.federation)
     folder.start(settings, resume=values.resume)
     judge = trained_classifier(
         dataset,
@@ -156,19 +165,11 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         num_clients=config.num_clients,
         steps=values.classifier_steps,
     )
-    split = cell_of(first.trainer.federation.split, 0)
-    ids = curious_clients.attacker_ids(config, attack)
-    classes = curious_clients.shown_classes(config, dataset)
-    real = {
-        label: curious_clients.victims_images(dataset, split, ids, label)
-        for label in classes
-    }
-    extractor = judge.extractor()
-    examiner = Examiner(judge, extractor, real, num_images=attack.num_images)
+    examiner = Examiner(judge, judge, real, num_images=attack.num_images)
     test = sources.normalize(jnp.asarray(dataset.test_inputs))
     results: dict[str, Any] = {
         "settings": settings,
-        "extractor": extractor.name,
+        "extractor": judge.name,
         "classifier_accuracy": float(
             np.mean(judge.classify(test) == dataset.test_labels)
         ),

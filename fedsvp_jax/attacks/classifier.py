@@ -7,7 +7,7 @@ gives the features in which distances are taken.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, Protocol
 
 import flax.linen as nn
 import jax
@@ -25,16 +25,15 @@ FEATURE_SIZE = 64
 _CHUNK = 500
 
 
-class FeatureExtractor(NamedTuple):
-    """What distances between images are taken in.
+class FeatureExtractor(Protocol):
+    """What distances between images are taken in, and named after."""
 
-    Attributes:
-      name: what a distance in these features is named after.
-      apply: images (n, height, width, channels) in [-1, 1] -> features (n, d).
-    """
+    @property
+    def name(self) -> str:
+        """Stands in brackets behind the distance."""
 
-    name: str
-    apply: Callable[[Array], np.ndarray]
+    def __call__(self, images: np.ndarray) -> np.ndarray:
+        """(n, height, width, channels) in [0, 1] -> (n, d)."""
 
 
 class Network(nn.Module):
@@ -53,26 +52,26 @@ class Network(nn.Module):
 
 
 class Classifier:
-    """A trained `Network`.
+    """A trained `Network`; as a feature extractor, its last hidden layer.
 
     Attributes:
       params: its parameters.
     """
 
+    name = "classifier trained on the real data"
+
     def __init__(self, num_classes: int, params: Params) -> None:
         self.params = params
         network = Network(num_classes)
-        self._apply = jax.jit(lambda images: network.apply(params, images))
+        self._apply: Any = jax.jit(lambda images: network.apply(params, images))
 
-    def extractor(self) -> FeatureExtractor:
-        """The last hidden layer, named as what it is."""
-        return FeatureExtractor("classifier trained on the real data", self._features)
-
-    def _features(self, images: Array) -> np.ndarray:
-        return in_chunks(lambda chunk: self._apply(chunk)[0], images)
+    def __call__(self, images: np.ndarray) -> np.ndarray:
+        """(n, height, width, channels) in [0, 1] -> (n, 64)."""
+        pixels = 2 * jnp.asarray(images, jnp.float32) - 1
+        return in_chunks(lambda chunk: self._apply(chunk)[0], pixels)
 
     def classify(self, images: Array) -> np.ndarray:
-        """(n,) int: the most likely class of each image."""
+        """(n,) int: the most likely class of images in [-1, 1]."""
         logits = in_chunks(lambda chunk: self._apply(chunk)[1], images)
         return logits.argmax(axis=1)
 

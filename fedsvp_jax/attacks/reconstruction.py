@@ -50,7 +50,7 @@ class AttackPlan:
     num_classes: int
     target: int
     steps: int
-    batch_size: int = 64
+    batch_size: int = 32
     class_weight: float = 1.0
     shift: int = 2
     noise_std: float = 0.3

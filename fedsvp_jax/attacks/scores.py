@@ -43,13 +43,16 @@ class Examiner:
         self._extractor = extractor
         self._real = {label: np.asarray(images) for label, images in real.items()}
         self._features = {
-            label: extractor.apply(evenly(images, num_images))
+            label: self._extract(evenly(images, num_images))
             for label, images in real.items()
         }
 
+    def _extract(self, images: Array) -> np.ndarray:
+        return self._extractor(np.clip(np.asarray(images) / 2 + 0.5, 0, 1))
+
     def score(self, images: Array, label: int) -> Scores:
         """The scores of images (n, height, width, channels) that should be `label`."""
-        real, made = self._features[label], self._extractor.apply(images)
+        real, made = self._features[label], self._extract(images)
         distance = frechet.frechet_distance(
             *frechet.gaussian_fit(real), *frechet.gaussian_fit(made)
         )

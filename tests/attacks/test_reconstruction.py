@@ -1,0 +1,213 @@
+"""The reconstruction attack in parts: networks, training, poisoning, scores."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small_runs import digits, small
+
+from fedsvp_jax import prng
+from fedsvp_jax.attacks import classifier, curious_clients, gan, reconstruction
+from fedsvp_jax.attacks.curious_clients import Attack
+from fedsvp_jax.attacks.poisoning import Poison
+from fedsvp_jax.attacks.reconstruction import AttackerState, AttackPlan, Holdings
+from fedsvp_jax.attacks.scores import Examiner
+from fedsvp_jax.data import sources
+from fedsvp_jax.structs import Model
+from fedsvp_jax.training import Trainer
+
+PLAN = AttackPlan((8, 8, 1), 3, target=2, steps=60, batch_size=8)
+ROOT = prng.root_key(0)
+ATTACKERS = jnp.asarray([4, 7], jnp.int32)
+# Left half bright, right half bright, top bright: what classes 0, 1 and 2 show.
+SHAPES = np.full((3, 8, 8, 1), -1, np.float32)
+SHAPES[0, :, :4] = SHAPES[1, :, 4:] = SHAPES[2, :4] = 1
+MODEL = Model(
+    lambda key, example: ({}, {}),
+    lambda params, stats, x, **_: (jnp.einsum("nhwc,khwc->nk", x, SHAPES) / 8, stats),
+)
+
+
+def attack(attackers: jax.Array, rounds: int = 1) -> tuple[AttackerState, Any]:
+    """Attackers who hold classes 0 and 1 of a federation of three images."""
+    count = len(attackers)
+    holdings = Holdings(
+        jnp.tile(jnp.asarray([[0, 1, 2]], jnp.int32), (count, 1)),
+        jnp.full((count,), 2, jnp.int32),
+    )
+    inputs = jnp.asarray((SHAPES + 1) * 127.5, jnp.uint8)
+    state = reconstruction.init_attackers(PLAN, ROOT, attackers)
+    step = jax.jit(
+        lambda state, round_num: reconstruction.attack_round(
+            PLAN,
+            MODEL,
+            {},
+            {},
+            inputs,
+            holdings,
+            state,
+            root=ROOT,
+            attackers=attackers,
+            round_num=round_num,
+        )
+    )
+    losses = []
+    for round_num in range(rounds):
+        state, found = step(state, jnp.int32(round_num))
+        losses.append(found)
+    return state, losses
+
+
+@functools.cache
+def both() -> tuple[AttackerState, Any]:
+    return attack(ATTACKERS, rounds=4)
+
+
+@pytest.mark.parametrize("shape", [(8, 8, 1), (28, 28, 1), (32, 32, 3)])
+def test_the_networks_take_the_papers_image_sizes(shape: tuple[int, ...]) -> None:
+    gan.check_image_shape(shape)
+    made, _ = jax.eval_shape(
+        lambda key: gan.Generator(shape, 10).init_with_output(
+            key, jnp.zeros((5, gan.LATENT_SIZE)), jnp.zeros((5,), jnp.int32)
+        ),
+        ROOT,
+    )
+    judged, _ = jax.eval_shape(
+        lambda key: gan.Discriminator().init_with_output(key, jnp.zeros((5, *shape))),
+        ROOT,
+    )
+    assert made.shape == (5, *shape)
+    assert judged.shape == (5, shape[0] // 4 * (shape[1] // 4))
+
+
+def test_other_sizes_are_refused() -> None:
+    for shape in ((30, 28, 1), (64,)):
+        with pytest.raises(ValueError, match="that 4 divides"):
+            gan.check_image_shape(shape)
+
+
+def test_the_generator_learns_what_the_model_calls_the_private_class() -> None:
+    """The shape of class 2 is nowhere among the attackers' images."""
+    state, losses = both()
+    told = [float(jnp.mean(found.disagreement)) for found in losses]
+    assert told[-1] < told[0] / 2
+    generator = jax.tree.map(lambda leaf: leaf[0], state.generator)
+    images = reconstruction.reconstruct(PLAN, generator, jnp.int32(2), ROOT, 20)
+    assert images.shape == (20, 8, 8, 1) and float(jnp.abs(images).max()) <= 1
+    logits, _ = MODEL.apply({}, {}, images)
+    assert np.mean(np.argmax(logits, axis=1) == 2) > 0.9
+
+
+def test_an_attacker_does_not_depend_on_the_lanes_beside_it() -> None:
+    pair, _ = attack(ATTACKERS)
+    alone, _ = attack(ATTACKERS[1:])
+    for one, two in zip(jax.tree.leaves(alone), jax.tree.leaves(pair), strict=True):
+        np.testing.assert_allclose(one[0], two[1], rtol=2e-3, atol=2e-4)
+    first, second = (jax.tree.leaves(pair.generator["params"])[-1][i] for i in (0, 1))
+    assert np.abs(first - second).max() > 1e-2
+
+
+def test_half_of_the_labels_are_the_private_class_and_the_rest_any() -> None:
+    plan = AttackPlan((8, 8, 1), 10, target=5, steps=1, batch_size=4000)
+    labels = np.asarray(reconstruction.draw_labels(plan, ROOT))
+    assert (labels[:2000] == 5).all()
+    share = np.bincount(labels[2000:], minlength=10) / 2000
+    np.testing.assert_allclose(share, 0.1, atol=0.03)
+
+
+def test_the_transformation_moves_by_at_most_its_shift() -> None:
+    plan = AttackPlan((8, 8, 1), 3, target=2, steps=1, shift=1, noise_std=0.0)
+    images = jnp.full((50, 8, 8, 1), -1.0).at[:, 4, 4].set(1.0)
+    moved = np.asarray(reconstruction._transformed(plan, images, ROOT))[..., 0]
+    places = np.argwhere(moved == 1)[:, 1:]
+    assert len(places) == 50
+    assert {tuple(place) for place in places} == {
+        (row, column) for row in (3, 4, 5) for column in (3, 4, 5)
+    }
+
+
+def test_curious_clients_hold_no_private_image_and_the_examiner_no_attackers() -> None:
+    config = small(num_hbc_clients=2)
+    trainer = Trainer([config], digits())
+    split = jax.tree.map(lambda leaf: leaf[0], trainer.federation.split)
+    ids = curious_clients.attacker_ids(config, Attack("passive", 2, 1, 10))
+    assert ids.tolist() == [5, 6]
+    for client in ids:
+        rows = split.train[client, : split.num_train[client]]
+        assert 5 not in digits().train_labels[rows]
+    found = curious_clients.victims_images(digits(), split, ids, 5)
+    held = {
+        int(row)
+        for client in range(5)
+        for row in split.train[client, : split.num_train[client]]
+    }
+    assert len(found) == sum(digits().train_labels[sorted(held)] == 5)
+
+
+def test_poison_reaches_the_attackers_examples_and_nobody_elses() -> None:
+    trainer = Trainer([small(num_hbc_clients=2)], digits())
+    before = trainer.cells.split
+    asked = []
+
+    def make(generators: Any, key: jax.Array, count: int) -> jax.Array:
+        asked.append(count)
+        return jnp.broadcast_to(
+            generators[:, None, None, None, None], (2, count, 8, 8, 1)
+        )
+
+    poison = Poison(trainer, np.asarray([5, 6]), 7, make)
+    examples = poison.examples(jnp.asarray([-1.0, 1.0]), ROOT)
+    after = trainer.cells.split
+    clean = len(digits().train_labels)
+    np.testing.assert_array_equal(after.train[0, :5], before.train[0, :5])
+    np.testing.assert_array_equal(after.num_train, before.num_train)
+    half = int(before.num_train[0, 5:].min()) // 2
+    for attacker, pixel in ((5, 0), (6, 255)):
+        rows = np.asarray(after.train[0, attacker, : after.num_train[0, attacker]])
+        slots = rows[rows >= clean]
+        assert len(slots) == half
+        assert (np.asarray(examples.inputs)[slots] == pixel).all()
+        assert (np.asarray(examples.labels)[slots] == 7).all()
+    assert asked == [half] and len(examples.labels) == clean + 2 * half
+    np.testing.assert_array_equal(examples.inputs[:clean], digits().train_inputs)
+
+
+@pytest.mark.parametrize(
+    ("changed", "attackers", "message"),
+    [
+        ({"num_attributes": 1}, 1, "attributes must be class"),
+        ({"num_hbc_clients": 0}, 1, "num_attackers must be in"),
+        ({}, 2, "num_attackers must be in"),
+    ],
+)
+def test_a_federation_without_such_an_attacker_is_refused(
+    changed: dict[str, Any], attackers: int, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        curious_clients.check(
+            small(**changed), Attack("passive", attackers, 1, 10), digits()
+        )
+
+
+def test_the_classifier_learns_and_the_scores_tell_real_from_noise() -> None:
+    data = digits()
+    params = classifier.train_classifier(data, key=ROOT, steps=120)
+    judge = classifier.Classifier(data.num_classes, params)
+    test = sources.normalize(jnp.asarray(data.test_inputs))
+    assert np.mean(judge.classify(test) == data.test_labels) > 0.9
+    train = sources.normalize(jnp.asarray(data.train_inputs))
+    fives = train[np.flatnonzero(data.train_labels == 5)]
+    features = judge(np.asarray(fives) / 2 + 0.5)
+    assert features.shape == (len(fives), classifier.FEATURE_SIZE)
+    examiner = Examiner(judge, judge, {5: fives}, num_images=60)
+    held_out = examiner.score(test[np.flatnonzero(data.test_labels == 5)], 5)
+    copies = examiner.score(fives[:30], 5)
+    noise = examiner.score(jax.random.uniform(ROOT, (40, 8, 8, 1), minval=-1.0), 5)
+    assert held_out.recognised > 0.85 > noise.recognised
+    assert held_out.frechet_distance < noise.frechet_distance / 4
+    assert abs(held_out.kernel_distance) < noise.kernel_distance / 4
+    assert copies.nearest_distance < 1e-6 < held_out.nearest_distance
+    assert held_out.nearest_distance < noise.nearest_distance
