@@ -96,10 +96,10 @@ def victims_images(
     held[attackers] = False
     found = np.unique(rows[held])
     found = found[dataset.train_labels[found] == label]
-    if not len(found):
+    if len(found) < 3:
         raise ValueError(
-            f"num_clients or class_share is too small: no client but the attackers "
-            f"holds an example of class {label}"
+            f"num_clients or class_share is too small: the clients that do not attack "
+            f"hold {len(found)} examples of class {label}, and a score takes 3"
         )
     return sources.normalize(jnp.asarray(dataset.train_inputs[found]))
 
@@ -154,6 +154,12 @@ class CuriousClients:
                 jax.jit(partial(self._make, self.plan.target), static_argnums=2),
             )
         self._shown: Any = jax.jit(self._make, static_argnums=3)
+        model = self.trainer.model
+        self._ask: Any = jax.jit(
+            lambda params, stats, images: model.apply(
+                params, stats, images, train=False, key=None
+            )[0]
+        )
 
     def _make(
         self, label: Array | int, generators: Params, key: Array, count: int
@@ -212,16 +218,9 @@ class CuriousClients:
 
     def believed(self, state: dict[str, Any], images: Array, label: int) -> float:
         """Share of the images that the attacked model itself calls `label`."""
-        params, stats = (
-            cell_of(tree, 0) for tree in (state["server"].params, state["server"].stats)
-        )
-
-        def ask(chunk: Array) -> Array:
-            return self.trainer.model.apply(
-                params, stats, chunk, train=False, key=None
-            )[0]
-
-        return float(np.mean(in_chunks(ask, images).argmax(axis=1) == label))
+        server = state["server"]
+        asked = partial(self._ask, cell_of(server.params, 0), cell_of(server.stats, 0))
+        return float(np.mean(in_chunks(asked, images).argmax(axis=1) == label))
 
 
 def run_mechanism(

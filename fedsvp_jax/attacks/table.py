@@ -71,12 +71,14 @@ def markdown(results: dict[str, Any]) -> str:
     lines = ["| " + " | ".join(HEAD) + " |", "|---" * len(HEAD) + "|"]
     lines += ["| " + " | ".join(row) + " |" for row in summary_cells(results)]
     settings = results["settings"]
+    clip = settings["l2_norm_clip"]
+    bound = "inf" if clip is None else f"{clip:g}"
     return "\n".join(
         [
             *lines,
             "",
             f"{settings['dataset']}, {settings['model']}, ε = {settings['epsilon']:g}, "
-            f"C = {settings['l2_norm_clip']:g}, {settings['num_clients']} clients, "
+            f"C = {bound}, {settings['num_clients']} clients, "
             f"{settings['cohort_size']} a round, {settings['num_rounds']} rounds; "
             f"{settings['attack_mode']} attackers: {settings['num_attackers']}, "
             f"{settings['attack_steps']} steps a round. Private class: "
