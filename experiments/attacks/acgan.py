@@ -180,7 +180,9 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     }
     pictures = []
     for place, one in enumerate(configs):
-        clients = first if place == 0 else CuriousClients(one, attack, dataset)
+        clients = first
+        if place:
+            clients = CuriousClients(one, attack, dataset, model=first.trainer.model)
         summary, images = curious_clients.run_mechanism(
             clients, examiner, classes, folder, progress=True
         )

@@ -19,12 +19,12 @@ from fedsvp_jax.checkpoint import Checkpointer
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import partition, sources
 from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.federated_round import ServerState
 from fedsvp_jax.run_folder import RunFolder
-from fedsvp_jax.structs import Array, Params, Split
+from fedsvp_jax.structs import Array, Model, Params, Split
 from fedsvp_jax.training import Trainer, cell_of
 
 SCORES = "scores.jsonl"
-_CHECKPOINT_EVERY = 5
 _MOST_CLASSES = 10  # shown and scored at the end
 
 
@@ -111,13 +111,20 @@ class CuriousClients:
       config: resolved settings; the mechanism is the defence.
       attack: settings of the attack.
       dataset: its images.
+      model: the federation's; that of other clients, so as to share what was compiled
+        for it; built by name when None.
     """
 
     def __init__(
-        self, config: ExperimentConfig, attack: Attack, dataset: Dataset
+        self,
+        config: ExperimentConfig,
+        attack: Attack,
+        dataset: Dataset,
+        *,
+        model: Model | None = None,
     ) -> None:
         self.config, self.attack = config, attack
-        self.trainer = Trainer([config], dataset)
+        self.trainer = Trainer([config], dataset, model=model)
         self.plan = AttackPlan(
             image_shape=dataset.example_shape,
             num_classes=dataset.num_classes,
@@ -128,55 +135,26 @@ class CuriousClients:
         self._ids = jnp.asarray(ids)
         self._nobody = config.num_clients + 1  # for what no client draws
         self._root = prng.root_key(config.seed)
-        split = cell_of(self.trainer.cells.split, 0)
-        holdings = Holdings(split.train[self._ids], split.num_train[self._ids])
-        self._attack: Any = jax.jit(
-            lambda params, stats, state, round_num: reconstruction.attack_round(
-                self.plan,
-                self.trainer.model,
-                params,
-                stats,
-                self.trainer.federation.examples.inputs,
-                holdings,
-                state,
-                root=self._root,
-                attackers=self._ids,
-                round_num=round_num,
-            )
-        )
+        split = cell_of(self.trainer.federation.split, 0)
+        self._holdings = Holdings(split.train[self._ids], split.num_train[self._ids])
         self._poison: Poison | None = None
         if attack.mode == "active":
             decoy = (self.plan.target + 1) % self.plan.num_classes
-            self._poison = Poison(
-                self.trainer,
-                ids,
-                decoy,
-                jax.jit(partial(self._make, self.plan.target), static_argnums=2),
-            )
-        self._shown: Any = jax.jit(self._make, static_argnums=3)
-        model = self.trainer.model
-        self._ask: Any = jax.jit(
-            lambda params, stats, images: model.apply(
-                params, stats, images, train=False, key=None
-            )[0]
-        )
+            self._poison = Poison(self.trainer, ids, decoy, self._make)
 
     def _make(
-        self, label: Array | int, generators: Params, key: Array, count: int
+        self, generators: Params, key: Array, count: int, label: int | None = None
     ) -> Array:
-        """Images of one class by every attacker, (A, count, *image_shape)."""
-
-        def one(generator: Params, client: Array) -> Array:
-            own = jax.random.fold_in(key, client)
-            made = jnp.asarray(label, jnp.int32)
-            return reconstruction.reconstruct(self.plan, generator, made, own, count)
-
-        return jax.vmap(one)(generators, self._ids)
+        """Images of a class (the private one) by every attacker, (A, count, ...)."""
+        wanted = jnp.int32(self.plan.target if label is None else label)
+        return reconstruction.reconstruct(
+            self.plan, generators, self._ids, wanted, key, count
+        )
 
     def reconstructions(self, state: AttackerState, label: int) -> Array:
         """(A, num_images, *image_shape), from the same latents at every call."""
         key = prng.stream_key(self._root, prng.Stream.ATTACKER, self._nobody)
-        return self._shown(label, state.generator, key, self.attack.num_images)
+        return self._make(state.generator, key, self.attack.num_images, label)
 
     def initial_state(self) -> dict[str, Any]:
         """The server's and the attackers' state before round 0."""
@@ -207,20 +185,38 @@ class CuriousClients:
         records.check_finite(
             found, round_num=round_num + 1, mechanism=self.config.mechanism
         )
-        attackers, losses = self._attack(
-            cell_of(server.params, 0),
-            cell_of(server.stats, 0),
+        attackers, losses = reconstruction.attack_round(
+            self.plan,
+            self.trainer.model,
+            *_broadcast(server),
+            self.trainer.federation.examples.inputs,
+            self._holdings,
             attackers,
-            jnp.int32(round_num),
+            root=self._root,
+            attackers=self._ids,
+            round_num=jnp.int32(round_num),
         )
         row = {"test_accuracy": found.test_accuracy, **jax.device_get(losses)._asdict()}
         return {"server": server, "attackers": attackers}, row
 
     def believed(self, state: dict[str, Any], images: Array, label: int) -> float:
         """Share of the images that the attacked model itself calls `label`."""
-        server = state["server"]
-        asked = partial(self._ask, cell_of(server.params, 0), cell_of(server.stats, 0))
+        asked = partial(_logits, self.trainer.model, *_broadcast(state["server"]))
         return float(np.mean(in_chunks(asked, images).argmax(axis=1) == label))
+
+
+def _broadcast(server: ServerState) -> tuple[Params, Params]:
+    """The global model's `(params, stats)`, as host arrays.
+
+    Left on the trainer's mesh they would put the attack's results there too, and the
+    next round's attack would be compiled for that.
+    """
+    return jax.device_get((cell_of(server.params, 0), cell_of(server.stats, 0)))
+
+
+@partial(jax.jit, static_argnums=0)
+def _logits(model: Model, params: Params, stats: Params, images: Array) -> Array:
+    return model.apply(params, stats, images, train=False, key=None)[0]
 
 
 def run_mechanism(
@@ -269,9 +265,7 @@ def run_mechanism(
                 recognised=f"{np.mean([s.recognised for s in scores]):.2f}",
                 distance=f"{np.mean([s.frechet_distance for s in scores]):.1f}",
             )
-            if (round_num + 1) % _CHECKPOINT_EVERY == 0:
-                checkpointer.save(round_num + 1, state)
-        checkpointer.save(config.num_rounds, state)
+            checkpointer.save(round_num + 1, state)
     finally:
         checkpointer.close()
     return _final(clients, examiner, state["attackers"], classes, folder)

@@ -111,6 +111,7 @@ def init_attackers(plan: AttackPlan, root: Array, attackers: Array) -> AttackerS
     return jax.lax.map(one, attackers)
 
 
+@partial(jax.jit, static_argnames=("plan", "model"))
 def attack_round(
     plan: AttackPlan,
     model: Model,
@@ -214,13 +215,33 @@ def draw_labels(plan: AttackPlan, key: Array) -> Array:
     return jnp.where(first, jnp.int32(plan.target), any_class)
 
 
+@partial(jax.jit, static_argnames=("plan", "count"))
 def reconstruct(
-    plan: AttackPlan, generator: Params, label: Array, key: Array, count: int
+    plan: AttackPlan,
+    generators: Params,
+    attackers: Array,
+    label: Array,
+    key: Array,
+    count: int,
 ) -> Array:
-    """`count` images of one class by one attacker, (count, *image_shape) in [-1, 1]."""
-    latents = jax.random.normal(key, (count, LATENT_SIZE))
-    labels = jnp.broadcast_to(label, (count,))
-    return plan.generator().apply(generator, latents, labels)
+    """Images of one class by every attacker, (A, count, *image_shape) in [-1, 1].
+
+    Args:
+      plan: shapes.
+      generators: leading axis (A,).
+      attackers: (A,) int32 client ids.
+      label: () int32.
+      key: each attacker folds its id in.
+      count: images of each.
+    """
+
+    def one(generator: Params, client: Array) -> Array:
+        own = jax.random.fold_in(key, client)
+        latents = jax.random.normal(own, (count, LATENT_SIZE))
+        labels = jnp.broadcast_to(label, (count,))
+        return plan.generator().apply(generator, latents, labels)
+
+    return jax.vmap(one)(generators, attackers)
 
 
 def _transformed(plan: AttackPlan, images: Array, key: Array) -> Array:

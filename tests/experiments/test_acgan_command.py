@@ -38,7 +38,9 @@ COMPARED = (*LINE, "--mechanisms=none,fedsva")
 
 
 def attack(folder: pathlib.Path, *more: str) -> str:
-    done = command(*more, f"--output_dir={folder}", "--compilation_cache_dir=")
+    """Runs into a folder; those of one parent share what they compiled."""
+    cache = folder.parent / "compiled"
+    done = command(*more, f"--output_dir={folder}", f"--compilation_cache_dir={cache}")
     assert done.status == 0, done.stderr
     return done.stdout
 
@@ -118,10 +120,10 @@ def test_the_table_is_what_the_results_say(folder: pathlib.Path) -> None:
 
 
 def test_a_killed_run_resumes_to_the_same_bytes(
-    folder: pathlib.Path, tmp_path: pathlib.Path
+    folder: pathlib.Path,
 ) -> None:
     """As a kill in the second mechanism's second round leaves it: a torn line."""
-    killed = tmp_path / "run"
+    killed = folder.with_name("killed")
     shutil.copytree(folder, killed)
     for name in ("fedsva.png", "results.json", "table.md"):
         (killed / name).unlink()
@@ -133,9 +135,9 @@ def test_a_killed_run_resumes_to_the_same_bytes(
 
 
 def test_an_active_attacker_changes_what_is_uploaded(
-    folder: pathlib.Path, tmp_path: pathlib.Path
+    folder: pathlib.Path,
 ) -> None:
-    active = tmp_path / "run"
+    active = folder.with_name("active")
     attack(active, *LINE, "--mechanism=none", "--attack_mode=active")
     accuracies = {
         path: [row["test_accuracy"] for row in rows_of(path, "none")]
