@@ -184,7 +184,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         if place:
             clients = CuriousClients(one, attack, dataset, model=first.trainer.model)
         summary, images = curious_clients.run_mechanism(
-            clients, examiner, classes, folder, progress=True
+            clients, examiner, classes, folder
         )
         results["mechanisms"].append(summary)
         pictures.append(folder.path / f"{one.mechanism}.png")

@@ -224,8 +224,6 @@ def run_mechanism(
     examiner: Examiner,
     classes: list[int],
     folder: RunFolder,
-    *,
-    progress: bool,
 ) -> tuple[dict[str, Any], dict[int, Array]]:
     """Every round under one mechanism, from where an earlier start left it.
 
@@ -252,7 +250,7 @@ def run_mechanism(
             total=config.num_rounds,
             unit="round",
             desc=config.mechanism,
-            disable=None if progress else True,
+            disable=None,
         )
         for round_num in bar:
             state, row = clients.advance(state, round_num)
