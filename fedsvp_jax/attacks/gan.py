@@ -2,8 +2,8 @@
 
 After DCGAN (Radford et al. 2016, arXiv 1511.06434), with two changes. Upsampling moves
 channels into pixels (Shi et al. 2016, arXiv 1609.05158), so that convolutions run on
-the smaller image. No layer keeps statistics of a batch, so that an image depends on its own latent
-alone.
+the smaller image. No layer keeps statistics of a batch, so that an image depends on
+its own latent alone.
 """
 
 import flax.linen as nn
