@@ -119,6 +119,13 @@ def test_the_table_is_what_the_results_say(folder: pathlib.Path) -> None:
     assert page.acgan_block(folder / "results.json").startswith(table.markdown(results))
 
 
+def test_the_page_says_what_its_files_do(tmp_path: pathlib.Path) -> None:
+    docs = ROOT / "docs"
+    shutil.copy(docs / "attacks.md", tmp_path)
+    shutil.copytree(docs / "results" / "attacks", tmp_path / "results" / "attacks")
+    assert page.rewrite(tmp_path).read_text() == (docs / "attacks.md").read_text()
+
+
 def test_a_killed_run_resumes_to_the_same_bytes(
     folder: pathlib.Path,
 ) -> None:
