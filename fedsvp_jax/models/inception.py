@@ -35,11 +35,19 @@ _FLAX_TO_TORCH = {
 }
 
 _Pool = Callable[[Array], Array]
-_around = partial(nn.avg_pool, window_shape=(3, 3), strides=(1, 1), padding="SAME")
-_average_with_padding: _Pool = partial(_around, count_include_pad=True)
-_average: _Pool = partial(_around, count_include_pad=False)
-_max: _Pool = partial(nn.max_pool, window_shape=(3, 3), strides=(1, 1), padding="SAME")
 _halve: _Pool = partial(nn.max_pool, window_shape=(3, 3), strides=(2, 2))
+_max: _Pool = partial(nn.max_pool, window_shape=(3, 3), strides=(1, 1), padding="SAME")
+
+
+def _average_with_padding(x: Array) -> Array:
+    """3x3 means over the pixels and the zeros around the image."""
+    return nn.pool(x, 0.0, lax.add, (3, 3), (1, 1), "SAME") / 9
+
+
+def _average(x: Array) -> Array:
+    """3x3 means over the pixels alone."""
+    inside = _average_with_padding(jnp.ones((1, *x.shape[1:3], 1), x.dtype))
+    return _average_with_padding(x) / inside
 
 
 class BasicConv2d(nn.Module):

@@ -60,7 +60,7 @@ def reads(monkeypatch):
 def test_the_network_has_torchvisions_size_and_features(fid):
     network = InceptionV3(fid)
     params = traverse_util.flatten_dict(shapes(fid=fid)["params"])
-    # torchvision's 27,161,264 without its head and auxiliary head.
+    # torchvision's 27,161,264 less its two heads, 5,375,696.
     assert sum(leaf.size for leaf in params.values()) == 21_785_568
     assert sum(path[-1] == "kernel" for path in params) == 94
     for side in (75, inception.SIDE):
