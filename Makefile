@@ -30,7 +30,7 @@ test: setup
 	$(BIN)/python -m pytest -n 2
 
 # PyTorch and what is written in it, to compare networks with; never beside JAX.
-# --no-deps: PyTorch's compiler and solvers are left out (requirements/references.in).
+# --no-deps: some needs are left out on purpose (requirements/references.in).
 $(REFERENCES_STAMP): requirements/references.txt
 	$(PYTHON) -m venv $(REFERENCES)
 	$(REFERENCES)/bin/python -m pip install --quiet --disable-pip-version-check \

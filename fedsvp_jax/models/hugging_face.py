@@ -58,7 +58,7 @@ class Preprocessing:
 
         Grey is repeated to all channels; bilinear resize (smoothed when it shrinks, as
         Pillow does), then (x - mean) / std. transformers' ViTImageProcessor does the
-        same but rounds the resized pixels to 1/255.
+        same on bytes: it rounds to 1/255 after the columns and after the rows.
 
         Raises:
           ValueError: if the images have another number of channels.

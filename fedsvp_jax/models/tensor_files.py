@@ -38,7 +38,7 @@ def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
     )
     load_file = importlib.import_module("safetensors.numpy").load_file
     try:
-        tensors = load_file(path)
+        tensors = load_file(path)  # bfloat16 too: JAX has told NumPy of it
     except safetensors.SafetensorError as error:
         raise ValueError(f"{path} is not a safetensors file: {error}") from error
     return {name: np.asarray(tensor, np.float32) for name, tensor in tensors.items()}

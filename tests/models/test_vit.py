@@ -142,6 +142,17 @@ def test_a_checkpoint_lands_where_its_names_say(tmp_path, images):
     )
 
 
+def test_weights_of_half_precision_are_read_as_float32(tmp_path):
+    tensors = tensors_of_a_checkpoint()
+    halves = {name: tensor.astype(jnp.bfloat16) for name, tensor in tensors.items()}
+    write(tmp_path, halves)
+    kernel = models.load_hugging_face(tmp_path).params["classifier"]["kernel"]
+    assert kernel.dtype == jnp.float32
+    np.testing.assert_array_equal(
+        kernel, halves["classifier.weight"].astype(np.float32)
+    )
+
+
 def test_a_checkpoint_without_classifier_gives_features(tmp_path, images):
     tensors = {
         name.removeprefix("vit."): tensor
