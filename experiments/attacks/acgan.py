@@ -7,12 +7,13 @@ the attacker's own images (docs/attacks.md). With --attack_mode=active it also
 trains its own upload on what it made, mislabelled.
 
 A classifier that is trained here on the real data says what share of the
-reconstructions it recognises, and distances are taken in its features, between
---num_images reconstructions and as many of the victims' images:
+reconstructions it recognises, and distances are taken in its features (or, with
+--inception_weights, in Inception-v3's), between --num_images reconstructions and as
+many of the victims' images:
   recognised  share that the classifier calls the private class
-  distance    Fréchet distance in its features; 0 for equal Gaussians
+  distance    Fréchet distance of the features; 0 for equal Gaussians
   increase    of that distance over FedAvg's (mechanism none), in percent
-  kernel      unbiased kernel distance in its features, and its standard error
+  kernel      unbiased kernel distance of the features, and its standard error
   nearest     RMS pixel distance to the nearest of the victims' images
 
 Written to --output_dir: config.json, scores.jsonl (a line a round and attacker),
@@ -21,15 +22,16 @@ checkpoints/. A killed run goes on where it was with --resume.
 """
 
 import dataclasses
+import hashlib
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
-from fedsvp_jax import federation, population, prng
+from fedsvp_jax import federation, models, population, prng
 from fedsvp_jax.attacks import classifier, curious_clients, image_grid, table
-from fedsvp_jax.attacks.classifier import Classifier
+from fedsvp_jax.attacks.classifier import Classifier, FeatureExtractor
 from fedsvp_jax.attacks.curious_clients import Attack, CuriousClients
 from fedsvp_jax.attacks.scores import Examiner, evenly
 from fedsvp_jax.checkpoint import Checkpointer
@@ -76,6 +78,12 @@ def define_flags() -> None:
         600,
         "Training steps of the independent classifier, on 100 images each.",
         lower_bound=1,
+    )
+    flags.DEFINE_string(
+        "inception_weights",
+        None,
+        "Inception-v3's weights (pytorch-fid's or torchvision's file): distances are "
+        "then taken in its features, and are FID and KID with pytorch-fid's.",
     )
 
 
@@ -143,7 +151,14 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         "num_attackers": attack.num_attackers,
         "num_images": attack.num_images,
         "classifier_steps": values.classifier_steps,
+        "inception_sha256": None,
     }
+    inception: FeatureExtractor | None = None
+    if values.inception_weights:
+        inception = models.load_inception(values.inception_weights)
+        with open(values.inception_weights, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256")
+        chosen["inception_sha256"] = digest.hexdigest()
     settings = federation.settings(config, dataset) | environment() | chosen
     del settings["mechanism"]
     folder = RunFolder(values.output_dir)
@@ -165,11 +180,12 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         num_clients=config.num_clients,
         steps=values.classifier_steps,
     )
-    examiner = Examiner(judge, judge, real, num_images=attack.num_images)
+    extractor = inception or judge
+    examiner = Examiner(judge, extractor, real, num_images=attack.num_images)
     test = sources.normalize(jnp.asarray(dataset.test_inputs))
     results: dict[str, Any] = {
         "settings": settings,
-        "extractor": judge.name,
+        "extractor": extractor.name,
         "classifier_accuracy": float(
             np.mean(judge.classify(test) == dataset.test_labels)
         ),

@@ -2,21 +2,27 @@
 
 from typing import Any
 
-HEAD = (
-    "mechanism",
-    "test accuracy %",
-    "recognised %",
-    "Fréchet distance",
-    "increase %",
-    "mean of classes",
-    "increase %",
-    "kernel distance",
-    "nearest",
-)
+_FID = "Inception-v3 pool3"  # the only features whose distances have those names
+
+
+def head(results: dict[str, Any]) -> list[str]:
+    """The columns' names."""
+    fid = results["extractor"] == _FID
+    return [
+        "mechanism",
+        "test accuracy %",
+        "recognised %",
+        "FID" if fid else "Fréchet distance",
+        "increase %",
+        "mean of classes",
+        "increase %",
+        "KID" if fid else "kernel distance",
+        "nearest",
+    ]
 
 
 def summary_cells(results: dict[str, Any]) -> list[list[str]]:
-    """One row of texts a mechanism, and one for each reference, as `HEAD` says.
+    """One row of texts a mechanism, and one for each reference, as `head` says.
 
     The increase is over the mechanism none (FedAvg), as in FedSVA, Fig. 3; empty where
     the results lack it. A number after ± is the std over the attackers, in the kernel
@@ -68,7 +74,8 @@ def summary_cells(results: dict[str, Any]) -> list[list[str]]:
 
 def markdown(results: dict[str, Any]) -> str:
     """The table as Markdown, with what distances were taken in below it."""
-    lines = ["| " + " | ".join(HEAD) + " |", "|---" * len(HEAD) + "|"]
+    names = head(results)
+    lines = ["| " + " | ".join(names) + " |", "|---" * len(names) + "|"]
     lines += ["| " + " | ".join(row) + " |" for row in summary_cells(results)]
     settings = results["settings"]
     clip = settings["l2_norm_clip"]
@@ -82,18 +89,18 @@ def markdown(results: dict[str, Any]) -> str:
             f"{settings['cohort_size']} a round, {settings['num_rounds']} rounds; "
             f"{settings['attack_mode']} attackers: {settings['num_attackers']}, "
             f"{settings['attack_steps']} steps a round. Private class: "
-            f"{settings['private_attribute']}. Fréchet and kernel distance "
-            f"({results['extractor']}), whose test accuracy is "
-            f"{100 * results['classifier_accuracy']:.1f} %, between "
-            f"{settings['num_images']} reconstructions and as many real images.",
+            f"{settings['private_attribute']}. {names[3]} and {names[7]} "
+            f"({results['extractor']}) between {settings['num_images']} "
+            "reconstructions and as many real images. The classifier's accuracy on "
+            f"the real test images is {100 * results['classifier_accuracy']:.1f} %.",
         ]
     )
 
 
 def plain_text(results: dict[str, Any]) -> str:
     """The table for a terminal."""
-    cells = [list(HEAD), *summary_cells(results)]
-    widths = [max(len(row[place]) for row in cells) for place in range(len(HEAD))]
+    cells = [head(results), *summary_cells(results)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join(
         "  ".join(
             text.ljust(width) if place == 0 else text.rjust(width)

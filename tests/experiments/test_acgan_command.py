@@ -115,7 +115,14 @@ def test_the_table_is_what_the_results_say(folder: pathlib.Path) -> None:
     others = results["references"]["real images of other classes"]
     assert held_out["recognised"] > 0.8 > others["recognised"]
     assert held_out["frechet_distance"] < others["frechet_distance"]
-    assert (folder / "table.md").read_text() == table.markdown(results) + "\n"
+    text = table.markdown(results)
+    assert (folder / "table.md").read_text() == text + "\n"
+    assert "Fréchet distance and kernel distance (classifier trained" in text
+    assert "FID" not in text and "KID" not in text
+    named = table.markdown(results | {"extractor": "Inception-v3 pool3"})
+    assert "FID and KID (Inception-v3 pool3)" in named and "Fréchet" not in named
+    other = table.markdown(results | {"extractor": "torchvision Inception-v3 pool3"})
+    assert "FID" not in other
 
 
 def test_the_page_says_what_its_files_do(tmp_path: pathlib.Path) -> None:
@@ -174,6 +181,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(tmp_path: pathlib.Path) ->
         ("--mechanisms=none,fedsvp",): "mechanism must be one of",
         ("--mechanisms=none", "--mechanism=none"): "mechanism must be left out",
         ("--num_images=2",): "num_images",
+        ("--inception_weights=/nowhere.pth",): "/nowhere.pth",
         ("--epsilon=2", "--mechanisms=none,nbafl"): "epsilon",
     }
     lines = [[*LINE, *more, f"--output_dir={folder}"] for more in messages]
