@@ -49,8 +49,8 @@ def summary_cells(results: dict[str, Any]) -> list[list[str]]:
                 own,
                 f"{mean:.2f}",
                 of_all,
-                f"{scores['kernel_distance']:.3g} ± "
-                f"{scores['kernel_standard_error']:.1g}",
+                f"{scores['kernel_distance']:.4g} ± "
+                f"{scores['kernel_standard_error']:.3g}",
                 f"{scores['nearest_distance']:.3f}",
             ]
         )
@@ -64,8 +64,8 @@ def summary_cells(results: dict[str, Any]) -> list[list[str]]:
                 "",
                 "",
                 "",
-                f"{scores['kernel_distance']:.3g} ± "
-                f"{scores['kernel_standard_error']:.1g}",
+                f"{scores['kernel_distance']:.4g} ± "
+                f"{scores['kernel_standard_error']:.3g}",
                 f"{scores['nearest_distance']:.3f}",
             ]
         )
