@@ -25,6 +25,8 @@ class Stream(enum.IntEnum):
     SERVER_NOISE = 5
     CONTRIBUTION_RELEASE = 6
     DP_SGD = 7
+    CANARY = 9
+    INVERSION = 10
 
 
 def root_key(seed: Array | int) -> Array:
