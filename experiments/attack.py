@@ -7,10 +7,14 @@
 from absl import flags
 
 from experiments import flags as experiment_flags
-from experiments.attacks import gradient_inversion, noise_scale
+from experiments.attacks import audit, gradient_inversion, noise_scale
 from fedsvp_jax.config import ExperimentConfig
 
-ATTACKS = {"noise_scale": noise_scale, "gradient_inversion": gradient_inversion}
+ATTACKS = {
+    "noise_scale": noise_scale,
+    "gradient_inversion": gradient_inversion,
+    "audit": audit,
+}
 
 experiment_flags.define_settings()
 experiment_flags.define_output()
