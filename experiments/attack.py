@@ -7,13 +7,14 @@
 from absl import flags
 
 from experiments import flags as experiment_flags
-from experiments.attacks import audit, gradient_inversion, noise_scale
+from experiments.attacks import audit, gradient_inversion, membership, noise_scale
 from fedsvp_jax.config import ExperimentConfig
 
 ATTACKS = {
     "noise_scale": noise_scale,
     "gradient_inversion": gradient_inversion,
     "audit": audit,
+    "membership": membership,
 }
 
 experiment_flags.define_settings()

@@ -195,8 +195,8 @@ def updates_of(
 
 def claims(
     mechanism: Mechanism, infos: NoiseInfo, averaged: int, target_delta: float
-) -> list[dict[str, float]]:
-    """Accounting -> (ε, δ) after each round; the larger of the two worlds'.
+) -> dict[int, dict[str, float]]:
+    """Round (from 0; the first and the last) -> ε by accounting, the worlds' larger.
 
     Args:
       infos: (2, T), of the worlds.
@@ -205,7 +205,7 @@ def claims(
     rounds = np.shape(infos.noise_std)[1]
     view = "observer" if averaged > 1 else "server"
     ledgers = [Ledger(averaged, proved=mechanism.claim.proved) for _ in range(2)]
-    found = []
+    found = {}
     for number in range(rounds):
         for world, ledger in enumerate(ledgers):
             info = jax.tree.map(
@@ -220,6 +220,8 @@ def claims(
                 delta=info.delta,
                 weights=np.full(averaged, 1 / averaged) if averaged > 1 else None,
             )
+        if number not in (0, rounds - 1):
+            continue
         row = {
             method: max(
                 ledger.epsilon_spent(method, target_delta, view=view)
@@ -228,7 +230,7 @@ def claims(
             for method in ACCOUNTINGS
         }
         row["basic_delta"] = max(ledger.delta_spent() for ledger in ledgers)
-        found.append(row)
+        found[number] = row
     return found
 
 
@@ -266,7 +268,7 @@ def audit_case(setting: Setting, case: Case) -> list[dict[str, Any]]:
         scores = audit.play(mechanism, game, setting.trials, key=game_key)
     claimed = claims(mechanism, scores.infos, averaged, setting.target_delta)
     rows = []
-    for number in sorted({0, setting.num_rounds - 1}):
+    for number, promised in claimed.items():
         inside, outside = scores.inside[number], scores.outside[number]
         one_run = None
         if averaged == 1:
@@ -285,7 +287,6 @@ def audit_case(setting: Setting, case: Case) -> list[dict[str, Any]]:
         bounds = partial(
             audit.lower_bounds, inside, outside, one_run, seed=setting.seed
         )
-        promised = claimed[number]
         at_target = bounds(delta=setting.target_delta)
         at_basic = (
             bounds(delta=promised["basic_delta"])
