@@ -143,7 +143,8 @@ def invert(
         ) -> tuple[tuple[Array, optax.OptState], None]:
             images, state = carry
             direction = jnp.sign(jax.grad(objective)(images))
-            moved, state = optimizer.update(direction, state, images)
+            with jax.numpy_dtype_promotion("standard"):  # optax: float ** int32
+                moved, state = optimizer.update(direction, state, images)
             images = optax.apply_updates(images, moved)
             return (jnp.clip(images, search.low, search.high), state), None
 
