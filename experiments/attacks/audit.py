@@ -167,21 +167,16 @@ class Setting(NamedTuple):
     trials: int
     target_delta: float
     seed: int
+    trained: dict[str, tuple[float, float]]  # worlds -> updates of real training
 
 
 def updates_of(
-    case: Case, settings: MechanismConfig, setting: Setting, key: jax.Array
+    case: Case, settings: MechanismConfig, setting: Setting
 ) -> tuple[float, float]:
     """The client's update in the worlds (in, out)."""
     clip = float(settings.update_clip)
-    if case.worlds in ("record", "client"):
-        replaced = 1 if case.worlds == "record" else setting.num_examples
-        push = 2.0 * setting.recipe.batch_size * clip  # longer than the clip, averaged
-        inside, outside = (
-            float(audit.trained_update(setting.recipe, setting.rates, data, key=key))
-            for data in audit.neighbours(setting.num_examples, replaced, push)
-        )
-        return inside, outside
+    if case.worlds in setting.trained:
+        return setting.trained[case.worlds]
     if case.worlds == "granted":
         half = clip / setting.num_examples
         return half, -half
@@ -239,7 +234,7 @@ def audit_case(setting: Setting, case: Case) -> list[dict[str, Any]]:
     settings = case_settings(case, setting.mechanism)
     mechanism = make_mechanism(case.mechanism, settings)
     root = prng.stream_key(prng.root_key(setting.seed), prng.Stream.CANARY)
-    game_key, run_key, train_key = jax.random.split(root, 3)
+    game_key, run_key = jax.random.split(root)
     averaged = settings.cohort_size if mechanism.claim.central else 1
     if case.sensitivity == "per_example":
         recipe = dataclasses.replace(setting.recipe, gradient="per_example")
@@ -256,7 +251,7 @@ def audit_case(setting: Setting, case: Case) -> list[dict[str, Any]]:
         )
         updates = (math.nan, math.nan)
     else:
-        updates = updates_of(case, settings, setting, train_key)
+        updates = updates_of(case, settings, setting)
         game = audit.Game(
             updates=updates,
             ratios=(1.0, 0.0) if case.worlds == "ratio" else (1.0, 1.0),
@@ -404,19 +399,31 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
             f"audit_examples must be at least batch_size = {config.batch_size}, got "
             f"{values.audit_examples}"
         )
+    recipe = TrainingRecipe(
+        batch_size=config.batch_size,
+        local_epochs=config.local_epochs,
+        gradient="clipped_mean",
+    )
+    rates = TrainingRates(config.learning_rate, config.l2_norm_clip, 0.0, 0.0)
     setting = Setting(
         mechanism=settings,
-        recipe=TrainingRecipe(
-            batch_size=config.batch_size,
-            local_epochs=config.local_epochs,
-            gradient="clipped_mean",
-        ),
-        rates=TrainingRates(config.learning_rate, config.l2_norm_clip, 0.0, 0.0),
+        recipe=recipe,
+        rates=rates,
         num_examples=values.audit_examples,
         num_rounds=config.num_rounds,
         trials=values.audit_trials,
         target_delta=config.target_delta,
         seed=config.seed,
+        trained={
+            worlds: audit.trained_updates(
+                recipe,
+                rates,
+                values.audit_examples,
+                replaced,
+                key=prng.stream_key(prng.root_key(config.seed), prng.Stream.CANARY, 1),
+            )
+            for worlds, replaced in (("record", 1), ("client", values.audit_examples))
+        },
     )
     folder = RunFolder(values.output_dir)
     chosen = {

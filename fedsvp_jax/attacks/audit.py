@@ -284,6 +284,22 @@ def trained_update(
     return trained["w"][0]
 
 
+def trained_updates(
+    recipe: TrainingRecipe,
+    rates: TrainingRates,
+    num_examples: int,
+    replaced: int,
+    *,
+    key: Array,
+) -> tuple[float, float]:
+    """`trained_update` in the worlds (in, out), by records too long for the clip."""
+    push = 2.0 * recipe.batch_size * float(rates.l2_norm_clip)
+    worlds = neighbours(num_examples, replaced, push)
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *worlds)
+    moved = jax.jit(jax.vmap(partial(trained_update, recipe, rates, key=key)))(stacked)
+    return float(moved[0]), float(moved[1])
+
+
 def play_training(
     mechanism: Mechanism,
     recipe: TrainingRecipe,

@@ -120,9 +120,11 @@ def test_local_training_moves_the_pushed_weight_by_eta_c_a_step():
     recipe = TrainingRecipe(batch_size=5, local_epochs=2, gradient="clipped_mean")
     rates = TrainingRates(0.1, 3.0, 0.0, 0.0)
     moved = [
-        audit.trained_update(recipe, rates, data, key=jax.random.key(3))
+        length
         for replaced in (1, 20)
-        for data in audit.neighbours(20, replaced, 100.0)
+        for length in audit.trained_updates(
+            recipe, rates, 20, replaced, key=jax.random.key(3)
+        )
     ]
     # One record is in one batch an epoch; all records are in all 4 of them.
     np.testing.assert_allclose(moved, [0.6, -0.6, 2.4, -2.4], rtol=1e-5)
