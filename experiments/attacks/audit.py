@@ -368,6 +368,8 @@ def draw(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         axes.plot(ends, ends, color="#555555", linewidth=1)
         axes.set_xscale("log")
         axes.set_yscale("log")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter("{x:g}")
         axes.set_xlabel("ε claimed (PLD)")
         axes.set_ylabel("ε audited, from below")
         axes.set_title("Audited beside claimed")
