@@ -49,6 +49,7 @@ from fedsvp_jax.training import Placement, Trainer
 DEFAULTS = {
     "model": "mlp",
     "mechanism": "nbafl",
+    "delta": 1e-5,
     "calibration": "analytic",
     "partition": "iid",
     "train_fraction": 0.5,
