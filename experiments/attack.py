@@ -2,17 +2,27 @@
 
   python -m experiments.attack --attack=noise_scale --dataset=digits \\
       --output_dir=runs/attack
-  python -m experiments.attack --attack=acgan --dataset=digits \\
-      --mechanisms=none,fedsva --output_dir=runs/acgan
 """
 
 from absl import flags
 
 from experiments import flags as experiment_flags
-from experiments.attacks import acgan, noise_scale
+from experiments.attacks import (
+    acgan,
+    audit,
+    gradient_inversion,
+    membership,
+    noise_scale,
+)
 from fedsvp_jax.config import ExperimentConfig
 
-ATTACKS = {"noise_scale": noise_scale, "acgan": acgan}
+ATTACKS = {
+    "noise_scale": noise_scale,
+    "acgan": acgan,
+    "gradient_inversion": gradient_inversion,
+    "audit": audit,
+    "membership": membership,
+}
 
 experiment_flags.define_settings()
 experiment_flags.define_output()

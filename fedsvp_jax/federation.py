@@ -213,7 +213,7 @@ def mechanism_config(
     return jax.tree.map(np.float32, made)
 
 
-def _gradient(config: ExperimentConfig) -> Gradient:
+def step_gradient(config: ExperimentConfig) -> Gradient:
     """What a local step follows.
 
     FedAvg clips nothing when C is infinite; whatever else there is clips the gradient
@@ -233,7 +233,7 @@ def make_plan(config: ExperimentConfig, federation: Federation) -> RoundPlan:
         recipe=TrainingRecipe(
             batch_size=_batch_size(config, federation),
             local_epochs=config.local_epochs,
-            gradient=_gradient(config),
+            gradient=step_gradient(config),
             augment=config.augment,
             proximal=config.proximal_weight > 0,
         ),

@@ -26,6 +26,8 @@ class Stream(enum.IntEnum):
     CONTRIBUTION_RELEASE = 6
     DP_SGD = 7
     ATTACKER = 8
+    CANARY = 9
+    INVERSION = 10
 
 
 def root_key(seed: Array | int) -> Array:

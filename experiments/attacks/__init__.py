@@ -2,5 +2,6 @@
 
 A module has its manual as docstring, DEFAULTS (settings whose default differs from
 `fedsvp_jax.config` for this attack), `define_flags()` for the flags that only it
-reads, and `run(values, config)`, the work.
+reads, and `run(values, config)`, the work. Beside them: `pieces` keeps finished parts,
+`page` writes what was measured into the docs.
 """

@@ -2,34 +2,31 @@
 
   python -m experiments.attacks.page
 
-They come from docs/results/attacks; a part whose file is not there says so. A file
-acgan_NAME.json is the results.json of a run of `--attack=acgan`, and the block
-acgan_NAME of the page its table, with those of the run's pictures that are in
-docs/images as acgan_NAME_MECHANISM.png.
+They come from docs/results/attacks, which holds the results.json of runs of
+`experiments.attack` (of gradient_inversion without the images); a part whose file is
+not there says so. The run's pictures are in docs/images.
 """
 
 import json
 import pathlib
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from absl import flags
 
 from experiments import flags as experiment_flags
+from experiments.attacks import tables
 from fedsvp_jax.attacks import table
 from fedsvp_jax.report import blocks
 
 flags.DEFINE_string("pages_dir", "docs", "Folder of attacks.md, and of results/.")
 
 _MISSING = "Not measured yet."
-_BLOCKS = ("acgan_mnist", "acgan_digits")
 
 
-def acgan_block(docs_dir: pathlib.Path, name: str) -> str:
-    """A run's table, the machine kind, and its pictures."""
-    path = docs_dir / "results" / "attacks" / f"{name}.json"
-    if not path.exists():
-        return _MISSING
-    results = json.loads(path.read_text())
+def acgan_block(docs_dir: pathlib.Path, name: str, results: dict[str, Any]) -> str:
+    """A run's table, the machine kind, and its pictures (acgan_NAME_MECHANISM.png)."""
     settings = results["settings"]
     versions = settings["versions"]
     parts = [
@@ -43,11 +40,30 @@ def acgan_block(docs_dir: pathlib.Path, name: str) -> str:
     return "\n\n".join(parts)
 
 
+def _blocks(docs_dir: pathlib.Path) -> dict[str, Callable[[], str]]:
+    """Block -> what writes it."""
+    renderers: dict[str, Callable[[dict[str, Any]], str]] = {
+        "acgan_mnist": partial(acgan_block, docs_dir, "acgan_mnist"),
+        "acgan_digits": partial(acgan_block, docs_dir, "acgan_digits"),
+        "membership": tables.membership_table,
+        "audit": tables.audit_table,
+        "gradient_inversion": tables.inversion_table,
+        "gradient_inversion_mnist": tables.inversion_table,
+    }
+
+    def block(name: str) -> str:
+        path = docs_dir / "results" / "attacks" / f"{name}.json"
+        return (
+            renderers[name](json.loads(path.read_text())) if path.exists() else _MISSING
+        )
+
+    return {name: partial(block, name) for name in renderers}
+
+
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     """Rewrites the page's blocks; returns the page."""
     page = docs_dir / "attacks.md"
-    made = {name: partial(acgan_block, docs_dir, name) for name in _BLOCKS}
-    page.write_text(blocks.rewritten(page.read_text(), made))
+    page.write_text(blocks.rewritten(page.read_text(), _blocks(docs_dir)))
     return page
 
 

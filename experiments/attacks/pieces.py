@@ -1,0 +1,24 @@
+"""An attack's finished parts, kept so that --resume goes on after the last one."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from fedsvp_jax.run_folder import RunFolder, write_json
+
+
+def kept(folder: RunFolder, name: str, make: Callable[[], Any]) -> Any:
+    """What `make` returned, as JSON has it: from pieces/NAME.json if that is there.
+
+    Raises:
+      ValueError: the kept file is damaged.
+      WriteError: it cannot be written.
+    """
+    file = folder.path / "pieces" / f"{name}.json"
+    if not file.exists():
+        file.parent.mkdir(exist_ok=True)
+        write_json(file, make())
+    try:
+        return json.loads(file.read_text())
+    except ValueError as error:
+        raise ValueError(f"{file} is damaged ({error}): remove it and resume") from None

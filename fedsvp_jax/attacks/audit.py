@@ -1,0 +1,486 @@
+"""Auditing an ε: two neighbouring worlds, played often; how well are they told apart?
+
+In a game one client's data are those of world "in" or of world "out", neighbours
+under the relation that is audited. The adversary knows both worlds, all settings and
+all other clients, sees what the mechanism releases, and scores it by the logarithm of
+the likelihood ratio, which no other score beats (Neyman and Pearson). A guarantee of
+(ε, δ) bounds how often any test of the scores can be right, so how often one was right
+bounds ε from below, at a stated confidence.
+
+Three bounds, the first and the last by jax-privacy's `CanaryScoreAuditor`:
+
+    clopper_pearson  from many games (Jagielski et al. 2020); assumes nothing; the
+                     threshold is chosen on one half and tested on the other
+    gaussian         from many games, at a trade-off of Gaussian form (Nasr et al.
+                     2023), which is that of every mechanism here; the tightest
+    one_run          from a single run with many canaries, each in or out by a coin
+                     (Steinke et al. 2023)
+
+Everything here is the mechanism's own code: `Mechanism.update`, `Mechanism.server`
+and `local_update`.
+"""
+
+import dataclasses
+import math
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedsvp_jax import local_training, prng
+from fedsvp_jax.local_training import TrainingRates, TrainingRecipe
+from fedsvp_jax.mechanisms import Mechanism
+from fedsvp_jax.structs import (
+    Array,
+    Examples,
+    MechanismState,
+    Model,
+    NoiseInfo,
+    Params,
+)
+
+METHODS = ("clopper_pearson", "gaussian", "one_run")
+_OFFSET = 1e6  # so deep in the wrong class that the loss is linear
+
+
+@dataclasses.dataclass(frozen=True)
+class Game:
+    """Two worlds that differ in one client, and what is seen of it.
+
+    Attributes:
+      updates: the client's update in the worlds (in, out), along the first axis.
+      ratios: its contribution ratio R, likewise.
+      num_examples: |D|.
+      num_rounds: T, its uploads.
+      averaged: K, uploads whose mean is all that is seen; 1: the upload itself.
+      dimension: d, length of an upload.
+    """
+
+    updates: tuple[float, float]
+    ratios: tuple[float, float] = (1.0, 1.0)
+    num_examples: int = 1
+    num_rounds: int = 1
+    averaged: int = 1
+    dimension: int = 8
+
+
+class Scores(NamedTuple):
+    """Log likelihood ratios after each round, of games in each world."""
+
+    inside: np.ndarray  # (T, n)
+    outside: np.ndarray  # (T, n)
+    infos: NoiseInfo  # (2, T): of the worlds (in, out), one game each
+
+
+class _Seen(NamedTuple):
+    """What one world's round would have released."""
+
+    upload: Array  # (d,) noised
+    mean: Array  # (d,) the same without noise
+    state: MechanismState
+    info: NoiseInfo
+
+
+def _upload(
+    mechanism: Mechanism,
+    update: Array,
+    ratio: Array,
+    state: MechanismState,
+    *,
+    key: Array,
+    num_examples: int,
+    round_num: Array,
+) -> tuple[Array, MechanismState, NoiseInfo]:
+    return mechanism.update(
+        update,
+        state,
+        key=key,
+        num_examples=jnp.int32(num_examples),
+        contribution_ratio=ratio,
+        round_num=round_num,
+        params=jnp.zeros_like(update),
+    )
+
+
+def _first_client(mechanism: Mechanism) -> MechanismState:
+    state = mechanism.init(1)
+    return MechanismState(
+        clients=jax.tree.map(lambda leaf: leaf[0], state.clients), shared=state.shared
+    )
+
+
+def _transcript(
+    mechanism: Mechanism, game: Game, world: Array, key: Array
+) -> tuple[Array, NoiseInfo]:
+    """(T,) scores of one game played in `world` (0: in), and its noise, (T,)."""
+    axis = jnp.zeros((game.dimension,), jnp.float32).at[0].set(1.0)
+    updates = jnp.asarray(game.updates, jnp.float32)[:, None] * axis[None]
+    ratios = jnp.asarray(game.ratios, jnp.float32)
+    nothing = jnp.zeros_like(axis)
+    others = game.averaged - 1
+
+    def step(
+        carry: tuple[MechanismState, MechanismState, Array], round_num: Array
+    ) -> tuple[tuple[MechanismState, MechanismState, Array], tuple[Array, NoiseInfo]]:
+        own, other, score = carry
+        round_key = prng.round_key(key, round_num)
+        noise_key = prng.stream_key(round_key, prng.Stream.NOISE)
+
+        def release(update: Array, ratio: Array, state: MechanismState) -> _Seen:
+            send = partial(
+                _upload,
+                mechanism,
+                ratio=ratio,
+                state=state,
+                key=noise_key,
+                num_examples=game.num_examples,
+                round_num=round_num,
+            )
+            noised, after, info = send(update)
+            # The same noise on no update: what is left is the clipped update.
+            bare, _, _ = send(nothing)
+            return _Seen(noised, noised - bare, after, info)
+
+        both = jax.vmap(release)(updates, ratios, own)
+        actual = jax.tree.map(lambda leaf: leaf[world], both)
+        infos = jax.tree.map(lambda leaf: leaf[None], actual.info)
+        total, variance = actual.upload, jnp.square(both.info.noise_std)
+        if others:
+            keys = jax.vmap(
+                lambda client: prng.stream_key(
+                    round_key, prng.Stream.NOISE, client + jnp.int32(1)
+                )
+            )(jnp.arange(others, dtype=jnp.int32))
+            rest, _, more = jax.vmap(
+                lambda key: _upload(
+                    mechanism,
+                    nothing,
+                    jnp.float32(1.0),
+                    other,
+                    key=key,
+                    num_examples=game.num_examples,
+                    round_num=round_num,
+                )
+            )(keys)
+            total = total + jnp.sum(rest, axis=0)
+            variance = variance + jnp.sum(jnp.square(more.noise_std))
+            infos = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), infos, more)
+        gaps = jnp.square(total[None] - both.mean) / variance[:, None]
+        logs = 0.5 * jnp.log(variance)[:, None]
+        likelihoods = -jnp.sum(0.5 * gaps + logs, axis=1)
+        score = score + likelihoods[0] - likelihoods[1]
+        own, shared = both.state, other.shared
+        if mechanism.server is not None:
+            state = dataclasses.replace(actual.state, shared=shared)
+            _, state = mechanism.server(
+                total / float(game.averaged),
+                nothing,
+                state,
+                key=prng.stream_key(round_key, prng.Stream.SERVER_NOISE),
+                round_num=round_num,
+                infos=infos,
+                valid=jnp.ones((game.averaged,), bool),
+            )
+            shared = state.shared
+        own = dataclasses.replace(
+            own, shared=jax.tree.map(lambda x: jnp.stack([x, x]), shared)
+        )
+        other = dataclasses.replace(other, shared=shared)
+        return (own, other, score), (score, actual.info)
+
+    first = _first_client(mechanism)
+    start = (
+        jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), first),
+        first,
+        jnp.float32(0.0),
+    )
+    _, (scores, infos) = jax.lax.scan(
+        step, start, jnp.arange(game.num_rounds, dtype=jnp.int32)
+    )
+    return scores, infos
+
+
+def play(mechanism: Mechanism, game: Game, num_games: int, *, key: Array) -> Scores:
+    """Plays a game `num_games` times in each world, with keys of their own.
+
+    Args:
+      mechanism: whose noise goes on the upload (not `per_example`: `play_training`).
+      game: the worlds.
+      num_games: n.
+      key: consumed here.
+    """
+
+    def both(key: Array) -> tuple[tuple[Array, NoiseInfo], tuple[Array, NoiseInfo]]:
+        inside, outside = jax.random.split(key)
+        return (
+            _transcript(mechanism, game, jnp.int32(0), inside),
+            _transcript(mechanism, game, jnp.int32(1), outside),
+        )
+
+    keys = jax.random.split(key, num_games)
+    run = jax.jit(lambda keys: jax.lax.map(both, keys, batch_size=min(500, num_games)))
+    (inside, in_infos), (outside, out_infos) = jax.device_get(run(keys))
+    infos = jax.tree.map(lambda a, b: np.stack([a[0], b[0]]), in_infos, out_infos)
+    return Scores(inside.T, outside.T, infos)
+
+
+def pushed_model(dimension: int) -> Model:
+    """A model whose loss is linear: each record x moves the weights along itself.
+
+    The logits (w·x - 1e6, 0) of a record of class 0 have the cross-entropy
+    1e6 - w·x to the last bit, hence the gradient -x.
+    """
+
+    def init(key: Array, example: Array) -> tuple[Params, Params]:
+        del key, example
+        return {"w": jnp.zeros((dimension,), jnp.float32)}, {}
+
+    def apply(
+        params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
+    ) -> tuple[Array, Params]:
+        del train, key
+        first = x @ params["w"] - jnp.float32(_OFFSET)
+        return jnp.stack([first, jnp.zeros_like(first)], axis=-1), stats
+
+    return Model(init, apply)
+
+
+def neighbours(num_examples: int, replaced: int, push: float) -> list[Examples]:
+    """The data of the worlds (in, out): `replaced` records push one way or the other.
+
+    All other records are zero and have no gradient under `pushed_model`.
+    """
+    worlds = []
+    for sign in (1.0, -1.0):
+        inputs = np.zeros((num_examples, 2), np.float32)
+        inputs[:replaced, 0] = sign * push
+        nobody = jnp.zeros((num_examples,), jnp.int32)
+        worlds.append(Examples(jnp.asarray(inputs), nobody, nobody))
+    return worlds
+
+
+def trained_update(
+    recipe: TrainingRecipe, rates: TrainingRates, data: Examples, *, key: Array
+) -> Array:
+    """() float32: how far local training moves the pushed weight."""
+    count = data.labels.shape[0]
+    model = pushed_model(2)
+    params, stats = model.init(key, data.inputs[:1])
+    trained, _ = local_training.local_update(
+        model,
+        recipe,
+        rates,
+        params,
+        stats,
+        data,
+        jnp.arange(count, dtype=jnp.int32),
+        jnp.ones((count,), bool),
+        key=key,
+        batch_size=recipe.batch_size,
+        lane_axes=(),
+    )
+    return trained["w"][0]
+
+
+def trained_updates(
+    recipe: TrainingRecipe,
+    rates: TrainingRates,
+    num_examples: int,
+    replaced: int,
+    *,
+    key: Array,
+) -> tuple[float, float]:
+    """`trained_update` in the worlds (in, out), by records too long for the clip."""
+    push = 2.0 * recipe.batch_size * float(rates.l2_norm_clip)
+    worlds = neighbours(num_examples, replaced, push)
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *worlds)
+    moved = jax.jit(jax.vmap(partial(trained_update, recipe, rates, key=key)))(stacked)
+    return float(moved[0]), float(moved[1])
+
+
+def play_training(
+    mechanism: Mechanism,
+    recipe: TrainingRecipe,
+    rates: TrainingRates,
+    worlds: list[Examples],
+    num_rounds: int,
+    num_games: int,
+    *,
+    key: Array,
+) -> Scores:
+    """As `play`, where the noise goes into the local steps (`per_example`).
+
+    An upload is the sum of its steps, so the score is the pushed weight, added up
+    over the rounds: monotone in the likelihood ratio, since both worlds have the
+    same variance.
+    """
+    if mechanism.step_noise_std is None:
+        raise ValueError("mechanism must add its noise in the local steps")
+    first = _first_client(mechanism)
+    std_of = mechanism.step_noise_std
+
+    def transcript(data: Examples, key: Array) -> tuple[Array, NoiseInfo]:
+        def step(score: Array, round_num: Array) -> tuple[Array, tuple]:
+            round_key = prng.round_key(key, round_num)
+            std = std_of(jnp.float32(1.0), round_num=round_num)
+            moved = trained_update(
+                recipe,
+                dataclasses.replace(rates, step_noise_std=std),
+                data,
+                key=prng.stream_key(round_key, prng.Stream.LOCAL_TRAINING),
+            )
+            noised, _, info = _upload(
+                mechanism,
+                moved[None],
+                jnp.float32(1.0),
+                first,
+                key=prng.stream_key(round_key, prng.Stream.NOISE),
+                num_examples=data.labels.shape[0],
+                round_num=round_num,
+            )
+            return score + noised[0], (score + noised[0], info)
+
+        _, (scores, infos) = jax.lax.scan(
+            step, jnp.float32(0.0), jnp.arange(num_rounds, dtype=jnp.int32)
+        )
+        return scores, infos
+
+    def both(key: Array) -> list[tuple[Array, NoiseInfo]]:
+        keys = jax.random.split(key)
+        return [transcript(worlds[i], keys[i]) for i in range(2)]
+
+    keys = jax.random.split(key, num_games)
+    run = jax.jit(lambda keys: jax.lax.map(both, keys, batch_size=min(500, num_games)))
+    (inside, in_infos), (outside, out_infos) = jax.device_get(run(keys))
+    infos = jax.tree.map(lambda a, b: np.stack([a[0], b[0]]), in_infos, out_infos)
+    return Scores(inside.T, outside.T, infos)
+
+
+def one_average(
+    mechanism: Mechanism, length: float, num_canaries: int, *, key: Array
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of one round in which every client of the cohort is a canary.
+
+    Client i sends `length` along axis i, or nothing, by a coin; the sum alone is
+    seen, and its coordinate i is the score of i. The mechanism's cohort size must be
+    `num_canaries`.
+
+    Returns:
+      The scores of the canaries that were in, and of those that were out.
+    """
+    coin_key, noise_key = jax.random.split(key)
+    coins = jax.random.bernoulli(coin_key, 0.5, (num_canaries,))
+    state = _first_client(mechanism)
+
+    def add(client: Array, total: Array) -> Array:
+        sent = jnp.where(coins[client], jnp.float32(length), jnp.float32(0.0))
+        update = jnp.zeros((num_canaries,), jnp.float32).at[client].set(sent)
+        noised, _, _ = _upload(
+            mechanism,
+            update,
+            jnp.float32(1.0),
+            state,
+            key=prng.stream_key(noise_key, prng.Stream.NOISE, client),
+            num_examples=1,
+            round_num=jnp.int32(0),
+        )
+        return total + noised
+
+    start = jnp.zeros((num_canaries,), jnp.float32)
+    total = np.asarray(
+        jax.jit(lambda: jax.lax.fori_loop(0, num_canaries, add, start))()
+    )
+    inside = np.asarray(coins)
+    return total[inside], total[~inside]
+
+
+def by_coins(
+    inside: np.ndarray, outside: np.ndarray, *, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of each game one world's score, by a coin: n canaries of a single run.
+
+    For games that share nothing, as uploads that are seen one by one.
+    """
+    coins = np.random.default_rng((seed, prng.Stream.CANARY)).random(len(inside)) < 0.5
+    return inside[coins], outside[~coins]
+
+
+def gaussian_bound(
+    inside: np.ndarray, outside: np.ndarray, *, delta: float, significance: float
+) -> float:
+    """ε at δ of the least mu-GDP mechanism that the scores allow.
+
+        mu = Φ⁻¹(1 − FPR) − Φ⁻¹(FNR), with upper bounds of both error rates
+
+    The threshold is 0, equal likelihood, so none is chosen by looking. (jax-privacy
+    2.0.0's `epsilon_from_gdp` also takes the absolute value where mu < 0, which upper
+    bounds do not allow: it called N(0, 1) against N(.2, 1) ε >= 7 where it is .73.)
+
+    Source: Nasr et al. 2023 (arXiv 2302.07956); Dong, Roth and Su 2019, for GDP.
+    """
+    import scipy.stats
+    from dp_accounting import gaussian_mechanism
+
+    def most(errors: np.ndarray) -> float:  # Clopper and Pearson's upper bound
+        count, wrong = len(errors), int(errors.sum())
+        if wrong == count:
+            return 1.0
+        beta = scipy.stats.beta
+        return float(beta.ppf(1 - significance / 2, wrong + 1, count - wrong))
+
+    normal = scipy.stats.norm
+    mu = float(normal.isf(most(outside >= 0)) - normal.ppf(most(inside < 0)))
+    if not mu > 0:
+        return 0.0
+    return float(gaussian_mechanism.get_epsilon_gaussian(1 / mu, delta))
+
+
+def lower_bounds(
+    inside: np.ndarray,
+    outside: np.ndarray,
+    one_run: tuple[np.ndarray, np.ndarray] | None,
+    *,
+    delta: float,
+    significance: float = 0.05,
+    seed: int = 0,
+) -> dict[str, float]:
+    """ε from below at δ, by method.
+
+    Each method gets a third of the significance, so that the largest of the three
+    bounds holds at the whole. The relations are symmetric, so Clopper-Pearson's test
+    may go either way.
+
+    Args:
+      inside, outside: (n,) log likelihood ratios of many games in each world, or
+        what is 0 where they are.
+      one_run: scores of a single run's canaries, in and out; None leaves it out.
+      delta: δ in (0, 1).
+      significance: chance that a bound of a true ε is too high.
+      seed: of the split that chooses a threshold.
+
+    Raises:
+      ImportError: jax-privacy is not installed (the extra `audit`).
+    """
+    from jax_privacy import auditing
+
+    share = significance / len(METHODS)
+    auditor = auditing.CanaryScoreAuditor(inside, outside)
+    found = {
+        "clopper_pearson": auditor.epsilon_clopper_pearson(
+            share,
+            delta,
+            one_sided=False,
+            threshold_strategy=auditing.Split(seed=seed),
+        ),
+        "gaussian": gaussian_bound(inside, outside, delta=delta, significance=share),
+    }
+    if one_run is not None:
+        found["one_run"] = auditing.CanaryScoreAuditor(*one_run).epsilon_one_run(
+            share, delta, threshold_strategy=auditing.Split(seed=seed)
+        )
+    return {
+        name: float(value) if math.isfinite(value) else math.inf
+        for name, value in found.items()
+    }

@@ -1,0 +1,110 @@
+"""Membership inference: was this example in some client's training data?
+
+The attacker holds a model and the examples in question, with their labels. From the
+model it takes the confidence φ = ln(p_y/(1 − p_y)) of each, whose spread over trained
+models is close to a Gaussian (Carlini et al. 2022).
+
+    loss threshold   a member where the loss is small; −loss grows with φ, so φ is
+                     the score (Yeom et al. 2018)
+    LiRA             ln N(φ; m_in, s_in²) − ln N(φ; m_out, s_out²), with the example's
+                     own means over shadow models that were trained with it and
+                     without it (Carlini et al. 2022, online; one variance for all
+                     examples, as they advise where shadows are few)
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedsvp_jax.structs import Array
+
+FALSE_POSITIVE_RATES = (0.001, 0.01)
+
+
+def confidences(logits: Array, labels: Array) -> Array:
+    """φ = ln(p_y/(1 − p_y)), (n,) float32: y's logit less the others' log-sum-exp.
+
+    Args:
+      logits: (n, num_classes). labels: (n,) int32.
+    """
+    own = jax.nn.one_hot(labels, logits.shape[-1], dtype=bool)
+    others = jnp.where(own, -jnp.inf, logits)
+    right = jnp.sum(jnp.where(own, logits, jnp.float32(0.0)), axis=-1)
+    return right - jax.nn.logsumexp(others, axis=-1)
+
+
+def likelihood_ratios(phi: np.ndarray, member: np.ndarray) -> np.ndarray:
+    """LiRA's scores, (S, n): each model in turn is the target, the others its shadows.
+
+    Args:
+      phi: (S, n) confidences of n examples under S models.
+      member: (S, n) bool, which model was trained on which example.
+
+    Returns:
+      The log likelihood ratios; 0 (no opinion) for an example that all of a target's
+      shadows have in common.
+
+    Raises:
+      ValueError: fewer than 4 models.
+    """
+    if len(phi) < 4:
+        raise ValueError(f"shadows must be at least 4, got {len(phi)}")
+    phi = np.asarray(phi, float)
+    scores = np.zeros_like(phi)
+    for target in range(len(phi)):
+        kept = np.arange(len(phi)) != target
+        logs, known = [], np.ones(phi.shape[1], bool)
+        for side in (member[kept], ~member[kept]):
+            count = side.sum(0)
+            known &= count > 0
+            mean = (phi[kept] * side).sum(0) / np.maximum(count, 1)
+            freedom = max(int(np.maximum(count - 1, 0).sum()), 1)
+            variance = (np.square(phi[kept] - mean) * side).sum() / freedom
+            gap = np.square(phi[target] - mean)
+            logs.append(-0.5 * (gap / variance + np.log(variance)))
+        scores[target] = np.where(known, logs[0] - logs[1], 0.0)
+    return scores
+
+
+class Roc(NamedTuple):
+    """How well scores tell members from others."""
+
+    auc: float  # mean over the targets
+    auc_low: float  # 95 % interval of that mean
+    auc_high: float
+    tpr: dict[str, float]  # FPR -> TPR, all targets' scores under one threshold
+    curve: tuple[np.ndarray, np.ndarray]  # (FPR, TPR), likewise
+
+
+def roc(scores: np.ndarray, member: np.ndarray) -> Roc:
+    """Area, its interval and the rates at small FPR.
+
+    The interval is Student's over the targets' own areas: targets are runs with
+    seeds of their own, though they share examples, and under LiRA shadows.
+
+    Args:
+      scores: (S, n), larger for members. member: (S, n) bool.
+
+    Raises:
+      FloatingPointError: a score is NaN or infinite (a target diverged).
+    """
+    import scipy.stats
+    from sklearn import metrics
+
+    if not np.isfinite(scores).all():
+        raise FloatingPointError("a membership score is NaN or infinite")
+    areas = [
+        metrics.roc_auc_score(truth, row)
+        for truth, row in zip(member, scores, strict=True)
+    ]
+    mean, count = float(np.mean(areas)), len(areas)
+    reach = scipy.stats.t.ppf(0.975, count - 1) * np.std(areas, ddof=1) / count**0.5
+    fpr, tpr, _ = metrics.roc_curve(
+        member.ravel(), scores.ravel(), drop_intermediate=True
+    )
+    rates = {
+        f"{level:g}": float(tpr[fpr <= level].max()) for level in FALSE_POSITIVE_RATES
+    }
+    return Roc(mean, mean - float(reach), mean + float(reach), rates, (fpr, tpr))

@@ -1,0 +1,117 @@
+"""An image comes back from a clean gradient, and not from a noised one."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from fedsvp_jax import models
+from fedsvp_jax.attacks import gradient_inversion as inversion
+from fedsvp_jax.data import sources
+from fedsvp_jax.structs import Array, Params
+
+CLASSES = 10
+DIGITS = sources.load("digits")
+IMAGES = sources.normalize(jnp.asarray(DIGITS.train_inputs[:1]))
+LABEL = int(DIGITS.train_labels[0])
+MODEL = models.make_model("mlp", num_classes=CLASSES)
+
+
+@functools.cache
+def start() -> Params:
+    return MODEL.init(jax.random.key(0), IMAGES)[0]
+
+
+def gradient(images: Array, label: Array) -> Params:
+    def loss(params: Params) -> Array:
+        logits, _ = MODEL.apply(params, {}, images, train=True, key=None)
+        return optax.softmax_cross_entropy_with_integer_labels(
+            logits, label[None]
+        ).mean()
+
+    return jax.grad(loss)(start())
+
+
+@functools.cache
+def search(match: inversion.Match, noise_std: float) -> tuple[float, float]:
+    """(PSNR, objective) of an attack on a gradient with noise."""
+    label = jnp.int32(LABEL)
+    seen = gradient(IMAGES, label)
+    keys = iter(jax.random.split(jax.random.key(1), 8))
+    seen = jax.tree.map(
+        lambda g: g + noise_std * jax.random.normal(next(keys), g.shape), seen
+    )
+    found = jax.jit(
+        lambda seen, key: inversion.invert(
+            lambda images: gradient(images, label),
+            seen,
+            IMAGES.shape,
+            inversion.Search(match, steps=300, restarts=4, tv_weight=1e-6),
+            key=key,
+        )
+    )(seen, jax.random.key(2))
+    images = (np.asarray(found.images) + 1) / 2
+    truth = (np.asarray(IMAGES) + 1) / 2
+    assert images.min() >= 0 and images.max() <= 1
+    return inversion.psnr(images[0], truth[0]), float(found.objective)
+
+
+@pytest.mark.parametrize("match", inversion.MATCHES)
+def test_a_clean_gradient_gives_the_image_away(match: inversion.Match):
+    quality, objective = search(match, 0.0)
+    assert quality >= 25
+    assert objective < 1e-2
+
+
+def test_noise_as_long_as_the_gradient_hides_it():
+    quality, objective = search("cosine", 3.0)
+    assert quality < 10
+    assert objective > 0.5
+
+
+def test_the_label_is_where_the_last_bias_falls():
+    for label in (0, 3, 9):
+        seen = gradient(IMAGES, jnp.int32(label))
+        assert inversion.inferred_label(seen, CLASSES) == label
+
+
+def test_a_model_without_logit_biases_is_refused():
+    with pytest.raises(ValueError, match="bias of 7 logits"):
+        inversion.inferred_label(start(), 7)
+
+
+def test_l2_counts_the_gap_and_cosine_the_angle_alone():
+    a = {"w": jnp.asarray([3.0, 0.0])}
+    b = {"w": jnp.asarray([6.0, 0.0])}
+    c = {"w": jnp.asarray([0.0, 1.0])}
+    np.testing.assert_allclose(inversion.disagreement("l2", a, b), 0.25, rtol=1e-6)
+    np.testing.assert_allclose(inversion.disagreement("cosine", a, b), 0, atol=1e-6)
+    np.testing.assert_allclose(inversion.disagreement("cosine", a, c), 1, rtol=1e-6)
+
+
+def test_total_variation_of_a_step_and_of_a_plain_image():
+    step = jnp.zeros((1, 4, 4, 1)).at[:, 2:].set(1.0)
+    np.testing.assert_allclose(inversion.total_variation(step), 1 / 3, rtol=1e-6)
+    assert inversion.total_variation(jnp.ones((1, 4, 4, 1))) == 0
+
+
+def test_psnr_of_a_tenth_is_20_db():
+    truth = np.full((8, 8, 1), 0.5)
+    np.testing.assert_allclose(inversion.psnr(truth + 0.1, truth), 20)
+    assert inversion.psnr(truth, truth) == float("inf")
+
+
+def test_ssim_is_1_for_equals_and_follows_the_formula_on_one_window():
+    rng = np.random.default_rng(0)
+    a, b = rng.random((2, 7, 7, 1))
+    np.testing.assert_allclose(inversion.ssim(a, a), 1)
+    cov = np.cov(a.ravel(), b.ravel())
+    c1, c2 = 1e-4, 9e-4
+    expected = (2 * a.mean() * b.mean() + c1) * (2 * cov[0, 1] + c2)
+    expected /= a.mean() ** 2 + b.mean() ** 2 + c1
+    expected /= cov[0, 0] + cov[1, 1] + c2
+    np.testing.assert_allclose(inversion.ssim(a, b), expected)
+    assert inversion.ssim(1 - a, a) < 0

@@ -1,0 +1,62 @@
+"""`--attack=audit`, as typed: what is proved holds, what is nominal is shown broken."""
+
+import json
+import pathlib
+from typing import Any
+
+from commands import command, commands
+
+TINY = (
+    "experiments.attack",
+    "--attack=audit",
+    "--audit_mechanisms=dp_fedavg,nbafl",
+    "--audit_trials=400",
+    "--num_rounds=2",
+    "--compilation_cache_dir=",
+)
+
+
+def test_claims_are_audited_and_resume_repeats_the_bytes(tmp_path: pathlib.Path):
+    folder = tmp_path / "run"
+    done = command(*TINY, f"--output_dir={folder}")
+    assert done.status == 0, done.stderr
+    rows: list[dict[str, Any]] = json.loads((folder / "results.json").read_text())[
+        "rows"
+    ]
+    seen = {(r["mechanism"], r["sensitivity"], r["worlds"], r["uploads"]) for r in rows}
+    assert ("dp_fedavg", "update_clip", "presence", 2) in seen
+    assert ("nbafl", "per_example", "record", 1) in seen
+    for row in rows:
+        trained = row["sensitivity"] == "paper" and row["worlds"] != "granted"
+        expected = "holds"
+        if trained:
+            expected = "VIOLATED" if row["worlds"] == "record" else "no claim"
+        assert row["status"] == expected, row
+        assert row["proved"] == (row["sensitivity"] != "paper")
+        assert set(row["claims"]) == {"basic", "rdp", "pld", "basic_delta"}
+    assert "VIOLATED" in done.stdout
+    assert (folder / "audit.png").stat().st_size > 1000
+
+    before = (folder / "results.json").read_bytes()
+    (folder / "results.json").unlink()
+    (folder / "pieces" / "dp_fedavg-update_clip-presence.json").unlink()
+    assert command(*TINY, f"--output_dir={folder}", "--resume").status == 0
+    assert (folder / "results.json").read_bytes() == before
+
+
+def test_bad_input_to_the_audit_is_one_line_and_nothing_is_written(
+    tmp_path: pathlib.Path,
+):
+    messages = {
+        "--mechanism=nbafl": "mechanism and sensitivity must be left out",
+        "--audit_mechanisms=none": "audit_mechanisms must add noise",
+        "--audit_mechanisms=nbalf": "did you mean nbafl",
+        "--audit_examples=3": "audit_examples must be at least batch_size = 10",
+    }
+    folder = tmp_path / "run"
+    lines = [[*TINY, flag, f"--output_dir={folder}"] for flag in messages]
+    for done, message in zip(commands(lines), messages.values(), strict=True):
+        assert done.status == 2
+        assert done.stderr.strip().count("\n") == 0
+        assert message in done.stderr
+    assert not folder.exists()

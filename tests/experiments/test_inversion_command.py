@@ -1,0 +1,98 @@
+"""`--attack=gradient_inversion`, as typed: an image comes back, and noise hides it."""
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+from commands import command, commands
+
+TINY = (
+    "experiments.attack",
+    "--attack=gradient_inversion",
+    "--model=mlp",
+    "--inversion_victims=1",
+    "--inversion_defences=none:paper,nbafl:per_example",
+    "--inversion_noise_stds=",
+    "--inversion_steps=300",
+    "--inversion_restarts=4",
+    "--compilation_cache_dir=",
+)
+
+
+def results(folder: pathlib.Path) -> dict[str, Any]:
+    return json.loads((folder / "results.json").read_text())
+
+
+def test_an_image_comes_back_noise_hides_it_and_resume_repeats_the_bytes(
+    tmp_path: pathlib.Path,
+):
+    folder = tmp_path / "run"
+    done = command(*TINY, f"--output_dir={folder}")
+    assert done.status == 0, done.stderr
+    assert "none_paper" in done.stdout and "mean image" in done.stdout
+    found = results(folder)
+    quality = {
+        (row["mechanism"], row["match"]): row["psnr_mean"] for row in found["defences"]
+    }
+    assert min(quality["none", "l2"], quality["none", "cosine"]) > 25
+    assert max(quality["nbafl", "l2"], quality["nbafl", "cosine"]) < 10
+    assert all(
+        row["labels_read"] == 1 and row["noise_over_gradient"] == 0
+        for row in found["defences"]
+        if row["mechanism"] == "none"
+    )
+    assert (folder / "inversion.png").stat().st_size > 1000
+    config = json.loads((folder / "config.json").read_text())
+    assert config["defences"] == ["none_paper", "nbafl_per_example"]
+
+    before = (folder / "results.json").read_bytes()
+    kept = (folder / "pieces" / "none_paper.json").stat().st_mtime_ns
+    (folder / "results.json").unlink()
+    (folder / "pieces" / "nbafl_per_example.json").unlink()
+    assert command(*TINY, f"--output_dir={folder}", "--resume").status == 0
+    assert (folder / "results.json").read_bytes() == before
+    assert (folder / "pieces" / "none_paper.json").stat().st_mtime_ns == kept
+
+
+def test_bad_input_to_inversion_is_one_line_and_nothing_is_written(
+    tmp_path: pathlib.Path,
+):
+    messages = {
+        "--mechanism=nbafl": "inversion_defences names the defences",
+        "--batch_size=2": "batch_size must be 1",
+        "--local_epochs=3": "local_epochs must be 1",
+        "--inversion_defences=nbafl": "inversion_defences must be MECHANISM",
+        "--inversion_defences=nobody:paper": "mechanism must be one of",
+        "--inversion_defences=none:paper,none:paper": "each defence once",
+        "--inversion_noise_stds=-1": "inversion_noise_stds must be > 0",
+        "--inversion_victims=100000": "inversion_victims must be at most",
+    }
+    folder = tmp_path / "run"
+    lines = [[*TINY, flag, f"--output_dir={folder}"] for flag in messages]
+    for done, message in zip(commands(lines), messages.values(), strict=True):
+        assert done.status == 2
+        assert done.stderr.strip().count("\n") == 0
+        assert message in done.stderr
+    assert not folder.exists()
+
+
+@pytest.mark.slow
+def test_on_the_small_cnn_25_db_without_noise_and_under_10_at_epsilon_one(
+    tmp_path: pathlib.Path,
+):
+    folder = tmp_path / "run"
+    done = command(
+        "experiments.attack",
+        "--attack=gradient_inversion",
+        "--inversion_noise_stds=",
+        "--inversion_defences=none:paper,nbafl:update_clip,nbafl:per_example,"
+        "dp_fedavg:update_clip",
+        f"--output_dir={folder}",
+    )
+    assert done.status == 0, done.stderr
+    for row in results(folder)["defences"]:
+        if row["mechanism"] == "none":
+            assert row["psnr_min"] >= 25
+        else:
+            assert row["psnr_max"] < 10
