@@ -6,9 +6,10 @@
 
 from absl import flags
 
-from experiments import flags as experiment_flags
-from experiments.attacks import noise_scale
 from fedsvp_jax.config import ExperimentConfig
+
+from . import flags as experiment_flags
+from .attacks import noise_scale
 
 ATTACKS = {"noise_scale": noise_scale}
 

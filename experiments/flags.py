@@ -232,8 +232,9 @@ def _manual(script: str, manual: str | None) -> str:
     """What --help prints: purpose, mechanisms, then the flags by theme."""
     values = flags.FLAGS
     defining = values.flags_by_module_dict()
+    own = f"{__package__}."  # fedsvp_jax.experiments where the package is installed
     modules = sorted(
-        name for name in defining if name.startswith("experiments.") or name == script
+        name for name in defining if name.startswith(own) or name == script
     )
     described = "\n\n".join(values.module_help(name) for name in modules)
     return f"{manual}\n{mechanism_help()}\n\nFlags (--name=value):\n{described}"

@@ -19,8 +19,9 @@ import json
 
 from absl import flags
 
-from experiments import flags as experiment_flags
 from fedsvp_jax import mechanisms, processes
+
+from . import flags as experiment_flags
 
 experiment_flags.define_settings(without=("mechanism", "epsilon", "seed"))
 experiment_flags.define_output()

@@ -17,9 +17,10 @@ from typing import Any
 
 from absl import flags
 
-from experiments import flags as experiment_flags
-from experiments.bench import peers
 from fedsvp_jax.report import blocks
+
+from .. import flags as experiment_flags
+from . import peers
 
 flags.DEFINE_string("pages_dir", "docs", "Folder of the pages, and of results/.")
 
