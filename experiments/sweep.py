@@ -115,7 +115,8 @@ def main(_: list[str]) -> None:
         resume=values.resume,
         checkpoint_every=values.checkpoint_every,
         on_divergence=values.on_divergence,
-        progress=values.progress,
+        progress=experiment_flags.shows_progress(values),
+        tensorboard=values.tensorboard,
     )
     if not processes.is_first():
         return
