@@ -130,7 +130,10 @@ def train(
         row = records.round_row(metrics, round_num=number, spent=spent)
         folder.hold("metrics.jsonl", [row])
         events.add("", plain(row))
-        folder.hold("clients.jsonl", records.client_rows(metrics, round_num=number))
+        uploads = records.client_rows(
+            metrics, round_num=number, at_upload=mechanism.step_noise_std is None
+        )
+        folder.hold("clients.jsonl", uploads)
         accuracy = records.number(row["test_accuracy"])
         accuracies.append(accuracy)
         if records.diverged(row):

@@ -88,11 +88,14 @@ def sweep(
       base: the resolved settings that all cells share.
       plan: what varies.
       output_dir: new, or with `resume` the folder of the same sweep.
-      dataset, model, placement, checkpoint_every, on_divergence, progress: as in
-        `run.train`.
-      tensorboard: write event files as well, to output_dir/tensorboard, a folder a
-        cell.
-        `placement.cell_chunk_size` cells of a mechanism run side by side.
+      dataset: as in `run.train`.
+      model: likewise.
+      placement: likewise; `cell_chunk_size` cells of a mechanism run side by side.
+      resume: likewise.
+      checkpoint_every: likewise.
+      on_divergence: likewise.
+      progress: likewise.
+      tensorboard: likewise, a folder a cell in output_dir/tensorboard.
 
     Returns:
       The cells' summaries: mechanism, epsilon, seed, accuracies, params_sha256,

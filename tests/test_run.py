@@ -20,6 +20,8 @@ from small_runs import (
 )
 
 from fedsvp_jax import run
+from fedsvp_jax.report.adversaries import adversaries_plot
+from fedsvp_jax.report.read import read_run
 from fedsvp_jax.training import Placement
 
 PROMISE = {
@@ -227,3 +229,18 @@ def test_without_a_terminal_nothing_is_shown(
 ) -> None:
     train(tmp_path / "run", progress=True)
     assert capsys.readouterr().err == ""
+
+
+def test_the_curves_by_adversary_end_in_what_the_run_promised(
+    whole: pathlib.Path,
+) -> None:
+    summary = json.loads((whole / "summary.json").read_text())
+    promised = {
+        row["adversary"]: row["epsilon"]
+        for row in summary["guarantees"]
+        if row["method"] == "rdp"
+    }
+    curves = adversaries_plot(read_run(whole)).series
+    assert len(promised) == len(curves) == 4
+    assert {s.name: s.y[-1] for s in curves} == pytest.approx(promised, rel=1e-4)
+    assert all(list(s.x) == [1, 2, 3, 4, 5] for s in curves)

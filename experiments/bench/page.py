@@ -1,11 +1,12 @@
-"""Writes the measured parts of docs/performance.md and docs/scaling.md.
+"""Writes the measured parts of performance.md, scaling.md and choose_epsilon.md.
 
   python -m experiments.bench.page
 
 They come from the files of docs/results; a part whose file is not there says so. The
 files are those of `experiments.benchmark` (bench.jsonl), `experiments.bench.peers`
 (peers.jsonl), `experiments.bench.profile` (profile_W1.json) and
-`experiments.bench.scaling` (scaling.json).
+`experiments.bench.scaling` (scaling.json), and table.md of two sweeps, whose commands
+docs/choose_epsilon.md has (choose_epsilon_nominal.md, choose_epsilon_proved.md).
 """
 
 import json
@@ -193,6 +194,10 @@ _PAGES: dict[str, dict[str, tuple[str, Callable[[pathlib.Path], str]]]] = {
     "scaling.md": {
         "scaling": ("scaling.json", lambda file: scaling_table(_json(file))),
         "limits": ("scaling.json", lambda file: limits_table(_json(file))),
+    },
+    "choose_epsilon.md": {
+        name: (f"choose_epsilon_{name}.md", pathlib.Path.read_text)
+        for name in ("nominal", "proved")
     },
 }
 

@@ -231,7 +231,7 @@ def test_a_reader_can_click_press_keys_switch_and_download(
     assert seen["clicked"].startswith(f"Why did client {top} add this much noise")
     assert (seen["below"], seen["above"]) == (str(clients[-2]), str(top))
     assert seen["lines"] == [False, True, False]
-    assert seen["rows"] == ["rdp"]
+    assert seen["rows"] == ["rdp", "rdp"]
     assert seen["bar"] == "noise σ"
     cells = next(f for f in seen["files"] if f.startswith("round,client,"))
     assert cells.count("\n") == 1 + 12 * 5
