@@ -111,9 +111,7 @@ def compare_plots(files: dict[str, Files]) -> list[Plot]:
     merged: dict[str, Plot] = {}
     for index, (name, one) in enumerate(files.items()):
         color = labels.OKABE_ITO[index % len(labels.OKABE_ITO)]
-        sweep = isinstance(one, read.SweepFiles)
-        plots = sweep_plots(one.results) if sweep else run_plots(one)
-        for plot in plots:
+        for plot in _plots(one):
             series = [
                 _renamed(one_of, name, color, dash, alone=len(plot.series) == 1)
                 for dash, one_of in enumerate(plot.series)
@@ -122,6 +120,12 @@ def compare_plots(files: dict[str, Files]) -> list[Plot]:
             shown = [*(before.series if before else ()), *series]
             merged[plot.id] = dataclasses.replace(before or plot, series=shown)
     return list(merged.values())
+
+
+def _plots(files: Files) -> list[Plot]:
+    if isinstance(files, read.SweepFiles):
+        return sweep_plots(files.results)
+    return run_plots(files)
 
 
 def _renamed(

@@ -35,7 +35,7 @@ def test_the_site_builds_strictly_and_fetches_nothing(tmp_path: pathlib.Path) ->
     for name in ("run.train", "register_mechanism", "exact_shapley", "frames.rounds"):
         assert name in api
     tutorial = (tmp_path / "tutorial.html").read_text()
-    assert "Why did this upload get so much noise?" in tutorial
+    assert "Why did this upload get this much noise?" in tutorial
     assert 'src="tutorial_0.png"' in tutorial
     assert (tmp_path / "tutorial_0.png").stat().st_size > 1000
 
