@@ -274,6 +274,15 @@ def test_a_comparison_and_an_attacks_page_open_without_an_error(
     assert play(page, script, tmp_path) == [40, "3"]
 
 
+def test_no_button_sends_anything_away(run_dir: Path, tmp_path: Path) -> None:
+    """plotly.js has one that uploads a plot's data."""
+    script = """return [...document.querySelectorAll(".modebar-btn")]
+      .map((button) => button.dataset.title);"""
+    titles = play(report.write_run_report(run_dir), script, tmp_path)
+    assert "Download plot" in titles
+    assert not [t for t in titles if re.search("share|cloud|edit", t, re.IGNORECASE)]
+
+
 def test_every_control_has_a_name_and_is_reached_by_the_tab_key(
     run_dir: Path, tmp_path: Path
 ) -> None:
