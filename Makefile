@@ -10,7 +10,8 @@ REFERENCES_STAMP := $(REFERENCES)/.installed
 export PYTHONPATH := $(CURDIR)
 export TQDM_MININTERVAL := 0.5
 
-.PHONY: setup demo test test-slow test-references lint format bench reproduce-small clean
+.PHONY: setup demo test test-slow test-references test-browser docs tutorial lint format \
+	bench reproduce-small clean
 
 setup: $(STAMP)
 
@@ -23,8 +24,7 @@ $(STAMP): requirements/test.txt
 
 demo: setup
 	rm -rf $(RUNS)/demo
-	$(BIN)/python -m experiments.sweep --flagfile=experiments/presets/demo.flags \
-		--output_dir=$(RUNS)/demo
+	$(BIN)/python -m experiments.demo --output_dir=$(RUNS)/demo
 
 test: setup
 	$(BIN)/python -m pytest -n 2
@@ -42,6 +42,22 @@ test-slow: setup $(REFERENCES_STAMP)
 
 test-references: setup $(REFERENCES_STAMP)
 	$(BIN)/python -m pytest -m slow tests/models/test_references.py
+
+# The report page in a real browser, which is installed where it may be.
+test-browser: setup
+	FEDSVP_BROWSER=$$(tests/report/browser.sh) \
+		$(BIN)/python -m pytest tests/report/test_browser.py
+
+# The site, to runs/site: a broken link fails. Nothing is fetched.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict \
+		--site-dir $(abspath $(RUNS))/site
+
+# The notebook's outputs anew.
+tutorial: setup
+	$(BIN)/jupyter-execute --inplace docs/tutorial.ipynb
+	$(BIN)/ruff format --quiet docs/tutorial.ipynb
+	rm -rf docs/runs
 
 lint: setup
 	$(BIN)/ruff check .

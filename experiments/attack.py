@@ -6,15 +6,16 @@
 
 from absl import flags
 
-from experiments import flags as experiment_flags
-from experiments.attacks import (
+from fedsvp_jax.config import ExperimentConfig
+
+from . import flags as experiment_flags
+from .attacks import (
     acgan,
     audit,
     gradient_inversion,
     membership,
     noise_scale,
 )
-from fedsvp_jax.config import ExperimentConfig
 
 ATTACKS = {
     "noise_scale": noise_scale,

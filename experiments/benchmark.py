@@ -29,8 +29,8 @@ import sys
 
 from absl import flags
 
-from experiments import flags as experiment_flags
-from experiments.bench import works
+from . import flags as experiment_flags
+from .bench import works
 
 flags.DEFINE_list("works", list(works.NAMES), "Names from the list above.")
 flags.DEFINE_enum(
@@ -61,7 +61,7 @@ def _run(name: str, index: int, device: str, rounds: int, cache_dir: str) -> int
     if device == "cpu":
         environment["JAX_PLATFORMS"] = "cpu"
     arguments = [name, str(index), device, str(rounds), cache_dir]
-    command = [sys.executable, "-m", "experiments.bench.measure", *arguments]
+    command = [sys.executable, "-m", f"{__package__}.bench.measure", *arguments]
     return subprocess.run(command, env=environment).returncode
 
 

@@ -23,8 +23,9 @@ import tempfile
 
 from absl import flags
 
-from experiments import flags as experiment_flags
 from fedsvp_jax.config import ExperimentConfig
+
+from . import flags as experiment_flags
 
 _READ = (
     "dataset",

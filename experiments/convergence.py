@@ -28,12 +28,13 @@ import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
-from experiments import flags as experiment_flags
 from fedsvp_jax import convergence, mechanisms, prng, run
 from fedsvp_jax.data import partition, sources
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.run_folder import RunFolder, write_json
 from fedsvp_jax.structs import Array
+
+from . import flags as experiment_flags
 
 _PRIVATE_CLASS = 5
 

@@ -96,7 +96,18 @@ def define_running() -> None:
         "warning (the files then hold null).",
     )
     flags.DEFINE_bool("report", True, "Write report.html (needs plotly).")
-    flags.DEFINE_bool("progress", True, "Show a progress bar on a terminal.")
+    flags.DEFINE_bool(
+        "progress",
+        True,
+        "Show a progress bar on a terminal: rate, time left, accuracy, epsilon spent "
+        "(RDP). --verbosity=-2 hides it, and warnings.",
+    )
+    flags.DEFINE_bool(
+        "tensorboard",
+        False,
+        "Write TensorBoard event files too, to OUTPUT_DIR/tensorboard (needs "
+        "tensorboardX).",
+    )
     flags.DEFINE_bool(
         "distributed",
         False,
@@ -112,6 +123,11 @@ def define_running() -> None:
     flags.DEFINE_integer(
         "process_id", None, "This process, from 0, likewise.", lower_bound=0
     )
+
+
+def shows_progress(values: flags.FlagValues) -> bool:
+    """Whether a terminal gets a progress bar; --verbosity below warnings is quiet."""
+    return values.progress and values.verbosity >= logging.WARNING
 
 
 def mechanism_help() -> str:
@@ -232,8 +248,9 @@ def _manual(script: str, manual: str | None) -> str:
     """What --help prints: purpose, mechanisms, then the flags by theme."""
     values = flags.FLAGS
     defining = values.flags_by_module_dict()
+    own = f"{__package__}."  # fedsvp_jax.experiments where the package is installed
     modules = sorted(
-        name for name in defining if name.startswith("experiments.") or name == script
+        name for name in defining if name.startswith(own) or name == script
     )
     described = "\n\n".join(values.module_help(name) for name in modules)
     return f"{manual}\n{mechanism_help()}\n\nFlags (--name=value):\n{described}"

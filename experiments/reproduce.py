@@ -23,10 +23,11 @@ import time
 
 from absl import flags
 
-from experiments import flags as experiment_flags
-from experiments import presets
 from fedsvp_jax.report import reproduction, results
 from fedsvp_jax.report.evidence import Evidence
+
+from . import flags as experiment_flags
+from . import presets
 
 ROOT = pathlib.Path(__file__).parents[1]
 PREPARE = ROOT.parent / "shared" / "data" / "prepare.py"

@@ -19,8 +19,9 @@ import json
 
 from absl import flags
 
-from experiments import flags as experiment_flags
 from fedsvp_jax import mechanisms, processes
+
+from . import flags as experiment_flags
 
 experiment_flags.define_settings(without=("mechanism", "epsilon", "seed"))
 experiment_flags.define_output()
@@ -114,7 +115,8 @@ def main(_: list[str]) -> None:
         resume=values.resume,
         checkpoint_every=values.checkpoint_every,
         on_divergence=values.on_divergence,
-        progress=values.progress,
+        progress=experiment_flags.shows_progress(values),
+        tensorboard=values.tensorboard,
     )
     if not processes.is_first():
         return

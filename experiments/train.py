@@ -18,8 +18,9 @@ Exit status: 0 done; 2 bad input or a run that cannot go on, told in one line.
 
 from absl import flags
 
-from experiments import flags as experiment_flags
 from fedsvp_jax import processes
+
+from . import flags as experiment_flags
 
 experiment_flags.define_settings()
 experiment_flags.define_output()
@@ -42,7 +43,8 @@ def main(_: list[str]) -> None:
         resume=values.resume,
         checkpoint_every=values.checkpoint_every,
         on_divergence=values.on_divergence,
-        progress=values.progress,
+        progress=experiment_flags.shows_progress(values),
+        tensorboard=values.tensorboard,
     )
     if not processes.is_first():
         return

@@ -86,8 +86,13 @@ def round_row(
     return row
 
 
-def client_rows(metrics: RoundMetrics, *, round_num: int) -> list[dict[str, Any]]:
-    """The lines of clients.jsonl of one round."""
+def client_rows(
+    metrics: RoundMetrics, *, round_num: int, at_upload: bool
+) -> list[dict[str, Any]]:
+    """The lines of clients.jsonl of one round: what `record_round` hands on, and more.
+
+    `weight` is the upload's in the average, null where the noise is not on it.
+    """
     clients = valid_clients(metrics)
     rows = []
     for place, client_id in enumerate(clients.client_id):
@@ -96,6 +101,7 @@ def client_rows(metrics: RoundMetrics, *, round_num: int) -> list[dict[str, Any]
             "round": round_num,
             "client": client_id,
             "num_examples": client.num_examples,
+            "weight": client.weight if at_upload else None,
             "update_l2": client.update_l2,
             "noise_std": client.noise.noise_std,
             "noise_l2": client.noise.noise_l2,

@@ -22,8 +22,10 @@ from fedsvp_jax import (
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.event_files import EventFiles
 from fedsvp_jax.federated_round import RoundMetrics
 from fedsvp_jax.mechanisms import make_mechanism
+from fedsvp_jax.run_folder import plain
 from fedsvp_jax.shared_folder import SharedCheckpointer, SharedFolder
 from fedsvp_jax.stopping import StopRequests
 from fedsvp_jax.structs import Model
@@ -58,6 +60,7 @@ def train(
     checkpoint_every: int = 10,
     on_divergence: str = "stop",
     progress: bool = False,
+    tensorboard: bool = False,
 ) -> dict[str, Any]:
     """Runs one resolved config and writes its folder.
 
@@ -75,6 +78,7 @@ def train(
       checkpoint_every: rounds between checkpoints.
       on_divergence: "stop" at NaN or infinity, or "continue".
       progress: draw a progress bar when standard error is a terminal.
+      tensorboard: write event files as well, to output_dir/tensorboard.
 
     Returns:
       The content of summary.json.
@@ -87,6 +91,7 @@ def train(
     """
     data = dataset or population.load_population(config)
     folder = SharedFolder(output_dir)
+    events = EventFiles(folder.path, wanted=tensorboard)
     trainer = Trainer(
         [config],
         data,
@@ -106,6 +111,7 @@ def train(
     for name in ("metrics.jsonl", "clients.jsonl", "timing.jsonl"):
         folder.keep_rounds(name, done, every=name != "timing.jsonl")
     rows = folder.rows("metrics.jsonl")
+    events.start("", rows)
     accuracies = [row["test_accuracy"] for row in rows]
     diverged = [row["round"] for row in rows if records.diverged(row)]
 
@@ -123,7 +129,11 @@ def train(
     ) -> None:
         row = records.round_row(metrics, round_num=number, spent=spent)
         folder.hold("metrics.jsonl", [row])
-        folder.hold("clients.jsonl", records.client_rows(metrics, round_num=number))
+        events.add("", plain(row))
+        uploads = records.client_rows(
+            metrics, round_num=number, at_upload=mechanism.step_noise_std is None
+        )
+        folder.hold("clients.jsonl", uploads)
         accuracy = records.number(row["test_accuracy"])
         accuracies.append(accuracy)
         if records.diverged(row):
@@ -135,6 +145,7 @@ def train(
     def after_call(rounds_done: int) -> None:
         now = time.perf_counter()
         folder.write_held()
+        events.flush()
         took = now - clock[0]
         count = max(rounds_done - clock[1], 1)
         row = {"round": rounds_done, "rounds": count, "seconds": took}
@@ -159,6 +170,7 @@ def train(
     finally:
         folder.write_held()
         bar.close()
+        events.close()
         checkpointer.close()
     params = cell_of(processes.to_host(state.params), 0)
     summary = {

@@ -12,10 +12,12 @@ from tqdm import tqdm
 from fedsvp_jax import driver, federation, guarantees, population, processes, records
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.event_files import EventFiles
 from fedsvp_jax.federated_round import RoundMetrics
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.report.tables import WITHOUT_EPSILON
 from fedsvp_jax.run import environment
+from fedsvp_jax.run_folder import plain
 from fedsvp_jax.shared_folder import SharedCheckpointer, SharedFolder
 from fedsvp_jax.stopping import StopRequests
 from fedsvp_jax.structs import Model
@@ -74,6 +76,7 @@ def sweep(
     checkpoint_every: int = 10,
     on_divergence: str = "stop",
     progress: bool = False,
+    tensorboard: bool = False,
 ) -> list[dict[str, Any]]:
     """Runs every cell and writes the sweep's folder.
 
@@ -85,9 +88,14 @@ def sweep(
       base: the resolved settings that all cells share.
       plan: what varies.
       output_dir: new, or with `resume` the folder of the same sweep.
-      dataset, model, placement, checkpoint_every, on_divergence, progress: as in
-        `run.train`.
-        `placement.cell_chunk_size` cells of a mechanism run side by side.
+      dataset: as in `run.train`.
+      model: likewise.
+      placement: likewise; `cell_chunk_size` cells of a mechanism run side by side.
+      resume: likewise.
+      checkpoint_every: likewise.
+      on_divergence: likewise.
+      progress: likewise.
+      tensorboard: likewise, a folder a cell in output_dir/tensorboard.
 
     Returns:
       The cells' summaries: mechanism, epsilon, seed, accuracies, params_sha256,
@@ -104,6 +112,7 @@ def sweep(
     for mechanism in plan.mechanisms:  # refuse what cannot run before anything is kept
         _trainer(plan.cells(base, mechanism), data, model, placement)
     folder = SharedFolder(output_dir)
+    events = EventFiles(folder.path, wanted=tensorboard)
     settings = federation.settings(base, data) | dataclasses.asdict(plan)
     settings |= environment()
     layout = dataclasses.asdict(placement)
@@ -116,6 +125,7 @@ def sweep(
                 plan.cells(base, mechanism),
                 data,
                 folder,
+                events,
                 model=model,
                 placement=placement,
                 checkpoint_every=checkpoint_every,
@@ -147,6 +157,7 @@ def _sweep_mechanism(
     configs: Sequence[ExperimentConfig],
     data: Dataset,
     folder: SharedFolder,
+    events: EventFiles,
     *,
     model: Model | None,
     placement: Placement,
@@ -171,9 +182,13 @@ def _sweep_mechanism(
     accuracies: list[list[float | None]] = [[] for _ in configs]
     diverged: list[list[int]] = [[] for _ in configs]
     names = [cell_name(config) for config in configs]
+    runs = ["-".join(map(str, name.values())) for name in names]
+    for run in runs:
+        events.start(run, [])
     for row in folder.rows("results.jsonl"):
         if row["mechanism"] == mechanism:
             place = names.index({key: row[key] for key in names[0]})
+            events.add(runs[place], row)
             accuracies[place].append(row["test_accuracy"])
             if records.diverged(row):
                 diverged[place].append(row["round"])
@@ -192,6 +207,7 @@ def _sweep_mechanism(
     ) -> None:
         row = names[cell] | records.round_row(metrics, round_num=number, spent=spent)
         folder.hold("results.jsonl", [row])
+        events.add(runs[cell], plain(row))
         accuracies[cell].append(records.number(row["test_accuracy"]))
         if records.diverged(row):
             diverged[cell].append(number)
@@ -202,6 +218,7 @@ def _sweep_mechanism(
 
     def after_call(rounds_done: int) -> None:
         folder.write_held()
+        events.flush()
         now = time.perf_counter()
         count = max(rounds_done - int(clock[1]), 1)
         timing = {"mechanism": mechanism, "round": rounds_done, "rounds": count}
@@ -226,6 +243,7 @@ def _sweep_mechanism(
     finally:
         folder.write_held()
         bar.close()
+        events.close()
         checkpointer.close()
     params = processes.to_host(state.params)
     return [

@@ -44,6 +44,7 @@ TOUCH_FILES = (
     "data",
     "influence",
     "cohort_stream",
+    "event_files",
 )
 
 

@@ -1,11 +1,14 @@
 """A run's folder: the same bytes again, stopped midway, and where a promise ends it."""
 
+import io
 import json
 import pathlib
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from event_scalars import event_scalars
 from small_runs import (
     SAME_BYTES,
     Stopped,
@@ -17,6 +20,8 @@ from small_runs import (
 )
 
 from fedsvp_jax import run
+from fedsvp_jax.report.adversaries import adversaries_plot
+from fedsvp_jax.report.read import read_run
 from fedsvp_jax.training import Placement
 
 PROMISE = {
@@ -42,6 +47,8 @@ def train(
     *,
     rounds_per_call: int = 2,
     resume: bool = False,
+    progress: bool = False,
+    tensorboard: bool = False,
     **changes: Any,
 ) -> dict[str, Any]:
     return run.train(
@@ -51,6 +58,8 @@ def train(
         placement=Placement(rounds_per_call=rounds_per_call),
         resume=resume,
         checkpoint_every=2,
+        progress=progress,
+        tensorboard=tensorboard,
     )
 
 
@@ -182,3 +191,56 @@ def test_a_run_that_a_promise_ended_resumes_to_the_same_rows(
     summary = train(promised, resume=True, **promise, **PROMISE)
     assert summary["stopped_by_promise"] and summary["most_uploads"] == 3
     assert contents(promised, SAME_BYTES) == before
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_watched_run_shows_its_rounds_and_keeps_its_bytes(
+    whole: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped after a row that no checkpoint knows of: its step must not stay twice."""
+    folder, screen = tmp_path / "run", Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    with monkeypatch.context() as patch, pytest.raises(Stopped):
+        stop_at(patch, 4, "fedsva")
+        train(folder, tensorboard=True)
+    train(folder, tensorboard=True, progress=True, resume=True)
+    assert contents(folder, SAME_BYTES) == contents(whole, SAME_BYTES)
+    rows = read(folder, "metrics.jsonl")
+    found = event_scalars(folder / "tensorboard")
+    assert [step for step, _ in found["test_accuracy"]] == [1, 2, 3, 4, 5]
+    for tag, values in {
+        "test_accuracy": [row["test_accuracy"] for row in rows],
+        "epsilon_spent/rdp": [row["epsilon_spent"]["rdp"] for row in rows],
+    }.items():
+        assert [value for _, value in found[tag]] == pytest.approx(values, rel=1e-6)
+    last = screen.getvalue().split("\r")[-1]
+    assert "fedsva: 100%" in last and "5/5" in last
+    assert f"accuracy={rows[-1]['test_accuracy']:.3f}" in last
+    assert f"epsilon={rows[-1]['epsilon_spent']['rdp']:.3g}" in last
+    assert re.search(r"\d+:\d+<\d+:\d+, .*round", last)  # time so far, left, rate
+
+
+def test_without_a_terminal_nothing_is_shown(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(tmp_path / "run", progress=True)
+    assert capsys.readouterr().err == ""
+
+
+def test_the_curves_by_adversary_end_in_what_the_run_promised(
+    whole: pathlib.Path,
+) -> None:
+    summary = json.loads((whole / "summary.json").read_text())
+    promised = {
+        row["adversary"]: row["epsilon"]
+        for row in summary["guarantees"]
+        if row["method"] == "rdp"
+    }
+    curves = adversaries_plot(read_run(whole)).series
+    assert len(promised) == len(curves) == 4
+    assert {s.name: s.y[-1] for s in curves} == pytest.approx(promised, rel=1e-4)
+    assert all(list(s.x) == [1, 2, 3, 4, 5] for s in curves)

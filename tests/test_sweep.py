@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from event_scalars import event_scalars
 from small_runs import (
     Stopped,
     contents,
@@ -34,7 +35,9 @@ def _one_compilation() -> Iterator[None]:
         yield
 
 
-def run_sweep(folder: pathlib.Path, *, resume: bool = False) -> list[dict[str, Any]]:
+def run_sweep(
+    folder: pathlib.Path, *, resume: bool = False, tensorboard: bool = False
+) -> list[dict[str, Any]]:
     return sweep(
         small(**ROUNDS),
         PLAN,
@@ -43,6 +46,7 @@ def run_sweep(folder: pathlib.Path, *, resume: bool = False) -> list[dict[str, A
         placement=Placement(rounds_per_call=1),
         resume=resume,
         checkpoint_every=1,
+        tensorboard=tensorboard,
     )
 
 
@@ -140,8 +144,11 @@ def test_a_sweep_stopped_midway_and_resumed_equals_an_uninterrupted_one(
             run_sweep(folder)
     with open(folder / "results.jsonl", "a") as file:
         file.write('{"mechanism": "fed')  # torn by a kill
-    run_sweep(folder, resume=True)
+    run_sweep(folder, resume=True, tensorboard=True)
     assert contents(folder, SAME_BYTES) == contents(whole, SAME_BYTES)
+    for name in ("none-0.2-0", "none-0.2-2", "fedsva-0.2-0", "fedsva-0.8-2"):
+        noise = event_scalars(folder / "tensorboard" / name)["noise_l2"]
+        assert [step for step, _ in noise] == [1, 2, 3]
 
 
 def test_another_plan_is_not_resumed(whole: pathlib.Path) -> None:

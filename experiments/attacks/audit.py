@@ -38,7 +38,6 @@ import numpy as np
 from absl import flags
 from tqdm import tqdm
 
-from experiments.attacks.pieces import kept
 from fedsvp_jax import mechanisms, prng
 from fedsvp_jax.accounting import Ledger
 from fedsvp_jax.attacks import audit
@@ -49,6 +48,8 @@ from fedsvp_jax.report import figures
 from fedsvp_jax.run import environment
 from fedsvp_jax.run_folder import RunFolder, write_json
 from fedsvp_jax.structs import NoiseInfo
+
+from .pieces import kept
 
 DEFAULTS = {"num_rounds": 4, "delta": 1e-5, "noise_std": 1.0, "batch_size": 10}
 ACCOUNTINGS = ("basic", "rdp", "pld")

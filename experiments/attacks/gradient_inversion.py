@@ -34,7 +34,6 @@ import optax
 from absl import flags
 from tqdm import tqdm
 
-from experiments.attacks.pieces import kept
 from fedsvp_jax import federation, local_training, models, population, prng
 from fedsvp_jax.attacks import gradient_inversion as inversion
 from fedsvp_jax.config import ExperimentConfig
@@ -52,6 +51,8 @@ from fedsvp_jax.report.picture_table import PictureRow, picture_table
 from fedsvp_jax.run import environment
 from fedsvp_jax.run_folder import RunFolder, write_json
 from fedsvp_jax.structs import Array, Examples, MechanismState, Model, Params
+
+from .pieces import kept
 
 DEFAULTS = {
     "model": "small_cnn",

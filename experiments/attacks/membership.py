@@ -32,7 +32,6 @@ import numpy as np
 from absl import flags
 from tqdm import tqdm
 
-from experiments.attacks.pieces import kept
 from fedsvp_jax import federation, population
 from fedsvp_jax.attacks import membership
 from fedsvp_jax.config import ExperimentConfig
@@ -45,6 +44,8 @@ from fedsvp_jax.run_folder import RunFolder, write_json
 from fedsvp_jax.structs import Split
 from fedsvp_jax.sweep import SweepPlan
 from fedsvp_jax.training import Placement, Trainer
+
+from .pieces import kept
 
 DEFAULTS = {
     "model": "mlp",

@@ -15,10 +15,11 @@ from typing import Any
 
 from absl import flags
 
-from experiments import flags as experiment_flags
-from experiments.attacks import tables
 from fedsvp_jax.attacks import table
 from fedsvp_jax.report import blocks
+
+from .. import flags as experiment_flags
+from . import tables
 
 flags.DEFINE_string("pages_dir", "docs", "Folder of attacks.md, and of results/.")
 

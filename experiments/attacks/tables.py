@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from experiments.attacks import audit, membership
 from fedsvp_jax.attacks.membership import FALSE_POSITIVE_RATES
+
+from . import audit, membership
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -18,13 +18,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from experiments.bench import arithmetic, works
-from experiments.bench.works import Work
 from fedsvp_jax import population
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federated_round import ServerState
 from fedsvp_jax.sweep import SweepPlan
 from fedsvp_jax.training import Placement, Trainer
+
+from . import arithmetic, works
+from .works import Work
 
 _GEMM_SIZE = {"cpu": 4096, "gpu": 8192}
 _EPSILONS = (0.1, 0.2, 0.3, 0.4, 0.5)

@@ -1,11 +1,12 @@
-"""Writes the measured parts of docs/performance.md and docs/scaling.md.
+"""Writes the measured parts of performance.md, scaling.md and choose_epsilon.md.
 
   python -m experiments.bench.page
 
 They come from the files of docs/results; a part whose file is not there says so. The
 files are those of `experiments.benchmark` (bench.jsonl), `experiments.bench.peers`
 (peers.jsonl), `experiments.bench.profile` (profile_W1.json) and
-`experiments.bench.scaling` (scaling.json).
+`experiments.bench.scaling` (scaling.json), and table.md of two sweeps, whose commands
+docs/choose_epsilon.md has (choose_epsilon_nominal.md, choose_epsilon_proved.md).
 """
 
 import json
@@ -17,9 +18,10 @@ from typing import Any
 
 from absl import flags
 
-from experiments import flags as experiment_flags
-from experiments.bench import peers
 from fedsvp_jax.report import blocks
+
+from .. import flags as experiment_flags
+from . import peers
 
 flags.DEFINE_string("pages_dir", "docs", "Folder of the pages, and of results/.")
 
@@ -192,6 +194,10 @@ _PAGES: dict[str, dict[str, tuple[str, Callable[[pathlib.Path], str]]]] = {
     "scaling.md": {
         "scaling": ("scaling.json", lambda file: scaling_table(_json(file))),
         "limits": ("scaling.json", lambda file: limits_table(_json(file))),
+    },
+    "choose_epsilon.md": {
+        name: (f"choose_epsilon_{name}.md", pathlib.Path.read_text)
+        for name in ("nominal", "proved")
     },
 }
 

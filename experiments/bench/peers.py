@@ -19,7 +19,7 @@ from typing import Any
 from absl import flags
 from tqdm import tqdm
 
-from experiments import flags as experiment_flags
+from .. import flags as experiment_flags
 
 flags.DEFINE_string("scripts", "../shared/peers", "Folder of the peers' scripts.")
 flags.DEFINE_string(

@@ -19,10 +19,11 @@ import jax
 from absl import flags
 from jax.profiler import ProfileData
 
-from experiments import flags as experiment_flags
-from experiments.bench import arithmetic, measure, works
 from fedsvp_jax import run
 from fedsvp_jax.training import Placement, Trainer
+
+from .. import flags as experiment_flags
+from . import arithmetic, measure, works
 
 flags.DEFINE_string("work", "W1", "Name of a work that `experiments.benchmark` lists.")
 flags.DEFINE_string("results_dir", "docs/results", "Folder of the json file.")

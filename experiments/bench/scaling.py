@@ -30,11 +30,12 @@ import numpy as np
 from absl import flags
 from scipy import optimize
 
-from experiments import flags as experiment_flags
-from experiments.bench import arithmetic, communication, works
-from experiments.bench.works import Task, Work
 from fedsvp_jax.run import environment
 from fedsvp_jax.training import Placement, Trainer
+
+from .. import flags as experiment_flags
+from . import arithmetic, communication, works
+from .works import Task, Work
 
 flags.DEFINE_string("output", "docs/results/scaling.json", "The file.")
 

@@ -1,11 +1,21 @@
 """Report pages, tables and figures, made from the files of runs and sweeps.
 
 files -> read -> plots (what to show) -> plotly_spec | figures (who draws it)
-              -> tables                -> page (one self-contained HTML)
+              -> tables | frames       -> page (one self-contained HTML)
 """
 
-from fedsvp_jax.report import figures, tables
+from fedsvp_jax.report import figures, frames, tables
+from fedsvp_jax.report.compare_page import write_compare_report
+from fedsvp_jax.report.figures_page import write_figures_report
 from fedsvp_jax.report.run_page import write_run_report
 from fedsvp_jax.report.sweep_page import write_sweep_report
 
-__all__ = ["figures", "tables", "write_run_report", "write_sweep_report"]
+__all__ = [
+    "figures",
+    "frames",
+    "tables",
+    "write_compare_report",
+    "write_figures_report",
+    "write_run_report",
+    "write_sweep_report",
+]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax.report import read
+from fedsvp_jax.report.compare_page import compare_plots, read_all
 from fedsvp_jax.report.plots import Plot, Series
 from fedsvp_jax.report.run_plots import run_plots
 from fedsvp_jax.report.sweep_plots import sweep_plots
@@ -58,6 +59,14 @@ def run_png(run_dir: str | Path, path: str | Path) -> Path:
     """Draws a run as 2×2; arguments and errors as for `sweep_png`."""
     plots = {plot.id: plot for plot in run_plots(read.read_run(run_dir))}
     wanted = ("accuracy", "noise", "ratio", "epsilon")
+    shown = [plots[name] for name in wanted if name in plots]
+    return panels(Path(path), [partial(_plot, plot=plot) for plot in shown])
+
+
+def compare_png(folders: Sequence[str | Path], path: str | Path) -> Path:
+    """Draws several runs and sweeps on common axes; arguments and errors likewise."""
+    plots = {plot.id: plot for plot in compare_plots(read_all(folders))}
+    wanted = ("accuracy", "noise", "ratio", "epsilon", "epsilon_0")
     shown = [plots[name] for name in wanted if name in plots]
     return panels(Path(path), [partial(_plot, plot=plot) for plot in shown])
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from fedsvp_jax.mechanisms import MechanismConfig
 from fedsvp_jax.report import labels, noise_response, results
 from fedsvp_jax.report.evidence import (
+    SCENARIOS,
     SMALL,
     Evidence,
     Scenario,
@@ -108,6 +109,9 @@ def cells(
     return found
 
 
+_PICTURE = ("![accuracy against noise](images/noise_response.png)\n",)
+
+
 def question_block(scenario: Scenario) -> Callable[[Evidence], str]:
     """A block: formula, need and conventions of one scenario."""
 
@@ -118,8 +122,10 @@ def question_block(scenario: Scenario) -> Callable[[Evidence], str]:
         result, curve = found
         known = cells(evidence, scenario, curve)
         settings = result["settings"]
+        measured = [one for one in SCENARIOS if response_of(evidence, one)]
         return "\n".join(
             [
+                *(_PICTURE if scenario == measured[0] else ()),
                 f"Curve: {settings['model']} on {settings['dataset']}, "
                 f"{settings['num_rounds']} rounds, {len(result['groups']) - 1} stds, "
                 f"`{preset_command(result['preset'])}`, {result['date']}, "

@@ -40,7 +40,7 @@ def plotly_spec(plot: Plot) -> Spec:
         "hovermode": "closest" if plot.series[0].marks else "x unified",
         "hoverlabel": {"namelength": -1},
         "showlegend": len(plot.series) > 1,
-        "legend": {"orientation": "h", "y": -0.2 / rows, "yanchor": "top"},
+        "legend": {"orientation": "h", "y": -0.26 / rows, "yanchor": "top"},
         "annotations": _panel_titles(panels),
     }
     if len(panels) > 1:

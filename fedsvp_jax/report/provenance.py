@@ -19,28 +19,31 @@ NOT_FLAGS = (
 
 
 def provenance_html(
-    config: read.Row, hashes: Mapping[str, str], *, program: str
+    config: read.Row, hashes: Mapping[str, str], *, program: str | None
 ) -> str:
     """The section's body.
 
     Args:
       config: config.json.
       hashes: name -> SHA-256, of files and parameters.
-      program: the module to run when config.json names no command.
+      program: the module to run when config.json names no command; None where
+        nothing tells it, and no command is shown.
     """
     versions = _dictionary(config.get("versions"))
     settings = {**_dictionary(config.get("flags")), **config}
     for name in ("flags", "versions", "command"):
         settings.pop(name, None)
-    parts = [
-        "<h3>Repeat it</h3>",
-        page.code_block(repeat_command(config, program=program)),
+    parts = []
+    if program is not None:
+        command = repeat_command(config, program=program)
+        parts += ["<h3>Repeat it</h3>", page.code_block(command)]
+    parts.append(
         page.table(
             ("setting", "value"),
             [(key, shown(value)) for key, value in sorted(settings.items())],
             caption="Configuration, as written in config.json.",
-        ),
-    ]
+        )
+    )
     if versions:
         parts.append(
             page.table(

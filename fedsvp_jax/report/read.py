@@ -43,6 +43,11 @@ def is_sweep(folder: str | Path) -> bool:
     return (Path(folder) / "results.jsonl").is_file()
 
 
+def is_run(folder: str | Path) -> bool:
+    """Tells a run's folder (it holds metrics.jsonl) from an attack's."""
+    return (Path(folder) / "metrics.jsonl").is_file()
+
+
 def read_run(run_dir: str | Path) -> RunFiles:
     """Reads a run's folder.
 
@@ -81,6 +86,16 @@ def read_sweep(sweep_dir: str | Path) -> SweepFiles:
         results=results,
         sha256=_hashes(texts),
     )
+
+
+def read_object(path: Path) -> tuple[Row, str]:
+    """A JSON file's object and the hash of its bytes.
+
+    Raises:
+      ValueError: the file is missing or holds no object.
+    """
+    text = _text(path)
+    return _object(path, text), _hashes({path.name: text})[path.name]
 
 
 def number(value: object) -> float | None:
@@ -186,6 +201,7 @@ _NUMBERS = (
     "delta",
     "delta_spent",
     "num_examples",
+    "weight",
     "num_clipped_ratios",
     "num_degenerate_ratios",
 )

@@ -324,12 +324,27 @@ def _below(value: float | None, reference: float | None) -> str:
     return f"{100 * (reference - value) / reference:.0f}%"
 
 
+def _pictured(
+    alt: str, name: str, block: Callable[[Evidence], str]
+) -> Callable[[Evidence], str]:
+    """The block below its figure, which is drawn once something was measured."""
+
+    def pictured(evidence: Evidence) -> str:
+        text = block(evidence)
+        drawn = not text.startswith("Not measured")
+        return f"![{alt}](images/{name}.png)\n\n{text}" if drawn else text
+
+    return pictured
+
+
 BLOCKS: dict[str, Callable[[Evidence], str]] = {
     "runs": _runs,
     **{preset: _accuracies(preset) for preset in TABLES},
     "fedsva_table2": _attributes,
-    "noise_by_round": _noise,
-    "contribution": _contribution,
+    "noise_by_round": _pictured("noise by round", "noise_by_round_small", _noise),
+    "contribution": _pictured(
+        "contribution by round", "contribution_small", _contribution
+    ),
     "impossible": _impossible,
     "question_cifar10": question_block(SCENARIOS[0]),
     "question_emnist": question_block(SCENARIOS[1]),

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax.report import labels, page, provenance, read
+from fedsvp_jax.report.adversaries import adversaries_plot
 from fedsvp_jax.report.plotly_spec import rounded
+from fedsvp_jax.report.plots import drawable
 from fedsvp_jax.report.run_plots import run_plots
 
 SCRIPTS = ("common.js", "explain.js", "cells.js")
@@ -34,9 +36,9 @@ def write_run_report(run_dir: str | Path, *, timestamp: str | None = None) -> Pa
 
 def run_html(run: read.RunFiles, *, timestamp: str | None = None) -> str:
     """The page as text."""
-    plots = run_plots(run)
-    spent = [plot for plot in plots if plot.id == "epsilon"]
-    curves = [plot for plot in plots if plot.id != "epsilon"]
+    plots = [*run_plots(run), *drawable([adversaries_plot(run)])]
+    spent = [plot for plot in plots if plot.id in ("epsilon", "adversaries")]
+    curves = [plot for plot in plots if plot not in spent]
     title, subtitle = _title(run.config)
     sections = [
         (

@@ -2,8 +2,12 @@
 
 import subprocess
 import sys
+import types
 
+import pytest
 from commands import ROOT, environment
+
+from experiments import flags as experiment_flags
 
 WARNS = """
 import logging, warnings
@@ -37,3 +41,15 @@ def test_a_warning_and_an_error_are_a_line_each_and_libraries_repeat_nothing() -
         "error: full up",
     ]
     assert ended.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("progress", "verbosity", "shown"),
+    [(True, -1, True), (True, 0, True), (True, -2, False), (False, -1, False)],
+)
+def test_less_than_warnings_is_quiet(
+    progress: bool, verbosity: int, shown: bool
+) -> None:
+    """--verbosity: 0 info, -1 warnings (the default), -2 errors alone."""
+    values = types.SimpleNamespace(progress=progress, verbosity=verbosity)
+    assert experiment_flags.shows_progress(values) is shown

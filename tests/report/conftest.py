@@ -46,6 +46,7 @@ def client_row(round_num: int, client: int, utilities: list[float]) -> dict[str,
         "epsilon": EPSILON,
         "delta": 1.25 * math.exp(-ratio / 2) * DELTA,
         "num_examples": examples,
+        "weight": 0.2,
     }
 
 
@@ -111,13 +112,14 @@ def make_run(
     write_lines(folder / "metrics.jsonl", metrics)
     write_lines(folder / "clients.jsonl", rows)
     guarantee = {
-        "adversary": "the server",
+        "adversary": "server",
         "relation": "replace one example",
         "epsilon": spent["basic"],
         "delta": DELTA * rounds,
         "proved": False,
         "assumptions": ["the sensitivity is 2C/|D|"],
     }
+    observer = {"adversary": "outside observer of the final model", "epsilon": 0.5}
     (folder / "summary.json").write_text(
         json.dumps(
             {
@@ -128,10 +130,13 @@ def make_run(
                 "num_parameters": 10_000,
                 "attributes": ["class 5", "other classes"],
                 "private_attribute": 0,
+                "target_delta": 1e-5,
+                "release_epsilon": 0.0,
                 "epsilon_spent": {**spent, "pld": 0.9},
                 "guarantees": [
                     {**guarantee, "method": "basic"},
                     {**guarantee, "method": "rdp", "epsilon": spent["rdp"]},
+                    {**guarantee, **observer, "method": "rdp"},
                     {**guarantee, "method": "pld", "epsilon": 0.9},
                 ],
             }

@@ -1,5 +1,7 @@
 """The page in a real browser: FEDSVP_BROWSER names a Chromium, else skipped.
 
+`make test-browser` finds one, or installs it.
+
 A script at the page's end plays the reader and leaves what it saw in an element;
 the browser is told to print the document. No driver and no network are needed.
 """
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from fedsvp_jax import report
 
@@ -33,15 +36,27 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
     "--enable-logging=stderr",
-    "--virtual-time-budget=8000",
     "--window-size=1300,900",
 )
+VIRTUAL_TIME = "--virtual-time-budget=8000"  # timers fire at once; clocks stand still
 WATCH = """<script>window.ERRORS = [];
 addEventListener("error", (event) => ERRORS.push(event.message));
 const complain = console.error;
 console.error = (...words) => { ERRORS.push(words.join(" ")); complain(...words); };
 addEventListener("securitypolicyviolation", (e) => ERRORS.push(e.violatedDirective));
 </script>"""
+
+
+def dumped(page: Path, tmp_path: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    """The document as the browser has it in the end."""
+    profile = f"--user-data-dir={tmp_path / 'profile'}"
+    return subprocess.run(
+        [BROWSER, *FLAGS, *more, profile, "--dump-dom", f"file://{page}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
 
 
 def play(page: Path, script: str, tmp_path: Path) -> Any:
@@ -61,19 +76,7 @@ def play(page: Path, script: str, tmp_path: Path) -> Any:
     text = page.read_text().replace("<head>", "<head>" + WATCH, 1)
     played = tmp_path / "played.html"
     played.write_text(text.replace("</body>", reader + "</body>"))
-    done = subprocess.run(
-        [
-            BROWSER,
-            *FLAGS,
-            f"--user-data-dir={tmp_path / 'profile'}",
-            "--dump-dom",
-            f"file://{played}",
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
+    done = dumped(played, tmp_path, VIRTUAL_TIME)
     found = re.search(r'<output id="seen">(.*?)</output>', done.stdout, re.DOTALL)
     assert found, done.stderr[-2000:]
     result = json.loads(html.unescape(found.group(1)))
@@ -231,7 +234,7 @@ def test_a_reader_can_click_press_keys_switch_and_download(
     assert seen["clicked"].startswith(f"Why did client {top} add this much noise")
     assert (seen["below"], seen["above"]) == (str(clients[-2]), str(top))
     assert seen["lines"] == [False, True, False]
-    assert seen["rows"] == ["rdp"]
+    assert seen["rows"] == ["rdp", "rdp"]
     assert seen["bar"] == "noise σ"
     cells = next(f for f in seen["files"] if f.startswith("round,client,"))
     assert cells.count("\n") == 1 + 12 * 5
@@ -242,3 +245,76 @@ def test_a_reader_can_click_press_keys_switch_and_download(
 def test_a_sweep_opens_without_an_error(sweep_dir: Path, tmp_path: Path) -> None:
     script = "return document.querySelectorAll('.plot .main-svg').length;"
     assert play(report.write_sweep_report(sweep_dir), script, tmp_path) >= 5
+
+
+def test_a_comparison_and_an_attacks_page_open_without_an_error(
+    run_dir: Path, sweep_dir: Path, tmp_path: Path
+) -> None:
+    compared = report.write_compare_report([run_dir, sweep_dir], tmp_path / "both")
+    script = """
+      const blobs = [];
+      URL.createObjectURL = (blob) => { blobs.push(blob); return "#"; };
+      document.querySelector("button[data-csv=table]").click();
+      return { csv: await blobs[0].text(),
+        drawn: document.querySelectorAll(".plot .main-svg").length };"""
+    seen = play(compared, script, tmp_path)
+    assert seen["drawn"] >= 5
+    assert seen["csv"].startswith("folder,mechanism,ε,best %,")
+    assert "\nrun,FedSVA,0.2,91.00," in seen["csv"]
+
+    attack = tmp_path / "attack"
+    attack.mkdir()
+    (attack / "config.json").write_text('{"attack": "mine", "dataset": "digits"}')
+    (attack / "results.json").write_text('{"rows": [{"client": 3, "error": 0.5}]}')
+    Image.new("RGB", (40, 20), "red").save(attack / "grid.png")
+    script = """
+      const image = document.querySelector("figure img");
+      return [image.naturalWidth, document.querySelector("td").textContent];"""
+    page = report.write_figures_report(attack)
+    assert play(page, script, tmp_path) == [40, "3"]
+
+
+def test_no_button_sends_anything_away(run_dir: Path, tmp_path: Path) -> None:
+    """plotly.js has one that uploads a plot's data."""
+    script = """return [...document.querySelectorAll(".modebar-btn")]
+      .map((button) => button.dataset.title);"""
+    titles = play(report.write_run_report(run_dir), script, tmp_path)
+    assert "Download plot" in titles
+    assert not [t for t in titles if re.search("share|cloud|edit", t, re.IGNORECASE)]
+
+
+def test_every_control_has_a_name_and_is_reached_by_the_tab_key(
+    run_dir: Path, tmp_path: Path
+) -> None:
+    script = """
+      const controls = [...document.querySelectorAll(
+        "button, select, input, summary, main a, [role=application]")];
+      const nameless = controls.filter((one) => !(one.textContent.trim()
+        || one.getAttribute("aria-label") || one.labels?.[0]?.textContent.trim()));
+      const unreached = controls.filter((one) => { one.focus();
+        return document.activeElement !== one; });
+      return [controls.length, nameless.length, unreached.length];"""
+    count, nameless, unreached = play(
+        report.write_run_report(run_dir), script, tmp_path
+    )
+    assert count > 12 and (nameless, unreached) == (0, 0)
+
+
+def test_400_rounds_of_100_clients_open_within_3_seconds(
+    tmp_path: Path, run_maker: Callable[..., Path]
+) -> None:
+    """From the start of loading until every plot is drawn and laid out."""
+    folder = run_maker(tmp_path / "big", rounds=400, clients=100, cohort=10)
+    page = report.write_run_report(folder)
+    reader = """<script>document.body.getBoundingClientRect();
+      const note = document.createElement("output");
+      note.id = "seen"; note.textContent = performance.now();
+      document.body.append(note);</script>"""
+    page.write_text(page.read_text().replace("</body>", reader + "</body>"))
+    taken = []
+    for _ in range(3):
+        found = re.search(r'<output id="seen">(.*?)<', dumped(page, tmp_path).stdout)
+        assert found
+        taken.append(float(found.group(1)) / 1000)
+    print(f"seconds to open {page.stat().st_size / 1e6:.1f} MB: {taken}")
+    assert min(taken) < 3 and page.stat().st_size < 10e6

@@ -31,6 +31,8 @@ def test_runs_and_sweeps_are_rebuilt_together(run_dir: Path, sweep_dir: Path) ->
         sweep_dir / "table.md",
         sweep_dir / "table.csv",
         sweep_dir / "report.svg",
+        run_dir.parent / "compare.html",
+        run_dir.parent / "compare.svg",
     ):
         assert path.stat().st_size > 0
         assert str(path) in done.stdout

@@ -39,7 +39,8 @@ function download(name, text) {
 const PLOTLY_CONFIG = {
   responsive: true,
   displaylogo: false,
-  modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"],
+  // The last one would send the plot's data to a server.
+  modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d", "sendChartToCloud"],
   toImageButtonOptions: { format: "svg" },
 };
 

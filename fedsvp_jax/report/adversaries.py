@@ -1,0 +1,91 @@
+"""ε that each adversary's view has cost so far, rebuilt from clients.jsonl."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fedsvp_jax.accounting import Ledger, guarantees
+from fedsvp_jax.report import labels, read
+from fedsvp_jax.report.plots import Plot, Series
+
+METHOD = "rdp"  # composed at every point; PLD would take seconds for each
+NUM_POINTS = 20
+
+
+def adversaries_plot(run: read.RunFiles) -> Plot:
+    """Cumulative ε by adversary, one curve for each that summary.json promises to.
+
+    A ledger is filled again with what clients.jsonl says was applied, so that the
+    curves end in the table's numbers. No series where a file lacks what it takes.
+    """
+    promised = [
+        str(row.get("adversary"))
+        for row in run.summary.get("guarantees") or []
+        if isinstance(row, dict) and row.get("method") == METHOD
+    ]
+    delta = read.number(run.summary.get("target_delta"))
+    complete = run.clients and all("weight" in row for row in run.clients)
+    curves: dict[str, tuple[list[float | None], list[float | None]]] = {}
+    if promised and delta is not None and complete:
+        for round_num, spent in _spent(run, delta):
+            for name in promised:
+                x, y = curves.setdefault(name, ([], []))
+                x.append(round_num)
+                y.append(read.number(spent.get(name)))
+    return Plot(
+        "adversaries",
+        "Cumulative ε by adversary",
+        f"{labels.method_label(METHOD)} at δ = {labels.significant(delta)}; what each"
+        " is taken to see is in the table below.",
+        "round",
+        "ε spent",
+        [
+            Series(
+                keys={"adversary": name},
+                name=name,
+                x=x,
+                y=y,
+                color=labels.OKABE_ITO[index % len(labels.OKABE_ITO)],
+                dash=index,
+            )
+            for index, (name, (x, y)) in enumerate(curves.items())
+        ],
+    )
+
+
+def _spent(run: read.RunFiles, delta: float) -> list[tuple[int, dict[str, float]]]:
+    """(round, ε by adversary) at evenly spaced rounds, the last among them."""
+    by_round: dict[int, list[read.Row]] = {}
+    for row in run.clients:
+        by_round.setdefault(row["round"], []).append(row)
+    last = run.metrics[-1]["round"]
+    shown = {-(-last * i // NUM_POINTS) for i in range(1, NUM_POINTS + 1)}
+    ledger = Ledger(1 + max(row["client"] for row in run.clients))
+    release = read.number(run.summary.get("release_epsilon")) or 0.0
+    found = []
+    for round_num in range(1, last + 1):
+        rows = by_round.get(round_num, [])
+        weights = [row["weight"] for row in rows]
+        ledger.record(
+            [row["client"] for row in rows],
+            round_num=round_num,
+            noise_std=_numbers(rows, "noise_std"),
+            sensitivity=_numbers(rows, "sensitivity"),
+            epsilon=_numbers(rows, "epsilon"),
+            delta=_numbers(rows, "delta"),
+            weights=None if None in weights else weights,
+            release_epsilon=release,
+        )
+        if round_num in shown:
+            table = guarantees(
+                ledger, delta, relation="", assumptions="", methods=(METHOD,)
+            )
+            spent = {
+                row.adversary: row.epsilon for row in table if row.method == METHOD
+            }
+            found.append((round_num, spent))
+    return found
+
+
+def _numbers(rows: Sequence[read.Row], name: str) -> list[Any]:
+    """The field as recorded; null, which stands for infinity there, as it."""
+    return [float("inf") if row[name] is None else row[name] for row in rows]

@@ -1,0 +1,200 @@
+"""compare.html: several runs and sweeps on the same axes, and what tells them apart."""
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fedsvp_jax.report import labels, page, provenance, read, tables
+from fedsvp_jax.report.plots import Plot, Series
+from fedsvp_jax.report.run_plots import run_plots
+from fedsvp_jax.report.sweep_plots import sweep_plots
+
+SCRIPTS = ("common.js",)
+Files = read.RunFiles | read.SweepFiles
+
+
+def write_compare_report(
+    folders: Sequence[str | Path],
+    output_dir: str | Path,
+    *,
+    timestamp: str | None = None,
+) -> Path:
+    """Writes OUTPUT_DIR/compare.html from the folders' files alone.
+
+    Args:
+      folders: at least two, of runs and sweeps in any mixture.
+      output_dir: where the page goes; it is made if need be.
+      timestamp: shown at the page's foot.
+
+    Returns:
+      The page's path.
+
+    Raises:
+      ValueError: fewer than two folders, or a file is missing or damaged; nothing
+        is written.
+      ImportError: plotly is not installed.
+    """
+    text = compare_html(read_all(folders), timestamp=timestamp)
+    path = Path(output_dir) / "compare.html"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    read.write_text(path, text)
+    return path
+
+
+def read_all(folders: Sequence[str | Path]) -> dict[str, Files]:
+    """The folders' files by a short name: the path without what all have in common.
+
+    Raises:
+      ValueError: as `write_compare_report`.
+    """
+    paths = list(dict.fromkeys(Path(os.path.abspath(folder)) for folder in folders))
+    if len(paths) < 2:
+        raise ValueError(f"a comparison needs at least two folders, got {len(paths)}")
+    common = os.path.commonpath([path.parent for path in paths])
+    return {
+        os.path.relpath(path, common): read.read_sweep(path)
+        if read.is_sweep(path)
+        else read.read_run(path)
+        for path in paths
+    }
+
+
+def compare_html(files: dict[str, Files], *, timestamp: str | None = None) -> str:
+    """The page as text."""
+    plots = compare_plots(files)
+    head, rows = _table(files)
+    columns = {
+        name: list(column)
+        for name, column in zip(head, zip(*rows, strict=True), strict=True)
+    }
+    sections = [
+        ("results", "Side by side", page.table(head, rows, caption=_CAPTION) + _CSV),
+        (
+            "curves",
+            "Curves",
+            f'<div class="grid">{"".join(map(page.plot_figure, plots))}</div>',
+        ),
+        ("settings", "What tells them apart", _differences(files)),
+    ]
+    return page.render(
+        title=", ".join(files),
+        subtitle=f"{len(files)} folders compared",
+        sections=sections,
+        data={
+            "plots": [
+                *page.plot_data(plots),
+                {"id": "table", "spec": None, "columns": columns},
+            ]
+        },
+        scripts=SCRIPTS,
+        timestamp=timestamp,
+    )
+
+
+_CAPTION = (
+    "A row a run, or a sweep's mechanism and ε with mean ± std over seeds; ε spent:"
+    " after the last round, the largest over seeds."
+)
+_CSV = (
+    '<button type="button" data-csv="table">Download CSV'
+    '<span class="sr"> of the table</span></button>'
+)
+
+
+def compare_plots(files: dict[str, Files]) -> list[Plot]:
+    """Every plot that a folder has, with all folders' curves in one panel.
+
+    Colour is the folder, line style tells a folder's own curves apart.
+    """
+    merged: dict[str, Plot] = {}
+    for index, (name, one) in enumerate(files.items()):
+        color = labels.OKABE_ITO[index % len(labels.OKABE_ITO)]
+        for plot in _plots(one):
+            series = [
+                _renamed(one_of, name, color, dash, alone=len(plot.series) == 1)
+                for dash, one_of in enumerate(plot.series)
+            ]
+            before = merged.get(plot.id)
+            shown = [*(before.series if before else ()), *series]
+            merged[plot.id] = dataclasses.replace(before or plot, series=shown)
+    return list(merged.values())
+
+
+def _plots(files: Files) -> list[Plot]:
+    if isinstance(files, read.SweepFiles):
+        return sweep_plots(files.results)
+    return run_plots(files)
+
+
+def _renamed(
+    series: Series, name: str, color: str, dash: int, *, alone: bool
+) -> Series:
+    return dataclasses.replace(
+        series,
+        keys={"folder": name, **series.keys},
+        name=name if alone else f"{name}: {series.name}",
+        panel="",
+        color=color,
+        dash=dash,
+    )
+
+
+def _table(files: dict[str, Files]) -> tuple[list[str], list[list[str]]]:
+    found: list[tuple[list[str], dict[str, Any]]] = []
+    for name, one in files.items():
+        if isinstance(one, read.SweepFiles):
+            for row in tables.summarize(one.results):
+                best = labels.percent(row.best_mean, row.best_std)
+                last5 = labels.percent(row.last5_mean, row.last5_std)
+                label = labels.mechanism_label(row.mechanism)
+                cells = [name, label, labels.significant(row.epsilon), best, last5]
+                found.append((cells, row.epsilon_spent))
+            continue
+        number = {
+            key: read.number(one.summary.get(key))
+            for key in ("best_accuracy", "final5_accuracy", "final5_std")
+        }
+        mechanism = str(read.setting(one.config, "mechanism"))
+        epsilon = read.number(read.setting(one.config, "epsilon"))
+        cells = [
+            name,
+            labels.mechanism_label(mechanism),
+            labels.significant(
+                None if mechanism in tables.WITHOUT_EPSILON else epsilon
+            ),
+            labels.percent(number["best_accuracy"]),
+            labels.percent(number["final5_accuracy"], number["final5_std"]),
+        ]
+        found.append((cells, one.summary.get("epsilon_spent") or {}))
+    methods = list(dict.fromkeys(method for _, spent in found for method in spent))
+    head = ["folder", "mechanism", "ε", "best %", "last five %"]
+    return (
+        [*head, *(f"ε spent, {method}" for method in methods)],
+        [
+            [*cells, *(labels.significant(read.number(spent.get(m))) for m in methods)]
+            for cells, spent in found
+        ],
+    )
+
+
+def _differences(files: dict[str, Files]) -> str:
+    settings = {
+        name: {**(one.config.get("flags") or {}), **one.config}
+        for name, one in files.items()
+    }
+    names = sorted({key for one in settings.values() for key in one} - {"flags"})
+    rows = []
+    for name in names:
+        values = [
+            provenance.shown(one[name]) if name in one else "–"
+            for one in settings.values()
+        ]
+        if len(set(values)) > 1:
+            rows.append([name, *values])
+    if not rows:
+        return "<p>Nothing: every setting is the same.</p>"
+    return page.table(
+        ["setting", *files], rows, caption="Settings that are not the same in all."
+    )

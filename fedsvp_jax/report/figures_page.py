@@ -1,0 +1,133 @@
+"""report.html of an attack, of influence or of a bound: its pictures and its numbers.
+
+They all write pictures (*.png) and results.json or summary.json, each of its own
+shape; a list of records is a table here, a list of numbers one line of text.
+"""
+
+import base64
+import html
+import re
+from pathlib import Path
+from typing import Any
+
+from fedsvp_jax.report import labels, page, provenance, read
+
+RESULTS = ("summary.json", "results.json")
+SCRIPTS = ("common.js",)
+MAX_ROWS = 500  # of a table on the page; its CSV and the file have all
+Columns = dict[str, list[Any]]
+
+
+def write_figures_report(
+    folder: str | Path, *, program: str | None = None, timestamp: str | None = None
+) -> Path:
+    """Writes FOLDER/report.html from config.json, RESULTS and the pictures.
+
+    Args:
+      folder: what an attack, influence or convergence wrote.
+      program: the module that wrote it, for the line that repeats it.
+      timestamp: shown at the page's foot.
+
+    Returns:
+      The page's path.
+
+    Raises:
+      ValueError: a file is missing or damaged; nothing is written.
+      ImportError: plotly is not installed.
+    """
+    place = Path(folder)
+    config, sha256 = read.read_object(place / "config.json")
+    hashes = {"config.json": sha256}
+    facts: list[tuple[str, str]] = []
+    found: dict[str, Columns] = {}
+    for name in (name for name in RESULTS if (place / name).is_file()):
+        content, hashes[name] = read.read_object(place / name)
+        _collect(content, "", facts, found)
+    pictures = sorted(place.glob("*.png"))
+    if not found and not facts and not pictures:
+        raise ValueError(
+            f"{place} holds no metrics.jsonl, results.jsonl, {' or '.join(RESULTS)}: "
+            "nothing to report on"
+        )
+    sections = [
+        ("figures", "Figures", "".join(map(_picture, pictures))),
+        ("numbers", "Numbers", page.facts(facts)),
+        ("tables", "Tables", "".join(_table(name, found[name]) for name in found)),
+        (
+            "provenance",
+            "How it was made",
+            provenance.provenance_html(config, hashes, program=program),
+        ),
+    ]
+    named = config.get("attack") or place.resolve().name
+    text = page.render(
+        title=f"{named} on {config.get('dataset', 'digits')}",
+        subtitle=f"{len(pictures)} figures, {len(found)} tables",
+        sections=[section for section in sections if section[2]],
+        data={
+            "plots": [
+                {"id": _id(name), "spec": None, "columns": columns}
+                for name, columns in found.items()
+            ]
+        },
+        scripts=SCRIPTS,
+        timestamp=timestamp,
+    )
+    read.write_text(place / "report.html", text)
+    return place / "report.html"
+
+
+def _collect(
+    content: dict[str, Any],
+    prefix: str,
+    facts: list[tuple[str, str]],
+    found: dict[str, Columns],
+) -> None:
+    """Sorts what a file holds: records to tables, single values to facts."""
+    for key, value in content.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, dict):
+            _collect(value, f"{name}.", facts, found)
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            keys = dict.fromkeys(k for row in value for k in row)
+            found[name] = {k: [_plain(row.get(k)) for row in value] for k in keys}
+        else:
+            facts.append((name, _text(_plain(value))))
+
+
+def _plain(value: Any) -> Any:
+    """A value of a CSV's cell: numbers, text and null as they are, the rest as JSON."""
+    kept = value is None or isinstance(value, int | float | str)
+    return value if kept else provenance.shown(value)
+
+
+def _text(value: Any) -> str:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number or value is None:
+        return labels.significant(read.number(value))
+    return str(value) if len(str(value)) <= 80 else f"{str(value)[:79]}…"
+
+
+def _table(name: str, columns: Columns) -> str:
+    rows = list(zip(*columns.values(), strict=True))
+    shown = [[_text(value) for value in row] for row in rows[:MAX_ROWS]]
+    caption = name
+    if len(rows) > MAX_ROWS:
+        caption += f": the first {MAX_ROWS} of {len(rows)} rows; the CSV has all"
+    return page.table(list(columns), shown, caption=caption) + (
+        f'<button type="button" data-csv="{_id(name)}">Download CSV'
+        f'<span class="sr"> of {page.escape(name)}</span></button>'
+    )
+
+
+def _picture(path: Path) -> str:
+    name = html.escape(path.stem, quote=True)
+    data = base64.b64encode(path.read_bytes()).decode("ascii")
+    return (
+        f'<figure class="card wide"><figcaption><h3>{name}</h3></figcaption>'
+        f'<img alt="{name}" src="data:image/png;base64,{data}"></figure>'
+    )
+
+
+def _id(name: str) -> str:
+    return re.sub(r"\W+", "_", name)

@@ -1,0 +1,197 @@
+"""Every command and Python block of README.md and docs/*.md runs.
+
+Each page is played from top to bottom in a workspace of its own: commands through a
+shell, as typed but for flags at their end that make them small, and for placeholders;
+Python blocks as one program. `make TARGET` runs what its recipe says in the same way.
+What cannot be made small here is named below with the test that does run it.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+from typing import NamedTuple
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FAST = {"resume.md"}  # the others are slow: a process and a compilation a command
+DATA = os.environ.get("FEDSVP_DATA", "")
+
+# Flags that make a command small, by its module: the last mention of a flag counts.
+RUN = ("--model=mlp", "--num_rounds=2", "--cohort_size=4", "--local_epochs=1")
+SMALL: dict[str, tuple[str, ...]] = {
+    "experiments.attack": ("--num_rounds=1", "--cohort_size=2"),
+    "experiments.bench.page": (),
+    "experiments.build_store": (),
+    "experiments.convergence": ("--num_rounds=3", "--num_repeats=2"),
+    "experiments.demo": (*RUN, "--seeds=0:1"),
+    "experiments.report": (),
+    "experiments.sweep": RUN,
+    "experiments.train": (*RUN, "--client_chunk_size=1"),
+}
+# Commands that only a machine or hours make sense of, and the test that runs the same
+# program small. One has none: it times other people's libraries, each in an
+# environment of its own that the page says how to make.
+ELSEWHERE = {
+    "python -m experiments.bench.peers --environments=V": None,
+    "python -m experiments.bench.profile --work=W1": (
+        "experiments/test_profile.py::test_most_of_a_rounds_time_is_attributed_and_drawn"
+    ),
+    "python -m experiments.bench.scaling": (
+        "test_communication.py::test_the_formula_is_what_the_compiled_round_gathers"
+    ),
+    "python -m experiments.benchmark": (
+        "experiments/test_benchmark.py::test_the_command_prints_one_json_line_a_work"
+    ),
+    "python -m experiments.reproduce": (
+        "experiments/test_reproduce.py::test_a_preset_is_run_once_kept_and_shown"
+    ),
+}
+# Targets whose recipe is no experiment: tests, checks, this site.
+OTHER_TARGETS = {"test", "test-slow", "test-browser", "lint", "docs", "tutorial"}
+PLACEHOLDERS = {"DIR": "runs/dir", "RELEASE": "laplace"}
+
+
+class Block(NamedTuple):
+    """One fenced block."""
+
+    language: str
+    text: str
+
+
+_FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def blocks(page: pathlib.Path) -> list[Block]:
+    return [Block(*match.groups()) for match in _FENCE.finditer(page.read_text())]
+
+
+def commands(text: str) -> list[str]:
+    """The lines of a block, joined where a backslash says so, without comments."""
+    lines = text.replace("\\\n", " ").splitlines()
+    bare = (
+        re.sub(r"\s+", " ", re.sub(r"(^|\s)#.*", "", line)).strip() for line in lines
+    )
+    return [part for line in bare if line for part in line.split(" && ")]
+
+
+def is_elsewhere(command: str) -> bool:
+    return any(command.startswith(known) for known in ELSEWHERE)
+
+
+def recipe(target: str) -> list[str]:
+    """The experiments that `make TARGET` would run."""
+    done = subprocess.run(
+        ["make", "-n", "RUNS=runs", target], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    found = re.findall(r"-m experiments.*", done.stdout.replace("\\\n", " "))
+    return [re.sub(r"\s+", " ", f"python {line}").strip() for line in found]
+
+
+def made_small(command: str) -> list[str]:
+    """What is run for a command: shell lines, none for what runs elsewhere."""
+    if is_elsewhere(command):
+        return []
+    if match := re.fullmatch(r"make ([\w-]+)", command):
+        lines = recipe(match[1])
+        assert lines or match[1] in OTHER_TARGETS, command
+        return [small for line in lines for small in made_small(line)]
+    module = re.search(r"python -m ([\w.]+)", command)
+    assert module and module[1] in SMALL, f"say in SMALL how this is run: {command}"
+    line, *redirection = re.split(r"(?= > )", command)
+    for placeholder, value in PLACEHOLDERS.items():
+        line = re.sub(rf"=({placeholder})\b", f"={value}", line)
+    return [" ".join([line, *SMALL[module[1]], *redirection])]
+
+
+def played(page: pathlib.Path) -> list[tuple[str, str]]:
+    """(language, what is run) in the page's order; its Python is one program."""
+    found = []
+    programs = [block.text for block in blocks(page) if block.language == "python"]
+    if programs:
+        found.append(("python", "\n".join(programs)))
+    for block in blocks(page):
+        if block.language == "bash":
+            for command in commands(block.text):
+                found += [("bash", line) for line in made_small(command)]
+    return found
+
+
+@pytest.fixture
+def workspace(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A folder that looks like the repository; docs/ may be written to."""
+    for name in ("experiments", "fedsvp_jax"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    return tmp_path
+
+
+def run(language: str, text: str, folder: pathlib.Path) -> None:
+    shell = ["bash", "-euo", "pipefail", "-c", text]
+    line = shell if language == "bash" else [sys.executable, "-c", text]
+    environment = os.environ | {
+        "JAX_PLATFORMS": "cpu",
+        "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(folder),
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+    }
+    done = subprocess.run(
+        line, cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, f"{text}\n{done.stdout[-1500:]}{done.stderr[-1500:]}"
+
+
+def pages() -> list[object]:
+    found = []
+    for page in PAGES:
+        if not played(page):
+            continue
+        marks = [] if page.name in FAST else [pytest.mark.slow]
+        if "FEDSVP_DATA" in page.read_text():
+            reason = "FEDSVP_DATA does not name a folder of real data"
+            marks.append(pytest.mark.skipif(not DATA, reason=reason))
+        found.append(pytest.param(page, id=page.name, marks=marks))
+    return found
+
+
+@pytest.mark.parametrize("page", pages())
+def test_a_pages_blocks_run(page: pathlib.Path, workspace: pathlib.Path) -> None:
+    for language, text in played(page):
+        run(language, text, workspace)
+
+
+_TYPED = re.compile(r"^\s*(\$ |\w+=\S+ )*(make [\w-]+|python -m \S+)", re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_command_stands_in_a_bash_block_that_the_test_above_runs(
+    page: pathlib.Path,
+) -> None:
+    """Not in an unnamed or indented one; a `text` block is no command to type."""
+    rest = _FENCE.sub("", page.read_text())
+    indented = [line for line in rest.splitlines() if line.startswith("    ")]
+    assert not [line for line in indented if _TYPED.match(line)]
+    for block in blocks(page):
+        assert block.language, f"a block of {page.name} names no language"
+        if block.language not in ("bash", "text"):
+            continue
+        if block.language == "bash":
+            assert [made_small(command) for command in commands(block.text)]
+        else:
+            assert not re.search(r"^(make|python -m) ", block.text, re.MULTILINE)
+
+
+def test_what_runs_elsewhere_is_a_test_that_exists() -> None:
+    for name in filter(None, ELSEWHERE.values()):
+        path, _, function = name.partition("::")
+        assert f"def {function}(" in (ROOT / "tests" / path).read_text()
+
+
+def test_other_targets_exist() -> None:
+    for target in OTHER_TARGETS:
+        assert f"\n{target}:" in (ROOT / "Makefile").read_text()

@@ -1,0 +1,61 @@
+"""The site: built strictly, nothing fetched; the notebook runs as it is shown."""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+ROOT = pathlib.Path(__file__).parents[2]
+FETCHED = re.compile(
+    r'<(?:script|img|iframe)[^>]*src="(?:https?:)?//|<link[^>]*rel="stylesheet"[^>]*//'
+)
+NOTEBOOK = ROOT / "docs" / "tutorial.ipynb"
+
+
+@pytest.mark.slow
+def test_the_site_builds_strictly_and_fetches_nothing(tmp_path: pathlib.Path) -> None:
+    line = [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(tmp_path)]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    pages = sorted(tmp_path.rglob("*.html"))
+    assert {"index.html", "tutorial.html", "api.html"} <= {page.name for page in pages}
+    for page in pages:
+        text = page.read_text()
+        fetched = re.findall(r'<(?:script|img|iframe)[^>]*src="(https?:[^"]*)', text)
+        fetched += re.findall(
+            r'<link[^>]*rel="stylesheet"[^>]*href="(https?:[^"]*)', text
+        )
+        assert not fetched, page
+    api = (tmp_path / "api.html").read_text()
+    for name in ("run.train", "register_mechanism", "exact_shapley", "frames.rounds"):
+        assert name in api
+    tutorial = (tmp_path / "tutorial.html").read_text()
+    assert "Why did this upload get this much noise?" in tutorial
+    assert 'src="tutorial_0.png"' in tutorial
+    assert (tmp_path / "tutorial_0.png").stat().st_size > 1000
+
+
+def test_the_notebook_runs(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    NotebookClient(
+        notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
+    assert (tmp_path / "runs" / "tutorial_sweep" / "results.jsonl").is_file()
+
+
+def test_the_notebook_is_shown_with_what_it_prints() -> None:
+    cells = json.loads(NOTEBOOK.read_text())["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] for cell in code)
+    errors = [
+        o for cell in code for o in cell["outputs"] if o["output_type"] == "error"
+    ]
+    assert not errors

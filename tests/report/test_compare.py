@@ -1,0 +1,61 @@
+"""Several folders on one page: all curves, one table, what tells them apart."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fedsvp_jax.report import compare_page, figures
+
+
+@pytest.fixture
+def folders(
+    tmp_path: Path, run_maker: Callable[..., Path], sweep_dir: Path
+) -> list[Path]:
+    first = run_maker(tmp_path / "first")
+    second = run_maker(tmp_path / "second", epsilon=0.4, dataset="<b>mine</b>")
+    return [first, second, sweep_dir]
+
+
+def test_curves_of_all_folders_share_their_axes(folders: list[Path]) -> None:
+    plots = compare_page.compare_plots(compare_page.read_all(folders))
+    accuracy = next(plot for plot in plots if plot.id == "accuracy")
+    names = [series.name for series in accuracy.series]
+    assert names[:2] == ["first", "second"]
+    assert all(name.startswith("sweep: ") for name in names[2:]) and len(names) == 9
+    assert accuracy.panels == [""]
+    colors = {s.keys["folder"]: s.color for s in accuracy.series}
+    assert len(set(colors.values())) == 3
+    styles = [(series.color, series.dash) for series in accuracy.series]
+    assert len(set(styles)) == len(styles)
+
+
+def test_the_page_tells_results_and_differences(
+    folders: list[Path], tmp_path: Path
+) -> None:
+    pytest.importorskip("plotly")
+    path = compare_page.write_compare_report(folders, tmp_path / "both")
+    text = path.read_text()
+    assert path == tmp_path / "both" / "compare.html"
+    found = re.search(r'id="data">(.*?)</script>', text)
+    assert found
+    table = json.loads(found.group(1))["plots"][-1]["columns"]
+    assert table["folder"] == ["first", "second", *["sweep"] * 7]
+    assert table["ε"][:3] == ["0.2", "0.4", "–"]
+    assert table["best %"][0] == "91.00"
+    settings = text[text.index('id="settings"') :]
+    assert "<td>epsilon</td>" in settings and "<td>num_clients</td>" in settings
+    assert "&lt;b&gt;mine&lt;/b&gt;" in settings and "<b>mine" not in settings
+
+
+def test_one_folder_twice_is_no_comparison(folders: list[Path]) -> None:
+    with pytest.raises(ValueError, match="at least two folders, got 1"):
+        compare_page.read_all([folders[0], folders[0] / "."])
+
+
+def test_a_comparison_is_drawn_for_papers(folders: list[Path], tmp_path: Path) -> None:
+    path = figures.compare_png(folders[:2], tmp_path / "both.svg")
+    text = path.read_text()
+    assert "first" in text and "second" in text
