@@ -370,7 +370,7 @@ def draw(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         axes.set_xscale("log")
         axes.set_yscale("log")
         for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter("{x:g}")
+            figures.plain_ticks(axis)
         axes.set_xlabel("ε claimed (PLD)")
         axes.set_ylabel("ε audited, from below")
         axes.set_title("Audited beside claimed")

@@ -225,7 +225,7 @@ def draw(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         axes.set_xscale("log")
         axes.set_yscale("log")
         for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter("{x:g}")
+            figures.plain_ticks(axis)
         axes.set_xlim(1e-4, 1)
         axes.set_ylim(1e-4, 1.05)
         axes.set_xlabel("false positive rate")

@@ -119,13 +119,16 @@ def panels(path: Path, draws: Sequence[Callable[[Any], None]]) -> Path:
     return path
 
 
+def plain_ticks(axis: Any) -> None:
+    """Numbers at a log axis as 0.01: no formula is parsed in these figures."""
+    from matplotlib.ticker import NullFormatter, StrMethodFormatter
+
+    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
 def _plot(axes: Any, plot: Plot) -> None:
-    from matplotlib.ticker import (
-        LogLocator,
-        NullFormatter,
-        PercentFormatter,
-        StrMethodFormatter,
-    )
+    from matplotlib.ticker import LogLocator, PercentFormatter
 
     for series in plot.series:
         _line(axes, series)
@@ -134,9 +137,8 @@ def _plot(axes: Any, plot: Plot) -> None:
     axes.set_ylabel(plot.y_title)
     if plot.log_y:
         axes.set_yscale("log")
+        plain_ticks(axes.yaxis)
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
     if plot.percent_y:
         axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
 

@@ -82,6 +82,7 @@ def _response(
         named.add(name)
     settings = result["settings"]
     axes.set_xscale("log")
+    figures.plain_ticks(axes.xaxis)
     axes.set_title(
         f"{scenario.name}, |D| = {scenario.num_examples:,.0f}\n"
         f"curve: {settings['model']} on {settings['dataset']}"
