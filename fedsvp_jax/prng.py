@@ -25,6 +25,9 @@ class Stream(enum.IntEnum):
     SERVER_NOISE = 5
     CONTRIBUTION_RELEASE = 6
     DP_SGD = 7
+    CORRUPTION = 11
+    VOTE = 12
+    INFLUENCE = 13
 
 
 def root_key(seed: Array | int) -> Array:
