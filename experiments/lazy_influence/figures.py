@@ -18,7 +18,7 @@ _CLEAN, _CORRUPTED, _LINE = "#0072B2", "#D55E00", "#333333"
 def votes(path: pathlib.Path, world: World, verdict: Verdict) -> None:
     """Figure 3: sums of true votes, of reports, and the threshold."""
 
-    def draw(axes: Any, scores: np.ndarray, title: str, line: float | None) -> None:
+    def draw(scores: np.ndarray, title: str, line: float | None, axes: Any) -> None:
         who = np.arange(len(scores))
         for name, color, chosen in (
             ("clean contributor", _CLEAN, ~world.corrupted),
@@ -31,21 +31,13 @@ def votes(path: pathlib.Path, world: World, verdict: Verdict) -> None:
         axes.set_xlabel("contributor")
         axes.set_ylabel("sum of votes")
 
+    truth, told = np.asarray(verdict.true_scores), np.asarray(verdict.scores)
+    threshold = float(verdict.threshold)
     figures.panels(
         path,
         [
-            partial(
-                draw,
-                scores=np.asarray(verdict.true_scores),
-                title="True votes",
-                line=None,
-            ),
-            partial(
-                draw,
-                scores=np.asarray(verdict.scores),
-                title="Reported votes",
-                line=float(verdict.threshold),
-            ),
+            partial(draw, truth, "True votes", None),
+            partial(draw, told, "Reported votes", threshold),
         ],
     )
 
