@@ -22,15 +22,14 @@ figure3.png (votes), figure4.png (labels), those asked for, timing.jsonl. --resu
 on, also with more figures than before.
 """
 
-import math
 import pathlib
 from typing import Any
 
 from absl import flags
 
 from experiments import flags as experiment_flags
-from experiments.lazy_influence import parts
-from fedsvp_jax import federation, influence
+from experiments.lazy_influence import parts, plan
+from fedsvp_jax import federation
 from fedsvp_jax.config import ExperimentConfig
 
 _DEFAULTS: dict[str, Any] = {
@@ -81,36 +80,6 @@ def settings(values: flags.FlagValues) -> ExperimentConfig:
     if config.partition not in ("iid", "dirichlet"):
         raise ValueError(f"partition must be iid or dirichlet, got {config.partition}")
     return config
-
-
-def plan(config: ExperimentConfig, num_participants: int) -> influence.Guarantees:
-    """What each participant pays, known in advance."""
-    return influence.guarantees(
-        num_participants=num_participants,
-        vote_epsilon_published=config.vote_epsilon,
-        noise_multiplier=config.contribution_noise,
-        delta=config.target_delta,
-    )
-
-
-def plan_lines(cost: influence.Guarantees) -> list[str]:
-    """The price list for a terminal."""
-
-    def number(value: float) -> str:
-        return "inf" if math.isinf(value) else f"{value:.6g}"
-
-    at = f"at delta {cost.delta:g}"
-    return [
-        f"a vote: f {number(cost.flip_probability)}, reported as it is with "
-        f"probability {number(cost.keep_probability)}; epsilon "
-        f"{number(cost.vote_published)} as published, {number(cost.vote)} exactly",
-        f"a tester's test set, which answers {cost.num_votes} contributors: epsilon "
-        f"{number(cost.test_set_basic)} by basic composition, "
-        f"{number(cost.test_set_advanced)} by the advanced theorem, "
-        f"{number(cost.test_set_pld)} by PLD ({at} both)",
-        f"a contributor's batch, by its Gaussian: epsilon {number(cost.contribution)} "
-        f"{at}, a budget of its own",
-    ]
 
 
 def draw_grids(folder: pathlib.Path, summary: dict[str, Any]) -> list[str]:
@@ -189,7 +158,7 @@ def simulate(
     of_part: dict[str, list[lazy.Row]] = {}
     for task in tasks:
         of_part.setdefault(task.part, []).append(rows[task.name])
-    cost = plan(config, num_participants)
+    cost = plan.cost(config, num_participants)
     summary: dict[str, Any] = lazy.aggregate(of_part["table"], parts.REPORTED)
     summary |= {"num_runs": values.num_runs, "guarantees": cost._asdict()}
     if values.baselines:
@@ -218,7 +187,7 @@ def main(_: list[str]) -> None:
     config = settings(values)
     default = 20 if config.dataset == "digits" else 100
     num_participants = values.num_participants or default
-    for line in plan_lines(plan(config, num_participants)):
+    for line in plan.lines(plan.cost(config, num_participants)):
         print(line)
     if values.plan:
         return

@@ -59,8 +59,8 @@ def lazy_row(world: World, config: ExperimentConfig, run: int) -> Row:
         "best_cut_f1": best_cut_f1(scores, world.corrupted),
         "true_vote_clean": _mean(truth[~world.corrupted]),
         "true_vote_corrupted": _mean(truth[world.corrupted]),
-        "threshold": verdict.threshold,
-        "gap": verdict.high - verdict.low,
+        "threshold": np.float32(verdict.threshold),
+        "gap": np.float32(verdict.high - verdict.low),
     }
 
 
