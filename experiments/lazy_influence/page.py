@@ -191,9 +191,7 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     page = docs_dir / "influence.md"
     prices = plan.lines(plan.cost(resolve(ExperimentConfig(dataset="cifar10")), 100))
     made = {
-        "plan": lambda: "".join(
-            f"- {line}\n" for line in plan.lines(plan.cost(paper, 100))
-        ),
+        "plan": lambda: "".join(f"- {line}\n" for line in prices),
         "table": lambda: table(found),
         "ablation": lambda: ablation(found),
         "baselines": lambda: baselines(found),

@@ -110,7 +110,7 @@ def first_order_influence(kernel: Array, train: Batches, test: Batches) -> Array
     return jax.vmap(one)(*train)
 
 
-@partial(jax.jit, static_argnames=("num_permutations",))
+@partial(jax.jit, static_argnames=("num_permutations", "tolerance"))
 def data_shapley(
     kernel: Array,
     train: Batches,

@@ -21,6 +21,8 @@ class CorruptedClients(NamedTuple):
 
 def corrupted_participants(root: Array, count: int, share: float) -> np.ndarray:
     """(count,) bool: round(share · count) of the participants, by the run's seed."""
+    if share == 0:
+        return np.zeros(count, bool)
     key = prng.stream_key(root, prng.Stream.CORRUPTION, count)
     return np.asarray(choose(key, count, count, share))
 
