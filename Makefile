@@ -4,11 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNS ?= runs
 STAMP := $(VENV)/.installed
+REFERENCES := .venv-references
+REFERENCES_STAMP := $(REFERENCES)/.installed
 
 export PYTHONPATH := $(CURDIR)
 export TQDM_MININTERVAL := 0.5
 
-.PHONY: setup demo test test-slow lint format bench reproduce-small clean
+.PHONY: setup demo test test-slow test-references lint format bench reproduce-small clean
 
 setup: $(STAMP)
 
@@ -27,8 +29,19 @@ demo: setup
 test: setup
 	$(BIN)/python -m pytest -n 2
 
-test-slow: setup
+# PyTorch and what is written in it, to compare networks with; never beside JAX.
+# --no-deps: some needs are left out on purpose (requirements/references.in).
+$(REFERENCES_STAMP): requirements/references.txt
+	$(PYTHON) -m venv $(REFERENCES)
+	$(REFERENCES)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--require-hashes --no-deps -r requirements/references.txt
+	touch $(REFERENCES_STAMP)
+
+test-slow: setup $(REFERENCES_STAMP)
 	$(BIN)/python -m pytest -m slow
+
+test-references: setup $(REFERENCES_STAMP)
+	$(BIN)/python -m pytest -m slow tests/models/test_references.py
 
 lint: setup
 	$(BIN)/ruff check .
@@ -46,4 +59,4 @@ reproduce-small: setup
 	$(BIN)/python -m experiments.reproduce --size=small --output_dir=$(RUNS)/reproduce
 
 clean:
-	rm -rf $(VENV) $(RUNS) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(REFERENCES) $(RUNS) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -50,6 +50,7 @@ class ExperimentConfig:
             "leaf_cnn",
             "resnet18",
             "resnet18_gn",
+            "vit",
         ),
     )
     mechanism: str = _setting("fedsva", "Noise mechanism (the list stands below).")

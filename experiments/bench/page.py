@@ -146,7 +146,7 @@ def scaling_table(found: dict[str, Any]) -> str:
             f"{row['examples_per_client']} | {row['seconds_per_round_median']:.4f} "
             f"({row['seconds_per_round_min']:.4f} to "
             f"{row['seconds_per_round_max']:.4f}) | "
-            f"{row.get('load_before', 'not kept')} | {ratio:.2f} |"
+            f"{row['load_before']:.1f} | {ratio:.2f} |"
         )
     by_name = fit["coefficients"]
     text += [

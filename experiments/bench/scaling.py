@@ -2,8 +2,8 @@
 
     python -m experiments.bench.scaling
 
-Rows are appended to scaling.rows.jsonl beside it as they are measured, and a row that
-is there is not measured again.
+Rows are kept beside --output as they are measured, so that the same command goes on
+where it was killed; the last one removes that file.
 
 Devices are virtual: threads of one CPU, so that rows over devices show what dealing
 clients costs, and no more speed than there are cores. The fit is

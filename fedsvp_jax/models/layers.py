@@ -50,17 +50,24 @@ matmul.defvjp(_matmul_forward, _matmul_backward)
 
 
 class Dense(nn.Module):
-    """y = x W^T + b with the kernel stored as (out, in)."""
+    """y = x W^T + b over the last axis, with the kernel stored as (out, in)."""
 
     features: int
+    use_bias: bool = True
+    kernel_init: nn.initializers.Initializer = _HE_UNIFORM_OUT_IN
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
         kernel = self.param(
-            "kernel", _HE_UNIFORM_OUT_IN, (self.features, x.shape[-1]), jnp.float32
+            "kernel", self.kernel_init, (self.features, x.shape[-1]), jnp.float32
         )
-        bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
-        return matmul(x, kernel) + bias[None]
+        y = matmul(x.reshape(-1, x.shape[-1]), kernel)
+        if self.use_bias:
+            bias = self.param(
+                "bias", nn.initializers.zeros, (self.features,), jnp.float32
+            )
+            y = y + bias[None]
+        return y.reshape(*x.shape[:-1], self.features)
 
 
 class Conv(nn.Module):

@@ -9,6 +9,7 @@ from fedsvp_jax.models.cnn import CNN
 from fedsvp_jax.models.convolution import ConvBackend, resolve_conv_backend
 from fedsvp_jax.models.mlp import MLP
 from fedsvp_jax.models.resnet import ResNet18
+from fedsvp_jax.models.vit import ViT
 from fedsvp_jax.structs import Model
 
 _BUILDERS: dict[str, Callable[[int, ConvBackend], nn.Module]] = {
@@ -24,6 +25,7 @@ _BUILDERS: dict[str, Callable[[int, ConvBackend], nn.Module]] = {
     ),
     "resnet18": lambda classes, backend: ResNet18(classes, "batch", backend),
     "resnet18_gn": lambda classes, backend: ResNet18(classes, "group", backend),
+    "vit": lambda classes, _: ViT(classes),
 }
 MODEL_NAMES: tuple[str, ...] = tuple(_BUILDERS)
 
@@ -41,6 +43,7 @@ def make_model(
     | `leaf_cnn` | 6,603,710 for 28x28x1 and 62 classes |
     | `resnet18` | 11,173,962 for 3 channels and 10 classes, BatchNorm |
     | `resnet18_gn` | the same count, GroupNorm(32): no statistics |
+    | `vit` | 141,258 for 32x32x3 and 10 classes; `load_hugging_face` loads others |
 
     Args:
       name: one of `MODEL_NAMES`.

@@ -10,6 +10,7 @@ import time
 
 import pytest
 from commands import ROOT, Ended, command, environment, start
+from stores import digits_store
 
 SETTINGS = (
     "--model=mlp",
@@ -140,6 +141,33 @@ def test_four_processes_write_the_bytes_of_one(
     ended = together(4, *train(tmp_path / "run", "--num_rounds=6"))
     assert [end.status for end in ended] == [0] * 4, ended
     same_bytes(tmp_path / "run", alone)
+
+
+@pytest.mark.slow
+def test_two_processes_read_a_store_and_write_the_bytes_of_one(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Each process reads the whole cohort."""
+    digits_store(tmp_path / "store")
+    line = (
+        "experiments.train",
+        "--dataset=store",
+        f"--data_dir={tmp_path / 'store'}",
+        "--num_clients=10",
+        "--model=mlp",
+        "--cohort_size=3",
+        "--batch_size=5",
+        "--local_epochs=1",
+        "--checkpoint_every=2",
+        "--noreport",
+        "--compilation_cache_dir=",
+        "--num_rounds=6",
+    )
+    ended = command(*line, f"--output_dir={tmp_path / 'alone'}")
+    assert ended.status == 0, ended.stderr
+    for ended in together(2, *line, f"--output_dir={tmp_path / 'run'}"):
+        assert ended.status == 0, ended.stderr
+    same_bytes(tmp_path / "run", tmp_path / "alone")
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ _SHAPES = {
     "leaf_cnn": ((28, 28, 1), 62),
     "resnet18": ((32, 32, 3), 10),
     "resnet18_gn": ((32, 32, 3), 10),
+    "vit": ((32, 32, 3), 10),
 }
 # Smaller inputs and fewer classes: the same layers, quick to run.
 _QUICK_SHAPES = {
@@ -24,6 +25,7 @@ _QUICK_SHAPES = {
     "leaf_cnn": ((8, 8, 1), 5),
     "resnet18": ((16, 16, 3), 5),
     "resnet18_gn": ((16, 16, 3), 5),
+    "vit": ((8, 8, 1), 5),
 }
 _BATCH = 4
 # Laws hold at any optimisation level; this one compiles in a third of the time.
@@ -79,6 +81,16 @@ def _cross_entropy(logits, labels):
         ("leaf_cnn", 6_603_710),  # LEAF's FEMNIST CNN
         ("resnet18", 11_173_962),  # FedSDP's public code, METHODS.md section 3
         ("resnet18_gn", 11_173_962),
+        # Patches, class token and positions; four layers; normalisation and logits.
+        (
+            "vit",
+            (48 + 1) * 64
+            + 64
+            + 65 * 64
+            + 4 * (3 * 64 * 64 + 65 * 64 + 65 * 128 + 129 * 64 + 4 * 64)
+            + 2 * 64
+            + 65 * 10,
+        ),
     ],
 )
 def test_the_number_of_parameters_is_the_published_one(name, count):

@@ -1,0 +1,127 @@
+"""The Vision Transformer (Dosovitskiy et al. 2021), with Hugging Face's weights."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from fedsvp_jax.models.layers import Dense
+from fedsvp_jax.structs import Array
+
+# The out-first kernels of `Dense`, at the scale that ViT's authors start from.
+_XAVIER_OUT_IN = nn.initializers.variance_scaling(
+    1.0, "fan_avg", "uniform", in_axis=-1, out_axis=-2
+)
+
+
+class EncoderLayer(nn.Module):
+    """x + attention(norm(x)), then x + perceptron(norm(x)): normalised before."""
+
+    num_attention_heads: int
+    intermediate_size: int
+    qkv_bias: bool
+    layer_norm_eps: float
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        """(batch, tokens, hidden) -> the same shape."""
+        batch, tokens, hidden = x.shape
+        by_head = (batch, tokens, self.num_attention_heads, -1)
+        y = _norm(self.layer_norm_eps, "layernorm_before")(x)
+        query, key, value = (
+            _dense(hidden, name, use_bias=self.qkv_bias)(y).reshape(by_head)
+            for name in ("query", "key", "value")
+        )
+        mixed = jax.nn.dot_product_attention(query, key, value).reshape(x.shape)
+        x = x + _dense(hidden, "attention_output")(mixed)
+        y = _norm(self.layer_norm_eps, "layernorm_after")(x)
+        y = nn.gelu(
+            _dense(self.intermediate_size, "intermediate")(y), approximate=False
+        )
+        return x + _dense(hidden, "output")(y)
+
+
+class ViT(nn.Module):
+    """Patches and a class token with learned positions, encoder layers, logits.
+
+    Every weight meets its input in one matrix product, patches included, so that
+    clients' own weights cost batched products. The fields carry Hugging Face's names.
+    The defaults are a small network to train from scratch.
+
+    Attributes:
+      num_classes: logits an image; 0: the features that the logits would be made of
+        (the class token, normalised), (batch, hidden_size). `module.clone(
+        num_classes=0)` takes the same parameters.
+      patch_size: height and width of a patch; None: 4, or 2 for sides under 16.
+      qkv_bias: whether queries, keys and values have biases. A key's bias adds the
+        same to all of a query's scores, so that its gradient is 0.
+    """
+
+    num_classes: int
+    patch_size: int | None = None
+    hidden_size: int = 64
+    num_hidden_layers: int = 4
+    num_attention_heads: int = 4
+    intermediate_size: int = 128
+    qkv_bias: bool = False
+    layer_norm_eps: float = 1e-12
+
+    @nn.compact
+    def __call__(self, x: Array, *, train: bool) -> Array:
+        """(batch, height, width, channels) -> (batch, num_classes or hidden_size).
+
+        Raises:
+          ValueError: if patches or heads do not divide what they are cut from.
+        """
+        del train  # no dropout: as published for fine-tuning
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                f"hidden_size must be a multiple of {self.num_attention_heads} "
+                f"heads, got {self.hidden_size}"
+            )
+        x = _dense(self.hidden_size, "patch_embedding")(self._patches(x))
+        batch, count, hidden = x.shape
+        class_token = self.param(
+            "cls_token", nn.initializers.zeros, (1, 1, hidden), jnp.float32
+        )
+        positions = self.param(
+            "position_embeddings",
+            nn.initializers.normal(0.02),
+            (1, count + 1, hidden),
+            jnp.float32,
+        )
+        class_tokens = jnp.broadcast_to(class_token, (batch, 1, hidden))
+        x = jnp.concatenate([class_tokens, x], axis=1) + positions
+        for i in range(self.num_hidden_layers):
+            x = EncoderLayer(
+                self.num_attention_heads,
+                self.intermediate_size,
+                self.qkv_bias,
+                self.layer_norm_eps,
+                name=f"layer_{i}",
+            )(x)
+        features = _norm(self.layer_norm_eps, "layernorm")(x[:, 0])
+        if not self.num_classes:
+            return features
+        return _dense(self.num_classes, "classifier")(features)
+
+    def _patches(self, x: Array) -> Array:
+        """(batch, height, width, c) -> (batch, patches, c * side * side)."""
+        if x.ndim != 4:
+            raise ValueError(f"vit takes images, got examples of shape {x.shape[1:]}")
+        batch, height, width, channels = x.shape
+        side = self.patch_size or (4 if min(height, width) >= 16 else 2)
+        if height % side or width % side:
+            raise ValueError(
+                f"patches of {side}x{side} must divide the image, got {height}x{width}"
+            )
+        rows, columns = height // side, width // side
+        x = x.reshape(batch, rows, side, columns, side, channels)
+        return x.transpose(0, 1, 3, 5, 2, 4).reshape(batch, rows * columns, -1)
+
+
+def _dense(features: int, name: str, *, use_bias: bool = True) -> Dense:
+    return Dense(features, use_bias=use_bias, kernel_init=_XAVIER_OUT_IN, name=name)
+
+
+def _norm(epsilon: float, name: str) -> nn.LayerNorm:
+    return nn.LayerNorm(epsilon=epsilon, use_fast_variance=False, name=name)
