@@ -54,7 +54,7 @@ def settings_from_flags(values: flags.FlagValues, **more: Any) -> ExperimentConf
     return resolve(ExperimentConfig(**(chosen | more)))
 
 
-def define_output() -> None:
+def define_output(*, required: bool = True) -> None:
     """Flags of every experiment: where its files and compiled programs go."""
     flags.DEFINE_string("output_dir", None, "Folder for everything that is written.")
     flags.DEFINE_bool(
@@ -68,7 +68,8 @@ def define_output() -> None:
         os.path.join(os.path.expanduser("~"), ".cache", "fedsvp_jax"),
         "Where compiled programs are kept between starts; empty for nowhere.",
     )
-    flags.mark_flag_as_required("output_dir")
+    if required:
+        flags.mark_flag_as_required("output_dir")
 
 
 def define_running() -> None:

@@ -240,6 +240,90 @@ class ExperimentConfig:
         "How --total_epsilon is counted.",
         choices=("basic", "rdp", "pld"),
     )
+    corruption: str = _setting(
+        "random_labels",
+        "What is wrong with a corrupted participant's examples: random labels "
+        "(published), labels of the next class, noisy images, images under a grey "
+        "square, or all labels of one class.",
+        choices=(
+            "random_labels",
+            "flipped_pairs",
+            "noisy_images",
+            "occluded_images",
+            "one_class",
+        ),
+    )
+    corrupted_share: float = _setting(
+        0.0, "Share of the participants (clients) that are corrupted.", low=0, high=1
+    )
+    corrupted_points: float = _setting(
+        0.9, "Share of a corrupted participant's examples.", low=0, high=1
+    )
+    influence_filter: str = _setting(
+        "none",
+        "Lazy-influence filter of clients: none, join (before the first round) or "
+        "every_k (before rounds 1, K + 1, ..., by --influence_every).",
+        choices=("none", "join", "every_k"),
+    )
+    influence_every: int = _setting(
+        10, "K: rounds between two passes of influence_filter=every_k.", low=1
+    )
+    warmup_examples: int = _setting(
+        None,
+        "Training examples of the centre, which no participant holds (filter).",
+        low=2,
+    )
+    backbone_epochs: int = _setting(
+        20,
+        "Epochs of the whole model on the centre's examples, before the first pass "
+        "(filter).",
+        low=0,
+    )
+    warmup_epochs: int = _setting(
+        5, "Steps of the centre's last layer on its examples (filter).", low=0
+    )
+    contributor_examples: int = _setting(
+        None, "Most examples that a contributor's batch holds (filter).", low=1
+    )
+    tester_examples: int = _setting(
+        None, "Most examples that a tester votes with (filter).", low=1
+    )
+    influence_epochs: int = _setting(
+        5,
+        "Steps of a contributor's last layer, each on its whole batch (filter).",
+        low=1,
+    )
+    influence_learning_rate: float = _setting(
+        5.0,
+        "Step size of the last layer, on features of length 1 (filter).",
+        low=0,
+        open_interval=True,
+    )
+    influence_clip: float = _setting(
+        0.5,
+        "Bound on the norm of a contributed last layer's update (filter).",
+        low=0,
+        open_interval=True,
+    )
+    contribution_noise: float = _setting(
+        0.1, "Std of a contribution's Gaussian noise over influence_clip.", low=0
+    )
+    vote_epsilon: float = _setting(
+        None,
+        "Published price of a vote, 2 ln((1 - f/2)/(f/2)); the exact one is half. inf "
+        "tells the votes as they are (filter).",
+        low=0,
+        open_interval=True,
+        infinite=True,
+    )
+    minimum_gap: float = _setting(
+        0.25,
+        "Share of the distance between unanimous opposite votes that must lie between "
+        "the clusters, beyond what the votes' noise alone makes; 0: no minimum, as "
+        "published (filter).",
+        low=0,
+        high=1,
+    )
     seed: int = _setting(0, "Seed of everything: data, cohorts, noise.", low=0)
     client_chunk_size: int = _setting(
         None,
@@ -306,6 +390,10 @@ _COMMON = {
     "class_share": 0.05,
     "private_attribute": 5,
     "augment": False,
+    "warmup_examples": 500,
+    "contributor_examples": 100,
+    "tester_examples": 50,
+    "vote_epsilon": 1.0,
 }
 _DEFAULTS: dict[str, dict[str, Any]] = {
     "digits": {
@@ -315,9 +403,13 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
         "batch_size": 10,
         "class_share": 0.1,
         "l2_norm_clip": 1.0,
+        "warmup_examples": 100,
+        "contributor_examples": 56,
+        "tester_examples": 28,
+        "vote_epsilon": math.inf,
     },
-    "mnist": {"model": "leaf_cnn"},
-    "fashion_mnist": {"model": "leaf_cnn"},
+    "mnist": {"model": "leaf_cnn", "warmup_examples": 600},
+    "fashion_mnist": {"model": "leaf_cnn", "warmup_examples": 600},
     "emnist": {"model": "paper_cnn"},
     "femnist": {"model": "leaf_cnn", "partition": "by_writer"},
     "cifar10": {"model": "resnet18", "augment": True},

@@ -10,6 +10,7 @@ import numpy as np
 from fedsvp_jax import guarantees, records
 from fedsvp_jax.accounting import Ledger
 from fedsvp_jax.federated_round import RoundMetrics, ServerState
+from fedsvp_jax.influence import Verdict
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.run_folder import WriteError
 from fedsvp_jax.shared_folder import SharedCheckpointer
@@ -18,7 +19,7 @@ from fedsvp_jax.training import Trainer
 
 # Of what a checkpoint holds and how it is gone on with: raised when either changes,
 # so that no version goes on with what another one left.
-STATE_VERSION = 1
+STATE_VERSION = 2
 
 _log = logging.getLogger(__name__)
 
@@ -65,6 +66,7 @@ def drive(
     stop: StopRequests,
     on_round: OnRound,
     after_call: Callable[[int], None],
+    on_verdict: Callable[[Verdict], None] = lambda verdict: None,
 ) -> tuple[ServerState, int]:
     """Runs from `done` rounds to the end, or until nobody may upload any more.
 
@@ -80,6 +82,7 @@ def drive(
       stop: asked before every call.
       on_round: called for each cell and round, in order.
       after_call: called with the rounds done, before a checkpoint is saved.
+      on_verdict: called after each pass of the filter, before the round that follows.
 
     Returns:
       `(state, rounds done)`; fewer than asked when a promise ended the run.
@@ -123,6 +126,12 @@ def drive(
                 else f"before round 1 ({configs[0].mechanism})"
             )
         count = min(trainer.placement.rounds_per_call, num_rounds - done)
+        if trainer.admission is not None:
+            if trainer.admission.due(done):
+                state, verdict = trainer.admit(state, done)
+                on_verdict(verdict)
+            until = trainer.admission.rounds_until_due(done + 1) + 1
+            count = min(count, until)
         state, metrics = trainer.advance(state, done, count)
         asked = (metrics.clients.client_id >= 0).any(axis=(1, 2))
         active = int(np.argmin(asked)) if not asked.all() else count

@@ -88,6 +88,7 @@ class ServerState:
     stats: Params
     mechanism: MechanismState
     uploads: Array  # (M,) int32: uploads so far by client
+    admitted: Array  # (M,) bool: false keeps a client out of the cohort
 
 
 @flax.struct.dataclass
@@ -129,6 +130,7 @@ def initial_state(
         stats=stats,
         mechanism=mechanism.init(plan.num_clients),
         uploads=jnp.zeros((plan.num_clients,), jnp.int32),
+        admitted=jnp.ones((plan.num_clients,), bool),
     )
 
 
@@ -294,7 +296,7 @@ def federated_round(
             prng.stream_key(key, prng.Stream.COHORT),
             plan.num_clients,
             plan.cohort_size,
-            eligible=state.uploads < cell.max_uploads,
+            eligible=state.admitted & (state.uploads < cell.max_uploads),
         )
     clients = _by_id(clients, plan.num_clients)
     lane_axes = outer_axes + ((lanes.LANE,) if plan.client_chunk_size > 1 else ())
@@ -394,6 +396,7 @@ def federated_round(
             stats=stats,
             mechanism=mechanism_state,
             uploads=state.uploads.at[places].add(1, mode="drop"),
+            admitted=state.admitted,
         ),
         RoundMetrics(
             test_accuracy=score.accuracy,

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import cohort_stream, population, prng
+from fedsvp_jax import cohort_stream, influence, population, prng
 from fedsvp_jax.cohort_stream import CohortShape
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import cohort, partition, sources
@@ -18,6 +18,7 @@ from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.stored_clients import StoredClients
 from fedsvp_jax.federated_round import Cell, RoundPlan
+from fedsvp_jax.influence.clients import CorruptedClients
 from fedsvp_jax.local_training import Gradient, TrainingRates, TrainingRecipe
 from fedsvp_jax.mechanisms import (
     MechanismConfig,
@@ -48,7 +49,10 @@ class Federation(NamedTuple):
     attributes: Attributes
     coalition_sizes: dict[int, int]  # bitmask -> most examples of any client
     min_num_examples: int
+    num_classes: int
+    corrupted: np.ndarray  # (cells, M) bool
     stored: Stored | None = None
+    warmup: Examples | None = None  # the centre's own, of the influence filter
 
 
 def build(
@@ -56,35 +60,71 @@ def build(
 ) -> Federation:
     """The federation of every cell; cells differ in what does not change shapes.
 
-    Splits are made once a seed and padded to common shapes. Of a store, one cell's.
+    Splits are made once a seed and padded to common shapes; corrupted clients' rows
+    point to copies at the end of the examples. Of a store, one cell's.
     """
     if isinstance(dataset, ClientStore):
         (config,) = configs
         return _build_stored(config, dataset)
     first = configs[0]
-    found = population.example_attributes(first, dataset)
-    by_seed: dict[int, Split] = {}
-    for config in configs:
-        if config.seed not in by_seed:
-            by_seed[config.seed] = partition.make_split(
-                population.client_parts(config, dataset),
-                found.ids,
-                private_attribute=found.private,
-                num_hbc=0 if config.num_attributes == 1 else config.num_hbc_clients,
-                train_fraction=config.train_fraction,
-                seed=config.seed,
+    warmup = None
+    if first.influence_filter != "none":
+        if len(configs) > 1:
+            raise ValueError(
+                "influence_filter must be none in a sweep: each run withholds other "
+                f"examples for the centre; got {first.influence_filter}"
             )
-    split = partition.stack_splits([by_seed[config.seed] for config in configs])
+        dataset, warmup = population.withhold(first, dataset)
+    found = population.example_attributes(first, dataset)
+    examples = sources.device_examples(
+        dataset.train_inputs, dataset.train_labels, found.ids
+    )
+    by_seed: dict[int, CorruptedClients] = {}
+    num_rows = len(dataset.train_labels)
+    for config in configs:
+        if config.seed in by_seed:
+            continue
+        split = partition.make_split(
+            population.client_parts(config, dataset),
+            found.ids,
+            private_attribute=found.private,
+            num_hbc=0 if config.num_attributes == 1 else config.num_hbc_clients,
+            train_fraction=config.train_fraction,
+            seed=config.seed,
+        )
+        made = influence.corrupt_clients(
+            examples,
+            split,
+            first_copy=num_rows,
+            kind=config.corruption,
+            num_classes=dataset.num_classes,
+            share_of_clients=config.corrupted_share,
+            share_of_points=config.corrupted_points,
+            root=prng.root_key(config.seed),
+        )
+        by_seed[config.seed] = made
+        num_rows += made.copies.labels.shape[0]
+    cells = [by_seed[config.seed] for config in configs]
+    split = partition.stack_splits([cell.split for cell in cells])
     sizes = np.asarray(split.num_train)
+    if num_rows > len(dataset.train_labels):
+        examples = jax.tree.map(
+            lambda *leaves: jnp.concatenate(leaves),
+            examples,
+            *(made.copies for made in by_seed.values()),
+        )
     return Federation(
-        examples=sources.device_examples(
-            dataset.train_inputs, dataset.train_labels, found.ids
-        ),
+        examples=examples,
         test=sources.device_examples(dataset.test_inputs, dataset.test_labels),
         split=split,
         attributes=found,
-        coalition_sizes=_coalition_sizes(split, found),
+        coalition_sizes=_coalition_sizes(
+            split, np.asarray(examples.attributes), len(found.names)
+        ),
         min_num_examples=int(sizes.min()),
+        num_classes=dataset.num_classes,
+        corrupted=np.stack([cell.corrupted for cell in cells]),
+        warmup=warmup,
     )
 
 
@@ -98,6 +138,11 @@ def _build_stored(config: ExperimentConfig, store: ClientStore) -> Federation:
         raise ValueError(
             "partition must be by_writer for dataset store, whose clients are given, "
             f"got {config.partition}"
+        )
+    if config.influence_filter != "none" or config.corrupted_share > 0:
+        raise ValueError(
+            "influence_filter must be none and corrupted_share 0 for dataset store: "
+            "both need every client's examples at hand"
         )
     num_stored = len(store.clients)
     found = population.attributes_of(
@@ -143,16 +188,19 @@ def _build_stored(config: ExperimentConfig, store: ClientStore) -> Federation:
         attributes=found,
         coalition_sizes=_largest_coalitions(train),
         min_num_examples=int(num_train.min()),
+        num_classes=store.num_classes,
+        corrupted=np.zeros((1, config.num_clients), bool),
         stored=Stored(clients, shape),
     )
 
 
-def _coalition_sizes(split: Split, found: Attributes) -> dict[int, int]:
+def _coalition_sizes(
+    split: Split, attributes: np.ndarray, num_attributes: int
+) -> dict[int, int]:
     rows = np.asarray(split.train).reshape(-1, split.train.shape[-1])
     counts = np.asarray(split.num_train).reshape(-1)
     held = np.arange(rows.shape[1]) < counts[:, None]
-    of_row = found.ids[rows]
-    num_attributes = len(found.names)
+    of_row = attributes[rows]
     by_attribute = [((of_row == a) & held).sum(1) for a in range(num_attributes)]
     return _largest_coalitions(np.stack(by_attribute, axis=1))
 

@@ -13,6 +13,8 @@ from fedsvp_jax.data.attributes import Attributes
 from fedsvp_jax.data.client_store import ClientStore, open_store
 from fedsvp_jax.data.dataset import Column, Dataset
 from fedsvp_jax.data.row_source import RowSource
+from fedsvp_jax.prng import Stream
+from fedsvp_jax.structs import Examples
 
 Data = TypeVar("Data", Dataset, ClientStore)
 
@@ -77,6 +79,38 @@ def _evaluated_on(dataset: Data, most: int | None) -> Data:
         test_inputs=dataset.test_inputs[kept],
         test_labels=dataset.test_labels[kept],
     )
+
+
+def withhold(config: ExperimentConfig, dataset: Dataset) -> tuple[Dataset, Examples]:
+    """The data without the centre's warm-up examples, and these.
+
+    Raises:
+      ValueError: warmup_examples leaves nothing to the clients.
+    """
+    count, wanted = len(dataset.train_labels), config.warmup_examples
+    if wanted >= count:
+        raise ValueError(
+            f"warmup_examples must be < {count}, the training examples, got {wanted}"
+        )
+    rng = np.random.default_rng((config.seed, Stream.PARTITION, Stream.INFLUENCE))
+    own, rest = np.split(rng.permutation(count), [wanted])
+    rest.sort()
+    writers = dataset.train_writers
+    columns = {
+        name: Column(column.codes[rest], column.categories)
+        for name, column in dataset.columns.items()
+    }
+    warmup = sources.device_examples(
+        dataset.train_inputs[own], dataset.train_labels[own]
+    )
+    kept = dataclasses.replace(
+        dataset,
+        train_inputs=dataset.train_inputs[rest],
+        train_labels=dataset.train_labels[rest],
+        train_writers=None if writers is None else writers[rest],
+        columns=columns,
+    )
+    return kept, warmup
 
 
 def example_attributes(config: ExperimentConfig, dataset: Dataset) -> Attributes:

@@ -28,6 +28,9 @@ class Stream(enum.IntEnum):
     ATTACKER = 8
     CANARY = 9
     INVERSION = 10
+    CORRUPTION = 11
+    VOTE = 12
+    INFLUENCE = 13
 
 
 def root_key(seed: Array | int) -> Array:

@@ -8,9 +8,11 @@ from importlib import metadata
 from typing import Any
 
 import jax
+import numpy as np
 from tqdm import tqdm
 
 from fedsvp_jax import (
+    admission,
     driver,
     federation,
     guarantees,
@@ -24,6 +26,7 @@ from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.event_files import EventFiles
 from fedsvp_jax.federated_round import RoundMetrics
+from fedsvp_jax.influence import Verdict
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.run_folder import plain
 from fedsvp_jax.shared_folder import SharedCheckpointer, SharedFolder
@@ -124,10 +127,15 @@ def train(
     )
     clock = [time.perf_counter(), done]
 
+    verdicts: list[Verdict] = []
+
     def on_round(
         cell: int, number: int, metrics: RoundMetrics, spent: dict[str, float]
     ) -> None:
         row = records.round_row(metrics, round_num=number, spent=spent)
+        if trainer.admission is not None:
+            passed = verdicts.pop() if verdicts else None
+            row["influence_filter"] = passed and admission.verdict_record(passed)
         folder.hold("metrics.jsonl", [row])
         events.add("", plain(row))
         uploads = records.client_rows(
@@ -166,13 +174,15 @@ def train(
                 stop=stop,
                 on_round=on_round,
                 after_call=after_call,
+                on_verdict=verdicts.append,
             )
     finally:
         folder.write_held()
         bar.close()
         events.close()
         checkpointer.close()
-    params = cell_of(processes.to_host(state.params), 0)
+    host = processes.to_host(state)
+    params = cell_of(host.params, 0)
     summary = {
         "mechanism": config.mechanism,
         "rounds": done,
@@ -187,5 +197,9 @@ def train(
             config, trainer.mechanism_configs[0], ledgers[0], mechanism
         ),
     }
+    if trainer.admission is not None or config.corrupted_share > 0:
+        summary |= admission.summary(
+            config, trainer.federation.corrupted[0], np.asarray(host.admitted[0]), done
+        )
     folder.write("summary.json", summary)
     return summary

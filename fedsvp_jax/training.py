@@ -14,6 +14,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from fedsvp_jax import federation as federations
 from fedsvp_jax import guarantees, lanes, models, processes
 from fedsvp_jax.accounting import Ledger
+from fedsvp_jax.admission import Admission
 from fedsvp_jax.cohort_stream import Cohort, CohortStream
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
@@ -26,6 +27,7 @@ from fedsvp_jax.federated_round import (
     federated_round,
     initial_state,
 )
+from fedsvp_jax.influence import Verdict
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.structs import Array, Examples, Model, Params
 
@@ -101,6 +103,18 @@ class Trainer:
             first.model, num_classes=dataset.num_classes
         )
         self.federation = federations.build(configs, dataset)
+        self.admission: Admission | None = None
+        if first.influence_filter != "none":
+            if model is not None:
+                raise ValueError(
+                    "influence_filter must be none for a model that is not built by "
+                    f"name, got {first.influence_filter}"
+                )
+            self.admission = Admission(
+                first,
+                self.federation,
+                lambda count: models.make_model(first.model, num_classes=count),
+            )
         self.plan = federations.make_plan(first, self.federation)
         self.mechanism_configs = tuple(
             federations.mechanism_config(config, self.federation) for config in configs
@@ -158,6 +172,15 @@ class Trainer:
         """Puts a state (a restored one, say) where the compiled rounds want it."""
         by_cell = NamedSharding(self._mesh, PartitionSpec(lanes.SWEEP_AXIS))
         return processes.place(state, by_cell)
+
+    def admit(self, state: ServerState, done: int) -> tuple[ServerState, Verdict]:
+        """Passes the filter over all clients: the state with who may take part."""
+        assert self.admission is not None
+        host = processes.to_host(state)
+        params, stats = cell_of((host.params, host.stats), 0)
+        verdict = jax.device_get(self.admission.decide(params, stats, done))
+        admitted = dataclasses.replace(host, admitted=~verdict.rejected[None])
+        return self.place(admitted), verdict
 
     def advance(
         self,

@@ -27,11 +27,12 @@ LEVELS = (
         "convergence",
     ),
     ("evaluation", "aggregation", "local_training", "cohort_stream"),
-    ("privacy_estimation",),
+    ("privacy_estimation", "influence"),
     ("federated_round",),
     ("config",),
     ("population",),
     ("federation", "guarantees"),
+    ("admission",),
     ("training",),
 )
 TOUCH_FILES = (

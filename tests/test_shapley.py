@@ -167,3 +167,24 @@ def test_sampling_needs_an_attribute_and_an_order(attributes: int, permutations:
             num_permutations=permutations,
             key=jax.random.key(0),
         )
+
+
+def test_truncated_values_are_the_sampled_ones_until_the_whole_is_reached():
+    table = jnp.asarray([0.0, 0.3, 0.5, 0.6, 0.1, 0.35, 0.55, 0.9])
+    powers = jnp.asarray([1, 2, 4])
+
+    def utility(coalition: jax.Array) -> jax.Array:
+        return table[jnp.sum(jnp.where(coalition, powers, 0))]
+
+    chosen = {"num_permutations": 50, "key": jax.random.key(2)}
+    sampled = shapley.sampled_shapley(utility, 3, **chosen)
+    exact = shapley.truncated_shapley(utility, 3, tolerance=0.0, **chosen)
+    np.testing.assert_allclose(exact, sampled, atol=1e-6)
+    # 0.6 is within 0.31 of 0.9: who comes third after the first two gains nothing.
+    cut = shapley.truncated_shapley(utility, 3, tolerance=0.31, **chosen)
+    assert cut[2] < sampled[2]
+    assert abs(float(jnp.sum(cut - sampled))) <= 0.31
+    none = shapley.truncated_shapley(utility, 3, tolerance=2.0, **chosen)
+    np.testing.assert_array_equal(none, 0.0)
+    with pytest.raises(ValueError, match="tolerance must be >= 0"):
+        shapley.truncated_shapley(utility, 3, tolerance=-1.0, **chosen)

@@ -1,0 +1,151 @@
+"""One simulation's participants, up to the features that the filter works on."""
+
+import pathlib
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedsvp_jax import influence, models, prng
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.data import sources
+from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.influence import Batches, backbone, centre, last_layer
+from fedsvp_jax.structs import Array, Model, Params
+
+BACKBONES = ("warmup", "random")  # or a file
+_FEATURE_BATCH = 250
+
+
+class World(NamedTuple):
+    """What one run of the filter starts from; M participants."""
+
+    kernel: Array  # (C, d) W_0
+    train: Batches
+    test: Batches
+    warmup: Batches  # the centre's own, M = 1
+    corrupted: np.ndarray  # (M,) bool
+    class_counts: np.ndarray  # (M, C): labels of the batches, before the corruption
+
+
+class Pool:
+    """All images of a data set; the filter needs no test set."""
+
+    def __init__(self, config: ExperimentConfig, data: Dataset, choice: str) -> None:
+        self.config = config
+        self.inputs = np.concatenate([data.train_inputs, data.test_inputs])
+        self.labels = np.concatenate([data.train_labels, data.test_labels])
+        self.num_classes = data.num_classes
+        self._choice = choice
+        example = sources.normalize(jnp.asarray(self.inputs[:1]))
+        self._example = example
+        self._model = self.build(data.num_classes)
+        self._loaded: tuple[Params, Params] | None = None
+        self.about: dict[str, str] | str = choice
+        if choice not in BACKBONES:
+            params, stats, self.about = backbone.load(
+                pathlib.Path(choice).expanduser(), self.build, example
+            )
+            self._loaded = params, stats
+        self._backbone = last_layer.backbone_of(self.build, example)
+
+    def build(self, num_classes: int) -> Model:
+        """The model that the settings name."""
+        return models.make_model(self.config.model, num_classes=num_classes)
+
+    def world(self, num_participants: int, run: int) -> World:
+        """Run number `run`'s participants; everything in it follows from its seed."""
+        config = self.config
+        seed = config.seed + run
+        root = prng.root_key(seed)
+        who = influence.draw_participants(
+            self.labels,
+            num_participants,
+            num_warmup=config.warmup_examples,
+            num_train=config.contributor_examples,
+            num_test=config.tester_examples,
+            partition=config.partition,
+            alpha=config.dirichlet_alpha,
+            seed=seed,
+        )
+        bad = influence.corrupted_participants(
+            root, num_participants, config.corrupted_share
+        )
+        inputs, labels = self._corrupted(who.train, np.flatnonzero(bad), root)
+        raw = self._features(who.warmup, root)
+        own = jnp.asarray(self.labels[who.warmup])
+        sent = centre.fit_last_layer(
+            raw(jnp.asarray(self.inputs[who.warmup])),
+            own,
+            num_classes=self.num_classes,
+            num_epochs=config.warmup_epochs,
+            learning_rate=config.influence_learning_rate,
+        )
+
+        def batches(inputs: Array, labels: Array) -> Batches:
+            x = last_layer.scaled(
+                sent.scaling, raw(inputs.reshape(-1, *inputs.shape[2:]))
+            )
+            return Batches(x.reshape(*labels.shape, -1), labels, jnp.ones(labels.shape))
+
+        one_hot = np.eye(self.num_classes, dtype=np.int64)
+        return World(
+            kernel=sent.kernel,
+            train=batches(inputs, labels),
+            test=batches(
+                jnp.asarray(self.inputs[who.test]), jnp.asarray(self.labels[who.test])
+            ),
+            warmup=batches(jnp.asarray(self.inputs[who.warmup])[None], own[None]),
+            corrupted=bad,
+            class_counts=one_hot[self.labels[who.train]].sum(1),
+        )
+
+    def _corrupted(
+        self, rows: np.ndarray, bad: np.ndarray, root: Array
+    ) -> tuple[Array, Array]:
+        """The contributors' batches, (M, n, ...) and (M, n)."""
+        config = self.config
+        inputs, labels = jnp.asarray(self.inputs[rows]), jnp.asarray(self.labels[rows])
+        if not len(bad):
+            return inputs, labels
+        one = partial(
+            influence.corrupt,
+            count=rows.shape[1],
+            kind=config.corruption,
+            num_classes=self.num_classes,
+            share=config.corrupted_points,
+        )
+        keys = [prng.stream_key(root, prng.Stream.CORRUPTION, int(b)) for b in bad]
+        made = jax.vmap(lambda x, y, key: one(x, y, key=key))(
+            inputs[bad], labels[bad], jnp.stack(keys)
+        )
+        if config.corruption in influence.IMAGE_CORRUPTIONS:
+            inputs = inputs.at[bad].set(made.inputs)
+        return inputs, labels.at[bad].set(made.labels)
+
+    def _features(self, warmup: np.ndarray, root: Array) -> Callable[[Array], Array]:
+        config = self.config
+        if self._loaded is not None:
+            params, stats = self._loaded
+        else:
+            params, stats = self._model.init(
+                prng.stream_key(root, prng.Stream.INIT), self._example
+            )
+        if self._choice == "warmup":
+            params, stats = centre.warm_up(
+                self._model,
+                params,
+                stats,
+                sources.device_examples(self.inputs[warmup], self.labels[warmup]),
+                num_epochs=config.backbone_epochs,
+                batch_size=config.batch_size,
+                learning_rate=config.learning_rate,
+                key=prng.stream_key(root, prng.Stream.INFLUENCE),
+            )
+        frozen = last_layer.frozen_params(self._backbone, params)
+        return lambda inputs: last_layer.features(
+            self._backbone.model, frozen, stats, inputs, batch_size=_FEATURE_BATCH
+        )

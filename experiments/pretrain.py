@@ -1,0 +1,146 @@
+"""A backbone for the influence filter, trained on one data set to be used on another.
+
+  python -m experiments.pretrain --dataset=cifar100 --data_dir=FOLDER \\
+      --model=paper_cnn --pretrain_epochs=10 --output_dir=runs/backbone
+
+Plain SGD on all training images. Nothing is downloaded: a network trained here stands
+in for a published one, and is a weaker one. Hand the file to
+`experiments.influence --backbone=runs/backbone/backbone.safetensors` with a data set of
+the same image shape and the same --model.
+
+Written to --output_dir: config.json, metrics.jsonl (a line an epoch),
+backbone.safetensors (the weights after the last whole epoch). --resume goes on.
+"""
+
+import pathlib
+
+from absl import flags
+
+from fedsvp_jax.config import ExperimentConfig
+
+from . import flags as experiment_flags
+
+_SETTINGS = (
+    "dataset",
+    "data_dir",
+    "model",
+    "batch_size",
+    "learning_rate",
+    "augment",
+    "max_test_examples",
+    "eval_batch_size",
+    "seed",
+)
+_FILE = "backbone.safetensors"
+
+experiment_flags.define_settings(
+    without=[
+        name for name in ExperimentConfig.__dataclass_fields__ if name not in _SETTINGS
+    ]
+)
+experiment_flags.define_output()
+flags.DEFINE_integer("pretrain_epochs", 10, "Epochs of the backbone.", lower_bound=1)
+flags.DEFINE_bool("progress", True, "Show a progress bar on a terminal.")
+
+
+def train(values: flags.FlagValues, config: ExperimentConfig) -> dict[str, float]:
+    """Trains epoch by epoch and saves each; returns the last epoch's line."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from tqdm import tqdm
+
+    from fedsvp_jax import evaluation, lanes, models, population, prng, run
+    from fedsvp_jax.data import sources
+    from fedsvp_jax.influence import backbone, centre
+    from fedsvp_jax.run_folder import RunFolder
+    from fedsvp_jax.structs import Model
+
+    data = population.load_dataset(config)
+    examples = sources.device_examples(data.train_inputs, data.train_labels)
+    test = sources.device_examples(data.test_inputs, data.test_labels)
+
+    def build(num_classes: int) -> Model:
+        return models.make_model(config.model, num_classes=num_classes)
+
+    model, root = build(data.num_classes), prng.root_key(config.seed)
+    example = sources.normalize(examples.inputs[:1])
+    folder = RunFolder(values.output_dir)
+    path = folder.path / _FILE
+    chosen = {name: getattr(config, name) for name in _SETTINGS}
+    chosen |= {"pretrain_epochs": values.pretrain_epochs}
+    chosen |= {"data_fingerprint": data.fingerprint}
+    folder.start(chosen | run.environment(), resume=values.resume)
+    done = 0
+    params, stats = model.init(prng.stream_key(root, prng.Stream.INIT), example)
+    if path.exists():
+        params, stats, about = backbone.load(path, build, example)
+        done = int(about["epochs"])
+    folder.keep_rounds("metrics.jsonl", done)
+
+    @jax.jit
+    def score(params, stats):  # type: ignore[no-untyped-def]
+        return evaluation.evaluate(
+            model,
+            params,
+            stats,
+            test,
+            batch_size=min(config.eval_batch_size, test.labels.shape[0]),
+            devices=lanes.Devices(1, jnp.int32(0)),
+        )
+
+    bar = tqdm(
+        range(done, values.pretrain_epochs),
+        unit="epoch",
+        initial=done,
+        total=values.pretrain_epochs,
+        disable=None if values.progress else True,
+    )
+    for epoch in bar:
+        params, stats = centre.warm_up(
+            model,
+            params,
+            stats,
+            examples,
+            num_epochs=1,
+            batch_size=config.batch_size,
+            learning_rate=config.learning_rate,
+            augment=config.augment,
+            key=prng.round_key(root, epoch),
+        )
+        found = score(params, stats)
+        if not np.isfinite(found.loss):
+            raise FloatingPointError(
+                f"the backbone diverged in epoch {epoch + 1}; a smaller learning_rate "
+                "may help"
+            )
+        row = {
+            "round": epoch + 1,
+            "test_accuracy": np.asarray(found.accuracy)[()],
+            "test_loss": np.asarray(found.loss)[()],
+        }
+        folder.append("metrics.jsonl", [row])
+        about = {
+            "dataset": data.name,
+            "model": config.model,
+            "num_classes": str(data.num_classes),
+            "epochs": str(epoch + 1),
+            "test_accuracy": f"{found.accuracy:.4f}",
+        }
+        backbone.save(path, params, stats, about)
+        bar.set_postfix(accuracy=about["test_accuracy"])
+    return folder.rows("metrics.jsonl")[-1]
+
+
+def main(_: list[str]) -> None:
+    """Trains what the flags name."""
+    values = flags.FLAGS
+    experiment_flags.start_jax(values)
+    config = experiment_flags.settings_from_flags(values)
+    row = train(values, config)
+    print(f"test_accuracy after {row['round']} epochs: {row['test_accuracy']:.4f}")
+    print(f"files:\n  {pathlib.Path(values.output_dir) / _FILE}")
+
+
+if __name__ == "__main__":
+    experiment_flags.run(main, __doc__)

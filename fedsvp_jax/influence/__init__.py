@@ -1,0 +1,56 @@
+"""Lazy influence: a private filter of corrupted contributors (arXiv 2205.11518)."""
+
+from fedsvp_jax.influence.clients import corrupt_clients, corrupted_participants
+from fedsvp_jax.influence.corruption import (
+    CORRUPTIONS,
+    IMAGE_CORRUPTIONS,
+    corrupt,
+)
+from fedsvp_jax.influence.lazy import (
+    Batches,
+    FilterRates,
+    Verdict,
+    lazy_influence,
+)
+from fedsvp_jax.influence.participants import Participants, draw_participants
+from fedsvp_jax.influence.privacy import (
+    Guarantees,
+    contribution_ledger,
+    exact_vote_epsilon,
+    flip_probability,
+    guarantees,
+    vote_epsilon,
+)
+from fedsvp_jax.influence.quality import Filtration, filtration
+from fedsvp_jax.influence.threshold import (
+    required_gap,
+    two_means,
+    two_means_threshold,
+)
+from fedsvp_jax.influence.votes import randomized_response
+
+__all__ = [
+    "CORRUPTIONS",
+    "IMAGE_CORRUPTIONS",
+    "Batches",
+    "FilterRates",
+    "Filtration",
+    "Guarantees",
+    "Participants",
+    "Verdict",
+    "contribution_ledger",
+    "corrupt",
+    "corrupt_clients",
+    "corrupted_participants",
+    "draw_participants",
+    "exact_vote_epsilon",
+    "filtration",
+    "flip_probability",
+    "guarantees",
+    "lazy_influence",
+    "randomized_response",
+    "required_gap",
+    "two_means",
+    "two_means_threshold",
+    "vote_epsilon",
+]

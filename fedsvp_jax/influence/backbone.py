@@ -1,0 +1,76 @@
+"""Weights of a trained backbone as one safetensors file."""
+
+import os
+import pathlib
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedsvp_jax.structs import Array, Model, Params
+
+
+def save(
+    path: pathlib.Path, params: Params, stats: Params, about: dict[str, str]
+) -> None:
+    """Writes the file whole or not at all; `about` goes into its header."""
+    from safetensors.numpy import save_file
+
+    beside = path.with_name(path.name + ".tmp")
+    save_file(_named((params, stats)), beside, metadata=about)
+    os.replace(beside, path)
+
+
+def load(
+    path: pathlib.Path, build: Callable[[int], Model], example: Array
+) -> tuple[Params, Params, dict[str, str]]:
+    """`(params, stats, about)` of what `save` wrote, its `num_classes` in about.
+
+    Args:
+      path: the file.
+      build: number of classes -> the kind of model that was saved.
+      example: one input batch.
+
+    Raises:
+      FileNotFoundError: there is no such file.
+      ValueError: it is no such file, or of another model or example shape.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise FileNotFoundError(f"backbone {path} is no file")
+    try:
+        with safe_open(path, "np") as file:
+            about = dict(file.metadata() or {})
+            held = {name: file.get_tensor(name) for name in list(file.keys())}
+        model = build(int(about["num_classes"]))
+    except (SafetensorError, KeyError) as error:
+        raise ValueError(f"backbone {path} is damaged ({error!r})") from error
+    wanted = jax.eval_shape(model.init, jax.random.key(0), example)
+    names = _names(wanted)
+    shapes = dict(zip(names, jax.tree.leaves(wanted), strict=True))
+    unlike = [
+        name
+        for name in sorted({*names, *held})
+        if name not in held
+        or name not in shapes
+        or held[name].shape != shapes[name].shape
+    ]
+    if unlike:
+        raise ValueError(
+            f"backbone {path} holds other weights than the model has: {unlike[0]}"
+        )
+    leaves = [jnp.asarray(held[name]) for name in names]
+    params, stats = jax.tree.unflatten(jax.tree.structure(wanted), leaves)
+    return params, stats, about
+
+
+def _names(tree: Params) -> list[str]:
+    paths, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return [jax.tree_util.keystr(path) for path, _ in paths]
+
+
+def _named(tree: Params) -> dict[str, np.ndarray]:
+    leaves = [np.ascontiguousarray(leaf) for leaf in jax.tree.leaves(tree)]
+    return dict(zip(_names(tree), leaves, strict=True))

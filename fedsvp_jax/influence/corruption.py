@@ -1,0 +1,139 @@
+"""Ways in which a participant's data can be bad. Pure functions of arrays and a key."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fedsvp_jax.structs import Array
+
+_NOISE_STD = 1.0  # of the pixels' range [-1, 1], or of the features' own std
+_OCCLUDED = 0.75  # side of the grey square over the image's side
+
+
+class Corrupted(NamedTuple):
+    """A participant's examples after the corruption."""
+
+    inputs: Array  # (n, *example_shape), the type of before
+    labels: Array  # (n,) int32
+    changed: Array  # (n,) bool: chosen to be corrupted
+
+
+def choose(key: Array, count: Array | int, size: int, share: float) -> Array:
+    """(size,) bool: round(share · count) of the first `count` places, at random."""
+    places = jnp.arange(size, dtype=jnp.int32)
+    held = places < count
+    bits = jax.random.bits(key, (size,), jnp.uint32) >> jnp.uint32(1)
+    order = jnp.argsort(jnp.where(held, bits, jnp.uint32(0xFFFFFFFF)))
+    rank = jnp.argsort(order)
+    wanted = jnp.round(share * jnp.asarray(count, jnp.float32))
+    return rank.astype(jnp.float32) < wanted
+
+
+def corrupt(
+    inputs: Array,
+    labels: Array,
+    count: Array | int,
+    *,
+    kind: str,
+    num_classes: int,
+    share: float,
+    key: Array,
+) -> Corrupted:
+    """One participant's examples, a share of which is corrupted.
+
+    | kind | what becomes of a chosen example |
+    |---|---|
+    | `random_labels` | a label drawn from all classes, its own too (the paper's) |
+    | `flipped_pairs` | label y becomes y + 1 (modulo the classes) |
+    | `noisy_images` | Gaussian noise as wide as half the range of a pixel |
+    | `occluded_images` | a grey square over 3/4 of each side, anywhere in the image |
+    | `one_class` | the label of one class, drawn once for the participant |
+
+    Args:
+      inputs: (n, *example_shape) uint8 or float32.
+      labels: (n,) int32.
+      count: how many of the rows the participant holds; the rest is padding.
+      kind: one of `CORRUPTIONS`.
+      num_classes: of the task.
+      share: of the examples, in [0, 1]; round(share · count) are chosen.
+      key: the participant's, of `Stream.CORRUPTION`.
+
+    Raises:
+      ValueError: an unknown kind, a share out of its range, or inputs that are no
+        images for `occluded_images`.
+    """
+    if kind not in CORRUPTIONS:
+        raise ValueError(f"corruption must be one of {', '.join(CORRUPTIONS)}")
+    if not 0 <= share <= 1:
+        raise ValueError(f"corrupted_points must be in [0, 1], got {share}")
+    which, how = jax.random.split(key)
+    changed = choose(which, count, labels.shape[0], share)
+    bad_inputs, bad_labels = CORRUPTIONS[kind](inputs, labels, num_classes, how)
+    shape = (-1,) + (1,) * (inputs.ndim - 1)
+    return Corrupted(
+        inputs=jnp.where(changed.reshape(shape), bad_inputs, inputs),
+        labels=jnp.where(changed, bad_labels, labels),
+        changed=changed,
+    )
+
+
+def _random_labels(
+    inputs: Array, labels: Array, num_classes: int, key: Array
+) -> tuple[Array, Array]:
+    return inputs, jax.random.randint(key, labels.shape, 0, num_classes, jnp.int32)
+
+
+def _flipped_pairs(
+    inputs: Array, labels: Array, num_classes: int, key: Array
+) -> tuple[Array, Array]:
+    """Pair flipping, as in Co-teaching (arXiv 1804.06872)."""
+    return inputs, (labels + 1) % num_classes
+
+
+def _noisy_images(
+    inputs: Array, labels: Array, num_classes: int, key: Array
+) -> tuple[Array, Array]:
+    noise = _NOISE_STD * jax.random.normal(key, inputs.shape, jnp.float32)
+    if inputs.dtype != jnp.uint8:
+        return inputs + jnp.std(inputs) * noise, labels
+    noisy = jnp.round(inputs.astype(jnp.float32) + 127.5 * noise)
+    return jnp.clip(noisy, 0, 255).astype(jnp.uint8), labels
+
+
+def _occluded_images(
+    inputs: Array, labels: Array, num_classes: int, key: Array
+) -> tuple[Array, Array]:
+    if inputs.ndim != 4:
+        raise ValueError(
+            f"corruption occluded_images needs images, got examples of the shape "
+            f"{inputs.shape[1:]}"
+        )
+    covered = []
+    for axis, own in zip((1, 2), jax.random.split(key), strict=True):
+        size = inputs.shape[axis]
+        side = round(_OCCLUDED * size)
+        start = jax.random.randint(own, labels.shape, 0, size - side + 1, jnp.int32)
+        place = jnp.arange(size, dtype=jnp.int32)[None]
+        covered.append((place >= start[:, None]) & (place < start[:, None] + side))
+    square = covered[0][:, :, None, None] & covered[1][:, None, :, None]
+    grey = jnp.asarray(127 if inputs.dtype == jnp.uint8 else 0, inputs.dtype)
+    return jnp.where(square, grey, inputs), labels
+
+
+def _one_class(
+    inputs: Array, labels: Array, num_classes: int, key: Array
+) -> tuple[Array, Array]:
+    label = jax.random.randint(key, (), 0, num_classes, jnp.int32)
+    return inputs, jnp.broadcast_to(label, labels.shape)
+
+
+CORRUPTIONS: dict[str, Callable[[Array, Array, int, Array], tuple[Array, Array]]] = {
+    "random_labels": _random_labels,
+    "flipped_pairs": _flipped_pairs,
+    "noisy_images": _noisy_images,
+    "occluded_images": _occluded_images,
+    "one_class": _one_class,
+}
+IMAGE_CORRUPTIONS = ("noisy_images", "occluded_images")  # the others change labels

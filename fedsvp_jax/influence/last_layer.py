@@ -1,0 +1,149 @@
+"""A network cut before its last layer: frozen features, and the layer on top of them.
+
+The features are centred and scaled by the centre's own data, as a last fixed layer of
+the backbone, and the trained layer is the (C, d) kernel alone. Its bias stays at 0: one
+step of it on a one-class batch raises that class for everybody, whatever the image, and
+every tester without the class would vote against a clean contributor.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from fedsvp_jax.data import sources
+from fedsvp_jax.structs import Array, Model, Params
+
+
+@flax.struct.dataclass
+class Scaling:
+    """The fixed layer after the backbone: (f − mean)/scale."""
+
+    mean: Array  # (d,) float32
+    scale: Array  # () float32: root mean square length of the centred features
+
+
+class Backbone(NamedTuple):
+    """A network without its last layer, apart from any weights."""
+
+    model: Model  # its logits are the features
+    is_last: Params  # bool for each parameter: of the last layer
+    width: int  # d
+
+
+def backbone_of(build: Callable[[int], Model], example: Array) -> Backbone:
+    """What is before the last layer, which is what follows the number of classes.
+
+    Built for d classes, with the identity as kernel and 0 as bias, the last layer
+    passes its input on: the network's logits are then the features.
+
+    Args:
+      build: number of classes -> Model.
+      example: one input batch.
+
+    Raises:
+      ValueError: the model has no single dense layer (kernel, perhaps bias) as last.
+    """
+    two, three = (
+        jax.eval_shape(build(count).init, jax.random.key(0), example)[0]
+        for count in (2, 3)
+    )
+    is_last = jax.tree.map(lambda a, b: a.shape != b.shape, two, three)
+    changed = [
+        (a.shape, b.shape)
+        for a, b in zip(jax.tree.leaves(two), jax.tree.leaves(three), strict=True)
+        if a.shape != b.shape
+    ]
+    kernels = [pair for pair in changed if len(pair[0]) == 2]
+    if len(kernels) != 1 or any(len(pair[0]) > 2 for pair in changed):
+        raise ValueError("the model must end in one dense layer, a kernel and a bias")
+    ((width,),) = ({*a} & {*b} for a, b in kernels)
+    return Backbone(build(width), is_last, width)
+
+
+def frozen_params(backbone: Backbone, params: Params) -> Params:
+    """The parameters, trained for any number of classes, for `backbone.model`."""
+
+    def passed_on(leaf: Array, is_last: bool) -> Array:
+        if not is_last:
+            return leaf
+        if leaf.ndim == 2:
+            return jnp.eye(backbone.width, dtype=leaf.dtype)
+        return jnp.zeros((backbone.width,), leaf.dtype)
+
+    return jax.tree.map(passed_on, params, backbone.is_last)
+
+
+@partial(jax.jit, static_argnames=("model", "batch_size"))
+def features(
+    model: Model, params: Params, stats: Params, inputs: Array, *, batch_size: int
+) -> Array:
+    """(n, d) float32: the model's output for (n, *example_shape) stored inputs."""
+    padded = jnp.pad(
+        inputs, ((0, -inputs.shape[0] % batch_size), *((0, 0),) * (inputs.ndim - 1))
+    )
+    batches = padded.reshape(-1, batch_size, *inputs.shape[1:])
+
+    def one(batch: Array) -> Array:
+        normal = sources.normalize(batch)
+        return model.apply(params, stats, normal, train=False, key=None)[0]
+
+    found = jax.lax.map(one, batches)
+    return found.reshape(-1, found.shape[-1])[: inputs.shape[0]]
+
+
+def fit_scaling(raw: Array) -> Scaling:
+    """The scaling under which the rows (n, d) have mean 0 and length 1 (in square)."""
+    mean = jnp.mean(raw, axis=0)
+    square = jnp.mean(jnp.sum(jnp.square(raw - mean[None]), axis=1))
+    return Scaling(mean=mean, scale=jnp.sqrt(jnp.maximum(square, 1e-12)))
+
+
+def scaled(scaling: Scaling, raw: Array) -> Array:
+    """The rows (n, d), centred and scaled."""
+    return (raw - scaling.mean[None]) / scaling.scale
+
+
+def losses(kernel: Array, x: Array, labels: Array) -> Array:
+    """(n,) cross-entropy in nats of logits x Wᵀ, W (C, d), x (n, d)."""
+    return optax.softmax_cross_entropy_with_integer_labels(x @ kernel.T, labels)
+
+
+def descend(
+    kernel: Array,
+    x: Array,
+    labels: Array,
+    weights: Array,
+    *,
+    num_epochs: Array | int,
+    learning_rate: Array | float,
+) -> Array:
+    """Gradient descent of the last layer; one epoch is one step on the whole batch.
+
+    Args:
+      kernel: (C, d) to start from.
+      x: (n, d) scaled features.
+      labels: (n,) int32.
+      weights: (n,) float32; 0 for padding. The loss is the weighted mean.
+      num_epochs: steps, may be traced.
+      learning_rate: step size.
+    """
+    total = jnp.maximum(jnp.sum(weights), 1.0)
+
+    def loss(w: Array) -> Array:
+        return jnp.sum(weights * losses(w, x, labels)) / total
+
+    def step(_: Array, w: Array) -> Array:
+        return w - learning_rate * jax.grad(loss)(w)
+
+    return jax.lax.fori_loop(0, num_epochs, step, kernel)
+
+
+def accuracy(kernel: Array, x: Array, labels: Array) -> float:
+    """Share of rows whose largest logit is the label's."""
+    return float(np.mean(np.asarray(jnp.argmax(x @ kernel.T, axis=-1) == labels)))

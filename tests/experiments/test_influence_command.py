@@ -1,0 +1,127 @@
+"""`python -m experiments.influence`, as typed."""
+
+import json
+import os
+import pathlib
+import time
+from typing import Any
+
+import pytest
+from commands import Ended, command, commands
+
+FOLDER = os.environ.get("FEDSVP_DATA")
+SAME = ("config.json", "runs.jsonl", "summary.json")
+
+
+def run(path: pathlib.Path, *more: str) -> Ended:
+    done = command("experiments.influence", f"--output_dir={path}", *more)
+    assert done.status == 0, done.stderr
+    return done
+
+
+def summary_of(path: pathlib.Path) -> dict[str, Any]:
+    return json.loads((path / "summary.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    path = tmp_path_factory.mktemp("influence") / "run"
+    done = run(path, "--num_runs=3", "--baselines=none,oracle,lazy")
+    assert "recall" in done.stdout and "figure3.png" in done.stdout
+    return path
+
+
+def test_digits_without_vote_noise_is_filtered(digits: pathlib.Path):
+    summary = summary_of(digits)
+    assert summary["recall"] >= 0.95 and summary["precision"] >= 0.95
+    for name in ("recall", "precision", "accuracy", "f1"):
+        assert 0 <= summary[f"{name}_std"] <= 0.2
+    lines = (digits / "runs.jsonl").read_text().splitlines()
+    found = [json.loads(line) for line in lines]
+    table = [row for row in found if row["part"] == "table"]
+    assert [row["run"] for row in table] == [0, 1, 2]
+    mean = sum(row["recall"] for row in table) / 3
+    assert abs(mean - summary["recall"]) < 1e-12
+    for name in ("figure3.png", "figure4.png"):
+        assert (digits / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_baselines_frame_the_filter(digits: pathlib.Path):
+    rows = {row["filter"]: row for row in summary_of(digits)["baselines"]}
+    assert rows["oracle"]["f1"] == 1.0 and rows["none"]["recall"] == 0.0
+    assert rows["none"]["precision"] is None
+    lazy = rows["lazy"]["model_accuracy"]
+    assert lazy >= rows["none"]["model_accuracy"]
+
+
+def test_a_killed_run_goes_on_to_the_same_bytes(
+    digits: pathlib.Path, tmp_path: pathlib.Path
+):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name in ("config.json", "runs.jsonl"):
+        (folder / name).write_bytes((digits / name).read_bytes())
+    lines = (folder / "runs.jsonl").read_bytes().splitlines(keepends=True)
+    (folder / "runs.jsonl").write_bytes(b"".join(lines[:2]) + lines[2][:40])
+    run(folder, "--num_runs=3", "--baselines=none,oracle,lazy", "--resume")
+    for name in SAME:
+        assert (folder / name).read_bytes() == (digits / name).read_bytes()
+
+
+def test_the_plan_is_printed_without_running(tmp_path: pathlib.Path):
+    folder = tmp_path / "run"
+    line = ["--plan", "--vote_epsilon=1", "--num_participants=100"]
+    (planned,) = commands([["experiments.influence", *line, f"--output_dir={folder}"]])
+    assert planned.status == 0, planned.stderr
+    assert "f 0.755081" in planned.stdout and "0.622459" in planned.stdout
+    assert "epsilon 49.5 by basic composition" in planned.stdout
+    assert "a budget of its own" in planned.stdout
+    assert not folder.exists()
+
+
+def test_bad_input_is_one_line_and_nothing_is_written(tmp_path: pathlib.Path):
+    folder = tmp_path / "run"
+    messages = {
+        "--partition=paper": "partition must be iid or dirichlet",
+        "--figures=7": "figures must be of 2, 5, 6",
+        "--baselines=magic": "baselines must be of",
+        "--vote_epsilon=0": "vote_epsilon",
+        "--corruption=rust": "corruption must be one of",
+        "--num_participants=1": "num_participants",
+        "--backbone=/nowhere/file": "/nowhere/file is no file",
+        "--warmup_examples=1790": "warmup_examples 1790",
+    }
+    lines = [
+        ["experiments.influence", flag, f"--output_dir={folder}"] for flag in messages
+    ]
+    for done, message in zip(commands(lines), messages.values(), strict=True):
+        assert done.status == 2, done
+        assert done.stderr.strip().count("\n") == 0
+        assert message in done.stderr
+    assert not folder.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not FOLDER, reason="FEDSVP_DATA does not name a folder of data")
+def test_mnist_at_epsilon_1_is_filtered_in_under_three_minutes(tmp_path: pathlib.Path):
+    folder = tmp_path / "run"
+    start = time.monotonic()
+    run(folder, "--dataset=mnist", f"--data_dir={FOLDER}", "--vote_epsilon=1")
+    assert time.monotonic() - start < 180
+    summary = summary_of(folder)
+    assert summary["num_runs"] == 8
+    assert summary["recall"] >= 0.95 and summary["precision"] >= 0.9
+
+
+@pytest.mark.slow
+def test_time_grows_no_faster_than_contributors_times_testers(tmp_path: pathlib.Path):
+    folder = tmp_path / "run"
+    run(folder, "--figures=6", "--num_runs=1")
+    lines = (folder / "timing.jsonl").read_text().splitlines()
+    seconds: dict[int, float] = {}
+    for row in map(json.loads, lines):
+        if row["part"] == "figure6":
+            size = row["num_participants"]
+            seconds[size] = min(seconds.get(size, 1e9), row["seconds"])
+    assert seconds[500] < 30
+    assert seconds[500] <= 1.5 * (500 / 200) ** 2 * seconds[200]

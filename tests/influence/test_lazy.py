@@ -1,0 +1,108 @@
+"""The filter: contributions, votes, sums, decision."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from worlds import World, make_world, rates
+
+from fedsvp_jax import influence
+from fedsvp_jax.influence import Batches, FilterRates, Verdict, lazy
+from fedsvp_jax.influence.last_layer import losses
+
+KEYS = {"contribution_key": jax.random.key(7), "vote_key": jax.random.key(8)}
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return make_world()
+
+
+def run(world: World, rates: FilterRates) -> Verdict:
+    return influence.lazy_influence(
+        world.kernel, world.train, world.test, rates, **KEYS
+    )
+
+
+def test_the_corrupted_contributors_are_found_without_noise(world: World):
+    verdict = run(world, rates())
+    np.testing.assert_array_equal(verdict.rejected, world.corrupted)
+    np.testing.assert_array_equal(verdict.scores, verdict.true_scores)
+
+
+def test_a_vote_is_the_sign_of_the_sum_of_loss_differences(world: World):
+    chosen = rates()
+    sent = lazy.contributions(
+        world.kernel, world.train, chosen, key=KEYS["contribution_key"]
+    )
+    scores = []
+    for contributor, kernel in enumerate(sent):
+        votes = []
+        for tester in range(len(sent)):
+            if tester == contributor:
+                continue
+            x, labels = world.test.x[tester], world.test.labels[tester]
+            gained = losses(world.kernel, x, labels) - losses(kernel, x, labels)
+            votes.append(1 if float(jnp.sum(gained)) > 0 else -1)
+        scores.append(sum(votes))
+    np.testing.assert_array_equal(run(world, chosen).true_scores, scores)
+
+
+def test_a_tie_votes_minus_1(world: World):
+    still = run(world, rates(learning_rate=0.0))
+    np.testing.assert_array_equal(still.true_scores, -19.0)
+    assert not np.any(still.rejected)  # equal scores: nobody
+
+
+def test_a_contribution_is_clipped_and_noised_by_its_own_key(world: World):
+    key = KEYS["contribution_key"]
+    free, clipped, noised = (
+        lazy.contributions(world.kernel, world.train, chosen, key=key)
+        - world.kernel[None]
+        for chosen in (
+            rates(clip=1e6),
+            rates(clip=0.2),
+            rates(clip=0.2, noise_multiplier=0.5),
+        )
+    )
+    norms = jnp.linalg.norm(free.reshape(20, -1), axis=1)
+    assert np.all(norms > 0.2)
+    scale = (0.2 / norms)[:, None, None]
+    np.testing.assert_allclose(clipped, free * scale, atol=1e-6)
+    noise = np.asarray(noised - clipped)
+    np.testing.assert_allclose(noise.std(), 0.5 * 0.2, rtol=0.1)
+    assert abs(np.corrcoef(noise[0].ravel(), noise[1].ravel())[0, 1]) < 0.6
+
+
+def test_padding_changes_nothing(world: World):
+    def padded(batches: Batches) -> Batches:
+        return Batches(
+            jnp.pad(batches.x, ((0, 0), (0, 3), (0, 0)), constant_values=9.0),
+            jnp.pad(batches.labels, ((0, 0), (0, 3))),
+            jnp.pad(batches.weights, ((0, 0), (0, 3))),
+        )
+
+    longer = world._replace(train=padded(world.train), test=padded(world.test))
+    np.testing.assert_array_equal(
+        run(longer, rates()).true_scores, run(world, rates()).true_scores
+    )
+
+
+def test_the_same_keys_give_the_same_bits_and_rates_compile_nothing_new(world: World):
+    noisy = rates(flip_probability=0.5, noise_multiplier=0.1)
+    first, again = run(world, noisy), run(world, noisy)
+    jax.tree.map(np.testing.assert_array_equal, first, again)
+    before = influence.lazy_influence._cache_size()
+    run(world, rates(local_epochs=2, clip=0.3, flip_probability=0.7, minimum_gap=0.1))
+    assert influence.lazy_influence._cache_size() == before
+
+
+def test_the_minimum_gap_keeps_a_clean_federation_whole():
+    world = make_world(seed=1)
+    train = world.train._replace(labels=make_world(seed=1).train.labels)
+    clean = np.flatnonzero(~world.corrupted)
+    part = jax.tree.map(lambda leaf: leaf[clean], (train, world.test))
+    only = World(world.kernel, *part, world.corrupted[clean])
+    assert not np.any(run(only, rates(minimum_gap=0.25)).rejected)
+    kept = run(world, rates(minimum_gap=0.25))
+    np.testing.assert_array_equal(kept.rejected, world.corrupted)
