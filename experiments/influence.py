@@ -85,7 +85,7 @@ def settings(values: flags.FlagValues) -> ExperimentConfig:
 
 def draw_grids(folder: pathlib.Path, summary: dict[str, Any]) -> list[str]:
     """Figures 2, 5 and 6, those that there are rows for."""
-    from experiments.lazy_influence import figures
+    from .lazy_influence import figures
 
     names = {
         "influence_epochs": "epochs of a contributor",
@@ -120,9 +120,9 @@ def simulate(
     values: flags.FlagValues, config: ExperimentConfig, num_participants: int
 ) -> dict[str, Any]:
     """Runs every part that is asked for; returns summary.json's content."""
-    from experiments.lazy_influence import federations, figures
-    from experiments.lazy_influence import rows as lazy
-    from experiments.lazy_influence.world import Pool
+    from .lazy_influence import federations, figures
+    from .lazy_influence import rows as lazy
+    from .lazy_influence.world import Pool
     from fedsvp_jax import population, run
     from fedsvp_jax.run_folder import RunFolder, write_json
 
