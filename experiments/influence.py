@@ -120,11 +120,12 @@ def simulate(
     values: flags.FlagValues, config: ExperimentConfig, num_participants: int
 ) -> dict[str, Any]:
     """Runs every part that is asked for; returns summary.json's content."""
+    from fedsvp_jax import population, run
+    from fedsvp_jax.run_folder import RunFolder, write_json
+
     from .lazy_influence import federations, figures
     from .lazy_influence import rows as lazy
     from .lazy_influence.world import Pool
-    from fedsvp_jax import population, run
-    from fedsvp_jax.run_folder import RunFolder, write_json
 
     data = population.load_dataset(config)
     pool = Pool(config, data, values.backbone)
