@@ -21,7 +21,9 @@ from fedsvp_jax.report import blocks
 from .. import flags as experiment_flags
 from . import tables
 
-flags.DEFINE_string("pages_dir", "docs", "Folder of attacks.md, and of results/.")
+flags.DEFINE_string(
+    "attack_pages_dir", "docs", "Folder of attacks.md, and of results/."
+)
 
 _MISSING = "Not measured yet."
 
@@ -70,7 +72,7 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
 
 def main(_: list[str]) -> None:
     """Rewrites the page."""
-    print(rewrite(pathlib.Path(flags.FLAGS.pages_dir)))
+    print(rewrite(pathlib.Path(flags.FLAGS.attack_pages_dir)))
 
 
 if __name__ == "__main__":

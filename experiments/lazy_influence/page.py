@@ -22,7 +22,9 @@ from .. import flags as experiment_flags
 from . import plan
 
 flags.DEFINE_list("keep", [], "NAME=FOLDER: outcomes to keep in docs/results.")
-flags.DEFINE_string("docs_dir", "docs", "Folder of influence.md and of results/.")
+flags.DEFINE_string(
+    "influence_docs_dir", "docs", "Folder of influence.md, and results/."
+)
 
 Outcome = dict[str, Any]
 
@@ -206,7 +208,7 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
 def main(_: list[str]) -> None:
     """Keeps what is named and rewrites the page."""
     values = flags.FLAGS
-    docs_dir = pathlib.Path(values.docs_dir)
+    docs_dir = pathlib.Path(values.influence_docs_dir)
     for item in values.keep:
         name, _, folder = item.partition("=")
         if not folder:

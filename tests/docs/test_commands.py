@@ -24,11 +24,26 @@ DATA = os.environ.get("FEDSVP_DATA", "")
 # Flags that make a command small, by its module: the last mention of a flag counts.
 RUN = ("--model=mlp", "--num_rounds=2", "--cohort_size=4", "--local_epochs=1")
 SMALL: dict[str, tuple[str, ...]] = {
-    "experiments.attack": ("--num_rounds=1", "--cohort_size=2"),
+    "experiments.attack": (
+        "--num_rounds=1",
+        "--cohort_size=2",
+        "--attack_steps=2",
+        "--num_images=20",
+        "--classifier_steps=20",
+        "--audit_mechanisms=nbafl",
+        "--audit_trials=40",
+        "--inversion_victims=1",
+        "--inversion_restarts=1",
+        "--inversion_steps=8",
+        "--membership_shadows=4",
+        "--membership_rounds=1",
+    ),
+    "experiments.attacks.page": (),
     "experiments.bench.page": (),
     "experiments.build_store": (),
     "experiments.convergence": ("--num_rounds=3", "--num_repeats=2"),
     "experiments.demo": (*RUN, "--seeds=0:1"),
+    "experiments.influence": ("--num_participants=8", "--num_runs=1"),
     "experiments.report": (),
     "experiments.sweep": RUN,
     "experiments.train": (*RUN, "--client_chunk_size=1"),

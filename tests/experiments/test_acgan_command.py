@@ -64,6 +64,7 @@ def rows_of(folder: pathlib.Path, mechanism: str) -> list[dict[str, Any]]:
     return [row for row in rows if row["mechanism"] == mechanism]
 
 
+@pytest.mark.slow
 def test_everything_is_written(folder: pathlib.Path) -> None:
     assert list(contents(folder)) == [
         "config.json",
@@ -86,6 +87,7 @@ def test_everything_is_written(folder: pathlib.Path) -> None:
     assert config["mechanisms"] == ["none", "fedsva"] and config["num_attackers"] == 2
 
 
+@pytest.mark.slow
 def test_a_passive_attacker_leaves_the_federation_as_it_is(
     folder: pathlib.Path,
 ) -> None:
@@ -99,6 +101,7 @@ def test_a_passive_attacker_leaves_the_federation_as_it_is(
         np.testing.assert_allclose(seen[2 * round_num], accuracy, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_table_is_what_the_results_say(folder: pathlib.Path) -> None:
     results = json.loads((folder / "results.json").read_text())
     assert results["classifier_accuracy"] > 0.8
@@ -132,6 +135,7 @@ def test_the_page_says_what_its_files_do(tmp_path: pathlib.Path) -> None:
     assert page.rewrite(docs).read_text() == written
 
 
+@pytest.mark.slow
 def test_a_runs_table_and_pictures_get_onto_the_page(
     folder: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
@@ -143,6 +147,7 @@ def test_a_runs_table_and_pictures_get_onto_the_page(
     assert block.endswith("![none](images/acgan_mnist_none.png)")
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_bytes(
     folder: pathlib.Path,
 ) -> None:
@@ -158,6 +163,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(
     assert contents(killed) == contents(folder)
 
 
+@pytest.mark.slow
 def test_an_active_attacker_changes_what_is_uploaded(
     folder: pathlib.Path,
 ) -> None:
