@@ -209,6 +209,7 @@ def test_cells_side_by_side_equal_cells_in_turn_within_rounding() -> None:
     )
 
 
+@pytest.mark.usefixtures("empty_caches")
 def test_the_compiled_round_is_compiled_once() -> None:
     trainer = Trainer([resolve(BASE)], digits())
     state = trainer.initial_state()

@@ -4,6 +4,7 @@ import json
 import pathlib
 from typing import Any
 
+import pytest
 from commands import command, commands
 
 TINY = (
@@ -16,6 +17,7 @@ TINY = (
 )
 
 
+@pytest.mark.slow
 def test_claims_are_audited_and_resume_repeats_the_bytes(tmp_path: pathlib.Path):
     folder = tmp_path / "run"
     done = command(*TINY, f"--output_dir={folder}")

@@ -103,7 +103,7 @@ def num_lines(path: pathlib.Path) -> int:
 
 def wait(process: subprocess.Popen[str], happened: Callable[[], bool]) -> None:
     """Until something happened; the process must not end before."""
-    deadline = time.monotonic() + 200
+    deadline = time.monotonic() + 600
     while not happened():
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline

@@ -50,10 +50,12 @@ def test_the_baselines_frame_the_filter(digits: pathlib.Path):
     rows = {row["filter"]: row for row in summary_of(digits)["baselines"]}
     assert rows["oracle"]["f1"] == 1.0 and rows["none"]["recall"] == 0.0
     assert rows["none"]["precision"] is None
-    lazy = rows["lazy"]["model_accuracy"]
-    assert lazy >= rows["none"]["model_accuracy"]
+    assert rows["lazy"]["f1"] > 0.9
+    best = rows["oracle"]["model_accuracy"]
+    assert rows["lazy"]["model_accuracy"] == pytest.approx(best, abs=0.05)
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_bytes(
     digits: pathlib.Path, tmp_path: pathlib.Path
 ):

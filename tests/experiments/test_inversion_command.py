@@ -24,6 +24,7 @@ def results(folder: pathlib.Path) -> dict[str, Any]:
     return json.loads((folder / "results.json").read_text())
 
 
+@pytest.mark.slow
 def test_an_image_comes_back_noise_hides_it_and_resume_repeats_the_bytes(
     tmp_path: pathlib.Path,
 ):

@@ -43,6 +43,7 @@ def check(rows: dict[tuple[str, str], dict[str, Any]]) -> None:
         assert row["auc_low"] < 0.5 < row["auc_high"]
 
 
+@pytest.mark.slow
 def test_the_over_trained_leak_and_small_epsilon_does_not(tmp_path: pathlib.Path):
     folder = tmp_path / "run"
     done = command(*TINY, f"--output_dir={folder}")

@@ -29,7 +29,7 @@ def test_the_empirical_likelihood_ratio_stays_within_the_exact_epsilon(flip: flo
             np.mean(
                 np.asarray(
                     influence.randomized_response(
-                        jnp.full((draws,), value), flip, jax.random.key(value + 1)
+                        jnp.full((draws,), value), flip, jax.random.key(int(value) + 1)
                     )
                 )
                 == 1
