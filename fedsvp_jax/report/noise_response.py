@@ -16,6 +16,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -104,6 +105,15 @@ def averaged_stds(
     K equal clients of `config.min_num_examples` examples each, at their first
     upload: `sensitivity` then clips to C, so its number is an upper bound.
     """
+    stds = np.asarray(_round_stds(mechanism, config, contribution_ratio), np.float64)
+    return stds / math.sqrt(config.cohort_size)
+
+
+@partial(jax.jit, static_argnames="mechanism")
+def _round_stds(
+    mechanism: str, config: MechanismConfig, contribution_ratio: float
+) -> Array:
+    """(T,) float32: one program a mechanism, for every ε and convention."""
     made = make_mechanism(mechanism, config)
     state = made.init(1)
     state = dataclasses.replace(
@@ -117,14 +127,12 @@ def averaged_stds(
             state,
             key=jax.random.key(0),
             num_examples=jnp.asarray(config.min_num_examples, jnp.float32),
-            contribution_ratio=jnp.float32(contribution_ratio),
+            contribution_ratio=jnp.asarray(contribution_ratio, jnp.float32),
             round_num=round_num,
             params=weights,
         )[2].noise_std
 
-    rounds = jnp.arange(config.num_rounds, dtype=jnp.int32)
-    stds = np.asarray(jax.vmap(std)(rounds), np.float64)
-    return stds / math.sqrt(config.cohort_size)
+    return jax.vmap(std)(jnp.arange(config.num_rounds, dtype=jnp.int32))
 
 
 def formula_std(
