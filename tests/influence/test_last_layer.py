@@ -10,7 +10,10 @@ from fedsvp_jax.influence import last_layer
 from fedsvp_jax.structs import Model
 
 
-@pytest.mark.parametrize("name", ["mlp", "small_cnn", "resnet18_gn"])
+@pytest.mark.parametrize(
+    "name",
+    ["mlp", "small_cnn", pytest.param("resnet18_gn", marks=pytest.mark.slow)],
+)
 def test_the_features_times_the_last_layer_are_the_logits(name: str):
     def build(num_classes: int) -> Model:
         return models.make_model(name, num_classes=num_classes)
