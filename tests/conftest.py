@@ -7,13 +7,6 @@ os.environ["XLA_FLAGS"] = (
 )
 
 import jax
-import pytest
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
-
-
-@pytest.fixture
-def empty_caches() -> None:
-    """For a test that counts compilations: a full cache drops what it counts."""
-    jax.clear_caches()

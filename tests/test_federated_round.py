@@ -46,7 +46,11 @@ def run(
 
 @pytest.mark.parametrize(
     ("chunk", "devices", "model"),
-    [(1, (1, 2), "mlp"), (2, (1, 2, 4), "mlp"), (5, (1, 3), "small_cnn")],
+    [
+        (1, (1, 2), "mlp"),
+        (2, (1, 2, 4), "mlp"),
+        pytest.param(5, (1, 3), "small_cnn", marks=pytest.mark.slow),
+    ],
 )
 def test_bits_do_not_depend_on_the_number_of_devices(
     chunk: int, devices: tuple[int, ...], model: str
@@ -182,6 +186,7 @@ def test_every_sensitivity_runs_and_names_its_bound(sensitivity: str) -> None:
     assert np.all(np.isfinite(np.asarray(metrics.test_loss)))
 
 
+@pytest.mark.slow
 def test_cells_side_by_side_equal_cells_in_turn_within_rounding() -> None:
     configs = [
         resolve(dataclasses.replace(BASE, seed=seed, epsilon=epsilon))
@@ -209,7 +214,7 @@ def test_cells_side_by_side_equal_cells_in_turn_within_rounding() -> None:
     )
 
 
-@pytest.mark.usefixtures("empty_caches")
+@pytest.mark.slow  # a cache that many tests filled drops what is counted
 def test_the_compiled_round_is_compiled_once() -> None:
     trainer = Trainer([resolve(BASE)], digits())
     state = trainer.initial_state()

@@ -4,6 +4,7 @@ import json
 import pathlib
 
 import numpy as np
+import pytest
 from commands import command, commands
 
 from fedsvp_jax.data import sources
@@ -38,6 +39,7 @@ def write_npz(path: pathlib.Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_run_on_the_built_store_has_the_bits_of_the_run_in_memory(
     tmp_path: pathlib.Path,
 ) -> None:

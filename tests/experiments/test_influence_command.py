@@ -31,6 +31,7 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return path
 
 
+@pytest.mark.slow
 def test_digits_without_vote_noise_is_filtered(digits: pathlib.Path):
     summary = summary_of(digits)
     assert summary["recall"] >= 0.95 and summary["precision"] >= 0.95
@@ -46,6 +47,7 @@ def test_digits_without_vote_noise_is_filtered(digits: pathlib.Path):
         assert (digits / name).read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_the_baselines_frame_the_filter(digits: pathlib.Path):
     rows = {row["filter"]: row for row in summary_of(digits)["baselines"]}
     assert rows["oracle"]["f1"] == 1.0 and rows["none"]["recall"] == 0.0
