@@ -56,8 +56,9 @@ flags.DEFINE_integer("num_runs", 8, "Runs, each with a seed of its own.", lower_
 flags.DEFINE_string(
     "backbone",
     "warmup",
-    "Frozen features: warmup (the model trained on the centre's examples), random, or "
-    "a file of experiments.pretrain.",
+    "Frozen features: warmup (the model trained on the centre's examples), random, a "
+    "file of experiments.pretrain, or hf:NAME, a Vision Transformer in Hugging Face's "
+    "cache or a folder of one (--model is not read then).",
 )
 flags.DEFINE_list("figures", [], "Larger figures to draw too, of 2, 5, 6.")
 flags.DEFINE_list(

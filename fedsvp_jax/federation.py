@@ -220,18 +220,14 @@ def _batch_size(config: ExperimentConfig, federation: Federation) -> int:
     return min(config.batch_size, federation.split.train.shape[-1])
 
 
-def mechanism_config(
-    config: ExperimentConfig, federation: Federation
-) -> MechanismConfig:
-    """The settings that a mechanism reads, checked as concrete numbers."""
-    clip = config.l2_norm_clip
-    made = MechanismConfig(
+def mechanism_settings(config: ExperimentConfig) -> MechanismConfig:
+    """What of the settings a mechanism reads, as it stands there; S = C."""
+    return MechanismConfig(
         epsilon=config.epsilon,
         delta=config.delta,
-        l2_norm_clip=clip,
-        min_num_examples=float(federation.min_num_examples),
+        l2_norm_clip=config.l2_norm_clip,
         noise_floor=config.noise_floor,
-        update_clip=clip,
+        update_clip=config.l2_norm_clip,
         noise_multiplier=config.noise_multiplier,
         noise_std=config.noise_std,
         exposures=config.exposures,
@@ -246,7 +242,7 @@ def mechanism_config(
         num_clients=config.num_clients,
         cohort_size=config.cohort_size,
         local_epochs=config.local_epochs,
-        batch_size=_batch_size(config, federation),
+        batch_size=config.batch_size,
         sensitivity=config.sensitivity,
         relation=config.relation,
         calibration=config.calibration,
@@ -256,7 +252,19 @@ def mechanism_config(
         downlink_noise=config.downlink_noise,
         adaptive_clip=config.adaptive_clip,
     )
-    made = with_analytic_multiplier(made)
+
+
+def mechanism_config(
+    config: ExperimentConfig, federation: Federation
+) -> MechanismConfig:
+    """The settings that a mechanism reads, checked as concrete numbers."""
+    made = with_analytic_multiplier(
+        dataclasses.replace(
+            mechanism_settings(config),
+            min_num_examples=float(federation.min_num_examples),
+            batch_size=_batch_size(config, federation),
+        )
+    )
     make_mechanism(config.mechanism, made)
     return jax.tree.map(np.float32, made)
 

@@ -43,6 +43,8 @@ from fedsvp_jax.run import environment
 from fedsvp_jax.run_folder import RunFolder, write_json
 from fedsvp_jax.training import cell_of
 
+from .pieces import refuse_flags
+
 DEFAULTS = {"num_rounds": 20, "epsilon": 0.3}
 
 
@@ -91,10 +93,8 @@ def defended_by(
     values: flags.FlagValues, config: ExperimentConfig
 ) -> list[ExperimentConfig]:
     """The settings under each mechanism that the flags name."""
-    if values.mechanisms and values["mechanism"].present:
-        raise ValueError(
-            "mechanism must be left out where mechanisms names those to compare"
-        )
+    if values.mechanisms:
+        refuse_flags(values, ["mechanism"], "mechanisms names those to compare")
     names = dict.fromkeys(values.mechanisms or [config.mechanism])
     return [resolve(dataclasses.replace(config, mechanism=name)) for name in names]
 

@@ -38,9 +38,9 @@ import numpy as np
 from absl import flags
 from tqdm import tqdm
 
-from fedsvp_jax import mechanisms, prng
+from fedsvp_jax import federation, mechanisms, prng
 from fedsvp_jax.accounting import Ledger
-from fedsvp_jax.attacks import audit
+from fedsvp_jax.attacks import audit, epsilon_bounds
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
@@ -49,7 +49,7 @@ from fedsvp_jax.run import environment
 from fedsvp_jax.run_folder import RunFolder, write_json
 from fedsvp_jax.structs import NoiseInfo
 
-from .pieces import kept
+from .pieces import kept, refuse_flags
 
 DEFAULTS = {"num_rounds": 4, "delta": 1e-5, "noise_std": 1.0, "batch_size": 10}
 ACCOUNTINGS = ("basic", "rdp", "pld")
@@ -125,35 +125,6 @@ def case_settings(case: Case, settings: MechanismConfig) -> MechanismConfig:
             relation=case.relation,
             calibration="classical" if printed else settings.calibration,
         )
-    )
-
-
-def mechanism_settings(config: ExperimentConfig, num_examples: int) -> MechanismConfig:
-    """The settings that all cases share; S = C."""
-    return MechanismConfig(
-        epsilon=config.epsilon,
-        delta=config.delta,
-        l2_norm_clip=config.l2_norm_clip,
-        update_clip=config.l2_norm_clip,
-        min_num_examples=num_examples,
-        noise_floor=config.noise_floor,
-        noise_multiplier=config.noise_multiplier,
-        noise_std=config.noise_std,
-        exposures=config.exposures,
-        decay=config.decay,
-        contraction=config.contraction,
-        gamma=config.norm_mix,
-        clip_quantile=config.clip_quantile,
-        clip_learning_rate=config.clip_learning_rate,
-        count_noise_std=config.count_noise_std,
-        num_rounds=config.num_rounds,
-        num_clients=config.num_clients,
-        cohort_size=config.cohort_size,
-        local_epochs=config.local_epochs,
-        batch_size=config.batch_size,
-        calibration=config.calibration,
-        allow_large_epsilon=config.allow_large_epsilon,
-        adaptive_clip=config.adaptive_clip,
     )
 
 
@@ -268,7 +239,7 @@ def audit_case(setting: Setting, case: Case) -> list[dict[str, Any]]:
         inside, outside = scores.inside[number], scores.outside[number]
         one_run = None
         if averaged == 1:
-            one_run = audit.by_coins(inside, outside, seed=setting.seed)
+            one_run = epsilon_bounds.by_coins(inside, outside, seed=setting.seed)
         elif number == 0 and mechanism.server is None:
             canaries = min(setting.trials, 1000)
             crowd = dataclasses.replace(
@@ -281,7 +252,7 @@ def audit_case(setting: Setting, case: Case) -> list[dict[str, Any]]:
                 key=run_key,
             )
         bounds = partial(
-            audit.lower_bounds, inside, outside, one_run, seed=setting.seed
+            epsilon_bounds.lower_bounds, inside, outside, one_run, seed=setting.seed
         )
         at_target = bounds(delta=setting.target_delta)
         at_basic = (
@@ -380,11 +351,16 @@ def draw(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     """Every case of every mechanism."""
-    if values["mechanism"].present or values["sensitivity"].present:
-        raise ValueError(
-            "mechanism and sensitivity must be left out: audit_mechanisms names the "
-            "mechanisms, and every sensitivity is audited"
-        )
+    refuse_flags(
+        values,
+        ("mechanism", "sensitivity", "relation"),
+        "audit_mechanisms names the mechanisms, and all their cases are audited",
+    )
+    refuse_flags(
+        values,
+        ("contribution_release", "release_epsilon", "clip_weights", "downlink_noise"),
+        "the audit plays the mechanisms without it",
+    )
     named = list(values.audit_mechanisms)
     if named == ["all"]:
         named = [name for name in mechanisms.mechanism_names() if name != "none"]
@@ -392,7 +368,9 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         raise ValueError(
             "audit_mechanisms must add noise, got 'none', which claims nothing"
         )
-    settings = mechanism_settings(config, values.audit_examples)
+    settings = dataclasses.replace(
+        federation.mechanism_settings(config), min_num_examples=values.audit_examples
+    )
     cases = []
     for name in named:
         make_mechanism(name, settings)

@@ -52,7 +52,7 @@ from fedsvp_jax.run import environment
 from fedsvp_jax.run_folder import RunFolder, write_json
 from fedsvp_jax.structs import Array, Examples, MechanismState, Model, Params
 
-from .pieces import kept
+from .pieces import kept, refuse_flags
 
 DEFAULTS = {
     "model": "small_cnn",
@@ -145,21 +145,11 @@ def mechanism_settings(config: ExperimentConfig, defence: Defence) -> MechanismC
     """One image a client, one step."""
     printed = defence.mechanism in ("fedsva", "fedsdp")
     return with_analytic_multiplier(
-        MechanismConfig(
-            epsilon=config.epsilon,
-            delta=config.delta,
-            l2_norm_clip=config.l2_norm_clip,
-            update_clip=config.l2_norm_clip,
+        dataclasses.replace(
+            federation.mechanism_settings(config),
+            sensitivity=defence.sensitivity,
             noise_multiplier=float(analytic_multiplier(config.epsilon, config.delta)),
             noise_std=defence.noise_std,
-            noise_floor=config.noise_floor,
-            num_rounds=config.num_rounds,
-            num_clients=config.num_clients,
-            cohort_size=config.cohort_size,
-            local_epochs=1,
-            batch_size=1,
-            sensitivity=defence.sensitivity,
-            relation=config.relation,
             calibration="classical" if printed else config.calibration,
             allow_large_epsilon=printed or config.allow_large_epsilon,
         )
@@ -364,11 +354,16 @@ def draw(
 
 def check(values: flags.FlagValues, config: ExperimentConfig, data: Dataset) -> None:
     """Refuses what the attack does not know how to invert."""
-    for name in ("mechanism", "sensitivity"):
-        if values[name].present:
-            raise ValueError(
-                f"{name} must be left out: inversion_defences names the defences"
-            )
+    refuse_flags(
+        values,
+        ("mechanism", "sensitivity", "noise_std", "noise_multiplier"),
+        "inversion_defences and inversion_noise_stds name the defences",
+    )
+    refuse_flags(
+        values,
+        ("contribution_release", "release_epsilon", "clip_weights", "downlink_noise"),
+        "it changes nothing in the upload that is inverted",
+    )
     for name in ("batch_size", "local_epochs"):
         if getattr(config, name) != 1:
             raise ValueError(

@@ -45,7 +45,7 @@ from fedsvp_jax.structs import Split
 from fedsvp_jax.sweep import SweepPlan
 from fedsvp_jax.training import Placement, Trainer
 
-from .pieces import kept
+from .pieces import kept, refuse_flags
 
 DEFAULTS = {
     "model": "mlp",
@@ -261,8 +261,7 @@ def budgets(texts: Sequence[str]) -> tuple[float, ...]:
 
 def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     """The federations without noise, then those of the mechanism."""
-    if values["epsilon"].present:
-        raise ValueError("epsilon must be left out: membership_epsilons names it")
+    refuse_flags(values, ["epsilon"], "membership_epsilons names it")
     rounds = attacked_rounds(values.membership_rounds, config.num_rounds)
     full = population.load_dataset(config)
     if values.membership_examples > len(full.train_labels):

@@ -46,6 +46,8 @@ from fedsvp_jax.run_folder import RunFolder, write_json
 from fedsvp_jax.structs import Array, NoiseInfo, Params
 from fedsvp_jax.training import Trainer, cell_of
 
+from .pieces import refuse_flags
+
 DEFAULTS = {"num_rounds": 5}
 
 
@@ -263,10 +265,7 @@ def format_table(rows: list[dict[str, Any]], expected: float) -> str:
 
 def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     """Every release attacked on the same trained cohorts."""
-    if values["contribution_release"].present:
-        raise ValueError(
-            "contribution_release must be left out: the attack tries every one"
-        )
+    refuse_flags(values, ["contribution_release"], "the attack tries every one")
     check(config)
     data = population.load_dataset(config)
     trainer = Trainer([config], data)

@@ -1,8 +1,10 @@
-"""An attack's finished parts, kept so that --resume goes on after the last one."""
+"""What attacks share: finished parts that --resume finds, and flags out of place."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
+
+from absl import flags
 
 from fedsvp_jax.run_folder import RunFolder, write_json
 
@@ -22,3 +24,14 @@ def kept(folder: RunFolder, name: str, make: Callable[[], Any]) -> Any:
         return json.loads(file.read_text())
     except ValueError as error:
         raise ValueError(f"{file} is damaged ({error}): remove it and resume") from None
+
+
+def refuse_flags(values: flags.FlagValues, names: Iterable[str], why: str) -> None:
+    """Refuses flags that an attack would not read.
+
+    Raises:
+      ValueError: one of them is on the command line.
+    """
+    for name in names:
+        if values[name].present:
+            raise ValueError(f"{name} must be left out: {why}")

@@ -67,6 +67,8 @@ def _backbone(config: Outcome) -> str:
     about = config["backbone"]
     if isinstance(about, str):
         return f"{config['model']}, {about}"
+    if "hugging_face" in about:
+        return f"vit, {about['hugging_face']}"
     return (
         f"{about['model']} from {about['dataset']} ({about['epochs']} epochs, "
         f"{100 * float(about['test_accuracy']):.1f} % there)"

@@ -16,8 +16,38 @@ from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.influence import Batches, backbone, centre, last_layer
 from fedsvp_jax.structs import Array, Model, Params
 
-BACKBONES = ("warmup", "random")  # or a file
+BACKBONES = ("warmup", "random")  # or a file, or hf: and a ViT of Hugging Face's
+_HUGGING_FACE = "hf:"
 _FEATURE_BATCH = 250
+
+
+class Frozen(NamedTuple):
+    """A network whose logits are the features, trained elsewhere."""
+
+    model: Model
+    params: Params
+    stats: Params
+    about: dict[str, str]
+
+
+def frozen_vit(checkpoint: str, example: Array) -> Frozen:
+    """Hugging Face's ViT, fed with what its preprocessing makes of normalised images.
+
+    Raises:
+      FileNotFoundError, ValueError: it cannot be loaded, or takes no such images.
+    """
+    module, params, preprocessing = models.load_hugging_face(checkpoint)
+    vit = models.from_linen(module.clone(num_classes=0))
+
+    def apply(
+        params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
+    ) -> tuple[Array, Params]:
+        images = preprocessing(x / 2 + 0.5)
+        return vit.apply(params, stats, images, train=train, key=key)
+
+    jax.eval_shape(preprocessing, example)
+    about = {"model": "vit", "hugging_face": checkpoint}
+    return Frozen(Model(vit.init, apply), params, {}, about)
 
 
 class World(NamedTuple):
@@ -42,15 +72,20 @@ class Pool:
         self._choice = choice
         example = sources.normalize(jnp.asarray(self.inputs[:1]))
         self._example = example
-        self._model = self.build(data.num_classes)
-        self._loaded: tuple[Params, Params] | None = None
-        self.about: dict[str, str] | str = choice
-        if choice not in BACKBONES:
-            params, stats, self.about = backbone.load(
-                pathlib.Path(choice).expanduser(), self.build, example
-            )
-            self._loaded = params, stats
-        self._backbone = last_layer.backbone_of(self.build, example)
+        self._frozen: Frozen | None = None
+        if choice.startswith(_HUGGING_FACE):
+            self._frozen = frozen_vit(choice.removeprefix(_HUGGING_FACE), example)
+        else:
+            self._model = self.build(data.num_classes)
+            self._backbone = last_layer.backbone_of(self.build, example)
+            if choice not in BACKBONES:
+                self._frozen = self._from_file(pathlib.Path(choice).expanduser())
+        self.about = self._frozen.about if self._frozen else choice
+
+    def _from_file(self, path: pathlib.Path) -> Frozen:
+        params, stats, about = backbone.load(path, self.build, self._example)
+        cut = last_layer.frozen_params(self._backbone, params)
+        return Frozen(self._backbone.model, cut, stats, about)
 
     def build(self, num_classes: int) -> Model:
         """The model that the settings name."""
@@ -127,13 +162,21 @@ class Pool:
         return inputs, labels.at[bad].set(made.labels)
 
     def _features(self, warmup: np.ndarray, root: Array) -> Callable[[Array], Array]:
+        frozen = self._frozen or self._made_here(warmup, root)
+        return lambda inputs: last_layer.features(
+            frozen.model,
+            frozen.params,
+            frozen.stats,
+            inputs,
+            batch_size=_FEATURE_BATCH,
+        )
+
+    def _made_here(self, warmup: np.ndarray, root: Array) -> Frozen:
+        """A run's own network, as it starts or trained on the centre's examples."""
         config = self.config
-        if self._loaded is not None:
-            params, stats = self._loaded
-        else:
-            params, stats = self._model.init(
-                prng.stream_key(root, prng.Stream.INIT), self._example
-            )
+        params, stats = self._model.init(
+            prng.stream_key(root, prng.Stream.INIT), self._example
+        )
         if self._choice == "warmup":
             params, stats = centre.warm_up(
                 self._model,
@@ -145,7 +188,5 @@ class Pool:
                 learning_rate=config.learning_rate,
                 key=prng.stream_key(root, prng.Stream.INFLUENCE),
             )
-        frozen = last_layer.frozen_params(self._backbone, params)
-        return lambda inputs: last_layer.features(
-            self._backbone.model, frozen, stats, inputs, batch_size=_FEATURE_BATCH
-        )
+        cut = last_layer.frozen_params(self._backbone, params)
+        return Frozen(self._backbone.model, cut, stats, {})

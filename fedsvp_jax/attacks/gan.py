@@ -65,18 +65,24 @@ class Discriminator(nn.Module):
     """D(x): real or made, judged patch by patch (Isola et al. 2017, arXiv 1611.07004).
 
     The attacker has no image of the class that it is after. A judge of whole images
-    would call that class's shape made, whoever made it; a patch shows strokes and
-    textures, which the attacker's own classes share with it.
+    would call that class's shape made, whoever made it; a patch of 18x18 pixels shows
+    strokes and how they join, which the attacker's own classes share with it.
+
+    Attributes:
+      channels: of the two layers that halve the image, and of the one that joins
+        their features 3x3.
     """
 
-    channels: tuple[int, ...] = (16, 32)
+    channels: tuple[int, int, int] = (16, 32, 32)
 
     @nn.compact
     def __call__(self, images: Array) -> Array:
         """(n, height, width, channels) -> (n, patches) logits, > 0 for real."""
+        *halving, joining = self.channels
         x = images
-        for features in self.channels:
+        for features in halving:
             x = nn.leaky_relu(_Biased(features, (4, 4), (2, 2))(x), 0.2)
+        x = nn.leaky_relu(_Biased(joining, (3, 3))(x), 0.2)
         return _Biased(1, (1, 1))(x).reshape(images.shape[0], -1)
 
 

@@ -11,6 +11,12 @@ import pytest
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import composed_epsilon
 from fedsvp_jax.attacks import audit
+from fedsvp_jax.attacks.epsilon_bounds import (
+    METHODS,
+    by_coins,
+    gaussian_bound,
+    lower_bounds,
+)
 from fedsvp_jax.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.mechanisms import MechanismConfig
 
@@ -57,7 +63,7 @@ def test_dp_fedavg_never_exceeds_its_claim_over_20_seeds():
         scores = audit.play(mechanism, PRESENCE, 2000, key=game_key)
         one_run = audit.one_average(crowded, 1.0, run, key=run_key)
         for number, claim in enumerate(claims):
-            found = audit.lower_bounds(
+            found = lower_bounds(
                 scores.inside[number],
                 scores.outside[number],
                 one_run if number == 0 else None,
@@ -74,9 +80,7 @@ def test_a_mechanism_with_a_tenth_of_its_noise_is_caught():
     found = {}
     for name, mechanism in (("broken", broken), ("honest", honest)):
         scores = audit.play(mechanism, PRESENCE, 1000, key=jax.random.key(0))
-        bounds = audit.lower_bounds(
-            scores.inside[0], scores.outside[0], None, delta=DELTA
-        )
+        bounds = lower_bounds(scores.inside[0], scores.outside[0], None, delta=DELTA)
         found[name] = largest(bounds)
         np.testing.assert_allclose(scores.infos.noise_std, 0.5)
     assert found["honest"] < claim < 3 * claim < found["broken"]
@@ -107,7 +111,7 @@ def test_a_noise_scale_that_follows_r_is_found():
             300,
             key=jax.random.key(2),
         )
-        bounds[release] = audit.gaussian_bound(
+        bounds[release] = gaussian_bound(
             scores.inside[0], scores.outside[0], delta=DELTA, significance=0.05
         )
     assert bounds["none"] > 4 * 0.5
@@ -151,7 +155,7 @@ def test_dp_sgd_in_the_client_keeps_its_promise():
         1000,
         key=jax.random.key(4),
     )
-    bounds = audit.lower_bounds(scores.inside[0], scores.outside[0], None, delta=DELTA)
+    bounds = lower_bounds(scores.inside[0], scores.outside[0], None, delta=DELTA)
     # With one batch an epoch the upload is the worst case itself: the bound is near.
     assert 0.5 * 2.0 < largest(bounds) < 2.0
 
@@ -176,10 +180,10 @@ def test_bounds_of_known_gaussians_stay_under_the_truth(mu: float):
     for seed in range(5):
         rng = np.random.default_rng(seed)
         inside, outside = rng.normal(mu / 2, 1, 4000), rng.normal(-mu / 2, 1, 4000)
-        one_run = audit.by_coins(inside, outside, seed=seed)
+        one_run = by_coins(inside, outside, seed=seed)
         assert len(one_run[0]) + len(one_run[1]) <= 4000 + 200
-        found = audit.lower_bounds(inside, outside, one_run, delta=DELTA, seed=seed)
-        assert set(found) == set(audit.METHODS)
+        found = lower_bounds(inside, outside, one_run, delta=DELTA, seed=seed)
+        assert set(found) == set(METHODS)
         assert largest(found) <= truth
         if mu >= 1:
             assert largest(found) > 0.7 * truth
@@ -198,6 +202,6 @@ def test_one_run_of_canaries_in_one_average_bounds_its_epsilon():
     np.testing.assert_allclose(inside.mean(), 1.0, atol=0.2)
     np.testing.assert_allclose(outside.mean(), 0.0, atol=0.2)
     np.testing.assert_allclose(outside.std(), 0.5, rtol=0.2)
-    bounds = audit.lower_bounds(inside, outside, (inside, outside), delta=DELTA)
+    bounds = lower_bounds(inside, outside, (inside, outside), delta=DELTA)
     assert 0.5 < bounds["one_run"] < composed_epsilon("gdp", 4.0, DELTA)
     assert jnp.isfinite(bounds["one_run"])

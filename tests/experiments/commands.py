@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -58,3 +59,15 @@ def commands(lines: list[list[str]]) -> list[Ended]:
         check=True,
     )
     return [Ended(**ended) for ended in json.loads(found.stdout)]
+
+
+def assert_refused(
+    line: Sequence[str], messages: dict[str, str], folder: pathlib.Path
+) -> None:
+    """Each flag added to the line ends it with one sentence, and writes nothing."""
+    lines = [[*line, flag, f"--output_dir={folder}"] for flag in messages]
+    for done, message in zip(commands(lines), messages.values(), strict=True):
+        assert done.status == 2, done
+        assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done
+        assert message in done.stderr, done
+    assert not folder.exists()

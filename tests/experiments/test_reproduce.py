@@ -4,7 +4,7 @@ import pathlib
 import shutil
 
 import pytest
-from commands import ROOT, commands
+from commands import ROOT, assert_refused
 
 from experiments import presets, reproduce
 from fedsvp_jax.report import results
@@ -125,12 +125,4 @@ def test_bad_input_is_one_line_and_nothing_is_written(tmp_path: pathlib.Path) ->
         "--size=tiny": "size",
         "--docs_dir=/nowhere": "docs_dir must hold reproduction.md",
     }
-    folder = tmp_path / "out"
-    lines = [
-        ["experiments.reproduce", case, f"--output_dir={folder}"] for case in refused
-    ]
-    for ended, message in zip(commands(lines), refused.values(), strict=True):
-        assert ended.status == 2 and ended.stdout == "", ended
-        assert ended.stderr.startswith("error: ") and ended.stderr.count("\n") == 1
-        assert message in ended.stderr
-    assert not folder.exists()
+    assert_refused(["experiments.reproduce"], refused, tmp_path / "out")
