@@ -3,6 +3,7 @@
 import dataclasses
 import logging as std_logging
 import os
+import pathlib
 import signal
 import sys
 import traceback
@@ -293,3 +294,18 @@ def _fail(message: str, *, status: int = 2) -> NoReturn:
     if processes.started():
         processes.leave(status)
     sys.exit(status)
+
+
+def named_folders(items: list[str]) -> dict[str, pathlib.Path]:
+    """Name -> folder of --keep's NAME=FOLDER.
+
+    Raises:
+      ValueError: an item is no such pair.
+    """
+    found = {}
+    for item in items:
+        name, _, folder = item.partition("=")
+        if not name or not folder:
+            raise ValueError(f"keep must be NAME=FOLDER, got {item!r}")
+        found[name] = pathlib.Path(folder)
+    return found

@@ -17,12 +17,15 @@ many of the victims' images:
   nearest     RMS pixel distance to the nearest of the victims' images
 
 Written to --output_dir: config.json, scores.jsonl (a line a round and attacker),
-MECHANISM.png (real beside reconstructed, a row a class), results.json, table.md,
-checkpoints/. A killed run goes on where it was with --resume.
+MECHANISM.png (real beside reconstructed, a row a class), scores.png (by round),
+results.json, table.md, checkpoints/. A killed run goes on where it was with --resume.
 """
 
 import dataclasses
 import hashlib
+import pathlib
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -38,7 +41,7 @@ from fedsvp_jax.checkpoint import Checkpointer
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.report import read
+from fedsvp_jax.report import figures, labels, read
 from fedsvp_jax.run import environment
 from fedsvp_jax.run_folder import RunFolder, write_json
 from fedsvp_jax.training import cell_of
@@ -132,6 +135,34 @@ def references(
     return found
 
 
+def draw_scores(
+    path: pathlib.Path, rows: Sequence[dict[str, Any]], distance: str
+) -> None:
+    """Recognised and distance by round, a line a mechanism (mean of its attackers)."""
+    names = list(dict.fromkeys(row["mechanism"] for row in rows))
+
+    def panel(axes: Any, score: str, label: str) -> None:
+        for number, name in enumerate(names):
+            by_round: dict[int, list[float]] = {}
+            for row in rows:
+                if row["mechanism"] == name:
+                    by_round.setdefault(row["round"], []).append(row[score])
+            means = [float(np.mean(values)) for values in by_round.values()]
+            color = labels.OKABE_ITO[number % len(labels.OKABE_ITO)]
+            dashes = figures.DASHES[number % len(figures.DASHES)]
+            axes.plot([*by_round], means, label=name, color=color, linestyle=dashes)
+        axes.set_xlabel("round")
+        axes.set_title(label)
+
+    figures.panels(
+        path,
+        [
+            partial(panel, score="recognised", label="Share recognised"),
+            partial(panel, score="frechet_distance", label=distance),
+        ],
+    )
+
+
 def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     """Every mechanism attacked by clients with the same data, latents and networks."""
     configs = defended_by(values, config)
@@ -211,6 +242,12 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
             private=config.private_attribute,
             title=f"{config.dataset}, {one.mechanism}",
         )
+    pictures.append(folder.path / "scores.png")
+    draw_scores(
+        pictures[-1],
+        folder.rows(curious_clients.SCORES),
+        table.head(results)[3],
+    )
     write_json(folder.path / "results.json", results)
     read.write_text(folder.path / "table.md", table.markdown(results) + "\n")
     print(table.plain_text(results))

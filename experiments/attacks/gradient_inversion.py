@@ -344,7 +344,7 @@ def draw(
         ordered = [row for match in matches for row in group if row["match"] == match]
         shown.append(
             PictureRow(
-                name.replace("_", " "),
+                "none" if group[0]["mechanism"] == "none" else name.replace("_", " "),
                 [np.asarray(row["image"]) / 255 for row in ordered],
                 [f"{row['psnr']:.1f} dB" for row in ordered],
             )

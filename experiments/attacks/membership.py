@@ -61,14 +61,13 @@ DEFAULTS = {
     "num_rounds": 20,
     "local_epochs": 5,
 }
-SCORES = ("loss", "lira")
 _POINTS = np.concatenate([[0.0], np.logspace(-4, 0, 81)])  # of a kept curve
 
 
 def define_flags() -> None:
     """The population, the shadows and the models that are looked at."""
     flags.DEFINE_integer(
-        "membership_shadows", 16, "Federations, each a target.", lower_bound=4
+        "membership_shadows", 16, "Federations, each a target.", lower_bound=5
     )
     flags.DEFINE_integer(
         "membership_examples", 300, "Examples in question.", lower_bound=20
@@ -81,7 +80,9 @@ def define_flags() -> None:
         upper_bound=1.0,
     )
     flags.DEFINE_list(
-        "membership_epsilons", "0.1,1,10,100", "Budgets of --mechanism, an upload each."
+        "membership_epsilons",
+        "0.01,0.1,1,10",
+        "Budgets of --mechanism, an upload each.",
     )
     flags.DEFINE_list(
         "membership_rounds", "1,5", "Rounds whose model is attacked beside the last."
@@ -152,11 +153,8 @@ def attack_sweep(
         for start in range(0, len(configs), shadows):
             cells = slice(start, start + shadows)
             config, mask, hit = configs[start], member[cells], right[cells]
-            for name in SCORES:
-                scores = phi[cells]
-                if name == "lira":
-                    scores = membership.likelihood_ratios(scores, mask)
-                found = membership.roc(scores, mask)
+            for name in membership.SCORES:
+                found = membership.roc(name, phi[cells], mask)
                 fpr, tpr = found.curve
                 rows.append(
                     {
@@ -233,7 +231,9 @@ def draw(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         titles = {"loss": "Loss threshold", "lira": "Likelihood ratio (LiRA)"}
         axes.set_title(f"{titles[attack]}, round {last}")
 
-    figures.panels(path, [partial(panel, attack=attack) for attack in SCORES])
+    figures.panels(
+        path, [partial(panel, attack=attack) for attack in membership.SCORES]
+    )
 
 
 def attacked_rounds(texts: Sequence[str], num_rounds: int) -> list[int]:

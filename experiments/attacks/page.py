@@ -1,14 +1,15 @@
 """Writes the measured parts of docs/attacks.md.
 
-  python -m experiments.attacks.page
+  python -m experiments.attacks.page --keep_attacks=acgan_mnist=runs/acgan
 
-They come from docs/results/attacks, which holds the results.json of runs of
-`experiments.attack` (of gradient_inversion without the images); a part whose file is
-not there says so. The run's pictures are in docs/images.
+They come from the files of docs/results/attacks, each the results.json of one
+`experiments.attack` without the images; a part whose file is not there says so.
+--keep_attacks adds one or replaces it, and its pictures in docs/images.
 """
 
 import json
 import pathlib
+import shutil
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -17,6 +18,7 @@ from absl import flags
 
 from fedsvp_jax.attacks import table
 from fedsvp_jax.report import blocks
+from fedsvp_jax.run_folder import write_json
 
 from .. import flags as experiment_flags
 from . import tables
@@ -25,7 +27,20 @@ flags.DEFINE_string(
     "attack_pages_dir", "docs", "Folder of attacks.md, and of results/."
 )
 
+flags.DEFINE_list("keep_attacks", [], "NAME=FOLDER: runs to keep in docs.")
+
 _MISSING = "Not measured yet."
+_RECONSTRUCTIONS = ("acgan_mnist", "acgan_mnist_eps03", "acgan_digits")
+
+
+def keep(name: str, folder: pathlib.Path, docs_dir: pathlib.Path) -> None:
+    """Copies a run's results to results/attacks/NAME.json, images/NAME_PICTURE too."""
+    content = json.loads((folder / "results.json").read_text())
+    content.pop("images", None)
+    content.get("settings", {}).pop("data_dir", None)
+    write_json(docs_dir / "results" / "attacks" / f"{name}.json", content)
+    for picture in folder.glob("*.png"):
+        shutil.copy(picture, docs_dir / "images" / f"{name}_{picture.name}")
 
 
 def acgan_block(docs_dir: pathlib.Path, name: str, results: dict[str, Any]) -> str:
@@ -36,18 +51,17 @@ def acgan_block(docs_dir: pathlib.Path, name: str, results: dict[str, Any]) -> s
         f"{table.markdown(results)} Device: {settings['device_kind']}, "
         f"JAX {versions['jax']}."
     ]
-    for row in results["mechanisms"]:
-        picture = f"images/{name}_{row['mechanism']}.png"
+    for shown in (*(row["mechanism"] for row in results["mechanisms"]), "scores"):
+        picture = f"images/{name}_{shown}.png"
         if (docs_dir / picture).exists():
-            parts.append(f"![{row['mechanism']}]({picture})")
+            parts.append(f"![{shown}]({picture})")
     return "\n\n".join(parts)
 
 
 def _blocks(docs_dir: pathlib.Path) -> dict[str, Callable[[], str]]:
     """Block -> what writes it."""
     renderers: dict[str, Callable[[dict[str, Any]], str]] = {
-        "acgan_mnist": partial(acgan_block, docs_dir, "acgan_mnist"),
-        "acgan_digits": partial(acgan_block, docs_dir, "acgan_digits"),
+        **{name: partial(acgan_block, docs_dir, name) for name in _RECONSTRUCTIONS},
         "membership": tables.membership_table,
         "audit": tables.audit_table,
         "gradient_inversion": tables.inversion_table,
@@ -72,7 +86,11 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
 
 def main(_: list[str]) -> None:
     """Rewrites the page."""
-    print(rewrite(pathlib.Path(flags.FLAGS.attack_pages_dir)))
+    docs_dir = pathlib.Path(flags.FLAGS.attack_pages_dir)
+    kept = experiment_flags.named_folders(flags.FLAGS.keep_attacks)
+    for name, folder in kept.items():
+        keep(name, folder, docs_dir)
+    print(rewrite(docs_dir))
 
 
 if __name__ == "__main__":

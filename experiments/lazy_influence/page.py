@@ -211,11 +211,8 @@ def main(_: list[str]) -> None:
     """Keeps what is named and rewrites the page."""
     values = flags.FLAGS
     docs_dir = pathlib.Path(values.influence_docs_dir)
-    for item in values.keep:
-        name, _, folder = item.partition("=")
-        if not folder:
-            raise ValueError(f"keep must be NAME=FOLDER, got {item!r}")
-        keep(name, pathlib.Path(folder), docs_dir / "results" / "influence")
+    for name, folder in experiment_flags.named_folders(values.keep).items():
+        keep(name, folder, docs_dir / "results" / "influence")
     print(rewrite(docs_dir))
 
 

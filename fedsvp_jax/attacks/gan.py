@@ -65,24 +65,21 @@ class Discriminator(nn.Module):
     """D(x): real or made, judged patch by patch (Isola et al. 2017, arXiv 1611.07004).
 
     The attacker has no image of the class that it is after. A judge of whole images
-    would call that class's shape made, whoever made it; a patch of 18x18 pixels shows
-    strokes and how they join, which the attacker's own classes share with it.
-
-    Attributes:
-      channels: of the two layers that halve the image, and of the one that joins
-        their features 3x3.
+    would call that class's shape made, whoever made it; a patch shows strokes and how
+    they join, which the attacker's own classes share with it. Patches are two thirds to
+    three quarters of an image wide: 18 pixels, from two halvings and 3x3 of what they
+    leave; 6 pixels, from one halving and 2x2, of images under 16 pixels.
     """
-
-    channels: tuple[int, int, int] = (16, 32, 32)
 
     @nn.compact
     def __call__(self, images: Array) -> Array:
         """(n, height, width, channels) -> (n, patches) logits, > 0 for real."""
-        *halving, joining = self.channels
+        small = min(images.shape[1:3]) < 16
         x = images
-        for features in halving:
+        for features in (16,) if small else (16, 32):
             x = nn.leaky_relu(_Biased(features, (4, 4), (2, 2))(x), 0.2)
-        x = nn.leaky_relu(_Biased(joining, (3, 3))(x), 0.2)
+        window = (2, 2) if small else (3, 3)
+        x = nn.leaky_relu(_Biased(32, window)(x), 0.2)
         return _Biased(1, (1, 1))(x).reshape(images.shape[0], -1)
 
 

@@ -42,7 +42,6 @@ class AttackPlan:
       steps: of G and D, a round.
       batch_size: images in a step, real and made each.
       class_weight: of the global model's opinion beside D's.
-      shift: most pixels that t moves an image by, each way.
       noise_std: of the noise that t adds to pixels in [-1, 1].
     """
 
@@ -52,8 +51,12 @@ class AttackPlan:
     steps: int
     batch_size: int = 32
     class_weight: float = 1.0
-    shift: int = 2
     noise_std: float = 0.3
+
+    @property
+    def shift(self) -> int:
+        """Most pixels that t moves an image by, each way: a 14th of its height."""
+        return max(1, self.image_shape[0] // 14)
 
     def generator(self) -> Any:
         """G, to init or apply (mypy takes what a module returns for a union)."""

@@ -72,6 +72,7 @@ def test_everything_is_written(folder: pathlib.Path) -> None:
         "none.png",
         "results.json",
         "scores.jsonl",
+        "scores.png",
         "table.md",
     ]
     for name in ("none", "fedsva"):
@@ -139,12 +140,16 @@ def test_the_page_says_what_its_files_do(tmp_path: pathlib.Path) -> None:
 def test_a_runs_table_and_pictures_get_onto_the_page(
     folder: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    (tmp_path / "images").mkdir()
-    shutil.copy(folder / "none.png", tmp_path / "images/acgan_mnist_none.png")
-    results = json.loads((folder / "results.json").read_text())
+    for part in ("images", "results/attacks"):
+        (tmp_path / part).mkdir(parents=True)
+    page.keep("acgan_mnist", folder, tmp_path)
+    kept = tmp_path / "results" / "attacks" / "acgan_mnist.json"
+    results = json.loads(kept.read_text())
+    assert "data_dir" not in results["settings"]
     block = page.acgan_block(tmp_path, "acgan_mnist", results)
     assert block.startswith((folder / "table.md").read_text().strip())
-    assert block.endswith("![none](images/acgan_mnist_none.png)")
+    assert "![none](images/acgan_mnist_none.png)" in block
+    assert block.endswith("![scores](images/acgan_mnist_scores.png)")
 
 
 @pytest.mark.slow
