@@ -35,7 +35,7 @@ SMALL: dict[str, tuple[str, ...]] = {
         "--inversion_victims=1",
         "--inversion_restarts=1",
         "--inversion_steps=8",
-        "--membership_shadows=4",
+        "--membership_shadows=5",
         "--membership_rounds=1",
     ),
     "experiments.attacks.page": (),
