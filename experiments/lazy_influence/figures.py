@@ -9,6 +9,7 @@ import numpy as np
 
 from fedsvp_jax.influence import Verdict
 from fedsvp_jax.report import figures
+from fedsvp_jax.report import labels as palette
 
 from .rows import Row
 from .world import World
@@ -79,7 +80,8 @@ def lines(
                 [row[x] for row in own],
                 means,
                 stds,
-                color=f"C{number}",
+                color=palette.OKABE_ITO[number % len(palette.OKABE_ITO)],
+                linestyle=figures.DASHES[number % len(figures.DASHES)],
                 marker="o",
                 markersize=3,
                 linewidth=1.4,
@@ -88,6 +90,5 @@ def lines(
             )
         axes.set_title(names.get(measure, measure))
         axes.set_xlabel(names.get(x, x))
-        axes.set_ylim(-0.02, 1.02)
 
     figures.panels(path, [partial(draw, measure=measure) for measure in shown])

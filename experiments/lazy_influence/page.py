@@ -3,11 +3,13 @@
   python -m experiments.lazy_influence.page --keep=mnist_iid=runs/influence_mnist
 
 They come from the files of docs/results/influence, each the outcome of one
-`experiments.influence`; --keep adds one or replaces it.
+`experiments.influence`; --keep adds one or replaces it, and those of its figures that
+the page shows.
 """
 
 import json
 import pathlib
+import shutil
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,15 +39,19 @@ PUBLISHED = {
 }
 
 
-def keep(name: str, folder: pathlib.Path, results: pathlib.Path) -> None:
-    """Copies an outcome's settings and summary to docs/results/influence/NAME.json."""
+def keep(name: str, folder: pathlib.Path, docs_dir: pathlib.Path) -> None:
+    """Copies settings and summary to results/influence/NAME.json, and the figures."""
     content = {
         part: json.loads((folder / f"{part}.json").read_text())
         for part in ("config", "summary")
     }
     content["config"].pop("data_dir")
-    results.mkdir(parents=True, exist_ok=True)
-    write_json(results / f"{name}.json", content)
+    write_json(docs_dir / "results" / "influence" / f"{name}.json", content)
+    text = (docs_dir / "influence.md").read_text()
+    for figure in folder.glob("figure*.png"):
+        shown = f"images/influence_{name}_{figure.name}"
+        if shown in text:
+            shutil.copy(figure, docs_dir / shown)
 
 
 def outcomes(results: pathlib.Path) -> dict[str, Outcome]:
@@ -212,7 +218,7 @@ def main(_: list[str]) -> None:
     values = flags.FLAGS
     docs_dir = pathlib.Path(values.influence_docs_dir)
     for name, folder in experiment_flags.named_folders(values.keep).items():
-        keep(name, folder, docs_dir / "results" / "influence")
+        keep(name, folder, docs_dir)
     print(rewrite(docs_dir))
 
 

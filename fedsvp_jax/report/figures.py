@@ -112,7 +112,7 @@ def panels(path: Path, draws: Sequence[Callable[[Any], None]]) -> Path:
             handles.values(),
             handles.keys(),
             loc="outside lower center",
-            ncols=min(5, max(1, len(handles))),
+            ncols=min(5 if columns == 2 else 3, max(1, len(handles))),
             frameon=False,
         )
         figure.savefig(path, dpi=150, metadata=_metadata(kind))

@@ -44,6 +44,7 @@ SMALL: dict[str, tuple[str, ...]] = {
     "experiments.convergence": ("--num_rounds=3", "--num_repeats=2"),
     "experiments.demo": (*RUN, "--seeds=0:1"),
     "experiments.influence": ("--num_participants=8", "--num_runs=1"),
+    "experiments.pretrain": ("--pretrain_epochs=1",),
     "experiments.report": (),
     "experiments.sweep": RUN,
     "experiments.train": (*RUN, "--client_chunk_size=1"),
