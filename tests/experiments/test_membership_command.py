@@ -18,7 +18,7 @@ TINY = (
     "--attack=membership",
     "--membership_shadows=6",
     "--membership_examples=60",
-    "--membership_epsilons=0.1",
+    "--membership_epsilons=0.01",
     "--membership_rounds=1",
     "--num_rounds=6",
     "--compilation_cache_dir=",
@@ -65,7 +65,7 @@ def test_the_membership_command_as_it_stands(tmp_path: pathlib.Path):
     done = command(
         "experiments.attack",
         "--attack=membership",
-        "--membership_epsilons=0.1",
+        "--membership_epsilons=0.01",
         f"--output_dir={folder}",
     )
     assert done.status == 0, done.stderr
