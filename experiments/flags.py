@@ -6,6 +6,7 @@ import os
 import pathlib
 import signal
 import sys
+import threading
 import traceback
 import types
 import typing
@@ -231,7 +232,13 @@ def run(main: Callable[[list[str]], None], manual: str | None) -> None:
 
 
 def _unraisable(unraisable: Any) -> None:
-    if str(unraisable.exc_value) != "Event loop is closed":
+    """What a finaliser or a library's callback raised, and Python drops."""
+    error = unraisable.exc_value
+    if isinstance(error, stopping.Stopped):  # the user's signal: send it once more
+        again = threading.Timer(0.1, os.kill, (os.getpid(), error.signal_number))
+        again.daemon = True
+        again.start()
+    elif str(error) != "Event loop is closed":
         sys.__unraisablehook__(unraisable)
 
 

@@ -1,5 +1,6 @@
 """What every experiment's frame promises: warnings and errors of one line each."""
 
+import signal
 import subprocess
 import sys
 import types
@@ -41,6 +42,40 @@ def test_a_warning_and_an_error_are_a_line_each_and_libraries_repeat_nothing() -
         "error: full up",
     ]
     assert ended.returncode == 2
+
+
+STOPPED_IN_A_FINALISER = """
+import os, signal, time
+from experiments import flags
+
+flags.define_output()
+
+class Held:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1)
+
+def main(_):
+    held = Held()
+    del held
+    time.sleep(60)
+
+flags.run(main, "A manual.")
+"""
+
+
+def test_a_signal_that_a_finaliser_drops_stops_all_the_same() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", STOPPED_IN_A_FINALISER, "--output_dir=unused"],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=50,
+    )
+    assert ended.returncode == 128 + signal.SIGTERM
+    assert ended.stderr.startswith("error: stopped by SIGTERM")
+    assert ended.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
