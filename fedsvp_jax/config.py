@@ -280,7 +280,7 @@ class ExperimentConfig:
         low=0,
     )
     warmup_epochs: int = _setting(
-        5, "Steps of the centre's last layer on its examples (filter).", low=0
+        10, "Steps of the centre's last layer on its examples (filter).", low=0
     )
     contributor_examples: int = _setting(
         None, "Most examples that a contributor's batch holds (filter).", low=1
@@ -300,7 +300,7 @@ class ExperimentConfig:
         open_interval=True,
     )
     influence_clip: float = _setting(
-        0.5,
+        2.0,
         "Bound on the norm of a contributed last layer's update (filter).",
         low=0,
         open_interval=True,
