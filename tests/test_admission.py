@@ -125,26 +125,35 @@ def test_a_sweep_and_a_foreign_model_are_refused():
 
 @pytest.mark.slow
 def test_the_filter_regains_the_accuracy_that_corruption_cost(tmp_path: pathlib.Path):
+    """Random labels cost something where clients train long; E = 5 averages them out."""
+
     def accuracy(name: str, **changes: Any) -> float:
         config = small(
             mechanism="none",
             model="small_cnn",
             num_clients=20,
             num_hbc_clients=0,
-            cohort_size=10,
+            cohort_size=5,
             partition="iid",
             num_rounds=30,
-            local_epochs=5,
+            local_epochs=20,
             **changes,
         )
         placed = Placement(rounds_per_call=30)
-        summary = run.train(config, tmp_path / name, dataset=digits(), placement=placed)
+        folder = tmp_path / f"{name}_{config.seed}"
+        summary = run.train(config, folder, dataset=digits(), placement=placed)
         return summary["final5_accuracy"]
 
-    clean = accuracy("clean")
-    corrupted = accuracy("corrupted", corrupted_share=0.3)
-    kept = accuracy("filtered", corrupted_share=0.3, influence_filter="join")
-    assert clean - corrupted > 0.02
+    bad = {"corrupted_share": 0.3}
+    clean, corrupted, kept = (
+        np.mean([accuracy(name, seed=seed, **changes) for seed in (0, 1)])
+        for name, changes in (
+            ("clean", {}),
+            ("corrupted", bad),
+            ("filtered", bad | {"influence_filter": "join"}),
+        )
+    )
+    assert clean - corrupted > 0.03
     assert kept - corrupted >= 0.8 * (clean - corrupted)
 
 
