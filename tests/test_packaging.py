@@ -2,6 +2,7 @@
 
 import ast
 import importlib.metadata
+import os
 import pathlib
 import re
 import subprocess
@@ -89,8 +90,10 @@ def test_versions_agree_and_the_licence_is_there() -> None:
 
 
 def run(*words: object, cwd: pathlib.Path) -> str:
+    """Without PYTHONPATH, by which `make` lets a command see this folder."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     done = subprocess.run(
-        list(map(str, words)), cwd=cwd, capture_output=True, text=True, check=False
+        list(map(str, words)), cwd=cwd, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
