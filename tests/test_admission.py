@@ -125,7 +125,7 @@ def test_a_sweep_and_a_foreign_model_are_refused():
 
 @pytest.mark.slow
 def test_the_filter_regains_the_accuracy_that_corruption_cost(tmp_path: pathlib.Path):
-    """Random labels cost something where clients train long; E = 5 averages them out."""
+    """Random labels cost little at E = 5, K = 10: averaging undoes them."""
 
     def accuracy(name: str, **changes: Any) -> float:
         config = small(

@@ -211,7 +211,8 @@ def test_on_mnist_the_private_class_is_recognised_and_fedsva_hides_it(
 ) -> None:
     """The command of docs/attacks.md."""
     text = (ROOT / "docs" / "attacks.md").read_text()
-    typed = text.split("python -m ")[1].split("```")[0].replace("\\\n", " ").split()
+    block = text.split("```bash\npython -m ")[1].split("```")[0]
+    typed = block.replace("\\\n", " ").split()
     changed = [
         flag for flag in typed if not flag.startswith(("--data_dir", "--output_dir"))
     ]
