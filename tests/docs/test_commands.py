@@ -69,7 +69,7 @@ ELSEWHERE = {
 }
 # Targets whose recipe is no experiment: tests, checks, this site.
 OTHER_TARGETS = {"test", "test-slow", "test-browser", "lint", "docs", "tutorial"}
-PLACEHOLDERS = {"DIR": "runs/dir", "RELEASE": "laplace"}
+PLACEHOLDERS = {"RELEASE": "laplace"}
 
 
 class Block(NamedTuple):
