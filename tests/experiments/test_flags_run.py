@@ -27,15 +27,19 @@ flags.run(main, "A manual.")
 """
 
 
-def test_a_warning_and_an_error_are_a_line_each_and_libraries_repeat_nothing() -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", WARNS, "--output_dir=unused"],
+def ends(program: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", program, "--output_dir=unused"],
         cwd=ROOT,
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=50,
     )
+
+
+def test_a_warning_and_an_error_are_a_line_each_and_libraries_repeat_nothing() -> None:
+    ended = ends(WARNS)
     assert ended.stderr.splitlines() == [
         "warning: one is damaged",
         "warning: a cache is torn",
@@ -65,14 +69,7 @@ flags.run(main, "A manual.")
 
 
 def test_a_signal_that_a_finaliser_drops_stops_all_the_same() -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", STOPPED_IN_A_FINALISER, "--output_dir=unused"],
-        cwd=ROOT,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=50,
-    )
+    ended = ends(STOPPED_IN_A_FINALISER)
     assert ended.returncode == 128 + signal.SIGTERM
     assert ended.stderr.startswith("error: stopped by SIGTERM")
     assert ended.stderr.count("\n") == 1
