@@ -91,6 +91,7 @@ def test_a_streamed_run_has_the_bytes_of_the_run_in_memory(
     assert contents(tmp_path / "run", FILES) == contents(whole, FILES)
 
 
+@pytest.mark.slow
 def test_devices_and_portions_of_rounds_change_no_byte_of_a_streamed_run(
     whole: pathlib.Path, store: ClientStore, tmp_path: pathlib.Path
 ) -> None:

@@ -26,7 +26,12 @@ def trainer_of(
 
 @pytest.mark.parametrize(
     ("num_devices", "cohort_size", "chunk_size", "cells"),
-    [(2, 5, 1, 1), (3, 5, 2, 1), (4, 7, 1, 1), (2, 5, 1, 2)],
+    [
+        (2, 5, 1, 1),
+        pytest.param(3, 5, 2, 1, marks=pytest.mark.slow),
+        pytest.param(4, 7, 1, 1, marks=pytest.mark.slow),
+        (2, 5, 1, 2),
+    ],
 )
 def test_the_formula_is_what_the_compiled_round_gathers(
     num_devices: int, cohort_size: int, chunk_size: int, cells: int

@@ -48,7 +48,7 @@ def run(
     ("chunk", "devices", "model"),
     [
         (1, (1, 2), "mlp"),
-        (2, (1, 2, 4), "mlp"),
+        pytest.param(2, (1, 2, 4), "mlp", marks=pytest.mark.slow),
         pytest.param(5, (1, 3), "small_cnn", marks=pytest.mark.slow),
     ],
 )

@@ -102,6 +102,7 @@ def test_the_generator_learns_what_the_model_calls_the_private_class() -> None:
     assert np.mean(np.argmax(logits, axis=1) == 2) > 0.8
 
 
+@pytest.mark.slow
 def test_an_attacker_does_not_depend_on_the_lanes_beside_it() -> None:
     first, _ = attack(ATTACKERS, rounds=1)
     second, _ = attack(OTHERS, rounds=1)

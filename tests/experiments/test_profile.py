@@ -37,6 +37,7 @@ def test_every_product_of_a_step_belongs_to_a_layer() -> None:
     assert by_layer[first, "backward"] == by_layer[first, "forward"]
 
 
+@pytest.mark.slow
 def test_most_of_a_rounds_time_is_attributed_and_drawn(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
