@@ -112,7 +112,7 @@ class RoundMetrics:
 
     test_accuracy: Array  # () float32, nan in a round without evaluation
     test_loss: Array  # () float32, likewise
-    aggregate_noise_l2: Array  # () float32: sqrt(d * sum_i p_i^2 sigma_i^2)
+    aggregate_noise_l2: Array  # () float32: sqrt(d sum_i p_i^2 sigma_i^2) of uploads
     steps_run: Array  # () int32: SGD steps of all lanes, padding counted
     clients: ClientMetrics
     model_finite: Array  # () bool: every number of the next model is finite
@@ -390,6 +390,8 @@ def federated_round(
     )
     num_parameters = sum(leaf.size for leaf in jax.tree.leaves(params))
     variance = jnp.sum(weights**2 * metrics.noise.noise_std**2)
+    if mechanism.step_noise_std is not None:  # nothing is added to the uploads
+        variance = jnp.float32(0.0)
     return (
         ServerState(
             params=params,

@@ -184,6 +184,9 @@ def test_every_sensitivity_runs_and_names_its_bound(sensitivity: str) -> None:
         metrics.clients.noise.sensitivity, bound[sensitivity], rtol=1e-6
     )
     assert np.all(np.isfinite(np.asarray(metrics.test_loss)))
+    noised = sensitivity != "per_example"  # its noise is in the steps, not the upload
+    assert np.all((np.asarray(metrics.aggregate_noise_l2) > 0) == noised)
+    assert np.all((np.asarray(metrics.clients.noise.noise_l2) > 0) == noised)
 
 
 @pytest.mark.slow

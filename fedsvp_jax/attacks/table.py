@@ -25,9 +25,10 @@ def summary_cells(results: dict[str, Any]) -> list[list[str]]:
     """One row of texts a mechanism, and one for each reference, as `head` says.
 
     The increase is over the mechanism none (FedAvg), as in FedSVA, Fig. 3; empty where
-    the results lack it. A number after ± is the std over the attackers, in the kernel
-    distance the standard error.
+    the results lack it. A number after ± is the std over several attackers, in the
+    kernel distance the standard error.
     """
+    several = results["settings"]["num_attackers"] > 1
     by_name = {row["mechanism"]: row for row in results["mechanisms"]}
     base = by_name.get("none")
     rows = []
@@ -42,10 +43,10 @@ def summary_cells(results: dict[str, Any]) -> list[list[str]]:
             [
                 name,
                 f"{100 * row['test_accuracy']:.1f}",
-                f"{100 * scores['recognised']:.1f} ± "
-                f"{100 * scores['recognised_std']:.1f}",
-                f"{scores['frechet_distance']:.2f} ± "
-                f"{scores['frechet_distance_std']:.2f}",
+                f"{100 * scores['recognised']:.1f}"
+                + several * f" ± {100 * scores['recognised_std']:.1f}",
+                f"{scores['frechet_distance']:.2f}"
+                + several * f" ± {scores['frechet_distance_std']:.2f}",
                 own,
                 f"{mean:.2f}",
                 of_all,
