@@ -25,7 +25,7 @@ from absl import flags
 
 from fedsvp_jax.config import ExperimentConfig
 
-from . import flags as experiment_flags
+from . import command
 
 _READ = (
     "dataset",
@@ -37,7 +37,7 @@ _READ = (
     "shards_per_client",
     "seed",
 )
-experiment_flags.define_settings(
+command.define_settings(
     without=[
         field.name
         for field in dataclasses.fields(ExperimentConfig)
@@ -51,12 +51,12 @@ flags.mark_flag_as_required("output_dir")
 def main(_: list[str]) -> None:
     """Builds what the flags name."""
     values = flags.FLAGS
-    config = experiment_flags.settings_from_flags(
+    config = command.settings_from_flags(
         values, cohort_size=1, num_hbc_clients=0, batch_size=1
     )
 
-    from fedsvp_jax import store_builder
     from fedsvp_jax.data import client_store
+    from fedsvp_jax.federation import store_builder
 
     folder = pathlib.Path(values.output_dir).expanduser()
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -71,4 +71,4 @@ def main(_: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    experiment_flags.run(main, __doc__)
+    command.run(main, __doc__)

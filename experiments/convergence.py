@@ -28,13 +28,14 @@ import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
-from fedsvp_jax import convergence, mechanisms, prng, run
-from fedsvp_jax.data import partition, sources
+from fedsvp_jax import convergence, mechanisms, prng, tree
+from fedsvp_jax.data import partition, preprocessing, sources
 from fedsvp_jax.mechanisms import noise
-from fedsvp_jax.run_folder import RunFolder, write_json
+from fedsvp_jax.run.environment import environment
+from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.structs import Array
 
-from . import flags as experiment_flags
+from . import command
 
 _PRIVATE_CLASS = 5
 
@@ -74,7 +75,9 @@ class Measured(NamedTuple):
 def make_problem(num_clients: int, *, convexity: float, seed: int) -> Problem:
     """Digits, dealt IID; pixels and labels (±1) centred, the longest image 1 long."""
     data = sources.load("digits", None)
-    pixels = np.asarray(sources.normalize(jnp.asarray(data.train_inputs)), np.float64)
+    pixels = np.asarray(
+        preprocessing.normalize(jnp.asarray(data.train_inputs)), np.float64
+    )
     features = pixels.reshape(len(pixels), -1)
     features -= features.mean(axis=0)
     features /= np.linalg.norm(features, axis=1).max()
@@ -123,7 +126,7 @@ def simulate(
     def local(w: Array, curvature: Array, slope: Array) -> tuple[Array, Array]:
         def step(w: Array, _: None) -> tuple[Array, Array]:
             gradient = curvature @ w - slope
-            return w - learning_rate * gradient, noise.l2_norm(gradient)
+            return w - learning_rate * gradient, tree.l2_norm(gradient)
 
         w, norms = jax.lax.scan(step, w, None, length=local_epochs)
         return w, jnp.max(norms)
@@ -283,7 +286,7 @@ def main(_: list[str]) -> None:
         if flag.name != "output_dir"
     }
     folder = RunFolder(values.output_dir)
-    folder.start(chosen | run.environment(), resume=False)
+    folder.start(chosen | environment(), resume=False)
     write_json(folder.path / "results.json", {"panels": panels})
     draw(panels, folder.path / "convergence.png")
     print(f"F(w) - F* after round {values.num_rounds}:")
@@ -300,4 +303,4 @@ def main(_: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    experiment_flags.run(main, __doc__)
+    command.run(main, __doc__)

@@ -10,8 +10,7 @@ This is experiments.sweep with presets/demo.flags, written to runs/demo unless
 
 import sys
 
-from . import flags as experiment_flags
-from . import presets, sweep
+from . import command, presets, sweep
 
 OUTPUT_DIR = "runs/demo"
 
@@ -20,7 +19,7 @@ def main() -> None:
     """Runs the sweep; what the command line says comes after the preset, and wins."""
     preset = presets.FOLDER / "demo.flags"
     sys.argv[1:1] = [f"--flagfile={preset}", f"--output_dir={OUTPUT_DIR}"]
-    experiment_flags.run(sweep.main, __doc__)
+    command.run(sweep.main, __doc__)
 
 
 if __name__ == "__main__":

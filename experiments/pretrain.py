@@ -18,7 +18,7 @@ from absl import flags
 
 from fedsvp_jax.config import ExperimentConfig
 
-from . import flags as experiment_flags
+from . import command
 
 _SETTINGS = (
     "dataset",
@@ -33,12 +33,12 @@ _SETTINGS = (
 )
 _FILE = "backbone.safetensors"
 
-experiment_flags.define_settings(
+command.define_settings(
     without=[
         name for name in ExperimentConfig.__dataclass_fields__ if name not in _SETTINGS
     ]
 )
-experiment_flags.define_output()
+command.define_output()
 flags.DEFINE_integer("pretrain_epochs", 10, "Epochs of the backbone.", lower_bound=1)
 flags.DEFINE_bool("progress", True, "Show a progress bar on a terminal.")
 
@@ -50,27 +50,31 @@ def train(values: flags.FlagValues, config: ExperimentConfig) -> dict[str, float
     import numpy as np
     from tqdm import tqdm
 
-    from fedsvp_jax import evaluation, lanes, models, population, prng, run
-    from fedsvp_jax.data import sources
+    from fedsvp_jax import models, prng
+    from fedsvp_jax.algorithm import evaluation
+    from fedsvp_jax.data import preprocessing
+    from fedsvp_jax.devices import lanes
+    from fedsvp_jax.federation import loading
     from fedsvp_jax.influence import backbone, centre
-    from fedsvp_jax.run_folder import RunFolder
+    from fedsvp_jax.run.environment import environment
+    from fedsvp_jax.run.folder import RunFolder
     from fedsvp_jax.structs import Model
 
-    data = population.load_dataset(config)
-    examples = sources.device_examples(data.train_inputs, data.train_labels)
-    test = sources.device_examples(data.test_inputs, data.test_labels)
+    data = loading.load_dataset(config)
+    examples = preprocessing.device_examples(data.train_inputs, data.train_labels)
+    test = preprocessing.device_examples(data.test_inputs, data.test_labels)
 
     def build(num_classes: int) -> Model:
         return models.make_model(config.model, num_classes=num_classes)
 
     model, root = build(data.num_classes), prng.root_key(config.seed)
-    example = sources.normalize(examples.inputs[:1])
+    example = preprocessing.normalize(examples.inputs[:1])
     folder = RunFolder(values.output_dir)
     path = folder.path / _FILE
     chosen = {name: getattr(config, name) for name in _SETTINGS}
     chosen |= {"pretrain_epochs": values.pretrain_epochs}
     chosen |= {"data_fingerprint": data.fingerprint}
-    folder.start(chosen | run.environment(), resume=values.resume)
+    folder.start(chosen | environment(), resume=values.resume)
     done = 0
     params, stats = model.init(prng.stream_key(root, prng.Stream.INIT), example)
     if path.exists():
@@ -135,12 +139,12 @@ def train(values: flags.FlagValues, config: ExperimentConfig) -> dict[str, float
 def main(_: list[str]) -> None:
     """Trains what the flags name."""
     values = flags.FLAGS
-    experiment_flags.start_jax(values)
-    config = experiment_flags.settings_from_flags(values)
+    command.start_jax(values)
+    config = command.settings_from_flags(values)
     row = train(values, config)
     print(f"test_accuracy after {row['round']} epochs: {row['test_accuracy']:.4f}")
     print(f"files:\n  {pathlib.Path(values.output_dir) / _FILE}")
 
 
 if __name__ == "__main__":
-    experiment_flags.run(main, __doc__)
+    command.run(main, __doc__)

@@ -19,13 +19,14 @@ import json
 
 from absl import flags
 
-from fedsvp_jax import mechanisms, processes
+from fedsvp_jax import mechanisms
+from fedsvp_jax.devices import processes
 
-from . import flags as experiment_flags
+from . import command
 
-experiment_flags.define_settings(without=("mechanism", "epsilon", "seed"))
-experiment_flags.define_output()
-experiment_flags.define_running()
+command.define_settings(without=("mechanism", "epsilon", "seed"))
+command.define_output()
+command.define_running()
 flags.DEFINE_list("mechanisms", ["none", "fedsva"], "Names, or all.")
 flags.DEFINE_list("epsilons", ["0.1", "0.2", "0.5"], "Budgets of one upload.")
 flags.DEFINE_string("seeds", "0:3", "A list 0,1,2 or a range 0:3.")
@@ -88,26 +89,26 @@ def main(_: list[str]) -> None:
         )
     epsilons = _numbers("epsilons", values.epsilons)
     seeds = _seeds(values.seeds)
-    experiment_flags.start_jax(values)
-    experiment_flags.start_processes(values)
+    command.start_jax(values)
+    command.start_processes(values)
     stds = _numbers("noise_stds", values.noise_stds, may_be_empty=True)
     if stds and "gaussian" not in names:
         raise ValueError("noise_stds is read by gaussian, which mechanisms lacks")
     for std in stds:
-        experiment_flags.settings_from_flags(values, noise_std=std)
+        command.settings_from_flags(values, noise_std=std)
     for name in names:
         for epsilon in epsilons:  # every cell's settings are checked before any runs
-            base = experiment_flags.settings_from_flags(
+            base = command.settings_from_flags(
                 values, mechanism=name, epsilon=epsilon, seed=seeds[0]
             )
 
-    from fedsvp_jax import sweep
+    from fedsvp_jax.run import sweep
 
     sweep.sweep(
         base,
         sweep.SweepPlan(names, epsilons, seeds, stds),
         values.output_dir,
-        placement=experiment_flags.placement(
+        placement=command.placement(
             values,
             sweep_devices=values.sweep_devices,
             cell_chunk_size=values.cell_chunk_size,
@@ -115,7 +116,7 @@ def main(_: list[str]) -> None:
         resume=values.resume,
         checkpoint_every=values.checkpoint_every,
         on_divergence=values.on_divergence,
-        progress=experiment_flags.shows_progress(values),
+        progress=command.shows_progress(values),
         tensorboard=values.tensorboard,
     )
     if not processes.is_first():
@@ -126,8 +127,8 @@ def main(_: list[str]) -> None:
     with open(f"{values.output_dir}/results.jsonl") as file:
         rows = tables.summarize([json.loads(line) for line in file])
     print(tables.format_table(rows))
-    experiment_flags.write_report(values, "sweep")
+    command.write_report(values, "sweep")
 
 
 if __name__ == "__main__":
-    experiment_flags.run(main, __doc__)
+    command.run(main, __doc__)

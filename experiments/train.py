@@ -18,32 +18,32 @@ Exit status: 0 done; 2 bad input or a run that cannot go on, told in one line.
 
 from absl import flags
 
-from fedsvp_jax import processes
+from fedsvp_jax.devices import processes
 
-from . import flags as experiment_flags
+from . import command
 
-experiment_flags.define_settings()
-experiment_flags.define_output()
-experiment_flags.define_running()
+command.define_settings()
+command.define_output()
+command.define_running()
 
 
 def main(_: list[str]) -> None:
     """Runs what the flags name."""
     values = flags.FLAGS
-    experiment_flags.start_jax(values)
-    experiment_flags.start_processes(values)
-    config = experiment_flags.settings_from_flags(values)
+    command.start_jax(values)
+    command.start_processes(values)
+    config = command.settings_from_flags(values)
 
     from fedsvp_jax import run
 
     summary = run.train(
         config,
         values.output_dir,
-        placement=experiment_flags.placement(values),
+        placement=command.placement(values),
         resume=values.resume,
         checkpoint_every=values.checkpoint_every,
         on_divergence=values.on_divergence,
-        progress=experiment_flags.shows_progress(values),
+        progress=command.shows_progress(values),
         tensorboard=values.tensorboard,
     )
     if not processes.is_first():
@@ -55,9 +55,9 @@ def main(_: list[str]) -> None:
             f"({config.total_accounting})"
         )
     for name in ("best_accuracy", "final5_accuracy", "epsilon_spent", "params_sha256"):
-        print(f"{name}: {experiment_flags.shown(summary[name])}")
-    experiment_flags.write_report(values, "run")
+        print(f"{name}: {command.shown(summary[name])}")
+    command.write_report(values, "run")
 
 
 if __name__ == "__main__":
-    experiment_flags.run(main, __doc__)
+    command.run(main, __doc__)

@@ -1,1 +1,72 @@
-"""Differentially private federated learning guided by Shapley values, in JAX."""
+"""Differentially private federated learning guided by Shapley values, in JAX.
+
+What people use, and where it is:
+
+    ExperimentConfig, resolve   config.py      every setting of a run, in one object
+    run.train                   run/           one run, from settings to a folder
+    sweep.sweep, SweepPlan      run/           many runs as one compiled program
+    Dataset, Column             data/          arrays of your own
+    Model, models               models/        a model is a pair (init, apply)
+    mechanisms                  mechanisms/    who adds how much noise
+    shapley                     shapley.py     values of attributes, contribution ratio
+    Ledger                      accounting/    what was spent, against whom
+    influence                   influence/     the filter of corrupted clients
+    attacks                     attacks/       what an upload tells
+    report                      report/        pages, tables, figures, data frames
+
+How a round works: algorithm/federated_round.py. How the folders stand on one another:
+docs/architecture.md. Nothing is imported before it is asked for.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedsvp_jax import accounting as accounting
+    from fedsvp_jax import attacks as attacks
+    from fedsvp_jax import influence as influence
+    from fedsvp_jax import mechanisms as mechanisms
+    from fedsvp_jax import models as models
+    from fedsvp_jax import report as report
+    from fedsvp_jax import run as run
+    from fedsvp_jax import shapley as shapley
+    from fedsvp_jax.accounting import Ledger as Ledger
+    from fedsvp_jax.config import ExperimentConfig as ExperimentConfig
+    from fedsvp_jax.config import resolve as resolve
+    from fedsvp_jax.data.dataset import Column as Column
+    from fedsvp_jax.data.dataset import Dataset as Dataset
+    from fedsvp_jax.run import sweep as sweep
+    from fedsvp_jax.structs import Model as Model
+
+# name -> the module that has it, or the module itself
+_NAMES = {
+    "Column": "data.dataset",
+    "Dataset": "data.dataset",
+    "ExperimentConfig": "config",
+    "Ledger": "accounting",
+    "Model": "structs",
+    "resolve": "config",
+    "sweep": "run",
+}
+_MODULES = (
+    "accounting",
+    "attacks",
+    "influence",
+    "mechanisms",
+    "models",
+    "report",
+    "run",
+    "shapley",
+)
+
+__all__ = [*_NAMES, *_MODULES]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a name of the map when it is first asked for (PEP 562)."""
+    if name in _MODULES:
+        return importlib.import_module(f"fedsvp_jax.{name}")
+    if name in _NAMES:
+        home = importlib.import_module(f"fedsvp_jax.{_NAMES[name]}")
+        return getattr(home, name)
+    raise AttributeError(f"module 'fedsvp_jax' has no attribute {name!r}")

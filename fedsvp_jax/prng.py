@@ -10,8 +10,11 @@ were drawn before. Streams are independent because `fold_in` hashes each label.
 import enum
 
 import jax
+import numpy as np
 
 from fedsvp_jax.structs import Array
+
+pass
 
 
 class Stream(enum.IntEnum):
@@ -49,3 +52,24 @@ def stream_key(key: Array, stream: Stream, client_id: Array | int = 0) -> Array:
     Set-up draws (INIT, PARTITION) take the root key, everything else a round's.
     """
     return jax.random.fold_in(jax.random.fold_in(key, int(stream)), client_id)
+
+
+class Draw(enum.IntEnum):
+    """What is drawn. Numbers are part of the format: append, never renumber."""
+
+    ASSIGN = 0
+    WRITER_GROUPS = 1
+    TRAIN_VALIDATION = 2
+
+
+def generator(seed: int, draw: Draw, client: int = 0) -> np.random.Generator:
+    """`default_rng((seed, Stream.PARTITION, draw, client))`.
+
+    It depends on its address alone, never on what was drawn before.
+
+    Raises:
+      ValueError: seed is negative.
+    """
+    if seed < 0:
+        raise ValueError(f"seed must be >= 0, got {seed}")
+    return np.random.default_rng((seed, Stream.PARTITION, draw, client))

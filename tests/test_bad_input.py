@@ -9,16 +9,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from data.tiny_files import WRITERS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_runs import SMALL, digits
+from tiny_files import WRITERS
 
-from fedsvp_jax import federation, population, run
+from fedsvp_jax import run
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import sources
-from fedsvp_jax.run_folder import plain
-from fedsvp_jax.training import Placement, Trainer
+from fedsvp_jax.engine.placement import Placement
+from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.federation import loading, plan
+from fedsvp_jax.run.folder import plain
 
 REFUSED = (ValueError, OSError)
 NOT_FINITE = (float("nan"), float("inf"), float("-inf"))
@@ -60,12 +62,12 @@ def accepted(changes: dict[str, Any]) -> bool:
         config = resolve(dataclasses.replace(SMALL, **changes))
         dataset = digits()
         if config.dataset != "digits" or config.model != "mlp":
-            dataset = population.load_dataset(config)
+            dataset = loading.load_dataset(config)
         Trainer([config], dataset, placement=Placement(rounds_per_call=1))
     except REFUSED as error:
         assert in_one_line(error), (changes, error)
         return False
-    json.dumps(plain(federation.settings(config, dataset)), allow_nan=False)
+    json.dumps(plain(plan.recorded_settings(config, dataset)), allow_nan=False)
     return True
 
 

@@ -21,17 +21,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import local_training, prng
-from fedsvp_jax.local_training import TrainingRates, TrainingRecipe
+from fedsvp_jax import prng
+from fedsvp_jax.algorithm import local_training
+from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.mechanisms import Mechanism
-from fedsvp_jax.structs import (
-    Array,
-    Examples,
-    MechanismState,
-    Model,
-    NoiseInfo,
-    Params,
-)
+from fedsvp_jax.structs import Array, Examples, MechanismState, Model, NoiseInfo, Params
 
 _OFFSET = 1e6  # so deep in the wrong class that the loss is linear
 

@@ -15,8 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from fedsvp_jax.attacks.optimization import updated
-from fedsvp_jax.data import sources
+from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.models.layers import Conv, Dense
 from fedsvp_jax.structs import Array, Params
@@ -104,7 +103,7 @@ def train_classifier(
     params = initial_params(dataset, initial)
 
     def loss(params: Params, rows: Array) -> Array:
-        _, logits = network.apply(params, sources.normalize(inputs[rows]))
+        _, logits = network.apply(params, preprocessing.normalize(inputs[rows]))
         return jnp.mean(
             optax.softmax_cross_entropy_with_integer_labels(logits, labels[rows])
         )
@@ -122,3 +121,19 @@ def train_classifier(
         return jax.lax.fori_loop(0, steps, step, (params, optimizer.init(params)))[0]
 
     return trained(params)
+
+
+def updated(
+    optimizer: optax.GradientTransformation,
+    gradient: Params,
+    moments: optax.OptState,
+    params: Params,
+) -> tuple[Params, optax.OptState]:
+    """`(params, moments)` after the step.
+
+    Optax's Adam and its schedules raise Python floats to int32 counts, which strict
+    promotion refuses.
+    """
+    with jax.numpy_dtype_promotion("standard"):
+        change, moments = optimizer.update(gradient, moments, params)
+    return optax.apply_updates(params, change), moments

@@ -9,20 +9,22 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from fedsvp_jax import prng, records
+from fedsvp_jax import prng
+from fedsvp_jax.algorithm.state import ServerState
 from fedsvp_jax.attacks import gan, reconstruction
 from fedsvp_jax.attacks.classifier import in_chunks
 from fedsvp_jax.attacks.poisoning import Poison
 from fedsvp_jax.attacks.reconstruction import AttackerState, AttackPlan, Holdings
 from fedsvp_jax.attacks.scores import Examiner, Scores
-from fedsvp_jax.checkpoint import Checkpointer
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.data import partition, sources
+from fedsvp_jax.data import partition, preprocessing
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.federated_round import ServerState
-from fedsvp_jax.run_folder import RunFolder
+from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.run import records
+from fedsvp_jax.run.checkpoint import Checkpointer
+from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.structs import Array, Model, Params, Split
-from fedsvp_jax.training import Trainer, cell_of
+from fedsvp_jax.tree import cell_of
 
 SCORES = "scores.jsonl"
 _MOST_CLASSES = 10  # shown and scored at the end
@@ -101,7 +103,7 @@ def victims_images(
             f"num_clients or class_share is too small: the clients that do not attack "
             f"hold {len(found)} examples of class {label}, and a score takes 3"
         )
-    return sources.normalize(jnp.asarray(dataset.train_inputs[found]))
+    return preprocessing.normalize(jnp.asarray(dataset.train_inputs[found]))
 
 
 class CuriousClients:

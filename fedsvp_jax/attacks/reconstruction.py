@@ -23,9 +23,9 @@ import jax.numpy as jnp
 import optax
 
 from fedsvp_jax import prng
+from fedsvp_jax.attacks.classifier import updated
 from fedsvp_jax.attacks.gan import LATENT_SIZE, Discriminator, Generator
-from fedsvp_jax.attacks.optimization import updated
-from fedsvp_jax.data import sources
+from fedsvp_jax.data import preprocessing
 from fedsvp_jax.structs import Array, Model, Params
 
 _ADAM = optax.adam(2e-4, b1=0.5, b2=0.999)
@@ -161,7 +161,7 @@ def attack_round(
         state, sums = carry
         draw, label, latent, moved = jax.random.split(jax.random.fold_in(own, index), 4)
         chosen = jax.random.randint(draw, (plan.batch_size,), 0, count)
-        real = sources.normalize(inputs[rows[chosen]])
+        real = preprocessing.normalize(inputs[rows[chosen]])
         labels = draw_labels(plan, label)
         latents = jax.random.normal(latent, (plan.batch_size, LATENT_SIZE))
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsvp_jax.data.dataset import Column
-from fedsvp_jax.data.draws import Draw, generator
+from fedsvp_jax.prng import Draw, generator
 
 
 class Attributes(NamedTuple):

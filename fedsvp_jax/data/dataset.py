@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -135,3 +135,15 @@ class Dataset:
             digest.update(repr((key, array.dtype.str, array.shape)).encode())
             digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()
+
+
+class RowSource(NamedTuple):
+    """Labels and writers in memory, training inputs on demand."""
+
+    name: str
+    train_labels: np.ndarray  # (n,) int32 in [0, num_classes)
+    train_writers: np.ndarray | None  # (n,) int32
+    rows: Callable[[np.ndarray], np.ndarray]  # (k,) rows -> (k, *example_shape)
+    test_inputs: np.ndarray  # (m, *example_shape)
+    test_labels: np.ndarray  # (m,) int32
+    num_classes: int

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.data.draws import Draw, generator
+from fedsvp_jax.prng import Draw, generator
 from fedsvp_jax.structs import Array, Split
 
 _MAX_DRAWS = 1000  # of a Dirichlet partition, until every client has its minimum

@@ -1,16 +1,13 @@
 """Lazy influence: a private filter of corrupted contributors (arXiv 2205.11518)."""
 
-from fedsvp_jax.influence.clients import corrupt_clients, corrupted_participants
-from fedsvp_jax.influence.corruption import (
-    CORRUPTIONS,
-    IMAGE_CORRUPTIONS,
-    corrupt,
-)
+from fedsvp_jax.data.corrupted_clients import corrupt_clients, corrupted_participants
+from fedsvp_jax.data.corruption import CORRUPTIONS, IMAGE_CORRUPTIONS, corrupt
 from fedsvp_jax.influence.lazy import (
     Batches,
     FilterRates,
     Verdict,
     lazy_influence,
+    randomized_response,
 )
 from fedsvp_jax.influence.participants import Participants, draw_participants
 from fedsvp_jax.influence.privacy import (
@@ -21,13 +18,13 @@ from fedsvp_jax.influence.privacy import (
     guarantees,
     vote_epsilon,
 )
-from fedsvp_jax.influence.quality import Filtration, filtration
 from fedsvp_jax.influence.threshold import (
+    Filtration,
+    filtration,
     required_gap,
     two_means,
     two_means_threshold,
 )
-from fedsvp_jax.influence.votes import randomized_response
 
 __all__ = [
     "CORRUPTIONS",

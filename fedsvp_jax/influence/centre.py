@@ -6,10 +6,10 @@ import flax.struct
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax import local_training
+from fedsvp_jax.algorithm import local_training
+from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.influence import last_layer
 from fedsvp_jax.influence.last_layer import Scaling
-from fedsvp_jax.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.structs import Array, Examples, Model, Params
 
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from fedsvp_jax.data import sources
+from fedsvp_jax.data import preprocessing
 from fedsvp_jax.structs import Array, Model, Params
 
 
@@ -90,7 +90,7 @@ def features(
     batches = padded.reshape(-1, batch_size, *inputs.shape[1:])
 
     def one(batch: Array) -> Array:
-        normal = sources.normalize(batch)
+        normal = preprocessing.normalize(batch)
         return model.apply(params, stats, normal, train=False, key=None)[0]
 
     found = jax.lax.map(one, batches)

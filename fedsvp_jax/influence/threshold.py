@@ -9,6 +9,7 @@ import math
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
 from fedsvp_jax.structs import Array
 
@@ -78,3 +79,31 @@ def required_gap(
     noise = jnp.sqrt(num_votes * (1.0 - jnp.square(kept)))
     gap = share * 2.0 * kept * num_votes + 2.0 * math.sqrt(2.0 / math.pi) * noise
     return jnp.where(share > 0, gap, 0.0)
+
+
+class Filtration(NamedTuple):
+    """Shares in [0, 1]; nan where there was nothing to share."""
+
+    recall: float  # of the corrupted, how many were rejected
+    precision: float  # of the rejected, how many are corrupted
+    accuracy: float  # of all, how many were judged rightly
+    f1: float  # 2 · both right / (corrupted + rejected)
+
+
+def filtration(rejected: np.ndarray, corrupted: np.ndarray) -> Filtration:
+    """Recall, precision, accuracy and F1 of two masks (M,).
+
+    Source: lazy influence (arXiv 2205.11518), sec. 4.1.
+    """
+    rejected, corrupted = np.asarray(rejected, bool), np.asarray(corrupted, bool)
+    hits = int(np.sum(rejected & corrupted))
+
+    def share(part: int, whole: int) -> float:
+        return part / whole if whole else float("nan")
+
+    return Filtration(
+        recall=share(hits, int(corrupted.sum())),
+        precision=share(hits, int(rejected.sum())),
+        accuracy=float(np.mean(rejected == corrupted)),
+        f1=share(2 * hits, int(corrupted.sum() + rejected.sum())),
+    )

@@ -4,14 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.structs import Array, Params
-
-
-def l2_norm(tree: Params) -> Array:
-    """() float32: the L2 norm of all leaves as one vector."""
-    squares = [
-        jnp.sum(jnp.square(leaf.astype(jnp.float32))) for leaf in jax.tree.leaves(tree)
-    ]
-    return jnp.sqrt(sum(squares, start=jnp.zeros((), jnp.float32)))
+from fedsvp_jax.tree import l2_norm
 
 
 def clip_by_l2_norm(tree: Params, bound: Array | float) -> tuple[Params, Array]:

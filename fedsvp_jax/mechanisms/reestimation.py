@@ -16,9 +16,9 @@ from fedsvp_jax.mechanisms.calibration import (
     scaled_claim,
 )
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
-from fedsvp_jax.mechanisms.noise import l2_norm
 from fedsvp_jax.mechanisms.sensitivity import clip_update, make_sensitivity
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
+from fedsvp_jax.tree import l2_norm
 
 LEAST_CLIP = 1e-6  # of C: a client that did not move keeps a positive clip (ours)
 

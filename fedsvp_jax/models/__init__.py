@@ -1,9 +1,10 @@
 """Models as pairs of pure functions `(init, apply)`; loaders of published networks."""
 
-from fedsvp_jax.models.adapters import from_linen, from_nnx, num_parameters
+from fedsvp_jax.models.adapters import from_linen, from_nnx
 from fedsvp_jax.models.hugging_face import load_hugging_face
 from fedsvp_jax.models.inception import load_inception
 from fedsvp_jax.models.registry import MODEL_NAMES, make_model
+from fedsvp_jax.tree import num_parameters
 
 __all__ = [
     "MODEL_NAMES",

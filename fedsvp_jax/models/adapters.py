@@ -90,8 +90,3 @@ def _split_nnx(module: nnx.Module) -> tuple[Any, Any, Any, Any]:
     graph, *states = nnx.split(module, nnx.Param, nnx.RngState, ...)
     params, random, stats = states
     return graph, params, random, stats
-
-
-def num_parameters(params: Params) -> int:
-    """The number of trained scalars: sum of the leaves' sizes."""
-    return sum(leaf.size for leaf in jax.tree.leaves(params))

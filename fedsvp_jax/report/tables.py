@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 
 from fedsvp_jax.report import labels, read
 
+pass
+
 _SPENT = "epsilon_spent"
 
 WITHOUT_EPSILON = ("none", "dp_fedavg", "gaussian")  # noise not set by ε
@@ -114,7 +116,7 @@ def format_table(rows: Sequence[SummaryRow]) -> str:
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def markdown_table(rows: Sequence[SummaryRow]) -> str:
+def summary_markdown(rows: Sequence[SummaryRow]) -> str:
     """The table as GitHub's Markdown."""
     body = shown_cells(rows)
     body.insert(1, ["---", *["---:"] * (len(body[0]) - 1)])
@@ -158,7 +160,7 @@ def write_tables(sweep_dir: str | Path) -> tuple[Path, Path]:
     """
     rows = summarize(read.read_sweep(sweep_dir).results)
     markdown, table = Path(sweep_dir) / "table.md", Path(sweep_dir) / "table.csv"
-    read.write_text(markdown, markdown_table(rows))
+    read.write_text(markdown, summary_markdown(rows))
     read.write_text(table, csv_table(rows))
     return markdown, table
 
@@ -270,3 +272,12 @@ def _shown(row: SummaryRow, rows: Sequence[SummaryRow]) -> list[str]:
 
 def _aligned(text: str, width: int, column: int) -> str:
     return text.ljust(width) if column == 0 else text.rjust(width)
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table, or a sentence where there are no rows."""
+    if not rows:
+        return "Not measured yet.\n"
+    lines = [head, ["---"] * len(head), *rows]
+    escaped = [[text.replace("|D|", "\\|D\\|") for text in line] for line in lines]
+    return "".join(f"| {' | '.join(line)} |\n" for line in escaped)

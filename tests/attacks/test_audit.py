@@ -10,6 +10,7 @@ import pytest
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import composed_epsilon
+from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.attacks import audit
 from fedsvp_jax.attacks.epsilon_bounds import (
     METHODS,
@@ -17,7 +18,6 @@ from fedsvp_jax.attacks.epsilon_bounds import (
     gaussian_bound,
     lower_bounds,
 )
-from fedsvp_jax.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.mechanisms import MechanismConfig
 
 DELTA = 1e-5

@@ -10,12 +10,12 @@ import pytest
 
 from fedsvp_jax import models
 from fedsvp_jax.attacks import gradient_inversion as inversion
-from fedsvp_jax.data import sources
+from fedsvp_jax.data import preprocessing, sources
 from fedsvp_jax.structs import Array, Params
 
 CLASSES = 10
 DIGITS = sources.load("digits")
-IMAGES = sources.normalize(jnp.asarray(DIGITS.train_inputs[:1]))
+IMAGES = preprocessing.normalize(jnp.asarray(DIGITS.train_inputs[:1]))
 LABEL = int(DIGITS.train_labels[0])
 MODEL = models.make_model("mlp", num_classes=CLASSES)
 

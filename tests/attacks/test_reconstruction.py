@@ -15,9 +15,9 @@ from fedsvp_jax.attacks.curious_clients import Attack
 from fedsvp_jax.attacks.poisoning import Poison
 from fedsvp_jax.attacks.reconstruction import AttackerState, AttackPlan, Holdings
 from fedsvp_jax.attacks.scores import Examiner
-from fedsvp_jax.data import sources
+from fedsvp_jax.data import preprocessing
+from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.structs import Model
-from fedsvp_jax.training import Trainer
 
 # Two images teach D to name every made one, so the model's opinion has to weigh more.
 PLAN = AttackPlan((8, 8, 1), 3, target=2, steps=25, batch_size=8, class_weight=30.0)
@@ -199,9 +199,9 @@ def test_the_classifier_learns_and_the_scores_tell_real_from_noise() -> None:
     data = digits()
     params = classifier.train_classifier(data, key=ROOT, steps=120)
     judge = classifier.Classifier(data.num_classes, params)
-    test = sources.normalize(jnp.asarray(data.test_inputs))
+    test = preprocessing.normalize(jnp.asarray(data.test_inputs))
     assert np.mean(judge.classify(test) == data.test_labels) > 0.9
-    train = sources.normalize(jnp.asarray(data.train_inputs))
+    train = preprocessing.normalize(jnp.asarray(data.train_inputs))
     fives = train[np.flatnonzero(data.train_labels == 5)]
     features = judge(np.asarray(fives) / 2 + 0.5)
     assert features.shape == (len(fives), classifier.FEATURE_SIZE)

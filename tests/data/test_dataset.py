@@ -5,22 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tiny_files import make
 
-from fedsvp_jax.data.dataset import Column, Dataset
-
-
-def make(**changes: Any) -> Dataset:
-    arrays: dict[str, Any] = {
-        "name": "toy",
-        "train_inputs": np.arange(12, dtype=np.uint8).reshape(3, 2, 2, 1),
-        "train_labels": np.array([0, 1, 2], np.int32),
-        "test_inputs": np.zeros((2, 2, 2, 1), np.uint8),
-        "test_labels": np.array([2, 1], np.int32),
-        "num_classes": 3,
-        "train_writers": np.array([4, 4, 0], np.int32),
-        "columns": {"sex": Column(np.array([0, 1, 0], np.int32), ("f", "m"))},
-    }
-    return Dataset(**(arrays | changes))
+from fedsvp_jax.data.dataset import Column
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny_files
-from test_dataset import make
+from tiny_files import make
 
-from fedsvp_jax.data import sources
+from fedsvp_jax.data import preprocessing
 
 
 def test_pixels_reach_from_minus_one_to_one() -> None:
-    scaled = jax.jit(sources.normalize)(jnp.arange(256, dtype=jnp.uint8))
+    scaled = jax.jit(preprocessing.normalize)(jnp.arange(256, dtype=jnp.uint8))
     assert scaled.dtype == jnp.float32
     np.testing.assert_array_equal(scaled[jnp.array([0, 255])], [-1, 1])
     np.testing.assert_allclose(scaled, np.arange(256) / 127.5 - 1, atol=1e-7)
@@ -20,26 +20,26 @@ def test_pixels_reach_from_minus_one_to_one() -> None:
 def test_normalize_has_the_same_bits_inside_and_outside_jit() -> None:
     pixels = jnp.arange(256, dtype=jnp.uint8)
     np.testing.assert_array_equal(
-        jax.jit(sources.normalize)(pixels), sources.normalize(pixels)
+        jax.jit(preprocessing.normalize)(pixels), preprocessing.normalize(pixels)
     )
 
 
 def test_features_pass_as_they_are() -> None:
     features = jnp.array([[-3.0, 7.5]], jnp.float32)
-    np.testing.assert_array_equal(sources.normalize(features), features)
+    np.testing.assert_array_equal(preprocessing.normalize(features), features)
 
 
 def test_normalize_runs_under_vmap() -> None:
     pixels = jnp.asarray(tiny_files.images(3, 4, 1))
     np.testing.assert_array_equal(
-        jax.vmap(sources.normalize)(pixels), sources.normalize(pixels)
+        jax.vmap(preprocessing.normalize)(pixels), preprocessing.normalize(pixels)
     )
 
 
 def test_rgb32_centres_and_repeats_the_channel() -> None:
     pixels = np.zeros((3, 28, 28, 1), np.uint8)
     pixels[:, 1:-1, 1:-1] = tiny_files.images(3, 26, 1)
-    dataset = sources.to_rgb32(make(train_inputs=pixels, test_inputs=pixels[:2]))
+    dataset = preprocessing.to_rgb32(make(train_inputs=pixels, test_inputs=pixels[:2]))
     assert dataset.train_inputs.shape == (3, 32, 32, 3)
     assert dataset.test_inputs.shape == (2, 32, 32, 3)
     for channel in range(3):
@@ -52,7 +52,7 @@ def test_rgb32_centres_and_repeats_the_channel() -> None:
 def test_rgb32_continues_the_background(background: int) -> None:
     pixels = np.full((3, 28, 28, 1), background, np.uint8)
     pixels[:, 10:18, 10:18] = 100
-    dataset = sources.to_rgb32(make(train_inputs=pixels, test_inputs=pixels[:2]))
+    dataset = preprocessing.to_rgb32(make(train_inputs=pixels, test_inputs=pixels[:2]))
     frame = dataset.train_inputs.copy()
     frame[:, 2:-2, 2:-2] = background
     assert (frame == background).all()
@@ -60,7 +60,7 @@ def test_rgb32_continues_the_background(background: int) -> None:
 
 def test_rgb32_leaves_colour_images_alone() -> None:
     pixels = tiny_files.images(3, 32, 3)
-    dataset = sources.to_rgb32(make(train_inputs=pixels, test_inputs=pixels[:2]))
+    dataset = preprocessing.to_rgb32(make(train_inputs=pixels, test_inputs=pixels[:2]))
     np.testing.assert_array_equal(dataset.train_inputs, pixels)
 
 
@@ -68,12 +68,12 @@ def test_rgb32_leaves_colour_images_alone() -> None:
 def test_rgb32_refuses_other_shapes(shape: tuple[int, ...]) -> None:
     pixels = np.zeros(shape, np.uint8)
     with pytest.raises(ValueError, match="to_rgb32 expects uint8 images"):
-        sources.to_rgb32(make(train_inputs=pixels, test_inputs=pixels[:2]))
+        preprocessing.to_rgb32(make(train_inputs=pixels, test_inputs=pixels[:2]))
 
 
 def test_device_examples_keep_bytes_as_bytes() -> None:
     dataset = make()
-    examples = sources.device_examples(
+    examples = preprocessing.device_examples(
         dataset.train_inputs, dataset.train_labels, np.array([1, 0, 1], np.int32)
     )
     assert examples.inputs.dtype == jnp.uint8
@@ -84,11 +84,11 @@ def test_device_examples_keep_bytes_as_bytes() -> None:
 
 def test_a_test_set_needs_no_attributes() -> None:
     dataset = make()
-    examples = sources.device_examples(dataset.test_inputs, dataset.test_labels)
+    examples = preprocessing.device_examples(dataset.test_inputs, dataset.test_labels)
     np.testing.assert_array_equal(examples.attributes, [0, 0])
 
 
 def test_device_examples_must_be_equally_long() -> None:
     dataset = make()
     with pytest.raises(ValueError, match="equally long, got 3, 2 and 2"):
-        sources.device_examples(dataset.train_inputs, dataset.test_labels)
+        preprocessing.device_examples(dataset.train_inputs, dataset.test_labels)

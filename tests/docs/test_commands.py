@@ -38,8 +38,8 @@ SMALL: dict[str, tuple[str, ...]] = {
         "--membership_shadows=5",
         "--membership_rounds=1",
     ),
-    "experiments.attacks.page": (),
-    "experiments.bench.page": (),
+    "experiments.attack.docs_page": (),
+    "experiments.benchmark.docs_page": (),
     "experiments.build_store": (),
     "experiments.convergence": ("--num_rounds=3", "--num_repeats=2"),
     "experiments.demo": (*RUN, "--seeds=0:1"),
@@ -53,11 +53,11 @@ SMALL: dict[str, tuple[str, ...]] = {
 # program small. One has none: it times other people's libraries, each in an
 # environment of its own that the page says how to make.
 ELSEWHERE = {
-    "python -m experiments.bench.peers --environments=V": None,
-    "python -m experiments.bench.profile --work=W1": (
+    "python -m experiments.benchmark.peers --environments=V": None,
+    "python -m experiments.benchmark.profile --work=W1": (
         "experiments/test_profile.py::test_most_of_a_rounds_time_is_attributed_and_drawn"
     ),
-    "python -m experiments.bench.scaling": (
+    "python -m experiments.benchmark.scaling": (
         "test_communication.py::test_the_formula_is_what_the_compiled_round_gathers"
     ),
     "python -m experiments.benchmark": (

@@ -8,7 +8,7 @@ import types
 import pytest
 from commands import ROOT, environment
 
-from experiments import flags as experiment_flags
+from experiments import command
 
 WARNS = """
 import logging, warnings
@@ -17,7 +17,7 @@ from experiments import flags
 flags.define_output()
 
 def main(_):
-    logging.getLogger("fedsvp_jax.checkpoint").warning("one is\\ndamaged")
+    logging.getLogger("fedsvp_jax.run.checkpoint").warning("one is\\ndamaged")
     logging.getLogger("absl").error("[process=0] raised an exception")
     logging.getLogger("asyncio").error("Task exception was never retrieved")
     warnings.warn("a cache\\nis torn")
@@ -84,4 +84,4 @@ def test_less_than_warnings_is_quiet(
 ) -> None:
     """--verbosity: 0 info, -1 warnings (the default), -2 errors alone."""
     values = types.SimpleNamespace(progress=progress, verbosity=verbosity)
-    assert experiment_flags.shows_progress(values) is shown
+    assert command.shows_progress(values) is shown

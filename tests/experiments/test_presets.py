@@ -4,7 +4,7 @@ import pytest
 from commands import Ended, commands
 
 from experiments import presets
-from fedsvp_jax.report import evidence
+from experiments.reproduce import evidence
 
 NAMES = presets.preset_names()
 PAIRS = presets.preset_names("full")

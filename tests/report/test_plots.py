@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from fedsvp_jax.report import plotly_spec, read, run_plots, sweep_plots
+from fedsvp_jax.report import read, sweep_plots
+from fedsvp_jax.report.plotly_spec import plotly_spec
 from fedsvp_jax.report.plots import Plot, Series, csv_columns
+from fedsvp_jax.report.run_plots import run_plots
 
 
 def test_a_run_has_the_five_promised_curves(run_dir: Path) -> None:
-    plots = {plot.id: plot for plot in run_plots.run_plots(read.read_run(run_dir))}
+    plots = {plot.id: plot for plot in run_plots(read.read_run(run_dir))}
     assert {"accuracy", "loss", "noise", "ratio", "epsilon"} <= set(plots)
     accuracy = plots["accuracy"].series[0]
     assert accuracy.x == [2, 4, 6, 8, 10, 12]  # the rounds that were evaluated
@@ -20,7 +22,7 @@ def test_a_run_has_the_five_promised_curves(run_dir: Path) -> None:
 
 
 def test_an_accounting_known_at_the_end_alone_is_a_point(run_dir: Path) -> None:
-    plots = {plot.id: plot for plot in run_plots.run_plots(read.read_run(run_dir))}
+    plots = {plot.id: plot for plot in run_plots(read.read_run(run_dir))}
     curves = {s.keys["accounting"]: s for s in plots["epsilon"].series}
     assert list(curves) == ["basic", "rdp", "pld"]
     assert (curves["pld"].x, curves["pld"].y) == ([12], [0.9])
@@ -32,12 +34,12 @@ def test_a_run_without_noise_has_no_noise_curve(run_dir: Path) -> None:
     )
     (run_dir / "clients.jsonl").write_text("")
     (run_dir / "summary.json").write_text("{}")
-    plots = run_plots.run_plots(read.read_run(run_dir))
+    plots = run_plots(read.read_run(run_dir))
     assert [plot.id for plot in plots] == ["accuracy"]
 
 
 def test_sweep_curves_are_means_within_the_range_of_the_seeds(sweep_dir: Path) -> None:
-    plots = sweep_plots.sweep_plots(read.read_sweep(sweep_dir).results)
+    plots = sweep_plots(read.read_sweep(sweep_dir).results)
     by_id = {plot.id: plot for plot in plots}
     assert by_id["accuracy"].panels == ["FedSDP", "FedSVA"]
     for series in by_id["accuracy"].series:
@@ -78,14 +80,14 @@ def test_a_download_has_a_row_for_each_point() -> None:
 
 
 def test_names_reach_plotly_escaped() -> None:
-    spec = plotly_spec.plotly_spec(plot_of(Series({}, "<b>&", [1, 2], [0.1, 0.2])))
+    spec = plotly_spec(plot_of(Series({}, "<b>&", [1, 2], [0.1, 0.2])))
     assert spec["data"][0]["name"] == "&lt;b&gt;&amp;"
 
 
 def test_each_legend_entry_of_small_multiples_appears_once(sweep_dir: Path) -> None:
-    plots = sweep_plots.sweep_plots(read.read_sweep(sweep_dir).results)
+    plots = sweep_plots(read.read_sweep(sweep_dir).results)
     accuracy = next(plot for plot in plots if plot.id == "accuracy")
-    data = plotly_spec.plotly_spec(accuracy)["data"]
+    data = plotly_spec(accuracy)["data"]
     shown = [trace["name"] for trace in data if trace["showlegend"]]
     assert shown == ["FedAvg", "ε = 0.1", "ε = 0.3", "ε = 0.5"]
 
@@ -97,7 +99,7 @@ def test_gaussian_has_a_curve_a_std_and_no_place_on_the_axis_of_epsilon() -> Non
         for std in (0.01, 0.1)
         for t in (1, 2)
     ]
-    plots = {plot.id: plot for plot in sweep_plots.sweep_plots(rows)}
+    plots = {plot.id: plot for plot in sweep_plots(rows)}
     assert [(s.keys["noise_std"], s.x) for s in plots["accuracy"].series] == [
         (0.01, [1, 2]),
         (0.1, [1, 2]),

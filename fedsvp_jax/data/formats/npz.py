@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsvp_jax.data.dataset import Column, Dataset
+from fedsvp_jax.data.dataset import Column, Dataset, RowSource
 from fedsvp_jax.data.formats import files
-from fedsvp_jax.data.row_source import RowSource
 
 _REQUIRED = ("x_train", "y_train", "x_test", "y_test")
 

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.dataset import Dataset, RowSource
 from fedsvp_jax.data.formats import files
-from fedsvp_jax.data.row_source import RowSource
 
 _BLOCK = 4096  # undecoded examples in memory while the labels are read
 _TEST_SPLITS = ("test", "validation")  # the first that exists is the test set

@@ -1,0 +1,53 @@
+"""What an adversary learns from a run: each attack says what its adversary sees.
+
+  python -m experiments.attack --attack=noise_scale --dataset=digits \\
+      --output_dir=runs/attack
+"""
+
+from absl import flags
+
+from fedsvp_jax.config import ExperimentConfig
+
+from .. import command
+from . import audit, gradient_inversion, membership, noise_scale, reconstruction
+
+ATTACKS = {
+    "noise_scale": noise_scale,
+    "acgan": reconstruction,
+    "gradient_inversion": gradient_inversion,
+    "audit": audit,
+    "membership": membership,
+}
+
+command.define_settings()
+command.define_output()
+flags.DEFINE_enum("attack", "noise_scale", list(ATTACKS), "Which attack.")
+for module in ATTACKS.values():
+    module.define_flags()
+
+
+def attack_settings(values: flags.FlagValues) -> ExperimentConfig:
+    """The settings that the flags name, with the attack's own defaults."""
+    defaults = ATTACKS[values.attack].DEFAULTS
+    return command.settings_from_flags(
+        values,
+        **{name: value for name, value in defaults.items() if not values[name].present},
+    )
+
+
+def main(_: list[str]) -> None:
+    """Runs the attack that the flags name."""
+    values = flags.FLAGS
+    config = attack_settings(values)
+    command.start_jax(values)
+    ATTACKS[values.attack].run(values, config)
+
+
+def manual() -> str:
+    """What --help prints: every attack's own manual below the common one."""
+    parts = [f"--attack={name}\n{module.__doc__}" for name, module in ATTACKS.items()]
+    return "\n".join([str(__doc__), *parts])
+
+
+if __name__ == "__main__":
+    command.run(main, manual())

@@ -1,0 +1,185 @@
+"""Arithmetic counted from the model: matrix products of the traced program."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.interpreters import partial_eval
+
+from fedsvp_jax import models, prng
+from fedsvp_jax.algorithm import local_training
+from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.mechanisms import make_mechanism
+from fedsvp_jax.structs import Array, Model, Params
+
+
+def matmul_flops(function: Callable[..., Any], *args: Any) -> int:
+    """FLOPs of the matrix products that a call needs, two for a multiply-add.
+
+        sum over dot_general of 2 * (elements of the result) * (length contracted)
+
+    Read from the jaxpr after its unused products were removed. A `scan` counts its
+    length; a `while`, whose trips are data, counts one trip. The model must make its
+    convolutions by patches.
+
+    Args:
+      function: traceable.
+      args: arrays or their `jax.ShapeDtypeStruct`s.
+
+    Raises:
+      ValueError: the program holds a convolution, which is not counted.
+    """
+    return matmul_flops_by_stack(function, *args).total()
+
+
+def matmul_flops_by_stack(function: Callable[..., Any], *args: Any) -> Counter[str]:
+    """`matmul_flops` by name stack, which names the model's layers."""
+    return _count(jax.make_jaxpr(function)(*args).jaxpr)
+
+
+def _count(jaxpr: Any) -> Counter[str]:
+    jaxpr, _ = partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
+    total: Counter[str] = Counter()
+    for equation in jaxpr.eqns:
+        name = equation.primitive.name
+        stack = str(equation.source_info.name_stack)
+        if name == "conv_general_dilated":
+            raise ValueError(
+                "matmul_flops counts matrix products only, the program holds a "
+                "convolution; use conv_backend='patches'"
+            )
+        if name == "dot_general":
+            (contracted, _), _ = equation.params["dimension_numbers"]
+            left = equation.invars[0].aval.shape
+            length = np.prod([left[axis] for axis in contracted], dtype=np.int64)
+            total[stack] += 2 * equation.outvars[0].aval.size * int(length)
+        trips = equation.params["length"] if name == "scan" else 1
+        for inner in _inside(equation):
+            for own, flops in _count(inner).items():
+                total[own or stack] += trips * flops
+    return total
+
+
+def _inside(equation: Any) -> Iterator[Any]:
+    """The jaxprs that an equation holds (loop bodies, called functions)."""
+    for value in equation.params.values():
+        for item in value if isinstance(value, tuple | list) else (value,):
+            inner = getattr(item, "jaxpr", item)
+            if hasattr(inner, "eqns"):
+                yield inner
+
+
+def _by_patches(trainer: Trainer, num_classes: int) -> tuple[Model, Params, Params]:
+    """The trainer's model with countable convolutions, its parameters' shapes."""
+    name = trainer.configs[0].model
+    assert name is not None
+    model = models.make_model(name, num_classes=num_classes, conv_backend="patches")
+    shape = trainer.federation.examples.inputs.shape[1:]
+    example = jax.ShapeDtypeStruct((1, *shape), jnp.float32)
+    return model, *jax.eval_shape(model.init, jax.random.key(0), example)
+
+
+def step_flops(trainer: Trainer, num_classes: int, batch_size: int) -> Counter[str]:
+    """FLOPs by name stack of one training step: a trip of `local_update`'s loop."""
+    model, params, stats = _by_patches(trainer, num_classes)
+    rows = jax.ShapeDtypeStruct((batch_size,), jnp.int32)
+    rate = jax.ShapeDtypeStruct((), jnp.float32)
+
+    def update(params: Params, stats: Params, rate: Array, rows: Array) -> Params:
+        return local_training.local_update(
+            model,
+            trainer.plan.recipe,
+            local_training.TrainingRates(rate, rate, rate, rate),
+            params,
+            stats,
+            trainer.federation.examples,
+            rows,
+            rows >= 0,
+            key=prng.root_key(0),
+            batch_size=batch_size,
+            lane_axes=(),
+        )
+
+    return matmul_flops_by_stack(update, params, stats, rate, rows)
+
+
+def forward_flops(
+    model: Model,
+    params: Params,
+    stats: Params,
+    example_shape: tuple[int, ...],
+    batch_size: int,
+) -> int:
+    """FLOPs of one evaluation batch."""
+    batch = jax.ShapeDtypeStruct((batch_size, *example_shape), jnp.float32)
+    return matmul_flops(
+        lambda p, s, x: model.apply(p, s, x, train=False, key=None),
+        params,
+        stats,
+        batch,
+    )
+
+
+def coalition_steps(trainer: Trainer) -> dict[int, tuple[int, int]]:
+    """Coalition bitmask -> (batch size, steps) of one client's training.
+
+    Without privacy estimation the full coalition alone is trained. The counts are
+    those of the client with the most examples; in the works all clients hold the same.
+    """
+    plan, sizes = trainer.plan, trainer.federation.coalition_sizes
+    full = 2**plan.num_attributes - 1
+    return {
+        mask: (
+            batch,
+            plan.recipe.local_epochs
+            * int(local_training.steps_per_epoch(jnp.int32(sizes[mask]), batch)),
+        )
+        for batch, masks in plan.coalitions.groups
+        for mask in masks
+        if _estimates_privacy(trainer) or mask == full
+    }
+
+
+def _estimates_privacy(trainer: Trainer) -> bool:
+    settings = trainer.mechanism_configs[0]
+    return make_mechanism(trainer.plan.mechanism, settings).needs_contribution
+
+
+class RoundFlops(NamedTuple):
+    """FLOPs of a round's matrix products, over the whole cohort."""
+
+    training: int  # the local models: FedAvg's
+    estimation: int  # the other coalitions' trainings, and every utility
+
+    @property
+    def total(self) -> int:
+        """Both together."""
+        return self.training + self.estimation
+
+
+def round_flops(trainer: Trainer, num_classes: int) -> RoundFlops:
+    """K * sum over coalitions of (steps * FLOPs a step + batches * FLOPs a batch).
+
+    The batches, of validation examples, are there if privacy is estimated.
+    """
+    plan, shape = trainer.plan, trainer.federation.examples.inputs.shape[1:]
+    model, params, stats = _by_patches(trainer, num_classes)
+    coalitions = coalition_steps(trainer)
+    by_batch = {
+        batch: step_flops(trainer, num_classes, batch).total()
+        for batch in {batch for batch, _ in coalitions.values()}
+    }
+    costs = {
+        mask: by_batch[batch] * steps for mask, (batch, steps) in coalitions.items()
+    }
+    training = costs[max(coalitions)]
+    estimation = sum(costs.values()) - training
+    if _estimates_privacy(trainer):
+        batch = plan.validation_batch_size
+        longest = trainer.federation.split.validation.shape[-1]
+        utility = forward_flops(model, params, stats, shape, batch)
+        estimation += len(coalitions) * -(-longest // batch) * utility
+    return RoundFlops(plan.cohort_size * training, plan.cohort_size * estimation)

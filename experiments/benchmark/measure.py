@@ -1,0 +1,223 @@
+"""Times one work in a process of its own, so that peak and compile time are its own.
+
+    python -m experiments.benchmark.measure NAME INDEX DEVICE ROUNDS CACHE_DIR
+
+prints the row number INDEX of the work NAME as one JSON line. DEVICE and CACHE_DIR may
+be empty: the device that JAX prefers, and no cache of compiled programs.
+"""
+
+import dataclasses
+import json
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from fedsvp_jax.algorithm.state import ServerState
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.engine.placement import Placement
+from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.federation import loading
+from fedsvp_jax.run.sweep import SweepPlan
+
+from . import arithmetic, works
+from .works import Work
+
+_GEMM_SIZE = {"cpu": 4096, "gpu": 8192}
+_EPSILONS = (0.1, 0.2, 0.3, 0.4, 0.5)
+_SEEDS = (0, 1, 2, 3, 4)
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    """Wall time until every array of the result is there."""
+    start = time.perf_counter()
+    jax.block_until_ready(call())
+    return time.perf_counter() - start
+
+
+def gemm_gflops(size: int, repeats: int = 3) -> float:
+    """The best rate of a float32 matrix product of `size` cubed, in GFLOP/s.
+
+    At JAX's default precision, which is also the models' (TF32 on a recent GPU).
+    """
+    a = jax.random.normal(jax.random.key(0), (size, size), jnp.float32)
+    product = jax.jit(jnp.matmul)
+    jax.block_until_ready(product(a, a))
+    return (
+        2 * size**3 / min(seconds(lambda: product(a, a)) for _ in range(repeats)) / 1e9
+    )
+
+
+def peak_mb() -> float:
+    """Most memory so far, in MiB: the process on a CPU, the device's on a GPU."""
+    if jax.default_backend() == "cpu":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return jax.devices()[0].memory_stats()["peak_bytes_in_use"] / 2**20
+
+
+def arithmetic_bound(num_attributes: int) -> float:
+    """FedSVA's training over FedAvg's: 1 + (2^(N-1) - 1) * E_c / E, with E_c = E.
+
+    Every attribute's examples are in 2^(N-1) coalitions, of which one is the local
+    model itself; a coalition trains as many epochs as the local model does.
+    """
+    return float(2 ** (num_attributes - 1))
+
+
+class Run:
+    """A trainer, its state, and the rounds it has done."""
+
+    def __init__(self, trainer: Trainer, state: ServerState) -> None:
+        self.trainer = trainer
+        self.state = state
+        self.done = 0
+
+    def call(self) -> float:
+        """Seconds a round of one compiled call."""
+        rounds = self.trainer.placement.rounds_per_call
+
+        def advance() -> ServerState:
+            self.state, _ = self.trainer.advance(self.state, self.done, rounds)
+            return self.state
+
+        took = seconds(advance)
+        self.done += rounds
+        return took / rounds
+
+
+def timed(trainer: Trainer, samples: int) -> dict[str, float]:
+    """The clock's part of a row.
+
+    The first call compiles: `compile_seconds` is it and the initial state's making,
+    less a call's median.
+    """
+    start = time.perf_counter()
+    run = Run(trainer, trainer.initial_state())
+    run.call()
+    first = time.perf_counter() - start
+    took = [run.call() for _ in range(samples)]
+    median = statistics.median(took)
+    return {
+        "seconds_per_round_median": median,
+        "seconds_per_round_min": min(took),
+        "seconds_per_round_max": max(took),
+        "compile_seconds": first - median * trainer.placement.rounds_per_call,
+        "peak_mb": peak_mb(),
+    }
+
+
+def row(
+    name: str,
+    trainer: Trainer,
+    num_classes: int,
+    clock: dict[str, float],
+    *,
+    bound: float | None,
+    notes: Sequence[str],
+) -> dict[str, Any]:
+    """The keys that every work reports; docs/performance.md explains them.
+
+    Called after the clock stopped: the products that it times have memory of their
+    own, which must not count as the round's.
+    """
+    plan, num_cells = trainer.plan, len(trainer.configs)
+    rate = gemm_gflops(_GEMM_SIZE[jax.default_backend()])
+    flops = num_cells * arithmetic.round_flops(trainer, num_classes).total
+    steps = arithmetic.coalition_steps(trainer).values()
+    examples = num_cells * plan.cohort_size * sum(b * count for b, count in steps)
+    median = clock["seconds_per_round_median"]
+    return {
+        "work": name,
+        "mechanism": plan.mechanism,
+        "num_attributes": plan.num_attributes,
+        **clock,
+        "examples_per_second": examples / median,
+        "gemm_gflops": rate,
+        "gemm_fraction": flops / median / 1e9 / rate,
+        "arithmetic_bound": bound,
+        "note": "; ".join(notes),
+    }
+
+
+def measure_work(work: Work, rounds: int) -> dict[str, Any]:
+    """One row of a work that is not the sweep."""
+    dataset = works.make_dataset(work)
+    placement = Placement(rounds_per_call=work.rounds_per_call)
+    trainer = Trainer([works.make_config(work)], dataset, placement=placement)
+    samples = min(rounds, work.most_samples)
+    notes = [f"samples: {samples} of {work.rounds_per_call} rounds"]
+    bound = None
+    if work.name.startswith("PE"):
+        flops = arithmetic.round_flops(trainer, dataset.num_classes)
+        ratio = flops.total / flops.training
+        bound = arithmetic_bound(work.num_attributes)
+        notes.append(f"cohort {work.cohort_size}")
+        notes.append(f"arithmetic counted: {ratio:.3f} times FedAvg's")
+    clock = timed(trainer, samples)
+    return row(work.name, trainer, dataset.num_classes, clock, bound=bound, notes=notes)
+
+
+def measure_sweep(rounds: int) -> dict[str, Any]:
+    """FedSVA on digits: 5 epsilons x 5 seeds as one program, then as 25 runs.
+
+    The single runs share one compiled program, which a cell's values enter as data;
+    neither side's compilation is in the ratio. Cells run in turn on a CPU and side
+    by side on a GPU, as `experiments.sweep` advises.
+    """
+    base = resolve(ExperimentConfig(dataset="digits", mechanism="fedsva"))
+    base = dataclasses.replace(base, eval_every=base.num_rounds)
+    configs = SweepPlan(("fedsva",), _EPSILONS, _SEEDS).cells(base, "fedsva")
+    dataset = loading.load_dataset(base)
+    together = 1 if jax.default_backend() == "cpu" else len(configs)
+    trainer = Trainer(configs, dataset, placement=Placement(cell_chunk_size=together))
+    clock = timed(trainer, rounds)
+
+    def cell(tree: Any, index: int) -> Any:
+        return jax.tree.map(lambda leaf: leaf[index : index + 1], tree)
+
+    single = Trainer(configs[:1], dataset)
+    states = trainer.initial_state()
+    singles = 0.0
+    for index in range(len(configs)):
+        single.cells = cell(trainer.cells, index)
+        run = Run(single, single.place(cell(states, index)))
+        run.call()
+        singles += statistics.median(run.call() for _ in range(rounds))
+    swept = clock["seconds_per_round_median"]
+    notes = [
+        f"samples: {rounds} of 1 round of all {len(configs)} cells",
+        "arithmetic counted for the largest client",
+    ]
+    common = row(
+        works.SWEEP, trainer, dataset.num_classes, clock, bound=None, notes=notes
+    )
+    return common | {
+        "sweep_seconds": swept,
+        "singles_seconds": singles,
+        "sweep_over_singles": swept / singles,
+    }
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Prints one row."""
+    name, index, device, rounds, cache_dir = arguments
+    if device and jax.default_backend() != device:
+        sys.exit(f"error: device must be {jax.default_backend()} here, got {device}")
+    if cache_dir:
+        jax.config.update("jax_compilation_cache_dir", cache_dir)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    result = (
+        measure_sweep(int(rounds))
+        if name == works.SWEEP
+        else measure_work(works.find(name)[int(index)], int(rounds))
+    )
+    print(json.dumps(result), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,213 @@
+"""Measures rounds of many sizes, fits a cost model to them, and says what follows.
+
+    python -m experiments.benchmark.scaling
+
+Rows are kept beside --output as they are measured, so that the same command goes on
+where it was killed; the last one removes that file.
+
+Devices are virtual: threads of one CPU, so that rows over devices show what dealing
+clients costs, and no more speed than there are cores. The fit is
+
+    seconds = a + waves * (b * steps + c * gflop) + d * crowd * rows * gigabytes
+
+by least squares of relative errors, no coefficient below zero, where
+  waves  = ceil(K / D) * max(1, D / cores): clients that a core runs in turn,
+  steps  = training steps of a client, all coalitions, and gflop their products,
+  rows   = rows of uploads that each device handles, its own and all gathered,
+  gigabytes = 4 (P + S) / 1e9, and crowd = max(1, D / cores).
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+import statistics
+import time
+from typing import Any
+
+import jax
+import numpy as np
+from absl import flags
+from scipy import optimize
+
+from fedsvp_jax.engine.placement import Placement
+from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.run.environment import environment
+
+from .. import command
+from . import arithmetic, communication, works
+from .works import Task, Work
+
+flags.DEFINE_string("output", "docs/results/scaling.json", "The file.")
+
+_MOST_DEVICES = 8
+_MLP = dataclasses.replace(works.SMALL, model="mlp")
+_WIDE = Task("leaf_cnn", 28, 1, 62, 16, train=50, validation=10, batch=50, epochs=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """One size that is measured: what varies, and the work and devices."""
+
+    varied: str
+    work: Work
+    num_devices: int = 1
+
+
+def _work(task: Task = works.SMALL, cohort: int = 8, attributes: int = 1) -> Work:
+    mechanism = "none" if attributes == 1 else "fedsva"
+    return Work(
+        "SCALING", task, mechanism, attributes, l2_norm_clip=1e3, cohort_size=cohort
+    )
+
+
+def points() -> list[Point]:
+    """Sizes along one axis at a time, and strong and weak scaling over devices."""
+
+    def examples(train: int) -> Task:
+        return dataclasses.replace(works.SMALL, train=train)
+
+    return [
+        *(Point("cohort", _work(cohort=k)) for k in (2, 8, 32)),
+        *(Point("examples", _work(examples(n))) for n in (56, 224)),
+        Point("parameters", _work(_MLP)),
+        *(Point("parameters", _work(_WIDE, cohort=k)) for k in (2, 8)),
+        *(Point("attributes", _work(attributes=n)) for n in (2, 3)),
+        *(Point("devices_strong", _work(), d) for d in (1, 2, 4, 8)),
+        *(Point("devices_weak", _work(cohort=4 * d), d) for d in (1, 2, 4, 8)),
+        *(Point("devices_strong_wide", _work(_WIDE), d) for d in (2, 4)),
+    ]
+
+
+def trainer_of(point: Point) -> Trainer:
+    """One client at a time in each device, so that devices can share the cohort."""
+    config = dataclasses.replace(works.make_config(point.work), client_chunk_size=1)
+    placement = Placement(num_devices=point.num_devices, rounds_per_call=5)
+    return Trainer([config], works.make_dataset(point.work), placement=placement)
+
+
+def measure(point: Point, samples: int) -> dict[str, Any]:
+    """The point's sizes and its seconds a round."""
+    trainer = trainer_of(point)
+    dataset_classes = point.work.task.classes
+    steps = sum(steps for _, steps in arithmetic.coalition_steps(trainer).values())
+    cohort = point.work.cohort_size
+    flops = arithmetic.round_flops(trainer, dataset_classes).total / cohort
+    state, done, took = trainer.initial_state(), 0, []
+    model = sum(leaf.nbytes for leaf in jax.tree.leaves((state.params, state.stats)))
+    for _ in range(samples + 1):
+        start = time.perf_counter()
+        state, _ = trainer.advance(state, done, trainer.placement.rounds_per_call)
+        jax.block_until_ready(state)
+        took.append((time.perf_counter() - start) / trainer.placement.rounds_per_call)
+        done += trainer.placement.rounds_per_call
+    took = took[1:]  # the first compiles
+    return {
+        "varied": point.varied,
+        "model": point.work.task.model,
+        "num_devices": point.num_devices,
+        "cohort_size": cohort,
+        "num_attributes": point.work.num_attributes,
+        "examples_per_client": point.work.task.train,
+        "model_bytes": model,
+        "steps_per_client": steps,
+        "gflop_per_client": flops / 1e9,
+        "gathered_bytes": communication.gathered(trainer).total,
+        "samples": samples,
+        "seconds_per_round_median": statistics.median(took),
+        "seconds_per_round_min": min(took),
+        "seconds_per_round_max": max(took),
+    }
+
+
+def features(row: dict[str, Any], cores: int) -> list[float]:
+    """What the coefficients a, b, c, d multiply."""
+    devices, cohort = row["num_devices"], row["cohort_size"]
+    crowd = max(1.0, devices / cores)
+    waves = -(-cohort // devices) * crowd
+    rows = communication.rows_of(cohort, 1, devices)
+    handled = rows // devices + (rows if devices > 1 else 0)
+    return [
+        1.0,
+        waves * row["steps_per_client"],
+        waves * row["gflop_per_client"],
+        crowd * handled * row["model_bytes"] / 1e9,
+    ]
+
+
+def fit(rows: list[dict[str, Any]], cores: int) -> dict[str, Any]:
+    """Coefficients, and each row's prediction over its measurement."""
+    measured = np.asarray([row["seconds_per_round_median"] for row in rows])
+    table = np.asarray([features(row, cores) for row in rows])
+    coefficients, _ = optimize.nnls(table / measured[:, None], np.ones(len(rows)))
+    ratios = table @ coefficients / measured
+    names = (
+        "seconds_a_round",
+        "seconds_a_step",
+        "seconds_a_gflop",
+        "seconds_a_gigabyte_of_uploads",
+    )
+    return {
+        "coefficients": dict(zip(names, coefficients.tolist(), strict=True)),
+        "predicted_over_measured": ratios.tolist(),
+        "median_error": float(np.median(np.abs(ratios - 1))),
+        "worst_error": float(np.max(np.abs(ratios - 1))),
+    }
+
+
+def limits(parameters: float, cohort: int, num_devices: int) -> dict[str, float]:
+    """Gigabytes a device holds, one client at a time: what the arrays' shapes say.
+
+    The model before and after, a client's own model and gradient, and its upload;
+    of uploads the sum, and one turn's: the device's own and, of several, all gathered.
+    """
+    rows = communication.rows_of(cohort, 1, num_devices)
+    one = 4 * parameters / 1e9
+    uploads = (2 + (num_devices if num_devices > 1 else 0)) * one
+    received = (rows - rows // num_devices) * one
+    return {
+        "parameters": parameters,
+        "cohort_size": cohort,
+        "num_devices": num_devices,
+        "gigabytes_of_uploads": uploads,
+        "gigabytes_of_models": 5 * one,
+        "gigabytes_received_a_round": received,
+    }
+
+
+def main(_: list[str]) -> None:
+    """Measures every point that an interrupted run left, and writes the file."""
+    path = pathlib.Path(flags.FLAGS.output)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kept = path.with_suffix(".rows.jsonl")
+    rows = [json.loads(row) for row in kept.open()] if kept.exists() else []
+    jax.config.update("jax_num_cpu_devices", _MOST_DEVICES)
+    cores = len(os.sched_getaffinity(0))
+    for point in points()[len(rows) :]:
+        load = os.getloadavg()[0]
+        rows.append(measure(point, samples=3) | {"load_before": load})
+        print(json.dumps(rows[-1]), flush=True)
+        with kept.open("a") as file:
+            file.write(json.dumps(rows[-1]) + "\n")
+    found: dict[str, Any] = {
+        "environment": environment() | {"cores": cores},
+        "rows": rows,
+        "fit": fit(rows, cores),
+        "limits": [
+            limits(parameters, cohort, devices)
+            for parameters, cohort, devices in (
+                (1e7, 10, 1),
+                (1e9, 10, 1),
+                (1e9, 10, 8),
+                (1e9, 100, 8),
+                (1e7, 1000, 8),
+            )
+        ],
+    }
+    path.write_text(json.dumps(found, indent=1) + "\n")
+    kept.unlink()
+    print(f"files:\n  {path}")
+
+
+if __name__ == "__main__":
+    command.run(main, __doc__)

@@ -1,0 +1,98 @@
+"""What docs/reproduction.md is made from: presets, scenarios, what was measured."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fedsvp_jax.report import tables
+
+from .results import Result
+
+SMALL = "_small"
+
+
+class Scenario(NamedTuple):
+    """A column of the published tables, and where its noise response is measured."""
+
+    name: str
+    num_examples: float  # |D|, the training part (80%) of a client's data
+    response: str  # preset
+    tables: tuple[str, ...]  # presets of the same data
+
+
+SCENARIOS = (
+    Scenario(  # 5% of 50,000
+        "ResNet-18 @ CIFAR-10",
+        2_000.0,
+        "noise_response_cifar10",
+        ("fedsva_table1_cifar10", "fedsdp_table1_cifar10"),
+    ),
+    Scenario(  # read as the public code does: 5% of EMNIST ByClass's 697,932
+        "CNN @ FEMNIST",
+        27_917.0,
+        "noise_response_emnist",
+        ("fedsva_table1_emnist", "fedsdp_table1_emnist"),
+    ),
+    Scenario(  # read as the paper cites: LEAF's 805,263 images of 3,550 writers, 90%
+        "CNN @ FEMNIST",
+        163.0,
+        "noise_response_leaf",
+        ("fedsva_table1_leaf",),
+    ),
+)
+
+# preset -> (published table, scenario)
+TABLES = {
+    "fedsva_table1_cifar10": ("fedsva_table1", SCENARIOS[0].name),
+    "fedsva_table1_emnist": ("fedsva_table1", SCENARIOS[1].name),
+    "fedsva_table1_leaf": ("fedsva_table1", SCENARIOS[1].name),
+    "fedsdp_table1_cifar10": ("fedsdp_table1", SCENARIOS[0].name),
+    "fedsdp_table1_emnist": ("fedsdp_table1", SCENARIOS[1].name),
+}
+
+NOISE_FIGURES = ("fedsva_fig2_cifar10", "fedsdp_fig3_emnist")
+
+CONTRIBUTION = "fedsdp_fig1_cifar10"
+
+GAPS = ("gap_digits", "gap_digits_hbc", "gap_emnist")
+
+
+class Evidence(NamedTuple):
+    """Everything that the page is made from."""
+
+    measured: dict[str, Result]  # by preset
+    published: dict[str, Result]  # by table
+
+
+def preset_command(name: str) -> str:
+    """The command that runs one preset and rewrites the page."""
+    small = name.endswith(SMALL)
+    size = "" if small else " --size=full"
+    return f"python -m experiments.reproduce{size} --only={name}"
+
+
+def sizes(evidence: Evidence, name: str) -> list[tuple[str, Result]]:
+    """What was measured of a preset: `(size, result)`, small first."""
+    found = {"small": name + SMALL, "full": name}
+    return [
+        (size, evidence.measured[key])
+        for size, key in found.items()
+        if key in evidence.measured
+    ]
+
+
+def mean_accuracy(group: Result | None) -> float | None:
+    """Mean over seeds of the last five rounds' accuracy."""
+    if group is None:
+        return None
+    return tables.mean_std([v for v in group["last5"] if v is not None])[0]
+
+
+def provenance(measured: Sequence[Result]) -> list[str]:
+    """Command, date and device of a row; dashes where nothing was measured."""
+    if not measured:
+        return ["not run", "–", "–"]
+    return [
+        "; ".join(f"`{preset_command(result['preset'])}`" for result in measured),
+        "; ".join(result["date"] for result in measured),
+        "; ".join(dict.fromkeys(result["device_kind"] for result in measured)),
+    ]

@@ -1,0 +1,134 @@
+"""The figures of docs/reproduction.md, from the same evidence as its tables."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fedsvp_jax.report import figures, labels
+
+from . import evidence as page
+from . import noise_response, open_question
+from .evidence import Evidence
+from .results import Result
+
+_ORDER = ("nbafl", "time_varying", "sensitivity", "dpa", "fedsdp", "fedsva")
+
+
+def write_figures(evidence: Evidence, folder: Path) -> list[Path]:
+    """Draws every figure that something was measured for; returns their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    responses = [
+        partial(_response, evidence=evidence, scenario=scenario, found=found)
+        for scenario in page.SCENARIOS
+        if (found := open_question.response_of(evidence, scenario))
+    ]
+    if responses:
+        paths.append(figures.panels(folder / "noise_response.png", responses))
+    by_round: dict[str, list[tuple[str, Result]]] = {}
+    for preset in page.NOISE_FIGURES:
+        for size, result in page.sizes(evidence, preset):
+            by_round.setdefault(size, []).append((preset, result))
+    for size, shown in by_round.items():
+        panels: list[Callable[[Any], None]] = []
+        for preset, result in shown:
+            for epsilon in sorted({group["epsilon"] for group in result["groups"]}):
+                panels.append(_by_round(preset, result, epsilon, "noise_l2"))
+        for preset, result in shown[:1]:
+            epsilon = max(group["epsilon"] for group in result["groups"])
+            panels.append(_by_round(preset, result, epsilon, "epsilon_spent"))
+        paths.append(figures.panels(folder / f"noise_by_round_{size}.png", panels))
+    for size, result in page.sizes(evidence, page.CONTRIBUTION):
+        path = folder / f"contribution_{size}.png"
+        paths.append(figures.panels(path, [partial(_contribution, result=result)]))
+    return paths
+
+
+def _color(mechanism: str) -> str:
+    return labels.OKABE_ITO[1 + _ORDER.index(mechanism)]
+
+
+def _response(
+    axes: Any,
+    evidence: Evidence,
+    scenario: page.Scenario,
+    found: tuple[Result, noise_response.Response],
+) -> None:
+    """The curve; filled: formula's noise; hollow: what the accuracy would need."""
+    result, curve = found
+    axes.plot(curve.std, 100 * curve.share, "-", color="#666666", linewidth=1.6)
+    named = set()
+    for cell in open_question.cells(evidence, scenario, curve):
+        color = _color(cell.mechanism)
+        name = labels.mechanism_label(cell.mechanism)
+        share = 100 * noise_response.share_at(curve, cell.formula)
+        axes.plot(
+            cell.formula,
+            share,
+            "o",
+            color=color,
+            markersize=4,
+            label=None if name in named else f"{name}: formula",
+        )
+        if cell.needed.exact:
+            axes.plot(
+                cell.needed.least,
+                100 * cell.share,
+                "o",
+                color=color,
+                markersize=6,
+                fillstyle="none",
+                label=None if name in named else f"{name}: needed",
+            )
+        named.add(name)
+    settings = result["settings"]
+    axes.set_xscale("log")
+    figures.plain_ticks(axes.xaxis)
+    axes.set_title(
+        f"{scenario.name}, |D| = {scenario.num_examples:,.0f}\n"
+        f"curve: {settings['model']} on {settings['dataset']}"
+    )
+    axes.set_xlabel("std of the averaged noise")
+    axes.set_ylabel("% of the noiseless accuracy")
+
+
+def _by_round(
+    preset: str, result: Result, epsilon: float, field: str
+) -> Callable[[Any], None]:
+    def draw(axes: Any) -> None:
+        for group in result["groups"]:
+            if group["epsilon"] != epsilon:
+                continue
+            values = group[field]
+            if field == "epsilon_spent":
+                values = values["rdp"]
+            axes.plot(
+                range(1, len(values) + 1),
+                values,
+                color=_color(group["mechanism"]),
+                label=labels.mechanism_label(group["mechanism"]),
+            )
+        what = "L2 norm of an upload's noise"
+        if field == "epsilon_spent":
+            what = "cumulative ε by Rényi DP"
+        axes.set_title(f"{preset.split('_')[-1]}, ε = {epsilon:g} an upload")
+        axes.set_xlabel("round")
+        axes.set_ylabel(what)
+        axes.set_ylim(bottom=0)
+
+    return draw
+
+
+def _contribution(axes: Any, result: Result) -> None:
+    for index, group in enumerate(result["groups"]):
+        values = group["contribution_ratio_mean"]
+        axes.plot(
+            range(1, len(values) + 1),
+            values,
+            color=labels.epsilon_color(index, len(result["groups"])),
+            label=f"ε = {group['epsilon']:g}",
+        )
+    axes.set_title("Contribution of the private data")
+    axes.set_xlabel("round")
+    axes.set_ylabel("contribution ratio R")

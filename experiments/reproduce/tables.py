@@ -1,0 +1,356 @@
+"""docs/reproduction.md: measured columns beside the published ones.
+
+The page is written by hand but for its blocks (`report.blocks`), whose content is a
+function of the files of docs/results/reproduction. A statement in a
+block is a comparison of two numbers, made here; none is typed.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from fedsvp_jax.report import labels, tables
+from fedsvp_jax.report.tables import markdown_table
+
+from .. import docs_blocks
+from . import results
+from .evidence import (
+    CONTRIBUTION,
+    GAPS,
+    NOISE_FIGURES,
+    SCENARIOS,
+    TABLES,
+    Evidence,
+    mean_accuracy,
+    preset_command,
+    provenance,
+    sizes,
+)
+from .open_question import question_block
+from .paired_gap import paired_gap
+from .results import Result
+
+
+def render(page: str, evidence: Evidence) -> str:
+    """The page with every block rewritten.
+
+    Raises:
+      ValueError: the page lacks a block, or has one that nothing fills.
+    """
+    return docs_blocks.rewritten(
+        page, {name: partial(block, evidence) for name, block in BLOCKS.items()}
+    )
+
+
+def _runs(evidence: Evidence) -> str:
+    rows = [
+        [
+            name,
+            f"`{preset_command(name)}`",
+            result["date"],
+            result["device_kind"],
+            f"{results.seconds(result):.0f}",
+        ]
+        for name, result in evidence.measured.items()
+    ]
+    total = sum(results.seconds(result) for result in evidence.measured.values())
+    head = ["preset", "command", "date", "device", "seconds"]
+    versions = {
+        " ".join(f"{k} {v}" for k, v in result["versions"].items())
+        for result in evidence.measured.values()
+    }
+    note = f"Rounds in all: {total:.0f} s. Versions: {'; '.join(sorted(versions))}.\n"
+    return markdown_table(head, rows) + "\n" + note
+
+
+def _accuracies(preset: str) -> Callable[[Evidence], str]:
+    """A block: one published table in one scenario, and what was measured."""
+
+    def block(evidence: Evidence) -> str:
+        table, scenario = TABLES[preset]
+        measured = sizes(evidence, preset)
+        head = ["mechanism", "ε", "published best", "last five", "below"]
+        for size, _ in measured:
+            head += [f"{size}: best", "last five", "below"]
+        head += ["command", "date", "device"]
+        rows = []
+        own = [
+            cell
+            for cell in evidence.published[table]["cells"]
+            if cell["scenario"] == scenario
+        ]
+        fedavg = next(cell["last5"] for cell in own if cell["mechanism"] == "none")
+        for cell in own:
+            row = [
+                labels.mechanism_label(cell["mechanism"]),
+                labels.significant(cell["epsilon"]),
+                _published(cell, "best"),
+                _published(cell, "last5"),
+                _below(cell["last5"], fedavg) if cell["epsilon"] else "–",
+            ]
+            for _, result in measured:
+                row += _measured(result, cell["mechanism"], cell["epsilon"])
+            rows.append(row + provenance([result for _, result in measured]))
+        return markdown_table(head, rows)
+
+    return block
+
+
+def _measured(result: Result, mechanism: str, epsilon: float | None) -> list[str]:
+    group = results.group_of(result, mechanism, epsilon)
+    if group is None:
+        return ["–", "–", "–"]
+    fedavg = mean_accuracy(results.group_of(result, "none"))
+    own = mean_accuracy(group)
+    known = fedavg is not None and own is not None and mechanism != "none"
+    return [
+        labels.percent(*tables.mean_std(group["best"])),
+        labels.percent(*tables.mean_std(group["last5"])),
+        _below(own, fedavg) if known else "–",
+    ]
+
+
+def _attributes(evidence: Evidence) -> str:
+    """FedSVA, Table 2: accuracy and run time by N."""
+    published = evidence.published["fedsva_table2"]["cells"]
+    (fedavg,) = evidence.published["fedsva_runtime"]["cells"]
+    base = next(c["seconds"] for c in published if c["num_attributes"] == 2)
+    head = [
+        "N",
+        "ε",
+        "published last five",
+        "seconds",
+        "times N = 2",
+        "measured last five",
+        "seconds a round",
+        "times N = 2",
+        "command",
+        "date",
+        "device",
+    ]
+    rows = []
+    two = _round_seconds(evidence, "fedsva_table2_n2_cifar10", "fedsva")
+    rows.append(
+        [
+            "FedAvg",
+            "–",
+            "–",
+            f"{fedavg['seconds']:,.0f}",
+            f"{fedavg['seconds'] / base:.2f}",
+            *_timed(evidence, "fedsva_table2_n2_cifar10", "none", None, two),
+        ]
+    )
+    for cell in published:
+        preset = f"fedsva_table2_n{cell['num_attributes']}_cifar10"
+        rows.append(
+            [
+                str(cell["num_attributes"]),
+                labels.significant(cell["epsilon"]),
+                _published(cell, "last5"),
+                f"{cell['seconds']:,.0f} ± {cell['seconds_std']:,.0f}",
+                f"{cell['seconds'] / base:.2f}",
+                *_timed(evidence, preset, "fedsva", cell["epsilon"], two),
+            ]
+        )
+    return markdown_table(head, rows)
+
+
+def _timed(
+    evidence: Evidence,
+    preset: str,
+    mechanism: str,
+    epsilon: float | None,
+    base: float | None,
+) -> list[str]:
+    found = sizes(evidence, preset)
+    own = _round_seconds(evidence, preset, mechanism)
+    if not found or own is None or base is None:
+        return ["–", "–", "–", *provenance([])]
+    result = found[-1][1]
+    group = results.group_of(result, mechanism, epsilon)
+    last5 = labels.percent(*tables.mean_std(group["last5"])) if group else "–"
+    return [last5, f"{own:.3g}", f"{own / base:.2f}", *provenance([result])]
+
+
+def _round_seconds(evidence: Evidence, preset: str, mechanism: str) -> float | None:
+    """Seconds a round of one cell, without the call that compiles."""
+    found = sizes(evidence, preset)
+    if not found:
+        return None
+    result = found[-1][1]
+    timing = result["timing"].get(mechanism)
+    if not timing or not timing["later_rounds"]:
+        return None
+    num_cells = sum(
+        len(g["seeds"]) for g in result["groups"] if g["mechanism"] == mechanism
+    )
+    return timing["later_seconds"] / timing["later_rounds"] / num_cells
+
+
+def _noise(evidence: Evidence) -> str:
+    """FedSVA, Fig. 2 and FedSDP, Fig. 3: noise by round and cumulative ε."""
+    head = [
+        "preset",
+        "mechanism",
+        "ε",
+        "L2 of an upload's noise, first round",
+        "middle",
+        "last",
+        "ε spent, basic",
+        "RDP",
+        "command",
+        "date",
+        "device",
+    ]
+    rows = []
+    for preset in NOISE_FIGURES:
+        for size, result in sizes(evidence, preset):
+            for group in result["groups"]:
+                noise, spent = group["noise_l2"], group["epsilon_spent"]
+                rows.append(
+                    [
+                        f"{preset}, {size}",
+                        labels.mechanism_label(group["mechanism"]),
+                        labels.significant(group["epsilon"]),
+                        *(
+                            labels.significant(noise[t], 4)
+                            for t in (0, len(noise) // 2, -1)
+                        ),
+                        *(
+                            labels.significant(spent[method][-1])
+                            for method in ("basic", "rdp")
+                        ),
+                        *provenance([result]),
+                    ]
+                )
+    return markdown_table(head, rows)
+
+
+def _contribution(evidence: Evidence) -> str:
+    """FedSDP, Fig. 1: the private data's contribution ratio by round."""
+    head = ["ε", "R, first five rounds", "last five", "least", "most"]
+    head += ["command", "date", "device"]
+    rows = []
+    for _, result in sizes(evidence, CONTRIBUTION):
+        for group in result["groups"]:
+            ratio = [r for r in group["contribution_ratio_mean"] if r is not None]
+            numbers = (
+                sum(ratio[:5]) / len(ratio[:5]),
+                sum(ratio[-5:]) / len(ratio[-5:]),
+                min(ratio),
+                max(ratio),
+            )
+            rows.append(
+                [
+                    labels.significant(group["epsilon"]),
+                    *(f"{value:.3f}" for value in numbers),
+                    *provenance([result]),
+                ]
+            )
+    return markdown_table(head, rows)
+
+
+def _impossible(evidence: Evidence) -> str:
+    """Published cells that contradict themselves: a mean of five above the best."""
+    lines = []
+    for table in ("fedsva_table1", "fedsdp_table1"):
+        for cell in evidence.published[table]["cells"]:
+            if cell["last5"] > cell["best"]:
+                lines.append(
+                    f"- {evidence.published[table]['title']}, {cell['scenario']}, "
+                    f"{labels.mechanism_label(cell['mechanism'])} at ε = "
+                    f"{cell['epsilon']:g}: best {cell['best']:.2f}, last five "
+                    f"{cell['last5']:.2f}.\n"
+                )
+    return "".join(lines) or "None.\n"
+
+
+def _gap(evidence: Evidence) -> str:
+    """FedSVA against NbAFL at L = 1 and one ε, paired by seed."""
+    head = [
+        "preset",
+        "ε",
+        "seeds",
+        "FedSVA's σ over NbAFL's",
+        "NbAFL last five %",
+        "FedSVA last five %",
+        "gap in points",
+        "95% t",
+        "95% bootstrap",
+        "holds 0",
+        "command",
+        "date",
+        "device",
+    ]
+    rows = []
+    for preset in GAPS:
+        for size, result in sizes(evidence, preset):
+            for other in result["groups"]:
+                if other["mechanism"] != "nbafl":
+                    continue
+                own = results.group_of(result, "fedsva", other["epsilon"])
+                if own is None or own["seeds"] != other["seeds"]:
+                    continue
+                gap = paired_gap(own["last5"], other["last5"])
+                quotient = results.noise_std(own) / results.noise_std(other)
+                rows.append(
+                    [
+                        f"{preset}, {size}",
+                        labels.significant(other["epsilon"]),
+                        str(gap.num_seeds),
+                        f"{quotient:.4f}",
+                        labels.percent(*tables.mean_std(other["last5"])),
+                        labels.percent(*tables.mean_std(own["last5"])),
+                        f"{100 * gap.mean:+.2f}",
+                        _interval(gap.t_interval),
+                        _interval(gap.bootstrap_interval),
+                        "yes" if gap.contains_zero else "no",
+                        *provenance([result]),
+                    ]
+                )
+    return markdown_table(head, rows)
+
+
+def _interval(limits: tuple[float, float]) -> str:
+    low, high = limits
+    return f"{100 * low:+.2f} … {100 * high:+.2f}"
+
+
+def _published(cell: dict[str, Any], name: str) -> str:
+    std = cell.get(f"{name}_std")
+    return f"{cell[name]:.2f}" + (f" ± {std:.2f}" if std is not None else "")
+
+
+def _below(value: float | None, reference: float | None) -> str:
+    if value is None or not reference:
+        return "–"
+    return f"{100 * (reference - value) / reference:.0f}%"
+
+
+def _pictured(
+    alt: str, name: str, block: Callable[[Evidence], str]
+) -> Callable[[Evidence], str]:
+    """The block below its figure, which is drawn once something was measured."""
+
+    def pictured(evidence: Evidence) -> str:
+        text = block(evidence)
+        drawn = not text.startswith("Not measured")
+        return f"![{alt}](images/{name}.png)\n\n{text}" if drawn else text
+
+    return pictured
+
+
+BLOCKS: dict[str, Callable[[Evidence], str]] = {
+    "runs": _runs,
+    **{preset: _accuracies(preset) for preset in TABLES},
+    "fedsva_table2": _attributes,
+    "noise_by_round": _pictured("noise by round", "noise_by_round_small", _noise),
+    "contribution": _pictured(
+        "contribution by round", "contribution_small", _contribution
+    ),
+    "impossible": _impossible,
+    "question_cifar10": question_block(SCENARIOS[0]),
+    "question_emnist": question_block(SCENARIOS[1]),
+    "question_leaf": question_block(SCENARIOS[2]),
+    "gap": _gap,
+}

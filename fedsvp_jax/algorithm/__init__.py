@@ -1,0 +1,1 @@
+"""One federated round, step by step, as pure functions."""

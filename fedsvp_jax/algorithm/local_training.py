@@ -1,0 +1,219 @@
+"""A client's local training: E epochs of SGD on the examples it may use.
+
+One loop body serves the whole data set and every coalition: the examples of a
+lane are named by a boolean mask, moved to the front of a random order, and the
+trip count is what that lane's own examples need. A coalition costs its own data.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+import optax
+
+from fedsvp_jax import prng
+from fedsvp_jax.data import preprocessing
+from fedsvp_jax.devices import lanes
+from fedsvp_jax.mechanisms import noise
+from fedsvp_jax.structs import Array, Examples, Model, Params
+
+Gradient: TypeAlias = Literal["mean", "clipped_mean", "per_example"]
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingRecipe:
+    """What is fixed when the step is compiled."""
+
+    batch_size: int
+    local_epochs: int
+    gradient: Gradient
+    augment: bool = False
+    proximal: bool = False
+
+
+@flax.struct.dataclass
+class TrainingRates:
+    """What a sweep may vary; every leaf () float32."""
+
+    learning_rate: Array | float
+    l2_norm_clip: Array | float  # bound on the gradient's (or an example's) global norm
+    step_noise_std: Array | float  # DP-SGD: std on the batch-mean gradient
+    proximal_weight: Array | float  # mu of mu/2 ||w - w_prev||^2
+
+
+def steps_per_epoch(num_examples: Array, batch_size: int) -> Array:
+    """Full batches only, as published; a lane smaller than one batch takes one.
+
+    The last incomplete batch is dropped (FedSDP's public code). A client or
+    coalition with fewer than `batch_size` examples would then never train, so it
+    trains on the one incomplete batch that it has; without examples, on none.
+    """
+    return jnp.where(
+        num_examples >= batch_size,
+        num_examples // batch_size,
+        jnp.minimum(num_examples, 1),
+    )
+
+
+def shuffled(key: Array, member: Array) -> Array:
+    """A random order of the rows (m,) with the members first.
+
+    The bits of row j do not depend on how long the padding is.
+    """
+    bits = jax.random.bits(key, member.shape, jnp.uint32) >> jnp.uint32(1)
+    last = jnp.uint32(0xFFFFFFFF)
+    return jnp.argsort(jnp.where(member, bits, last)).astype(jnp.int32)
+
+
+def _mean_loss(
+    model: Model,
+    params: Params,
+    stats: Params,
+    inputs: Array,
+    labels: Array,
+    weights: Array,
+    key: Array,
+) -> tuple[Array, Params]:
+    logits, stats = model.apply(params, stats, inputs, train=True, key=key)
+    losses = optax.softmax_cross_entropy_with_integer_labels(logits, labels)
+    total = jnp.sum(losses * weights)
+    return total / jnp.maximum(jnp.sum(weights), jnp.float32(1.0)), stats
+
+
+def _per_example_gradient(
+    loss: Callable[..., tuple[Array, Params]],
+    params: Params,
+    stats: Params,
+    inputs: Array,
+    labels: Array,
+    weights: Array,
+    key: Array,
+    rates: TrainingRates,
+    noise_key: Array,
+) -> tuple[Params, Params]:
+    """DP-SGD (Abadi et al. 2016): mean of clipped example gradients, plus noise.
+
+    The divisor is the batch size, a constant: with it the mean's L2 sensitivity
+    is 2C/B (replace one record).
+    """
+
+    def one(x: Array, y: Array) -> Params:
+        ones = jnp.ones((1,), jnp.float32)
+        gradient, _ = jax.grad(loss, has_aux=True)(
+            params, stats, x[None], y[None], ones, key
+        )
+        return noise.clip_by_l2_norm(gradient, rates.l2_norm_clip)[0]
+
+    gradients = jax.vmap(one)(inputs, labels)
+    mean = jax.tree.map(
+        lambda g: jnp.tensordot(weights, g, axes=1) / weights.shape[0], gradients
+    )
+    noised, _ = noise.add_gaussian_noise(mean, rates.step_noise_std, key=noise_key)
+    return noised, stats
+
+
+def local_update(
+    model: Model,
+    recipe: TrainingRecipe,
+    rates: TrainingRates,
+    params: Params,
+    stats: Params,
+    examples: Examples,
+    indices: Array,
+    member: Array,
+    *,
+    key: Array,
+    batch_size: int,
+    lane_axes: tuple[str, ...],
+) -> tuple[Params, Params]:
+    """Trains a copy of the broadcast model on the member examples of one client.
+
+    Each step: w <- w - eta * g with g the batch-mean gradient ("mean"), the same
+    scaled to ||g|| <= C as one vector ("clipped_mean": FedSDP's public code), or
+    DP-SGD's ("per_example").
+
+    Args:
+      indices: (m,) rows of `examples` that the client holds, padded.
+      member: (m,) bool, true where a row may be used in this lane.
+      key: this lane's key; epochs and steps fold in their numbers.
+      batch_size: at most `recipe.batch_size`; a static shape.
+      lane_axes: names of the enclosing vmap axes.
+
+    Returns:
+      The trained `(params, stats)`; unchanged for a lane without examples.
+    """
+    optimizer = optax.sgd(rates.learning_rate)
+    count = jnp.sum(member.astype(jnp.int32))
+    per_epoch = steps_per_epoch(count, batch_size)
+    num_steps = recipe.local_epochs * per_epoch
+    epoch_keys = jax.vmap(lambda e: jax.random.fold_in(key, e))(
+        jnp.arange(recipe.local_epochs, dtype=jnp.int32)
+    )
+    orders = jax.vmap(lambda k: shuffled(k, member))(epoch_keys)
+
+    def loss(params: Params, *batch: Array) -> tuple[Array, Params]:
+        return _mean_loss(model, params, *batch)
+
+    def step(
+        number: Array, carry: tuple[Params, Params, optax.OptState]
+    ) -> tuple[Params, Params, optax.OptState]:
+        weights_now, stats_now, optimizer_state = carry
+        active = number < num_steps
+        epoch = jnp.minimum(
+            number // jnp.maximum(per_epoch, 1), recipe.local_epochs - 1
+        )
+        start = (number % jnp.maximum(per_epoch, 1)) * batch_size
+        position = jax.lax.dynamic_slice(orders, (epoch, start), (1, batch_size))[0]
+        in_lane = start + jnp.arange(batch_size, dtype=jnp.int32) < count
+        # An incomplete batch is filled up with its own first example, at weight 0.
+        rows = indices[jnp.where(in_lane, position, position[0])]
+        step_key = jax.random.fold_in(key, recipe.local_epochs + number)
+        pixels = examples.inputs[rows]
+        if recipe.augment:
+            pixels = preprocessing.random_crop_and_flip(
+                pixels, key=jax.random.fold_in(step_key, 1)
+            )
+        batch = (
+            stats_now,
+            preprocessing.normalize(pixels),
+            examples.labels[rows],
+            in_lane.astype(jnp.float32),
+            step_key,
+        )
+        if recipe.gradient == "per_example":
+            noise_key = prng.stream_key(step_key, prng.Stream.DP_SGD)
+            gradient, stats_new = _per_example_gradient(
+                loss, weights_now, *batch, rates, noise_key
+            )
+        else:
+            gradient, stats_new = jax.grad(loss, has_aux=True)(weights_now, *batch)
+        if recipe.gradient == "clipped_mean":
+            gradient, _ = noise.clip_by_l2_norm(gradient, rates.l2_norm_clip)
+        if recipe.proximal:
+            gradient = jax.tree.map(
+                lambda g, w, w0: g + rates.proximal_weight * (w - w0),
+                gradient,
+                weights_now,
+                params,
+            )
+        updates, optimizer_new = optimizer.update(
+            gradient, optimizer_state, weights_now
+        )
+        updates = jax.tree.map(lambda u: jnp.where(active, u, 0), updates)
+        stats_new, optimizer_new = jax.tree.map(
+            lambda new, old: jnp.where(active, new, old),
+            (stats_new, optimizer_new),
+            (stats_now, optimizer_state),
+        )
+        return optax.apply_updates(weights_now, updates), stats_new, optimizer_new
+
+    trained, stats, _ = jax.lax.fori_loop(
+        0,
+        lanes.largest(num_steps, lane_axes),
+        step,
+        (params, stats, optimizer.init(params)),
+    )
+    return trained, stats

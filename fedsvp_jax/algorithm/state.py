@@ -1,0 +1,112 @@
+"""What a round is given and what it leaves: plan, cell, server state, metrics."""
+
+import dataclasses
+
+import flax.struct
+import jax.numpy as jnp
+
+from fedsvp_jax import prng
+from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
+from fedsvp_jax.algorithm.privacy_estimation import CoalitionPlan, Estimation
+from fedsvp_jax.mechanisms import (
+    MechanismConfig,
+    make_mechanism,
+)
+from fedsvp_jax.structs import (
+    Array,
+    MechanismState,
+    Model,
+    NoiseInfo,
+    Params,
+    Split,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class RoundPlan:
+    """What is fixed when the round is compiled."""
+
+    mechanism: str
+    recipe: TrainingRecipe
+    cohort_size: int
+    num_clients: int
+    num_attributes: int
+    private_attribute: int
+    coalitions: CoalitionPlan
+    empty_utility: str
+    uniform_weights: bool
+    client_chunk_size: int
+    validation_batch_size: int
+    test_batch_size: int
+    eval_every: int
+    num_rounds: int
+
+
+@flax.struct.dataclass
+class Cell:
+    """One run's values; a sweep stacks cells along a leading axis.
+
+    Row c of `split` is client c, and the round draws its cohort; or, where `cohort`
+    is there, row k is what the cohort's client k holds.
+    """
+
+    root: Array  # () key
+    split: Split
+    rates: TrainingRates
+    mechanism: MechanismConfig
+    max_uploads: Array  # () int32: participation cap per client
+    cohort: Array | None = None  # (K,) int32: drawn by the host, ascending, then -1
+
+
+@flax.struct.dataclass
+class ServerState:
+    """What one round hands to the next."""
+
+    params: Params
+    stats: Params
+    mechanism: MechanismState
+    uploads: Array  # (M,) int32: uploads so far by client
+    admitted: Array  # (M,) bool: false keeps a client out of the cohort
+
+
+@flax.struct.dataclass
+class ClientMetrics:
+    """One client's part of a round; leading axis (K,) once gathered."""
+
+    client_id: Array  # () int32, -1 for an empty place in the cohort
+    num_examples: Array  # () int32
+    update_l2: Array  # () float32: L2 norm of the update before the noise
+    weight: Array  # () float32: p_i of the average
+    finite: Array  # () bool: every number of the upload and statistics is finite
+    estimation: Estimation | None
+    released_ratio: Array  # () float32: the R that the noise was made from
+    noise: NoiseInfo
+    steps: Array  # (T,) int32: SGD steps that each of its trainings needs
+
+
+@flax.struct.dataclass
+class RoundMetrics:
+    """A round's record."""
+
+    test_accuracy: Array  # () float32, nan in a round without evaluation
+    test_loss: Array  # () float32, likewise
+    aggregate_noise_l2: Array  # () float32: sqrt(d sum_i p_i^2 sigma_i^2) of uploads
+    steps_run: Array  # () int32: SGD steps of all lanes, padding counted
+    clients: ClientMetrics
+    model_finite: Array  # () bool: every number of the next model is finite
+
+
+def initial_state(
+    model: Model, plan: RoundPlan, example: Array, cell: Cell
+) -> ServerState:
+    """The state before round 0; traceable in the cell."""
+    key = prng.stream_key(cell.root, prng.Stream.INIT)
+    params, stats = model.init(key, example)
+    mechanism = make_mechanism(plan.mechanism, cell.mechanism)
+    return ServerState(
+        params=params,
+        stats=stats,
+        mechanism=mechanism.init(plan.num_clients),
+        uploads=jnp.zeros((plan.num_clients,), jnp.int32),
+        admitted=jnp.ones((plan.num_clients,), bool),
+    )

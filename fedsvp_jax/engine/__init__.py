@@ -1,0 +1,1 @@
+"""The compiled rounds: built once, advanced call by call."""

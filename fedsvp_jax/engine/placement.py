@@ -1,0 +1,46 @@
+"""How the work is laid out over devices."""
+
+import dataclasses
+
+import jax
+from jax.sharding import AxisType, Mesh
+
+from fedsvp_jax.devices import lanes, processes
+
+
+@dataclasses.dataclass(frozen=True)
+class Placement:
+    """How the work is laid out; it changes the time, not the numbers.
+
+    Attributes:
+      num_devices: devices on the mesh's client axis.
+      sweep_devices: devices on the mesh's sweep axis; divides the cells.
+      cell_chunk_size: cells of a device that run side by side (vmapped); the
+        others wait their turn. It divides a device's cells.
+      rounds_per_call: rounds between two looks at the results.
+    """
+
+    num_devices: int = 1
+    sweep_devices: int = 1
+    cell_chunk_size: int = 1
+    rounds_per_call: int = 1
+
+    def mesh(self) -> Mesh:
+        """The mesh of the axes `sweep` and `clients`.
+
+        Raises:
+          ValueError: JAX sees fewer devices, or the processes' shares differ.
+        """
+        try:
+            devices = processes.devices(self.num_devices * self.sweep_devices)
+        except ValueError as error:
+            name = "num_devices"
+            if self.sweep_devices > 1:
+                name = "num_devices times sweep_devices"
+            raise ValueError(f"{name} {error}") from None
+        return jax.make_mesh(
+            (self.sweep_devices, self.num_devices),
+            (lanes.SWEEP_AXIS, lanes.CLIENT_AXIS),
+            axis_types=(AxisType.Auto, AxisType.Auto),
+            devices=devices,
+        )

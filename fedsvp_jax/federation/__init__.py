@@ -1,0 +1,1 @@
+"""From settings and data to the program that the engine runs."""

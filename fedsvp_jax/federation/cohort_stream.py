@@ -1,0 +1,152 @@
+"""The cohorts of a population on disk: drawn by the host, read a round ahead.
+
+A cohort depends on the seed, the round and, under a participation cap, on who was
+asked before, never on the parameters. So the host draws the one that the compiled
+round would draw (`cohort.sample_cohort` with the same key) and reads the clients of
+round t + 1 while round t runs.
+"""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedsvp_jax import prng
+from fedsvp_jax.algorithm import cohort
+from fedsvp_jax.data import preprocessing
+from fedsvp_jax.data.stored_clients import StoredClients
+from fedsvp_jax.structs import Array, Examples, Split
+
+
+class CohortShape(NamedTuple):
+    """The arrays of every round's cohort; one shape, hence one compiled program."""
+
+    cohort_size: int  # K
+    num_examples: int  # places for all clients' examples: the K largest fit
+    longest_train: int
+    longest_validation: int
+
+
+class Cohort(NamedTuple):
+    """One round's clients and their examples."""
+
+    clients: Array  # (K,) int32 ascending, then -1 where nobody takes part
+    split: Split  # leaves (K, ...), indices into `examples`
+    examples: Examples  # (num_examples, ...), zeros at the end
+
+
+def read_cohort(
+    population: StoredClients, shape: CohortShape, clients: np.ndarray
+) -> Cohort:
+    """The examples of the clients (K,), one client after another.
+
+    Args:
+      population: who holds what.
+      shape: of the result.
+      clients: ids, -1 where nobody takes part.
+    """
+    size, places = shape.cohort_size, shape.num_examples
+    stored = population.store.train_inputs
+    inputs = np.zeros((places, *stored.shape[1:]), stored.dtype)
+    labels, attributes = np.zeros((2, places), np.int32)
+    train = np.zeros((size, shape.longest_train), np.int32)
+    validation = np.zeros((size, shape.longest_validation), np.int32)
+    num_train, num_validation = np.zeros((2, size), np.int32)
+    start = 0
+    for place in np.flatnonzero(clients >= 0):
+        held = population.client(int(clients[place]))
+        stop = start + len(held.labels)
+        middle = start + held.num_train
+        inputs[start:stop] = held.inputs
+        labels[start:stop] = held.labels
+        attributes[start:stop] = held.attributes
+        train[place, : middle - start] = np.arange(start, middle)
+        validation[place, : stop - middle] = np.arange(middle, stop)
+        num_train[place], num_validation[place] = middle - start, stop - middle
+        start = stop
+    return Cohort(
+        jnp.asarray(clients, jnp.int32),
+        Split(
+            train=jnp.asarray(train),
+            num_train=jnp.asarray(num_train),
+            validation=jnp.asarray(validation),
+            num_validation=jnp.asarray(num_validation),
+        ),
+        preprocessing.device_examples(inputs, labels, attributes),
+    )
+
+
+class CohortStream:
+    """The cohorts of one run, round after round, each read ahead in a thread.
+
+    Args:
+      population: who holds what.
+      shape: of every cohort.
+      root: the run's root key.
+      num_rounds: rounds of the run; nothing is read beyond.
+      max_uploads: participation cap of a client; None for no cap.
+    """
+
+    def __init__(
+        self,
+        population: StoredClients,
+        shape: CohortShape,
+        *,
+        root: Array,
+        num_rounds: int,
+        max_uploads: int | None,
+    ) -> None:
+        self._population = population
+        self._shape = shape
+        self._root = root
+        self._num_rounds = num_rounds
+        self._max_uploads = max_uploads
+        self._uploads = np.zeros(len(population.chosen), np.int32)
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="cohort")
+        self._ahead: tuple[int, Future[Cohort]] | None = None
+        self._sample = jax.jit(
+            partial(
+                cohort.sample_cohort,
+                num_clients=len(population.chosen),
+                cohort_size=shape.cohort_size,
+            )
+        )
+
+    def take(self, round_num: int, uploads: Array) -> Cohort:
+        """The cohort of a round; the next round's is read from now on.
+
+        Args:
+          round_num: from 0. Rounds that follow one another were read ahead; any
+            other one is read now.
+          uploads: (M,) int32 uploads by client before the round; looked at only
+            where the round does not follow the one before.
+        """
+        if self._ahead is None or self._ahead[0] != round_num:
+            if self._ahead is not None:
+                self._ahead[1].cancel()
+            self._read_ahead(round_num, np.array(uploads))
+        assert self._ahead is not None
+        found = self._ahead[1].result()
+        self._ahead = None
+        if round_num + 1 < self._num_rounds:
+            self._read_ahead(round_num + 1)
+        return found
+
+    def _read_ahead(self, round_num: int, uploads: np.ndarray | None = None) -> None:
+        reading = self._reader.submit(self._read, round_num, uploads)
+        self._ahead = (round_num, reading)
+
+    def _read(self, round_num: int, uploads: np.ndarray | None = None) -> Cohort:
+        """Runs in the thread, which alone counts the uploads."""
+        if uploads is not None:
+            self._uploads = uploads
+        eligible = None
+        if self._max_uploads is not None:
+            eligible = self._uploads < self._max_uploads
+        key = prng.stream_key(prng.round_key(self._root, round_num), prng.Stream.COHORT)
+        clients = np.array(self._sample(key, eligible=eligible))
+        self._uploads[clients[clients >= 0]] += 1
+        return read_cohort(self._population, self._shape, clients)

@@ -1,0 +1,207 @@
+"""From settings and a data set to the arrays that the compiled round takes."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedsvp_jax import influence, prng
+from fedsvp_jax.algorithm import cohort
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.data import partition, preprocessing
+from fedsvp_jax.data.attributes import Attributes
+from fedsvp_jax.data.client_store import ClientStore
+from fedsvp_jax.data.corrupted_clients import CorruptedClients
+from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.stored_clients import StoredClients
+from fedsvp_jax.federation import cohort_stream, loading
+from fedsvp_jax.federation.cohort_stream import CohortShape
+from fedsvp_jax.structs import Examples, Split
+
+
+class Stored(NamedTuple):
+    """The clients of a store, and the shape of a cohort of them."""
+
+    clients: StoredClients
+    shape: CohortShape
+
+
+class Federation(NamedTuple):
+    """Data on the device, and who holds what in every cell.
+
+    Of a store, `examples` and `split` are an empty cohort's: every round brings its
+    own in their place.
+    """
+
+    examples: Examples
+    test: Examples
+    split: Split  # leading axis (cells,)
+    attributes: Attributes
+    coalition_sizes: dict[int, int]  # bitmask -> most examples of any client
+    min_num_examples: int
+    num_classes: int
+    corrupted: np.ndarray  # (cells, M) bool
+    stored: Stored | None = None
+    warmup: Examples | None = None  # the centre's own, of the influence filter
+
+
+def build(
+    configs: Sequence[ExperimentConfig], dataset: Dataset | ClientStore
+) -> Federation:
+    """The federation of every cell; cells differ in what does not change shapes.
+
+    Splits are made once a seed and padded to common shapes; corrupted clients' rows
+    point to copies at the end of the examples. Of a store, one cell's.
+    """
+    if isinstance(dataset, ClientStore):
+        (config,) = configs
+        return _build_stored(config, dataset)
+    first = configs[0]
+    warmup = None
+    if first.influence_filter != "none":
+        if len(configs) > 1:
+            raise ValueError(
+                "influence_filter must be none in a sweep: each run withholds other "
+                f"examples for the centre; got {first.influence_filter}"
+            )
+        dataset, warmup = loading.withhold(first, dataset)
+    found = loading.example_attributes(first, dataset)
+    examples = preprocessing.device_examples(
+        dataset.train_inputs, dataset.train_labels, found.ids
+    )
+    by_seed: dict[int, CorruptedClients] = {}
+    num_rows = len(dataset.train_labels)
+    for config in configs:
+        if config.seed in by_seed:
+            continue
+        split = partition.make_split(
+            loading.client_parts(config, dataset),
+            found.ids,
+            private_attribute=found.private,
+            num_hbc=0 if config.num_attributes == 1 else config.num_hbc_clients,
+            train_fraction=config.train_fraction,
+            seed=config.seed,
+        )
+        made = influence.corrupt_clients(
+            examples,
+            split,
+            first_copy=num_rows,
+            kind=config.corruption,
+            num_classes=dataset.num_classes,
+            share_of_clients=config.corrupted_share,
+            share_of_points=config.corrupted_points,
+            root=prng.root_key(config.seed),
+        )
+        by_seed[config.seed] = made
+        num_rows += made.copies.labels.shape[0]
+    cells = [by_seed[config.seed] for config in configs]
+    split = partition.stack_splits([cell.split for cell in cells])
+    sizes = np.asarray(split.num_train)
+    if num_rows > len(dataset.train_labels):
+        examples = jax.tree.map(
+            lambda *leaves: jnp.concatenate(leaves),
+            examples,
+            *(made.copies for made in by_seed.values()),
+        )
+    return Federation(
+        examples=examples,
+        test=preprocessing.device_examples(dataset.test_inputs, dataset.test_labels),
+        split=split,
+        attributes=found,
+        coalition_sizes=_coalition_sizes(
+            split, np.asarray(examples.attributes), len(found.names)
+        ),
+        min_num_examples=int(sizes.min()),
+        num_classes=dataset.num_classes,
+        corrupted=np.stack([cell.corrupted for cell in cells]),
+        warmup=warmup,
+    )
+
+
+def _build_stored(config: ExperimentConfig, store: ClientStore) -> Federation:
+    """The federation of a store's clients; what a run in memory has, to the number.
+
+    Raises:
+      ValueError: the partition is not `by_writer`: a store knows its clients.
+    """
+    if config.partition != "by_writer":
+        raise ValueError(
+            "partition must be by_writer for dataset store, whose clients are given, "
+            f"got {config.partition}"
+        )
+    if config.influence_filter != "none" or config.corrupted_share > 0:
+        raise ValueError(
+            "influence_filter must be none and corrupted_share 0 for dataset store: "
+            "both need every client's examples at hand"
+        )
+    num_stored = len(store.clients)
+    found = loading.attributes_of(
+        config,
+        config.dataset,
+        labels=np.arange(store.num_classes, dtype=np.int32),
+        num_classes=store.num_classes,
+        writers=np.arange(num_stored, dtype=np.int32),
+        columns={},
+    )
+    clients = StoredClients(
+        store=store,
+        chosen=partition.draw_writers(
+            np.arange(num_stored),
+            store.clients[:, 1],
+            config.num_clients,
+            min_examples=loading.least_examples(config),
+            seed=config.seed,
+        ),
+        attribute_table=found.ids,
+        by_client=config.num_attributes > 1 and config.attributes == "writer_groups",
+        num_attributes=config.num_attributes,
+        private_attribute=found.private,
+        num_hbc=0 if config.num_attributes == 1 else config.num_hbc_clients,
+        train_fraction=config.train_fraction,
+        seed=config.seed,
+    )
+    train, validation = clients.attribute_counts()
+    num_train, num_validation = train.sum(1), validation.sum(1)
+    held = np.sort(num_train + num_validation)
+    shape = CohortShape(
+        cohort_size=config.cohort_size,
+        num_examples=int(held[-config.cohort_size :].sum()),
+        longest_train=int(num_train.max()),
+        longest_validation=int(num_validation.max()),
+    )
+    nobody = np.full(config.cohort_size, cohort.NOBODY, np.int32)
+    empty = cohort_stream.read_cohort(clients, shape, nobody)
+    return Federation(
+        examples=empty.examples,
+        test=preprocessing.device_examples(store.test_inputs, store.test_labels),
+        split=jax.tree.map(lambda leaf: leaf[None], empty.split),
+        attributes=found,
+        coalition_sizes=_largest_coalitions(train),
+        min_num_examples=int(num_train.min()),
+        num_classes=store.num_classes,
+        corrupted=np.zeros((1, config.num_clients), bool),
+        stored=Stored(clients, shape),
+    )
+
+
+def _coalition_sizes(
+    split: Split, attributes: np.ndarray, num_attributes: int
+) -> dict[int, int]:
+    rows = np.asarray(split.train).reshape(-1, split.train.shape[-1])
+    counts = np.asarray(split.num_train).reshape(-1)
+    held = np.arange(rows.shape[1]) < counts[:, None]
+    of_row = attributes[rows]
+    by_attribute = [((of_row == a) & held).sum(1) for a in range(num_attributes)]
+    return _largest_coalitions(np.stack(by_attribute, axis=1))
+
+
+def _largest_coalitions(counts: np.ndarray) -> dict[int, int]:
+    """Bitmask -> most examples that a client holds of it; counts (M, N)."""
+    num_attributes = counts.shape[1]
+    held = {
+        mask: [a for a in range(num_attributes) if mask >> a & 1]
+        for mask in range(1, 2**num_attributes)
+    }
+    return {mask: int(counts[:, of].sum(1).max()) for mask, of in held.items()}

@@ -1,0 +1,229 @@
+"""The data that the settings name, and how they deal it: attributes and clients."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.data import attributes, partition, preprocessing, sources
+from fedsvp_jax.data.attributes import Attributes
+from fedsvp_jax.data.client_store import ClientStore, open_store
+from fedsvp_jax.data.dataset import Column, Dataset, RowSource
+from fedsvp_jax.prng import Stream
+from fedsvp_jax.structs import Examples
+
+Data = TypeVar("Data", Dataset, ClientStore)
+
+
+def load_population(config: ExperimentConfig) -> Dataset | ClientStore:
+    """The data set by name, in memory or, for `store`, on disk.
+
+    Raises:
+      ValueError, OSError: it is not fit for the model, or cannot be read.
+    """
+    if config.dataset != "store":
+        return load_dataset(config)
+    if config.data_dir is None:
+        raise ValueError("dataset store needs data_dir, where its files are")
+    store = open_store(Path(config.data_dir).expanduser())
+    if config.model == "paper_cnn" and store.example_shape == (28, 28, 1):
+        raise ValueError(
+            "model paper_cnn takes 32×32×3 images, which a store is not enlarged to; "
+            "use model=leaf_cnn"
+        )
+    _check_inputs(config, store.example_shape)
+    return _evaluated_on(store, config.max_test_examples)
+
+
+def load_dataset(config: ExperimentConfig) -> Dataset:
+    """The data set by name, in memory, in the layout that the model takes.
+
+    Raises:
+      ValueError, OSError: it is not fit for the model, or cannot be read.
+    """
+    if config.dataset == "store":
+        raise ValueError(
+            "dataset store is read a cohort at a time, which experiments.train alone "
+            "does; name the data set that the store was made of"
+        )
+    dataset = sources.load(config.dataset, config.data_dir)
+    if config.model == "paper_cnn" and dataset.example_shape == (28, 28, 1):
+        dataset = preprocessing.to_rgb32(dataset)
+    _check_inputs(config, dataset.example_shape)
+    return _evaluated_on(dataset, config.max_test_examples)
+
+
+def _check_inputs(config: ExperimentConfig, example_shape: tuple[int, ...]) -> None:
+    images = len(example_shape) == 3
+    if config.model != "mlp" and not images:
+        raise ValueError(
+            f"model {config.model} needs images, and dataset {config.dataset} has "
+            f"examples of the shape {example_shape}; use model=mlp"
+        )
+    if config.augment and not images:
+        raise ValueError(f"augment needs images, dataset {config.dataset} has none")
+
+
+def _evaluated_on(dataset: Data, most: int | None) -> Data:
+    """The data with at most so many test examples, evenly spaced."""
+    count = len(dataset.test_labels)
+    if most is None or most >= count:
+        return dataset
+    kept = np.arange(most) * count // most
+    return dataclasses.replace(
+        dataset,
+        test_inputs=dataset.test_inputs[kept],
+        test_labels=dataset.test_labels[kept],
+    )
+
+
+def withhold(config: ExperimentConfig, dataset: Dataset) -> tuple[Dataset, Examples]:
+    """The data without the centre's warm-up examples, and these.
+
+    Raises:
+      ValueError: warmup_examples leaves nothing to the clients.
+    """
+    count, wanted = len(dataset.train_labels), config.warmup_examples
+    if wanted >= count:
+        raise ValueError(
+            f"warmup_examples must be < {count}, the training examples, got {wanted}"
+        )
+    rng = np.random.default_rng((config.seed, Stream.PARTITION, Stream.INFLUENCE))
+    own, rest = np.split(rng.permutation(count), [wanted])
+    rest.sort()
+    writers = dataset.train_writers
+    columns = {
+        name: Column(column.codes[rest], column.categories)
+        for name, column in dataset.columns.items()
+    }
+    warmup = preprocessing.device_examples(
+        dataset.train_inputs[own], dataset.train_labels[own]
+    )
+    kept = dataclasses.replace(
+        dataset,
+        train_inputs=dataset.train_inputs[rest],
+        train_labels=dataset.train_labels[rest],
+        train_writers=None if writers is None else writers[rest],
+        columns=columns,
+    )
+    return kept, warmup
+
+
+def example_attributes(config: ExperimentConfig, dataset: Dataset) -> Attributes:
+    """Each training example's attribute, by `config.attributes`."""
+    return attributes_of(
+        config,
+        dataset.name,
+        labels=dataset.train_labels,
+        num_classes=dataset.num_classes,
+        writers=dataset.train_writers,
+        columns=dataset.columns,
+    )
+
+
+def attributes_of(
+    config: ExperimentConfig,
+    dataset_name: str,
+    *,
+    labels: np.ndarray,
+    num_classes: int,
+    writers: np.ndarray | None,
+    columns: Mapping[str, Column],
+) -> Attributes:
+    """The attribute ids that --attributes names, one an example.
+
+    Raises:
+      ValueError: the data set lacks the writers, the column or the class asked for.
+    """
+    kind, _, name = config.attributes.partition(":")
+    private = config.private_attribute
+    if config.num_attributes == 1:
+        nobody = np.zeros(len(labels), np.int32)
+        return Attributes(nobody, ("everything",), private=0)
+    if kind == "class" and not name:
+        return attributes.class_private(
+            labels,
+            private,
+            num_classes=num_classes,
+            num_attributes=config.num_attributes,
+        )
+    if kind == "writer_groups" and not name:
+        if writers is None:
+            raise ValueError(
+                f"attributes=writer_groups needs writers; dataset {dataset_name} "
+                "has none"
+            )
+        return attributes.from_writer_groups(writers, config.num_attributes, seed=0)
+    if kind == "column":
+        if name not in columns:
+            known = ", ".join(columns) or "none"
+            raise ValueError(
+                f"attributes=column:{name}: dataset {dataset_name} has the columns "
+                f"{known}"
+            )
+        column = columns[name]
+        if not 0 <= private < len(column.categories):
+            raise ValueError(
+                f"private_attribute must be in [0, {len(column.categories)}), the "
+                f"categories of column {name}, got {private}"
+            )
+        found = attributes.from_column(column, column.categories[private])
+        if len(found.names) != config.num_attributes:
+            raise ValueError(
+                f"num_attributes must be {len(found.names)}, the categories of "
+                f"column {name}, got {config.num_attributes}"
+            )
+        return found
+    raise ValueError(
+        "attributes must be class, column:NAME or writer_groups, got "
+        f"{config.attributes!r}"
+    )
+
+
+def client_parts(
+    config: ExperimentConfig, dataset: Dataset | RowSource
+) -> list[np.ndarray]:
+    """Each client's example indices, by `config.partition` and `config.seed`."""
+    labels, seed = dataset.train_labels, config.seed
+    match config.partition:
+        case "iid":
+            return partition.iid(len(labels), config.num_clients, seed=seed)
+        case "paper":
+            return partition.paper(
+                labels, config.num_clients, share=config.class_share, seed=seed
+            )
+        case "shards":
+            return partition.shards(
+                labels,
+                config.num_clients,
+                shards_per_client=config.shards_per_client,
+                seed=seed,
+            )
+        case "dirichlet":
+            return partition.dirichlet(
+                labels,
+                config.num_clients,
+                alpha=config.dirichlet_alpha,
+                min_examples=least_examples(config),
+                seed=seed,
+            )
+        case _:
+            if dataset.train_writers is None:
+                raise ValueError(
+                    f"partition=by_writer needs writers; dataset {dataset.name} has "
+                    "none"
+                )
+            return partition.by_writer(
+                dataset.train_writers,
+                config.num_clients,
+                min_examples=least_examples(config),
+                seed=seed,
+            )
+
+
+def least_examples(config: ExperimentConfig) -> int:
+    """Enough that a client fills one batch with its training part."""
+    return int(np.ceil(config.batch_size / config.train_fraction)) + 1

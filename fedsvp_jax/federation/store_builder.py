@@ -1,0 +1,55 @@
+"""From a data set by name to its clients one after another, for a store."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.data import sources
+from fedsvp_jax.data.client_store import ClientStream, StoredClient
+from fedsvp_jax.data.dataset import RowSource
+from fedsvp_jax.data.formats import leaf
+from fedsvp_jax.federation import loading
+
+
+def client_stream(config: ExperimentConfig, scratch: Path) -> ClientStream:
+    """The clients of `config.dataset` under `config.partition`.
+
+    By writer, every writer is a client, whatever `config.num_clients` is: a run draws
+    from them. LEAF's users are read a json file at a time, .npz and TFDS inputs a
+    client at a time.
+
+    Args:
+      config: dataset, data_dir, seed and the partition's settings are read.
+      scratch: an empty folder that outlives the stream.
+
+    Raises:
+      FileNotFoundError, ValueError: the data cannot be read or divided.
+    """
+    by_writer = config.partition == "by_writer"
+    if config.dataset == "femnist" and by_writer and config.data_dir is not None:
+        return leaf.stream_femnist(Path(config.data_dir).expanduser())
+    source = sources.open_rows(config.dataset, config.data_dir, scratch)
+    if by_writer and source.train_writers is not None:
+        parts = _every_writer(source.train_writers)
+    else:
+        parts = loading.client_parts(config, source)
+    return ClientStream(
+        name=source.name,
+        clients=_clients(source, parts),
+        test_inputs=source.test_inputs,
+        test_labels=source.test_labels,
+        num_classes=source.num_classes,
+    )
+
+
+def _every_writer(writers: np.ndarray) -> list[np.ndarray]:
+    """Each writer's rows in ascending order, by writer."""
+    _, counts = np.unique(writers, return_counts=True)
+    return np.split(np.argsort(writers, kind="stable"), np.cumsum(counts)[:-1])
+
+
+def _clients(source: RowSource, parts: Sequence[np.ndarray]) -> Iterator[StoredClient]:
+    for number, rows in enumerate(parts):
+        yield StoredClient(number, source.rows(rows), source.train_labels[rows])

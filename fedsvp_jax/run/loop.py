@@ -1,0 +1,171 @@
+"""The host's loop: advance, record, write, save; go on from where a run was."""
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedsvp_jax.accounting import Ledger, promises
+from fedsvp_jax.algorithm.state import RoundMetrics, ServerState
+from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.influence import Verdict
+from fedsvp_jax.mechanisms import Mechanism
+from fedsvp_jax.run import records
+from fedsvp_jax.run.checkpoint import SharedCheckpointer
+from fedsvp_jax.run.folder import WriteError
+from fedsvp_jax.run.stopping import StopRequests
+
+_log = logging.getLogger(__name__)
+
+# (cell, round from 1, its metrics, epsilon spent by accounting)
+OnRound = Callable[[int, int, RoundMetrics, dict[str, float]], None]
+
+
+def _with_ledgers(state: ServerState, ledgers: Sequence[Ledger]) -> dict[str, Any]:
+    return {"server": state, "ledgers": [ledger.state_dict() for ledger in ledgers]}
+
+
+def restore(
+    trainer: Trainer, ledgers: list[Ledger], checkpointer: SharedCheckpointer
+) -> tuple[ServerState, int]:
+    """The newest intact checkpoint's `(state, rounds done)`, or the start.
+
+    `ledgers` are replaced in place by the checkpoint's.
+
+    Raises:
+      ValueError: there are checkpoints and all are damaged.
+    """
+    state = trainer.initial_state()
+    found = checkpointer.restore(_with_ledgers(state, ledgers))
+    if found is None:
+        return state, 0
+    saved, done = found
+    ledgers[:] = [
+        Ledger.from_state_dict(content, proved=ledger.proved)
+        for content, ledger in zip(saved["ledgers"], ledgers, strict=True)
+    ]
+    return trainer.place(saved["server"]), done
+
+
+def drive(
+    trainer: Trainer,
+    mechanism: Mechanism,
+    ledgers: Sequence[Ledger],
+    state: ServerState,
+    done: int,
+    *,
+    checkpointer: SharedCheckpointer,
+    checkpoint_every: int,
+    on_divergence: str,
+    stop: StopRequests,
+    on_round: OnRound,
+    after_call: Callable[[int], None],
+    on_verdict: Callable[[Verdict], None] = lambda verdict: None,
+) -> tuple[ServerState, int]:
+    """Runs from `done` rounds to the end, or until nobody may upload any more.
+
+    Args:
+      trainer: the compiled rounds.
+      mechanism: the cells' mechanism, for what the ledger has to know of it.
+      ledgers: one a cell; they record what was applied.
+      state: after `done` rounds.
+      checkpointer: saves the state after the rows that it stands for were written.
+      checkpoint_every: rounds between checkpoints, rounded up to whole calls.
+      on_divergence: what NaN or infinity in an upload or in the model does: "stop",
+        or "continue" with a warning, once a cell.
+      stop: asked before every call.
+      on_round: called for each cell and round, in order.
+      after_call: called with the rounds done, before a checkpoint is saved.
+      on_verdict: called after each pass of the filter, before the round that follows.
+
+    Returns:
+      `(state, rounds done)`; fewer than asked when a promise ended the run.
+
+    Raises:
+      FloatingPointError: an upload or the model held NaN or infinity; its round was
+        passed on.
+      Stopped: a signal asked for it; the state is saved.
+      WriteError: a row or a checkpoint cannot be written; names the checkpoint left.
+    """
+    configs = trainer.configs
+    num_rounds, saved = configs[0].num_rounds, done
+    diverged: set[int] = set()
+    releases = [
+        promises.release_epsilon(settings, mechanism)
+        for settings in trainer.mechanism_configs
+    ]
+
+    @contextlib.contextmanager
+    def naming_what_is_kept() -> Iterator[None]:
+        try:
+            yield
+        except WriteError as error:
+            kept = f"the checkpoint of round {saved}" if saved else "config.json"
+            raise WriteError(error.path, error.reason, kept=kept) from error
+
+    def save() -> None:
+        nonlocal saved
+        if done > saved:
+            with naming_what_is_kept():
+                checkpointer.save(done, _with_ledgers(state, ledgers))
+            saved = done
+
+    while done < num_rounds:
+        if stop.asked():
+            save()
+            raise stop.stopped(
+                f"after round {done} of {num_rounds} ({configs[0].mechanism}), which "
+                "is saved"
+                if done
+                else f"before round 1 ({configs[0].mechanism})"
+            )
+        count = min(trainer.placement.rounds_per_call, num_rounds - done)
+        if trainer.admission is not None:
+            if trainer.admission.due(done):
+                state, verdict = trainer.admit(state, done)
+                on_verdict(verdict)
+            until = trainer.admission.rounds_until_due(done + 1) + 1
+            count = min(count, until)
+        state, metrics = trainer.advance(state, done, count)
+        asked = (metrics.clients.client_id >= 0).any(axis=(1, 2))
+        active = int(np.argmin(asked)) if not asked.all() else count
+        for cell, ledger in enumerate(ledgers):
+            config = configs[cell]
+            for index, row in enumerate(records.rounds_of(metrics, cell)):
+                if index >= active:
+                    break
+                number = done + index + 1
+                records.record_round(
+                    ledger,
+                    row,
+                    round_num=number,
+                    release_epsilon=releases[cell],
+                    at_upload=mechanism.step_noise_std is None,
+                )
+                spent = promises.epsilon_spent(
+                    ledger,
+                    config.target_delta,
+                    central=mechanism.claim.central,
+                    last=number == num_rounds,
+                )
+                on_round(cell, number, row, spent)
+                try:
+                    records.check_finite(
+                        row, round_num=number, mechanism=config.mechanism
+                    )
+                except FloatingPointError as error:
+                    if on_divergence == "stop":
+                        raise
+                    if cell not in diverged:
+                        _log.warning("%s; going on (on_divergence=continue)", error)
+                    diverged.add(cell)
+        done += active
+        with naming_what_is_kept():
+            after_call(done)
+        if active < count:
+            break
+        if done - saved >= checkpoint_every or done == num_rounds:
+            save()
+    return state, done

@@ -1,0 +1,164 @@
+"""From a call's metrics to the ledger's events and the files' rows."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from fedsvp_jax.accounting import Ledger
+from fedsvp_jax.algorithm.state import ClientMetrics, RoundMetrics
+from fedsvp_jax.run.folder import plain
+from fedsvp_jax.structs import Array
+from fedsvp_jax.tree import cell_of
+
+
+def rounds_of(metrics: RoundMetrics, cell: int) -> Iterator[RoundMetrics]:
+    """One cell's rounds, one by one; leaves (rounds, cells, ...) lose both axes."""
+    for index in range(metrics.test_accuracy.shape[0]):
+        yield cell_of(cell_of(metrics, index), cell)
+
+
+def valid_clients(metrics: RoundMetrics) -> ClientMetrics:
+    """The places of the cohort that a client filled, ascending by id."""
+    keep = np.flatnonzero(metrics.clients.client_id >= 0)
+    return cell_of(metrics.clients, keep)
+
+
+def record_round(
+    ledger: Ledger,
+    metrics: RoundMetrics,
+    *,
+    round_num: int,
+    release_epsilon: float,
+    at_upload: bool,
+) -> None:
+    """Hands the uploads of one round to the ledger, from what was applied.
+
+    `at_upload` is false where the noise went into the local steps.
+    """
+    clients = valid_clients(metrics)
+    ledger.record(
+        clients.client_id,
+        round_num=round_num,
+        noise_std=clients.noise.noise_std,
+        sensitivity=clients.noise.sensitivity,
+        epsilon=clients.noise.epsilon,
+        delta=clients.noise.delta,
+        weights=clients.weight if at_upload else None,
+        release_epsilon=release_epsilon,
+    )
+
+
+def round_row(
+    metrics: RoundMetrics, *, round_num: int, spent: dict[str, float]
+) -> dict[str, Any]:
+    """A line of metrics.jsonl; `round_num` counts from 1."""
+    clients = valid_clients(metrics)
+    estimation = clients.estimation
+
+    def mean(values: Array) -> float | None:
+        numbers = np.asarray(values, np.float64)
+        return float(numbers.mean()) if len(numbers) else None
+
+    row: dict[str, Any] = {
+        "round": round_num,
+        "test_accuracy": metrics.test_accuracy,
+        "test_loss": metrics.test_loss,
+        "num_clients": len(clients.client_id),
+        "noise_std_mean": mean(clients.noise.noise_std),
+        "noise_l2": mean(clients.noise.noise_l2),
+        "aggregate_noise_l2": metrics.aggregate_noise_l2,
+        "update_l2": mean(clients.update_l2),
+        "num_clipped_updates": int(np.sum(clients.noise.clipped > 0)),
+        "contribution_ratio_mean": None,
+        "num_clipped_ratios": 0,
+        "num_degenerate_ratios": 0,
+        "steps_needed": int(np.sum(clients.steps)),
+        "steps_run": metrics.steps_run,
+        "diverged_clients": clients.client_id[~clients.finite],
+        "model_finite": metrics.model_finite,
+        "epsilon_spent": spent,
+    }
+    if estimation is not None:
+        row["contribution_ratio_mean"] = mean(estimation.contribution_ratio)
+        row["num_clipped_ratios"] = int(np.sum(estimation.clipped))
+        row["num_degenerate_ratios"] = int(np.sum(estimation.degenerate))
+    return row
+
+
+def client_rows(
+    metrics: RoundMetrics, *, round_num: int, at_upload: bool
+) -> list[dict[str, Any]]:
+    """The lines of clients.jsonl of one round: what `record_round` hands on, and more.
+
+    `weight` is the upload's in the average, null where the noise is not on it.
+    """
+    clients = valid_clients(metrics)
+    rows = []
+    for place, client_id in enumerate(clients.client_id):
+        client = cell_of(clients, place)
+        row = {
+            "round": round_num,
+            "client": client_id,
+            "num_examples": client.num_examples,
+            "weight": client.weight if at_upload else None,
+            "update_l2": client.update_l2,
+            "noise_std": client.noise.noise_std,
+            "noise_l2": client.noise.noise_l2,
+            "sensitivity": client.noise.sensitivity,
+            "epsilon": client.noise.epsilon,
+            "delta": client.noise.delta,
+            "risk_tolerance": client.noise.risk_tolerance,
+        }
+        if client.estimation is not None:
+            row |= {
+                "utilities": client.estimation.utilities,
+                "shapley_values": client.estimation.shapley_values,
+                "contribution_ratio": client.estimation.contribution_ratio,
+                "released_ratio": client.released_ratio,
+                "clipped": bool(client.estimation.clipped),
+                "degenerate": bool(client.estimation.degenerate),
+            }
+        rows.append(row)
+    return rows
+
+
+def check_finite(metrics: RoundMetrics, *, round_num: int, mechanism: str) -> None:
+    """Stops at the first round whose uploads or model hold NaN or infinity.
+
+    Raises:
+      FloatingPointError: names the mechanism, the round and the first client.
+    """
+    clients = valid_clients(metrics)
+    bad = clients.client_id[~clients.finite]
+    if not len(bad) and metrics.model_finite:
+        return
+    what = f"the upload of client {bad[0]}" if len(bad) else "the server's model"
+    more = f" ({len(bad)} of {len(clients.finite)} uploads do)" if len(bad) > 1 else ""
+    raise FloatingPointError(
+        f"mechanism {mechanism} diverged: {what} in round {round_num} holds NaN or "
+        f"infinity{more}; a smaller learning_rate or l2_norm_clip, or a larger "
+        "epsilon, may help"
+    )
+
+
+def diverged(row: dict[str, Any]) -> bool:
+    """Whether a line of metrics.jsonl tells of NaN or infinity."""
+    return len(row["diverged_clients"]) > 0 or not row["model_finite"]
+
+
+def number(value: Any) -> float | None:
+    """A float32 as the files tell it, so that a resumed run reads the same back."""
+    return plain(np.float32(value))
+
+
+def accuracy_summary(accuracies: list[float | None]) -> dict[str, float | None]:
+    """Best accuracy, mean and std of the last five evaluated rounds."""
+    seen = [value for value in accuracies if value is not None]
+    last = np.asarray(seen[-5:], np.float64)
+    return {
+        "best_accuracy": max(seen, default=None),
+        "final5_accuracy": float(last.mean()) if len(last) else None,
+        "final5_std": float(last.std()) if len(last) else None,
+        "final_accuracy": seen[-1] if seen else None,
+    }

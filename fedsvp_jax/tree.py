@@ -1,0 +1,47 @@
+"""Pytrees of parameters: norm, size, finiteness, slices of a leading axis, hash."""
+
+import hashlib
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedsvp_jax.structs import Array, Params
+
+
+def all_finite(tree: Params) -> Array:
+    """() bool: no number is NaN or infinite."""
+    return jax.tree.reduce(
+        jnp.logical_and,
+        jax.tree.map(lambda leaf: jnp.all(jnp.isfinite(leaf)), tree),
+    )
+
+
+def cell_of(tree: Params, index: Any) -> Params:
+    """The part at `index` of a pytree with a leading (cells) axis."""
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+def params_sha256(params: Params) -> str:
+    """SHA-256 over every leaf's path, type, shape and bytes, in tree order."""
+    digest = hashlib.sha256()
+    for path, leaf in jax.tree_util.tree_flatten_with_path(jax.device_get(params))[0]:
+        array = np.ascontiguousarray(leaf)
+        name = jax.tree_util.keystr(path)
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def num_parameters(params: Params) -> int:
+    """The number of trained scalars: sum of the leaves' sizes."""
+    return sum(leaf.size for leaf in jax.tree.leaves(params))
+
+
+def l2_norm(tree: Params) -> Array:
+    """() float32: the L2 norm of all leaves as one vector."""
+    squares = [
+        jnp.sum(jnp.square(leaf.astype(jnp.float32))) for leaf in jax.tree.leaves(tree)
+    ]
+    return jnp.sqrt(sum(squares, start=jnp.zeros((), jnp.float32)))

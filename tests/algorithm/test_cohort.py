@@ -1,0 +1,97 @@
+"""Cohorts are uniform draws without replacement, traced or not."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from fedsvp_jax import prng
+from fedsvp_jax.algorithm import cohort
+
+
+def draws(
+    count: int, num_clients: int, size: int, eligible: np.ndarray | None = None
+) -> np.ndarray:
+    """(count, size) cohorts of as many keys, under jit and vmap."""
+    keys = jax.random.split(prng.root_key(0), count)
+    mask = None if eligible is None else jnp.asarray(eligible)
+
+    @jax.jit
+    def sample(keys: jax.Array) -> jax.Array:
+        return jax.vmap(
+            lambda key: cohort.sample_cohort(key, num_clients, size, eligible=mask)
+        )(keys)
+
+    return np.asarray(sample(keys))
+
+
+def test_ids_are_distinct_ascending_int32() -> None:
+    ids = draws(200, 30, 7)
+    assert ids.dtype == np.int32
+    assert (np.diff(ids, axis=1) > 0).all()
+    assert ids.min() >= 0
+    assert ids.max() < 30
+
+
+def test_the_whole_population_is_one_cohort() -> None:
+    np.testing.assert_array_equal(draws(3, 9, 9), [np.arange(9)] * 3)
+
+
+def test_every_pair_of_clients_is_equally_likely() -> None:
+    ids = draws(30_000, 6, 2)
+    counts = np.bincount(ids[:, 0] * 6 + ids[:, 1], minlength=36)
+    pairs = counts[np.flatnonzero(np.triu(np.ones((6, 6)), 1))]
+    assert pairs.sum() == 30_000
+    assert stats.chisquare(pairs).pvalue > 1e-4
+
+
+def test_every_eligible_pair_is_equally_likely_and_no_other_drawn() -> None:
+    eligible = np.array([True, False, True, True, False, True, True])
+    ids = draws(20_000, 7, 2, eligible)
+    assert eligible[ids].all()
+    counts = np.bincount(ids[:, 0] * 7 + ids[:, 1])
+    assert stats.chisquare(counts[counts > 0]).pvalue > 1e-4
+    assert (counts > 0).sum() == 10
+
+
+@given(mask=st.lists(st.booleans(), min_size=8, max_size=8), size=st.integers(1, 8))
+@settings(max_examples=60, deadline=None)
+def test_missing_clients_are_marked_at_the_end(mask: list[bool], size: int) -> None:
+    eligible = jnp.array(mask)
+    ids = np.asarray(cohort.sample_cohort(prng.root_key(1), 8, size, eligible=eligible))
+    present = min(size, sum(mask))
+    assert (ids[present:] == cohort.NOBODY).all()
+    assert np.array(mask)[ids[:present]].all()
+    assert (np.diff(ids[:present]) > 0).all()
+
+
+def test_an_all_eligible_mask_changes_nothing() -> None:
+    masked = draws(50, 12, 5, np.ones(12, bool))
+    np.testing.assert_array_equal(masked, draws(50, 12, 5))
+
+
+def test_traced_and_concrete_draws_agree() -> None:
+    keys = jax.random.split(prng.root_key(0), 10)
+    one_by_one = [cohort.sample_cohort(key, 20, 6) for key in keys]
+    np.testing.assert_array_equal(np.stack(one_by_one), draws(10, 20, 6))
+
+
+def test_the_mask_may_be_traced() -> None:
+    masks = jnp.array([[True] * 4, [True, False] * 2, [False] * 4])
+    key = prng.root_key(3)
+    ids = jax.jit(
+        jax.vmap(lambda mask: cohort.sample_cohort(key, 4, 3, eligible=mask))
+    )(masks)
+    np.testing.assert_array_equal(ids[1], [0, 2, -1])
+    np.testing.assert_array_equal(ids[2], [-1, -1, -1])
+
+
+@pytest.mark.parametrize("size", [0, 6])
+def test_an_impossible_cohort_size_is_refused(size: int) -> None:
+    with pytest.raises(
+        ValueError, match=rf"cohort_size must be in \[1, 5\], got {size}"
+    ):
+        cohort.sample_cohort(prng.root_key(0), 5, size)

@@ -1,0 +1,107 @@
+"""Accuracy and loss: a plain mean over the examples, whatever the batches."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec
+
+from fedsvp_jax.algorithm import evaluation
+from fedsvp_jax.algorithm.evaluation import Score
+from fedsvp_jax.devices import lanes
+from fedsvp_jax.engine.placement import Placement
+from fedsvp_jax.structs import Array, Examples, Model, Params
+
+NUM_EXAMPLES = 23
+WEIGHTS = np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32)
+
+
+def linear_model() -> Model:
+    def apply(
+        params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
+    ) -> tuple[Array, Params]:
+        assert not train and key is None
+        return x @ params, stats
+
+    return Model(init=lambda key, example: (jnp.asarray(WEIGHTS), {}), apply=apply)
+
+
+def examples() -> Examples:
+    rng = np.random.default_rng(0)
+    return Examples(
+        inputs=jnp.asarray(rng.normal(size=(NUM_EXAMPLES, 4)).astype(np.float32)),
+        labels=jnp.asarray(rng.integers(0, 3, NUM_EXAMPLES).astype(np.int32)),
+        attributes=jnp.zeros(NUM_EXAMPLES, jnp.int32),
+    )
+
+
+def by_hand() -> tuple[np.ndarray, np.ndarray]:
+    """Per example: right or not, and -log of the softmax at the label."""
+    held = examples()
+    logits = np.asarray(held.inputs, np.float64) @ WEIGHTS.astype(np.float64)
+    labels = np.asarray(held.labels)
+    chosen = logits[np.arange(NUM_EXAMPLES), labels]
+    return logits.argmax(1) == labels, np.log(np.exp(logits).sum(1)) - chosen
+
+
+def score(batch_size: int, num_devices: int = 1) -> Score:
+    def on_device(index: Array) -> Score:
+        return evaluation.evaluate(
+            linear_model(),
+            jnp.asarray(WEIGHTS),
+            {},
+            examples(),
+            batch_size=batch_size,
+            devices=lanes.Devices(num_devices, index[0]),
+        )
+
+    run = jax.shard_map(
+        on_device,
+        mesh=Placement(num_devices=num_devices).mesh(),
+        in_specs=PartitionSpec(lanes.CLIENT_AXIS),
+        out_specs=PartitionSpec(),
+        check_vma=False,
+    )
+    return jax.device_get(jax.jit(run)(jnp.arange(num_devices, dtype=jnp.int32)))
+
+
+@pytest.mark.parametrize("batch_size", [1, 5, 23, 40])
+def test_accuracy_and_loss_are_plain_means_at_any_batch_size(batch_size: int) -> None:
+    right, losses = by_hand()
+    found = score(batch_size)
+    np.testing.assert_allclose(found.accuracy, right.mean(), rtol=1e-6)
+    np.testing.assert_allclose(found.loss, losses.mean(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("num_devices", [2, 3, 4])
+def test_the_score_has_the_same_bits_on_any_number_of_devices(num_devices: int) -> None:
+    assert score(5, num_devices) == score(5)
+
+
+def held_out(indices: list[int], count: int, batch_size: int) -> float:
+    return float(
+        evaluation.held_out_accuracy(
+            linear_model(),
+            jnp.asarray(WEIGHTS),
+            {},
+            examples(),
+            jnp.asarray(indices, jnp.int32),
+            jnp.int32(count),
+            batch_size=batch_size,
+            lane_axes=(),
+        )
+    )
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 4, 7])
+@pytest.mark.parametrize("count", [1, 3, 6])
+def test_held_out_accuracy_counts_the_clients_rows_and_no_padding(
+    count: int, batch_size: int
+) -> None:
+    rows = [20, 3, 3, 11, 0, 7, 0, 0]
+    right = by_hand()[0][rows[:count]].mean()
+    assert held_out(rows, count, batch_size) == pytest.approx(right)
+
+
+def test_a_client_without_validation_examples_has_no_utility() -> None:
+    assert held_out([0, 0], 0, 2) == 0.0

@@ -1,0 +1,197 @@
+"""Local training against a plain Python loop, and what a coalition may touch."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedsvp_jax import models
+from fedsvp_jax.algorithm import local_training
+from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
+from fedsvp_jax.structs import Examples, Params
+
+RATES = TrainingRates(
+    learning_rate=jnp.float32(0.1),
+    l2_norm_clip=jnp.float32(0.5),
+    step_noise_std=jnp.float32(0.0),
+    proximal_weight=jnp.float32(0.0),
+)
+
+
+def make_examples(count: int = 20) -> Examples:
+    rng = np.random.default_rng(3)
+    return Examples(
+        inputs=jnp.asarray(rng.normal(size=(count, 6)).astype(np.float32)),
+        labels=jnp.asarray(rng.integers(0, 3, count).astype(np.int32)),
+        attributes=jnp.asarray(np.arange(count, dtype=np.int32) % 2),
+    )
+
+
+def train(
+    member: np.ndarray,
+    *,
+    batch_size: int = 4,
+    gradient: str = "clipped_mean",
+    rates: TrainingRates = RATES,
+    proximal: bool = False,
+    examples: Examples | None = None,
+) -> tuple[Params, Params]:
+    model = models.make_model("mlp", num_classes=3)
+    examples = examples or make_examples()
+    params, stats = model.init(jax.random.key(0), examples.inputs[:1])
+    recipe = TrainingRecipe(batch_size, 2, gradient, proximal=proximal)
+    trained, _ = local_training.local_update(
+        model,
+        recipe,
+        rates,
+        params,
+        stats,
+        examples,
+        jnp.arange(member.shape[0], dtype=jnp.int32),
+        jnp.asarray(member),
+        key=jax.random.key(1),
+        batch_size=batch_size,
+        lane_axes=(),
+    )
+    return params, trained
+
+
+def test_update_equals_a_plain_loop_over_the_same_shuffles() -> None:
+    member = np.arange(20) < 14
+    start, trained = train(member)
+    model = models.make_model("mlp", num_classes=3)
+    examples = make_examples()
+
+    def loss(params, rows):
+        logits, _ = model.apply(
+            params, {}, examples.inputs[rows], train=False, key=None
+        )
+        chosen = jax.nn.log_softmax(logits)[
+            jnp.arange(len(rows)), examples.labels[rows]
+        ]
+        return -jnp.mean(chosen)
+
+    params = start
+    for epoch in range(2):
+        key = jax.random.fold_in(jax.random.key(1), epoch)
+        order = local_training.shuffled(key, jnp.asarray(member))
+        for step in range(3):  # 14 examples, batch 4: two are dropped
+            gradient = jax.grad(loss)(params, order[4 * step : 4 * step + 4])
+            norm = jnp.sqrt(sum(jnp.sum(g**2) for g in jax.tree.leaves(gradient)))
+            scale = 0.1 * jnp.minimum(1.0, 0.5 / norm)
+            params = jax.tree.map(lambda p, g, s=scale: p - s * g, params, gradient)
+    for mine, reference in zip(
+        jax.tree.leaves(trained), jax.tree.leaves(params), strict=True
+    ):
+        np.testing.assert_allclose(mine, reference, rtol=2e-5, atol=2e-6)
+
+
+def test_shuffle_puts_members_first_and_ignores_the_padding() -> None:
+    member = np.array([True, False, True, True, False, True])
+    key = jax.random.key(5)
+    order = local_training.shuffled(key, jnp.asarray(member))
+    assert set(order[:4].tolist()) == {0, 2, 3, 5}
+    longer = local_training.shuffled(key, jnp.asarray([*member, False, False]))
+    np.testing.assert_array_equal(order[:4], longer[:4])
+
+
+@pytest.mark.parametrize("gradient", ["clipped_mean", "per_example"])
+@pytest.mark.parametrize("stride", [3, 9])  # seven members; fewer than a batch
+def test_a_lane_never_reads_an_example_outside_its_coalition(
+    gradient: str, stride: int
+) -> None:
+    member = np.arange(20) % stride == 0
+    clean = make_examples()
+    poison = jnp.where(jnp.asarray(member)[:, None], clean.inputs, jnp.nan)
+    _, trained = train(member, gradient=gradient)
+    _, poisoned = train(
+        member, gradient=gradient, examples=clean.replace(inputs=poison)
+    )
+    for mine, other in zip(
+        jax.tree.leaves(trained), jax.tree.leaves(poisoned), strict=True
+    ):
+        np.testing.assert_array_equal(mine, other)
+
+
+def test_a_lane_without_examples_keeps_the_broadcast_model() -> None:
+    start, trained = train(np.zeros(20, bool))
+    jax.tree.map(np.testing.assert_array_equal, start, trained)
+
+
+def test_a_lane_smaller_than_a_batch_trains_on_what_it_has() -> None:
+    counts = jnp.asarray([0, 1, 3, 4, 9])
+    np.testing.assert_array_equal(
+        local_training.steps_per_epoch(counts, 4), [0, 1, 1, 1, 2]
+    )
+    start, trained = train(np.arange(20) < 3)
+    moved = jax.tree.map(lambda a, b: bool(jnp.any(a != b)), start, trained)
+    assert any(jax.tree.leaves(moved))
+
+
+def test_gradient_clip_bounds_every_step() -> None:
+    start, trained = train(
+        np.arange(20) < 4, rates=RATES.replace(l2_norm_clip=jnp.float32(1e-3))
+    )
+    moved = jnp.sqrt(
+        sum(
+            jnp.sum((a - b) ** 2)
+            for a, b in zip(
+                jax.tree.leaves(start), jax.tree.leaves(trained), strict=True
+            )
+        )
+    )
+    assert float(moved) <= 2 * 0.1 * 1e-3 * 1.001  # two steps of eta * C
+
+
+def test_proximal_term_pulls_towards_the_broadcast_model() -> None:
+    member = np.arange(20) < 16
+
+    def distance(weight: float) -> float:
+        rates = RATES.replace(proximal_weight=jnp.float32(weight))
+        start, trained = train(member, rates=rates, proximal=True)
+        return float(
+            sum(
+                jnp.sum((a - b) ** 2)
+                for a, b in zip(
+                    jax.tree.leaves(start), jax.tree.leaves(trained), strict=True
+                )
+            )
+        )
+
+    assert distance(5.0) < distance(0.0)
+
+
+def test_padding_of_a_batch_reads_no_gradient_in_vmapped_lanes_of_other_length() -> (
+    None
+):
+    model = models.make_model("mlp", num_classes=3)
+    examples = make_examples()
+    params, stats = model.init(jax.random.key(0), examples.inputs[:1])
+    recipe = TrainingRecipe(4, 2, "clipped_mean")
+    members = jnp.asarray([np.arange(20) < 16, np.arange(20) < 5])
+    keys = jnp.stack([jax.random.key(1), jax.random.key(1)])
+
+    def lane(member: jax.Array, key: jax.Array, axes: tuple[str, ...]) -> Params:
+        return local_training.local_update(
+            model,
+            recipe,
+            RATES,
+            params,
+            stats,
+            examples,
+            jnp.arange(20, dtype=jnp.int32),
+            member,
+            key=key,
+            batch_size=4,
+            lane_axes=axes,
+        )[0]
+
+    side_by_side = jax.vmap(lambda m, k: lane(m, k, ("lane",)), axis_name="lane")(
+        members, keys
+    )
+    for index in range(2):
+        alone = lane(members[index], keys[index], ())
+        for mine, reference in zip(
+            jax.tree.leaves(side_by_side), jax.tree.leaves(alone), strict=True
+        ):
+            np.testing.assert_allclose(mine[index], reference, rtol=1e-5, atol=1e-6)

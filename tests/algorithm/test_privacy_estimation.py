@@ -1,0 +1,118 @@
+"""Privacy estimation: which coalitions train, and the Shapley axioms in a real run."""
+
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small_runs import digits, share_compiled_rounds, small
+
+from fedsvp_jax import run
+from fedsvp_jax.algorithm.privacy_estimation import CoalitionPlan, coalition_members
+from fedsvp_jax.federation import federated_data
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_compilation() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        share_compiled_rounds(patch)
+        yield
+
+
+def test_coalitions_are_grouped_by_the_batch_that_they_fill() -> None:
+    sizes = {0b01: 3, 0b10: 40, 0b11: 43}
+    plan = CoalitionPlan.of(sizes, num_attributes=2, batch_size=10)
+    assert plan.groups == ((3, (0b01,)), (10, (0b10, 0b11)))
+
+
+def test_the_full_coalition_is_trained_last_and_no_other_twice() -> None:
+    rng = np.random.default_rng(0)
+    for num_attributes in range(1, 7):
+        full = 2**num_attributes - 1
+        own = rng.integers(0, 30, num_attributes)
+        own[0] += 1
+        sizes = {
+            mask: int(sum(own[a] for a in range(num_attributes) if mask >> a & 1))
+            for mask in range(1, full + 1)
+        }
+        plan = CoalitionPlan.of(sizes, num_attributes=num_attributes, batch_size=20)
+        trained = [mask for _, masks in plan.groups for mask in masks]
+        assert trained[-1] == full
+        assert sorted(trained) == [m for m in sizes if sizes[m] > 0]
+        assert len(trained) - 1 <= 2**num_attributes - 2
+        for batch_size, masks in plan.groups:
+            assert {min(20, sizes[mask]) for mask in masks} == {batch_size}
+
+
+def test_a_coalition_that_nobody_holds_is_not_trained() -> None:
+    plan = CoalitionPlan.of({1: 0, 2: 8, 3: 8}, num_attributes=2, batch_size=5)
+    assert plan.groups == ((5, (2, 3)),)
+
+
+def test_members_are_the_held_rows_of_the_coalitions_attributes() -> None:
+    attributes = jnp.asarray([0, 1, 2, 1, 0], jnp.int32)
+    valid = jnp.asarray([True, True, True, True, False])
+    for mask, expected in {
+        0b001: [1, 0, 0, 0, 0],
+        0b010: [0, 1, 0, 1, 0],
+        0b101: [1, 0, 1, 0, 0],
+        0b111: [1, 1, 1, 1, 0],
+    }.items():
+        found = coalition_members(attributes, mask, valid)
+        np.testing.assert_array_equal(found, np.asarray(expected, bool))
+
+
+def client_rows(folder: pathlib.Path, **changes: Any) -> list[dict[str, Any]]:
+    run.train(small(num_rounds=1, **changes), folder, dataset=digits())
+    lines = (folder / "clients.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize("num_attributes", [2, 3, 4, 5, 6])
+def test_shapley_values_share_out_the_full_coalitions_utility(
+    num_attributes: int, tmp_path: pathlib.Path
+) -> None:
+    """Efficiency: the values sum to U(all) - U(empty); R is read off them."""
+    rows = client_rows(tmp_path / "run", num_attributes=num_attributes)
+    assert len(rows) == 3
+    for row in rows:
+        utilities, values = row["utilities"], row["shapley_values"]
+        assert len(utilities) == 2**num_attributes and len(values) == num_attributes
+        assert utilities[0] == 0 and min(utilities) >= 0 and max(utilities) <= 1
+        assert sum(values) == pytest.approx(utilities[-1], abs=1e-5)
+        assert 0 <= row["contribution_ratio"] <= 1
+        assert row["released_ratio"] == row["contribution_ratio"]
+        if row["degenerate"]:
+            assert row["contribution_ratio"] == 1
+        else:
+            share = values[0] / sum(values)
+            assert row["contribution_ratio"] == pytest.approx(
+                min(max(share, 0), 1), abs=1e-4
+            )
+            assert row["clipped"] == (not 0 <= share <= 1)
+
+
+def test_the_empty_coalition_may_be_worth_what_the_broadcast_model_is(
+    tmp_path: pathlib.Path,
+) -> None:
+    rows = client_rows(tmp_path / "run", empty_utility="initial")
+    assert any(row["utilities"][0] > 0 for row in rows)
+    for row in rows:
+        assert sum(row["shapley_values"]) == pytest.approx(
+            row["utilities"][-1] - row["utilities"][0], abs=1e-5
+        )
+
+
+def test_coalition_sizes_are_the_most_that_any_client_holds() -> None:
+    config = small(num_attributes=3)
+    made = federated_data.build([config], digits())
+    rows, counts = np.asarray(made.split.train[0]), np.asarray(made.split.num_train[0])
+    for mask, size in made.coalition_sizes.items():
+        held = [
+            np.sum((mask >> made.attributes.ids[row[:count]]) & 1)
+            for row, count in zip(rows, counts, strict=True)
+        ]
+        assert size == max(held)

@@ -1,0 +1,107 @@
+"""`--attack=membership`, as typed: what was learned by heart tells who taught it."""
+
+import json
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import assert_refused, command
+
+from experiments.attack import membership
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.data import sources
+from fedsvp_jax.federation import federated_data
+
+TINY = (
+    "experiments.attack",
+    "--attack=membership",
+    "--membership_shadows=6",
+    "--membership_examples=60",
+    "--membership_epsilons=0.01",
+    "--membership_rounds=1",
+    "--num_rounds=6",
+    "--compilation_cache_dir=",
+)
+
+
+def last_rows(folder: pathlib.Path) -> dict[tuple[str, str], dict[str, Any]]:
+    rows = json.loads((folder / "results.json").read_text())["rows"]
+    last = max(row["round"] for row in rows)
+    return {
+        (row["mechanism"], row["attack"]): row for row in rows if row["round"] == last
+    }
+
+
+def check(rows: dict[tuple[str, str], dict[str, Any]]) -> None:
+    """The issue's check: ≥ .65 over-trained without noise, ½ held at small ε."""
+    assert rows["none", "lira"]["auc"] >= 0.65
+    assert rows["none", "loss"]["auc"] >= 0.65
+    assert rows["none", "loss"]["accuracy_members"] > 0.9
+    for attack in ("loss", "lira"):
+        row = rows["nbafl", attack]
+        assert row["auc_low"] < 0.5 < row["auc_high"]
+
+
+@pytest.mark.slow
+def test_the_over_trained_leak_and_small_epsilon_does_not(tmp_path: pathlib.Path):
+    folder = tmp_path / "run"
+    done = command(*TINY, f"--output_dir={folder}")
+    assert done.status == 0, done.stderr
+    assert "lira" in done.stdout
+    check(last_rows(folder))
+    assert (folder / "roc.png").stat().st_size > 1000
+
+    before = (folder / "results.json").read_bytes()
+    (folder / "results.json").unlink()
+    (folder / "pieces" / "nbafl.json").unlink()
+    assert command(*TINY, f"--output_dir={folder}", "--resume").status == 0
+    assert (folder / "results.json").read_bytes() == before
+
+
+@pytest.mark.slow
+def test_the_membership_command_as_it_stands(tmp_path: pathlib.Path):
+    folder = tmp_path / "run"
+    done = command(
+        "experiments.attack",
+        "--attack=membership",
+        "--membership_epsilons=0.01",
+        f"--output_dir={folder}",
+    )
+    assert done.status == 0, done.stderr
+    check(last_rows(folder))
+
+
+def test_about_half_of_the_examples_are_members_and_each_run_has_others():
+    config = resolve(ExperimentConfig(**{**membership.DEFAULTS, "dataset": "digits"}))
+    data = membership.subset(sources.load("digits"), 100, 0.2, seed=0)
+    configs = [membership.dataclasses.replace(config, seed=seed) for seed in range(8)]
+    built = federated_data.build(configs, data)
+    member = membership.members(built.split, 100)
+    np.testing.assert_allclose(member.mean(axis=1), 0.5, atol=0.03)
+    assert 0.2 < member.mean(axis=0).std() / 0.5 < 0.6  # not the same half each time
+    assert np.array_equal(member.sum(axis=1), np.asarray(built.split.num_train).sum(1))
+
+
+def test_the_subset_keeps_its_images_and_a_part_of_its_labels():
+    full = sources.load("digits")
+    clean = membership.subset(full, 200, 0.0, seed=1)
+    noisy = membership.subset(full, 200, 0.5, seed=1)
+    assert np.array_equal(clean.train_inputs, noisy.train_inputs)
+    changed = np.mean(clean.train_labels != noisy.train_labels)
+    assert 0.35 < changed < 0.5
+    assert np.array_equal(noisy.test_labels, full.test_labels)
+
+
+def test_bad_input_to_membership_is_one_line_and_nothing_is_written(
+    tmp_path: pathlib.Path,
+):
+    messages = {
+        "--epsilon=1": "epsilon must be left out",
+        "--membership_rounds=0": "membership_rounds must be in [1, 6]",
+        "--membership_rounds=soon": "membership_rounds must be in [1, 6]",
+        "--membership_epsilons=little": "membership_epsilons must be numbers",
+        "--membership_epsilons=-1": "epsilon must hold",
+        "--membership_examples=5000": "membership_examples must be at most 1442",
+    }
+    assert_refused(TINY, messages, tmp_path / "run")

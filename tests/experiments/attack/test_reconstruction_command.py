@@ -1,0 +1,236 @@
+"""`python -m experiments.attack --attack=acgan`, as typed."""
+
+import json
+import os
+import pathlib
+import shutil
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import ROOT, command, commands, start
+
+from experiments.attack import docs_page, reconstruction_table
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.federation import loading
+
+SETTINGS = {
+    "model": "mlp",
+    "num_clients": 6,
+    "num_hbc_clients": 2,
+    "cohort_size": 6,
+    "num_rounds": 2,
+    "local_epochs": 1,
+    "epsilon": 0.3,
+}
+LINE = (
+    "experiments.attack",
+    "--attack=acgan",
+    "--attack_steps=3",
+    "--num_images=20",
+    "--classifier_steps=100",
+    "--num_attackers=2",
+    *(f"--{name}={value}" for name, value in SETTINGS.items()),
+)
+COMPARED = (*LINE, "--mechanisms=none,fedsva")
+
+
+def attack(folder: pathlib.Path, *more: str) -> str:
+    """Runs into a folder; those of one parent share what they compiled."""
+    cache = folder.parent / "compiled"
+    done = command(*more, f"--output_dir={folder}", f"--compilation_cache_dir={cache}")
+    assert done.status == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    path = tmp_path_factory.mktemp("acgan") / "run"
+    printed = attack(path, *COMPARED)
+    assert "fedsva" in printed and "real images held out" in printed
+    return path
+
+
+def contents(folder: pathlib.Path) -> dict[str, bytes]:
+    files = sorted(path for path in folder.iterdir() if path.is_file())
+    return {path.name: path.read_bytes() for path in files}
+
+
+def rows_of(folder: pathlib.Path, mechanism: str) -> list[dict[str, Any]]:
+    lines = (folder / "scores.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    return [row for row in rows if row["mechanism"] == mechanism]
+
+
+@pytest.mark.slow
+def test_everything_is_written(folder: pathlib.Path) -> None:
+    assert list(contents(folder)) == [
+        "config.json",
+        "fedsva.png",
+        "none.png",
+        "results.json",
+        "scores.jsonl",
+        "scores.png",
+        "table.md",
+    ]
+    for name in ("none", "fedsva"):
+        rows = rows_of(folder, name)
+        assert [(row["round"], row["attacker"]) for row in rows] == [
+            (1, 4),
+            (1, 5),
+            (2, 4),
+            (2, 5),
+        ]
+        assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    config = json.loads((folder / "config.json").read_text())
+    assert config["mechanisms"] == ["none", "fedsva"] and config["num_attackers"] == 2
+
+
+@pytest.mark.slow
+def test_a_passive_attacker_leaves_the_federation_as_it_is(
+    folder: pathlib.Path,
+) -> None:
+    config = resolve(ExperimentConfig(mechanism="fedsva", **SETTINGS))
+    trainer = Trainer([config], loading.load_dataset(config))
+    state = trainer.initial_state()
+    seen = [row["test_accuracy"] for row in rows_of(folder, "fedsva")]
+    for round_num in range(2):
+        state, metrics = trainer.advance(state, round_num, 1)
+        accuracy = float(metrics.test_accuracy[0, 0])
+        np.testing.assert_allclose(seen[2 * round_num], accuracy, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_the_table_is_what_the_results_say(folder: pathlib.Path) -> None:
+    results = json.loads((folder / "results.json").read_text())
+    assert results["classifier_accuracy"] > 0.8
+    base, defended = results["mechanisms"]
+    assert [row["class"] for row in base["classes"]] == [5, 0, 1, 2, 3, 4, 6, 7, 8, 9]
+    last = [row["frechet_distance"] for row in rows_of(folder, "none")[2:]]
+    private = base["classes"][0]
+    assert private["frechet_distance"] == pytest.approx(np.mean(last))
+    assert private["frechet_distance_std"] == pytest.approx(np.std(last))
+    cells = {row[0]: row for row in reconstruction_table.summary_cells(results)}
+    ratio = defended["classes"][0]["frechet_distance"] / private["frechet_distance"]
+    assert cells["none"][4] == "" and cells["fedsva"][4] == f"{100 * (ratio - 1):+.1f}"
+    held_out = results["references"]["real images held out"]
+    others = results["references"]["real images of other classes"]
+    assert held_out["recognised"] > 0.8 > others["recognised"]
+    assert held_out["frechet_distance"] < others["frechet_distance"]
+    text = reconstruction_table.markdown(results)
+    assert (folder / "table.md").read_text() == text + "\n"
+    assert "Fréchet distance and kernel distance (classifier trained" in text
+    assert "FID" not in text and "KID" not in text
+    named = reconstruction_table.markdown(results | {"extractor": "Inception-v3 pool3"})
+    assert "FID and KID (Inception-v3 pool3)" in named and "Fréchet" not in named
+    other = reconstruction_table.markdown(
+        results | {"extractor": "torchvision Inception-v3 pool3"}
+    )
+    assert "FID" not in other
+
+
+def test_the_page_says_what_its_files_do(tmp_path: pathlib.Path) -> None:
+    docs = tmp_path / "docs"
+    shutil.copytree(ROOT / "docs", docs)
+    written = (docs / "attacks.md").read_text()
+    assert docs_page.rewrite(docs).read_text() == written
+
+
+@pytest.mark.slow
+def test_a_runs_table_and_pictures_get_onto_the_page(
+    folder: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    for part in ("images", "results/attacks"):
+        (tmp_path / part).mkdir(parents=True)
+    docs_page.keep("acgan_mnist", folder, tmp_path)
+    kept = tmp_path / "results" / "attacks" / "acgan_mnist.json"
+    results = json.loads(kept.read_text())
+    assert "data_dir" not in results["settings"]
+    block = docs_page.acgan_block(tmp_path, "acgan_mnist", results)
+    assert block.startswith((folder / "table.md").read_text().strip())
+    assert "![none](images/acgan_mnist_none.png)" in block
+    assert block.endswith("![scores](images/acgan_mnist_scores.png)")
+
+
+@pytest.mark.slow
+def test_a_killed_run_resumes_to_the_same_bytes(
+    folder: pathlib.Path,
+) -> None:
+    """As a kill in the second mechanism's second round leaves it: a torn line."""
+    killed = folder.with_name("killed")
+    shutil.copytree(folder, killed)
+    for name in ("fedsva.png", "results.json", "table.md"):
+        (killed / name).unlink()
+    shutil.rmtree(killed / "checkpoints" / "fedsva")
+    content = (killed / "scores.jsonl").read_bytes()
+    (killed / "scores.jsonl").write_bytes(content[:-20])
+    attack(killed, *COMPARED, "--resume")
+    assert contents(killed) == contents(folder)
+
+
+@pytest.mark.slow
+def test_an_active_attacker_changes_what_is_uploaded(
+    folder: pathlib.Path,
+) -> None:
+    active = folder.with_name("active")
+    attack(active, *LINE, "--mechanism=none", "--attack_mode=active")
+    accuracies = {
+        path: [row["test_accuracy"] for row in rows_of(path, "none")]
+        for path in (active, folder)
+    }
+    assert accuracies[active] != accuracies[folder]
+    assert json.loads((active / "config.json").read_text())["attack_mode"] == "active"
+
+
+def test_bad_input_is_one_line_and_nothing_is_written(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "run"
+    messages = {
+        ("--num_hbc_clients=1",): "num_attackers must be in [1, num_hbc_clients]",
+        ("--num_attributes=1",): "attributes must be class",
+        ("--mechanisms=none,fedsvp",): "mechanism must be one of",
+        ("--mechanisms=none", "--mechanism=none"): "mechanism must be left out",
+        ("--num_images=2",): "num_images",
+        ("--inception_weights=/nowhere.pth",): "/nowhere.pth",
+        ("--epsilon=2", "--mechanisms=none,nbafl"): "epsilon",
+    }
+    lines = [[*LINE, *more, f"--output_dir={folder}"] for more in messages]
+    for done, message in zip(commands(lines), messages.values(), strict=True):
+        assert done.status == 2, done
+        assert done.stderr.strip().count("\n") == 0
+        assert message in done.stderr
+    assert not folder.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    "FEDSVP_DATA" not in os.environ,
+    reason="FEDSVP_DATA does not name a folder of real data",
+)
+def test_on_mnist_the_private_class_is_recognised_and_fedsva_hides_it(
+    tmp_path: pathlib.Path,
+) -> None:
+    """The command of docs/attacks.md."""
+    text = (ROOT / "docs" / "attacks.md").read_text()
+    block = text.split("```bash\npython -m ")[1].split("```")[0]
+    typed = block.replace("\\\n", " ").split()
+    changed = [
+        flag for flag in typed if not flag.startswith(("--data_dir", "--output_dir"))
+    ]
+    with start(
+        *changed,
+        f"--data_dir={os.environ['FEDSVP_DATA']}",
+        f"--output_dir={tmp_path / 'run'}",
+    ) as process:
+        _, errors = process.communicate(timeout=3000)
+    assert process.returncode == 0, errors
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    found = {row["mechanism"]: row for row in results["mechanisms"]}
+    assert found["fedsva"]["test_accuracy"] > 0.5
+    base, defended = (found[name]["classes"][0] for name in ("none", "fedsva"))
+    assert base["private"] and base["recognised"] >= 0.8
+    # Noise is "recognised" too (docs/attacks.md): the images must also be near.
+    others = results["references"]["real images of other classes"]
+    assert base["frechet_distance"] < others["frechet_distance"] / 3
+    assert defended["frechet_distance"] > base["frechet_distance"]
+    assert defended["kernel_distance"] > base["kernel_distance"]

@@ -1,0 +1,204 @@
+"""The arithmetic of a round, not its clock: which operations, and how many."""
+
+import itertools
+import re
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from experiments.benchmark import arithmetic, works
+from fedsvp_jax.algorithm import privacy_estimation
+from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
+from fedsvp_jax.algorithm.privacy_estimation import CoalitionPlan, Estimation
+from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.models.convolution import conv2d
+from fedsvp_jax.structs import Array, Examples, Model, Params, Split
+
+_CONVOLUTION = re.compile(r"= \S+ (convolution\(|custom-call\(.*[Cc]onv)")
+
+
+def convolutions(compiled: jax.stages.Compiled) -> list[str]:
+    """The lines of an optimised program that convolve."""
+    return [
+        line for line in compiled.as_text().splitlines() if _CONVOLUTION.search(line)
+    ]
+
+
+def trainer_of(work: works.Work) -> Trainer:
+    return Trainer([works.make_config(work)], works.make_dataset(work))
+
+
+def test_the_compiled_w1_round_on_a_cpu_contains_no_convolution_at_all() -> None:
+    """Hence no grouped one, and none inside a loop."""
+    assert convolutions(trainer_of(works.find("W1")[0]).lower().compile()) == []
+
+
+def test_a_convolution_in_a_compiled_loop_would_be_seen() -> None:
+    image, kernel = jnp.ones((2, 8, 8, 3)), jnp.ones((3, 3, 3, 3))
+    convolve = partial(conv2d, kernel=kernel, backend="lax")
+    looped = jax.jit(lambda x: jax.lax.fori_loop(0, 3, lambda _, y: convolve(y), x))
+    assert convolutions(looped.lower(image).compile())
+
+
+def dense(batch: int, *widths: int) -> int:
+    """Forward products of a perceptron."""
+    return sum(2 * batch * a * b for a, b in itertools.pairwise(widths))
+
+
+def conv(batch: int, side: int, kernel: int, channels: int, features: int) -> int:
+    """Forward products of a convolution with a (side, side) result."""
+    return 2 * batch * side**2 * kernel**2 * channels * features
+
+
+def cnn_step(
+    batch: int, side: int, kernel: int, image_channels: int, widths: tuple[int, ...]
+) -> int:
+    """Forward, and twice as much backward less the image's own gradient."""
+    first, second, hidden, classes = widths
+    of_image = conv(batch, side, kernel, image_channels, first)
+    rest = conv(batch, side // 2, kernel, first, second)
+    rest += dense(batch, (side // 4) ** 2 * second, hidden, classes)
+    return 2 * of_image + 3 * rest
+
+
+def resnet_step(batch: int, side: int, classes: int) -> int:
+    stem = conv(batch, side, 3, 3, 64)
+    rest, channels = dense(batch, 512, classes), 64
+    for features in (64, 128, 256, 512):
+        if features > channels:
+            side //= 2
+            rest += conv(batch, side, 1, channels, features)
+        rest += conv(batch, side, 3, channels, features)
+        rest += 3 * conv(batch, side, 3, features, features)
+        channels = features
+    return 2 * stem + 3 * rest
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("W1", cnn_step(50, 28, 5, 1, (32, 64, 2048, 62))),
+        ("W2", cnn_step(7, 8, 3, 1, (16, 32, 128, 10))),
+        ("W3", resnet_step(50, 32, 10)),
+    ],
+)
+def test_products_of_a_training_step_are_those_of_the_models_layers(
+    name: str, expected: int
+) -> None:
+    work = works.find(name)[0]
+    task = work.task
+    trainer = trainer_of(work)
+    (step,) = arithmetic.coalition_steps(trainer).values()
+    assert step == (task.batch, task.epochs * (task.train // task.batch))
+    flops = arithmetic.round_flops(trainer, task.classes)
+    assert flops == (work.cohort_size * step[1] * expected, 0)
+
+
+def test_a_loop_counts_its_length_and_an_unused_product_nothing() -> None:
+    a = jnp.ones((4, 4))
+
+    def products(x: Array) -> Array:
+        _ = x @ x
+        return jax.lax.scan(lambda y, _: (y @ a, None), x, None, length=3)[0]
+
+    assert arithmetic.matmul_flops(products, a) == 3 * 2 * 4**3
+
+
+def test_a_convolution_cannot_be_counted_by_mistake() -> None:
+    image, kernel = jnp.ones((2, 8, 8, 3)), jnp.ones((3, 3, 3, 3))
+    with pytest.raises(ValueError, match="holds a convolution"):
+        arithmetic.matmul_flops(partial(conv2d, kernel=kernel, backend="lax"), image)
+
+
+def counting_model() -> Model:
+    """Its statistics count the steps; example i is right if its value is below that."""
+
+    def init(key: Array, example: Array) -> tuple[Params, Params]:
+        del key, example
+        return {"w": jnp.float32(1.0)}, {"steps": jnp.float32(0.0)}
+
+    def apply(
+        params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
+    ) -> tuple[Array, Params]:
+        del key
+        score = params["w"] * 0 + stats["steps"] - x[:, 0] - jnp.float32(0.5)
+        logits = jnp.stack([-score, score], axis=1)
+        steps = stats["steps"] + jnp.float32(train)
+        return logits, {"steps": steps}
+
+    return Model(init, apply)
+
+
+@pytest.mark.parametrize("clients_side_by_side", [1, 2])
+def test_a_coalition_takes_e_times_its_own_full_batches(
+    clients_side_by_side: int,
+) -> None:
+    """E * (n_θ // B) steps by coalition θ, beside lanes that take more."""
+    held, batch, epochs, places = (4, 6, 11), 4, 2, 64
+    num_train = np.asarray([21, 15][:clients_side_by_side], np.int32)
+    attributes = np.repeat(np.arange(3), held).astype(np.int32)
+    count = len(attributes)
+    # Rows after the training examples are for validation: right label 1, value i.
+    examples = Examples(
+        inputs=jnp.concatenate(
+            [jnp.zeros((count, 1)), jnp.arange(places, dtype=jnp.float32)[:, None]]
+        ),
+        labels=jnp.ones((count + places,), jnp.int32),
+        attributes=jnp.asarray(np.pad(attributes, (0, places))),
+    )
+
+    def sizes(held: tuple[int, ...]) -> dict[int, int]:
+        return {
+            mask: sum(held[a] for a in range(3) if mask >> a & 1)
+            for mask in range(1, 8)
+        }
+
+    model = counting_model()
+    params, stats = model.init(jax.random.key(0), examples.inputs[:1])
+    zero = jnp.float32(0.0)
+
+    def estimate(num_train: Array) -> Estimation:
+        return privacy_estimation.estimate_contribution(
+            model,
+            TrainingRecipe(batch, epochs, "clipped_mean"),
+            TrainingRates(zero, zero, zero, zero),
+            CoalitionPlan.of(sizes(held), num_attributes=3, batch_size=batch),
+            params,
+            stats,
+            examples,
+            Split(
+                train=jnp.arange(count, dtype=jnp.int32),
+                num_train=num_train,
+                validation=count + jnp.arange(places, dtype=jnp.int32),
+                num_validation=jnp.int32(places),
+            ),
+            key=jax.random.key(0),
+            num_attributes=3,
+            private_attribute=0,
+            empty_utility="zero",
+            validation_batch_size=places,
+            lane_axes=("lane",),
+        )[2]
+
+    lanes = jax.jit(jax.vmap(estimate, axis_name="lane"))(jnp.asarray(num_train))
+    for client, total in enumerate(num_train.tolist()):
+        mine = sizes((4, 6, total - 10))
+        steps = {m: float(lanes.utilities[client, m]) * places for m in mine}
+        assert steps == {m: epochs * (n // batch) for m, n in mine.items()}
+
+
+@pytest.mark.parametrize("work", [*works.find("PE-W1"), *works.find("PE-W2")])
+def test_coalitions_of_a_work_cost_no_more_than_the_bound(work: works.Work) -> None:
+    trainer = trainer_of(work)
+    steps = arithmetic.coalition_steps(trainer)
+    sizes = trainer.federation.coalition_sizes
+    assert all(
+        count == work.task.epochs * max(1, sizes[mask] // batch)
+        for mask, (batch, count) in steps.items()
+    )
+    trained = sum(batch * count for batch, count in steps.values())
+    bound = 2 ** (work.num_attributes - 1)
+    assert trained <= bound * work.task.epochs * work.task.train

@@ -1,0 +1,127 @@
+"""`python -m experiments.benchmark`: its rows, its works, its words."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.benchmark import measure, works
+from fedsvp_jax.federation import federated_data
+
+ROOT = Path(__file__).parents[3]
+KEYS = {
+    "work",
+    "mechanism",
+    "num_attributes",
+    "seconds_per_round_median",
+    "seconds_per_round_min",
+    "seconds_per_round_max",
+    "compile_seconds",
+    "peak_mb",
+    "examples_per_second",
+    "gemm_gflops",
+    "gemm_fraction",
+    "arithmetic_bound",
+    "note",
+}
+
+
+def benchmark(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "experiments.benchmark", *arguments],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+
+
+def check(row: dict[str, Any]) -> None:
+    assert set(row) == KEYS
+    assert 0 < row["gemm_fraction"] < 1
+    assert (
+        0
+        < row["seconds_per_round_min"]
+        <= row["seconds_per_round_median"]
+        <= row["seconds_per_round_max"]
+    )
+
+
+TINY = works.Task("mlp", 4, 1, 3, 4, train=12, validation=4, batch=3, epochs=2)
+
+
+def test_a_row_has_the_promised_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(measure._GEMM_SIZE, "cpu", 1024)
+    work = works.Work(
+        "PE-TINY",
+        TINY,
+        "fedsva",
+        num_attributes=2,
+        cohort_size=2,
+        rounds_per_call=2,
+        l2_norm_clip=1e3,
+    )
+    row = measure.measure_work(work, 2)
+    check(row)
+    assert (row["mechanism"], row["num_attributes"]) == ("fedsva", 2)
+    assert row["arithmetic_bound"] == 2
+    assert row["note"].startswith("samples: 2 of 2 rounds; cohort 2; arithmetic")
+
+
+@pytest.mark.slow
+def test_the_command_prints_one_json_line_a_work() -> None:
+    done = benchmark("--works=W2", "--rounds=1", "--device=cpu")
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    row = json.loads(line)
+    check(row)
+    assert (row["work"], row["mechanism"], row["num_attributes"]) == ("W2", "none", 1)
+    assert row["arithmetic_bound"] is None
+
+
+def test_a_slip_in_the_works_is_told_in_one_line() -> None:
+    done = benchmark("--works=W2,W9")
+    assert done.returncode == 2 and not done.stdout
+    assert done.stderr.splitlines() == [
+        f"error: works must be some of {', '.join(works.NAMES)}, got 'W2,W9'"
+    ]
+
+
+def test_help_explains_every_work() -> None:
+    manual = benchmark("--help").stdout
+    assert all(f"  {name} " in manual for name in works.NAMES)
+
+
+def test_the_bound_counts_each_attribute_in_half_of_all_coalitions() -> None:
+    for num_attributes in (1, 2, 3, 4, 5):
+        extra = range(1, 2**num_attributes - 1)
+        shares = sum(mask.bit_count() / num_attributes for mask in extra)
+        bound = measure.arithmetic_bound(num_attributes)
+        assert bound == pytest.approx(1 + shares)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [work for name in works.NAMES for work in works.find(name)],
+    ids=lambda work: f"{work.name}-{work.num_attributes}",
+)
+def test_every_client_trains_on_exactly_the_tasks_images(work: works.Work) -> None:
+    task = work.task
+    config = works.make_config(work)
+    made = federated_data.build([config], works.make_dataset(work))
+    assert set(np.asarray(made.split.num_train).ravel()) == {task.train}
+    assert set(np.asarray(made.split.num_validation).ravel()) == {task.validation}
+    ids = np.asarray(made.examples.attributes)
+    counts = np.stack(
+        [
+            np.bincount(ids[rows], minlength=work.num_attributes)
+            for rows in np.asarray(made.split.train)[0]
+        ]
+    )
+    assert np.all(counts == counts[:1])  # every client's coalitions are as large
+    assert counts.max() - counts.min() <= 1

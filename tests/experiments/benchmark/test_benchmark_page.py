@@ -1,0 +1,84 @@
+"""The performance page: its tables are what the measured files say."""
+
+import pathlib
+import shutil
+from typing import Any
+
+from experiments.benchmark import docs_page, peers
+
+ROOT = pathlib.Path(__file__).parents[3]
+
+
+def row(turn: int, work: str, who: str, seconds: float, **more: float) -> dict:
+    return {
+        "turn": turn,
+        "work": work,
+        "who": who,
+        "seconds_median": seconds,
+        "compile_seconds": 1.0,
+        "peak_mb": 10.0,
+        **more,
+    }
+
+
+ROWS = [
+    row(1, "W2", peers.OURS, 0.01),
+    row(1, "W2", "pfl", 0.1),
+    row(2, "W2", peers.OURS, 0.02),
+    row(2, "W2", "pfl", 0.1, others_cores=0.5),
+]
+
+
+def test_ratios_are_those_of_the_same_turn_and_disturbed_rows_say_so() -> None:
+    lines = docs_page.peers_table(ROWS).splitlines()[2:]
+    assert lines[0].startswith(f"| W2 | {peers.OURS} | 0.015 (0.01 to 0.02) | 1 |")
+    assert lines[1].startswith("| W2 | pfl (disturbed) | 0.1 (0.1 to 0.1) | 10.00, 5")
+
+
+def bench_row(mechanism: str, seconds: float, bound: float | None) -> dict[str, Any]:
+    return {
+        "work": "PE-W2",
+        "mechanism": mechanism,
+        "num_attributes": 2,
+        "seconds_per_round_median": seconds,
+        "seconds_per_round_min": seconds,
+        "seconds_per_round_max": seconds,
+        "arithmetic_bound": bound,
+        "gemm_fraction": 0.5,
+        "peak_mb": 10.0,
+        "compile_seconds": 1.0,
+    }
+
+
+def test_fedsva_stands_over_the_fedavg_of_its_work() -> None:
+    rows = [bench_row("none", 2.0, None), bench_row("fedsva", 5.0, 2.0)]
+    assert "| 2.50 | 2 |" in docs_page.bench_table(rows).splitlines()[3]
+
+
+def test_shares_of_a_profile_are_of_the_whole_round() -> None:
+    part = {"layer": "Dense_0", "direction": "forward", "product": True}
+    found = {
+        "gemm_gflops": 200.0,
+        "round_seconds": 2.0,
+        "attributed_seconds": 1.0,
+        "parts": [{**part, "seconds": 1.0, "gflops": 50.0}],
+    }
+    last = docs_page.profile_table(found).splitlines()[-1]
+    assert last == "| Dense_0 | forward | products | 50.0% | 50 | 0.25 |"
+
+
+def test_the_committed_pages_are_what_the_kept_files_give(
+    tmp_path: pathlib.Path,
+) -> None:
+    docs = tmp_path / "docs"
+    shutil.copytree(ROOT / "docs", docs)
+    for path in docs_page.rewrite(docs):
+        assert path.read_text() == (ROOT / "docs" / path.name).read_text()
+
+
+def test_what_is_not_measured_says_so(tmp_path: pathlib.Path) -> None:
+    docs = tmp_path / "docs"
+    shutil.copytree(ROOT / "docs", docs)
+    shutil.rmtree(docs / "results")
+    for path in docs_page.rewrite(docs):
+        assert docs_page._MISSING in path.read_text()

@@ -1,0 +1,92 @@
+"""What a round sends: the formula against the compiled program's collectives."""
+
+import jax
+import pytest
+from small_runs import digits, small
+
+from experiments.benchmark import communication
+from fedsvp_jax.engine.placement import Placement
+from fedsvp_jax.engine.trainer import Trainer
+
+
+def trainer_of(
+    num_devices: int, cohort_size: int, chunk_size: int, *, cells: int = 1
+) -> Trainer:
+    """FedSVA on the MLP, one cell an ε."""
+    configs = [
+        small(
+            cohort_size=cohort_size,
+            client_chunk_size=chunk_size,
+            epsilon=0.2 * (cell + 1),
+        )
+        for cell in range(cells)
+    ]
+    placement = Placement(num_devices=num_devices, sweep_devices=cells)
+    return Trainer(configs, digits(), placement=placement)
+
+
+@pytest.mark.parametrize(
+    ("num_devices", "cohort_size", "chunk_size", "cells"),
+    [
+        (2, 5, 1, 1),
+        pytest.param(3, 5, 2, 1, marks=pytest.mark.slow),
+        pytest.param(4, 7, 1, 1, marks=pytest.mark.slow),
+        (2, 5, 1, 2),
+    ],
+)
+def test_the_formula_is_what_the_compiled_round_gathers(
+    num_devices: int, cohort_size: int, chunk_size: int, cells: int
+) -> None:
+    """The program holds one turn of the loop: its uploads and scores to the byte.
+
+    Of the records XLA may merge columns that are equal.
+    """
+    trainer = trainer_of(num_devices, cohort_size, chunk_size, cells=cells)
+    found = communication.compiled_collectives(trainer.lower().compile().as_text())
+    expected = communication.gathered(trainer)
+    num_parameters = 64 * 128 + 128 + 128 * 10 + 10
+    rows = communication.rows_of(cohort_size, chunk_size, num_devices)
+    turns = communication.turns(cohort_size, chunk_size, num_devices)
+    test_turns = communication.turns(-(-355 // 250), 1, num_devices)
+    assert expected.uploads == 4 * num_parameters * rows
+    assert not found.others
+    sent = found.gathered_bytes()
+    least = expected.uploads // turns + expected.scores // test_turns
+    assert least < sent <= least + expected.records // turns
+    assert expected.records < 0.005 * expected.uploads
+    model_rows = sum(
+        communication.Compiled([gather], []).gathered_bytes()
+        for gather in found.gathers
+        if gather[1][1:] in {(128, 64), (128,), (10, 128), (10,)}
+    )
+    assert model_rows == expected.uploads // turns
+
+
+def test_one_device_sends_nothing() -> None:
+    trainer = trainer_of(1, 3, 1)
+    found = communication.compiled_collectives(trainer.lower().compile().as_text())
+    assert not found.gathers and not found.others
+    assert communication.gathered(trainer).total == 0
+
+
+def test_a_sum_over_devices_would_be_seen() -> None:
+    mesh = Placement(num_devices=2).mesh()
+    spec = jax.sharding.PartitionSpec("clients")
+    summed = jax.shard_map(
+        lambda x: jax.lax.psum(x, "clients"),
+        mesh=mesh,
+        in_specs=spec,
+        out_specs=jax.sharding.PartitionSpec(),
+    )
+    text = jax.jit(summed).lower(jax.numpy.ones(4)).compile().as_text()
+    assert communication.compiled_collectives(text).others == ["all-reduce"]
+
+
+@pytest.mark.parametrize(
+    ("lanes", "chunk", "devices", "rows"),
+    [(10, 1, 1, 10), (10, 1, 4, 12), (10, 1, 8, 16), (10, 10, 4, 40), (7, 2, 3, 12)],
+)
+def test_rows_are_filled_up_to_whole_chunks_on_every_device(
+    lanes: int, chunk: int, devices: int, rows: int
+) -> None:
+    assert communication.rows_of(lanes, chunk, devices) == rows

@@ -1,0 +1,275 @@
+"""The page's measured columns: published numbers, statements and provenance."""
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_folders import make_sweep, write_lines
+
+from experiments.reproduce import noise_response, open_question, results, tables
+from experiments.reproduce.evidence import SCENARIOS, Evidence
+from experiments.reproduce.figures import write_figures
+
+DOCS = Path(__file__).parents[3] / "docs"
+KEPT = DOCS / "results" / "reproduction"
+SOURCE = {"date": "2026-01-02", "device_kind": "cpu", "versions": {"jax": "0"}}
+
+
+def published() -> dict[str, Any]:
+    return results.published(KEPT)
+
+
+def test_the_published_tables_are_whole() -> None:
+    counts = {name: len(table["cells"]) for name, table in published().items()}
+    assert counts == {
+        "fedsva_table1": 42,
+        "fedsdp_table1": 42,
+        "fedsva_table2": 8,
+        "fedsva_runtime": 1,
+    }
+    for table in published().values():
+        assert "Table" in table["source"] or "sec." in table["source"]
+
+
+def test_fedsdps_printed_percentages_follow_from_its_accuracies() -> None:
+    """A slip of the typist's hand would show."""
+    cells = published()["fedsdp_table1"]["cells"]
+    fedavg = {c["scenario"]: c["last5"] for c in cells if c["mechanism"] == "none"}
+    off = {}
+    for cell in cells:
+        if cell["mechanism"] != "none":
+            reference = fedavg[cell["scenario"]]
+            below = 100 * (reference - cell["last5"]) / reference
+            off[cell["mechanism"], cell["epsilon"], cell["scenario"]] = abs(
+                below - cell["last5_below_fedavg"]
+            )
+    assert max(off.values()) <= 1.0, max(off, key=lambda key: off[key])
+
+
+def test_known_published_cells() -> None:
+    table = published()["fedsva_table1"]["cells"]
+    (cell,) = (
+        c
+        for c in table
+        if (c["mechanism"], c["epsilon"]) == ("fedsva", 0.2)
+        and "CIFAR" in c["scenario"]
+    )
+    assert (cell["best"], cell["last5"], cell["last5_std"]) == (75.86, 75.98, 2.71)
+    five = [
+        c for c in published()["fedsva_table2"]["cells"] if c["num_attributes"] == 5
+    ]
+    assert [c["seconds"] for c in five] == [286_855, 284_366]
+
+
+def group(mechanism: str, accuracy: float, **more: Any) -> dict[str, Any]:
+    made = {
+        "mechanism": mechanism,
+        "epsilon": None,
+        "noise_std": None,
+        "seeds": [0, 1],
+        "best": [accuracy, accuracy],
+        "last5": [accuracy, accuracy],
+        "averaging": 10**-0.5,
+        "noise_l2": [1.0, 1.0],
+        "noise_std_mean": [0.0, 0.0],
+        "contribution_ratio_mean": [None, None],
+        "epsilon_spent": {"basic": [0.5, 1.0], "rdp": [0.4, 0.6]},
+    }
+    return made | more
+
+
+def result(preset: str, groups: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    timing = {
+        name: {"seconds": 9.0, "rounds": 3, "later_seconds": 4.0, "later_rounds": 2}
+        for name in {g["mechanism"] for g in groups}
+    }
+    settings = {"model": "small_cnn", "dataset": "digits", "num_rounds": 2}
+    body = {"preset": preset, "command": "c", "timing": timing, "settings": settings}
+    return SOURCE | body | {"groups": groups} | more
+
+
+def known_curve(shift: float) -> dict[str, Any]:
+    """A noise response that each of FedSVA's published CIFAR-10 cells follows exactly,
+    `shift` times the formula's noise away."""
+    noisy = []
+    scenario = SCENARIOS[0]
+    cells = published()["fedsva_table1"]["cells"]
+    for cell in cells:
+        if cell["scenario"] == scenario.name and cell["mechanism"] == "fedsva":
+            config = open_question.published_config(scenario, cell["epsilon"])
+            std = noise_response.formula_std("fedsva", config)
+            upload = shift * std * math.sqrt(10)
+            noisy.append(
+                group(
+                    "gaussian",
+                    cell["last5"] / 84.33,
+                    noise_std=upload,
+                    noise_std_mean=[upload, upload],
+                )
+            )
+    far = {"noise_std": 100.0, "noise_std_mean": [100.0, 100.0]}
+    noisy.append(group("gaussian", 0.1, **far))
+    return result("noise_response_cifar10_small", [group("none", 1.0), *noisy])
+
+
+def evidence(*measured: dict[str, Any]) -> Evidence:
+    return Evidence({m["preset"]: m for m in measured}, published())
+
+
+def test_cells_that_follow_are_told_from_cells_that_do_not() -> None:
+    for shift, word in ((1.0, "follows"), (0.01, "does not follow")):
+        text = tables.BLOCKS["question_cifar10"](evidence(known_curve(shift)))
+        rows = [
+            line
+            for line in text.splitlines()
+            if line.startswith("| FedSVA, Table 1 | FedSVA ")
+        ]
+        assert len(rows) == 4
+        assert all(row.endswith(f"| {word} |") for row in rows), rows
+
+
+def test_the_convention_that_explains_is_named() -> None:
+    """Needed noise a hundredth of the printed: |D| of all 100 clients."""
+    text = tables.BLOCKS["question_cifar10"](evidence(known_curve(0.01)))
+    (answer,) = (x for x in text.splitlines() if x.startswith("Most cells follow"))
+    assert "C on the gradient, |D| of all M clients" in answer
+    assert "ε per upload" in answer
+
+
+def test_what_no_convention_can_mend_is_said() -> None:
+    text = tables.BLOCKS["question_cifar10"](evidence(known_curve(1.0)))
+    assert "at one ε, NbAFL's accuracies need" in text
+    assert "no single factor" in text
+
+
+def test_impossible_published_cells_are_listed() -> None:
+    text = tables.BLOCKS["impossible"](evidence())
+    assert "FedSVA at ε = 0.2: best 75.86, last five 75.98" in text
+    assert text.count("\n") == 2
+
+
+def test_measured_columns_stand_beside_published_ones_with_their_provenance() -> None:
+    measured = result(
+        "fedsva_table1_cifar10_small",
+        [group("none", 0.5), group("nbafl", 0.25, epsilon=0.2)],
+    )
+    text = tables.BLOCKS["fedsva_table1_cifar10"](evidence(measured))
+    (row,) = (x for x in text.splitlines() if x.startswith("| NbAFL | 0.2 "))
+    assert "| 56.48 ± 5.38 | 48.67 ± 2.39 | 42% |" in row
+    assert "| 25.00 ± 0.00 | 25.00 ± 0.00 | 50% |" in row
+    assert "--only=fedsva_table1_cifar10_small`" in row
+    assert row.endswith("| 2026-01-02 | cpu |")
+
+
+def test_run_times_leave_the_compiling_call_out() -> None:
+    measured = [
+        result(f"fedsva_table2_n{n}_cifar10_small", [group("fedsva", 0.5, epsilon=0.2)])
+        for n in (2, 5)
+    ]
+    measured[1]["timing"]["fedsva"]["later_seconds"] = 32.0
+    text = tables.BLOCKS["fedsva_table2"](evidence(*measured))
+    (row,) = (x for x in text.splitlines() if x.startswith("| 5 | 0.2 "))
+    assert "| 286,855 ± 3,861 | 4.54 |" in row  # 286,855 / 63,234
+    assert "| 8 | 8.00 |" in row  # 32 s over 2 rounds and 2 seeds; N = 2 takes 1
+
+
+def test_the_gap_says_whether_its_interval_holds_zero() -> None:
+    pair = [group("nbafl", 0.5, epsilon=0.3), group("fedsva", 0.5, epsilon=0.3)]
+    for one in pair:
+        one["noise_std_mean"] = [0.1, 0.1]
+    pair[1] |= {"last5": [0.524, 0.526]}
+    apart = tables.BLOCKS["gap"](evidence(result("gap_digits_small", pair)))
+    assert "| no | `python -m" in apart and "| +2.50 |" in apart
+    pair[1] |= {"last5": [0.45, 0.56]}
+    open_ = tables.BLOCKS["gap"](evidence(result("gap_digits_small", pair)))
+    assert "| yes | `python -m" in open_
+
+
+def test_only_the_blocks_of_the_page_are_rewritten() -> None:
+    page = (DOCS / "reproduction.md").read_text()
+    once = tables.render(page, evidence(known_curve(0.1)))
+    assert tables.render(once, evidence(known_curve(0.1))) == once
+
+    def by_hand(text: str) -> str:
+        return re.sub("<!-- measured: .*?<!-- end -->", "", text, flags=re.DOTALL)
+
+    assert by_hand(once) == by_hand(page)
+    with pytest.raises(ValueError, match="must hold each of the blocks"):
+        tables.render(page.replace("<!-- measured: gap -->", ""), evidence())
+
+
+def test_the_page_is_what_the_kept_results_give() -> None:
+    page = (DOCS / "reproduction.md").read_text()
+    kept = Evidence(results.load(KEPT), published())
+    assert tables.render(page, kept) == page
+
+
+def test_figures_are_drawn(tmp_path: Path) -> None:
+    noisy = [
+        group(name, 0.5, epsilon=e) for name in ("nbafl", "fedsva") for e in (0.2, 0.5)
+    ]
+    ratios = [group("fedsdp", 0.5, epsilon=0.5, contribution_ratio_mean=[0.2, 0.3])]
+    drawn = write_figures(
+        evidence(
+            known_curve(0.1),
+            result("fedsva_fig2_cifar10_small", noisy),
+            result("fedsdp_fig1_cifar10_small", ratios),
+        ),
+        tmp_path,
+    )
+    assert {path.name for path in drawn} == {
+        "noise_response.png",
+        "noise_by_round_small.png",
+        "contribution_small.png",
+    }
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in drawn)
+    assert write_figures(evidence(), tmp_path / "none") == []
+
+
+@pytest.fixture
+def swept(tmp_path: Path) -> Path:
+    folder = make_sweep(tmp_path / "sweep")
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"device_kind": "cpu", "versions": {"jax": "0.10.2"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "cells.json").write_text("[]")
+    rows = [json.loads(x) for x in (folder / "results.jsonl").read_text().splitlines()]
+    for row in rows:
+        row["aggregate_noise_l2"] = row["noise_l2"] / 2
+    write_lines(folder / "results.jsonl", rows)
+    write_lines(
+        folder / "timing.jsonl",
+        (
+            {"mechanism": name, "round": t, "rounds": 5, "seconds": s}
+            for name in ("none", "fedsva")
+            for t, s in ((5, 10.0), (10, 2.0))
+        ),
+    )
+    return folder
+
+
+def test_a_finished_sweep_becomes_one_file_that_reads_back(
+    swept: Path, tmp_path: Path
+) -> None:
+    kept = results.collect(swept, name="a_small", command="the command")
+    results.write(tmp_path / "a_small.json", kept)
+    assert results.load(tmp_path) == {"a_small": kept}
+    assert kept["device_kind"] == "cpu" and kept["versions"] == {"jax": "0.10.2"}
+    assert kept["settings"]["dataset"] == "digits"
+    assert results.seconds(kept) == 24.0
+    assert kept["timing"]["fedsva"]["later_seconds"] == 2.0
+    one = results.group_of(kept, "fedsva", 0.1)
+    assert one is not None and one["seeds"] == [0, 1, 2]
+    assert one["noise_std_mean"] == pytest.approx([0.2] * 10)
+    assert results.noise_std(one) == pytest.approx(0.1)  # half an upload's
+    assert one["epsilon_spent"]["basic"][-1] == pytest.approx(1.0)
+    assert results.group_of(kept, "fedsva", 0.7) is None
+
+
+def test_a_damaged_result_is_named(tmp_path: Path) -> None:
+    (tmp_path / "odd.json").write_text('{"groups": []}')
+    with pytest.raises(ValueError, match=r"odd\.json is not the result"):
+        results.load(tmp_path)

@@ -1,0 +1,20 @@
+"""Pages whose measured parts are written by a program."""
+
+import pytest
+
+from experiments import docs_blocks
+
+PAGE = "before\n<!-- measured: one -->\nold\n<!-- end -->\nafter\n"
+
+
+def test_only_what_stands_in_a_block_is_rewritten() -> None:
+    text = docs_blocks.rewritten(PAGE, {"one": lambda: "new"})
+    assert text.startswith("before\n") and text.endswith("after\n")
+    assert "new" in text and "old" not in text
+    assert docs_blocks.rewritten(text, {"one": lambda: "new"}) == text
+
+
+@pytest.mark.parametrize("names", [(), ("two",), ("one", "two")])
+def test_blocks_that_do_not_match_the_page_are_refused(names: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="each of the blocks"):
+        docs_blocks.rewritten(PAGE, {name: lambda: "" for name in names})

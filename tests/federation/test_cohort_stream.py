@@ -1,0 +1,225 @@
+"""A streamed run is the run in memory: the same cohorts, files and bits."""
+
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small_runs import SAME_BYTES, Stopped, contents, small, stop_at
+from stores import digits_store, in_memory
+
+from fedsvp_jax import prng, run
+from fedsvp_jax.algorithm import cohort
+from fedsvp_jax.data.client_store import ClientStore
+from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.engine.placement import Placement
+from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.federation import cohort_stream, federated_data
+from fedsvp_jax.federation.cohort_stream import CohortStream, read_cohort
+from fedsvp_jax.tree import params_sha256
+
+CHANGES = {"partition": "by_writer", "num_clients": 8, "client_chunk_size": 2}
+FILES = tuple(name for name in SAME_BYTES if name != "config.json")
+PROMISE = {
+    "mechanism": "nbafl",
+    "num_clients": 4,
+    "num_hbc_clients": 0,
+    "num_rounds": 9,
+    "total_epsilon": 1.0,
+    "total_accounting": "basic",
+    "epsilon": 0.3,
+}
+
+
+_trainers: dict[tuple[Any, ...], Trainer] = {}
+
+
+def shared_trainer(
+    configs: Any, dataset: Any, *, model: Any = None, placement: Any = None
+) -> Trainer:
+    """A Trainer compiled once for the module."""
+    key = (*configs, dataset.name, placement)
+    if key not in _trainers:
+        _trainers[key] = Trainer(configs, dataset, placement=placement)
+    return _trainers[key]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_compilation() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "Trainer", shared_trainer)
+        yield
+    _trainers.clear()
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> ClientStore:
+    return digits_store(tmp_path_factory.mktemp("stores") / "digits")
+
+
+def train(
+    folder: pathlib.Path,
+    data: Dataset | ClientStore,
+    *,
+    rounds_per_call: int = 2,
+    num_devices: int = 1,
+    resume: bool = False,
+    **changes: Any,
+) -> dict[str, Any]:
+    return run.train(
+        small(**(CHANGES | changes)),
+        folder,
+        dataset=data,
+        placement=Placement(num_devices=num_devices, rounds_per_call=rounds_per_call),
+        resume=resume,
+        checkpoint_every=2,
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(store: ClientStore, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The run with everybody in memory."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    train(folder, in_memory(store))
+    return folder
+
+
+def test_a_streamed_run_has_the_bytes_of_the_run_in_memory(
+    whole: pathlib.Path, store: ClientStore, tmp_path: pathlib.Path
+) -> None:
+    train(tmp_path / "run", store)
+    assert contents(tmp_path / "run", FILES) == contents(whole, FILES)
+
+
+@pytest.mark.slow
+def test_devices_and_portions_of_rounds_change_no_byte_of_a_streamed_run(
+    whole: pathlib.Path, store: ClientStore, tmp_path: pathlib.Path
+) -> None:
+    train(tmp_path / "run", store, rounds_per_call=3, num_devices=2)
+    assert contents(tmp_path / "run", FILES) == contents(whole, FILES)
+
+
+def test_a_streamed_run_stopped_midway_resumes_to_the_same_bytes(
+    whole: pathlib.Path, store: ClientStore, tmp_path: pathlib.Path
+) -> None:
+    folder = tmp_path / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(patch, 3, "fedsva")
+        with pytest.raises(Stopped):
+            train(folder, store)
+    train(folder, store, resume=True)
+    assert contents(folder, FILES) == contents(whole, FILES)
+
+
+def test_a_promise_ends_a_streamed_run_where_it_ends_the_run_in_memory(
+    store: ClientStore, tmp_path: pathlib.Path
+) -> None:
+    train(tmp_path / "memory", in_memory(store), **PROMISE)
+    train(tmp_path / "streamed", store, **PROMISE)
+    assert contents(tmp_path / "streamed", FILES) == contents(
+        tmp_path / "memory", FILES
+    )
+    assert (
+        '"stopped_by_promise": true'
+        in contents(tmp_path / "memory", FILES)["summary.json"]
+    )
+
+
+@pytest.mark.slow  # a cache that many tests filled drops what is counted
+def test_every_round_takes_the_one_compiled_program(store: ClientStore) -> None:
+    trainer = shared_trainer(
+        [small(**CHANGES)], store, placement=Placement(rounds_per_call=2)
+    )
+    state, _ = trainer.advance(trainer.initial_state(), 0, 2)
+    first = params_sha256(state.params)
+    trainer.advance(state, 2, 3)
+    assert trainer.num_compilations() == 1
+    again, _ = trainer.advance(trainer.initial_state(), 0, 2)  # back to the start
+    assert params_sha256(again.params) == first
+
+
+def stream_of(
+    store: ClientStore, *, num_rounds: int = 6, max_uploads: int | None = None
+) -> CohortStream:
+    stored = federated_data.build([small(**CHANGES)], store).stored
+    assert stored is not None
+    return CohortStream(
+        *stored,
+        root=prng.root_key(0),
+        num_rounds=num_rounds,
+        max_uploads=max_uploads,
+    )
+
+
+def drawn(round_num: int, uploads: np.ndarray, max_uploads: int) -> np.ndarray:
+    """The draw of the compiled round."""
+    key = prng.stream_key(
+        prng.round_key(prng.root_key(0), round_num), prng.Stream.COHORT
+    )
+    eligible = jnp.asarray(uploads < max_uploads)
+    return np.asarray(cohort.sample_cohort(key, 8, 3, eligible=eligible))
+
+
+@pytest.mark.parametrize("first", [0, 2])
+def test_the_host_draws_as_the_compiled_round_does_under_a_cap(
+    first: int, store: ClientStore
+) -> None:
+    uploads = np.zeros(8, np.int32)
+    stream = stream_of(store, max_uploads=2)
+    for round_num in range(6):
+        expected = drawn(round_num, uploads, 2)
+        if round_num >= first:
+            taken = stream.take(round_num, jnp.asarray(uploads))
+            np.testing.assert_array_equal(taken.clients, expected)
+        uploads[expected[expected >= 0]] += 1
+    assert uploads.max() == 2
+
+
+def test_the_next_round_is_read_while_one_runs_and_none_beyond_the_last(
+    store: ClientStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    stream = stream_of(store, num_rounds=3)
+    read = stream._read
+
+    def watched(round_num: int, uploads: np.ndarray | None) -> Any:
+        asked.append(round_num)
+        return read(round_num, uploads)
+
+    monkeypatch.setattr(stream, "_read", watched)
+    nobody = jnp.zeros(8, jnp.int32)
+    stream.take(0, nobody)
+    assert stream._ahead is not None
+    stream._ahead[1].result()
+    assert asked == [0, 1]
+    for round_num in (1, 2):
+        stream.take(round_num, nobody)
+    assert asked == [0, 1, 2] and stream._ahead is None
+
+
+def test_an_error_of_the_reader_reaches_the_run(
+    store: ClientStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise OSError("the disk is gone")
+
+    stream = stream_of(store)
+    monkeypatch.setattr(cohort_stream, "read_cohort", broken)
+    with pytest.raises(OSError, match="the disk is gone"):
+        stream.take(0, jnp.zeros(8, jnp.int32))
+
+
+def test_places_without_a_client_hold_nothing(store: ClientStore) -> None:
+    stored = federated_data.build([small(**CHANGES)], store).stored
+    assert stored is not None
+    found = read_cohort(*stored, np.asarray([4, -1, -1], np.int32))
+    held = stored.clients.client(4)
+    count = len(held.labels)
+    np.testing.assert_array_equal(found.examples.inputs[:count], held.inputs)
+    assert not np.any(found.examples.inputs[count:])
+    np.testing.assert_array_equal(found.split.num_train, [held.num_train, 0, 0])
+    rows = jax.tree.map(lambda leaf: np.asarray(leaf)[1:], found.split)
+    assert not any(np.any(leaf) for leaf in jax.tree.leaves(rows))

@@ -1,0 +1,169 @@
+"""From settings and data to arrays: who holds what, and what is refused."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from small_runs import digits, small
+
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.data.dataset import Column, Dataset
+from fedsvp_jax.federation import federated_data, loading, plan
+
+
+def with_people() -> Dataset:
+    """Digits with made-up writers and a column."""
+    count = len(digits().train_labels)
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 2, count).astype(np.int32)
+    return dataclasses.replace(
+        digits(),
+        train_writers=(np.arange(count) // 40).astype(np.int32),
+        columns={"hand": Column(codes, ("left", "right"))},
+    )
+
+
+def held(config: ExperimentConfig, dataset: Dataset) -> list[set[int]]:
+    """Every client's examples, training and validation."""
+    split = federated_data.build([config], dataset).split
+    clients = []
+    for client in range(split.num_train.shape[1]):
+        train = split.train[0, client, : int(split.num_train[0, client])]
+        kept = split.validation[0, client, : int(split.num_validation[0, client])]
+        assert not set(train.tolist()) & set(kept.tolist())
+        clients.append(set(train.tolist()) | set(kept.tolist()))
+    return clients
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"partition": "iid"},
+        {"partition": "paper"},
+        {"partition": "shards", "shards_per_client": 3},
+        {"partition": "dirichlet", "dirichlet_alpha": 1.0},
+        {"partition": "by_writer"},
+    ],
+    ids=str,
+)
+def test_every_partition_gives_every_client_examples_by_seed(
+    changes: dict[str, Any],
+) -> None:
+    dataset = with_people()
+    first = held(small(**changes), dataset)
+    assert len(first) == 7 and all(first)
+    assert held(small(**changes), dataset) == first
+    assert held(small(**changes, seed=1), dataset) != first
+    if changes["partition"] != "paper":
+        assert sum(map(len, first)) == len(set().union(*first))
+
+
+def test_honest_but_curious_clients_hold_nothing_private() -> None:
+    made = federated_data.build([small(num_hbc_clients=2)], digits())
+    without = 0
+    for client in range(7):
+        rows = made.split.train[0, client, : int(made.split.num_train[0, client])]
+        without += not np.any(made.attributes.ids[np.asarray(rows)] == 0)
+    assert without == 2
+
+
+def test_cells_of_one_seed_share_a_split_and_other_seeds_have_others() -> None:
+    configs = [small(seed=0), small(seed=0, epsilon=0.3), small(seed=1)]
+    split = federated_data.build(configs, digits()).split
+    np.testing.assert_array_equal(split.train[0], split.train[1])
+    assert not np.array_equal(split.train[0], split.train[2])
+
+
+def test_cells_stack_what_they_vary_and_keep_one_root_a_seed() -> None:
+    configs = [small(seed=seed, epsilon=0.1 + seed) for seed in (0, 0, 1)]
+    configs = [dataclasses.replace(c, allow_large_epsilon=True) for c in configs]
+    made = federated_data.build(configs, digits())
+    settings = [plan.mechanism_config(config, made) for config in configs]
+    cells = plan.make_cells(configs, made, settings, [3, 4, 5])
+    np.testing.assert_allclose(cells.mechanism.epsilon, [0.1, 0.1, 1.1], rtol=1e-6)
+    np.testing.assert_array_equal(cells.max_uploads, [3, 4, 5])
+    roots = np.asarray(jax.random.key_data(cells.root))
+    np.testing.assert_array_equal(roots[0], roots[1])
+    assert not np.array_equal(roots[0], roots[2])
+
+
+def test_the_smallest_client_bounds_the_noise() -> None:
+    made = federated_data.build([small()], digits())
+    settings = plan.mechanism_config(small(), made)
+    assert float(settings.min_num_examples) == int(np.min(made.split.num_train))
+
+
+def test_one_attribute_is_everything_and_nobody_is_curious() -> None:
+    made = federated_data.build([small(num_attributes=1)], digits())
+    assert made.attributes.names == ("everything",)
+    assert made.coalition_sizes == {1: int(np.max(made.split.num_train))}
+
+
+def test_a_column_and_writer_groups_are_attributes_too() -> None:
+    column = small(attributes="column:hand", private_attribute=1)
+    found = loading.example_attributes(column, with_people())
+    assert found.names == ("left", "right") and found.private == 1
+    groups = small(attributes="writer_groups", num_attributes=3)
+    found = loading.example_attributes(groups, with_people())
+    assert found.private == 0 and set(found.ids.tolist()) == {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"partition": "by_writer"}, "partition=by_writer needs writers"),
+        ({"attributes": "writer_groups"}, "attributes=writer_groups needs writers"),
+        ({"attributes": "column:sex"}, "attributes=column:sex.* columns none"),
+        ({"attributes": "class:3"}, "attributes must be class, column:NAME"),
+        ({"attributes": "colour"}, "attributes must be class, column:NAME"),
+        ({"private_attribute": 10}, "private_class must be in"),
+    ],
+    ids=str,
+)
+def test_what_the_data_do_not_have_is_refused(
+    changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        federated_data.build([small(**changes)], digits())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"private_attribute": 2}, "private_attribute must be in"),
+        ({"num_attributes": 3}, "num_attributes must be 2, the categories"),
+    ],
+    ids=str,
+)
+def test_a_column_has_its_own_categories(changes: dict[str, Any], message: str) -> None:
+    settings = {"attributes": "column:hand", "private_attribute": 0} | changes
+    with pytest.raises(ValueError, match=message):
+        loading.example_attributes(small(**settings), with_people())
+
+
+def test_a_model_of_images_refuses_features(tmp_path: Any) -> None:
+    path = tmp_path / "features.npz"
+    inputs = np.zeros((8, 3), np.float32)
+    labels = np.arange(8, dtype=np.int32) % 2
+    np.savez(path, x_train=inputs, y_train=labels, x_test=inputs, y_test=labels)
+    config = ExperimentConfig(dataset="npz", data_dir=str(path), model="small_cnn")
+    with pytest.raises(ValueError, match="small_cnn needs images"):
+        loading.load_dataset(resolve(config))
+
+
+def test_config_json_records_settings_and_the_datas_fingerprint() -> None:
+    settings = plan.recorded_settings(small(), digits())
+    assert settings["data_fingerprint"] == digits().fingerprint
+    assert settings["num_train_examples"] == len(digits().train_labels)
+    assert settings["epsilon"] == 0.5
+
+
+def test_a_smaller_test_set_is_spread_over_the_whole_one() -> None:
+    whole = digits().test_labels
+    kept = loading.load_dataset(small(max_test_examples=100)).test_labels
+    assert len(kept) == 100
+    np.testing.assert_array_equal(kept, whole[np.arange(100) * len(whole) // 100])
+    same = loading.load_dataset(small(max_test_examples=10_000))
+    np.testing.assert_array_equal(same.test_labels, whole)

@@ -1,0 +1,45 @@
+"""Runs layouts on eight virtual devices; prints each layout's hashes.
+
+    python tests/eight_devices.py '[[COHORT, CHUNK, SWEEP_DEVICES, NUM_DEVICES], ...]'
+
+A line a layout: the SHA-256 of every cell's parameters after three rounds. There are
+two cells where SWEEP_DEVICES > 0; 0 stands for one cell.
+"""
+
+import json
+import sys
+
+import jax
+from small_runs import digits, small
+
+from fedsvp_jax.engine.placement import Placement
+from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.tree import cell_of, params_sha256
+
+
+def hashes(cohort: int, chunk: int, sweep: int, devices: int) -> list[str]:
+    """Of each cell."""
+    configs = [
+        small(
+            num_clients=12,
+            cohort_size=cohort,
+            client_chunk_size=chunk,
+            class_share=0.02,
+            num_rounds=3,
+            epsilon=epsilon,
+        )
+        for epsilon in ((0.5, 0.2) if sweep else (0.5,))
+    ]
+    placement = Placement(
+        num_devices=devices, sweep_devices=max(1, sweep), rounds_per_call=3
+    )
+    trainer = Trainer(configs, digits(), placement=placement)
+    state, _ = trainer.advance(trainer.initial_state(), 0, 3)
+    params = jax.device_get(state.params)
+    return [params_sha256(cell_of(params, cell)) for cell in range(len(configs))]
+
+
+if __name__ == "__main__":
+    jax.config.update("jax_num_cpu_devices", 8)
+    for layout in json.loads(sys.argv[1]):
+        print(json.dumps(hashes(*layout)), flush=True)

@@ -1,0 +1,179 @@
+"""The influence filter in a federation: who may take part, recorded and resumable."""
+
+import dataclasses
+import json
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+from small_runs import SAME_BYTES, Stopped, contents, digits, small, stop_at
+
+from fedsvp_jax import run
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.engine.placement import Placement
+from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.federation import federated_data
+from fedsvp_jax.influence import admission
+
+FILTERED: dict[str, Any] = {
+    "mechanism": "none",
+    "num_clients": 10,
+    "num_hbc_clients": 0,
+    "num_rounds": 4,
+    "cohort_size": 4,
+    "partition": "iid",
+    "corrupted_share": 0.3,
+    "influence_filter": "every_k",
+    "influence_every": 2,
+    "backbone_epochs": 10,
+}
+
+
+def filtered(**changes: Any) -> ExperimentConfig:
+    return small(**(FILTERED | changes))
+
+
+def rows(folder: pathlib.Path, name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / name).read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    path = tmp_path_factory.mktemp("filtered") / "run"
+    placed = Placement(rounds_per_call=4)
+    run.train(filtered(), path, dataset=digits(), placement=placed)
+    return path
+
+
+def test_the_rejected_are_not_asked_and_the_record_says_who_and_why(
+    whole: pathlib.Path,
+):
+    metrics, clients = rows(whole, "metrics.jsonl"), rows(whole, "clients.jsonl")
+    passes = [row["influence_filter"] for row in metrics]
+    assert [found is not None for found in passes] == [True, False, True, False]
+    current: set[int] = set()
+    for row in metrics:
+        found = row["influence_filter"]
+        if found is not None:
+            current = set(found["rejected"])
+            below = np.flatnonzero(np.asarray(found["scores"]) < found["threshold"])
+            assert current == set(below.tolist())
+            assert found["gap"] >= found["required_gap"]
+        asked = {c["client"] for c in clients if c["round"] == row["round"]}
+        assert len(asked) == 4 and not asked & current
+    summary = json.loads((whole / "summary.json").read_text())
+    assert set(summary["rejected_clients"]) == current
+    assert len(summary["corrupted_clients"]) == 3
+    assert summary["filtration"]["recall"] == 1.0
+    assert summary["filtration"]["precision"] == 1.0
+
+
+def test_a_resumed_run_writes_the_same_bytes(
+    whole: pathlib.Path, tmp_path: pathlib.Path
+):
+    folder = tmp_path / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(patch, 4, "none")
+        with pytest.raises(Stopped):
+            run.train(filtered(), folder, dataset=digits(), checkpoint_every=1)
+    run.train(filtered(), folder, dataset=digits(), checkpoint_every=1, resume=True)
+    assert contents(folder, SAME_BYTES) == contents(whole, SAME_BYTES)
+
+
+def test_corrupted_clients_hold_changed_copies_of_their_rows():
+    config = filtered(influence_filter="none", corruption="flipped_pairs")
+    found = federated_data.build([config], digits())
+    honest = dataclasses.replace(config, corrupted_share=0.0)
+    clean = federated_data.build([honest], digits())
+    labels = np.asarray(found.examples.labels)
+    before = np.asarray(digits().train_labels)
+    np.testing.assert_array_equal(labels[: len(before)], before)
+    assert found.corrupted.sum() == 3 and not clean.corrupted.any()
+    for client in range(10):
+        count = int(clean.split.num_train[0, client])
+        now = labels[np.asarray(found.split.train[0, client, :count])]
+        was = before[np.asarray(clean.split.train[0, client, :count])]
+        changed = float(np.mean(now != was))
+        wanted = 0.9 if found.corrupted[0, client] else 0.0
+        assert abs(changed - wanted) < 0.05
+
+
+def test_the_centres_examples_belong_to_no_client():
+    config = filtered(corrupted_share=0.0)
+    found = federated_data.build([config], digits())
+    assert found.warmup is not None
+    assert found.warmup.labels.shape == (100,)
+    assert found.examples.labels.shape == (len(digits().train_labels) - 100,)
+    held = {image.tobytes() for image in np.asarray(found.examples.inputs)}
+    shared = [i.tobytes() in held for i in np.asarray(found.warmup.inputs)]
+    assert np.mean(shared) < 0.1  # but for scans that digits holds twice
+
+
+def test_passes_are_counted_and_priced():
+    assert admission.num_passes(filtered(influence_filter="join"), 9) == 1
+    assert admission.num_passes(filtered(influence_every=2), 9) == 5
+    join = admission.guarantees(filtered(influence_filter="join", vote_epsilon=1.0), 9)
+    np.testing.assert_allclose(join.test_set_basic, 9 * 0.5)
+    assert admission.guarantees(filtered(vote_epsilon=1.0), 9).vote == np.inf
+
+
+def test_a_sweep_and_a_foreign_model_are_refused():
+    with pytest.raises(ValueError, match="influence_filter must be none in a sweep"):
+        federated_data.build([filtered(), filtered(seed=1)], digits())
+    trainer = Trainer([filtered(influence_filter="none")], digits())
+    with pytest.raises(ValueError, match="not built by name"):
+        Trainer([filtered()], digits(), model=trainer.model)
+
+
+@pytest.mark.slow
+def test_the_filter_regains_the_accuracy_that_corruption_cost(tmp_path: pathlib.Path):
+    """Random labels cost little at E = 5, K = 10: averaging undoes them."""
+
+    def accuracy(name: str, **changes: Any) -> float:
+        config = small(
+            mechanism="none",
+            model="small_cnn",
+            num_clients=20,
+            num_hbc_clients=0,
+            cohort_size=5,
+            partition="iid",
+            num_rounds=30,
+            local_epochs=20,
+            **changes,
+        )
+        placed = Placement(rounds_per_call=30)
+        folder = tmp_path / f"{name}_{config.seed}"
+        summary = run.train(config, folder, dataset=digits(), placement=placed)
+        return summary["final5_accuracy"]
+
+    bad = {"corrupted_share": 0.3}
+    clean, corrupted, kept = (
+        np.mean([accuracy(name, seed=seed, **changes) for seed in (0, 1)])
+        for name, changes in (
+            ("clean", {}),
+            ("corrupted", bad),
+            ("filtered", bad | {"influence_filter": "join"}),
+        )
+    )
+    assert clean - corrupted > 0.03
+    assert kept - corrupted >= 0.8 * (clean - corrupted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("vote_epsilon", [1.0, np.inf])
+def test_a_clean_federation_loses_at_most_2_percent(vote_epsilon: float):
+    lost = 0
+    for seed in range(5):
+        config = small(
+            num_clients=30,
+            num_hbc_clients=0,
+            partition="iid",
+            influence_filter="join",
+            vote_epsilon=vote_epsilon,
+            seed=seed,
+        )
+        trainer = Trainer([config], digits())
+        _, verdict = trainer.admit(trainer.initial_state(), 0)
+        lost += int(np.sum(verdict.rejected))
+    assert lost <= 0.02 * 150

@@ -1,0 +1,226 @@
+"""Checkpoints: whole, or named as damaged and passed over; nothing intact is lost."""
+
+import logging
+import pathlib
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedsvp_jax.run import checkpoint
+from fedsvp_jax.run.checkpoint import Checkpointer
+from fedsvp_jax.run.folder import WriteError
+
+
+def state(value: int) -> dict[str, Any]:
+    """As a run's: nested, with a scalar, an empty part and a typed key-like array."""
+    rng = np.random.default_rng(value)
+    return {
+        "server": {"kernel": rng.normal(size=(40, 7)).astype(np.float32), "none": None},
+        "ledgers": [{"uploads": np.arange(9) + value, "scalars": np.float64(value)}],
+    }
+
+
+def assert_restored(found: tuple[Any, int] | None, round_num: int) -> None:
+    assert found is not None and found[1] == round_num
+    expected = state(round_num)
+    np.testing.assert_array_equal(
+        found[0]["server"]["kernel"], expected["server"]["kernel"]
+    )
+    np.testing.assert_array_equal(
+        found[0]["ledgers"][0]["uploads"], expected["ledgers"][0]["uploads"]
+    )
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Checkpoints of the rounds 3 (too old to be kept), 6 and 9."""
+    folder = tmp_path_factory.mktemp("saved") / "checkpoints"
+    checkpointer = Checkpointer(folder)
+    for round_num in (3, 6, 9):
+        checkpointer.save(round_num, state(round_num))
+    checkpointer.close()
+    return folder
+
+
+@pytest.fixture
+def folder(saved: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
+    return pathlib.Path(shutil.copytree(saved, tmp_path / "checkpoints"))
+
+
+def restore(folder: pathlib.Path) -> tuple[Any, int] | None:
+    checkpointer = Checkpointer(folder)
+    try:
+        return checkpointer.restore(state(0))
+    finally:
+        checkpointer.close()
+
+
+def files(folder: pathlib.Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_the_two_newest_are_kept_and_the_newest_is_restored(
+    folder: pathlib.Path,
+) -> None:
+    assert sorted(path.name for path in folder.iterdir()) == ["6", "9"]
+    assert_restored(restore(folder), 9)
+
+
+def test_without_a_checkpoint_there_is_nothing_to_restore(
+    tmp_path: pathlib.Path,
+) -> None:
+    assert restore(tmp_path / "checkpoints") is None
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def flip(path: pathlib.Path, position: int, bit: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1 << bit
+    path.write_bytes(content)
+
+
+def test_a_flipped_bit_in_any_file_is_found_and_the_older_one_used(
+    folder: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rng = np.random.default_rng(0)
+    paths = [folder / name for name in files(folder) if name.startswith("9/")]
+    assert {path.name for path in paths} >= {"_METADATA", "sha256.json"}
+    for path in paths:
+        whole = path.read_bytes()
+        for _ in range(3):
+            flip(path, int(rng.integers(len(whole))), int(rng.integers(8)))
+            caplog.clear()
+            assert_restored(restore(folder), 6)
+            (warning,) = caplog.records
+            assert warning.levelno == logging.WARNING
+            assert f"{folder}/9 is damaged" in warning.getMessage()
+            assert "going on from that of round 6" in warning.getMessage()
+            path.write_bytes(whole)
+    assert_restored(restore(folder), 9)
+
+
+def truncate(path: pathlib.Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [truncate, lambda path: path.unlink(), lambda path: path.write_bytes(b"")],
+    ids=["torn", "missing", "empty"],
+)
+def test_a_torn_or_missing_file_is_found_and_nothing_is_deleted(
+    damage: Callable[[pathlib.Path], None], folder: pathlib.Path
+) -> None:
+    for name in [name for name in files(folder) if name.startswith("9/")]:
+        whole = (folder / name).read_bytes()
+        damage(folder / name)
+        before = files(folder)
+        assert_restored(restore(folder), 6)
+        assert files(folder) == before
+        (folder / name).write_bytes(whole)
+
+
+def test_a_file_too_many_is_found(folder: pathlib.Path) -> None:
+    (folder / "9" / "state" / "d" / "more").write_bytes(b"1")
+    assert_restored(restore(folder), 6)
+
+
+def test_none_intact_is_one_error_that_names_all_and_deletes_nothing(
+    folder: pathlib.Path,
+) -> None:
+    (folder / "9" / "sha256.json").write_text("{")
+    flip(folder / "6" / "state" / "_METADATA", 5, 1)
+    before = files(folder)
+    with pytest.raises(ValueError, match="none is left to go on from") as raised:
+        restore(folder)
+    message = str(raised.value)
+    assert "\n" not in message
+    assert f"{folder}/9 is damaged" in message
+    assert "state/_METADATA differs from its SHA-256" in message
+    assert files(folder) == before
+
+
+def test_a_damaged_checkpoint_is_replaced_when_its_round_comes_again(
+    folder: pathlib.Path,
+) -> None:
+    truncate(folder / "9" / "state" / "_METADATA")
+    checkpointer = Checkpointer(folder)
+    assert_restored(checkpointer.restore(state(0)), 6)
+    checkpointer.save(7, state(7))
+    assert checkpointer.rounds() == [6, 7, 9]
+    checkpointer.save(9, state(9))
+    assert checkpointer.rounds() == [7, 9]
+    checkpointer.close()
+    assert_restored(restore(folder), 9)
+
+
+class Killed(BaseException):
+    """In place of a signal: nothing in the code handles it."""
+
+
+STEPS = (
+    (checkpoint.shutil, "rmtree"),
+    (pathlib.Path, "mkdir"),
+    (checkpoint.ocp.Checkpointer, "save"),
+    (checkpoint, "write_json"),
+    (checkpoint.os, "rename"),
+)
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(("where", "step"), STEPS, ids=[step for _, step in STEPS])
+def test_a_kill_before_or_after_any_step_of_a_save_leaves_an_intact_one(
+    where: Any, step: str, after: bool, folder: pathlib.Path
+) -> None:
+    real = getattr(where, step)
+
+    def killed(*arguments: Any, **named: Any) -> None:
+        orbax_own = step == "rename" and pathlib.Path(arguments[1]).name != "12"
+        if after or orbax_own:
+            real(*arguments, **named)
+        if not orbax_own:
+            raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        checkpointer = Checkpointer(folder)
+        checkpointer.restore(state(0))
+        patch.setattr(where, step, killed)
+        with pytest.raises(Killed):
+            checkpointer.save(12, state(12))
+    assert_restored(restore(folder), 12 if (step, after) == ("rename", True) else 9)
+    checkpointer = Checkpointer(folder)
+    checkpointer.restore(state(0))
+    for round_num in (12, 15):
+        checkpointer.save(round_num, state(round_num))
+    assert sorted(path.name for path in folder.iterdir()) == ["12", "15"]
+    checkpointer.close()
+
+
+@pytest.mark.parametrize("step", ["mkdir", "save", "write_json", "rename"])
+def test_a_save_that_fails_says_so_and_leaves_the_others_whole(
+    step: str, folder: pathlib.Path
+) -> None:
+    (where,) = (place for place, name in STEPS if name == step)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    before = files(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        checkpointer = Checkpointer(folder)
+        checkpointer.restore(state(0))
+        patch.setattr(where, step, full)
+        with pytest.raises(WriteError, match=r"12 cannot be written \(No space left"):
+            checkpointer.save(12, state(12))
+    assert files(folder) == before
+    checkpointer.save(12, state(12))
+    checkpointer.close()
+    assert_restored(restore(folder), 12)

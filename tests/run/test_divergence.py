@@ -1,0 +1,123 @@
+"""NaN and infinity: found where they appear, named, and never in a file."""
+
+import json
+import logging
+import math
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from small_runs import contents, digits, share_compiled_rounds, small
+
+from fedsvp_jax import run
+from fedsvp_jax.engine.placement import Placement
+from fedsvp_jax.run.sweep import SweepPlan, sweep
+
+RUN = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
+DIVERGES = {"mechanism": "none", "learning_rate": 1e30, "num_rounds": 4}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_compilation() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        share_compiled_rounds(patch)
+        yield
+
+
+def train(folder: pathlib.Path, **named: Any) -> dict[str, Any]:
+    return run.train(
+        small(**DIVERGES),
+        folder,
+        dataset=digits(),
+        placement=Placement(rounds_per_call=2),
+        checkpoint_every=2,
+        **named,
+    )
+
+
+def no_constant(name: str) -> None:
+    pytest.fail(f"{name} is no JSON")
+
+
+def rows(folder: pathlib.Path, name: str) -> list[dict[str, Any]]:
+    return [
+        json.loads(line, parse_constant=no_constant)
+        for line in (folder / name).read_text().splitlines()
+    ]
+
+
+def test_a_diverged_run_ends_in_its_round_and_names_mechanism_round_and_client(
+    tmp_path: pathlib.Path,
+) -> None:
+    for resume in (False, True):
+        with pytest.raises(FloatingPointError) as raised:
+            train(tmp_path, resume=resume)
+        (row,) = rows(tmp_path, "metrics.jsonl")
+        first = row["diverged_clients"][0]
+        assert str(raised.value).startswith(
+            f"mechanism none diverged: the upload of client {first} in round 1 holds "
+            "NaN or infinity (3 of 3 uploads do)"
+        )
+        assert row["test_loss"] is None and row["model_finite"] is False
+        assert len(rows(tmp_path, "clients.jsonl")) == 3
+        assert not (tmp_path / "summary.json").exists()
+        assert not list((tmp_path).glob("checkpoints/*"))
+
+
+def test_a_diverged_run_goes_on_when_asked_with_one_warning_and_plain_json(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(FloatingPointError):
+        train(tmp_path / "run")
+    summary = train(tmp_path / "run", resume=True, on_divergence="continue")
+    (warning,) = caplog.records
+    assert warning.levelno == logging.WARNING
+    assert "mechanism none diverged: the upload of client" in warning.getMessage()
+    assert summary["diverged_in_round"] == 1 and summary["rounds"] == 4
+    for name in ("metrics.jsonl", "clients.jsonl"):
+        assert {row["round"] for row in rows(tmp_path / "run", name)} == {1, 2, 3, 4}
+    text = (tmp_path / "run" / "summary.json").read_text()
+    assert json.loads(text, parse_constant=no_constant)["diverged_in_round"] == 1
+    train(tmp_path / "whole", on_divergence="continue")
+    train(tmp_path / "whole", on_divergence="continue", resume=True)
+    assert contents(tmp_path / "run", RUN) == contents(tmp_path / "whole", RUN)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "mechanism",
+    ["fedsva", "nbafl", "sensitivity", "dp_fedavg", "dpa", "time_varying", "fedsdp"],
+)
+def test_every_mechanism_that_diverges_leaves_plain_json_and_counts_every_upload(
+    mechanism: str, tmp_path: pathlib.Path
+) -> None:
+    config = small(mechanism=mechanism, learning_rate=1e30, num_rounds=3)
+    summary = run.train(config, tmp_path, dataset=digits(), on_divergence="continue")
+    assert summary["diverged_in_round"] == 1
+    for name in ("metrics.jsonl", "clients.jsonl"):
+        assert {row["round"] for row in rows(tmp_path, name)} == {1, 2, 3}
+    text = (tmp_path / "summary.json").read_text()
+    spent = json.loads(text, parse_constant=no_constant)["epsilon_spent"]
+    assert summary["most_uploads"] >= 1
+    if mechanism == "fedsva":  # the noise was applied, so it was spent
+        assert spent["basic"] == pytest.approx(0.5 * summary["most_uploads"])
+        assert math.isfinite(spent["rdp"])
+
+
+def test_a_sweep_with_a_diverged_cell_ends_or_goes_on(tmp_path: pathlib.Path) -> None:
+    plan = SweepPlan(mechanisms=("none",), epsilons=(0.5,), seeds=(0, 1))
+    base = small(**(DIVERGES | {"num_rounds": 2}))
+    with pytest.raises(FloatingPointError, match="mechanism none diverged"):
+        sweep(base, plan, tmp_path, dataset=digits())
+    cells = sweep(
+        base,
+        plan,
+        tmp_path,
+        dataset=digits(),
+        resume=True,
+        on_divergence="continue",
+    )
+    assert [cell["diverged_in_round"] for cell in cells] == [1, 1]
+    seen = [(row["seed"], row["round"]) for row in rows(tmp_path, "results.jsonl")]
+    assert sorted(seen) == [(0, 1), (0, 2), (1, 1), (1, 2)]

@@ -1,0 +1,217 @@
+"""The folder's files: whole or not there, plain JSON, nothing overwritten."""
+
+import json
+import os
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedsvp_jax.run.folder import RunFolder, WriteError, plain, write_json
+
+
+def test_float32_is_written_by_its_shortest_form_and_reads_back_the_same() -> None:
+    for value in np.random.default_rng(0).normal(size=200).astype(np.float32):
+        assert np.float32(plain(value)) == value
+    assert json.dumps(plain(np.float32(0.1))) == "0.1"
+
+
+def test_numpy_becomes_plain_python_and_non_finite_becomes_null() -> None:
+    content = {
+        "integer": np.int32(3),
+        "flag": np.bool_(True),
+        "array": np.asarray([[1.0, np.nan]], np.float32),
+        "tuple": (np.float32(np.inf), float("-inf"), None, "text"),
+    }
+    assert plain(content) == {
+        "integer": 3,
+        "flag": True,
+        "array": [[1.0, None]],
+        "tuple": [None, None, None, "text"],
+    }
+    assert json.loads(json.dumps(plain(content), allow_nan=False))
+
+
+def test_a_file_is_replaced_whole_and_leaves_nothing_beside_it(
+    tmp_path: pathlib.Path,
+) -> None:
+    write_json(tmp_path / "a.json", {"value": 1})
+    with pytest.raises(TypeError):
+        write_json(tmp_path / "a.json", {"value": object()})
+    assert json.loads((tmp_path / "a.json").read_text()) == {"value": 1}
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_new_or_empty_folder_is_started(tmp_path: pathlib.Path) -> None:
+    for folder in (tmp_path / "deep" / "new", tmp_path / "empty"):
+        if folder.name == "empty":
+            folder.mkdir()
+        RunFolder(folder).start({"seed": 0}, resume=False)
+        assert json.loads((folder / "config.json").read_text()) == {"seed": 0}
+
+
+def test_resuming_where_nothing_is_starts_a_run(tmp_path: pathlib.Path) -> None:
+    RunFolder(tmp_path / "run").start({"seed": 0}, resume=True)
+    assert (tmp_path / "run" / "config.json").exists()
+
+
+def test_a_folder_that_holds_a_run_is_refused_unless_resumed(
+    tmp_path: pathlib.Path,
+) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.start({"seed": 0, "delta": 0.1}, resume=False)
+    with pytest.raises(ValueError, match="already holds a run"):
+        folder.start({"seed": 0, "delta": 0.1}, resume=False)
+    folder.start({"seed": 0, "delta": np.float32(0.1)}, resume=True)
+
+
+def test_resuming_another_configuration_names_the_differences(
+    tmp_path: pathlib.Path,
+) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.start({"seed": 0, "model": "mlp", "only_old": 1}, resume=False)
+    with pytest.raises(ValueError, match="cannot resume") as raised:
+        folder.start({"seed": 1, "model": "mlp", "only_new": 2}, resume=True)
+    message = str(raised.value)
+    assert "seed is 1 and was 0" in message
+    assert "only_new is 2 and was None" in message
+    assert "only_old is None and was 1" in message
+    assert "model" not in message
+    assert json.loads((folder.path / "config.json").read_text())["seed"] == 0
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_foreign_folder_or_file_is_refused_and_left_alone(
+    resume: bool, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    for path in (tmp_path, tmp_path / "notes.txt"):
+        with pytest.raises(ValueError, match="holds no run"):
+            RunFolder(path).start({"seed": 0}, resume=resume)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_appended_rows_read_back(tmp_path: pathlib.Path) -> None:
+    folder = RunFolder(tmp_path)
+    assert folder.rows("metrics.jsonl") == []
+    folder.append("metrics.jsonl", [{"round": 1}, {"round": np.int32(2)}])
+    folder.append("metrics.jsonl", [])
+    folder.append("metrics.jsonl", [{"round": 3}])
+    assert folder.rows("metrics.jsonl") == [{"round": 1}, {"round": 2}, {"round": 3}]
+
+
+def with_rounds(path: pathlib.Path, *rounds: int) -> RunFolder:
+    folder = RunFolder(path)
+    folder.append("metrics.jsonl", [{"round": number} for number in rounds])
+    return folder
+
+
+def test_rows_after_a_checkpoint_and_a_torn_last_line_are_dropped(
+    tmp_path: pathlib.Path,
+) -> None:
+    folder = with_rounds(tmp_path, 1, 2, 3)
+    before = (tmp_path / "metrics.jsonl").read_text().splitlines(keepends=True)
+    with open(tmp_path / "metrics.jsonl", "ab") as file:
+        file.write(b'{"round": 2, "\xff')
+    folder.keep_rounds("metrics.jsonl", 2)
+    assert (tmp_path / "metrics.jsonl").read_text() == "".join(before[:2])
+    folder.keep_rounds("never_written.jsonl", 0)
+    assert not (tmp_path / "never_written.jsonl").exists()
+
+
+def test_the_rows_of_others_stay(tmp_path: pathlib.Path) -> None:
+    folder = RunFolder(tmp_path)
+    rows = [{"round": n, "mechanism": m} for m in ("none", "fedsva") for n in (1, 2)]
+    folder.append("results.jsonl", rows)
+    folder.keep_rounds("results.jsonl", 1, of=lambda row: row["mechanism"] == "fedsva")
+    assert folder.rows("results.jsonl") == rows[:3]
+
+
+@pytest.mark.parametrize(
+    ("damage", "named"),
+    [
+        (b"", "lacks round 1"),
+        (b'{"round": 1}\n', "lacks round 2"),
+        (b'{"round": 1}\n{"rou\xff: 2}\n', "line 2, is damaged"),
+        (b'{"round": 1}\n{"ruond": 2}\n', "line 2, is damaged"),
+        (b'{"round": 1}\n7\n', "line 2, is damaged"),
+    ],
+)
+def test_rows_that_something_else_changed_are_refused_and_left_alone(
+    damage: bytes, named: str, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "metrics.jsonl").write_bytes(damage)
+    with pytest.raises(ValueError, match=named):
+        RunFolder(tmp_path).keep_rounds("metrics.jsonl", 2)
+    assert (tmp_path / "metrics.jsonl").read_bytes() == damage
+
+
+def test_a_folder_in_which_no_first_file_was_finished_is_started(
+    tmp_path: pathlib.Path,
+) -> None:
+    for number, resume in enumerate((False, True)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "config.json.tmp").write_text('{"se')
+        RunFolder(folder).start({"seed": 0}, resume=resume)
+        assert [path.name for path in folder.iterdir()] == ["config.json"]
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(OSError, match=r"output_dir .*file/run cannot be written"):
+        RunFolder(tmp_path / "file" / "run").start({}, resume=True)
+
+
+def test_differences_are_named_entry_by_entry(tmp_path: pathlib.Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    old = {"versions": {"jax": "1", "numpy": "2"}, "data_fingerprint": "a"}
+    folder.start(old | {"state_version": 1}, resume=False)
+    new = {"versions": {"jax": "3", "numpy": "2"}, "data_fingerprint": "b"}
+    with pytest.raises(ValueError, match="cannot resume") as raised:
+        folder.start(new | {"state_version": 2}, resume=True)
+    assert str(raised.value).endswith(
+        "data_fingerprint is 'b' and was 'a'; state_version is 2 and was 1; "
+        "versions.jax is '3' and was '1'"
+    )
+
+
+def test_a_damaged_config_is_named(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "config.json").write_bytes(b'{"seed": \xff')
+    with pytest.raises(ValueError, match=r"cannot resume .*config.json is damaged"):
+        RunFolder(tmp_path).start({"seed": 0}, resume=True)
+
+
+def fail_once(patch: pytest.MonkeyPatch, name: str) -> None:
+    real = getattr(os, name)
+
+    def full(*arguments: Any) -> Any:
+        patch.setattr(os, name, real)
+        raise OSError(28, "No space left on device")
+
+    patch.setattr(os, name, full)
+
+
+def test_rows_that_cannot_be_written_leave_the_file_as_it_was(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = with_rounds(tmp_path, 1)
+    fail_once(monkeypatch, "fsync")
+    with pytest.raises(WriteError, match=r"No space left on device.*--resume"):
+        folder.append("metrics.jsonl", [{"round": 2}])
+    folder.append("metrics.jsonl", [{"round": 2}])
+    assert folder.rows("metrics.jsonl") == [{"round": 1}, {"round": 2}]
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_whole_file_that_cannot_be_written_leaves_the_old_one(
+    step: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_json(tmp_path / "a.json", {"value": 1})
+    fail_once(monkeypatch, step)
+    with pytest.raises(WriteError, match=r"No space left on device.*--resume"):
+        write_json(tmp_path / "a.json", {"value": 2})
+    assert json.loads((tmp_path / "a.json").read_text()) == {"value": 1}
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]

@@ -1,0 +1,246 @@
+"""A run's folder: the same bytes again, stopped midway, and where a promise ends it."""
+
+import io
+import json
+import pathlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from event_scalars import event_scalars
+from small_runs import (
+    SAME_BYTES,
+    Stopped,
+    contents,
+    digits,
+    share_compiled_rounds,
+    small,
+    stop_at,
+)
+
+from fedsvp_jax import run
+from fedsvp_jax.engine.placement import Placement
+from fedsvp_jax.report.adversaries import adversaries_plot
+from fedsvp_jax.report.read import read_run
+
+PROMISE = {
+    "num_clients": 4,
+    "num_hbc_clients": 0,
+    "cohort_size": 3,
+    "num_rounds": 9,
+    "mechanism": "nbafl",
+    "class_share": 0.05,
+    "eval_every": 2,
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_compilation() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        share_compiled_rounds(patch)
+        yield
+
+
+def train(
+    folder: pathlib.Path,
+    *,
+    rounds_per_call: int = 2,
+    resume: bool = False,
+    progress: bool = False,
+    tensorboard: bool = False,
+    **changes: Any,
+) -> dict[str, Any]:
+    return run.train(
+        small(**changes),
+        folder,
+        dataset=digits(),
+        placement=Placement(rounds_per_call=rounds_per_call),
+        resume=resume,
+        checkpoint_every=2,
+        progress=progress,
+        tensorboard=tensorboard,
+    )
+
+
+def read(folder: pathlib.Path, name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / name).read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    train(folder)
+    return folder
+
+
+def test_a_run_writes_a_line_a_round_and_a_line_a_client_and_round(
+    whole: pathlib.Path,
+) -> None:
+    metrics, clients = read(whole, "metrics.jsonl"), read(whole, "clients.jsonl")
+    assert [row["round"] for row in metrics] == [1, 2, 3, 4, 5]
+    assert [row["round"] for row in clients] == [r for r in range(1, 6) for _ in "123"]
+    summary = json.loads((whole / "summary.json").read_text())
+    assert summary["rounds"] == 5 and not summary["stopped_by_promise"]
+    assert summary["best_accuracy"] == pytest.approx(
+        max(row["test_accuracy"] for row in metrics), abs=1e-7
+    )
+    assert summary["num_parameters"] == 64 * 128 + 128 + 128 * 10 + 10
+
+
+def test_the_same_settings_give_the_same_bytes(
+    whole: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    train(tmp_path / "again")
+    assert contents(tmp_path / "again", SAME_BYTES) == contents(whole, SAME_BYTES)
+
+
+def test_rounds_per_call_changes_no_byte(
+    whole: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    train(tmp_path / "run", rounds_per_call=3)
+    assert contents(tmp_path / "run", SAME_BYTES) == contents(whole, SAME_BYTES)
+
+
+@pytest.mark.parametrize("round_num", [2, 4, 5])
+def test_a_run_stopped_midway_and_resumed_equals_an_uninterrupted_one(
+    round_num: int, whole: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    folder = tmp_path / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(patch, round_num, "fedsva")
+        with pytest.raises(Stopped):
+            train(folder)
+    assert not (folder / "summary.json").exists()
+    assert len(read(folder, "metrics.jsonl")) == round_num
+    with open(folder / "clients.jsonl", "a") as file:
+        file.write('{"round": 6, "cli')  # torn by a kill
+    summary = train(folder, resume=True)
+    assert contents(folder, SAME_BYTES) == contents(whole, SAME_BYTES)
+    uninterrupted = json.loads((whole / "summary.json").read_text())
+    for name in ("rounds", "params_sha256", "epsilon_spent", "most_uploads"):
+        assert summary[name] == uninterrupted[name]
+
+
+def test_resuming_a_finished_run_changes_no_row_and_no_parameter(
+    whole: pathlib.Path,
+) -> None:
+    before = contents(whole, SAME_BYTES)
+    params = json.loads((whole / "summary.json").read_text())["params_sha256"]
+    assert train(whole, resume=True)["params_sha256"] == params
+    assert contents(whole, SAME_BYTES) == before
+
+
+def test_a_folder_that_holds_a_run_is_refused_and_left_as_it_is(
+    whole: pathlib.Path,
+) -> None:
+    before = contents(whole, SAME_BYTES)
+    with pytest.raises(ValueError, match="already holds a run"):
+        train(whole)
+    assert contents(whole, SAME_BYTES) == before
+
+
+def test_resuming_under_another_setting_names_the_difference(
+    whole: pathlib.Path,
+) -> None:
+    before = contents(whole, SAME_BYTES)
+    with pytest.raises(ValueError, match=r"epsilon is 0\.25 and was 0\.5"):
+        train(whole, resume=True, epsilon=0.25)
+    assert contents(whole, SAME_BYTES) == before
+
+
+@pytest.fixture(scope="module")
+def promised(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """total_epsilon = 1 by basic composition at 0.3 an upload: three uploads each."""
+    folder = tmp_path_factory.mktemp("promised") / "run"
+    train(folder, total_epsilon=1.0, total_accounting="basic", epsilon=0.3, **PROMISE)
+    return folder
+
+
+def test_a_promise_stops_the_run_before_the_upload_that_would_exceed_it(
+    promised: pathlib.Path,
+) -> None:
+    summary = json.loads((promised / "summary.json").read_text())
+    clients = read(promised, "clients.jsonl")
+    metrics = read(promised, "metrics.jsonl")
+    assert summary["stopped_by_promise"]
+    assert summary["rounds"] == len(metrics) < PROMISE["num_rounds"]
+    spent = {
+        client: sum(row["epsilon"] for row in clients if row["client"] == client)
+        for client in range(PROMISE["num_clients"])
+    }
+    assert all(0.7 < value <= 1.0 for value in spent.values())
+    assert summary["epsilon_spent"]["basic"] == pytest.approx(0.9)
+    assert summary["most_uploads"] == 3
+    assert all(row["num_clients"] > 0 for row in metrics)
+
+
+def test_rounds_without_evaluation_hold_null(promised: pathlib.Path) -> None:
+    unseen = [
+        row["test_accuracy"] is None and row["test_loss"] is None
+        for row in read(promised, "metrics.jsonl")
+    ]
+    assert unseen[:4] == [True, False, True, False]
+
+
+def test_a_run_that_a_promise_ended_resumes_to_the_same_rows(
+    promised: pathlib.Path,
+) -> None:
+    before = contents(promised, SAME_BYTES)
+    promise = {"total_epsilon": 1.0, "total_accounting": "basic", "epsilon": 0.3}
+    summary = train(promised, resume=True, **promise, **PROMISE)
+    assert summary["stopped_by_promise"] and summary["most_uploads"] == 3
+    assert contents(promised, SAME_BYTES) == before
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_watched_run_shows_its_rounds_and_keeps_its_bytes(
+    whole: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped after a row that no checkpoint knows of: its step must not stay twice."""
+    folder, screen = tmp_path / "run", Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    with monkeypatch.context() as patch, pytest.raises(Stopped):
+        stop_at(patch, 4, "fedsva")
+        train(folder, tensorboard=True)
+    train(folder, tensorboard=True, progress=True, resume=True)
+    assert contents(folder, SAME_BYTES) == contents(whole, SAME_BYTES)
+    rows = read(folder, "metrics.jsonl")
+    found = event_scalars(folder / "tensorboard")
+    assert [step for step, _ in found["test_accuracy"]] == [1, 2, 3, 4, 5]
+    for tag, values in {
+        "test_accuracy": [row["test_accuracy"] for row in rows],
+        "epsilon_spent/rdp": [row["epsilon_spent"]["rdp"] for row in rows],
+    }.items():
+        assert [value for _, value in found[tag]] == pytest.approx(values, rel=1e-6)
+    last = screen.getvalue().split("\r")[-1]
+    assert "fedsva: 100%" in last and "5/5" in last
+    assert f"accuracy={rows[-1]['test_accuracy']:.3f}" in last
+    assert f"epsilon={rows[-1]['epsilon_spent']['rdp']:.3g}" in last
+    assert re.search(r"\d+:\d+<\d+:\d+, .*round", last)  # time so far, left, rate
+
+
+def test_without_a_terminal_nothing_is_shown(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(tmp_path / "run", progress=True)
+    assert capsys.readouterr().err == ""
+
+
+def test_the_curves_by_adversary_end_in_what_the_run_promised(
+    whole: pathlib.Path,
+) -> None:
+    summary = json.loads((whole / "summary.json").read_text())
+    promised = {
+        row["adversary"]: row["epsilon"]
+        for row in summary["guarantees"]
+        if row["method"] == "rdp"
+    }
+    curves = adversaries_plot(read_run(whole)).series
+    assert len(promised) == len(curves) == 4
+    assert {s.name: s.y[-1] for s in curves} == pytest.approx(promised, rel=1e-4)
+    assert all(list(s.x) == [1, 2, 3, 4, 5] for s in curves)

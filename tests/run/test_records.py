@@ -1,0 +1,129 @@
+"""Rows of the files and events of the ledger, from made-up metrics."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedsvp_jax.accounting import Ledger
+from fedsvp_jax.algorithm.privacy_estimation import Estimation
+from fedsvp_jax.algorithm.state import ClientMetrics, RoundMetrics
+from fedsvp_jax.run import records
+from fedsvp_jax.structs import NoiseInfo
+
+
+def metrics(*, estimated: bool = True, **changes: Any) -> RoundMetrics:
+    """Three places, the second one empty; clients 4 and 6 took part."""
+
+    def floats(*values: float) -> np.ndarray:
+        return np.asarray(values, np.float32)
+
+    estimation = Estimation(
+        utilities=np.zeros((3, 4), np.float32),
+        shapley_values=np.asarray([[0.5, 0.5], [9, 9], [0.0, 0.0]], np.float32),
+        contribution_ratio=floats(0.5, 9, 1.0),
+        clipped=np.asarray([True, True, False]),
+        degenerate=np.asarray([False, True, True]),
+    )
+    clients = ClientMetrics(
+        client_id=np.asarray([4, -1, 6], np.int32),
+        num_examples=np.asarray([30, 99, 10], np.int32),
+        update_l2=floats(1, 99, 3),
+        weight=floats(0.75, 0, 0.25),
+        finite=np.asarray(changes.pop("finite", [True, False, True])),
+        estimation=estimation if estimated else None,
+        released_ratio=floats(0.5, 9, 1.0),
+        noise=NoiseInfo(
+            noise_std=floats(2, 99, 4),
+            noise_l2=floats(20, 99, 40),
+            sensitivity=floats(1, 99, 1),
+            epsilon=floats(0.5, 99, 0.25),
+            delta=floats(0.1, 99, 0.1),
+            risk_tolerance=floats(4, 99, np.nan),
+            clipped=floats(1, 1, 0),
+        ),
+        steps=np.asarray([[3, 1], [99, 99], [4, 2]], np.int32),
+    )
+    model_finite = np.bool_(changes.pop("model_finite", True))
+    accuracy = np.float32(changes.pop("accuracy", 0.5))
+    return RoundMetrics(
+        accuracy, np.float32(1.5), np.float32(7), np.int32(15), clients, model_finite
+    )
+
+
+def test_empty_places_of_the_cohort_count_nowhere() -> None:
+    row = records.round_row(metrics(), round_num=3, spent={"rdp": 1.0})
+    assert row["round"] == 3 and row["num_clients"] == 2
+    assert row["noise_std_mean"] == 3 and row["noise_l2"] == 30
+    assert row["update_l2"] == 2
+    assert row["num_clipped_updates"] == 1
+    assert (row["steps_needed"], row["steps_run"]) == (10, 15)
+    assert row["contribution_ratio_mean"] == 0.75
+    assert (row["num_clipped_ratios"], row["num_degenerate_ratios"]) == (1, 1)
+    assert row["epsilon_spent"] == {"rdp": 1.0}
+    clients = records.client_rows(metrics(), round_num=3, at_upload=True)
+    assert [client["client"] for client in clients] == [4, 6]
+    assert [client["weight"] for client in clients] == [0.75, 0.25]
+
+
+def test_a_mechanism_without_estimation_has_no_contribution_to_report() -> None:
+    row = records.round_row(metrics(estimated=False), round_num=1, spent={})
+    assert row["contribution_ratio_mean"] is None
+    (first, _) = records.client_rows(
+        metrics(estimated=False), round_num=1, at_upload=False
+    )
+    assert first["weight"] is None
+    assert "shapley_values" not in first and "contribution_ratio" not in first
+
+
+def test_the_ledger_gets_what_was_applied_to_those_who_took_part() -> None:
+    ledger = Ledger(7)
+    records.record_round(
+        ledger, metrics(), round_num=1, release_epsilon=0.0, at_upload=True
+    )
+    np.testing.assert_array_equal(ledger.uploads, [0, 0, 0, 0, 1, 0, 1])
+    assert ledger.epsilon_spent("basic", 1e-5, client_id=4) == 0.5
+    assert ledger.epsilon_spent("basic", 1e-5, client_id=6) == 0.25
+    np.testing.assert_allclose(ledger.precision["server"][[4, 6]], [1 / 4, 1 / 16])
+    assert ledger.precision["observer"][4] < ledger.precision["server"][4]
+
+
+def test_noise_in_the_local_steps_hides_nobody_in_the_average() -> None:
+    ledger = Ledger(7)
+    records.record_round(
+        ledger, metrics(), round_num=1, release_epsilon=0.0, at_upload=False
+    )
+    np.testing.assert_array_equal(
+        ledger.precision["observer"], ledger.precision["server"]
+    )
+
+
+def test_a_diverged_upload_is_named_and_an_empty_place_is_none() -> None:
+    records.check_finite(metrics(), round_num=2, mechanism="nbafl")
+    with pytest.raises(FloatingPointError, match=r"nbafl diverged.* client 6 in"):
+        records.check_finite(
+            metrics(finite=[True, True, False]), round_num=2, mechanism="nbafl"
+        )
+
+
+def test_what_was_not_measured_is_none() -> None:
+    assert records.number(np.float32("nan")) is None
+    assert records.number(np.float32(0.5)) == 0.5
+
+
+def test_the_summary_takes_the_last_five_evaluated_rounds() -> None:
+    accuracies = [0.9, 0.1, None, 0.2, 0.3, None, 0.4, 0.5]
+    found = records.accuracy_summary(accuracies)
+    assert found["best_accuracy"] == 0.9 and found["final_accuracy"] == 0.5
+    assert found["final5_accuracy"] == pytest.approx(0.3)
+    assert found["final5_std"] == pytest.approx(np.std([0.1, 0.2, 0.3, 0.4, 0.5]))
+    assert set(records.accuracy_summary([None]).values()) == {None}
+
+
+def test_a_model_that_is_not_finite_is_found_though_every_upload_is() -> None:
+    found = metrics(finite=[True, False, True], model_finite=False)
+    with pytest.raises(FloatingPointError, match=r"the server's model in round 2"):
+        records.check_finite(found, round_num=2, mechanism="dp_fedavg")
+    row = records.round_row(found, round_num=2, spent={})
+    assert records.diverged(row) and len(row["diverged_clients"]) == 0
+    assert not records.diverged(records.round_row(metrics(), round_num=2, spent={}))

@@ -1,0 +1,168 @@
+"""SIGINT and SIGTERM end a run or a sweep at a place from which it goes on."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from small_runs import contents, digits, share_compiled_rounds, small
+
+from fedsvp_jax import run
+from fedsvp_jax.engine.placement import Placement
+from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.run.stopping import Stopped, StopRequests, stop_at_once
+from fedsvp_jax.run.sweep import SweepPlan, sweep
+
+RUN = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
+SWEEP = ("config.json", "results.jsonl", "cells.json")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_compilation() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        share_compiled_rounds(patch)
+        yield
+
+
+def train(folder: pathlib.Path, *, resume: bool = False) -> dict[str, Any]:
+    return run.train(
+        small(mechanism="none", num_rounds=6),
+        folder,
+        dataset=digits(),
+        placement=Placement(rounds_per_call=2),
+        resume=resume,
+        checkpoint_every=100,
+    )
+
+
+def run_sweep(folder: pathlib.Path, *, resume: bool = False) -> list[dict[str, Any]]:
+    return sweep(
+        small(num_rounds=2),
+        SweepPlan(mechanisms=("none", "gaussian"), epsilons=(0.5,), seeds=(0,)),
+        folder,
+        dataset=digits(),
+        placement=Placement(),
+        resume=resume,
+    )
+
+
+def signal_in_call(patch: pytest.MonkeyPatch, number: int, call: int) -> None:
+    """Sends this process the signal while its compiled call `call` is in flight."""
+    advance, calls = Trainer.advance, []
+
+    def advance_and_signal(self: Trainer, *arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) == call:
+            os.kill(os.getpid(), number)
+        return advance(self, *arguments)
+
+    patch.setattr(Trainer, "advance", advance_and_signal)
+
+
+def handlers() -> list[Any]:
+    return [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+
+
+@pytest.mark.parametrize(
+    ("number", "call", "rounds"), [(signal.SIGTERM, 1, 2), (signal.SIGINT, 2, 4)]
+)
+def test_a_signal_ends_a_run_after_the_call_in_flight_and_it_resumes_to_the_same_bytes(
+    number: int, call: int, rounds: int, tmp_path: pathlib.Path
+) -> None:
+    before = handlers()
+    with pytest.MonkeyPatch.context() as patch:
+        signal_in_call(patch, number, call)
+        with pytest.raises(Stopped) as raised:
+            train(tmp_path / "run")
+    assert handlers() == before
+    name = signal.Signals(number).name
+    assert raised.value.signal_number == number
+    assert str(raised.value) == (
+        f"stopped by {name} after round {rounds} of 6 (none), which is saved; go on "
+        "with the same command and --resume"
+    )
+    assert (tmp_path / "run" / "checkpoints" / str(rounds)).is_dir()
+    assert not (tmp_path / "run" / "summary.json").exists()
+    train(tmp_path / "run", resume=True)
+    train(tmp_path / "whole")
+    assert contents(tmp_path / "run", RUN) == contents(tmp_path / "whole", RUN)
+
+
+def test_a_signal_in_the_last_call_lets_the_run_end(tmp_path: pathlib.Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        signal_in_call(patch, signal.SIGTERM, 3)
+        assert train(tmp_path / "run")["rounds"] == 6
+
+
+@pytest.mark.parametrize(
+    ("call", "where"),
+    [
+        (1, "after round 1 of 2 (none), which is saved"),
+        (2, "before round 1 (gaussian)"),
+    ],
+)
+def test_a_signal_ends_a_sweep_within_a_mechanism_or_before_the_next(
+    call: int, where: str, tmp_path: pathlib.Path
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        signal_in_call(patch, signal.SIGTERM, call)
+        with pytest.raises(Stopped) as raised:
+            run_sweep(tmp_path / "sweep")
+    assert f"stopped by SIGTERM {where};" in str(raised.value)
+    run_sweep(tmp_path / "sweep", resume=True)
+    run_sweep(tmp_path / "whole")
+    assert contents(tmp_path / "sweep", SWEEP) == contents(tmp_path / "whole", SWEEP)
+
+
+SECOND_SIGNAL = """
+import hashlib, os, signal, sys, threading, time
+from fedsvp_jax.stopping import StopRequests
+
+def send():
+    for _ in range(2):
+        time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+with StopRequests():
+    threading.Thread(target=send).start()
+    threading.Event().wait() if sys.argv[1] == "python" else hashlib.pbkdf2_hmac(
+        "sha256", b"", b"", 10**9
+    )
+"""
+
+
+@pytest.mark.parametrize("busy", ["python", "one long compiled call"])
+def test_a_second_signal_exits_at_once(busy: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", SECOND_SIGNAL, busy],
+        cwd=pathlib.Path(__file__).parents[2],
+        timeout=30,
+    )
+    assert ended.returncode == 128 + signal.SIGTERM
+
+
+def test_another_thread_neither_takes_signals_nor_is_asked_to_stop() -> None:
+    before, seen = handlers(), []
+
+    def inside() -> None:
+        with StopRequests() as stop:
+            seen.append((handlers(), stop.received))
+
+    thread = threading.Thread(target=inside)
+    thread.start()
+    thread.join()
+    assert seen == [(before, None)]
+
+
+def test_where_nothing_is_saved_a_signal_stops_at_once() -> None:
+    old = signal.signal(signal.SIGTERM, stop_at_once)
+    try:
+        with pytest.raises(Stopped, match="stopped by SIGTERM; go on with the same"):
+            os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, old)

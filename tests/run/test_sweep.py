@@ -1,0 +1,188 @@
+"""A sweep: each cell is the single run, killed or not, and ε orders the noise."""
+
+import collections
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from event_scalars import event_scalars
+from small_runs import (
+    Stopped,
+    contents,
+    digits,
+    share_compiled_rounds,
+    small,
+    stop_at,
+)
+
+from fedsvp_jax import run
+from fedsvp_jax.engine.placement import Placement
+from fedsvp_jax.report import tables
+from fedsvp_jax.run.sweep import SweepPlan, sweep
+
+EPSILONS = (0.2, 0.4, 0.8)
+PLAN = SweepPlan(mechanisms=("none", "fedsva"), epsilons=EPSILONS, seeds=(0, 2))
+ROUNDS = {"num_rounds": 3, "eval_every": 2}
+SAME_BYTES = ("config.json", "results.jsonl", "cells.json")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_compilation() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        share_compiled_rounds(patch)
+        yield
+
+
+def run_sweep(
+    folder: pathlib.Path, *, resume: bool = False, tensorboard: bool = False
+) -> list[dict[str, Any]]:
+    return sweep(
+        small(**ROUNDS),
+        PLAN,
+        folder,
+        dataset=digits(),
+        placement=Placement(rounds_per_call=1),
+        resume=resume,
+        checkpoint_every=1,
+        tensorboard=tensorboard,
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("whole") / "sweep"
+    run_sweep(folder)
+    return folder
+
+
+def results(folder: pathlib.Path) -> list[dict[str, Any]]:
+    text = (folder / "results.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_results_hold_every_cell_and_round_once(whole: pathlib.Path) -> None:
+    counts = collections.Counter(
+        (row["mechanism"], row["epsilon"], row["seed"], row["round"])
+        for row in results(whole)
+    )
+    expected = {
+        (mechanism, epsilon, seed, round_num)
+        for mechanism, epsilons in (("none", EPSILONS[:1]), ("fedsva", EPSILONS))
+        for epsilon in epsilons
+        for seed in (0, 2)
+        for round_num in (1, 2, 3)
+    }
+    assert set(counts) == expected
+    assert set(counts.values()) == {1}
+
+
+def test_every_second_round_and_the_last_are_evaluated(whole: pathlib.Path) -> None:
+    seen = {
+        number: {
+            row["test_accuracy"] is not None
+            for row in results(whole)
+            if row["round"] == number
+        }
+        for number in (1, 2, 3)
+    }
+    assert seen == {1: {False}, 2: {True}, 3: {True}}
+
+
+def test_cells_summaries_are_in_the_plans_order(whole: pathlib.Path) -> None:
+    cells = json.loads((whole / "cells.json").read_text())
+    order = [(cell["mechanism"], cell["epsilon"], cell["seed"]) for cell in cells]
+    assert order == [("none", 0.2, 0), ("none", 0.2, 2)] + [
+        ("fedsva", epsilon, seed) for epsilon in EPSILONS for seed in (0, 2)
+    ]
+    assert len({cell["params_sha256"] for cell in cells}) == len(cells)
+
+
+@pytest.mark.parametrize(("mechanism", "epsilon"), [("none", 0.2), ("fedsva", 0.4)])
+def test_a_cell_is_the_single_run_to_the_bit(
+    mechanism: str, epsilon: float, whole: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    alone = run.train(
+        small(mechanism=mechanism, epsilon=epsilon, seed=2, **ROUNDS),
+        tmp_path / "run",
+        dataset=digits(),
+    )
+    (cell,) = (
+        cell
+        for cell in json.loads((whole / "cells.json").read_text())
+        if (cell["mechanism"], cell["epsilon"], cell["seed"]) == (mechanism, epsilon, 2)
+    )
+    assert cell["params_sha256"] == alone["params_sha256"]
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    name = {"mechanism": mechanism, "epsilon": epsilon, "seed": 2}
+    assert [name | json.loads(line) for line in lines] == [
+        row for row in results(whole) if name.items() <= row.items()
+    ]
+
+
+def test_less_epsilon_means_more_noise_in_every_round(whole: pathlib.Path) -> None:
+    for seed in (0, 2):
+        for number in (1, 2, 3):
+            noise = [
+                row["noise_l2"]
+                for row in results(whole)
+                if (row["mechanism"], row["seed"], row["round"])
+                == ("fedsva", seed, number)
+            ]
+            assert noise == sorted(noise, reverse=True) and len(set(noise)) == 3
+
+
+@pytest.mark.parametrize(("mechanism", "round_num"), [("none", 2), ("fedsva", 3)])
+def test_a_sweep_stopped_midway_and_resumed_equals_an_uninterrupted_one(
+    mechanism: str, round_num: int, whole: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    folder = tmp_path / "sweep"
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(patch, round_num, mechanism)
+        with pytest.raises(Stopped):
+            run_sweep(folder)
+    with open(folder / "results.jsonl", "a") as file:
+        file.write('{"mechanism": "fed')  # torn by a kill
+    run_sweep(folder, resume=True, tensorboard=True)
+    assert contents(folder, SAME_BYTES) == contents(whole, SAME_BYTES)
+    for name in ("none-0.2-0", "none-0.2-2", "fedsva-0.2-0", "fedsva-0.8-2"):
+        noise = event_scalars(folder / "tensorboard" / name)["noise_l2"]
+        assert [step for step, _ in noise] == [1, 2, 3]
+
+
+def test_another_plan_is_not_resumed(whole: pathlib.Path) -> None:
+    before = contents(whole, SAME_BYTES)
+    plan = SweepPlan(mechanisms=("none",), epsilons=EPSILONS, seeds=(0, 2))
+    with pytest.raises(ValueError, match="mechanisms is"):
+        sweep(small(**ROUNDS), plan, whole, dataset=digits(), resume=True)
+    with pytest.raises(ValueError, match="already holds a run"):
+        run_sweep(whole)
+    assert contents(whole, SAME_BYTES) == before
+
+
+def test_gaussian_is_swept_over_stds_in_one_program(tmp_path: pathlib.Path) -> None:
+    stds = (0.01, 0.1)
+    plan = SweepPlan(("gaussian",), EPSILONS, seeds=(2,), noise_stds=stds)
+    folder = tmp_path / "sweep"
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(patch, 2, "gaussian")
+        with pytest.raises(Stopped):
+            sweep(small(**ROUNDS), plan, folder, dataset=digits(), checkpoint_every=1)
+    cells = sweep(small(**ROUNDS), plan, folder, dataset=digits(), resume=True)
+    rows = results(folder)
+    assert [(row["round"], row["noise_std"]) for row in rows] == [
+        (t, std) for t in (1, 2, 3) for std in stds
+    ]
+    assert [row["noise_std_mean"] for row in rows] == pytest.approx(stds * 3)
+    alone = run.train(
+        small(mechanism="gaussian", noise_std=0.1, seed=2, **ROUNDS),
+        tmp_path / "run",
+        dataset=digits(),
+    )
+    assert cells[1]["params_sha256"] == alone["params_sha256"]
+    table = tables.summarize(rows)
+    assert [(row.noise_std, row.epsilon) for row in table] == [
+        (std, None) for std in stds
+    ]
+    assert "Gaussian, std = 0.01" in tables.format_table(table)
