@@ -7,7 +7,6 @@ STAMP := $(VENV)/.installed
 REFERENCES := .venv-references
 REFERENCES_STAMP := $(REFERENCES)/.installed
 
-export PYTHONPATH := $(CURDIR)
 export TQDM_MININTERVAL := 0.5
 
 .PHONY: setup demo test test-slow test-references test-browser docs tutorial lint format \
@@ -15,11 +14,15 @@ export TQDM_MININTERVAL := 0.5
 
 setup: $(STAMP)
 
-$(STAMP): requirements/test.txt
+# The pinned dependencies, then this folder itself, editable: `import fedsvp_jax` works
+# from everywhere with .venv/bin/python. setuptools, which that needs, is pinned too.
+$(STAMP): requirements/test.txt pyproject.toml setup.py
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python >= 3.11 is needed: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--require-hashes -r requirements/test.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--no-deps --no-build-isolation --editable .
 	touch $(STAMP)
 
 demo: setup
@@ -75,4 +78,5 @@ reproduce-small: setup
 	$(BIN)/python -m experiments.reproduce --size=small --output_dir=$(RUNS)/reproduce
 
 clean:
-	rm -rf $(VENV) $(REFERENCES) $(RUNS) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(REFERENCES) $(RUNS) .cache .pytest_cache .mypy_cache .ruff_cache \
+		.hypothesis build *.egg-info
