@@ -88,11 +88,11 @@ def build(
         )
         for config in configs
     ]
-    mechanism_configs = tuple(jax.tree.map(np.float32, one) for one in told)
     caps = [
         promises.upload_cap(config, one, make_mechanism(config.mechanism, one))
-        for config, one in zip(configs, mechanism_configs, strict=True)
+        for config, one in zip(configs, told, strict=True)
     ]
+    mechanism_configs = tuple(jax.tree.map(np.float32, one) for one in told)
     cells = plans.make_cells(configs, data, mechanism_configs, caps)
     stream = None
     if data.stored is not None:

@@ -7,13 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import PartitionSpec
 
-from fedsvp_jax.algorithm.federated_round import federated_round
 from fedsvp_jax.algorithm.state import RoundMetrics, ServerState
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.devices import lanes
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, loading
@@ -70,42 +67,6 @@ def test_bits_do_not_depend_on_the_number_of_devices(
         for count in devices
     }
     assert len(hashes) == 1
-
-
-def test_bits_do_not_depend_on_the_order_of_the_cohort() -> None:
-    config = resolve(BASE)
-    trainer = Trainer(build([config], digits()))
-
-    def one_round(clients: jax.Array) -> ServerState:
-        def body(clients: jax.Array) -> ServerState:
-            return federated_round(
-                trainer.program.model,
-                trainer.program.plan,
-                cell_of(trainer.cells, 0),
-                cell_of(trainer.initial_state(), 0),
-                trainer.program.data.examples,
-                trainer.program.data.test,
-                round_num=jnp.int32(0),
-                devices=lanes.Devices(1, jnp.int32(0)),
-                clients=clients,
-            )[0]
-
-        everywhere = PartitionSpec()
-        return jax.jit(
-            jax.shard_map(
-                body,
-                mesh=trainer.placement.mesh(),
-                in_specs=everywhere,
-                out_specs=everywhere,
-                check_vma=False,
-            )
-        )(clients)
-
-    forwards = one_round(jnp.asarray([0, 2, 3, 5, 6], jnp.int32))
-    shuffled = one_round(jnp.asarray([5, 0, 6, 3, 2], jnp.int32))
-    other = one_round(jnp.asarray([5, 0, 6, 3, 1], jnp.int32))
-    assert params_sha256(forwards.params) == params_sha256(shuffled.params)
-    assert params_sha256(forwards.params) != params_sha256(other.params)
 
 
 def test_chunk_sizes_agree_within_rounding_after_one_round() -> None:
@@ -227,4 +188,4 @@ def test_the_compiled_round_is_compiled_once() -> None:
     state = trainer.initial_state()
     for done in range(3):
         state, _ = trainer.advance(state, done, 1)
-    assert trainer.num_compilations() == 1
+    assert trainer._compiled._cache_size() == 1

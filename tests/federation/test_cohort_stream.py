@@ -17,8 +17,9 @@ from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import build, cohort_stream, federated_data
+from fedsvp_jax.federation import Program, cohort_stream, federated_data
 from fedsvp_jax.federation.cohort_stream import CohortStream, read_cohort
+from fedsvp_jax.run import one_run
 from fedsvp_jax.tree import params_sha256
 
 CHANGES = {"partition": "by_writer", "num_clients": 8, "client_chunk_size": 2}
@@ -37,20 +38,18 @@ PROMISE = {
 _trainers: dict[tuple[Any, ...], Trainer] = {}
 
 
-def shared_trainer(
-    configs: Any, dataset: Any, *, model: Any = None, placement: Any = None
-) -> Trainer:
+def shared_trainer(program: Program, *, placement: Any = None) -> Trainer:
     """A Trainer compiled once for the module."""
-    key = (*configs, dataset.name, placement)
+    key = (*program.configs, program.stream is not None, placement)
     if key not in _trainers:
-        _trainers[key] = Trainer(build(configs, dataset), placement=placement)
+        _trainers[key] = Trainer(program, placement=placement)
     return _trainers[key]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _one_compilation() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "Trainer", shared_trainer)
+        patch.setattr(one_run, "Trainer", shared_trainer)
         yield
     _trainers.clear()
 
@@ -136,7 +135,7 @@ def test_every_round_takes_the_one_compiled_program(store: ClientStore) -> None:
     state, _ = trainer.advance(trainer.initial_state(), 0, 2)
     first = params_sha256(state.params)
     trainer.advance(state, 2, 3)
-    assert trainer.num_compilations() == 1
+    assert trainer._compiled._cache_size() == 1
     again, _ = trainer.advance(trainer.initial_state(), 0, 2)  # back to the start
     assert params_sha256(again.params) == first
 

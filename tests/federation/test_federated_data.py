@@ -10,7 +10,7 @@ from small_runs import digits, small
 
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Column, Dataset
-from fedsvp_jax.federation import federated_data, loading, plan
+from fedsvp_jax.federation import build, federated_data, loading, plan
 
 
 def with_people() -> Dataset:
@@ -80,7 +80,7 @@ def test_cells_stack_what_they_vary_and_keep_one_root_a_seed() -> None:
     configs = [small(seed=seed, epsilon=0.1 + seed) for seed in (0, 0, 1)]
     configs = [dataclasses.replace(c, allow_large_epsilon=True) for c in configs]
     made = federated_data.federate(configs, digits())
-    settings = [plan.mechanism_config(config, made) for config in configs]
+    settings = [plan.mechanism_config(config) for config in configs]
     cells = plan.make_cells(configs, made, settings, [3, 4, 5])
     np.testing.assert_allclose(cells.mechanism.epsilon, [0.1, 0.1, 1.1], rtol=1e-6)
     np.testing.assert_array_equal(cells.max_uploads, [3, 4, 5])
@@ -90,9 +90,10 @@ def test_cells_stack_what_they_vary_and_keep_one_root_a_seed() -> None:
 
 
 def test_the_smallest_client_bounds_the_noise() -> None:
-    made = federated_data.federate([small()], digits())
-    settings = plan.mechanism_config(small(), made)
-    assert float(settings.min_num_examples) == int(np.min(made.split.num_train))
+    program = build([small()], digits())
+    (settings,) = program.mechanism_configs
+    least = int(np.min(program.data.split.num_train))
+    assert float(settings.min_num_examples) == least
 
 
 def test_one_attribute_is_everything_and_nobody_is_curious() -> None:

@@ -12,7 +12,7 @@ from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import build, loading
+from fedsvp_jax.federation import Program, loading
 from fedsvp_jax.run import loop, one_run, sweep
 
 SMALL = ExperimentConfig(
@@ -46,18 +46,12 @@ def small(**changes: Any) -> ExperimentConfig:
     return resolve(dataclasses.replace(SMALL, **changes))
 
 
-def shared_trainer(
-    configs: Sequence[ExperimentConfig],
-    dataset: Dataset,
-    *,
-    model: None = None,
-    placement: Placement | None = None,
-) -> Trainer:
-    """A Trainer compiled once a session: it holds no state of a run."""
-    assert dataset is digits() and model is None
-    placed = (*configs, placement)
+def shared_trainer(program: Program, *, placement: Placement | None = None) -> Trainer:
+    """A Trainer compiled once per session: it holds no state of a run."""
+    assert program.data.test.labels.shape == digits().test_labels.shape
+    placed = (*program.configs, placement)
     if placed not in _trainers:
-        _trainers[placed] = Trainer(build(configs, dataset), placement=placement)
+        _trainers[placed] = Trainer(program, placement=placement)
     return _trainers[placed]
 
 
