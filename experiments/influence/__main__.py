@@ -22,6 +22,7 @@ figure3.png (votes), figure4.png (labels), those asked for, timing.jsonl. --resu
 on, also with more figures than before.
 """
 
+import functools
 import pathlib
 from typing import Any
 
@@ -127,17 +128,17 @@ def simulate(
 
     from . import federations, figures
     from . import tasks as lazy
-    from .simulation import Pool
+    from .simulation import Simulator
 
     data = loading.load_dataset(config)
-    pool = Pool(config, data, values.backbone)
-    worlds = lazy.Worlds(pool)
-    first = worlds(num_participants, 0)
+    simulator = Simulator(config, data, values.backbone)
+    latest_simulation = functools.lru_cache(1)(simulator.simulation)
+    first = latest_simulation(num_participants, 0)
     folder = RunFolder(values.output_dir)
     chosen = {
         "num_participants": num_participants,
         "num_runs": values.num_runs,
-        "backbone": pool.about,
+        "backbone": simulator.backbone,
     }
     folder.start(
         plan.recorded_settings(config, data) | environment() | chosen,
@@ -152,11 +153,13 @@ def simulate(
         tasks += grids.grid_tasks(part, *counts)
 
     def make(task: lazy.Task) -> lazy.Row:
-        world = worlds(task.settings["num_participants"], task.run)
+        simulation = latest_simulation(task.settings["num_participants"], task.run)
         own = lazy.with_settings(config, task)
         if task.part == "baselines":
-            return grids.baseline_row(task.settings["filter"], world, own, task.run)
-        return lazy.lazy_row(world, own, task.run)
+            return grids.baseline_row(
+                task.settings["filter"], simulation, own, task.run
+            )
+        return lazy.lazy_row(simulation, own, task.run)
 
     rows = lazy.measure(tasks, make, folder, progress=values.progress)
     of_part: dict[str, list[lazy.Row]] = {}

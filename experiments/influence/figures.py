@@ -11,20 +11,20 @@ from fedsvp_jax.influence import Verdict
 from fedsvp_jax.report import figures
 from fedsvp_jax.report import labels as palette
 
-from .simulation import World
+from .simulation import Simulation
 from .tasks import Row
 
 _CLEAN, _CORRUPTED, _LINE = "#0072B2", "#D55E00", "#333333"
 
 
-def votes(path: pathlib.Path, world: World, verdict: Verdict) -> None:
+def votes(path: pathlib.Path, simulation: Simulation, verdict: Verdict) -> None:
     """Figure 3: sums of true votes, of reports, and the threshold."""
 
     def draw(scores: np.ndarray, title: str, line: float | None, axes: Any) -> None:
         who = np.arange(len(scores))
         for name, color, chosen in (
-            ("clean contributor", _CLEAN, ~world.corrupted),
-            ("corrupted contributor", _CORRUPTED, world.corrupted),
+            ("clean contributor", _CLEAN, ~simulation.corrupted),
+            ("corrupted contributor", _CORRUPTED, simulation.corrupted),
         ):
             axes.scatter(who[chosen], scores[chosen], s=14, color=color, label=name)
         if line is not None:

@@ -9,9 +9,9 @@ import numpy as np
 
 from fedsvp_jax import influence, prng
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.influence import admission, baselines
+from fedsvp_jax.influence import baselines, pipeline
 
-from .simulation import World
+from .simulation import Simulation
 from .tasks import MEASURES, Row, Task, aggregate, run_filter
 
 BASELINES = ("none", "oracle", "lazy", "centre", "first_order", "exact", "shapley")
@@ -33,7 +33,7 @@ GRIDS: dict[str, dict[str, Sequence[Any]]] = {
 
 
 def grid_tasks(part: str, num_participants: int, num_runs: int) -> list[Task]:
-    """A part's grid at every run; those of one world next to one another."""
+    """A part's grid at every run; those of one simulation next to one another."""
     people = {"num_participants": num_participants}
     points = [
         people | dict(zip(GRIDS[part], values, strict=True))
@@ -74,30 +74,41 @@ def grid_summary(rows: Sequence[Row], varied: Sequence[str]) -> list[Row]:
 
 
 def rejected_by(
-    name: str, world: World, config: ExperimentConfig, run: int
+    name: str, simulation: Simulation, config: ExperimentConfig, run: int
 ) -> np.ndarray:
     """(M,) bool: whom a baseline rejects; its scores are cut by 2-means."""
-    rates = admission.filter_rates(config)
+    rates = pipeline.filter_rates(config)
     root = prng.root_key(config.seed + run)
     if name == "none":
-        return np.zeros_like(world.corrupted)
+        return np.zeros_like(simulation.corrupted)
     if name == "oracle":
-        return world.corrupted
+        return simulation.corrupted
     if name == "lazy":
-        return np.asarray(run_filter(world, config, run).rejected)
+        return np.asarray(run_filter(simulation, config, run).rejected)
     if name == "centre":
         scores = baselines.centre_validation(
-            world.kernel, world.train, world.warmup, rates, key=root
+            simulation.inputs.kernel,
+            simulation.inputs.train,
+            simulation.inputs.warmup,
+            rates,
+            key=root,
         )
     elif name == "first_order":
-        scores = baselines.first_order_influence(world.kernel, world.train, world.test)
+        scores = baselines.first_order_influence(
+            simulation.inputs.kernel, simulation.inputs.train, simulation.inputs.test
+        )
     elif name == "exact":
-        scores = baselines.exact_influence(world.kernel, world.train, world.test, rates)
+        scores = baselines.exact_influence(
+            simulation.inputs.kernel,
+            simulation.inputs.train,
+            simulation.inputs.test,
+            rates,
+        )
     else:
         scores = baselines.data_shapley(
-            world.kernel,
-            world.train,
-            world.test,
+            simulation.inputs.kernel,
+            simulation.inputs.train,
+            simulation.inputs.test,
             rates,
             num_permutations=10,
             tolerance=0.01,
@@ -106,15 +117,17 @@ def rejected_by(
     return np.asarray(scores < influence.two_means_threshold(scores))
 
 
-def baseline_row(name: str, world: World, config: ExperimentConfig, run: int) -> Row:
+def baseline_row(
+    name: str, simulation: Simulation, config: ExperimentConfig, run: int
+) -> Row:
     """How well a baseline filters, and the last layer that its choice gives."""
-    rejected = rejected_by(name, world, config, run)
+    rejected = rejected_by(name, simulation, config, run)
     accuracy = baselines.model_accuracy(
-        world.kernel,
-        world.train,
-        world.test,
+        simulation.inputs.kernel,
+        simulation.inputs.train,
+        simulation.inputs.test,
         ~rejected,
-        admission.filter_rates(config),
+        pipeline.filter_rates(config),
     )
-    found = influence.filtration(rejected, world.corrupted)._asdict()
+    found = influence.filtration(rejected, simulation.corrupted)._asdict()
     return found | {"model_accuracy": np.asarray(accuracy)[()]}

@@ -1,7 +1,6 @@
 """Runs of the filter as rows, measured once and kept."""
 
 import dataclasses
-import functools
 import json
 import time
 from collections.abc import Iterable
@@ -13,10 +12,10 @@ from tqdm import tqdm
 
 from fedsvp_jax import influence, prng
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.influence import Verdict, admission
+from fedsvp_jax.influence import Verdict, pipeline
 from fedsvp_jax.run.folder import RunFolder
 
-from .simulation import Pool, World
+from .simulation import Simulation
 
 FILE = "runs.jsonl"
 MEASURES = ("recall", "precision", "accuracy", "f1")
@@ -36,30 +35,25 @@ class Task(NamedTuple):
         return json.dumps([self.part, self.settings, self.run])
 
 
-def run_filter(world: World, config: ExperimentConfig, run: int) -> Verdict:
+def run_filter(simulation: Simulation, config: ExperimentConfig, run: int) -> Verdict:
     """One pass with a run's own noise; its leaves are numpy's."""
     root = prng.root_key(config.seed + run)
-    verdict = influence.lazy_influence(
-        world.kernel,
-        world.train,
-        world.test,
-        admission.filter_rates(config),
-        contribution_key=root,
-        vote_key=root,
+    verdict = pipeline.judge(
+        simulation.inputs, config, contribution_key=root, vote_key=root
     )
     return jax.device_get(verdict)
 
 
-def lazy_row(world: World, config: ExperimentConfig, run: int) -> Row:
+def lazy_row(simulation: Simulation, config: ExperimentConfig, run: int) -> Row:
     """One pass, and how well it did."""
-    verdict = run_filter(world, config, run)
+    verdict = run_filter(simulation, config, run)
     rejected, scores = np.asarray(verdict.rejected), np.asarray(verdict.scores)
     truth = np.asarray(verdict.true_scores)
-    found = influence.filtration(rejected, world.corrupted)._asdict()
+    found = influence.filtration(rejected, simulation.corrupted)._asdict()
     return found | {
-        "best_cut_f1": best_cut_f1(scores, world.corrupted),
-        "true_vote_clean": _mean(truth[~world.corrupted]),
-        "true_vote_corrupted": _mean(truth[world.corrupted]),
+        "best_cut_f1": best_cut_f1(scores, simulation.corrupted),
+        "true_vote_clean": _mean(truth[~simulation.corrupted]),
+        "true_vote_corrupted": _mean(truth[simulation.corrupted]),
         "threshold": np.float32(verdict.threshold),
         "gap": np.float32(verdict.high - verdict.low),
     }
@@ -74,17 +68,6 @@ def best_cut_f1(scores: np.ndarray, corrupted: np.ndarray) -> float:
 
 def _mean(values: np.ndarray) -> float:
     return float(values.mean()) if len(values) else float("nan")
-
-
-class Worlds:
-    """The latest world: tasks in order share it."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._make = functools.lru_cache(1)(pool.world)
-
-    def __call__(self, num_participants: int, run: int) -> World:
-        """The world of so many participants at one run."""
-        return self._make(num_participants, run)
 
 
 def kept_rows(folder: RunFolder) -> dict[str, Row]:
@@ -103,7 +86,7 @@ def measure(
     """Every task's row, made or read; the file has them in the tasks' order.
 
     Args:
-      tasks: those of a world next to one another.
+      tasks: those of one simulation next to one another.
       make: Task -> row.
       folder: where `runs.jsonl` is kept, a line as soon as it is there.
       progress: draw a bar on a terminal.

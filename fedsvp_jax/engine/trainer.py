@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from fedsvp_jax import models
+from fedsvp_jax import models, prng
 from fedsvp_jax.accounting import Ledger, promises
 from fedsvp_jax.algorithm.federated_round import federated_round
 from fedsvp_jax.algorithm.state import Cell, RoundMetrics, ServerState, initial_state
@@ -69,10 +69,18 @@ class Trainer:
                     "influence_filter must be none for a model that is not built by "
                     f"name, got {first.influence_filter}"
                 )
+            assert self.federation.warmup is not None
             self.admission = Admission(
                 first,
-                self.federation,
-                lambda count: models.make_model(first.model, num_classes=count),
+                self.federation.examples,
+                cell_of(self.federation.split, 0),
+                self.federation.warmup,
+                num_classes=self.federation.num_classes,
+                build=lambda count: models.make_model(first.model, num_classes=count),
+                batch_size=first.batch_size,
+                learning_rate=first.learning_rate,
+                num_rounds=first.num_rounds,
+                root=prng.root_key(first.seed),
             )
         self.plan = plan.make_plan(first, self.federation)
         self.mechanism_configs = tuple(

@@ -29,11 +29,19 @@ class Scaling:
 
 
 class Backbone(NamedTuple):
-    """A network without its last layer, apart from any weights."""
+    """A network cut before its last layer, without weights."""
 
     model: Model  # its logits are the features
-    is_last: Params  # bool for each parameter: of the last layer
+    is_last: Params  # per parameter a bool: whether it belongs to the last layer
     width: int  # d
+
+
+class FrozenNetwork(NamedTuple):
+    """A network whose logits are the features, with the weights that it keeps."""
+
+    model: Model
+    params: Params
+    stats: Params
 
 
 def backbone_of(build: Callable[[int], Model], example: Array) -> Backbone:
@@ -66,17 +74,23 @@ def backbone_of(build: Callable[[int], Model], example: Array) -> Backbone:
     return Backbone(build(width), is_last, width)
 
 
-def frozen_params(backbone: Backbone, params: Params) -> Params:
-    """The parameters, trained for any number of classes, for `backbone.model`."""
+def freeze(backbone: Backbone, params: Params, stats: Params) -> FrozenNetwork:
+    """The backbone with a whole model's weights, whose last layer is left out.
 
-    def passed_on(leaf: Array, is_last: bool) -> Array:
+    Args:
+      backbone: of the same kind of model.
+      params, stats: of a model for any number of classes.
+    """
+
+    def without_last(leaf: Array, is_last: bool) -> Array:
         if not is_last:
             return leaf
         if leaf.ndim == 2:
             return jnp.eye(backbone.width, dtype=leaf.dtype)
         return jnp.zeros((backbone.width,), leaf.dtype)
 
-    return jax.tree.map(passed_on, params, backbone.is_last)
+    kept = jax.tree.map(without_last, params, backbone.is_last)
+    return FrozenNetwork(backbone.model, kept, stats)
 
 
 @partial(jax.jit, static_argnames=("model", "batch_size"))
@@ -93,8 +107,8 @@ def features(
         normal = preprocessing.normalize(batch)
         return model.apply(params, stats, normal, train=False, key=None)[0]
 
-    found = jax.lax.map(one, batches)
-    return found.reshape(-1, found.shape[-1])[: inputs.shape[0]]
+    outputs = jax.lax.map(one, batches)
+    return outputs.reshape(-1, outputs.shape[-1])[: inputs.shape[0]]
 
 
 def fit_scaling(raw: Array) -> Scaling:

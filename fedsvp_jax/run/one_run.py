@@ -175,7 +175,11 @@ def train(
     }
     if trainer.admission is not None or config.corrupted_share > 0:
         summary |= admission.summary(
-            config, trainer.federation.corrupted[0], np.asarray(host.admitted[0]), done
+            config,
+            trainer.federation.corrupted[0],
+            np.asarray(host.admitted[0]),
+            rounds=done,
+            delta=config.target_delta,
         )
     folder.write("summary.json", summary)
     return summary
