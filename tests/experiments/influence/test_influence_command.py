@@ -92,7 +92,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(tmp_path: pathlib.Path):
         "--vote_epsilon=0": "vote_epsilon",
         "--corruption=rust": "corruption must be one of",
         "--num_participants=1": "num_participants",
-        "--backbone=/nowhere/file": "/nowhere/file is no file",
+        "--backbone=/nowhere/file": "/nowhere/file does not exist",
         "--warmup_examples=1790": "warmup_examples 1790",
     }
     assert_refused(["experiments.influence"], messages, folder)
