@@ -79,6 +79,11 @@ def build(
         --total_epsilon cannot be kept.
     """
     first = configs[0]
+    if model is not None and first.influence_filter != "none":
+        raise ValueError(
+            "influence_filter must be none for a model that is not built by name, got "
+            f"{first.influence_filter}"
+        )
     data = federate(configs, dataset)
     told = [
         plans.mechanism_config(
