@@ -61,7 +61,7 @@ def _run(name: str, index: int, device: str, rounds: int, cache_dir: str) -> int
     if device == "cpu":
         environment["JAX_PLATFORMS"] = "cpu"
     arguments = [name, str(index), device, str(rounds), cache_dir]
-    command = [sys.executable, "-m", f"{__package__}.bench.measure", *arguments]
+    command = [sys.executable, "-m", f"{__package__}.measure", *arguments]
     return subprocess.run(command, env=environment).returncode
 
 

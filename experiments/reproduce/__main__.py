@@ -27,7 +27,7 @@ from .. import command, presets
 from . import results, tables
 from .evidence import Evidence
 
-ROOT = pathlib.Path(__file__).parents[1]
+ROOT = pathlib.Path(__file__).parents[2]
 PREPARE = ROOT.parent / "shared" / "data" / "prepare.py"
 NEEDED = ("cifar10", "femnist")
 

@@ -74,7 +74,7 @@ def test_a_row_has_the_promised_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_the_command_prints_one_json_line_a_work() -> None:
+def test_the_command_prints_one_json_line_per_work() -> None:
     done = benchmark("--works=W2", "--rounds=1", "--device=cpu")
     assert done.returncode == 0, done.stderr
     (line,) = done.stdout.splitlines()

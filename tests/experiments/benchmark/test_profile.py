@@ -42,7 +42,7 @@ def test_most_of_a_rounds_time_is_attributed_and_drawn(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measure, "gemm_gflops", lambda size: 1.0)
-    found = profile(works.Work("tiny", TINY, cohort_size=4))
+    found = profile.profile(works.Work("tiny", TINY, cohort_size=4))
     assert 0.2 < found["attributed_seconds"] / found["round_seconds"] < 2.5
     directions = {part["direction"] for part in found["parts"]}
     assert directions == {"forward", "backward", "step", "round"}

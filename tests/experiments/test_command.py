@@ -12,9 +12,9 @@ from experiments import command
 
 WARNS = """
 import logging, warnings
-from experiments import flags
+from experiments import command
 
-flags.define_output()
+command.define_output()
 
 def main(_):
     logging.getLogger("fedsvp_jax.run.checkpoint").warning("one is\\ndamaged")
@@ -23,7 +23,7 @@ def main(_):
     warnings.warn("a cache\\nis torn")
     raise OSError("full\\nup")
 
-flags.run(main, "A manual.")
+command.run(main, "A manual.")
 """
 
 
@@ -50,9 +50,9 @@ def test_a_warning_and_an_error_are_a_line_each_and_libraries_repeat_nothing() -
 
 STOPPED_IN_A_FINALISER = """
 import os, signal, time
-from experiments import flags
+from experiments import command
 
-flags.define_output()
+command.define_output()
 
 class Held:
     def __del__(self):
@@ -64,7 +64,7 @@ def main(_):
     del held
     time.sleep(60)
 
-flags.run(main, "A manual.")
+command.run(main, "A manual.")
 """
 
 
