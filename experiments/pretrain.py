@@ -1,15 +1,16 @@
-"""A backbone for the influence filter, trained on one data set to be used on another.
+"""Trains a backbone on one data set, for the influence filter on another data set.
 
   python -m experiments.pretrain --dataset=cifar100 --data_dir=FOLDER \\
       --model=paper_cnn --pretrain_epochs=10 --output_dir=runs/backbone
 
-Plain SGD on all training images. Nothing is downloaded: a network trained here stands
-in for a published one, and is a weaker one. Hand the file to
-`experiments.influence --backbone=runs/backbone/backbone.safetensors` with a data set of
-the same image shape and the same --model.
+It trains with plain SGD on all training images. Nothing is downloaded: the network that
+is trained here replaces a published one, and is weaker. Pass the file to
+`experiments.influence --backbone=runs/backbone/backbone.safetensors`, with a data set
+of the same image shape and the same --model.
 
-Written to --output_dir: config.json, metrics.jsonl (a line an epoch),
-backbone.safetensors (the weights after the last whole epoch). --resume goes on.
+Written to --output_dir: config.json, metrics.jsonl (one line per epoch),
+backbone.safetensors (the weights after the last complete epoch). --resume continues a
+run that was stopped or killed.
 """
 
 import pathlib
@@ -39,12 +40,12 @@ command.define_settings(
     ]
 )
 command.define_output()
-flags.DEFINE_integer("pretrain_epochs", 10, "Epochs of the backbone.", lower_bound=1)
+flags.DEFINE_integer("pretrain_epochs", 10, "Training epochs.", lower_bound=1)
 flags.DEFINE_bool("progress", True, "Show a progress bar on a terminal.")
 
 
 def train(values: flags.FlagValues, config: ExperimentConfig) -> dict[str, float]:
-    """Trains epoch by epoch and saves each; returns the last epoch's line."""
+    """Trains and saves after every epoch; returns the last line of metrics.jsonl."""
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -112,16 +113,16 @@ def train(values: flags.FlagValues, config: ExperimentConfig) -> dict[str, float
             augment=config.augment,
             key=prng.round_key(root, epoch),
         )
-        found = score(params, stats)
-        if not np.isfinite(found.loss):
+        test_score = score(params, stats)
+        if not np.isfinite(test_score.loss):
             raise FloatingPointError(
-                f"the backbone diverged in epoch {epoch + 1}; a smaller learning_rate "
-                "may help"
+                f"the backbone diverged in epoch {epoch + 1}; "
+                "try a smaller --learning_rate"
             )
         row = {
             "round": epoch + 1,
-            "test_accuracy": np.asarray(found.accuracy)[()],
-            "test_loss": np.asarray(found.loss)[()],
+            "test_accuracy": np.asarray(test_score.accuracy)[()],
+            "test_loss": np.asarray(test_score.loss)[()],
         }
         folder.append("metrics.jsonl", [row])
         about = {
@@ -129,7 +130,7 @@ def train(values: flags.FlagValues, config: ExperimentConfig) -> dict[str, float
             "model": config.model,
             "num_classes": str(data.num_classes),
             "epochs": str(epoch + 1),
-            "test_accuracy": f"{found.accuracy:.4f}",
+            "test_accuracy": f"{test_score.accuracy:.4f}",
         }
         backbone.save(path, params, stats, about)
         bar.set_postfix(accuracy=about["test_accuracy"])
@@ -137,13 +138,13 @@ def train(values: flags.FlagValues, config: ExperimentConfig) -> dict[str, float
 
 
 def main(_: list[str]) -> None:
-    """Trains what the flags name."""
+    """Trains the backbone."""
     values = flags.FLAGS
     command.start_jax(values)
     config = command.settings_from_flags(values)
-    row = train(values, config)
-    print(f"test_accuracy after {row['round']} epochs: {row['test_accuracy']:.4f}")
-    print(f"files:\n  {pathlib.Path(values.output_dir) / _FILE}")
+    last = train(values, config)
+    print(f"test_accuracy after {last['round']} epochs: {last['test_accuracy']:.4f}")
+    command.print_files([pathlib.Path(values.output_dir) / _FILE])
 
 
 if __name__ == "__main__":

@@ -46,8 +46,10 @@ def _range(median: float, least: float, most: float, digits: str = ".3g") -> str
 
 
 def _seconds(row: dict[str, Any], digits: str = ".3g") -> str:
-    keys = (f"seconds_per_round_{name}" for name in ("median", "min", "max"))
-    return _range(*(row[key] for key in keys), digits)
+    median, least, most = (
+        row[f"seconds_per_round_{name}"] for name in ("median", "min", "max")
+    )
+    return _range(median, least, most, digits)
 
 
 def peers_table(rows: list[dict[str, Any]]) -> str:
