@@ -300,17 +300,35 @@ def _manual(script: str, manual: str | None) -> str:
     return "\n\n".join([*paragraphs, "Flags (--name=value):", *described])
 
 
-_NOT_BOOLEAN = re.compile(r"flag --(\w+)=.*Non-boolean argument.*?, (.*)\)")
+# Messages of absl -> sentences; the groups of a pattern fill the sentence.
+_FLAG_ERRORS = (
+    (r"flag --output_dir=None: .*must have a value.*", OUTPUT_DIR_REQUIRED),
+    (
+        r"flag --(\w+)=.*Non-boolean argument.*?, (.*)\)",
+        r"--\1 takes true or false (or --no\1), got \2",
+    ),
+    (
+        r"flag --(\w+)=.*: invalid literal for int.*: (.*)",
+        r"--\1 takes an integer, got \2",
+    ),
+    (
+        r"flag --(\w+)=.*: could not convert string to float: (.*)",
+        r"--\1 takes a number, got \2",
+    ),
+    (
+        r"Unknown command line flag '(\w+)'\. Did you mean: (.*?) \?",
+        r"unknown flag --\1 (did you mean \2?)",
+    ),
+    (r"Unknown command line flag '(\w+)'", r"unknown flag --\1"),
+)
 
 
 def _flag_error(error: flags.Error) -> str:
-    """What is wrong with a flag, as a sentence."""
+    """What is wrong with the flags, as a sentence."""
     text = _one_line(error)
-    if "output_dir must have a value" in text:
-        return OUTPUT_DIR_REQUIRED
-    if match := _NOT_BOOLEAN.match(text):
-        name, value = match.groups()
-        return f"--{name} takes true or false (or --no{name}), got {value}"
+    for pattern, sentence in _FLAG_ERRORS:
+        if match := re.fullmatch(pattern, text):
+            return match.expand(sentence)
     return text
 
 

@@ -9,11 +9,11 @@ discriminator cannot tell from the attacker's own images (docs/attacks.md). With
 An independent classifier is trained on the real data. Distances are taken between its
 features (or, with --inception_weights, those of Inception-v3) of --num_images
 reconstructions and as many images of the victims:
-  recognised       share of reconstructions that the classifier assigns to the class
-  Fréchet distance of the features; 0 for equal Gaussians
-  increase         of that distance over FedAvg's (mechanism none), in percent
-  kernel distance  unbiased, and its standard error
-  nearest          RMS pixel distance to the nearest of the victims' images
+  recognised         share of reconstructions that the classifier assigns to the class
+  Fréchet distance   between the features; 0 for equal Gaussians
+  increase           of that distance over FedAvg's (mechanism none), in percent
+  kernel distance    between the features, unbiased, with its standard error
+  nearest            RMS pixel distance to the nearest of the victims' images
 
 Written to --output_dir: config.json, scores.jsonl (one line per round and attacker),
 MECHANISM.png (real beside reconstructed images, one row per class), scores.png (scores

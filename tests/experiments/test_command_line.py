@@ -6,7 +6,7 @@ import sys
 import types
 
 import pytest
-from commands import ROOT, environment
+from commands import ROOT, commands, environment
 
 from experiments import command
 
@@ -73,6 +73,26 @@ def test_a_signal_that_a_finaliser_drops_stops_all_the_same() -> None:
     assert ended.returncode == 128 + signal.SIGTERM
     assert ended.stderr.startswith("error: stopped by SIGTERM")
     assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("flag", "sentence"),
+    [
+        ("--report=no", "--report takes true or false (or --noreport), got 'no'"),
+        ("--num_rounds=many", "--num_rounds takes an integer, got 'many'"),
+        ("--epsilon=small", "--epsilon takes a number, got 'small'"),
+        ("--epsilom=1", "unknown flag --epsilom (did you mean epsilon?)"),
+        ("--xyzzy=1", "unknown flag --xyzzy"),
+    ],
+)
+def test_a_mistyped_flag_is_a_sentence(flag: str, sentence: str) -> None:
+    (ended,) = commands([["experiments.train", flag, "--output_dir=unused"]])
+    assert (ended.status, ended.stderr) == (2, f"error: {sentence}\n")
+
+
+def test_a_missing_output_dir_is_a_sentence() -> None:
+    (ended,) = commands([["experiments.train"]])
+    assert ended.stderr == f"error: {command.OUTPUT_DIR_REQUIRED}\n"
 
 
 @pytest.mark.parametrize(
