@@ -36,7 +36,7 @@ from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.structs import Array
 
-from . import command
+from . import command, flag_values
 
 _PRIVATE_CLASS = 5
 
@@ -268,13 +268,13 @@ def draw(panels: list[dict[str, Any]], path: pathlib.Path) -> None:
 def main(_: list[str]) -> None:
     """Runs and draws every panel."""
     values = flags.FLAGS
-    epsilons = command.numbers(
+    epsilons = flag_values.numbers(
         "epsilons",
         values.epsilons,
         allowed="numbers in (0, 1)",
         is_allowed=lambda epsilon: 0 < epsilon < 1,
     )
-    local_epochs = command.numbers(
+    local_epochs = flag_values.numbers(
         "local_epochs",
         values.local_epochs,
         kind=int,

@@ -22,7 +22,7 @@ from absl import flags
 from fedsvp_jax import mechanisms
 from fedsvp_jax.devices import processes
 
-from . import command
+from . import command, flag_values
 
 command.define_settings(without=("mechanism", "epsilon", "seed"))
 command.define_output()
@@ -78,11 +78,11 @@ def main(_: list[str]) -> None:
         raise ValueError(
             f"mechanisms must name at least one of {', '.join(known)}, or all"
         )
-    epsilons = command.numbers("epsilons", values.epsilons)
+    epsilons = flag_values.numbers("epsilons", values.epsilons)
     seeds = _seeds(values.seeds)
     command.start_jax(values)
     command.start_processes(values)
-    stds = command.numbers("noise_stds", values.noise_stds, may_be_empty=True)
+    stds = flag_values.numbers("noise_stds", values.noise_stds, may_be_empty=True)
     if stds and "gaussian" not in names:
         raise ValueError(
             "noise_stds is only read by gaussian, which --mechanisms does not name"

@@ -52,7 +52,7 @@ from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.structs import NoiseInfo
 
-from .. import command
+from .. import command, flag_values
 from . import audit_results
 from .audit_results import ACCOUNTINGS
 from .resumable import finished_or_made
@@ -311,12 +311,12 @@ def audit_case(setting: Setting, case: Case) -> list[dict[str, Any]]:
 
 def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     """Audits every case of every mechanism."""
-    command.refuse_flags(
+    flag_values.refuse_flags(
         values,
         ("mechanism", "sensitivity", "relation"),
         "audit_mechanisms names the mechanisms, and all their cases are audited",
     )
-    command.refuse_flags(
+    flag_values.refuse_flags(
         values,
         ("contribution_release", "release_epsilon", "clip_weights", "downlink_noise"),
         "the audit plays every mechanism without it",

@@ -48,7 +48,7 @@ from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.structs import Array, Examples, MechanismState, Model, Params
 
-from .. import command
+from .. import command, flag_values
 from . import inversion_results
 from .inversion_defences import Defence, mechanism_settings, named_defences
 from .resumable import finished_or_made
@@ -245,12 +245,12 @@ def attack_defence(
 
 def check(values: flags.FlagValues, config: ExperimentConfig, data: Dataset) -> None:
     """Refuses settings under which the attack cannot invert an upload."""
-    command.refuse_flags(
+    flag_values.refuse_flags(
         values,
         ("mechanism", "sensitivity", "noise_std", "noise_multiplier"),
         "inversion_defences and inversion_noise_stds name the defences",
     )
-    command.refuse_flags(
+    flag_values.refuse_flags(
         values,
         ("contribution_release", "release_epsilon", "clip_weights", "downlink_noise"),
         "it does not change the upload that is inverted",

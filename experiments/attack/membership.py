@@ -46,7 +46,7 @@ from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.run.sweep import SweepPlan
 from fedsvp_jax.structs import Split
 
-from .. import command
+from .. import command, flag_values
 from . import membership_results
 from .membership_results import ROC_POINTS
 from .resumable import finished_or_made
@@ -209,7 +209,9 @@ def attacked_rounds(texts: Sequence[str], num_rounds: int) -> list[int]:
 
 def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     """Attacks the federations without noise, then those of the mechanism."""
-    command.refuse_flags(values, ["epsilon"], "membership_epsilons gives its values")
+    flag_values.refuse_flags(
+        values, ["epsilon"], "membership_epsilons gives its values"
+    )
     rounds = attacked_rounds(values.membership_rounds, config.num_rounds)
     full = loading.load_dataset(config)
     if values.membership_examples > len(full.train_labels):
@@ -222,7 +224,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     )
     plan = SweepPlan(
         mechanisms=tuple(dict.fromkeys(("none", config.mechanism))),
-        epsilons=command.numbers("membership_epsilons", values.membership_epsilons),
+        epsilons=flag_values.numbers("membership_epsilons", values.membership_epsilons),
         seeds=tuple(range(config.seed, config.seed + values.membership_shadows)),
     )
     sweeps = {name: plan.cells(config, name) for name in plan.mechanisms}

@@ -40,7 +40,7 @@ from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.structs import Array, NoiseInfo, Params
 from fedsvp_jax.tree import cell_of
 
-from .. import command
+from .. import command, flag_values
 from ..text_table import aligned
 
 DEFAULTS = {"num_rounds": 5}
@@ -274,7 +274,7 @@ def terminal_table(rows: list[dict[str, Any]], expected: float) -> str:
 
 def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     """Attacks every release of R on the same trained cohorts."""
-    command.refuse_flags(
+    flag_values.refuse_flags(
         values, ["contribution_release"], "the attack tries all its values"
     )
     check(config)

@@ -43,7 +43,7 @@ from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.tree import cell_of
 
-from .. import command
+from .. import command, flag_values
 from . import image_grid, reconstruction_results
 
 DEFAULTS = {"num_rounds": 20, "epsilon": 0.3}
@@ -95,7 +95,9 @@ def defended_by(
 ) -> list[ExperimentConfig]:
     """The settings under each mechanism that is attacked."""
     if values.mechanisms:
-        command.refuse_flags(values, ["mechanism"], "mechanisms names those to attack")
+        flag_values.refuse_flags(
+            values, ["mechanism"], "mechanisms names those to attack"
+        )
     names = dict.fromkeys(values.mechanisms or [config.mechanism])
     return [resolve(dataclasses.replace(config, mechanism=name)) for name in names]
 
