@@ -102,7 +102,7 @@ class Case(NamedTuple):
         return f"{self.mechanism}-{self.sensitivity}-{worlds}"
 
 
-def cases_of(mechanism: str, settings: MechanismConfig) -> list[Case]:
+def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
     """The cases whose sensitivity and relation the mechanism supports."""
     cases = [
         Case(mechanism, "paper", "replace_one", "granted"),
@@ -119,34 +119,38 @@ def cases_of(mechanism: str, settings: MechanismConfig) -> list[Case]:
         cases.append(Case(mechanism, "update_clip", "replace_one", "ratio", wide=True))
     if mechanism == "sensitivity":  # its clip varies, so there is no granted bound
         cases[0] = Case(mechanism, "update_clip", "replace_one", "past norm", wide=True)
-    return [case for case in cases if _is_supported(case, settings)]
+    return [case for case in cases if _is_supported(case, config)]
 
 
-def _is_supported(case: Case, settings: MechanismConfig) -> bool:
+def _is_supported(case: Case, config: ExperimentConfig) -> bool:
     try:
-        make_mechanism(case.mechanism, case_settings(case, settings))
+        case_settings(case, config)
     except ValueError:
         return False
     return True
 
 
-def case_settings(case: Case, settings: MechanismConfig) -> MechanismConfig:
+def case_settings(
+    case: Case, config: ExperimentConfig, num_examples: int = 1
+) -> MechanismConfig:
     """The mechanism's settings in a case: fedsva and fedsdp keep their formula."""
     printed = case.mechanism in _SEES_RATIO
-    return mechanisms.with_analytic_multiplier(
+    return plan.mechanism_config(
         dataclasses.replace(
-            settings,
+            config,
+            mechanism=case.mechanism,
             sensitivity=case.sensitivity,
             relation=case.relation,
-            calibration="classical" if printed else settings.calibration,
-        )
+            calibration="classical" if printed else config.calibration,
+        ),
+        min_num_examples=num_examples,
     )
 
 
 class Setting(NamedTuple):
     """What all cases of one command share."""
 
-    mechanism: MechanismConfig
+    config: ExperimentConfig
     recipe: TrainingRecipe
     rates: TrainingRates
     num_examples: int
@@ -161,7 +165,7 @@ def updates_of(
     case: Case, settings: MechanismConfig, setting: Setting
 ) -> tuple[float, float]:
     """The client's update in the two worlds, along one axis: (inside, outside)."""
-    clip = float(settings.update_clip)
+    clip = float(settings.l2_norm_clip)
     if case.worlds in setting.trained:
         return setting.trained[case.worlds]
     if case.worlds == "granted":
@@ -201,8 +205,8 @@ def claims(
             ledger.record(
                 np.arange(averaged),
                 round_num=number + 1,
+                noise_multiplier=info.noise_multiplier,
                 noise_std=info.noise_std,
-                sensitivity=info.sensitivity,
                 epsilon=info.epsilon,
                 delta=info.delta,
                 weights=np.full(averaged, 1 / averaged) if averaged > 1 else None,
@@ -223,7 +227,7 @@ def claims(
 
 def audit_case(setting: Setting, case: Case) -> list[dict[str, Any]]:
     """Plays a case: one row after one upload and one after all of them."""
-    settings = case_settings(case, setting.mechanism)
+    settings = case_settings(case, setting.config, setting.num_examples)
     mechanism = make_mechanism(case.mechanism, settings)
     root = prng.stream_key(prng.root_key(setting.seed), prng.Stream.CANARY)
     game_key, run_key = jax.random.split(root)
@@ -328,13 +332,10 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         raise ValueError(
             "audit_mechanisms must add noise, got 'none', which has no ε to audit"
         )
-    settings = dataclasses.replace(
-        plan.mechanism_settings(config), min_num_examples=values.audit_examples
-    )
     cases = []
     for name in audited:
-        make_mechanism(name, settings)
-        cases += cases_of(name, settings)
+        plan.mechanism_config(dataclasses.replace(config, mechanism=name))
+        cases += cases_of(name, config)
     if values.audit_examples < config.batch_size:
         raise ValueError(
             f"audit_examples must be at least batch_size = {config.batch_size}, got "
@@ -347,7 +348,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     )
     rates = TrainingRates(config.learning_rate, config.l2_norm_clip, 0.0, 0.0)
     setting = Setting(
-        mechanism=settings,
+        config=config,
         recipe=recipe,
         rates=rates,
         num_examples=values.audit_examples,

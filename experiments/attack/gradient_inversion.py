@@ -36,7 +36,7 @@ from absl import flags
 from tqdm import tqdm
 
 from fedsvp_jax import models, prng, tree
-from fedsvp_jax.algorithm import local_training
+from fedsvp_jax.algorithm import client
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.attacks import gradient_inversion as inversion
 from fedsvp_jax.config import ExperimentConfig
@@ -46,7 +46,7 @@ from fedsvp_jax.federation import loading, plan
 from fedsvp_jax.mechanisms import make_mechanism, noise
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
-from fedsvp_jax.structs import Array, Examples, MechanismState, Model, Params
+from fedsvp_jax.structs import Array, Examples, Model, Params
 
 from .. import command, flag_values
 from . import inversion_results
@@ -120,37 +120,33 @@ def upload(
     """What one client sends (its update, noised), and ε as claimed for it."""
     mechanism = make_mechanism(defence.mechanism, mechanism_settings(config, defence))
     ratio, round_num = jnp.float32(1.0), jnp.int32(0)
-    std = jnp.float32(0.0)
-    if mechanism.step_noise_std is not None:
-        std = mechanism.step_noise_std(ratio, round_num=round_num)
     gradient = plan.step_gradient(
         dataclasses.replace(config, sensitivity=defence.sensitivity)
     )
-    trained, _ = local_training.local_update(
+    rates = TrainingRates(config.learning_rate, config.l2_norm_clip, 0.0, 0.0)
+    trained, _ = client.train(
         victim.model,
         TrainingRecipe(batch_size=1, local_epochs=1, gradient=gradient),
-        TrainingRates(config.learning_rate, config.l2_norm_clip, std, 0.0),
+        client.with_step_noise(rates, mechanism, ratio=ratio, round_num=round_num),
         victim.params,
         victim.stats,
         victim.examples,
         row[None],
-        jnp.ones((1,), bool),
-        key=prng.stream_key(key, prng.Stream.LOCAL_TRAINING, row),
-        batch_size=1,
+        jnp.int32(1),
+        key=key,
+        client_id=row,
         lane_axes=(),
     )
-    state = mechanism.init(1)
-    noised, _, info = mechanism.update(
+    noised, _, info = client.add_noise(
+        mechanism,
         jax.tree.map(jnp.subtract, trained, victim.params),
-        MechanismState(
-            clients=jax.tree.map(lambda leaf: leaf[0], state.clients),
-            shared=state.shared,
-        ),
-        key=prng.stream_key(key, prng.Stream.NOISE, row),
+        mechanism.init(1).of(0),
         num_examples=jnp.int32(1),
-        contribution_ratio=ratio,
+        ratio=ratio,
         round_num=round_num,
         params=victim.params,
+        key=key,
+        client_id=row,
     )
     return noised, info.epsilon
 

@@ -8,11 +8,7 @@ from absl import flags
 
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import plan
-from fedsvp_jax.mechanisms import (
-    MechanismConfig,
-    analytic_multiplier,
-    with_analytic_multiplier,
-)
+from fedsvp_jax.mechanisms import MechanismConfig, analytic_multiplier
 
 _SENSITIVITIES = ("paper", "update_clip", "per_example")
 
@@ -66,9 +62,10 @@ def mechanism_settings(config: ExperimentConfig, defence: Defence) -> MechanismC
     which at ε ≥ 1 is nominal.
     """
     printed = defence.mechanism in ("fedsva", "fedsdp")
-    return with_analytic_multiplier(
+    return plan.mechanism_config(
         dataclasses.replace(
-            plan.mechanism_settings(config),
+            config,
+            mechanism=defence.mechanism,
             sensitivity=defence.sensitivity,
             noise_multiplier=float(analytic_multiplier(config.epsilon, config.delta)),
             noise_std=defence.noise_std,

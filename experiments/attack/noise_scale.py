@@ -26,8 +26,8 @@ import numpy as np
 import optax
 from absl import flags
 
-from fedsvp_jax import attacks, mechanisms, prng
-from fedsvp_jax.algorithm import aggregation, cohort, privacy_estimation
+from fedsvp_jax import attacks, mechanisms, prng, tree
+from fedsvp_jax.algorithm import aggregation, client, cohort
 from fedsvp_jax.algorithm.state import ServerState
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.devices import lanes
@@ -36,6 +36,7 @@ from fedsvp_jax.federation import build, loading, plan
 from fedsvp_jax.mechanisms import MechanismConfig
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
+from fedsvp_jax.settings import NoiseSettings
 from fedsvp_jax.structs import Array, NoiseInfo, Params
 from fedsvp_jax.tree import cell_of
 
@@ -43,6 +44,9 @@ from .. import command, flag_values
 from ..text_table import aligned
 
 DEFAULTS = {"num_rounds": 5}
+_RELEASES = NoiseSettings.__dataclass_fields__["contribution_release"].metadata[
+    "choices"
+]
 
 
 def define_flags() -> None:
@@ -98,21 +102,17 @@ def train_cohort(
     plan, cell = trainer.program.plan, cell_of(trainer.cells, 0)
     key = prng.round_key(cell.root, round_num)
 
-    def one(client: Array) -> Trained:
-        trained, new_stats, estimation = privacy_estimation.estimate_contribution(
+    def one(client_id: Array) -> Trained:
+        trained, new_stats, estimation = client.estimate(
             trainer.program.model,
-            plan.recipe,
+            plan,
             cell.rates,
-            plan.coalitions,
             params,
             stats,
             trainer.program.data.examples,
-            cell_of(cell.split, client),
-            key=prng.stream_key(key, prng.Stream.LOCAL_TRAINING, client),
-            num_attributes=plan.num_attributes,
-            private_attribute=plan.private_attribute,
-            empty_utility=plan.empty_utility,
-            validation_batch_size=plan.validation_batch_size,
+            cell_of(cell.split, client_id),
+            key=key,
+            client_id=client_id,
             lane_axes=(lanes.LANE,),
         )
         update = jax.tree.map(jnp.subtract, trained, params)
@@ -139,21 +139,19 @@ def upload_cohort(
     )
 
     def one(
-        client: Array, update: Params, ratio: Array, size: Array
+        client_id: Array, update: Params, ratio: Array, size: Array
     ) -> tuple[Params, Array, NoiseInfo]:
-        told = mechanisms.release_contribution(
-            ratio,
-            settings,
-            key=prng.stream_key(key, prng.Stream.CONTRIBUTION_RELEASE, client),
-        )
-        noised, _, info = mechanism.update(
+        told = client.released_ratio(ratio, settings, key=key, client_id=client_id)
+        noised, _, info = client.add_noise(
+            mechanism,
             update,
-            mechanism.init(trainer.program.plan.num_clients),
-            key=prng.stream_key(key, prng.Stream.NOISE, client),
+            mechanism.init(1).of(0),
             num_examples=size,
-            contribution_ratio=told,
+            ratio=told,
             round_num=round_num,
             params=params,
+            key=key,
+            client_id=client_id,
         )
         return noised, told, info
 
@@ -192,7 +190,7 @@ def attack_release(
         clients = sampled_cohort(trainer, round_num)
         trained = train(clients, params, stats, jnp.int32(round_num))
         received = upload(clients, params, trained, jnp.int32(round_num))
-        for place, client in enumerate(np.asarray(clients)):
+        for place, client_id in enumerate(np.asarray(clients)):
             recovered = attacks.recover_contribution_ratio(
                 cell_of(received.uploads, place),
                 params,
@@ -203,7 +201,7 @@ def attack_release(
             row = {
                 "release": release,
                 "round": round_num + 1,
-                "client": client,
+                "client": client_id,
                 "noise_std": received.noise.noise_std[place],
                 "recovered_noise_std": recovered.noise_std,
                 "contribution_ratio": trained.contribution_ratio[place],
@@ -280,7 +278,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     data = loading.load_dataset(config)
     trainer = Trainer(build([config], data))
     folder = RunFolder(values.output_dir)
-    chosen = {"attack": values.attack, "contribution_release": RELEASES}
+    chosen = {"attack": values.attack, "contribution_release": _RELEASES}
     folder.start(
         plan.recorded_settings(config, data) | environment() | chosen,
         resume=values.resume,
@@ -288,7 +286,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     train = jax.jit(partial(train_cohort, trainer))
     state = cell_of(trainer.initial_state(), 0)
     uploads, table = [], []
-    for release in RELEASES:
+    for release in _RELEASES:
         rows = attack_release(trainer, train, state, release)
         uploads += rows
         table.append(summarize(rows, release_epsilon(config, release)))

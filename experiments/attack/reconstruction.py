@@ -174,7 +174,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         for label in classes
     }
     for one in configs[1:]:  # refused before anything is written
-        plan.mechanism_config(one, first.trainer.program.data)
+        plan.mechanism_config(one)
     folder.start(settings, resume=values.resume)
     judge = trained_classifier(
         dataset,
