@@ -1,15 +1,15 @@
-"""A backbone for the influence filter, trained on one data set to be used on another.
+"""Trains a backbone for the influence filter, to be used on another data set.
 
   python -m experiments.pretrain --dataset=cifar100 --data_dir=FOLDER \\
       --model=paper_cnn --pretrain_epochs=10 --output_dir=runs/backbone
 
-Plain SGD on all training images. Nothing is downloaded: a network trained here stands
-in for a published one, and is a weaker one. Hand the file to
-`experiments.influence --backbone=runs/backbone/backbone.safetensors` with a data set of
-the same image shape and the same --model.
+The network is trained by plain SGD on all training images. It takes the place of a
+published pretrained network, which would be stronger; nothing is downloaded. Pass the
+file on with `experiments.influence --backbone=runs/backbone/backbone.safetensors`, for
+a data set with images of the same shape and with the same --model.
 
-Written to --output_dir: config.json, metrics.jsonl (a line an epoch),
-backbone.safetensors (the weights after the last whole epoch). --resume goes on.
+Written to --output_dir: config.json, metrics.jsonl (one line per epoch),
+backbone.safetensors (the weights after the last complete epoch). --resume continues.
 """
 
 import pathlib
@@ -39,12 +39,16 @@ command.define_settings(
     ]
 )
 command.define_output()
-flags.DEFINE_integer("pretrain_epochs", 10, "Epochs of the backbone.", lower_bound=1)
+flags.DEFINE_integer("pretrain_epochs", 10, "Epochs to train.", lower_bound=1)
 flags.DEFINE_bool("progress", True, "Show a progress bar on a terminal.")
 
 
 def train(values: flags.FlagValues, config: ExperimentConfig) -> dict[str, float]:
-    """Trains epoch by epoch and saves each; returns the last epoch's line."""
+    """Trains, saves after each epoch and returns the last line of metrics.jsonl.
+
+    Raises:
+      FloatingPointError: the test loss is not finite.
+    """
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -112,16 +116,16 @@ def train(values: flags.FlagValues, config: ExperimentConfig) -> dict[str, float
             augment=config.augment,
             key=prng.round_key(root, epoch),
         )
-        found = score(params, stats)
-        if not np.isfinite(found.loss):
+        test_scores = score(params, stats)
+        if not np.isfinite(test_scores.loss):
             raise FloatingPointError(
-                f"the backbone diverged in epoch {epoch + 1}; a smaller learning_rate "
+                f"training diverged in epoch {epoch + 1}; a smaller --learning_rate "
                 "may help"
             )
         row = {
             "round": epoch + 1,
-            "test_accuracy": np.asarray(found.accuracy)[()],
-            "test_loss": np.asarray(found.loss)[()],
+            "test_accuracy": np.asarray(test_scores.accuracy)[()],
+            "test_loss": np.asarray(test_scores.loss)[()],
         }
         folder.append("metrics.jsonl", [row])
         about = {
@@ -129,7 +133,7 @@ def train(values: flags.FlagValues, config: ExperimentConfig) -> dict[str, float
             "model": config.model,
             "num_classes": str(data.num_classes),
             "epochs": str(epoch + 1),
-            "test_accuracy": f"{found.accuracy:.4f}",
+            "test_accuracy": f"{test_scores.accuracy:.4f}",
         }
         backbone.save(path, params, stats, about)
         bar.set_postfix(accuracy=about["test_accuracy"])
@@ -137,7 +141,7 @@ def train(values: flags.FlagValues, config: ExperimentConfig) -> dict[str, float
 
 
 def main(_: list[str]) -> None:
-    """Trains what the flags name."""
+    """Trains the backbone that the flags describe and prints its test accuracy."""
     values = flags.FLAGS
     command.start_jax(values)
     config = command.settings_from_flags(values)

@@ -211,7 +211,7 @@ class PartitionSettings(Settings):
     )
     dirichlet_alpha: float = setting(
         0.5,
-        "Concentration of the label skew: smaller is more skewed (partition=dirichlet)",
+        "Concentration of the label skew (partition=dirichlet); smaller is more skewed.",
         above=0,
     )
     shards_per_client: int = setting(

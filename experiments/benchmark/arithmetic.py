@@ -1,4 +1,4 @@
-"""Arithmetic counted from the model: matrix products of the traced program."""
+"""FLOPs of a round, counted from the matrix products of the traced program."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,26 +17,26 @@ from fedsvp_jax.structs import Array, Model, Params
 
 
 def matmul_flops(function: Callable[..., Any], *args: Any) -> int:
-    """FLOPs of the matrix products that a call needs, two for a multiply-add.
+    """FLOPs of the matrix products of a call; a multiply-add counts as two.
 
         sum over dot_general of 2 * (elements of the result) * (length contracted)
 
-    Read from the jaxpr after its unused products were removed. A `scan` counts its
-    length; a `while`, whose trips are data, counts one trip. The model must make its
-    convolutions by patches.
+    They are counted in the jaxpr after unused products were removed. The body of a
+    `scan` counts as often as it runs; the body of a `while`, whose number of trips is
+    data, counts once. The model must compute its convolutions by patches.
 
     Args:
       function: traceable.
       args: arrays or their `jax.ShapeDtypeStruct`s.
 
     Raises:
-      ValueError: the program holds a convolution, which is not counted.
+      ValueError: the program holds a convolution, which cannot be counted.
     """
     return matmul_flops_by_stack(function, *args).total()
 
 
 def matmul_flops_by_stack(function: Callable[..., Any], *args: Any) -> Counter[str]:
-    """`matmul_flops` by name stack, which names the model's layers."""
+    """`matmul_flops` by name stack, which holds the name of the model's layer."""
     return _count(jax.make_jaxpr(function)(*args).jaxpr)
 
 
@@ -58,8 +58,8 @@ def _count(jaxpr: Any) -> Counter[str]:
             total[stack] += 2 * equation.outvars[0].aval.size * int(length)
         trips = equation.params["length"] if name == "scan" else 1
         for inner in _inside(equation):
-            for own, flops in _count(inner).items():
-                total[own or stack] += trips * flops
+            for inner_stack, flops in _count(inner).items():
+                total[inner_stack or stack] += trips * flops
     return total
 
 
@@ -73,7 +73,7 @@ def _inside(equation: Any) -> Iterator[Any]:
 
 
 def _by_patches(trainer: Trainer, num_classes: int) -> tuple[Model, Params, Params]:
-    """The trainer's model with countable convolutions, its parameters' shapes."""
+    """The trainer's model with convolutions by patches, and its parameters' shapes."""
     name = trainer.program.configs[0].model
     assert name is not None
     model = models.make_model(name, num_classes=num_classes, conv_backend="patches")
@@ -83,7 +83,7 @@ def _by_patches(trainer: Trainer, num_classes: int) -> tuple[Model, Params, Para
 
 
 def step_flops(trainer: Trainer, num_classes: int, batch_size: int) -> Counter[str]:
-    """FLOPs by name stack of one training step: a trip of `local_update`'s loop."""
+    """FLOPs by name stack of one training step, a trip of `local_update`'s loop."""
     model, params, stats = _by_patches(trainer, num_classes)
     rows = jax.ShapeDtypeStruct((batch_size,), jnp.int32)
     rate = jax.ShapeDtypeStruct((), jnp.float32)
@@ -126,8 +126,8 @@ def forward_flops(
 def coalition_steps(trainer: Trainer) -> dict[int, tuple[int, int]]:
     """Coalition bitmask -> (batch size, steps) of one client's training.
 
-    Without privacy estimation the full coalition alone is trained. The counts are
-    those of the client with the most examples; in the works all clients hold the same.
+    Without privacy estimation only the full coalition is trained. The counts are those
+    of the client with the most examples; in the workloads all clients hold as many.
     """
     plan, sizes = trainer.program.plan, trainer.program.data.coalition_sizes
     full = 2**plan.num_attributes - 1
@@ -151,19 +151,21 @@ def _estimates_privacy(trainer: Trainer) -> bool:
 class RoundFlops(NamedTuple):
     """FLOPs of a round's matrix products, over the whole cohort."""
 
-    training: int  # the local models: FedAvg's
-    estimation: int  # the other coalitions' trainings, and every utility
+    training: int  # of the local models, as in FedAvg
+    estimation: int  # of the other coalitions' models and of all utilities
 
     @property
     def total(self) -> int:
-        """Both together."""
+        """The sum of both."""
         return self.training + self.estimation
 
 
 def round_flops(trainer: Trainer, num_classes: int) -> RoundFlops:
-    """K * sum over coalitions of (steps * FLOPs a step + batches * FLOPs a batch).
+    """FLOPs of a round.
 
-    The batches, of validation examples, are there if privacy is estimated.
+        K * sum over coalitions of (steps * FLOPs per step + batches * FLOPs per batch)
+
+    The batches of validation examples are computed only if privacy is estimated.
     """
     plan, shape = trainer.program.plan, trainer.program.data.examples.inputs.shape[1:]
     model, params, stats = _by_patches(trainer, num_classes)

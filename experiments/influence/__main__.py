@@ -4,24 +4,28 @@
       --partition=dirichlet --num_participants=100 --vote_epsilon=1 \\
       --output_dir=runs/influence
 
-The centre trains on a few examples of its own. Every participant trains the last layer
-on its batch, a share of the participants on a corrupted one, and sends the layer
-clipped and noised; every other one votes whether it lowers the loss on its own test
-examples, and tells its vote by randomised response. The centre splits the sums of
-votes in two and rejects the lower part. Recall, precision, accuracy and F1 of the
-rejection are printed as mean ± std over --num_runs.
+The centre trains a network on a few examples of its own. Each participant trains the
+last layer of that network on its batch, clips the change, adds noise and sends the
+result; the batches of some participants are corrupted. Every other participant votes
+on whether the result lowers the loss on its own test examples, and reports its vote
+through randomised response. The centre splits the sums of reported votes into two
+clusters and rejects the contributors of the lower one. The command prints recall,
+precision, accuracy and F1 of the rejection as mean ± standard deviation over
+--num_runs runs.
 
---plan prints what that costs each participant in privacy, without running anything.
---figures=2,5,6 draws the larger figures too: accuracy of whole federations by the share
-of corrupted clients (2, which reads the flags of experiments.train), F1 by epochs and
-step size (5), recall and precision by privacy and participants (6). --ablation tells
-the votes' noise, the contributions' noise and the threshold apart.
+--plan prints what that costs each participant in privacy and runs nothing.
+--figures=2,5,6 also draws the larger figures: accuracy of whole federations by the
+share of corrupted clients (2; it reads the flags of experiments.train), F1 by epochs
+and step size of the contributors (5), recall and precision by privacy and number of
+participants (6). --ablation varies the noise of the votes and of the contributions, and
+compares the threshold with the best possible one.
 
-Written to --output_dir: config.json, runs.jsonl (a line a run), summary.json,
-figure3.png (votes), figure4.png (labels), those asked for, timing.jsonl. --resume goes
-on, also with more figures than before.
+Written to --output_dir: config.json, runs.jsonl (one line per result), summary.json,
+figure3.png (votes), figure4.png (labels), the figures asked for, timing.jsonl. --resume
+continues, also with more figures than before.
 """
 
+import functools
 import pathlib
 from typing import Any
 
@@ -29,9 +33,19 @@ from absl import flags
 
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import plan
+from fedsvp_jax.influence import Guarantees
 
 from .. import command
 from . import grids, price_list
+from .tasks import (
+    Result,
+    Task,
+    aggregate,
+    filter_result,
+    measure,
+    run_filter,
+    with_settings,
+)
 
 _DEFAULTS: dict[str, Any] = {
     "model": "small_cnn",
@@ -49,144 +63,148 @@ command.define_output(required=False)
 flags.DEFINE_integer(
     "num_participants",
     None,
-    "Contributors, each a tester too. Default: 100; of digits 20.",
+    "Number of participants; each one contributes and tests. Default: 100 (digits: "
+    "20).",
     lower_bound=2,
 )
-flags.DEFINE_integer("num_runs", 8, "Runs, each with a seed of its own.", lower_bound=1)
+flags.DEFINE_integer(
+    "num_runs", 8, "Number of runs; each has its own seed.", lower_bound=1
+)
 flags.DEFINE_string(
     "backbone",
     "warmup",
-    "Frozen features: warmup (the model trained on the centre's examples), random, a "
-    "file of experiments.pretrain, or hf:NAME, a Vision Transformer in Hugging Face's "
-    "cache or a folder of one (--model is not read then).",
+    "Network that computes the features: warmup (the model, trained on the centre's "
+    "examples), random (the model without training), a file written by "
+    "experiments.pretrain, or hf:NAME, a Vision Transformer in Hugging Face's cache or "
+    "in the folder NAME (--model is then ignored).",
 )
-flags.DEFINE_list("figures", [], "Larger figures to draw too, of 2, 5, 6.")
+flags.DEFINE_list("figures", [], "Larger figures to draw as well: 2, 5, 6.")
 flags.DEFINE_list(
-    "baselines", [], f"Baselines to compare with, of {', '.join(grids.BASELINES)}."
+    "baselines", [], f"Other filters to compare with: {', '.join(grids.BASELINES)}."
 )
-flags.DEFINE_bool("ablation", False, "Tell the causes of errors apart.")
-flags.DEFINE_bool("plan", False, "Print the cost in privacy, run nothing.")
+flags.DEFINE_bool(
+    "ablation",
+    False,
+    "Also run the filter with several strengths of vote noise and contribution noise.",
+)
+flags.DEFINE_bool("plan", False, "Print the cost in privacy and run nothing.")
 flags.DEFINE_bool("progress", True, "Show a progress bar on a terminal.")
 
 
 def settings(values: flags.FlagValues) -> ExperimentConfig:
-    """The resolved settings, with this experiment's own defaults."""
+    """The resolved settings, with this experiment's own defaults.
+
+    Raises:
+      ValueError: a flag has a value that this experiment does not take.
+    """
     missing = {k: v for k, v in _DEFAULTS.items() if not values[k].present}
     config = command.settings_from_flags(values, **missing)
     for name, known in (("figures", _FIGURES), ("baselines", grids.BASELINES)):
         unknown = [value for value in values[name].value or [] if value not in known]
         if unknown:
             raise ValueError(
-                f"{name} must be of {', '.join(known)}, got {unknown[0]!r}"
+                f"{name} must be chosen from {', '.join(known)}; got {unknown[0]!r}"
             )
     if config.partition not in ("iid", "dirichlet"):
         raise ValueError(f"partition must be iid or dirichlet, got {config.partition}")
     return config
 
 
-def draw_grids(folder: pathlib.Path, summary: dict[str, Any]) -> list[str]:
-    """Figures 2, 5 and 6, those that there are rows for."""
-    from . import figures
+def tasks_of(values: flags.FlagValues, num_participants: int) -> list[Task]:
+    """Everything that the flags ask for, but for the federations of figure 2."""
+    counts = num_participants, values.num_runs
+    tasks = grids.table_tasks(*counts)
+    tasks += grids.baseline_tasks(values.baselines, *counts)
+    for grid in _grids(values):
+        tasks += grids.grid_tasks(grid, *counts)
+    return tasks
 
-    names = {
-        "influence_epochs": "epochs of a contributor",
-        "influence_learning_rate": "step size",
-        "num_participants": "participants",
-        "vote_epsilon": "ε of a vote",
-        "corrupted_share": "share of corrupted clients",
-        "accuracy": "test accuracy of the federation",
-        "f1": "F1",
-    }
-    wanted = {
-        "figure2": ("corrupted_share", "filter", ("accuracy",)),
-        "figure5": ("influence_epochs", "influence_learning_rate", ("f1",)),
-        "figure6": ("num_participants", "vote_epsilon", ("recall", "precision")),
-    }
-    drawn = []
-    for part, (x, by, shown) in wanted.items():
-        if part in summary:
-            figures.lines(
-                folder / f"{part}.png",
-                summary[part],
-                x=x,
-                by=by,
-                shown=shown,
-                names=names,
-            )
-            drawn.append(f"{part}.png")
-    return drawn
+
+def _grids(values: flags.FlagValues) -> list[str]:
+    named = [f"figure{figure}" for figure in values.figures]
+    return [name for name in named if name in grids.GRIDS] + (
+        ["ablation"] * values.ablation
+    )
+
+
+def summarize(
+    values: flags.FlagValues, results: dict[str, list[Result]], cost: Guarantees
+) -> dict[str, Any]:
+    """The content of summary.json, but for what is drawn.
+
+    Args:
+      values: the command line's.
+      results: those of each part (`Task.part`).
+      cost: what the filter costs each participant.
+    """
+    summary = dict(aggregate(results["table"], grids.REPORTED))
+    summary |= {"num_runs": values.num_runs, "guarantees": cost._asdict()}
+    if values.baselines:
+        summary["baselines"] = grids.grid_summary(results["baselines"], ["filter"])
+    for grid in _grids(values):
+        summary[grid] = grids.grid_summary(results[grid], list(grids.GRIDS[grid]))
+    return summary
 
 
 def simulate(
     values: flags.FlagValues, config: ExperimentConfig, num_participants: int
 ) -> dict[str, Any]:
-    """Runs every part that is asked for; returns summary.json's content."""
+    """Computes and draws what the flags ask for; returns summary.json's content."""
     from fedsvp_jax.federation import loading
     from fedsvp_jax.run.environment import environment
     from fedsvp_jax.run.folder import RunFolder, write_json
 
     from . import federations, figures
-    from . import tasks as lazy
-    from .simulation import Pool
+    from .simulation import Simulator
 
     data = loading.load_dataset(config)
-    pool = Pool(config, data, values.backbone)
-    worlds = lazy.Worlds(pool)
-    first = worlds(num_participants, 0)
+    simulator = Simulator(config, data, values.backbone)
+    latest_simulation = functools.lru_cache(1)(simulator.simulation)
+    first = latest_simulation(num_participants, 0)  # fails before anything is written
     folder = RunFolder(values.output_dir)
     chosen = {
         "num_participants": num_participants,
         "num_runs": values.num_runs,
-        "backbone": pool.about,
+        "backbone": simulator.backbone,
     }
     folder.start(
         plan.recorded_settings(config, data) | environment() | chosen,
         resume=values.resume,
     )
-    parts = [f"figure{f}" for f in values.figures if f"figure{f}" in grids.GRIDS]
-    parts += ["ablation"] * values.ablation
-    counts = num_participants, values.num_runs
-    tasks = grids.main_tasks(*counts)
-    tasks += grids.baseline_tasks(values.baselines, *counts)
-    for part in parts:
-        tasks += grids.grid_tasks(part, *counts)
 
-    def make(task: lazy.Task) -> lazy.Row:
-        world = worlds(task.settings["num_participants"], task.run)
-        own = lazy.with_settings(config, task)
+    def compute(task: Task) -> Result:
+        simulation = latest_simulation(task.settings["num_participants"], task.run)
+        changed = with_settings(config, task)
         if task.part == "baselines":
-            return grids.baseline_row(task.settings["filter"], world, own, task.run)
-        return lazy.lazy_row(world, own, task.run)
+            name = task.settings["filter"]
+            return grids.baseline_result(name, simulation, changed, task.run)
+        return filter_result(simulation, changed, task.run)
 
-    rows = lazy.measure(tasks, make, folder, progress=values.progress)
-    of_part: dict[str, list[lazy.Row]] = {}
+    tasks = tasks_of(values, num_participants)
+    by_name = measure(tasks, compute, folder, progress=values.progress)
+    results: dict[str, list[Result]] = {}
     for task in tasks:
-        of_part.setdefault(task.part, []).append(rows[task.name])
-    cost = price_list.cost(config, num_participants)
-    summary: dict[str, Any] = lazy.aggregate(of_part["table"], grids.REPORTED)
-    summary |= {"num_runs": values.num_runs, "guarantees": cost._asdict()}
-    if values.baselines:
-        summary["baselines"] = grids.grid_summary(of_part["baselines"], ["filter"])
-    for part in parts:
-        summary[part] = grids.grid_summary(of_part[part], list(grids.GRIDS[part]))
+        results.setdefault(task.part, []).append(by_name[task.name])
+    summary = summarize(values, results, price_list.cost(config, num_participants))
     if "2" in values.figures:
         summary["figure2"] = federations.measure(
             config, data, folder.path / "federations", progress=values.progress
         )
-    figures.votes(folder.path / "figure3.png", first, lazy.run_filter(first, config, 0))
+    verdict = run_filter(first, config, 0)
+    figures.votes(folder.path / "figure3.png", first, verdict)
     figures.labels(folder.path / "figure4.png", first.class_counts)
     summary["drawn"] = ["figure3.png", "figure4.png"]
-    summary["drawn"] += draw_grids(folder.path, summary)
+    summary["drawn"] += figures.grids(folder.path, summary)
     write_json(folder.path / "summary.json", summary)
     return summary
 
 
 def main(_: list[str]) -> None:
-    """Runs what the flags name."""
+    """Prints the cost and, without --plan, runs and prints what the flags ask for."""
     values = flags.FLAGS
     if values.output_dir is None and not values.plan:
         raise ValueError(
-            "flag --output_dir is required: the folder for everything written"
+            "flag --output_dir is required: the folder where every file is written"
         )
     config = settings(values)
     default = 20 if config.dataset == "digits" else 100
@@ -201,12 +219,8 @@ def main(_: list[str]) -> None:
         mean, std = summary[name], summary[f"{name}_std"]
         shown = "none" if mean is None else f"{mean:7.2%} ± {std:.2%}"
         print(f"{name:<10}{shown}")
-    for row in summary.get("baselines", []):
-        told = ", ".join(f"{k} {command.shown(v)}" for k, v in row.items())
-        print(told)
-    for row in summary.get("ablation", []):
-        told = ", ".join(f"{k} {command.shown(v)}" for k, v in row.items())
-        print(told)
+    for result in summary.get("baselines", []) + summary.get("ablation", []):
+        print(command.shown(result))
     print("files:")
     for name in ("config.json", "runs.jsonl", "summary.json", *summary["drawn"]):
         print(f"  {pathlib.Path(values.output_dir) / name}")

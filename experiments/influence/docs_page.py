@@ -2,9 +2,9 @@
 
   python -m experiments.influence.docs_page --keep=mnist_iid=runs/influence_mnist
 
-They come from the files of docs/results/influence, each the outcome of one
-`experiments.influence`; --keep adds one or replaces it, and those of its figures that
-the page shows.
+Each file of docs/results/influence holds the settings and the summary of one run of
+`experiments.influence`; the tables are made from all of them. --keep adds or replaces
+such a file, and copies the figures that the page shows.
 """
 
 import json
@@ -22,13 +22,14 @@ from fedsvp_jax.run.folder import write_json
 from .. import command, docs_blocks
 from . import price_list
 
-flags.DEFINE_list("keep", [], "NAME=FOLDER: outcomes to keep in docs/results.")
+flags.DEFINE_list("keep", [], "NAME=FOLDER: outcomes to copy to docs/results.")
 flags.DEFINE_string(
-    "influence_docs_dir", "docs", "Folder of influence.md, and results/."
+    "influence_docs_dir", "docs", "Folder that holds influence.md and results/."
 )
 
-Outcome = dict[str, Any]
-_MOST_NOISE = 0.1  # of the ablation's rows on the page; more drowns every contribution
+Outcome = dict[str, Any]  # config and summary of one `experiments.influence`
+_SETTING_HEADS = ["data", "partition", "participants", "backbone"]
+_MOST_NOISE = 0.1  # shown of the ablation; stronger noise drowns every contribution
 
 # Table 1 of arXiv 2205.11518: recall, precision, accuracy, each mean ± std in %.
 PUBLISHED = {
@@ -40,7 +41,13 @@ PUBLISHED = {
 
 
 def keep(name: str, folder: pathlib.Path, docs_dir: pathlib.Path) -> None:
-    """Copies settings and summary to results/influence/NAME.json, and the figures."""
+    """Copies an outcome to results/influence/NAME.json, and the figures of the page.
+
+    Args:
+      name: of the outcome.
+      folder: the --output_dir of `experiments.influence`.
+      docs_dir: the folder that holds influence.md.
+    """
     content = {
         part: json.loads((folder / f"{part}.json").read_text())
         for part in ("config", "summary")
@@ -54,8 +61,8 @@ def keep(name: str, folder: pathlib.Path, docs_dir: pathlib.Path) -> None:
             shutil.copy(figure, docs_dir / shown)
 
 
-def outcomes(results: pathlib.Path) -> dict[str, Outcome]:
-    """Every outcome that is kept, by name."""
+def kept_outcomes(results: pathlib.Path) -> dict[str, Outcome]:
+    """The outcomes of docs/results/influence, by name."""
     return {file.stem: json.loads(file.read_text()) for file in results.glob("*.json")}
 
 
@@ -65,8 +72,8 @@ def _percent(row: Outcome, name: str) -> str:
     return f"{100 * row[name]:.2f} ± {100 * row[f'{name}_std']:.2f}"
 
 
-def _number(value: Any) -> str:
-    return "none" if value is None else f"{value:g}"
+def _epsilon(value: float | None) -> str:
+    return "∞" if value is None else f"{value:g}"
 
 
 def _backbone(config: Outcome) -> str:
@@ -81,30 +88,28 @@ def _backbone(config: Outcome) -> str:
     )
 
 
-def _where(config: Outcome) -> list[str]:
+def _setting_cells(config: Outcome) -> list[str]:
+    """The cells under `_SETTING_HEADS`."""
     partition = config["partition"]
     if partition == "dirichlet":
         partition = f"Dirichlet({config['dirichlet_alpha']:g})"
-    people = f"{config['num_participants']}, {config['num_runs']} runs"
-    return [config["dataset"], partition, people, _backbone(config)]
+    participants = f"{config['num_participants']}, {config['num_runs']} runs"
+    return [config["dataset"], partition, participants, _backbone(config)]
 
 
-_WHERE = ["data", "partition", "participants", "backbone"]
-
-
-def table(found: Sequence[Outcome]) -> str:
-    """Table 1, measured beside published."""
-    head = [*_WHERE, "ε of a vote", "noise of a contribution"]
+def table(outcomes: Sequence[Outcome]) -> str:
+    """Table 1: what was measured, next to what is published."""
+    head = [*_SETTING_HEADS, "ε per vote", "contribution noise z"]
     head += ["recall %", "precision %", "accuracy %", "F1 %"]
     head += ["published recall, precision, accuracy %"]
     rows = []
-    for outcome in found:
+    for outcome in outcomes:
         config, summary = outcome["config"], outcome["summary"]
         published = PUBLISHED.get((config["dataset"], config["partition"]))
         rows.append(
             [
-                *_where(config),
-                _number(config["vote_epsilon"]),
+                *_setting_cells(config),
+                _epsilon(config["vote_epsilon"]),
                 f"{config['contribution_noise']:g}",
                 *(
                     _percent(summary, name)
@@ -116,15 +121,15 @@ def table(found: Sequence[Outcome]) -> str:
     return markdown_table(head, rows)
 
 
-def ablation(found: Sequence[Outcome]) -> str:
-    """What limits the filter, noise by noise, and what a better cut would give."""
-    head = [*_WHERE, "ε of a vote", "noise of a contribution", "recall %"]
-    head += ["precision %", "F1 %", "F1 % of the best cut"]
-    head += ["true votes: clean, corrupted"]
+def ablation(outcomes: Sequence[Outcome]) -> str:
+    """The filter at each strength of noise, and at the best possible threshold."""
+    head = [*_SETTING_HEADS, "ε per vote", "contribution noise z", "recall %"]
+    head += ["precision %", "F1 %", "F1 % at the best threshold"]
+    head += ["mean sum of true votes on a clean and on a corrupted contributor"]
     rows = [
         [
-            *_where(outcome["config"]),
-            _number(row["vote_epsilon"]),
+            *_setting_cells(outcome["config"]),
+            _epsilon(row["vote_epsilon"]),
             f"{row['contribution_noise']:g}",
             _percent(row, "recall"),
             _percent(row, "precision"),
@@ -132,37 +137,42 @@ def ablation(found: Sequence[Outcome]) -> str:
             _percent(row, "best_cut_f1"),
             f"{row['true_vote_clean']:.1f}, {row['true_vote_corrupted']:.1f}",
         ]
-        for outcome in found
+        for outcome in outcomes
         for row in outcome["summary"].get("ablation", [])
         if row["contribution_noise"] <= _MOST_NOISE
     ]
     return markdown_table(head, rows)
 
 
-def baselines(found: Sequence[Outcome]) -> str:
-    """Other filters on the same runs."""
-    head = [*_WHERE, "filter", "recall %", "precision %", "F1 %"]
-    head += ["accuracy % of the last layer trained on who is left"]
+def baselines(outcomes: Sequence[Outcome]) -> str:
+    """Other filters on the same simulations."""
+    head = [*_SETTING_HEADS, "filter", "recall %", "precision %", "F1 %"]
+    head += ["accuracy % of the last layer trained on the batches kept"]
     rows = [
         [
-            *_where(outcome["config"]),
+            *_setting_cells(outcome["config"]),
             row["filter"],
             _percent(row, "recall"),
             _percent(row, "precision"),
             _percent(row, "f1"),
             _percent(row, "model_accuracy"),
         ]
-        for outcome in found
+        for outcome in outcomes
         for row in outcome["summary"].get("baselines", [])
     ]
     return markdown_table(head, rows)
 
 
-def federations(found: Sequence[Outcome]) -> str:
-    """Figure 2 in numbers: accuracy of a federation by the share of corrupted."""
-    head = ["data", "corrupted clients", "no filter %", "filter %"]
+def federations(outcomes: Sequence[Outcome]) -> str:
+    """Figure 2 in numbers: accuracy by the share of corrupted clients."""
+    head = [
+        "data",
+        "corrupted clients",
+        "accuracy % without filter",
+        "accuracy % with filter",
+    ]
     rows = []
-    for outcome in found:
+    for outcome in outcomes:
         by_share: dict[float, dict[str, float]] = {}
         for row in outcome["summary"].get("figure2", []):
             of_share = by_share.setdefault(row["corrupted_share"], {})
@@ -179,45 +189,45 @@ def federations(found: Sequence[Outcome]) -> str:
     return markdown_table(head, rows)
 
 
-def growth(found: Sequence[Outcome]) -> str:
-    """Figure 6 in numbers, at every number of participants."""
-    head = ["data", "participants", "ε of a vote", "recall %", "precision %"]
+def growth(outcomes: Sequence[Outcome]) -> str:
+    """Figure 6 in numbers: recall and precision by participants and ε of a vote."""
+    head = ["data", "participants", "ε per vote", "recall %", "precision %"]
     rows = [
         [
             outcome["config"]["dataset"],
             str(row["num_participants"]),
-            _number(row["vote_epsilon"]),
+            _epsilon(row["vote_epsilon"]),
             _percent(row, "recall"),
             _percent(row, "precision"),
         ]
-        for outcome in found
+        for outcome in outcomes
         for row in outcome["summary"].get("figure6", [])
     ]
     return markdown_table(head, rows)
 
 
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
-    """Rewrites the page's blocks from what is kept."""
-    kept = outcomes(docs_dir / "results" / "influence")
-    found = [kept[name] for name in sorted(kept)]
+    """Writes the blocks of influence.md anew and returns the page's path."""
+    by_name = kept_outcomes(docs_dir / "results" / "influence")
+    kept = [by_name[name] for name in sorted(by_name)]
     page = docs_dir / "influence.md"
     prices = price_list.lines(
         price_list.cost(resolve(ExperimentConfig(dataset="cifar10")), 100)
     )
-    made = {
+    blocks = {
         "plan": lambda: "".join(f"- {line}\n" for line in prices),
-        "table": lambda: table(found),
-        "ablation": lambda: ablation(found),
-        "baselines": lambda: baselines(found),
-        "federations": lambda: federations(found),
-        "growth": lambda: growth(found),
+        "table": lambda: table(kept),
+        "ablation": lambda: ablation(kept),
+        "baselines": lambda: baselines(kept),
+        "federations": lambda: federations(kept),
+        "growth": lambda: growth(kept),
     }
-    page.write_text(docs_blocks.rewritten(page.read_text(), made))
+    page.write_text(docs_blocks.rewritten(page.read_text(), blocks))
     return page
 
 
 def main(_: list[str]) -> None:
-    """Keeps what is named and rewrites the page."""
+    """Keeps the outcomes of --keep and writes the page's blocks anew."""
     values = flags.FLAGS
     docs_dir = pathlib.Path(values.influence_docs_dir)
     for name, folder in command.named_folders(values.keep).items():

@@ -8,33 +8,43 @@ from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.engine.placement import Placement
 
-from .tasks import Row
+from .tasks import Result
 
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 
 
 def measure(
     config: ExperimentConfig, data: Dataset, folder: pathlib.Path, *, progress: bool
-) -> list[Row]:
-    """A row a share and filter; each federation's own folder is kept and resumed."""
-    rows = []
+) -> list[Result]:
+    """Trains a federation per share of corrupted clients, without and with the filter.
+
+    Args:
+      config: the settings that all federations share.
+      data: the data set of all of them.
+      folder: each federation is kept in a folder below it, and resumed from there.
+      progress: show progress bars on a terminal.
+
+    Returns:
+      One result per federation: the share, the filter, the `final5_accuracy` of its
+      summary, and with the filter how well it rejected.
+    """
+    results = []
     for share in SHARES:
         for name in ("none", "join"):
-            own = dataclasses.replace(
-                config, corrupted_share=share, influence_filter=name
-            )
             summary = run.train(
-                own,
+                dataclasses.replace(
+                    config, corrupted_share=share, influence_filter=name
+                ),
                 folder / f"corrupted_{share:g}_{name}",
                 dataset=data,
                 placement=Placement(rounds_per_call=config.num_rounds),
                 resume=True,
                 progress=progress,
             )
-            row = {
+            result = {
                 "corrupted_share": share,
                 "filter": name,
                 "accuracy": summary["final5_accuracy"],
             }
-            rows.append({**summary.get("filtration", {}), **row})
-    return rows
+            results.append({**summary.get("filtration", {}), **result})
+    return results

@@ -1,4 +1,4 @@
-"""The paper's figures, drawn from rows."""
+"""The paper's figures, drawn from the results."""
 
 import pathlib
 from collections.abc import Sequence
@@ -11,47 +11,68 @@ from fedsvp_jax.influence import Verdict
 from fedsvp_jax.report import figures
 from fedsvp_jax.report import labels as palette
 
-from .simulation import World
-from .tasks import Row
+from .simulation import Simulation
+from .tasks import Result
 
 _CLEAN, _CORRUPTED, _LINE = "#0072B2", "#D55E00", "#333333"
+_LABELS = {
+    "influence_epochs": "epochs of a contributor",
+    "influence_learning_rate": "step size",
+    "num_participants": "participants",
+    "vote_epsilon": "ε of a vote",
+    "corrupted_share": "share of corrupted clients",
+    "accuracy": "test accuracy of the federation",
+    "f1": "F1",
+}
+# Figure -> what its x axis, its lines and its panels show.
+_GRIDS = {
+    "figure2": ("corrupted_share", "filter", ("accuracy",)),
+    "figure5": ("influence_epochs", "influence_learning_rate", ("f1",)),
+    "figure6": ("num_participants", "vote_epsilon", ("recall", "precision")),
+}
 
 
-def votes(path: pathlib.Path, world: World, verdict: Verdict) -> None:
-    """Figure 3: sums of true votes, of reports, and the threshold."""
+def votes(path: pathlib.Path, simulation: Simulation, verdict: Verdict) -> None:
+    """Draws figure 3: sums of true votes, sums of reported votes, and the threshold."""
 
     def draw(scores: np.ndarray, title: str, line: float | None, axes: Any) -> None:
-        who = np.arange(len(scores))
-        for name, color, chosen in (
-            ("clean contributor", _CLEAN, ~world.corrupted),
-            ("corrupted contributor", _CORRUPTED, world.corrupted),
+        contributors = np.arange(len(scores))
+        for name, color, shown in (
+            ("clean contributor", _CLEAN, ~simulation.corrupted),
+            ("corrupted contributor", _CORRUPTED, simulation.corrupted),
         ):
-            axes.scatter(who[chosen], scores[chosen], s=14, color=color, label=name)
+            axes.scatter(
+                contributors[shown], scores[shown], s=14, color=color, label=name
+            )
         if line is not None:
             axes.axhline(line, color=_LINE, linestyle="--", label="threshold")
         axes.set_title(title)
         axes.set_xlabel("contributor")
         axes.set_ylabel("sum of votes")
 
-    truth, told = np.asarray(verdict.true_scores), np.asarray(verdict.scores)
+    true, reported = np.asarray(verdict.true_scores), np.asarray(verdict.scores)
     threshold = float(verdict.threshold)
     figures.panels(
         path,
         [
-            partial(draw, truth, "True votes", None),
-            partial(draw, told, "Reported votes", threshold),
+            partial(draw, true, "True votes", None),
+            partial(draw, reported, "Reported votes", threshold),
         ],
     )
 
 
 def labels(path: pathlib.Path, counts: np.ndarray) -> None:
-    """Figure 4: how many of a participant's examples are of each class."""
+    """Draws figure 4: how many examples of each class a participant holds.
+
+    Args:
+      path: where to write.
+      counts: (M, C) examples per participant and class.
+    """
 
     def draw(axes: Any) -> None:
-        who, label = np.nonzero(counts)
-        axes.scatter(
-            who, label, s=120 * counts[who, label] / counts.max(), color=_CLEAN
-        )
+        participant, label = np.nonzero(counts)
+        sizes = 120 * counts[participant, label] / counts.max()
+        axes.scatter(participant, label, s=sizes, color=_CLEAN)
         axes.set_title("Labels by participant, before the corruption")
         axes.set_xlabel("participant")
         axes.set_ylabel("class")
@@ -59,25 +80,33 @@ def labels(path: pathlib.Path, counts: np.ndarray) -> None:
     figures.panels(path, [draw])
 
 
-def lines(
+def grids(folder: pathlib.Path, summary: dict[str, Any]) -> list[str]:
+    """Draws those of figures 2, 5 and 6 that the summary holds; returns file names."""
+    drawn = []
+    for figure, (x, by, measures) in _GRIDS.items():
+        if figure in summary:
+            _lines(folder / f"{figure}.png", summary[figure], x, by, measures)
+            drawn.append(f"{figure}.png")
+    return drawn
+
+
+def _lines(
     path: pathlib.Path,
-    rows: Sequence[Row],
-    *,
+    results: Sequence[Result],
     x: str,
     by: str,
-    shown: Sequence[str],
-    names: dict[str, str],
+    measures: Sequence[str],
 ) -> None:
-    """One panel a measure, one line a value of `by`; bars are one std."""
+    """One panel per measure, one line per value of `by`; bars are one std."""
 
     def draw(axes: Any, measure: str) -> None:
-        for number, value in enumerate(dict.fromkeys(row[by] for row in rows)):
-            own = [row for row in rows if row[by] == value]
+        for number, value in enumerate(dict.fromkeys(result[by] for result in results)):
+            line = [result for result in results if result[by] == value]
             nan = float("nan")
-            means = [nan if r[measure] is None else r[measure] for r in own]
-            stds = [r.get(f"{measure}_std") or 0.0 for r in own]
+            means = [nan if r[measure] is None else r[measure] for r in line]
+            stds = [r.get(f"{measure}_std") or 0.0 for r in line]
             axes.errorbar(
-                [row[x] for row in own],
+                [result[x] for result in line],
                 means,
                 stds,
                 color=palette.OKABE_ITO[number % len(palette.OKABE_ITO)],
@@ -86,9 +115,9 @@ def lines(
                 markersize=3,
                 linewidth=1.4,
                 capsize=2,
-                label=f"{names.get(by, by)} {'none' if value is None else value}",
+                label=f"{_LABELS.get(by, by)} {'none' if value is None else value}",
             )
-        axes.set_title(names.get(measure, measure))
-        axes.set_xlabel(names.get(x, x))
+        axes.set_title(_LABELS.get(measure, measure))
+        axes.set_xlabel(_LABELS.get(x, x))
 
-    figures.panels(path, [partial(draw, measure=measure) for measure in shown])
+    figures.panels(path, [partial(draw, measure=measure) for measure in measures])

@@ -1,4 +1,4 @@
-"""What `experiments.influence` measures beside its main table: grids and baselines."""
+"""The tasks of `experiments.influence`: its main table, its grids and its baselines."""
 
 import itertools
 import math
@@ -9,10 +9,10 @@ import numpy as np
 
 from fedsvp_jax import influence, prng
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.influence import admission, baselines
+from fedsvp_jax.influence import baselines, pipeline
 
-from .simulation import World
-from .tasks import MEASURES, Row, Task, aggregate, run_filter
+from .simulation import Simulation
+from .tasks import MEASURES, Result, Task, aggregate, run_filter
 
 BASELINES = ("none", "oracle", "lazy", "centre", "first_order", "exact", "shapley")
 REPORTED = (*MEASURES, "best_cut_f1", "true_vote_clean", "true_vote_corrupted")
@@ -32,41 +32,40 @@ GRIDS: dict[str, dict[str, Sequence[Any]]] = {
 }
 
 
-def grid_tasks(part: str, num_participants: int, num_runs: int) -> list[Task]:
-    """A part's grid at every run; those of one world next to one another."""
-    people = {"num_participants": num_participants}
+def table_tasks(num_participants: int, num_runs: int) -> list[Task]:
+    """The settings of the command line at every run."""
+    settings = {"num_participants": num_participants}
+    return [Task("table", settings, run) for run in range(num_runs)]
+
+
+def grid_tasks(grid: str, num_participants: int, num_runs: int) -> list[Task]:
+    """Every point of a grid at every run; tasks of one simulation stand together."""
     points = [
-        people | dict(zip(GRIDS[part], values, strict=True))
-        for values in itertools.product(*GRIDS[part].values())
+        {"num_participants": num_participants}
+        | dict(zip(GRIDS[grid], values, strict=True))
+        for values in itertools.product(*GRIDS[grid].values())
     ]
-    tasks = [Task(part, point, run) for point in points for run in range(num_runs)]
+    tasks = [Task(grid, point, run) for point in points for run in range(num_runs)]
     return sorted(tasks, key=lambda task: (task.settings["num_participants"], task.run))
-
-
-def main_tasks(num_participants: int, num_runs: int) -> list[Task]:
-    """The settings as they are."""
-    people = {"num_participants": num_participants}
-    return [Task("table", people, run) for run in range(num_runs)]
 
 
 def baseline_tasks(
     names: Sequence[str], num_participants: int, num_runs: int
 ) -> list[Task]:
-    """The baselines at every run."""
-    people = {"num_participants": num_participants}
+    """The named baselines at every run."""
     return [
-        Task("baselines", people | {"filter": name}, run)
+        Task("baselines", {"num_participants": num_participants, "filter": name}, run)
         for run in range(num_runs)
         for name in names
     ]
 
 
-def grid_summary(rows: Sequence[Row], varied: Sequence[str]) -> list[Row]:
-    """Means and stds over the runs of each point."""
-    points: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        points.setdefault(tuple(row[name] for name in varied), []).append(row)
-    measures = [name for name in (*REPORTED, "model_accuracy") if name in rows[0]]
+def grid_summary(results: Sequence[Result], varied: Sequence[str]) -> list[Result]:
+    """Mean and standard deviation over the runs of each point of a grid."""
+    points: dict[tuple[Any, ...], list[Result]] = {}
+    for result in results:
+        points.setdefault(tuple(result[name] for name in varied), []).append(result)
+    measures = [name for name in (*REPORTED, "model_accuracy") if name in results[0]]
     return [
         dict(zip(varied, point, strict=True)) | aggregate(of_point, measures)
         for point, of_point in points.items()
@@ -74,47 +73,47 @@ def grid_summary(rows: Sequence[Row], varied: Sequence[str]) -> list[Row]:
 
 
 def rejected_by(
-    name: str, world: World, config: ExperimentConfig, run: int
+    name: str, simulation: Simulation, config: ExperimentConfig, run: int
 ) -> np.ndarray:
-    """(M,) bool: whom a baseline rejects; its scores are cut by 2-means."""
-    rates = admission.filter_rates(config)
+    """(M,) bool: whom a baseline rejects; scores are split by 2-means."""
+    rates = pipeline.filter_rates(config)
     root = prng.root_key(config.seed + run)
-    if name == "none":
-        return np.zeros_like(world.corrupted)
-    if name == "oracle":
-        return world.corrupted
-    if name == "lazy":
-        return np.asarray(run_filter(world, config, run).rejected)
-    if name == "centre":
-        scores = baselines.centre_validation(
-            world.kernel, world.train, world.warmup, rates, key=root
-        )
-    elif name == "first_order":
-        scores = baselines.first_order_influence(world.kernel, world.train, world.test)
-    elif name == "exact":
-        scores = baselines.exact_influence(world.kernel, world.train, world.test, rates)
-    else:
-        scores = baselines.data_shapley(
-            world.kernel,
-            world.train,
-            world.test,
-            rates,
-            num_permutations=10,
-            tolerance=0.01,
-            key=prng.stream_key(root, prng.Stream.INFLUENCE),
-        )
+    kernel, train, test, warmup = simulation.inputs
+    match name:
+        case "none":
+            return np.zeros_like(simulation.corrupted)
+        case "oracle":
+            return simulation.corrupted
+        case "lazy":
+            return np.asarray(run_filter(simulation, config, run).rejected)
+        case "centre":
+            scores = baselines.centre_validation(kernel, train, warmup, rates, key=root)
+        case "first_order":
+            scores = baselines.first_order_influence(kernel, train, test)
+        case "exact":
+            scores = baselines.exact_influence(kernel, train, test, rates)
+        case _:
+            scores = baselines.data_shapley(
+                kernel,
+                train,
+                test,
+                rates,
+                num_permutations=10,
+                tolerance=0.01,
+                key=prng.stream_key(root, prng.Stream.INFLUENCE),
+            )
     return np.asarray(scores < influence.two_means_threshold(scores))
 
 
-def baseline_row(name: str, world: World, config: ExperimentConfig, run: int) -> Row:
-    """How well a baseline filters, and the last layer that its choice gives."""
-    rejected = rejected_by(name, world, config, run)
+def baseline_result(
+    name: str, simulation: Simulation, config: ExperimentConfig, run: int
+) -> Result:
+    """How well a baseline filters, and the last layer trained on those it keeps."""
+    rejected = rejected_by(name, simulation, config, run)
+    kernel, train, test, _ = simulation.inputs
     accuracy = baselines.model_accuracy(
-        world.kernel,
-        world.train,
-        world.test,
-        ~rejected,
-        admission.filter_rates(config),
+        kernel, train, test, ~rejected, pipeline.filter_rates(config)
     )
-    found = influence.filtration(rejected, world.corrupted)._asdict()
-    return found | {"model_accuracy": np.asarray(accuracy)[()]}
+    return influence.filtration(rejected, simulation.corrupted)._asdict() | {
+        "model_accuracy": np.asarray(accuracy)[()]
+    }

@@ -1,36 +1,36 @@
-"""The price list that `experiments.influence --plan` prints."""
+"""What the filter costs each participant in privacy, as `--plan` prints it."""
 
 import math
 
 from fedsvp_jax import influence
 from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.influence import admission
 
 
 def cost(config: ExperimentConfig, num_participants: int) -> influence.Guarantees:
-    """What each participant pays, known in advance."""
-    return influence.guarantees(
+    """The cost of one pass, known before it."""
+    return admission.guarantees(
+        config,
         num_participants=num_participants,
-        vote_epsilon_published=config.vote_epsilon,
-        noise_multiplier=config.contribution_noise,
         delta=config.target_delta,
+        passes=1,
     )
 
 
 def lines(cost: influence.Guarantees) -> list[str]:
-    """The price list for a terminal."""
+    """The cost in sentences: of a vote, of a test set, of a contribution."""
 
     def number(value: float) -> str:
         return "inf" if math.isinf(value) else f"{value:.6g}"
 
-    at = f"at delta {cost.delta:g}"
     return [
-        f"a vote: f {number(cost.flip_probability)}, reported as it is with "
-        f"probability {number(cost.keep_probability)}; epsilon "
+        f"one vote: randomised with f = {number(cost.flip_probability)}, so reported "
+        f"unchanged with probability {number(cost.keep_probability)}; epsilon "
         f"{number(cost.vote_published)} as published, {number(cost.vote)} exactly",
-        f"a tester's test set, which answers {cost.num_votes} contributors: epsilon "
-        f"{number(cost.test_set_basic)} by basic composition, "
-        f"{number(cost.test_set_advanced)} by the advanced theorem, "
-        f"{number(cost.test_set_pld)} by PLD ({at} both)",
-        f"a contributor's batch, by its Gaussian: epsilon {number(cost.contribution)} "
-        f"{at}, a budget of its own",
+        f"a tester's test set, which votes on {cost.num_votes} contributors: epsilon "
+        f"{number(cost.test_set_basic)} by basic composition; at delta {cost.delta:g} "
+        f"epsilon {number(cost.test_set_advanced)} by advanced composition and "
+        f"{number(cost.test_set_pld)} by PLD",
+        "a contributor's batch, hidden by the noise on its contribution: epsilon "
+        f"{number(cost.contribution)} at delta {cost.delta:g}, in a budget of its own",
     ]

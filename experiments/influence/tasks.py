@@ -1,10 +1,9 @@
-"""Runs of the filter as rows, measured once and kept."""
+"""What `experiments.influence` computes: one result per task, kept in runs.jsonl."""
 
 import dataclasses
-import functools
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -13,125 +12,111 @@ from tqdm import tqdm
 
 from fedsvp_jax import influence, prng
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.influence import Verdict, admission
+from fedsvp_jax.influence import Verdict, pipeline
 from fedsvp_jax.run.folder import RunFolder
 
-from .simulation import Pool, World
+from .simulation import Simulation
 
-FILE = "runs.jsonl"
+RESULTS_FILE = "runs.jsonl"
 MEASURES = ("recall", "precision", "accuracy", "f1")
-Row = dict[str, Any]
+Result = dict[str, Any]
 
 
 class Task(NamedTuple):
-    """One row to be made: a part's settings at one run."""
+    """One result to compute: some settings at one run."""
 
-    part: str
+    part: str  # the table or figure that the result belongs to
     settings: dict[str, Any]  # fields of the config, and num_participants
     run: int
 
     @property
     def name(self) -> str:
-        """What tells a row from all others."""
+        """Identifies the task among all others in runs.jsonl."""
         return json.dumps([self.part, self.settings, self.run])
 
 
-def run_filter(world: World, config: ExperimentConfig, run: int) -> Verdict:
-    """One pass with a run's own noise; its leaves are numpy's."""
+def run_filter(simulation: Simulation, config: ExperimentConfig, run: int) -> Verdict:
+    """The verdict of one pass, as numpy arrays; its noise follows from the run."""
     root = prng.root_key(config.seed + run)
-    verdict = influence.lazy_influence(
-        world.kernel,
-        world.train,
-        world.test,
-        admission.filter_rates(config),
-        contribution_key=root,
-        vote_key=root,
+    verdict = pipeline.judge(
+        simulation.inputs, config, contribution_key=root, vote_key=root
     )
     return jax.device_get(verdict)
 
 
-def lazy_row(world: World, config: ExperimentConfig, run: int) -> Row:
-    """One pass, and how well it did."""
-    verdict = run_filter(world, config, run)
+def filter_result(simulation: Simulation, config: ExperimentConfig, run: int) -> Result:
+    """One pass of the filter, and how well it separated the corrupted participants."""
+    verdict, corrupted = run_filter(simulation, config, run), simulation.corrupted
     rejected, scores = np.asarray(verdict.rejected), np.asarray(verdict.scores)
-    truth = np.asarray(verdict.true_scores)
-    found = influence.filtration(rejected, world.corrupted)._asdict()
-    return found | {
-        "best_cut_f1": best_cut_f1(scores, world.corrupted),
-        "true_vote_clean": _mean(truth[~world.corrupted]),
-        "true_vote_corrupted": _mean(truth[world.corrupted]),
+    true_scores = np.asarray(verdict.true_scores)
+    return influence.filtration(rejected, corrupted)._asdict() | {
+        "best_cut_f1": best_cut_f1(scores, corrupted),
+        "true_vote_clean": _mean(true_scores[~corrupted]),
+        "true_vote_corrupted": _mean(true_scores[corrupted]),
         "threshold": np.float32(verdict.threshold),
         "gap": np.float32(verdict.high - verdict.low),
     }
 
 
 def best_cut_f1(scores: np.ndarray, corrupted: np.ndarray) -> float:
-    """F1 of the best threshold that somebody who knows the truth could draw."""
-    cuts = [*np.unique(scores), np.inf]
-    every = [influence.filtration(scores < cut, corrupted).f1 for cut in cuts]
-    return float(np.nanmax(every, initial=0.0))
+    """F1 at the best threshold, which only someone who knows the truth can choose."""
+    thresholds = [*np.unique(scores), np.inf]
+    f1 = [influence.filtration(scores < at, corrupted).f1 for at in thresholds]
+    return float(np.nanmax(f1, initial=0.0))
 
 
 def _mean(values: np.ndarray) -> float:
     return float(values.mean()) if len(values) else float("nan")
 
 
-class Worlds:
-    """The latest world: tasks in order share it."""
+def kept_results(folder: RunFolder) -> dict[str, Result]:
+    """The results of runs.jsonl by task name.
 
-    def __init__(self, pool: Pool) -> None:
-        self._make = functools.lru_cache(1)(pool.world)
-
-    def __call__(self, num_participants: int, run: int) -> World:
-        """The world of so many participants at one run."""
-        return self._make(num_participants, run)
-
-
-def kept_rows(folder: RunFolder) -> dict[str, Row]:
-    """The whole lines of a killed run, by task; a torn last line is dropped."""
-    folder.drop_torn_line(FILE)
-    return {row.pop("task"): row for row in folder.rows(FILE)}
+    A last line that a killed run left incomplete is removed from the file.
+    """
+    folder.drop_torn_line(RESULTS_FILE)
+    return {result.pop("task"): result for result in folder.rows(RESULTS_FILE)}
 
 
 def measure(
     tasks: Iterable[Task],
-    make: Any,
+    compute: Callable[[Task], Result],
     folder: RunFolder,
     *,
     progress: bool,
-) -> dict[str, Row]:
-    """Every task's row, made or read; the file has them in the tasks' order.
+) -> dict[str, Result]:
+    """The results of all tasks by name; those that the folder holds are not repeated.
 
     Args:
-      tasks: those of a world next to one another.
-      make: Task -> row.
-      folder: where `runs.jsonl` is kept, a line as soon as it is there.
-      progress: draw a bar on a terminal.
+      tasks: in the order of the file; tasks of the same simulation stand together.
+      compute: the result of one task.
+      folder: each result is written to its runs.jsonl as soon as it is computed.
+      progress: show a progress bar on a terminal.
     """
-    rows = kept_rows(folder)
-    todo = [task for task in tasks if task.name not in rows]
-    for task in tqdm(todo, unit="run", disable=None if progress else True):
+    kept = kept_results(folder)
+    missing = [task for task in tasks if task.name not in kept]
+    for task in tqdm(missing, unit="run", disable=None if progress else True):
         start = time.perf_counter()
-        row = make(task)
+        result = compute(task)
         seconds = time.perf_counter() - start
         head = {"part": task.part, **task.settings, "run": task.run}
-        folder.append(FILE, [{"task": task.name, **head, **row}])
+        folder.append(RESULTS_FILE, [{"task": task.name, **head, **result}])
         folder.append("timing.jsonl", [{**head, "seconds": seconds}])
-    return kept_rows(folder)
+    return kept_results(folder)
 
 
-def aggregate(rows: Iterable[Row], names: Iterable[str] = MEASURES) -> Row:
-    """Mean and std over runs; null where no run has the number."""
-    rows, found = list(rows), {}
+def aggregate(results: Iterable[Result], names: Iterable[str] = MEASURES) -> Result:
+    """Mean and standard deviation over runs; None where no run has the number."""
+    results, summary = list(results), {}
     for name in names:
-        values = [row[name] for row in rows if row[name] is not None]
-        found[name] = float(np.mean(values)) if values else None
-        found[f"{name}_std"] = float(np.std(values)) if values else None
-    return found
+        values = [result[name] for result in results if result[name] is not None]
+        summary[name] = float(np.mean(values)) if values else None
+        summary[f"{name}_std"] = float(np.std(values)) if values else None
+    return summary
 
 
 def with_settings(config: ExperimentConfig, task: Task) -> ExperimentConfig:
-    """The config with the task's settings."""
-    fields = {f.name for f in dataclasses.fields(ExperimentConfig)}
-    changed = {k: v for k, v in task.settings.items() if k in fields}
-    return dataclasses.replace(config, **changed)
+    """The config with the task's settings in place of its own."""
+    fields = {field.name for field in dataclasses.fields(ExperimentConfig)}
+    changes = {name: v for name, v in task.settings.items() if name in fields}
+    return dataclasses.replace(config, **changes)

@@ -1,4 +1,4 @@
-"""Corrupted clients of a federation: their rows point to changed copies."""
+"""Corrupted clients of a federation: they hold changed copies of their examples."""
 
 from typing import NamedTuple
 
@@ -14,13 +14,19 @@ from fedsvp_jax.structs import Array, Examples, Split
 class CorruptedClients(NamedTuple):
     """The corrupted clients of one seed's federation."""
 
-    copies: Examples  # to be appended to the examples
-    split: Split  # the corrupted clients' rows point into the copies
+    copies: Examples  # to be appended to all clients' examples
+    split: Split  # in it the corrupted clients hold the copies
     corrupted: np.ndarray  # (M,) bool
 
 
 def corrupted_participants(root: Array, count: int, share: float) -> np.ndarray:
-    """(count,) bool: round(share · count) of the participants, by the run's seed."""
+    """(count,) bool: which round(share · count) participants are corrupted.
+
+    Args:
+      root: the run's root key, which draws them.
+      count: participants.
+      share: in [0, 1].
+    """
     if share == 0:
         return np.zeros(count, bool)
     key = prng.stream_key(root, prng.Stream.CORRUPTION, count)
@@ -38,58 +44,60 @@ def corrupt_clients(
     share_of_points: float,
     root: Array,
 ) -> CorruptedClients:
-    """Corrupts training and validation examples of a share of the clients.
+    """Corrupts the training and validation examples of a share of the clients.
 
-    Clients may hold the same rows, so a corrupted client gets copies of its own.
+    Several clients may hold the same example. A corrupted client therefore gets changed
+    copies of its examples, and the examples themselves stay as they are.
 
     Args:
-      examples: all clients'.
-      split: one seed's, of M clients.
-      first_copy: the row that the first copy will have.
-      kind, num_classes, share_of_points: as `corruption.corrupt` takes them.
-      share_of_clients: in [0, 1].
+      examples: all clients' examples.
+      split: which examples each of M clients holds, in one seed's federation.
+      first_copy: the index that the first copy will have among the examples.
+      kind: of the corruption, as `corruption.corrupt` takes it.
+      num_classes: classes of the data set.
+      share_of_clients: share of the clients that are corrupted, in [0, 1].
+      share_of_points: share of a corrupted client's examples, in [0, 1].
       root: the run's root key.
     """
     train, validation = np.array(split.train), np.array(split.validation)
     num_train = np.asarray(split.num_train)
     num_validation = np.asarray(split.num_validation)
-    bad = corrupted_participants(root, len(train), share_of_clients)
+    corrupted = corrupted_participants(root, len(train), share_of_clients)
     longest = int((num_train + num_validation).max())
-    parts: list[Examples] = []
-    for client in np.flatnonzero(bad):
+    copies: list[Examples] = []
+    for client in np.flatnonzero(corrupted):
         trains, validates = num_train[client], num_validation[client]
-        own = np.concatenate([train[client][:trains], validation[client][:validates]])
-        rows = np.pad(own, (0, longest - len(own)))
-        made = corrupt(
-            examples.inputs[rows],
-            examples.labels[rows],
-            len(own),
+        held = np.concatenate([train[client][:trains], validation[client][:validates]])
+        padded = np.pad(held, (0, longest - len(held)))
+        changed = corrupt(
+            examples.inputs[padded],
+            examples.labels[padded],
+            len(held),
             kind=kind,
             num_classes=num_classes,
             share=share_of_points,
             key=prng.stream_key(root, prng.Stream.CORRUPTION, int(client)),
         )
-        parts.append(
+        copies.append(
             Examples(
-                inputs=made.inputs[: len(own)],
-                labels=made.labels[: len(own)],
-                attributes=examples.attributes[own],
+                inputs=changed.inputs[: len(held)],
+                labels=changed.labels[: len(held)],
+                attributes=examples.attributes[held],
             )
         )
-        places = first_copy + np.arange(len(own), dtype=np.int32)
+        indices = first_copy + np.arange(len(held), dtype=np.int32)
         train[client][:trains], validation[client][:validates] = np.split(
-            places, [trains]
+            indices, [trains]
         )
-        first_copy += len(own)
+        first_copy += len(held)
     none = jax.tree.map(lambda leaf: leaf[:0], examples)
-    copies = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), none, *parts)
     return CorruptedClients(
-        copies,
+        jax.tree.map(lambda *leaves: jnp.concatenate(leaves), none, *copies),
         Split(
             train=jnp.asarray(train),
             num_train=split.num_train,
             validation=jnp.asarray(validation),
             num_validation=split.num_validation,
         ),
-        bad,
+        corrupted,
     )

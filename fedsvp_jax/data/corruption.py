@@ -1,4 +1,4 @@
-"""Ways in which a participant's data can be bad. Pure functions of arrays and a key."""
+"""Ways in which a participant's data can be corrupted, as pure functions of a key."""
 
 import dataclasses
 from collections.abc import Callable
@@ -10,20 +10,27 @@ import jax.numpy as jnp
 from fedsvp_jax.settings import Settings, setting
 from fedsvp_jax.structs import Array
 
-_NOISE_STD = 1.0  # of the pixels' range [-1, 1], or of the features' own std
-_OCCLUDED = 0.75  # side of the grey square over the image's side
+_NOISE_STD = 1.0  # in units of half a pixel's range, or of the features' own std
+_OCCLUDED = 0.75  # side of the grey square divided by the image's side
 
 
 class Corrupted(NamedTuple):
     """A participant's examples after the corruption."""
 
-    inputs: Array  # (n, *example_shape), the type of before
+    inputs: Array  # (n, *example_shape), of the dtype that they had
     labels: Array  # (n,) int32
-    changed: Array  # (n,) bool: chosen to be corrupted
+    changed: Array  # (n,) bool: examples that were chosen to be corrupted
 
 
 def choose(key: Array, count: Array | int, size: int, share: float) -> Array:
-    """(size,) bool: round(share · count) of the first `count` places, at random."""
+    """(size,) bool: true for round(share · count) of the first `count` places, drawn.
+
+    Args:
+      key: draws the places.
+      count: places to choose from, at most `size`; may be traced.
+      size: length of the result.
+      share: in [0, 1].
+    """
     places = jnp.arange(size, dtype=jnp.int32)
     held = places < count
     bits = jax.random.bits(key, (size,), jnp.uint32) >> jnp.uint32(1)
@@ -43,31 +50,33 @@ def corrupt(
     share: float,
     key: Array,
 ) -> Corrupted:
-    """One participant's examples, a share of which is corrupted.
+    """Corrupts a share of one participant's examples.
 
     | kind | what becomes of a chosen example |
     |---|---|
-    | `random_labels` | a label drawn from all classes, its own too (the paper's) |
-    | `flipped_pairs` | label y becomes y + 1 (modulo the classes) |
-    | `noisy_images` | Gaussian noise as wide as half the range of a pixel |
-    | `occluded_images` | a grey square over 3/4 of each side, anywhere in the image |
-    | `one_class` | the label of one class, drawn once for the participant |
+    | `random_labels` | its label is drawn from all classes, also its own (the paper) |
+    | `flipped_pairs` | its label y becomes y + 1 (modulo the number of classes) |
+    | `noisy_images` | Gaussian noise is added, with a std of half a pixel's range |
+    | `occluded_images` | a grey square of 3/4 of each side, anywhere in the image |
+    | `one_class` | its label becomes that of one class, drawn once per participant |
 
     Args:
       inputs: (n, *example_shape) uint8 or float32.
       labels: (n,) int32.
-      count: how many of the rows the participant holds; the rest is padding.
+      count: examples that the participant holds; the rest is padding.
       kind: one of `CORRUPTIONS`.
-      num_classes: of the task.
-      share: of the examples, in [0, 1]; round(share · count) are chosen.
-      key: the participant's, of `Stream.CORRUPTION`.
+      num_classes: classes of the data set.
+      share: share of the examples, in [0, 1]; round(share · count) are chosen.
+      key: the participant's key for `Stream.CORRUPTION`.
 
     Raises:
-      ValueError: an unknown kind, a share out of its range, or inputs that are no
-        images for `occluded_images`.
+      ValueError: the kind is unknown, the share is out of its range, or the inputs of
+        `occluded_images` are not images.
     """
     if kind not in CORRUPTIONS:
-        raise ValueError(f"corruption must be one of {', '.join(CORRUPTIONS)}")
+        raise ValueError(
+            f"corruption must be one of {', '.join(CORRUPTIONS)}, got {kind!r}"
+        )
     if not 0 <= share <= 1:
         raise ValueError(f"corrupted_points must be in [0, 1], got {share}")
     which, how = jax.random.split(key)
@@ -90,7 +99,7 @@ def _random_labels(
 def _flipped_pairs(
     inputs: Array, labels: Array, num_classes: int, key: Array
 ) -> tuple[Array, Array]:
-    """Pair flipping, as in Co-teaching (arXiv 1804.06872)."""
+    """Pair flipping as in Co-teaching (arXiv 1804.06872)."""
     return inputs, (labels + 1) % num_classes
 
 
@@ -109,14 +118,15 @@ def _occluded_images(
 ) -> tuple[Array, Array]:
     if inputs.ndim != 4:
         raise ValueError(
-            f"corruption occluded_images needs images, got examples of the shape "
+            f"corruption=occluded_images needs images, got examples of the shape "
             f"{inputs.shape[1:]}"
         )
     covered = []
-    for axis, own in zip((1, 2), jax.random.split(key), strict=True):
+    for axis, axis_key in zip((1, 2), jax.random.split(key), strict=True):
         size = inputs.shape[axis]
         side = round(_OCCLUDED * size)
-        start = jax.random.randint(own, labels.shape, 0, size - side + 1, jnp.int32)
+        last = size - side
+        start = jax.random.randint(axis_key, labels.shape, 0, last + 1, jnp.int32)
         place = jnp.arange(size, dtype=jnp.int32)[None]
         covered.append((place >= start[:, None]) & (place < start[:, None] + side))
     square = covered[0][:, :, None, None] & covered[1][:, None, :, None]
@@ -138,7 +148,7 @@ CORRUPTIONS: dict[str, Callable[[Array, Array, int, Array], tuple[Array, Array]]
     "occluded_images": _occluded_images,
     "one_class": _one_class,
 }
-IMAGE_CORRUPTIONS = ("noisy_images", "occluded_images")  # the others change labels
+IMAGE_CORRUPTIONS = ("noisy_images", "occluded_images")  # the other kinds change labels
 
 
 @dataclasses.dataclass(frozen=True)

@@ -79,6 +79,11 @@ def build(
         --total_epsilon cannot be kept.
     """
     first = configs[0]
+    if model is not None and first.influence_filter != "none":
+        raise ValueError(
+            "influence_filter must be none for a model that is not built by name, got "
+            f"{first.influence_filter}"
+        )
     data = federate(configs, dataset)
     told = [
         plans.mechanism_config(
@@ -88,11 +93,11 @@ def build(
         )
         for config in configs
     ]
-    mechanism_configs = tuple(jax.tree.map(np.float32, one) for one in told)
     caps = [
         promises.upload_cap(config, one, make_mechanism(config.mechanism, one))
-        for config, one in zip(configs, mechanism_configs, strict=True)
+        for config, one in zip(configs, told, strict=True)
     ]
+    mechanism_configs = tuple(jax.tree.map(np.float32, one) for one in told)
     cells = plans.make_cells(configs, data, mechanism_configs, caps)
     stream = None
     if data.stored is not None:

@@ -1,4 +1,4 @@
-"""Weights of a trained backbone as one safetensors file."""
+"""The weights of a pretrained backbone, as one safetensors file."""
 
 import os
 import pathlib
@@ -14,7 +14,13 @@ from fedsvp_jax.structs import Array, Model, Params
 def save(
     path: pathlib.Path, params: Params, stats: Params, about: dict[str, str]
 ) -> None:
-    """Writes the file whole or not at all; `about` goes into its header."""
+    """Writes the weights; an interrupted write leaves the previous file untouched.
+
+    Args:
+      path: the file.
+      params, stats: the weights of the whole model.
+      about: goes into the file's header; `load` needs its `num_classes`.
+    """
     from safetensors.numpy import save_file
 
     beside = path.with_name(path.name + ".tmp")
@@ -25,28 +31,32 @@ def save(
 def load(
     path: pathlib.Path, build: Callable[[int], Model], example: Array
 ) -> tuple[Params, Params, dict[str, str]]:
-    """`(params, stats, about)` of what `save` wrote, its `num_classes` in about.
+    """Reads what `save` wrote: `(params, stats, about)`.
 
     Args:
       path: the file.
-      build: number of classes -> the kind of model that was saved.
+      build: number of classes -> Model of the kind that was saved.
       example: one input batch.
 
     Raises:
-      FileNotFoundError: there is no such file.
-      ValueError: it is no such file, or of another model or example shape.
+      FileNotFoundError: the file does not exist.
+      ValueError: the file was not written by `save`, or its weights belong to another
+        model or another shape of examples.
     """
     from safetensors import SafetensorError, safe_open
 
     if not path.is_file():
-        raise FileNotFoundError(f"backbone {path} is no file")
+        raise FileNotFoundError(f"backbone {path} does not exist or is not a file")
     try:
         with safe_open(path, "np") as file:
             about = dict(file.metadata() or {})
             held = {name: file.get_tensor(name) for name in list(file.keys())}
         model = build(int(about["num_classes"]))
     except (SafetensorError, KeyError) as error:
-        raise ValueError(f"backbone {path} is damaged ({error!r})") from error
+        raise ValueError(
+            f"backbone {path} is damaged or was not written by experiments.pretrain "
+            f"({error!r})"
+        ) from error
     wanted = jax.eval_shape(model.init, jax.random.key(0), example)
     names = _names(wanted)
     shapes = dict(zip(names, jax.tree.leaves(wanted), strict=True))
@@ -59,7 +69,8 @@ def load(
     ]
     if unlike:
         raise ValueError(
-            f"backbone {path} holds other weights than the model has: {unlike[0]}"
+            f"backbone {path} does not fit the model: the weights {unlike[0]} are "
+            "missing, unknown or of another shape"
         )
     leaves = [jnp.asarray(held[name]) for name in names]
     params, stats = jax.tree.unflatten(jax.tree.structure(wanted), leaves)

@@ -1,7 +1,9 @@
-"""Other scores of a contributor, higher is better: what lazy influence is held against.
+"""Other scores of contributors, to compare lazy influence with; higher is better.
 
-None of them hides anything: they read the testers' examples as one pool, or, as the
-centre's own filter, the centre's examples.
+None of them protects anybody's data. `centre_validation` scores by the centre's
+examples, the others by all testers' examples pooled. In every signature, `kernel` is
+the centre's last layer W_0 (C, d), and `train` and `test` hold the batches of M
+contributors and testers.
 """
 
 from functools import partial
@@ -19,7 +21,7 @@ _DAMPING = 0.01  # added to the Hessian, as Koh and Liang do
 
 
 def pooled(batches: Batches) -> tuple[Array, Array, Array]:
-    """All batches as one: `(x, labels, weights)` with one leading axis."""
+    """All batches as one: `(x, labels, weights)`, each with one leading axis (M·n)."""
     return (
         batches.x.reshape(-1, batches.x.shape[-1]),
         batches.labels.reshape(-1),
@@ -34,7 +36,7 @@ def _trained_on(
     rates: FilterRates,
     epochs: Array | int,
 ) -> Array:
-    """The last layer, trained on the batches of those who are present (M,) bool."""
+    """(C, d): the last layer, trained on the batches of those `present` (M,) bool."""
     weights = train.weights * present.astype(jnp.float32)[:, None]
     x, labels, _ = pooled(train)
     return last_layer.descend(
@@ -56,7 +58,7 @@ def _mean_loss(kernel: Array, test: Batches) -> Array:
 def model_accuracy(
     kernel: Array, train: Batches, test: Batches, admitted: Array, rates: FilterRates
 ) -> Array:
-    """() float32: accuracy on `test` after training on the admitted batches."""
+    """() float32: accuracy on `test` after training on the `admitted` (M,) batches."""
     trained = _trained_on(kernel, train, admitted, rates, _RETRAINING_EPOCHS)
     x, labels, weights = pooled(test)
     right = (jnp.argmax(x @ trained.T, axis=-1) == labels).astype(jnp.float32)
@@ -67,9 +69,9 @@ def model_accuracy(
 def exact_influence(
     kernel: Array, train: Batches, test: Batches, rates: FilterRates
 ) -> Array:
-    """(M,): test loss of the last layer retrained without A, minus with everybody.
+    """(M,): how much the test loss rises if the last layer is trained without each one.
 
-    M + 1 retrainings from W_0, for small cases.
+    It retrains the last layer from W_0 M + 1 times, so it is for few contributors.
 
     Source: lazy influence (arXiv 2205.11518), eq. 1, with the last layer as model.
     """
@@ -85,10 +87,11 @@ def exact_influence(
 
 @jax.jit
 def first_order_influence(kernel: Array, train: Batches, test: Batches) -> Array:
-    """(M,): g_testᵀ (H + λI)⁻¹ g_A, gradients and Hessian at W_0.
+    """(M,): g_testᵀ (H + λI)⁻¹ g_A of each contributor A, all at W_0, λ = 0.01.
 
-    H is the Hessian of everybody's loss; the system is solved by conjugate gradients
-    with Hessian-vector products, so H is never formed.
+    g_test and g_A are gradients of the mean loss on all test examples and on A's batch;
+    H is the Hessian of the mean loss on all batches. Conjugate gradients with
+    Hessian-vector products solve the system, so H is never formed.
 
     Source: Koh and Liang 2017 (arXiv 1703.04730), eq. 2.
     """
@@ -104,8 +107,8 @@ def first_order_influence(kernel: Array, train: Batches, test: Batches) -> Array
     direction, _ = jax.scipy.sparse.linalg.cg(damped, wanted, maxiter=100)
 
     def one(x: Array, labels: Array, weights: Array) -> Array:
-        own = Batches(x[None], labels[None], weights[None])
-        return jnp.sum(direction * jax.grad(_mean_loss)(kernel, own))
+        batch = Batches(x[None], labels[None], weights[None])
+        return jnp.sum(direction * jax.grad(_mean_loss)(kernel, batch))
 
     return jax.vmap(one)(*train)
 
@@ -121,10 +124,14 @@ def data_shapley(
     tolerance: float,
     key: Array,
 ) -> Array:
-    """(M,): Shapley value of each contributor's batch, by truncated Monte Carlo.
+    """(M,): the Shapley value of each contributor's batch, by truncated Monte Carlo.
 
-    The utility of a coalition is minus the test loss of the last layer that took the
-    contributors' number of epochs on its batches.
+    The utility of a coalition is minus the test loss of the last layer after
+    `rates.local_epochs` steps on the coalition's batches.
+
+    Args:
+      kernel, train, test, rates: as everywhere in this module.
+      num_permutations, tolerance, key: as `shapley.truncated_shapley` takes them.
 
     Source: Ghorbani and Zou 2019 (arXiv 1904.02868), algorithm 1.
     """
@@ -146,9 +153,15 @@ def data_shapley(
 def centre_validation(
     kernel: Array, train: Batches, warmup: Batches, rates: FilterRates, *, key: Array
 ) -> Array:
-    """(M,): how much each noised contribution lowers the loss of the centre's examples.
+    """(M,): how much each contribution lowers the loss on the centre's examples.
 
-    The same contributions as lazy influence's, no testers, no votes.
+    The contributions are those of lazy influence, clipped and noised; there are no
+    testers and no votes.
+
+    Args:
+      kernel, train, rates: as everywhere in this module.
+      warmup: the centre's examples as one batch.
+      key: draws the contributions' noise.
     """
     sent = lazy.contributions(kernel, train, rates, key=key)
     return lazy.improvements(kernel, sent, warmup)[:, 0]

@@ -1,4 +1,4 @@
-"""What the centre makes of its own few examples: a backbone and a last layer."""
+"""What the centre trains on its own few examples: a backbone and a last layer."""
 
 from functools import partial
 
@@ -15,7 +15,7 @@ from fedsvp_jax.structs import Array, Examples, Model, Params
 
 @flax.struct.dataclass
 class LastLayer:
-    """What the centre hands to every participant, beside the backbone."""
+    """What the centre sends to every participant in addition to the backbone."""
 
     scaling: Scaling
     kernel: Array  # (C, d) float32: W_0
@@ -33,7 +33,21 @@ def warm_up(
     augment: bool = False,
     key: Array,
 ) -> tuple[Params, Params]:
-    """The whole model, trained by plain SGD on all of `examples`."""
+    """The whole model after plain SGD on all of `examples`.
+
+    Args:
+      model: the model.
+      params, stats: its weights to start from.
+      examples: all of them are trained on.
+      num_epochs: passes over the examples.
+      batch_size: at most; all examples are one batch if there are fewer.
+      learning_rate: step size.
+      augment: randomly crop and flip the images.
+      key: draws the order of the examples and the augmentation.
+
+    Returns:
+      `(params, stats)`.
+    """
     count = examples.labels.shape[0]
     recipe = TrainingRecipe(
         min(batch_size, count), num_epochs, gradient="mean", augment=augment
@@ -81,11 +95,18 @@ def fit_last_layer(
     num_epochs: int,
     learning_rate: float,
 ) -> LastLayer:
-    """The scaling and the last layer, from 0, of the centre's features (w, d).
+    """The scaling of the centre's features, and W_0 trained from 0 on the scaled ones.
 
-    Few steps are wanted. A last layer trained to the end on a hundred examples is too
-    sure of itself, and a batch of random labels, which makes it less sure, lowers the
-    testers' losses as a clean batch does.
+    W_0 should take few steps. Trained to the end on a hundred examples it is
+    overconfident; a batch of random labels makes it less so, and thereby lowers the
+    testers' losses just as a clean batch does.
+
+    Args:
+      raw: (w, d) features of the centre's examples, not scaled.
+      labels: (w,) int32.
+      num_classes: C.
+      num_epochs: steps, each on all examples.
+      learning_rate: step size.
     """
     scaling = last_layer.fit_scaling(raw)
     kernel = last_layer.descend(

@@ -1,9 +1,9 @@
 """A network cut before its last layer: frozen features, and the layer on top of them.
 
-The features are centred and scaled by the centre's own data, as a last fixed layer of
-the backbone, and the trained layer is the (C, d) kernel alone. Its bias stays at 0: one
-step of it on a one-class batch raises that class for everybody, whatever the image, and
-every tester without the class would vote against a clean contributor.
+The features are centred and scaled by the mean and length of the centre's features.
+Only the (C, d) kernel of the last layer is trained; its bias stays at 0. A step of the
+bias on a batch of one class would raise that class for every image, and all testers
+without that class would vote against a clean contributor.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,6 @@ from typing import NamedTuple
 import flax.struct
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 
 from fedsvp_jax.data import preprocessing
@@ -25,29 +24,39 @@ class Scaling:
     """The fixed layer after the backbone: (f − mean)/scale."""
 
     mean: Array  # (d,) float32
-    scale: Array  # () float32: root mean square length of the centred features
+    scale: Array  # () float32: root mean square L2 norm of the centred features
 
 
 class Backbone(NamedTuple):
-    """A network without its last layer, apart from any weights."""
+    """A network cut before its last layer, without weights."""
 
     model: Model  # its logits are the features
-    is_last: Params  # bool for each parameter: of the last layer
+    is_last: Params  # per parameter a bool: whether it belongs to the last layer
     width: int  # d
 
 
-def backbone_of(build: Callable[[int], Model], example: Array) -> Backbone:
-    """What is before the last layer, which is what follows the number of classes.
+class FrozenNetwork(NamedTuple):
+    """A network whose logits are the features, with the weights that it keeps."""
 
-    Built for d classes, with the identity as kernel and 0 as bias, the last layer
-    passes its input on: the network's logits are then the features.
+    model: Model
+    params: Params
+    stats: Params
+
+
+def backbone_of(build: Callable[[int], Model], example: Array) -> Backbone:
+    """The network before the last layer.
+
+    The last layer is recognised by its shape, which depends on the number of classes.
+    If it has d outputs, the identity as kernel and 0 as bias, it returns its input: the
+    network's logits are then the features.
 
     Args:
       build: number of classes -> Model.
       example: one input batch.
 
     Raises:
-      ValueError: the model has no single dense layer (kernel, perhaps bias) as last.
+      ValueError: the model does not end in one dense layer (a kernel and perhaps a
+        bias).
     """
     two, three = (
         jax.eval_shape(build(count).init, jax.random.key(0), example)[0]
@@ -61,29 +70,43 @@ def backbone_of(build: Callable[[int], Model], example: Array) -> Backbone:
     ]
     kernels = [pair for pair in changed if len(pair[0]) == 2]
     if len(kernels) != 1 or any(len(pair[0]) > 2 for pair in changed):
-        raise ValueError("the model must end in one dense layer, a kernel and a bias")
+        raise ValueError(
+            "the influence filter needs a model that ends in one dense layer"
+        )
     ((width,),) = ({*a} & {*b} for a, b in kernels)
     return Backbone(build(width), is_last, width)
 
 
-def frozen_params(backbone: Backbone, params: Params) -> Params:
-    """The parameters, trained for any number of classes, for `backbone.model`."""
+def freeze(backbone: Backbone, params: Params, stats: Params) -> FrozenNetwork:
+    """The backbone with a whole model's weights, whose last layer is left out.
 
-    def passed_on(leaf: Array, is_last: bool) -> Array:
+    Args:
+      backbone: of the same kind of model.
+      params, stats: of a model for any number of classes.
+    """
+
+    def without_last(leaf: Array, is_last: bool) -> Array:
         if not is_last:
             return leaf
         if leaf.ndim == 2:
             return jnp.eye(backbone.width, dtype=leaf.dtype)
         return jnp.zeros((backbone.width,), leaf.dtype)
 
-    return jax.tree.map(passed_on, params, backbone.is_last)
+    kept = jax.tree.map(without_last, params, backbone.is_last)
+    return FrozenNetwork(backbone.model, kept, stats)
 
 
 @partial(jax.jit, static_argnames=("model", "batch_size"))
 def features(
     model: Model, params: Params, stats: Params, inputs: Array, *, batch_size: int
 ) -> Array:
-    """(n, d) float32: the model's output for (n, *example_shape) stored inputs."""
+    """(n, d) float32: the model's logits for stored inputs.
+
+    Args:
+      model, params, stats: of a `FrozenNetwork`.
+      inputs: (n, *example_shape) uint8 or float32, not yet normalised.
+      batch_size: examples that pass through the network at once.
+    """
     padded = jnp.pad(
         inputs, ((0, -inputs.shape[0] % batch_size), *((0, 0),) * (inputs.ndim - 1))
     )
@@ -93,24 +116,24 @@ def features(
         normal = preprocessing.normalize(batch)
         return model.apply(params, stats, normal, train=False, key=None)[0]
 
-    found = jax.lax.map(one, batches)
-    return found.reshape(-1, found.shape[-1])[: inputs.shape[0]]
+    outputs = jax.lax.map(one, batches)
+    return outputs.reshape(-1, outputs.shape[-1])[: inputs.shape[0]]
 
 
 def fit_scaling(raw: Array) -> Scaling:
-    """The scaling under which the rows (n, d) have mean 0 and length 1 (in square)."""
+    """The scaling that gives the features (n, d) mean 0 and mean squared norm 1."""
     mean = jnp.mean(raw, axis=0)
     square = jnp.mean(jnp.sum(jnp.square(raw - mean[None]), axis=1))
     return Scaling(mean=mean, scale=jnp.sqrt(jnp.maximum(square, 1e-12)))
 
 
 def scaled(scaling: Scaling, raw: Array) -> Array:
-    """The rows (n, d), centred and scaled."""
+    """(n, d): the features (n, d), centred and scaled."""
     return (raw - scaling.mean[None]) / scaling.scale
 
 
 def losses(kernel: Array, x: Array, labels: Array) -> Array:
-    """(n,) cross-entropy in nats of logits x Wᵀ, W (C, d), x (n, d)."""
+    """(n,): cross-entropy in nats of the logits x Wᵀ, W (C, d) and x (n, d)."""
     return optax.softmax_cross_entropy_with_integer_labels(x @ kernel.T, labels)
 
 
@@ -123,14 +146,14 @@ def descend(
     num_epochs: Array | int,
     learning_rate: Array | float,
 ) -> Array:
-    """Gradient descent of the last layer; one epoch is one step on the whole batch.
+    """(C, d): the kernel after gradient descent; an epoch is one step on the batch.
 
     Args:
       kernel: (C, d) to start from.
       x: (n, d) scaled features.
       labels: (n,) int32.
-      weights: (n,) float32; 0 for padding. The loss is the weighted mean.
-      num_epochs: steps, may be traced.
+      weights: (n,) float32; 0 for padding. The loss is their weighted mean.
+      num_epochs: steps; may be traced.
       learning_rate: step size.
     """
     total = jnp.maximum(jnp.sum(weights), 1.0)
@@ -142,8 +165,3 @@ def descend(
         return w - learning_rate * jax.grad(loss)(w)
 
     return jax.lax.fori_loop(0, num_epochs, step, kernel)
-
-
-def accuracy(kernel: Array, x: Array, labels: Array) -> float:
-    """Share of rows whose largest logit is the label's."""
-    return float(np.mean(np.asarray(jnp.argmax(x @ kernel.T, axis=-1) == labels)))

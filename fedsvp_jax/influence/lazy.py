@@ -1,11 +1,12 @@
-"""Lazy influence: contributors move the last layer, testers vote, the centre cuts.
+"""Lazy influence: contributors move the last layer, testers vote, the centre decides.
 
     contributors' batches -> clipped, noised last layers -> votes of every tester
         -> randomised response -> sums -> 2-means -> who is rejected
 
-One compiled computation for all contributors and testers; the work is the product of
-the two (every tester evaluates every contribution). Frozen features come from
-`last_layer.features`, once for all.
+All contributors and testers are one compiled computation. Its cost grows with the
+number of contributors times the number of testers, since every tester evaluates every
+contribution. The features of the frozen network (`last_layer.features`) are computed
+once, before it.
 
 Source: lazy influence (arXiv 2205.11518), sec. 3.4, algorithm 1.
 """
@@ -19,27 +20,27 @@ import numpy as np
 
 from fedsvp_jax import prng
 from fedsvp_jax.influence import last_layer
-from fedsvp_jax.influence.threshold import required_gap, two_means
+from fedsvp_jax.influence.threshold import decide
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.structs import Array
 
-_SIDE_BY_SIDE = 4  # contributions that are evaluated in one product
+_CONTRIBUTIONS_PER_PRODUCT = 4  # evaluated in one matrix product
 
 
 @flax.struct.dataclass
 class FilterRates:
-    """What may vary without a new program; every leaf a scalar."""
+    """Settings that may change without compiling again; every leaf is a scalar."""
 
-    local_epochs: Array | int
-    learning_rate: Array | float
-    clip: Array | float  # C, on the update of the last layer
-    noise_multiplier: Array | float  # z: std of the Gaussian over C
-    flip_probability: Array | float  # f
-    minimum_gap: Array | float  # share of `threshold.required_gap`
+    local_epochs: Array | int  # steps of a contributor, each on its whole batch
+    learning_rate: Array | float  # step size of a contributor
+    clip: Array | float  # C, bound on the L2 norm of the last layer's update
+    noise_multiplier: Array | float  # z: std of the Gaussian noise divided by C
+    flip_probability: Array | float  # f of `randomized_response`
+    minimum_gap: Array | float  # `share` of `threshold.required_gap`
 
 
 class Batches(NamedTuple):
-    """One batch a participant, padded to a common length."""
+    """One batch of features per participant, padded to a common length."""
 
     x: Array  # (M, n, d) float32 scaled features
     labels: Array  # (M, n) int32
@@ -50,12 +51,12 @@ class Batches(NamedTuple):
 class Verdict:
     """What the centre saw and decided; M participants."""
 
-    true_scores: Array  # (M,) float32: sums of the votes before the response
-    scores: Array  # (M,) float32: sums of the reports; the centre's
-    low: Array  # () float32: the two centres
-    high: Array  # ()
-    threshold: Array  # (): their mean
-    required_gap: Array  # (): least high − low for anybody to be rejected
+    true_scores: Array  # (M,) float32: sums of the votes; the centre never sees them
+    scores: Array  # (M,) float32: sums of the reported votes
+    low: Array  # () float32: mean score of the lower cluster
+    high: Array  # () float32: mean score of the upper cluster
+    threshold: Array  # () float32: (low + high)/2
+    required_gap: Array  # () float32: nobody is rejected if high − low is smaller
     rejected: Array  # (M,) bool
 
 
@@ -64,10 +65,18 @@ def contributions(
 ) -> Array:
     """(M, C, d): the last layers that the contributors send.
 
-    Each trains W on its batch, clips W − W_0 to C as one vector and adds N(0, z²C²).
+    Each contributor trains W from W_0 on its batch, clips W − W_0 as one vector to the
+    L2 norm `rates.clip`, adds Gaussian noise of the std z · `rates.clip` to every
+    coordinate and sends W_0 plus the result.
+
+    Args:
+      kernel: (C, d) W_0.
+      train: the contributors' batches.
+      rates: the settings.
+      key: of this pass; each contributor's noise has a key of its own, derived from it.
     """
 
-    def one(who: Array, x: Array, labels: Array, weights: Array) -> Array:
+    def one(contributor: Array, x: Array, labels: Array, weights: Array) -> Array:
         trained = last_layer.descend(
             kernel,
             x,
@@ -77,20 +86,28 @@ def contributions(
             learning_rate=rates.learning_rate,
         )
         update, _ = noise.clip_by_l2_norm(trained - kernel, rates.clip)
-        own = prng.stream_key(key, prng.Stream.INFLUENCE, who)
+        noise_key = prng.stream_key(key, prng.Stream.INFLUENCE, contributor)
         std = jnp.asarray(rates.noise_multiplier, jnp.float32) * rates.clip
-        return kernel + noise.add_gaussian_noise(update, std, key=own)[0]
+        return kernel + noise.add_gaussian_noise(update, std, key=noise_key)[0]
 
-    people = jnp.arange(train.x.shape[0], dtype=jnp.int32)
-    return jax.vmap(one)(people, *train)
+    contributors = jnp.arange(train.x.shape[0], dtype=jnp.int32)
+    return jax.vmap(one)(contributors, *train)
 
 
 def improvements(kernel: Array, sent: Array, test: Batches) -> Array:
-    """(M, T) float32: Σ_z [L(z, W_0) − L(z, W_A)] of contribution A at tester B.
+    """(M, T) float32: by how much contribution A lowers the loss of tester B.
 
-    With p the softmax of W_0's logits and d = (W_A − W_0)x, a term is
-    d_y − log1p(Σ_c p_c·expm1(d_c)): exactly 0, a tie, where nothing moved. The
-    difference of two losses would be rounding there. Logits may move by up to 88.
+        Σ_z [L(z, W_0) − L(z, W_A)], z over the test examples of B
+
+    With p the softmax of W_0's logits and d = (W_A − W_0)x, the term of z = (x, y) is
+    d_y − log1p(Σ_c p_c·expm1(d_c)). That is exactly 0 where W_A = W_0, while the
+    difference of two computed losses would be a rounding error of either sign. A logit
+    may change by at most 88, beyond which expm1 overflows float32.
+
+    Args:
+      kernel: (C, d) W_0.
+      sent: (M, C, d) the contributions W_A.
+      test: the test examples of T testers.
     """
     num_testers, size, width = test.x.shape
     x = test.x.reshape(-1, width)
@@ -99,22 +116,11 @@ def improvements(kernel: Array, sent: Array, test: Batches) -> Array:
 
     def one(contribution: Array) -> Array:
         moved = x @ (contribution - kernel).T
-        own = jnp.take_along_axis(moved, labels[:, None], axis=1)[:, 0]
-        gained = own - jnp.log1p(jnp.sum(chances * jnp.expm1(moved), axis=1))
+        of_label = jnp.take_along_axis(moved, labels[:, None], axis=1)[:, 0]
+        gained = of_label - jnp.log1p(jnp.sum(chances * jnp.expm1(moved), axis=1))
         return jnp.sum(gained.reshape(num_testers, size) * test.weights, axis=1)
 
-    return jax.lax.map(one, sent, batch_size=_SIDE_BY_SIDE)
-
-
-def decide(
-    scores: Array, *, num_votes: int, rates: FilterRates
-) -> tuple[Array, Array, Array, Array, Array]:
-    """`(low, high, threshold, required gap, rejected)` of scores (M,)."""
-    low, high = two_means(scores)
-    gap = required_gap(num_votes, rates.flip_probability, rates.minimum_gap)
-    threshold = (low + high) / 2
-    rejected = (scores < threshold) & (high - low >= gap)
-    return low, high, threshold, gap, rejected
+    return jax.lax.map(one, sent, batch_size=_CONTRIBUTIONS_PER_PRODUCT)
 
 
 @jax.jit
@@ -127,17 +133,19 @@ def lazy_influence(
     contribution_key: Array,
     vote_key: Array,
 ) -> Verdict:
-    """One pass of the filter over M participants, each contributor and tester.
+    """One pass of the filter over M participants, each a contributor and a tester.
 
-    A tie votes −1. Nobody votes on itself.
+    A tester votes +1 where the contribution lowers its loss and −1 otherwise, also on a
+    tie. Nobody votes on its own contribution.
 
     Args:
       kernel: (C, d) W_0, the centre's last layer.
       train: the contributors' batches.
       test: the testers' batches.
       rates: the settings.
-      contribution_key: this pass's: its Gaussians are drawn from it.
-      vote_key: the memory of the answers: the same in every pass.
+      contribution_key: draws the contributions' noise; a new one for each pass.
+      vote_key: draws the randomised responses. The same key in all passes repeats the
+        answer to a vote that did not change.
     """
     sent = contributions(kernel, train, rates, key=contribution_key)
     gained = improvements(kernel, sent, test)
@@ -150,34 +158,38 @@ def lazy_influence(
     num = votes.shape[0]
     others = 1.0 - jnp.eye(num, dtype=jnp.float32)
     scores = jnp.sum(reports * others, axis=1)
-    low, high, threshold, gap, rejected = decide(scores, num_votes=num - 1, rates=rates)
+    decision = decide(
+        scores,
+        num_votes=num - 1,
+        flip_probability=rates.flip_probability,
+        minimum_gap=rates.minimum_gap,
+    )
     return Verdict(
         true_scores=jnp.sum(votes * others, axis=1),
         scores=scores,
-        low=low,
-        high=high,
-        threshold=threshold,
-        required_gap=gap,
-        rejected=rejected,
+        **decision._asdict(),
     )
 
 
 def randomized_response(
     votes: Array, flip_probability: Array | float, key: Array
 ) -> Array:
-    """+1 w.p. f/2, −1 w.p. f/2, the vote itself w.p. 1 − f; the shape of `votes`.
+    """Reports +1 with probability f/2, −1 with f/2, and the vote itself with 1 − f.
 
-        E[report] = (1 − f)·v, so report/(1 − f) estimates v without bias
+        E[report] = (1 − f)·v, so report/(1 − f) is an unbiased estimate of v
 
-    There is one draw for each place and value of a vote, and it depends on the key
-    alone: the same key gives the same answer to the same question, which is RAPPOR's
-    memory of permanent answers without a table. Whoever asks again with another key
-    asks for a new answer, and pays for it.
+    Each place in `votes` has one draw for the vote +1 and one for −1, and both depend
+    on the key alone. The same key therefore gives the same report of the same vote, as
+    RAPPOR's memory of permanent answers does, without a table of them. Another key
+    gives a new report, which costs ε again.
 
     Args:
       votes: (...) each −1 or +1.
-      flip_probability: f in [0, 1]; 0 tells the votes as they are.
-      key: the memory: one key for all times that these places are asked.
+      flip_probability: f in [0, 1]; 0 reports the votes as they are.
+      key: one key for all times that these votes are asked for.
+
+    Returns:
+      The reports, in the shape of `votes`.
 
     Raises:
       ValueError: a concrete vote is not −1 or +1, or a concrete f is out of [0, 1].

@@ -1,4 +1,4 @@
-"""Who holds what in one simulation of the filter: rows of a pool of examples."""
+"""How examples are divided in one simulation of the filter."""
 
 from typing import NamedTuple
 
@@ -8,11 +8,11 @@ from fedsvp_jax.prng import Stream
 
 
 class Participants(NamedTuple):
-    """Rows of the pool."""
+    """Indices of examples: the centre's, and those of M participants."""
 
-    warmup: np.ndarray  # (w,) the centre's own
-    train: np.ndarray  # (M, n) a contributor's batch
-    test: np.ndarray  # (M, m) a tester's
+    warmup: np.ndarray  # (w,) the centre's, which no participant holds
+    train: np.ndarray  # (M, n) each contributor's batch
+    test: np.ndarray  # (M, m) each tester's test set
 
 
 def draw_participants(
@@ -26,31 +26,34 @@ def draw_participants(
     alpha: float,
     seed: int,
 ) -> Participants:
-    """The centre's rows, then every participant's, at random.
+    """Draws the centre's examples at random, then each participant's from the rest.
 
-    iid: disjoint rows where the pool has enough, else each participant draws its own
-    from all that the centre does not hold. dirichlet: a participant's classes follow
-    p ~ Dir(alpha · 1_C), drawn for itself (Hsu et al. 2019), and its rows are drawn
-    from its classes' rows; participants may then share some.
+    iid: no two participants share an example if there are enough for all; otherwise
+    each participant draws from all that the centre does not hold. dirichlet: each
+    participant draws its shares of the classes p ~ Dir(alpha · 1_C) (Hsu et al. 2019)
+    and then its examples from those classes, with repetition where a class has too
+    few; participants may share examples.
 
     Args:
-      labels: (n,) int32 of the pool.
+      labels: (n,) int32, of all examples.
       num_participants: M.
-      num_warmup, num_train, num_test: rows of the centre and of each participant.
+      num_warmup, num_train, num_test: examples of the centre, in each contributor's
+        batch and in each tester's test set.
       partition: iid or dirichlet.
-      alpha: concentration > 0.
+      alpha: concentration of the Dirichlet distribution, > 0.
       seed: >= 0.
 
     Raises:
-      ValueError: the pool, or a class of it, is too small, or another partition.
+      ValueError: there are too few examples, alpha is not positive, or the partition is
+        another one.
     """
     if partition not in ("iid", "dirichlet"):
         raise ValueError(f"partition must be iid or dirichlet, got {partition!r}")
     each = num_train + num_test
     if num_warmup + each > len(labels):
         raise ValueError(
-            f"warmup_examples {num_warmup} and {each} of a participant are more than "
-            f"the {len(labels)} examples that there are"
+            f"warmup_examples {num_warmup} plus the {each} examples of one participant "
+            f"are more than the {len(labels)} examples of the data set"
         )
     rng = np.random.default_rng((seed, Stream.PARTITION, Stream.INFLUENCE))
     order = rng.permutation(len(labels))
@@ -60,8 +63,8 @@ def draw_participants(
     elif num_participants * each <= len(rest):
         held = rest[: num_participants * each].reshape(num_participants, each)
     else:
-        own = [rng.choice(rest, each, replace=False) for _ in range(num_participants)]
-        held = np.stack(own)
+        drawn = [rng.choice(rest, each, replace=False) for _ in range(num_participants)]
+        held = np.stack(drawn)
     return Participants(warmup, held[:, :num_train], held[:, num_train:])
 
 
@@ -73,16 +76,17 @@ def _by_class(
     each: int,
     alpha: float,
 ) -> np.ndarray:
+    """(M, each) indices into the examples; those of `rest` are drawn."""
     if not alpha > 0:
         raise ValueError(f"dirichlet_alpha must be > 0, got {alpha}")
     classes = [rest[labels[rest] == label] for label in np.unique(labels[rest])]
-    rows = []
+    held = []
     for _ in range(num_participants):
         shares = rng.dirichlet(np.full(len(classes), alpha))
         counts = rng.multinomial(each, shares)
-        own = [
+        drawn = [
             rng.choice(members, count, replace=count > len(members))
             for members, count in zip(classes, counts, strict=True)
         ]
-        rows.append(rng.permutation(np.concatenate(own)))
-    return np.stack(rows)
+        held.append(rng.permutation(np.concatenate(drawn)))
+    return np.stack(held)

@@ -1,4 +1,7 @@
-"""What a vote, a tester's test set and a contribution cost; all known in advance."""
+"""What a vote, a tester's test set and a contribution cost in privacy.
+
+All of it is known before the filter runs.
+"""
 
 import math
 from typing import NamedTuple
@@ -9,11 +12,14 @@ from fedsvp_jax.accounting import Ledger, composed_epsilon
 
 
 def vote_epsilon(flip_probability: float) -> float:
-    """The published price of a vote: ε = 2·ln((1 − f/2)/(f/2)), inf at f = 0.
+    """The published ε of one vote: 2·ln((1 − f/2)/(f/2)); inf at f = 0.
 
-    It is RAPPOR's 2h·ln(…) for h = 1 hash function, whose factor 2 counts the two bits
-    that differ between two values in a Bloom filter. A vote is one bit: see
-    `exact_vote_epsilon`.
+    The formula is RAPPOR's 2h·ln(…) for h = 1 hash function. Its factor 2 counts the
+    two bits in which the Bloom filters of two values differ. A vote is one bit, so its
+    tight ε is half of that: `exact_vote_epsilon`.
+
+    Args:
+      flip_probability: f of `lazy.randomized_response`.
 
     Raises:
       ValueError: f outside [0, 1].
@@ -24,9 +30,13 @@ def vote_epsilon(flip_probability: float) -> float:
 
 
 def exact_vote_epsilon(flip_probability: float) -> float:
-    """ln((1 − f/2)/(f/2)): the largest log-ratio of an answer's chances.
+    """The tight ε of one vote: ln((1 − f/2)/(f/2)); inf at f = 0.
 
-    A vote +1 is reported +1 w.p. 1 − f/2 and a vote −1 w.p. f/2 (Warner 1965).
+    The report +1 has the probability 1 − f/2 if the vote is +1 and f/2 if it is −1
+    (Warner 1965); ε is the logarithm of their ratio.
+
+    Args:
+      flip_probability: f of `lazy.randomized_response`.
 
     Raises:
       ValueError: f outside [0, 1].
@@ -39,7 +49,10 @@ def exact_vote_epsilon(flip_probability: float) -> float:
 
 
 def flip_probability(epsilon: float) -> float:
-    """f whose published price is ε: 2/(1 + e^(ε/2)); 0 for ε = inf.
+    """The f at which `vote_epsilon` is ε: 2/(1 + e^(ε/2)); 0 for ε = inf.
+
+    Args:
+      epsilon: published ε of one vote.
 
     Raises:
       ValueError: ε not > 0.
@@ -50,18 +63,18 @@ def flip_probability(epsilon: float) -> float:
 
 
 class Guarantees(NamedTuple):
-    """What one pass of the filter costs; every ε inf where nothing is hidden."""
+    """What the filter costs in privacy; an ε is inf where no noise hides anything."""
 
     flip_probability: float  # f
-    keep_probability: float  # 1 − f/2: how often a report is the vote
-    vote_published: float  # ε of a vote as published
-    vote: float  # ε of a vote, exact
-    num_votes: int  # answers that one test set gives in the pass
-    test_set_basic: float  # ε of a test set: num_votes · ε
-    test_set_advanced: float  # the same at δ by the advanced theorem
-    test_set_pld: float  # the same at δ, composed exactly
-    contribution: float  # ε of a contributor's Gaussian at δ, replace the batch
-    delta: float  # δ of the last three
+    keep_probability: float  # 1 − f/2: probability that a report equals the vote
+    vote_published: float  # ε of one vote as published
+    vote: float  # ε of one vote, tight
+    num_votes: int  # votes that one test set casts in a pass
+    test_set_basic: float  # ε of all votes of a test set: num_votes · vote
+    test_set_advanced: float  # the same at δ, by advanced composition
+    test_set_pld: float  # the same at δ, by privacy loss distributions
+    contribution: float  # ε at δ of a contributor's batch against another batch
+    delta: float  # δ of the three ε above
 
 
 def guarantees(
@@ -72,21 +85,25 @@ def guarantees(
     delta: float,
     passes: int = 1,
 ) -> Guarantees:
-    """The price list that every participant can ask for before it takes part.
+    """The privacy cost of each participant, before it takes part.
 
-    A record of a tester's test set may change each of its votes, so that the set pays
-    for all of them. Advanced composition (Dwork, Rothblum and Vadhan 2010) of k votes:
-    ε·sqrt(2k·ln(1/δ)) + k·ε·(e^ε − 1); it is above the basic sum where k is small.
+    One record of a tester's test set may change each of its votes, so the test set
+    pays for all of them. Advanced composition (Dwork, Rothblum and Vadhan 2010) of k
+    votes is ε·sqrt(2k·ln(1/δ)) + k·ε·(e^ε − 1), which exceeds the basic sum k·ε where
+    k is small.
 
-    Votes are remembered by value, as published. Over several passes that stops
-    averaging, but a vote that changes may show as a report that changes, to which no
-    finite ε belongs: then every ε of the votes is inf.
+    The same vote is reported the same way in every pass, as published, so that repeated
+    passes cannot average the noise away. A vote that changes between two passes may
+    however show as a report that changes, which an unchanged vote never does. No finite
+    ε covers that, so with several passes every ε of the votes is inf.
 
     Args:
       num_participants: contributors, each tested by all the others.
-      vote_epsilon_published: ε of `vote_epsilon`; inf for votes that are not hidden.
-      noise_multiplier: z, the std of the contribution's Gaussian over its clip C.
-      delta: δ at which the compositions and the Gaussian are read.
+      vote_epsilon_published: ε as `vote_epsilon` defines it; inf for votes that are
+        reported as they are.
+      noise_multiplier: z, the std of a contribution's Gaussian noise divided by its
+        clip C.
+      delta: δ of the composed test set and of the contribution.
       passes: how often the filter runs on the same participants.
     """
     flip = flip_probability(vote_epsilon_published)
@@ -121,11 +138,17 @@ def guarantees(
 def contribution_ledger(
     num_participants: int, *, noise_multiplier: float, delta: float, passes: int = 1
 ) -> Ledger:
-    """The contributors' own ledger: one clipped last layer with noise a pass.
+    """What the contributors release: one clipped, noised last layer per pass.
 
-    The update is clipped to C as a whole, so another batch moves it by 2C at most:
-    z/2 is the noise multiplier under replacement, of a record or of all of them.
-    Proved, since nothing but that clip is assumed.
+    The update is clipped to C as one vector, so replacing the batch, one record of it
+    or all, changes the update by at most 2C, and the noise multiplier under that
+    replacement is z/2. The guarantee is proved: it assumes nothing but that clip.
+
+    Args:
+      num_participants: contributors.
+      noise_multiplier: z, the std of the noise divided by C; 0 for no noise.
+      delta: δ of the ε that is recorded per pass.
+      passes: how often the filter runs.
     """
     ledger = Ledger(num_participants, proved=True)
     everyone = np.arange(num_participants)

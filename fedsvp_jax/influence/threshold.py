@@ -1,8 +1,8 @@
-"""Where the centre draws the line: 2-means of the scores, exactly.
+"""Whom the centre rejects: 2-means of the scores, and how good that decision was.
 
-In one dimension the best two clusters are a cut of the sorted scores, so trying the
-n − 1 cuts finds the optimum, inside the compiled step and without a start to draw.
-scikit-learn's KMeans finds the same on the host from random starts.
+In one dimension the best two clusters are separated by one cut of the sorted scores.
+Trying all n − 1 cuts finds the optimum inside the compiled step, without the random
+starts of an iterative 2-means.
 """
 
 import math
@@ -15,16 +15,16 @@ from fedsvp_jax.structs import Array
 
 
 class TwoMeans(NamedTuple):
-    """The centres of the two clusters; equal where all scores are."""
+    """The means of the two clusters; they are equal if all scores are."""
 
     low: Array  # () float32
     high: Array  # () float32
 
 
 def two_means(scores: Array) -> TwoMeans:
-    """The two clusters of least squared distance to their centres.
+    """The two clusters with the least sum of squared distances to their means.
 
-    A cut after k of n sorted scores leaves the within-cluster squares least where
+    Cutting n sorted scores after the first k gives the least sum where
     k(n − k)·(mean of the rest − mean of the first k)² is largest.
 
     Args:
@@ -36,7 +36,9 @@ def two_means(scores: Array) -> TwoMeans:
     scores = jnp.asarray(scores, jnp.float32)
     count = scores.shape[0] if scores.ndim == 1 else 0
     if count < 2:
-        raise ValueError(f"scores must be at least two in one row, got {scores.shape}")
+        raise ValueError(
+            f"scores must be one row of at least two numbers, got shape {scores.shape}"
+        )
     ordered = jnp.sort(scores)
     start = ordered[0]  # equal scores give exact zeros
     sums = jnp.cumsum(ordered - start)
@@ -49,28 +51,29 @@ def two_means(scores: Array) -> TwoMeans:
 
 
 def two_means_threshold(scores: Array) -> Array:
-    """() float32: the mean of the two centres; scores below it are rejected.
+    """() float32: halfway between the two cluster means; scores below are rejected.
 
     Source: lazy influence (arXiv 2205.11518), sec. 3.4 (iii).
     """
-    found = two_means(scores)
-    return (found.low + found.high) / 2
+    low, high = two_means(scores)
+    return (low + high) / 2
 
 
 def required_gap(
     num_votes: int, flip_probability: Array | float, share: Array | float
 ) -> Array:
-    """How far apart the centres must lie for anybody to be rejected, () float32.
+    """() float32: nobody is rejected unless the cluster means are this far apart.
 
         share·2(1 − f)·T + 2·sqrt(2/π)·s, s² = T·(1 − (1 − f)²); 0 for share = 0
 
-    2-means always splits. T votes that all agree are sums of a standard deviation s by
-    the randomised response alone, and 2-means cuts a normal sample into centres
-    2·sqrt(2/π)·s apart. Opposite unanimous votes are 2(1 − f)·T apart: a share of that
-    has to be there on top. 0 is as published, without a minimum.
+    2-means splits any scores, also those of honest contributors only. Where all T true
+    votes agree, randomised response alone gives the scores the standard deviation s,
+    and 2-means cuts a normal sample into clusters whose means are 2·sqrt(2/π)·s apart.
+    Contributors with unanimous opposite votes are 2(1 − f)·T apart in the mean; `share`
+    of that distance is required on top. The paper requires no gap (share = 0).
 
     Args:
-      num_votes: T, votes a contributor gets.
+      num_votes: T, the votes on each contributor.
       flip_probability: f.
       share: in [0, 1].
     """
@@ -81,17 +84,53 @@ def required_gap(
     return jnp.where(share > 0, gap, 0.0)
 
 
-class Filtration(NamedTuple):
-    """Shares in [0, 1]; nan where there was nothing to share."""
+class Decision(NamedTuple):
+    """What the centre decides from the scores of M contributors."""
 
-    recall: float  # of the corrupted, how many were rejected
-    precision: float  # of the rejected, how many are corrupted
-    accuracy: float  # of all, how many were judged rightly
-    f1: float  # 2 · both right / (corrupted + rejected)
+    low: Array  # () float32: mean score of the lower cluster
+    high: Array  # () float32: mean score of the upper cluster
+    threshold: Array  # () float32: (low + high)/2
+    required_gap: Array  # () float32: nobody is rejected if high − low is smaller
+    rejected: Array  # (M,) bool
+
+
+def decide(
+    scores: Array,
+    *,
+    num_votes: int,
+    flip_probability: Array | float,
+    minimum_gap: Array | float,
+) -> Decision:
+    """Rejects the scores below the threshold if the clusters are far enough apart.
+
+    Args:
+      scores: (M,) sums of reported votes, M >= 2.
+      num_votes: votes on each contributor.
+      flip_probability: f of the randomised response.
+      minimum_gap: `share` of `required_gap`.
+    """
+    low, high = two_means(scores)
+    gap = required_gap(num_votes, flip_probability, minimum_gap)
+    threshold = (low + high) / 2
+    rejected = (scores < threshold) & (high - low >= gap)
+    return Decision(low, high, threshold, gap, rejected)
+
+
+class Filtration(NamedTuple):
+    """How good a rejection was: shares in [0, 1], nan for a share of nobody."""
+
+    recall: float  # share of the corrupted that were rejected
+    precision: float  # share of the rejected that are corrupted
+    accuracy: float  # share of all that were rightly rejected or rightly kept
+    f1: float  # 2 · (corrupted and rejected) / (corrupted + rejected)
 
 
 def filtration(rejected: np.ndarray, corrupted: np.ndarray) -> Filtration:
-    """Recall, precision, accuracy and F1 of two masks (M,).
+    """Recall, precision, accuracy and F1 of a rejection.
+
+    Args:
+      rejected: (M,) bool.
+      corrupted: (M,) bool, the truth.
 
     Source: lazy influence (arXiv 2205.11518), sec. 4.1.
     """

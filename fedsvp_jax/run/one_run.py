@@ -18,7 +18,7 @@ from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.influence import admission
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import SharedFolder
-from fedsvp_jax.run.session import Files, FilterHook, Options, Session
+from fedsvp_jax.run.session import Files, Options, Session
 from fedsvp_jax.run.stopping import StopRequests
 from fedsvp_jax.run.tensorboard import EventFiles
 from fedsvp_jax.structs import Model
@@ -69,14 +69,6 @@ def train(
     events = EventFiles(folder.path, wanted=tensorboard)
     program = federation.build([config], data, model=model)
     trainer = Trainer(program, placement=placement)
-    hook = None
-    if config.influence_filter != "none":
-        if model is not None:
-            raise ValueError(
-                "influence_filter must be none for a model that is not built by "
-                f"name, got {config.influence_filter}"
-            )
-        hook = FilterHook(trainer)
     settings = recorded_settings(config, data) | environment()
     layout = dataclasses.asdict(trainer.placement)
     processes.agree(settings | layout | {"checkpoint_every": checkpoint_every})
@@ -87,7 +79,6 @@ def train(
         events,
         Files("metrics.jsonl", "clients.jsonl", folder.path / "checkpoints"),
         Options(checkpoint_every, on_divergence, progress),
-        hook=hook,
     )
     with StopRequests() as stop:
         (summary,) = session.run(stop)
@@ -100,10 +91,14 @@ def train(
         "attributes": attributes.names,
         "private_attribute": attributes.private,
     }
-    if hook is not None or config.corrupted_share > 0:
+    if config.influence_filter != "none" or config.corrupted_share > 0:
         admitted = np.asarray(processes.to_host(session.state.admitted)[0])
         summary |= admission.summary(
-            config, program.data.corrupted[0], admitted, session.done
+            config,
+            program.data.corrupted[0],
+            admitted,
+            rounds=session.done,
+            delta=config.target_delta,
         )
     folder.write("summary.json", summary)
     return summary

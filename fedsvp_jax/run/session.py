@@ -9,7 +9,7 @@ from typing import Any
 import jax
 from tqdm import tqdm
 
-from fedsvp_jax import models
+from fedsvp_jax import models, prng
 from fedsvp_jax.accounting import promises
 from fedsvp_jax.algorithm.state import RoundMetrics, ServerState
 from fedsvp_jax.devices import processes
@@ -74,10 +74,18 @@ class FilterHook:
     def __init__(self, trainer: Trainer) -> None:
         program, self._trainer = trainer.program, trainer
         config = program.configs[0]
+        assert program.data.warmup is not None
         self._admission = Admission(
             config,
-            program.data,
-            lambda count: models.make_model(config.model, num_classes=count),
+            program.data.examples,
+            cell_of(program.data.split, 0),
+            program.data.warmup,
+            num_classes=program.data.num_classes,
+            build=lambda count: models.make_model(config.model, num_classes=count),
+            batch_size=config.batch_size,
+            learning_rate=config.learning_rate,
+            num_rounds=config.num_rounds,
+            root=prng.root_key(config.seed),
         )
         self.verdict: Verdict | None = None  # of the pass before the next round
 
@@ -109,7 +117,6 @@ class Session:
       events: TensorBoard's files.
       files: where in the folder the rows go.
       options: how it is saved and shown.
-      hook: the influence filter; None for none.
 
     Attributes:
       done: rounds done so far.
@@ -123,12 +130,12 @@ class Session:
         events: EventFiles,
         files: Files,
         options: Options,
-        *,
-        hook: FilterHook | None = None,
     ) -> None:
         self._trainer, self._program = trainer, trainer.program
         self._folder, self._events, self._files = folder, events, files
-        self._options, self._hook = options, hook
+        self._options = options
+        filtered = trainer.program.configs[0].influence_filter != "none"
+        self._hook = FilterHook(trainer) if filtered else None
         self.ledgers = [
             promises.new_ledger(
                 self._program.mechanism,

@@ -55,16 +55,20 @@ SMALL: dict[str, tuple[str, ...]] = {
 ELSEWHERE = {
     "python -m experiments.benchmark.peers --environments=V": None,
     "python -m experiments.benchmark.profile --work=W1": (
-        "experiments/test_profile.py::test_most_of_a_rounds_time_is_attributed_and_drawn"
+        "experiments/benchmark/test_profile.py"
+        "::test_most_of_a_rounds_time_is_attributed_and_drawn"
     ),
     "python -m experiments.benchmark.scaling": (
-        "test_communication.py::test_the_formula_is_what_the_compiled_round_gathers"
+        "experiments/benchmark/test_communication.py"
+        "::test_the_formula_is_what_the_compiled_round_gathers"
     ),
     "python -m experiments.benchmark": (
-        "experiments/test_benchmark.py::test_the_command_prints_one_json_line_a_work"
+        "experiments/benchmark/test_benchmark.py"
+        "::test_the_command_prints_one_json_line_per_work"
     ),
     "python -m experiments.reproduce": (
-        "experiments/test_reproduce.py::test_a_preset_is_run_once_kept_and_shown"
+        "experiments/reproduce/test_reproduce.py"
+        "::test_a_preset_is_run_once_kept_and_shown"
     ),
 }
 # Targets whose recipe is no experiment: tests, checks, this site.

@@ -13,8 +13,7 @@ from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import build, loading
-from fedsvp_jax.federation.program import Program
+from fedsvp_jax.federation import Program, build, loading
 from fedsvp_jax.run import loop, one_run, sweep
 
 SMALL = ExperimentConfig(

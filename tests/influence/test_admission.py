@@ -15,6 +15,7 @@ from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, federated_data
 from fedsvp_jax.influence import admission
+from fedsvp_jax.run.session import FilterHook
 
 FILTERED: dict[str, Any] = {
     "mechanism": "none",
@@ -113,9 +114,20 @@ def test_the_centres_examples_belong_to_no_client():
 def test_passes_are_counted_and_priced():
     assert admission.num_passes(filtered(influence_filter="join"), 9) == 1
     assert admission.num_passes(filtered(influence_every=2), 9) == 5
-    join = admission.guarantees(filtered(influence_filter="join", vote_epsilon=1.0), 9)
-    np.testing.assert_allclose(join.test_set_basic, 9 * 0.5)
-    assert admission.guarantees(filtered(vote_epsilon=1.0), 9).vote == np.inf
+
+    def cost(**changes: Any) -> dict[str, float]:
+        nobody, everybody = np.zeros(10, bool), np.ones(10, bool)
+        told = admission.summary(
+            filtered(vote_epsilon=1.0, **changes),
+            corrupted=nobody,
+            admitted=everybody,
+            rounds=9,
+            delta=1e-5,
+        )
+        return told["influence_guarantees"]
+
+    np.testing.assert_allclose(cost(influence_filter="join")["test_set_basic"], 9 * 0.5)
+    assert cost()["vote"] == np.inf
 
 
 def test_a_sweep_and_a_foreign_model_are_refused():
@@ -174,6 +186,6 @@ def test_a_clean_federation_loses_at_most_2_percent(vote_epsilon: float):
             seed=seed,
         )
         trainer = Trainer(build([config], digits()))
-        _, verdict = trainer.admit(trainer.initial_state(), 0)
-        lost += int(np.sum(verdict.rejected))
+        state = FilterHook(trainer)(trainer.initial_state(), 0)
+        lost += int(np.sum(~np.asarray(state.admitted)))
     assert lost <= 0.02 * 150

@@ -25,10 +25,10 @@ def test_what_is_saved_is_loaded_and_damage_is_told(tmp_path: pathlib.Path):
     again, no_stats, about = backbone.load(path, build, EXAMPLE)
     jax.tree.map(np.testing.assert_array_equal, params, again)
     assert no_stats == stats and about["dataset"] == "digits"
-    with pytest.raises(ValueError, match="holds other weights"):
+    with pytest.raises(ValueError, match="does not fit the model"):
         backbone.load(path, build, jnp.zeros((1, 16, 16, 1)))
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(ValueError, match="is damaged"):
         backbone.load(path, build, EXAMPLE)
-    with pytest.raises(FileNotFoundError, match="is no file"):
+    with pytest.raises(FileNotFoundError, match="does not exist or is not a file"):
         backbone.load(tmp_path / "other", build, EXAMPLE)

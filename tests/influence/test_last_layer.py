@@ -24,8 +24,8 @@ def test_the_features_times_the_last_layer_are_the_logits(name: str):
     model = build(7)
     params, stats = model.init(jax.random.key(1), example)
     cut = last_layer.backbone_of(build, example)
-    frozen = last_layer.frozen_params(cut, params)
-    found = last_layer.features(cut.model, frozen, stats, images, batch_size=2)
+    network = last_layer.freeze(cut, params, stats)
+    found = last_layer.features(*network, images, batch_size=2)
     normal = (images.astype(jnp.float32) - 127.5) / 127.5
     logits, _ = model.apply(params, stats, normal, train=False, key=None)
     (kernel,) = [

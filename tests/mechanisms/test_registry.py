@@ -1,9 +1,10 @@
 """Names, summaries and mechanisms from outside."""
 
 import pytest
+from published import published
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.mechanisms import MechanismConfig, registry
+from fedsvp_jax.mechanisms import registry
 
 
 def test_every_published_name_is_there_in_order():
@@ -22,7 +23,7 @@ def test_reconstructions_are_named_as_such():
 
 def test_an_unknown_name_is_refused_with_the_nearest_one():
     with pytest.raises(ValueError, match="did you mean fedsva"):
-        mechanisms.make_mechanism("fedsav", MechanismConfig())
+        mechanisms.make_mechanism("fedsav", published())
 
 
 def test_a_mechanism_from_outside_is_made_by_name(monkeypatch: pytest.MonkeyPatch):
@@ -30,7 +31,7 @@ def test_a_mechanism_from_outside_is_made_by_name(monkeypatch: pytest.MonkeyPatc
     none = registry._REGISTRY["none"].factory
     mechanisms.register_mechanism("mine", none, summary="mine", reconstruction=True)
     assert mechanisms.mechanism_summary("mine") == "mine [reconstruction]"
-    assert mechanisms.make_mechanism("mine", MechanismConfig()).server is None
+    assert mechanisms.make_mechanism("mine", published()).server is None
     with pytest.raises(ValueError, match="name must be new"):
         mechanisms.register_mechanism("mine", none, summary="again")
     with pytest.raises(ValueError, match="identifier"):

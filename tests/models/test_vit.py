@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from experiments.influence.simulation import Pool
+from experiments.influence.simulation import Simulator
 from fedsvp_jax import models
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.influence import last_layer
 from fedsvp_jax.models.vit import ViT
 
 CONFIG = {
@@ -289,17 +290,19 @@ def test_a_checkpoint_is_a_backbone_of_the_influence_filter(tmp_path):
         )
     )
     data = Dataset("made", images, labels, images[:2], labels[:2], 2)
-    pool = Pool(config, data, f"hf:{tmp_path / 'vit'}")
-    world = pool.world(3, 0)
-    assert world.train.x.shape == (3, 4, 8)
+    simulator = Simulator(config, data, f"hf:{tmp_path / 'vit'}")
+    assert simulator.simulation(3, 0).inputs.train.x.shape == (3, 4, 8)
     module, params, preprocessing = models.load_hugging_face(tmp_path / "vit")
     pixels = jnp.asarray(images[:5]) / 255
     expected = module.clone(num_classes=0).apply(
         {"params": params}, preprocessing(pixels), train=False
     )
-    raw = pool._features(np.arange(10), jax.random.key(0))(jnp.asarray(images[:5]))
-    np.testing.assert_allclose(raw, expected, atol=1e-4)
+    assert simulator.pretrained is not None
+    features = last_layer.features(
+        *simulator.pretrained, jnp.asarray(images[:5]), batch_size=5
+    )
+    np.testing.assert_allclose(features, expected, atol=1e-4)
     four = np.repeat(images, 4, axis=3)
     wrong = Dataset("made", four, labels, four[:2], labels[:2], 2)
     with pytest.raises(ValueError, match="images must have shape"):
-        Pool(config, wrong, f"hf:{tmp_path / 'vit'}")
+        Simulator(config, wrong, f"hf:{tmp_path / 'vit'}")

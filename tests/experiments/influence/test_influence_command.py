@@ -38,10 +38,10 @@ def test_digits_without_vote_noise_is_filtered(digits: pathlib.Path):
     for name in ("recall", "precision", "accuracy", "f1"):
         assert 0 <= summary[f"{name}_std"] <= 0.2
     lines = (digits / "runs.jsonl").read_text().splitlines()
-    found = [json.loads(line) for line in lines]
-    table = [row for row in found if row["part"] == "table"]
-    assert [row["run"] for row in table] == [0, 1, 2]
-    mean = sum(row["recall"] for row in table) / 3
+    results = [json.loads(line) for line in lines]
+    table = [result for result in results if result["part"] == "table"]
+    assert [result["run"] for result in table] == [0, 1, 2]
+    mean = sum(result["recall"] for result in table) / 3
     assert abs(mean - summary["recall"]) < 1e-12
     for name in ("figure3.png", "figure4.png"):
         assert (digits / name).read_bytes().startswith(b"\x89PNG")
@@ -77,9 +77,9 @@ def test_the_plan_is_printed_without_running(tmp_path: pathlib.Path):
     line = ["--plan", "--vote_epsilon=1", "--num_participants=100"]
     (planned,) = commands([["experiments.influence", *line, f"--output_dir={folder}"]])
     assert planned.status == 0, planned.stderr
-    assert "f 0.755081" in planned.stdout and "0.622459" in planned.stdout
+    assert "f = 0.755081" in planned.stdout and "0.622459" in planned.stdout
     assert "epsilon 49.5 by basic composition" in planned.stdout
-    assert "a budget of its own" in planned.stdout
+    assert "in a budget of its own" in planned.stdout
     assert not folder.exists()
 
 
@@ -87,12 +87,12 @@ def test_bad_input_is_one_line_and_nothing_is_written(tmp_path: pathlib.Path):
     folder = tmp_path / "run"
     messages = {
         "--partition=paper": "partition must be iid or dirichlet",
-        "--figures=7": "figures must be of 2, 5, 6",
-        "--baselines=magic": "baselines must be of",
+        "--figures=7": "figures must be chosen from 2, 5, 6",
+        "--baselines=magic": "baselines must be chosen from",
         "--vote_epsilon=0": "vote_epsilon",
         "--corruption=rust": "corruption must be one of",
         "--num_participants=1": "num_participants",
-        "--backbone=/nowhere/file": "/nowhere/file is no file",
+        "--backbone=/nowhere/file": "/nowhere/file does not exist",
         "--warmup_examples=1790": "warmup_examples 1790",
     }
     assert_refused(["experiments.influence"], messages, folder)

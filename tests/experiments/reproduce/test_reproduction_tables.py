@@ -119,8 +119,8 @@ def evidence(*measured: dict[str, Any]) -> Evidence:
     return Evidence({m["preset"]: m for m in measured}, published())
 
 
-def test_cells_that_follow_are_told_from_cells_that_do_not() -> None:
-    for shift, word in ((1.0, "follows"), (0.01, "does not follow")):
+def test_consistent_cells_are_told_from_cells_that_are_not() -> None:
+    for shift, word in ((1.0, "is consistent"), (0.01, "is not consistent")):
         text = tables.BLOCKS["question_cifar10"](evidence(known_curve(shift)))
         rows = [
             line
@@ -134,20 +134,22 @@ def test_cells_that_follow_are_told_from_cells_that_do_not() -> None:
 def test_the_convention_that_explains_is_named() -> None:
     """Needed noise a hundredth of the printed: |D| of all 100 clients."""
     text = tables.BLOCKS["question_cifar10"](evidence(known_curve(0.01)))
-    (answer,) = (x for x in text.splitlines() if x.startswith("Most cells follow"))
+    (answer,) = (
+        x for x in text.splitlines() if x.startswith("The best-matching convention")
+    )
     assert "C on the gradient, |D| of all M clients" in answer
     assert "ε per upload" in answer
 
 
-def test_what_no_convention_can_mend_is_said() -> None:
+def test_what_no_convention_explains_is_said() -> None:
     text = tables.BLOCKS["question_cifar10"](evidence(known_curve(1.0)))
-    assert "at one ε, NbAFL's accuracies need" in text
+    assert "at the same ε, NbAFL's accuracies need" in text
     assert "no single factor" in text
 
 
 def test_impossible_published_cells_are_listed() -> None:
     text = tables.BLOCKS["impossible"](evidence())
-    assert "FedSVA at ε = 0.2: best 75.86, last five 75.98" in text
+    assert "FedSVA at ε = 0.2: best 75.86, mean of the last five 75.98" in text
     assert text.count("\n") == 2
 
 
