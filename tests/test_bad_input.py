@@ -240,7 +240,8 @@ def test_an_empty_writer_and_one_with_one_example_are_left_out(
 ) -> None:
     data = sources.load("npz", odd_data(tmp_path, [MIXED, [], [0], MIXED]))
     assert (
-        Trainer(build([odd_config(tmp_path, 2)], data)).federation.min_num_examples == 8
+        Trainer(build([odd_config(tmp_path, 2)], data)).program.data.min_num_examples
+        == 8
     )
     with pytest.raises(ValueError, match="num_clients must be in"):
         Trainer(build([odd_config(tmp_path, 3)], data))
