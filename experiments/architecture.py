@@ -32,7 +32,7 @@ _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text: no font's outlines in the file
     "svg.hashsalt": PACKAGE,  # equal pictures have equal bytes
     "font.family": "sans-serif",
-    "font.size": 9,
+    "font.size": 11,
 }
 
 flags.DEFINE_string("package_dir", PACKAGE, "Folder of the package.")
@@ -272,7 +272,7 @@ def _draw_arrow(axes: Any, points: list[Point], imports: int) -> None:
         color=colour,
         ha="center",
         va="center",
-        fontsize=7,
+        fontsize=9,
         bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
         zorder=2,
     )
@@ -289,9 +289,9 @@ def _draw_box(axes: Any, centre: Point, box: str, modules: int) -> None:
     )
     style = {"ha": "center", "va": "center", "zorder": 4}
     name = f"{box}/" if folder else f"{box}.py"
-    axes.text(centre[0], centre[1] + 0.09, name, weight="bold", **style)
+    axes.text(centre[0], centre[1] + 0.1, name, weight="bold", **style)
     count = f"{modules} modules" if folder else "1 module"
-    axes.text(centre[0], centre[1] - 0.15, count, fontsize=7, **style)
+    axes.text(centre[0], centre[1] - 0.15, count, fontsize=9, **style)
 
 
 def summary(architecture: Architecture) -> str:
