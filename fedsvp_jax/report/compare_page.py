@@ -156,8 +156,8 @@ def _table(files: dict[str, Files]) -> tuple[list[str], list[list[str]]]:
             key: read.number(one.summary.get(key))
             for key in ("best_accuracy", "final5_accuracy", "final5_std")
         }
-        mechanism = str(read.setting(one.config, "mechanism"))
-        epsilon = read.number(read.setting(one.config, "epsilon"))
+        mechanism = str(one.config.get("mechanism"))
+        epsilon = read.number(one.config.get("epsilon"))
         cells = [
             name,
             labels.mechanism_label(mechanism),
@@ -181,10 +181,9 @@ def _table(files: dict[str, Files]) -> tuple[list[str], list[list[str]]]:
 
 def _differences(files: dict[str, Files]) -> str:
     settings = {
-        name: {**(one.config.get("flags") or {}), **one.config}
-        for name, one in files.items()
+        name: provenance.recorded_settings(one.config) for name, one in files.items()
     }
-    names = sorted({key for one in settings.values() for key in one} - {"flags"})
+    names = sorted({key for one in settings.values() for key in one})
     rows = []
     for name in names:
         values = [

@@ -18,14 +18,11 @@ MAX_ROWS = 500  # of a table on the page; its CSV and the file have all
 Columns = dict[str, list[Any]]
 
 
-def write_figures_report(
-    folder: str | Path, *, program: str | None = None, timestamp: str | None = None
-) -> Path:
+def write_figures_report(folder: str | Path, *, timestamp: str | None = None) -> Path:
     """Writes FOLDER/report.html from config.json, RESULTS and the pictures.
 
     Args:
       folder: what an attack, influence or convergence wrote.
-      program: the module that wrote it, for the line that repeats it.
       timestamp: shown at the page's foot.
 
     Returns:
@@ -56,7 +53,7 @@ def write_figures_report(
         (
             "provenance",
             "How it was made",
-            provenance.provenance_html(config, hashes, program=program),
+            provenance.provenance_html(config, hashes, command=None),
         ),
     ]
     named = config.get("attack") or place.resolve().name

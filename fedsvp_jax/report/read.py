@@ -111,13 +111,6 @@ def number(value: object) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def setting(config: Row, name: str) -> Any:
-    """A flag's value: at the top of config.json or inside its `flags`."""
-    flags = config.get("flags")
-    nested = flags.get(name) if isinstance(flags, dict) else None
-    return config.get(name, nested)
-
-
 def spent_methods(rows: Sequence[Row]) -> list[str]:
     """The accounting methods that the rows' epsilon_spent name, in their order."""
     return list(

@@ -59,7 +59,9 @@ def run_html(run: read.RunFiles, *, timestamp: str | None = None) -> str:
             "provenance",
             "How it was made",
             provenance.provenance_html(
-                run.config, _hashes(run), program="experiments.train"
+                run.config,
+                _hashes(run),
+                command=provenance.train_command(run.config, run.metrics),
             ),
         ),
     ]
@@ -114,26 +116,26 @@ def context(run: read.RunFiles) -> dict[str, Any]:
     """
     config = run.config
     found: dict[str, Any] = {
-        name: _number_or_none(read.setting(config, name))
+        name: _number_or_none(config.get(name))
         for name in ("delta", "l2_norm_clip", "noise_floor")
     }
     private = run.summary.get("private_attribute")
     names = run.summary.get("attributes")
     whole = isinstance(private, int) and not isinstance(private, bool)
-    mechanism = str(read.setting(config, "mechanism"))
+    mechanism = str(config.get("mechanism"))
     return found | {
         "mechanism": mechanism,
         "label": labels.mechanism_label(mechanism),
-        "sensitivity": read.setting(config, "sensitivity"),
-        "contribution_release": read.setting(config, "contribution_release"),
+        "sensitivity": config.get("sensitivity"),
+        "contribution_release": config.get("contribution_release"),
         "attributes": list(map(str, names)) if isinstance(names, list) else [],
         "private_attribute": private if whole else None,
     }
 
 
 def _title(config: read.Row) -> tuple[str, str]:
-    mechanism = labels.mechanism_label(str(read.setting(config, "mechanism")))
-    dataset = read.setting(config, "dataset")
+    mechanism = labels.mechanism_label(str(config.get("mechanism")))
+    dataset = config.get("dataset")
     parts = [
         f"{name} {value}" for name, key in _SUBTITLE if (value := _get(config, key))
     ]
@@ -152,7 +154,7 @@ _SUBTITLE = (
 
 
 def _get(config: read.Row, key: str) -> str:
-    value = read.setting(config, key)
+    value = config.get(key)
     return "" if value is None else provenance.shown(value)
 
 

@@ -38,7 +38,7 @@ def sweep_html(sweep: read.SweepFiles, *, timestamp: str | None = None) -> str:
     names = dict.fromkeys(labels.mechanism_label(row.mechanism) for row in rows)
     seeds = max(row.num_seeds for row in rows)
     rounds = max(row.num_rounds for row in rows)
-    dataset = provenance.shown(read.setting(sweep.config, "dataset"))
+    dataset = provenance.shown(sweep.config.get("dataset"))
     sections = [
         ("accuracy", "Accuracy against ε", "".join(map(page.plot_figure, first))),
         ("table", "Table", _table(rows)),
@@ -47,7 +47,9 @@ def sweep_html(sweep: read.SweepFiles, *, timestamp: str | None = None) -> str:
             "provenance",
             "How it was made",
             provenance.provenance_html(
-                sweep.config, sweep.sha256, program="experiments.sweep"
+                sweep.config,
+                sweep.sha256,
+                command=provenance.sweep_command(sweep.config, sweep.results),
             ),
         ),
     ]

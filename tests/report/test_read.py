@@ -89,9 +89,3 @@ def test_infinite_and_missing_numbers_read_as_unknown() -> None:
     assert read.number(float("nan")) is None
     assert read.number(None) is None
     assert read.number(3) == 3.0
-
-
-def test_settings_are_found_at_the_top_or_among_the_flags() -> None:
-    assert read.setting({"seed": 3}, "seed") == 3
-    assert read.setting({"flags": {"seed": 4}}, "seed") == 4
-    assert read.setting({}, "seed") is None
