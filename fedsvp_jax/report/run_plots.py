@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from fedsvp_jax.report import labels, read
-from fedsvp_jax.report.plots import Numbers, Plot, Series, drawable, noisy
+from fedsvp_jax.report.plots import Plot, Series, drawable, noisy
 
 BLACK, BLUE, ORANGE = labels.OKABE_ITO[:3]
 
@@ -121,13 +121,12 @@ def _ratio(run: read.RunFiles) -> Series:
 
 
 def _spent(run: read.RunFiles) -> list[Series]:
-    rounds: list[float | None] = [row["round"] for row in run.metrics]
-    curves: dict[str, tuple[Numbers, Numbers]] = {}
-    for method in read.spent_methods(run.metrics):
-        spent = [(row.get("epsilon_spent") or {}).get(method) for row in run.metrics]
-        curves[method] = (rounds, [read.number(value) for value in spent])
-    for method, value in (run.summary.get("epsilon_spent") or {}).items():
-        curves.setdefault(method, (rounds[-1:], [read.number(value)]))
+    curves: dict[str, tuple[list[float | None], list[float | None]]] = {}
+    for row in run.metrics:
+        for method, value in (row.get("epsilon_spent") or {}).items():
+            x, y = curves.setdefault(method, ([], []))
+            x.append(row["round"])
+            y.append(read.number(value))
     return [
         Series(
             keys={"accounting": method},

@@ -56,7 +56,7 @@ def sweep_plots(results: Sequence[read.Row]) -> list[Plot]:
                 "The largest over seeds.",
                 "round",
                 "ε spent",
-                _curves(groups, _spent_by(method), center=max),
+                _curves(groups, _spent_by(method), center=max, skip_gaps=True),
                 log_y=True,
             )
             for index, method in enumerate(methods)

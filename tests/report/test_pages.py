@@ -4,11 +4,12 @@ import html.parser
 import json
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import pytest
+from small_folders import change, copy, lengthen, read_rows, write_rows
 
 from fedsvp_jax import report
 from fedsvp_jax.report import page
@@ -60,25 +61,25 @@ def test_the_same_files_give_the_same_page(run_dir: Path) -> None:
 
 
 def test_strings_from_flags_and_files_stay_strings(
-    tmp_path: Path, run_maker: Callable[..., Path]
+    whole_run: Path, tmp_path: Path
 ) -> None:
-    plain = Outline(report.write_run_report(run_maker(tmp_path / "a")).read_text())
-    folder = run_maker(
-        tmp_path / "b",
+    plain, folder = copy(whole_run, tmp_path / "a"), copy(whole_run, tmp_path / "b")
+    outline = Outline(report.write_run_report(plain).read_text())
+    change(
+        folder / "config.json",
         dataset=EVIL,
         mechanism=EVIL,
         sensitivity=EVIL,
         versions={EVIL: EVIL},
     )
     summary = json.loads((folder / "summary.json").read_text())
-    summary["guarantees"] = [dict.fromkeys(row, EVIL) for row in summary["guarantees"]]
-    summary["params_sha256"] = EVIL
-    (folder / "summary.json").write_text(json.dumps(summary))
+    guarantees = [dict.fromkeys(row, EVIL) for row in summary["guarantees"]]
+    change(folder / "summary.json", guarantees=guarantees, params_sha256=EVIL)
     text = report.write_run_report(folder).read_text()
     evil = Outline(text)
     assert "<img" not in text.replace(page.plotly_script(), "")
     assert [t for t, _ in evil.tags if t == "script"] == ["script"] * 3
-    assert {t for t, _ in evil.tags} <= {t for t, _ in plain.tags}
+    assert {t for t, _ in evil.tags} <= {t for t, _ in outline.tags}
     assert page_data(text)["context"]["mechanism"] == EVIL
 
 
@@ -99,7 +100,7 @@ def test_json_in_a_script_cannot_end_it() -> None:
 
 def test_every_upload_of_a_run_is_in_the_page(run_dir: Path) -> None:
     data = page_data(report.write_run_report(run_dir).read_text())
-    rows = [json.loads(x) for x in (run_dir / "clients.jsonl").read_text().splitlines()]
+    rows = read_rows(run_dir / "clients.jsonl")
     cells = data["cells"]
     assert cells["client"] == [row["client"] for row in rows]
     assert cells["noise_std"] == [float(f"{row['noise_std']:.6g}") for row in rows]
@@ -110,23 +111,25 @@ def test_every_upload_of_a_run_is_in_the_page(run_dir: Path) -> None:
 
 def test_a_page_shows_results_guarantees_hashes_and_the_command(run_dir: Path) -> None:
     text = report.write_run_report(run_dir).read_text()
+    summary = json.loads((run_dir / "summary.json").read_text())
     for part in (
         "FedSVA on digits",
-        "91.00",
-        "replace one example",
-        "the sensitivity is 2C/|D|",
+        f"{100 * summary['best_accuracy']:.2f}",
+        "replace one record of a client",
+        "2C/|D| bounds an upload",
         "nominal",
-        "ab" * 32,
+        summary["params_sha256"],
         "python -m experiments.train --dataset=digits",
-        "0.10.2",
+        jax.__version__,
     ):
         assert part in text
 
 
 def test_a_run_of_a_mechanism_without_noise_has_a_page(run_dir: Path) -> None:
-    row = {"round": 1, "client": 0, "noise_std": 0.0, "epsilon": float("inf")}
+    path = run_dir / "clients.jsonl"
     nothing = {"risk_tolerance": float("nan"), "shapley_values": None, "delta": 0.0}
-    (run_dir / "clients.jsonl").write_text(json.dumps(row | nothing) + "\n")
+    noiseless = nothing | {"noise_std": 0.0, "epsilon": float("inf")}
+    write_rows(path, [read_rows(path)[0] | noiseless])
     cells = page_data(report.write_run_report(run_dir).read_text())["cells"]
     assert cells["epsilon"] == [None]
     assert cells["shapley_values"] == []
@@ -152,7 +155,7 @@ def test_without_plotly_the_message_says_what_to_install(
 
 
 def test_400_rounds_of_100_clients_stay_under_10_megabytes(
-    tmp_path: Path, run_maker: Callable[..., Path]
+    run_dir: Path,
 ) -> None:
-    folder = run_maker(tmp_path / "big", rounds=400, clients=100, cohort=10)
-    assert report.write_run_report(folder).stat().st_size < 10_000_000
+    lengthen(run_dir, rounds=400, clients=100, cohort=10)
+    assert report.write_run_report(run_dir).stat().st_size < 10_000_000

@@ -1,10 +1,10 @@
 """Damaged folders are told in one line that names the file and the place."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from small_folders import read_rows, write_rows
 
 from fedsvp_jax.report import read
 
@@ -33,7 +33,7 @@ def test_a_half_written_line_is_named_by_its_number(run_dir: Path) -> None:
     path.write_text(path.read_text()[:-20])
     with pytest.raises(ValueError) as error:
         read.read_run(run_dir)
-    assert "metrics.jsonl line 12 is not valid JSON" in one_line(error)
+    assert "metrics.jsonl line 6 is not valid JSON" in one_line(error)
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ def test_a_row_without_a_needed_field_is_named(run_dir: Path) -> None:
 
 
 def test_utilities_that_do_not_fit_the_shapley_values_are_refused(
-    run_dir: Path, upload: Callable[..., read.Row]
+    run_dir: Path,
 ) -> None:
-    row = upload(1, 0, [0.0, 0.3, 0.5, 0.6]) | {"utilities": [0.0, 0.3]}
-    (run_dir / "clients.jsonl").write_text(json.dumps(row) + "\n")
+    path = run_dir / "clients.jsonl"
+    write_rows(path, [read_rows(path)[0] | {"utilities": [0.0, 0.3]}])
     with pytest.raises(ValueError, match="utilities must hold 2\\^2 = 4 numbers"):
         read.read_run(run_dir)
 
