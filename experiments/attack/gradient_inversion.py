@@ -454,7 +454,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         folder.path / "results.json",
         {
             "attack": values.attack,
-            "num_parameters": models.num_parameters(victim.params),
+            "num_parameters": tree.num_parameters(victim.params),
             "mean_image": guess,
             "defences": table,
             "images": rows,

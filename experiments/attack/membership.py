@@ -38,7 +38,7 @@ from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import loading
+from fedsvp_jax.federation import build, loading
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.prng import Stream
 from fedsvp_jax.report import figures
@@ -133,14 +133,14 @@ def attack_sweep(
         data,
         placement=Placement(cell_chunk_size=shadows, rounds_per_call=int(gaps.max())),
     )
-    member = members(trainer.federation.split, len(data.train_labels))
+    member = members(trainer.program.data.split, len(data.train_labels))
     inputs = preprocessing.normalize(jnp.asarray(data.train_inputs))
     labels = jnp.asarray(data.train_labels)
 
     @jax.jit
     def look(params: Any, stats: Any) -> tuple[jax.Array, jax.Array]:
         def one(params: Any, stats: Any) -> tuple[jax.Array, jax.Array]:
-            logits, _ = trainer.model.apply(
+            logits, _ = trainer.program.model.apply(
                 params, stats, inputs, train=False, key=None
             )
             right = jnp.argmax(logits, axis=-1) == labels
@@ -281,7 +281,9 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     )
     sweeps = {name: plan.cells(config, name) for name in plan.mechanisms}
     for configs in sweeps.values():
-        Trainer(configs, data)  # refuses what cannot run, before anything is kept
+        Trainer(
+            build(configs, data)
+        )  # refuses what cannot run, before anything is kept
     folder = RunFolder(values.output_dir)
     chosen = dataclasses.asdict(plan) | {
         "attack": values.attack,

@@ -25,15 +25,14 @@ import numpy as np
 import optax
 from absl import flags
 
-from fedsvp_jax import attacks, mechanisms, models, prng
+from fedsvp_jax import attacks, mechanisms, prng
 from fedsvp_jax.algorithm import aggregation, cohort, privacy_estimation
 from fedsvp_jax.algorithm.state import ServerState
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import loading, plan
+from fedsvp_jax.federation import build, loading, plan
 from fedsvp_jax.mechanisms import MechanismConfig
-from fedsvp_jax.mechanisms.config import RELEASES
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.structs import Array, NoiseInfo, Params
@@ -85,8 +84,8 @@ def sampled_cohort(trainer: Trainer, round_num: int) -> Array:
     key = prng.round_key(cell_of(trainer.cells, 0).root, round_num)
     return cohort.sample_cohort(
         prng.stream_key(key, prng.Stream.COHORT),
-        trainer.plan.num_clients,
-        trainer.plan.cohort_size,
+        trainer.program.plan.num_clients,
+        trainer.program.plan.cohort_size,
     )
 
 
@@ -94,18 +93,18 @@ def train_cohort(
     trainer: Trainer, clients: Array, params: Params, stats: Params, round_num: Array
 ) -> Trained:
     """Local training and privacy estimation, with the keys that a run uses."""
-    plan, cell = trainer.plan, cell_of(trainer.cells, 0)
+    plan, cell = trainer.program.plan, cell_of(trainer.cells, 0)
     key = prng.round_key(cell.root, round_num)
 
     def one(client: Array) -> Trained:
         trained, new_stats, estimation = privacy_estimation.estimate_contribution(
-            trainer.model,
+            trainer.program.model,
             plan.recipe,
             cell.rates,
             plan.coalitions,
             params,
             stats,
-            trainer.federation.examples,
+            trainer.program.data.examples,
             cell_of(cell.split, client),
             key=prng.stream_key(key, prng.Stream.LOCAL_TRAINING, client),
             num_attributes=plan.num_attributes,
@@ -134,7 +133,7 @@ def upload_cohort(
     mechanism = mechanisms.make_mechanism("fedsva", settings)
     num_examples = cell.split.num_train[clients]
     weights = aggregation.client_weights(
-        num_examples, clients >= 0, uniform=trainer.plan.uniform_weights
+        num_examples, clients >= 0, uniform=trainer.program.plan.uniform_weights
     )
 
     def one(
@@ -147,7 +146,7 @@ def upload_cohort(
         )
         noised, _, info = mechanism.update(
             update,
-            mechanism.init(trainer.plan.num_clients),
+            mechanism.init(trainer.program.plan.num_clients),
             key=prng.stream_key(key, prng.Stream.NOISE, client),
             num_examples=size,
             contribution_ratio=told,
@@ -179,9 +178,9 @@ def attack_release(
       train: `train_cohort` of this trainer, compiled: no release changes it.
       state: before round 0.
     """
-    config = trainer.configs[0]
+    config = trainer.program.configs[0]
     settings = dataclasses.replace(
-        trainer.mechanism_configs[0], contribution_release=release
+        trainer.program.mechanism_configs[0], contribution_release=release
     )
     upload = jax.jit(partial(upload_cohort, trainer, settings))
     params, stats, rows = state.params, state.stats, []
@@ -261,7 +260,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     refuse_flags(values, ["contribution_release"], "the attack tries every one")
     check(config)
     data = loading.load_dataset(config)
-    trainer = Trainer([config], data)
+    trainer = Trainer(build([config], data))
     folder = RunFolder(values.output_dir)
     chosen = {"attack": values.attack, "contribution_release": RELEASES}
     folder.start(
@@ -275,7 +274,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         rows = attack_release(trainer, train, state, release)
         uploads += rows
         table.append(summarize(rows, release_epsilon(config, release)))
-    size = models.num_parameters(state.params)
+    size = tree.num_parameters(state.params)
     expected = 1 / math.sqrt(2 * size)
     write_json(
         folder.path / "results.json",

@@ -196,7 +196,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     del settings["mechanism"]
     folder = RunFolder(values.output_dir)
     first = CuriousClients(configs[0], attack, dataset)
-    split = cell_of(first.trainer.federation.split, 0)
+    split = cell_of(first.trainer.program.data.split, 0)
     ids = curious_clients.attacker_ids(config, attack)
     classes = curious_clients.shown_classes(config, dataset)
     real = {
@@ -204,7 +204,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         for label in classes
     }
     for one in configs[1:]:  # refused before anything is written
-        plan.mechanism_config(one, first.trainer.federation)
+        plan.mechanism_config(one, first.trainer.program.data)
     folder.start(settings, resume=values.resume)
     judge = trained_classifier(
         dataset,
@@ -231,7 +231,9 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     for place, one in enumerate(configs):
         clients = first
         if place:
-            clients = CuriousClients(one, attack, dataset, model=first.trainer.model)
+            clients = CuriousClients(
+                one, attack, dataset, model=first.trainer.program.model
+            )
         summary, images = curious_clients.run_mechanism(
             clients, examiner, classes, folder
         )

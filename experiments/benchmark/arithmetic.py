@@ -74,10 +74,10 @@ def _inside(equation: Any) -> Iterator[Any]:
 
 def _by_patches(trainer: Trainer, num_classes: int) -> tuple[Model, Params, Params]:
     """The trainer's model with countable convolutions, its parameters' shapes."""
-    name = trainer.configs[0].model
+    name = trainer.program.configs[0].model
     assert name is not None
     model = models.make_model(name, num_classes=num_classes, conv_backend="patches")
-    shape = trainer.federation.examples.inputs.shape[1:]
+    shape = trainer.program.data.examples.inputs.shape[1:]
     example = jax.ShapeDtypeStruct((1, *shape), jnp.float32)
     return model, *jax.eval_shape(model.init, jax.random.key(0), example)
 
@@ -91,11 +91,11 @@ def step_flops(trainer: Trainer, num_classes: int, batch_size: int) -> Counter[s
     def update(params: Params, stats: Params, rate: Array, rows: Array) -> Params:
         return local_training.local_update(
             model,
-            trainer.plan.recipe,
+            trainer.program.plan.recipe,
             local_training.TrainingRates(rate, rate, rate, rate),
             params,
             stats,
-            trainer.federation.examples,
+            trainer.program.data.examples,
             rows,
             rows >= 0,
             key=prng.root_key(0),
@@ -129,7 +129,7 @@ def coalition_steps(trainer: Trainer) -> dict[int, tuple[int, int]]:
     Without privacy estimation the full coalition alone is trained. The counts are
     those of the client with the most examples; in the works all clients hold the same.
     """
-    plan, sizes = trainer.plan, trainer.federation.coalition_sizes
+    plan, sizes = trainer.program.plan, trainer.program.data.coalition_sizes
     full = 2**plan.num_attributes - 1
     return {
         mask: (
@@ -144,8 +144,8 @@ def coalition_steps(trainer: Trainer) -> dict[int, tuple[int, int]]:
 
 
 def _estimates_privacy(trainer: Trainer) -> bool:
-    settings = trainer.mechanism_configs[0]
-    return make_mechanism(trainer.plan.mechanism, settings).needs_contribution
+    settings = trainer.program.mechanism_configs[0]
+    return make_mechanism(trainer.program.plan.mechanism, settings).needs_contribution
 
 
 class RoundFlops(NamedTuple):
@@ -165,7 +165,7 @@ def round_flops(trainer: Trainer, num_classes: int) -> RoundFlops:
 
     The batches, of validation examples, are there if privacy is estimated.
     """
-    plan, shape = trainer.plan, trainer.federation.examples.inputs.shape[1:]
+    plan, shape = trainer.program.plan, trainer.program.data.examples.inputs.shape[1:]
     model, params, stats = _by_patches(trainer, num_classes)
     coalitions = coalition_steps(trainer)
     by_batch = {
@@ -179,7 +179,7 @@ def round_flops(trainer: Trainer, num_classes: int) -> RoundFlops:
     estimation = sum(costs.values()) - training
     if _estimates_privacy(trainer):
         batch = plan.validation_batch_size
-        longest = trainer.federation.split.validation.shape[-1]
+        longest = trainer.program.data.split.validation.shape[-1]
         utility = forward_flops(model, params, stats, shape, batch)
         estimation += len(coalitions) * -(-longest // batch) * utility
     return RoundFlops(plan.cohort_size * training, plan.cohort_size * estimation)

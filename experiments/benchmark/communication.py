@@ -46,7 +46,7 @@ def gathered(trainer: Trainer) -> Gathered:
     for the test batches), P parameters, S statistics. All zero for D = 1: nothing is
     sent. Of these bytes a device makes one in D itself and receives the others.
     """
-    plan, num_devices = trainer.plan, trainer.placement.num_devices
+    plan, num_devices = trainer.program.plan, trainer.placement.num_devices
     if num_devices == 1:
         return Gathered(0, 0, 0)
     state, metrics = trainer.lower().out_info
@@ -64,7 +64,7 @@ def gathered(trainer: Trainer) -> Gathered:
         + sum(leaf.dtype.itemsize for leaf in jax.tree.leaves(state.mechanism.clients))
     )
     rows = rows_of(plan.cohort_size, plan.client_chunk_size, num_devices)
-    batches = -(-trainer.federation.test.labels.shape[0] // plan.test_batch_size)
+    batches = -(-trainer.program.data.test.labels.shape[0] // plan.test_batch_size)
     return Gathered(rows * model, rows * record, rows_of(batches, 1, num_devices) * 8)
 
 

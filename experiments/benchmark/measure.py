@@ -22,7 +22,7 @@ from fedsvp_jax.algorithm.state import ServerState
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import loading
+from fedsvp_jax.federation import build, loading
 from fedsvp_jax.run.sweep import SweepPlan
 
 from . import arithmetic, works
@@ -125,7 +125,7 @@ def row(
     Called after the clock stopped: the products that it times have memory of their
     own, which must not count as the round's.
     """
-    plan, num_cells = trainer.plan, len(trainer.configs)
+    plan, num_cells = trainer.program.plan, len(trainer.program.configs)
     rate = gemm_gflops(_GEMM_SIZE[jax.default_backend()])
     flops = num_cells * arithmetic.round_flops(trainer, num_classes).total
     steps = arithmetic.coalition_steps(trainer).values()
@@ -148,7 +148,7 @@ def measure_work(work: Work, rounds: int) -> dict[str, Any]:
     """One row of a work that is not the sweep."""
     dataset = works.make_dataset(work)
     placement = Placement(rounds_per_call=work.rounds_per_call)
-    trainer = Trainer([works.make_config(work)], dataset, placement=placement)
+    trainer = Trainer(build([works.make_config(work)], dataset), placement=placement)
     samples = min(rounds, work.most_samples)
     notes = [f"samples: {samples} of {work.rounds_per_call} rounds"]
     bound = None
@@ -174,13 +174,15 @@ def measure_sweep(rounds: int) -> dict[str, Any]:
     configs = SweepPlan(("fedsva",), _EPSILONS, _SEEDS).cells(base, "fedsva")
     dataset = loading.load_dataset(base)
     together = 1 if jax.default_backend() == "cpu" else len(configs)
-    trainer = Trainer(configs, dataset, placement=Placement(cell_chunk_size=together))
+    trainer = Trainer(
+        build(configs, dataset), placement=Placement(cell_chunk_size=together)
+    )
     clock = timed(trainer, rounds)
 
     def cell(tree: Any, index: int) -> Any:
         return jax.tree.map(lambda leaf: leaf[index : index + 1], tree)
 
-    single = Trainer(configs[:1], dataset)
+    single = Trainer(build(configs[:1], dataset))
     states = trainer.initial_state()
     singles = 0.0
     for index in range(len(configs)):

@@ -21,6 +21,7 @@ from jax.profiler import ProfileData
 
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.federation import build
 from fedsvp_jax.run.environment import environment
 
 from .. import command
@@ -78,12 +79,12 @@ def flops_by_scope(trainer: Trainer, num_classes: int) -> dict[tuple[str, str], 
     """FLOPs of the layers' products in one round of local training."""
     counted: collections.Counter[tuple[str, str]] = collections.Counter()
     (batch, steps) = arithmetic.coalition_steps(trainer)[
-        2**trainer.plan.num_attributes - 1
+        2**trainer.program.plan.num_attributes - 1
     ]
     for stack, flops in arithmetic.step_flops(trainer, num_classes, batch).items():
         scope = scope_of(stack)
         if scope:
-            counted[scope] += flops * steps * trainer.plan.cohort_size
+            counted[scope] += flops * steps * trainer.program.plan.cohort_size
     return dict(counted)
 
 
@@ -111,10 +112,12 @@ def traced_round(trainer: Trainer) -> tuple[float, dict[str, tuple[float, int]]]
 def profile(work: works.Work) -> dict[str, Any]:
     """Seconds by part, with the FLOPs and the rate of the parts that are products."""
     dataset = works.make_dataset(work)
-    trainer = Trainer([works.make_config(work)], dataset, placement=Placement())
+    trainer = Trainer(build([works.make_config(work)], dataset), placement=Placement())
     names = instructions(trainer.lower().compile().as_text() or "")
     seconds, spent = traced_round(trainer)
-    chunks = -(-trainer.plan.cohort_size // trainer.plan.client_chunk_size)
+    chunks = -(
+        -trainer.program.plan.cohort_size // trainer.program.plan.client_chunk_size
+    )
     trained = arithmetic.coalition_steps(trainer).values()
     steps = chunks * sum(count for _, count in trained)
     by_part: dict[Part, float] = collections.defaultdict(float)

@@ -32,6 +32,7 @@ from scipy import optimize
 
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.federation import build
 from fedsvp_jax.run.environment import environment
 
 from .. import command
@@ -83,7 +84,7 @@ def trainer_of(point: Point) -> Trainer:
     """One client at a time in each device, so that devices can share the cohort."""
     config = dataclasses.replace(works.make_config(point.work), client_chunk_size=1)
     placement = Placement(num_devices=point.num_devices, rounds_per_call=5)
-    return Trainer([config], works.make_dataset(point.work), placement=placement)
+    return Trainer(build([config], works.make_dataset(point.work)), placement=placement)
 
 
 def measure(point: Point, samples: int) -> dict[str, Any]:

@@ -54,8 +54,8 @@ def published_config(scenario: Scenario, epsilon: float) -> MechanismConfig:
         delta=PUBLISHED_DELTA,
         l2_norm_clip=20.0,
         min_num_examples=scenario.num_examples,
-        noise_floor=0.1,
         num_rounds=400,
+        batch_size=50,
         num_clients=100,
         cohort_size=10,
     )

@@ -13,16 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import influence, prng
-from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import preprocessing
-from fedsvp_jax.federation.federated_data import Federation
 from fedsvp_jax.influence import Batches, Verdict, centre, last_layer
 from fedsvp_jax.structs import Array, Model, Params
 
 _FEATURE_BATCH = 250
 
 
-def filter_rates(config: ExperimentConfig) -> influence.FilterRates:
+def filter_rates(config: Any) -> influence.FilterRates:
     """The filter's settings as arrays: another value is no other program."""
     flip = influence.flip_probability(config.vote_epsilon)
     return influence.FilterRates(
@@ -35,7 +33,7 @@ def filter_rates(config: ExperimentConfig) -> influence.FilterRates:
     )
 
 
-def num_passes(config: ExperimentConfig, rounds: int) -> int:
+def num_passes(config: Any, rounds: int) -> int:
     """How often the filter runs in so many rounds."""
     match config.influence_filter:
         case "none":
@@ -46,7 +44,7 @@ def num_passes(config: ExperimentConfig, rounds: int) -> int:
             return -(-rounds // config.influence_every)
 
 
-def guarantees(config: ExperimentConfig, rounds: int) -> influence.Guarantees:
+def guarantees(config: Any, rounds: int) -> influence.Guarantees:
     """What the filter costs the clients of a run of so many rounds."""
     return influence.guarantees(
         num_participants=config.num_clients,
@@ -68,8 +66,8 @@ class Admission:
 
     def __init__(
         self,
-        config: ExperimentConfig,
-        federation: Federation,
+        config: Any,
+        federation: Any,
         build: Callable[[int], Model],
     ) -> None:
         assert federation.warmup is not None
@@ -170,7 +168,7 @@ def verdict_record(verdict: Verdict) -> dict[str, Any]:
 
 
 def summary(
-    config: ExperimentConfig, corrupted: np.ndarray, admitted: np.ndarray, rounds: int
+    config: Any, corrupted: np.ndarray, admitted: np.ndarray, rounds: int
 ) -> dict[str, Any]:
     """What summary.json says of corruption and filter; both masks are (M,)."""
     found: dict[str, Any] = {"corrupted_clients": np.flatnonzero(corrupted)}

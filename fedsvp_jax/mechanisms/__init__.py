@@ -9,8 +9,10 @@ from fedsvp_jax.mechanisms.calibration import (
 from fedsvp_jax.mechanisms.config import MechanismConfig
 from fedsvp_jax.mechanisms.nbafl import nbafl_downlink_std, nbafl_uplink_std
 from fedsvp_jax.mechanisms.registry import (
+    BuiltInSettings,
     make_mechanism,
     mechanism_names,
+    mechanism_settings,
     mechanism_summary,
     register_mechanism,
 )
@@ -20,6 +22,7 @@ from fedsvp_jax.mechanisms.sensitivity import per_example_step_std
 from fedsvp_jax.mechanisms.shapley_guided import fedsva_noise_std, risk_tolerance
 
 __all__ = [
+    "BuiltInSettings",
     "Claim",
     "Mechanism",
     "MechanismConfig",
@@ -30,6 +33,7 @@ __all__ = [
     "fedsva_noise_std",
     "make_mechanism",
     "mechanism_names",
+    "mechanism_settings",
     "mechanism_summary",
     "nbafl_downlink_std",
     "nbafl_uplink_std",

@@ -1,5 +1,6 @@
 """Every mechanism by name; others may be added from outside."""
 
+import dataclasses
 import difflib
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,13 +14,15 @@ from fedsvp_jax.mechanisms import (
     shapley_guided,
 )
 from fedsvp_jax.mechanisms.base import Mechanism
-from fedsvp_jax.mechanisms.config import MechanismConfig, validate_config
+from fedsvp_jax.mechanisms.config import MechanismConfig, check_config
+from fedsvp_jax.settings import Settings
 
 
 class Entry(NamedTuple):
     """One registered mechanism."""
 
     factory: Callable[[MechanismConfig], Mechanism]
+    settings: type[Settings] | None  # the mechanism's own
     summary: str
     reconstruction: bool
 
@@ -32,6 +35,7 @@ def register_mechanism(
     factory: Callable[[MechanismConfig], Mechanism],
     *,
     summary: str,
+    settings: type[Settings] | None = None,
     reconstruction: bool = False,
 ) -> None:
     """Makes a mechanism known by name.
@@ -40,6 +44,9 @@ def register_mechanism(
       name: new, and a Python identifier, so that it can stand in a flag.
       factory: `MechanismConfig -> Mechanism`, pure and traceable.
       summary: one line for --help and reports.
+      settings: the class of the mechanism's own settings, a flax.struct.dataclass
+        below `settings.Settings`. The factory finds an instance as `config.settings`,
+        filled from the run's settings of the same names.
       reconstruction: true when the source's formula was not to be had; help and
         reports then say so.
 
@@ -50,7 +57,7 @@ def register_mechanism(
         raise ValueError(f"name must be an identifier, got {name!r}")
     if name in _REGISTRY:
         raise ValueError(f"name must be new, got {name!r}, which is registered")
-    _REGISTRY[name] = Entry(factory, summary, reconstruction)
+    _REGISTRY[name] = Entry(factory, settings, summary, reconstruction)
 
 
 def mechanism_names() -> tuple[str, ...]:
@@ -85,32 +92,66 @@ def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
       ValueError: unknown name, or a setting out of its range.
     """
     entry = _entry(name)
-    validate_config(config)
+    check_config(config)
+    wanted = entry.settings
+    if wanted is not None and config.settings is None:
+        config = dataclasses.replace(config, settings=wanted())
+    if wanted is not None and not isinstance(config.settings, wanted):
+        raise ValueError(
+            f"settings of {name} must be {wanted.__name__}, got "
+            f"{type(config.settings).__name__}"
+        )
     return entry.factory(config)
+
+
+def mechanism_settings(name: str) -> type[Settings] | None:
+    """The class of a mechanism's own settings; None where it has none.
+
+    Raises:
+      ValueError: unknown name.
+    """
+    return _entry(name).settings
+
+
+@dataclasses.dataclass(frozen=True)
+class BuiltInSettings(
+    shapley_guided.ShapleyGuidedSettings,
+    nbafl.NbaflSettings,
+    schedules.TimeVaryingSettings,
+    schedules.DpaSettings,
+    reestimation.ReestimationSettings,
+    dp_fedavg.DpFedavgSettings,
+    fixed.GaussianSettings,
+):
+    """Mechanisms: the own settings of all built-in ones, for `ExperimentConfig`."""
 
 
 register_mechanism("none", fixed.make_none, summary="FedAvg without noise")
 register_mechanism(
     "nbafl",
     nbafl.make_nbafl,
+    settings=nbafl.NbaflSettings,
     summary="NbAFL (Wei et al. 2020): constant noise on the uplink, on the downlink "
     "if asked for",
 )
 register_mechanism(
     "time_varying",
     schedules.make_time_varying,
+    settings=schedules.TimeVaryingSettings,
     summary="Time-Varying DP (Yuan et al. 2023): noise in a geometric series of rounds",
     reconstruction=True,
 )
 register_mechanism(
     "sensitivity",
     reestimation.make_sensitivity_reestimation,
+    settings=reestimation.ReestimationSettings,
     summary="Sensitivity re-estimation (Xue et al. 2023): the clip follows past norms",
     reconstruction=True,
 )
 register_mechanism(
     "dpa",
     schedules.make_dpa,
+    settings=schedules.DpaSettings,
     summary="Dynamic privacy allocation (Zhang et al. 2024): variances that minimise "
     "the final error bound",
     reconstruction=True,
@@ -118,20 +159,26 @@ register_mechanism(
 register_mechanism(
     "dp_fedavg",
     dp_fedavg.make_dp_fedavg,
+    settings=dp_fedavg.DpFedavgSettings,
     summary="Central DP-FedAvg (McMahan et al. 2018), adaptive clip if asked for "
     "(Andrew et al. 2021)",
 )
 register_mechanism(
     "fedsdp",
     shapley_guided.make_fedsdp,
+    settings=shapley_guided.ShapleyGuidedSettings,
     summary="FedSDP: noise guided by R, with the public code's offset",
     reconstruction=True,
 )
 register_mechanism(
     "fedsva",
     shapley_guided.make_fedsva,
+    settings=shapley_guided.ShapleyGuidedSettings,
     summary="FedSVA: noise guided by the contribution ratio R, as printed",
 )
 register_mechanism(
-    "gaussian", fixed.make_gaussian, summary="Noise of one given standard deviation"
+    "gaussian",
+    fixed.make_gaussian,
+    settings=fixed.GaussianSettings,
+    summary="Noise of one given standard deviation",
 )

@@ -68,11 +68,11 @@ def _spent(run: read.RunFiles, delta: float) -> list[tuple[int, dict[str, float]
         ledger.record(
             [row["client"] for row in rows],
             round_num=round_num,
+            noise_multiplier=_numbers(rows, "noise_multiplier"),
             noise_std=_numbers(rows, "noise_std"),
-            sensitivity=_numbers(rows, "sensitivity"),
             epsilon=_numbers(rows, "epsilon"),
             delta=_numbers(rows, "delta"),
-            weights=None if None in weights else weights,
+            weights=weights,
             release_epsilon=release,
         )
         if round_num in shown:

@@ -17,7 +17,7 @@ PROMISE = {"epsilon": 0.3, "num_hbc_clients": 0}
 
 def made(**changes: Any) -> tuple[ExperimentConfig, MechanismConfig, Mechanism]:
     config = small(**changes)
-    built = federated_data.build([config], digits())
+    built = federated_data.federate([config], digits())
     settings = plan.mechanism_config(config, built)
     return config, settings, make_mechanism(config.mechanism, settings)
 

@@ -16,7 +16,7 @@ from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import loading
+from fedsvp_jax.federation import build, loading
 from fedsvp_jax.tree import cell_of, params_sha256
 
 BASE = ExperimentConfig(
@@ -44,7 +44,7 @@ def run(
 ) -> tuple[ServerState, RoundMetrics]:
     config = resolve(dataclasses.replace(BASE, **changes))
     placement = placement or Placement(rounds_per_call=rounds)
-    trainer = Trainer([config], digits(), placement=placement)
+    trainer = Trainer(build([config], digits()), placement=placement)
     return trainer.advance(trainer.initial_state(), 0, rounds)
 
 
@@ -74,17 +74,17 @@ def test_bits_do_not_depend_on_the_number_of_devices(
 
 def test_bits_do_not_depend_on_the_order_of_the_cohort() -> None:
     config = resolve(BASE)
-    trainer = Trainer([config], digits())
+    trainer = Trainer(build([config], digits()))
 
     def one_round(clients: jax.Array) -> ServerState:
         def body(clients: jax.Array) -> ServerState:
             return federated_round(
-                trainer.model,
-                trainer.plan,
+                trainer.program.model,
+                trainer.program.plan,
                 cell_of(trainer.cells, 0),
                 cell_of(trainer.initial_state(), 0),
-                trainer.federation.examples,
-                trainer.federation.test,
+                trainer.program.data.examples,
+                trainer.program.data.test,
                 round_num=jnp.int32(0),
                 devices=lanes.Devices(1, jnp.int32(0)),
                 clients=clients,
@@ -122,7 +122,7 @@ def test_chunk_sizes_agree_within_rounding_after_one_round() -> None:
 def test_portions_of_rounds_do_not_change_the_bits() -> None:
     whole, _ = run(3)
     config = resolve(BASE)
-    trainer = Trainer([config], digits(), placement=Placement(rounds_per_call=2))
+    trainer = Trainer(build([config], digits()), placement=Placement(rounds_per_call=2))
     state, _ = trainer.advance(trainer.initial_state(), 0, 2)
     state, _ = trainer.advance(state, 2, 1)
     assert params_sha256(state.params) == params_sha256(whole.params)
@@ -170,7 +170,7 @@ def test_full_coalition_is_the_local_model_and_the_empty_one_is_worth_zero() -> 
 
 def test_capped_clients_are_not_asked_again() -> None:
     config = resolve(BASE)
-    trainer = Trainer([config], digits(), placement=Placement(rounds_per_call=3))
+    trainer = Trainer(build([config], digits()), placement=Placement(rounds_per_call=3))
     trainer.cells = trainer.cells.replace(max_uploads=jnp.asarray([1], jnp.int32))
     state, metrics = trainer.advance(trainer.initial_state(), 0, 3)
     asked = np.asarray(metrics.clients.client_id)[:, 0]
@@ -206,7 +206,7 @@ def test_cells_side_by_side_equal_cells_in_turn_within_rounding() -> None:
         Placement(cell_chunk_size=2),
         Placement(cell_chunk_size=1, sweep_devices=2, num_devices=2),
     ):
-        trainer = Trainer(configs, digits(), placement=placement)
+        trainer = Trainer(build(configs, digits()), placement=placement)
         state, _ = trainer.advance(trainer.initial_state(), 0, 1)
         results.append(state.params)
     for params in results[1:]:
@@ -223,7 +223,7 @@ def test_cells_side_by_side_equal_cells_in_turn_within_rounding() -> None:
 
 @pytest.mark.slow  # a cache that many tests filled drops what is counted
 def test_the_compiled_round_is_compiled_once() -> None:
-    trainer = Trainer([resolve(BASE)], digits())
+    trainer = Trainer(build([resolve(BASE)], digits()))
     state = trainer.initial_state()
     for done in range(3):
         state, _ = trainer.advance(state, done, 1)

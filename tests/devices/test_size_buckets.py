@@ -15,6 +15,7 @@ from fedsvp_jax.algorithm.state import RoundMetrics
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.federation import build
 from fedsvp_jax.run import records
 from fedsvp_jax.structs import Array
 from fedsvp_jax.tree import params_sha256
@@ -54,7 +55,7 @@ def one_round(folder: pathlib.Path, **changes: Any) -> tuple[str, RoundMetrics]:
     placement = Placement(num_devices=changes.pop("num_devices", 1))
     config = small(partition="by_writer", num_clients=10, cohort_size=7, **changes)
     store = digits_store(folder / "store", sizes=RAGGED)
-    trainer = Trainer([config], store, placement=placement)
+    trainer = Trainer(build([config], store), placement=placement)
     state, metrics = trainer.advance(trainer.initial_state(), 0, 1)
     return params_sha256(state.params), next(records.rounds_of(metrics, 0))
 

@@ -17,7 +17,7 @@ from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import cohort_stream, federated_data
+from fedsvp_jax.federation import build, cohort_stream, federated_data
 from fedsvp_jax.federation.cohort_stream import CohortStream, read_cohort
 from fedsvp_jax.tree import params_sha256
 
@@ -43,7 +43,7 @@ def shared_trainer(
     """A Trainer compiled once for the module."""
     key = (*configs, dataset.name, placement)
     if key not in _trainers:
-        _trainers[key] = Trainer(configs, dataset, placement=placement)
+        _trainers[key] = Trainer(build(configs, dataset), placement=placement)
     return _trainers[key]
 
 
@@ -144,7 +144,7 @@ def test_every_round_takes_the_one_compiled_program(store: ClientStore) -> None:
 def stream_of(
     store: ClientStore, *, num_rounds: int = 6, max_uploads: int | None = None
 ) -> CohortStream:
-    stored = federated_data.build([small(**CHANGES)], store).stored
+    stored = federated_data.federate([small(**CHANGES)], store).stored
     assert stored is not None
     return CohortStream(
         *stored,
@@ -213,7 +213,7 @@ def test_an_error_of_the_reader_reaches_the_run(
 
 
 def test_places_without_a_client_hold_nothing(store: ClientStore) -> None:
-    stored = federated_data.build([small(**CHANGES)], store).stored
+    stored = federated_data.federate([small(**CHANGES)], store).stored
     assert stored is not None
     found = read_cohort(*stored, np.asarray([4, -1, -1], np.int32))
     held = stored.clients.client(4)

@@ -12,7 +12,7 @@ from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import loading
+from fedsvp_jax.federation import build, loading
 from fedsvp_jax.run import loop, one_run, sweep
 
 SMALL = ExperimentConfig(
@@ -57,7 +57,7 @@ def shared_trainer(
     assert dataset is digits() and model is None
     placed = (*configs, placement)
     if placed not in _trainers:
-        _trainers[placed] = Trainer(configs, dataset, placement=placement)
+        _trainers[placed] = Trainer(build(configs, dataset), placement=placement)
     return _trainers[placed]
 
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedsvp_jax import models
+from fedsvp_jax import models, tree
 
 _SHAPES = {
     "mlp": ((8, 8, 1), 10),
@@ -99,7 +99,7 @@ def test_the_number_of_parameters_is_the_published_one(name, count):
     params, stats = jax.eval_shape(
         model.init, jax.random.key(0), jnp.zeros((1, *shape), jnp.float32)
     )
-    assert models.num_parameters(params) == count
+    assert tree.num_parameters(params) == count
     assert {leaf.dtype for leaf in jax.tree.leaves(params)} == {jnp.dtype("float32")}
     assert bool(stats) == (name == "resnet18")
 

@@ -18,6 +18,7 @@ from small_runs import digits, small
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.federation import build
 from fedsvp_jax.structs import Params
 from fedsvp_jax.tree import cell_of, params_sha256
 
@@ -40,7 +41,7 @@ def advanced(
     """Parameters after the first and the last round, and the last accuracies."""
     rounds = configs[0].num_rounds
     placement = Placement(cell_chunk_size=chunk, rounds_per_call=rounds)
-    trainer = Trainer(configs, digits(), placement=placement)
+    trainer = Trainer(build(configs, digits()), placement=placement)
     state, _ = trainer.advance(trainer.initial_state(), 0, 1)
     first = jax.device_get(state.params)
     state, metrics = trainer.advance(state, 1, rounds - 1)

@@ -13,7 +13,7 @@ from commands import ROOT, command, commands, start
 from experiments.attack import docs_page, reconstruction_table
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import loading
+from fedsvp_jax.federation import build, loading
 
 SETTINGS = {
     "model": "mlp",
@@ -92,7 +92,7 @@ def test_a_passive_attacker_leaves_the_federation_as_it_is(
     folder: pathlib.Path,
 ) -> None:
     config = resolve(ExperimentConfig(mechanism="fedsva", **SETTINGS))
-    trainer = Trainer([config], loading.load_dataset(config))
+    trainer = Trainer(build([config], loading.load_dataset(config)))
     state = trainer.initial_state()
     seen = [row["test_accuracy"] for row in rows_of(folder, "fedsva")]
     for round_num in range(2):

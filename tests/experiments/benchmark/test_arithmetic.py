@@ -14,6 +14,7 @@ from fedsvp_jax.algorithm import privacy_estimation
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.algorithm.privacy_estimation import CoalitionPlan, Estimation
 from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.federation import build
 from fedsvp_jax.models.convolution import conv2d
 from fedsvp_jax.structs import Array, Examples, Model, Params, Split
 
@@ -28,7 +29,7 @@ def convolutions(compiled: jax.stages.Compiled) -> list[str]:
 
 
 def trainer_of(work: works.Work) -> Trainer:
-    return Trainer([works.make_config(work)], works.make_dataset(work))
+    return Trainer(build([works.make_config(work)], works.make_dataset(work)))
 
 
 def test_the_compiled_w1_round_on_a_cpu_contains_no_convolution_at_all() -> None:
@@ -194,7 +195,7 @@ def test_a_coalition_takes_e_times_its_own_full_batches(
 def test_coalitions_of_a_work_cost_no_more_than_the_bound(work: works.Work) -> None:
     trainer = trainer_of(work)
     steps = arithmetic.coalition_steps(trainer)
-    sizes = trainer.federation.coalition_sizes
+    sizes = trainer.program.data.coalition_sizes
     assert all(
         count == work.task.epochs * max(1, sizes[mask] // batch)
         for mask, (batch, count) in steps.items()

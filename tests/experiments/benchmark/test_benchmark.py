@@ -113,7 +113,7 @@ def test_the_bound_counts_each_attribute_in_half_of_all_coalitions() -> None:
 def test_every_client_trains_on_exactly_the_tasks_images(work: works.Work) -> None:
     task = work.task
     config = works.make_config(work)
-    made = federated_data.build([config], works.make_dataset(work))
+    made = federated_data.federate([config], works.make_dataset(work))
     assert set(np.asarray(made.split.num_train).ravel()) == {task.train}
     assert set(np.asarray(made.split.num_validation).ravel()) == {task.validation}
     ids = np.asarray(made.examples.attributes)

@@ -6,6 +6,7 @@ import pytest
 
 from experiments.benchmark import measure, profile, works
 from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.federation import build
 
 TINY = works.Task("small_cnn", 8, 1, 3, 4, train=12, validation=4, batch=3, epochs=2)
 
@@ -27,7 +28,7 @@ def test_a_name_tells_the_layer_and_the_direction(
 
 def test_every_product_of_a_step_belongs_to_a_layer() -> None:
     work = works.Work("tiny", TINY, cohort_size=4)
-    trainer = Trainer([works.make_config(work)], works.make_dataset(work))
+    trainer = Trainer(build([works.make_config(work)], works.make_dataset(work)))
     by_layer = profile.flops_by_scope(trainer, 3)
     layers = {layer for layer, _ in by_layer}
     assert layers == {"ConvReluPool_0", "ConvReluPool_1", "Dense_0", "Dense_1"}
