@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from fedsvp_jax import mechanisms
 from fedsvp_jax.mechanisms import MechanismConfig
 from fedsvp_jax.report import labels
 from fedsvp_jax.report.tables import markdown_table
@@ -192,7 +193,7 @@ def _cell_table(known: Sequence[Cell], curve: noise_response.Response) -> str:
     rows = [
         [
             cell.table,
-            labels.mechanism_label(cell.mechanism),
+            mechanisms.mechanism_label(cell.mechanism),
             labels.significant(cell.epsilon),
             f"{cell.formula:.3g}",
             f"{100 * noise_response.share_at(curve, cell.formula):.0f}%",
@@ -243,8 +244,8 @@ def _plain_answer(known: Sequence[Cell]) -> str:
             lines.append(
                 f"- {table}: at one ε, NbAFL's accuracies need {min(needs):.3g} to "
                 f"{max(needs):.3g} times the noise that "
-                f"{labels.mechanism_label(guided)}'s need, while the formulas give "
-                f"{labels.mechanism_label(guided)} {min(formulas):.3f} to "
+                f"{mechanisms.mechanism_label(guided)}'s need, while the formulas give "
+                f"{mechanisms.mechanism_label(guided)} {min(formulas):.3f} to "
                 f"{max(formulas):.3f} times NbAFL's. Every convention below changes "
                 "both alike."
             )

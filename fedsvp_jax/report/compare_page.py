@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fedsvp_jax import mechanisms
 from fedsvp_jax.report import labels, page, provenance, read, tables
 from fedsvp_jax.report.plots import Plot, Series
 from fedsvp_jax.report.run_plots import run_plots
@@ -148,7 +149,7 @@ def _table(files: dict[str, Files]) -> tuple[list[str], list[list[str]]]:
             for row in tables.summarize(one.results):
                 best = labels.percent(row.best_mean, row.best_std)
                 last5 = labels.percent(row.last5_mean, row.last5_std)
-                label = labels.mechanism_label(row.mechanism)
+                label = mechanisms.mechanism_label(row.mechanism)
                 cells = [name, label, labels.significant(row.epsilon), best, last5]
                 found.append((cells, row.epsilon_spent))
             continue
@@ -160,9 +161,9 @@ def _table(files: dict[str, Files]) -> tuple[list[str], list[list[str]]]:
         epsilon = read.number(one.config.get("epsilon"))
         cells = [
             name,
-            labels.mechanism_label(mechanism),
+            mechanisms.mechanism_label(mechanism),
             labels.significant(
-                None if mechanism in tables.WITHOUT_EPSILON else epsilon
+                epsilon if mechanisms.epsilon_sets_noise(mechanism) else None
             ),
             labels.percent(number["best_accuracy"]),
             labels.percent(number["final5_accuracy"], number["final5_std"]),

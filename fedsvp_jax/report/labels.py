@@ -14,27 +14,11 @@ OKABE_ITO = (
 # Viridis, its palest end darkened: ordered in lightness too, so in grey as well.
 SEQUENTIAL = ("#440154", "#414487", "#2A788E", "#22A884", "#7AC143", "#D9C31E")
 
-_MECHANISMS = {
-    "none": "FedAvg",
-    "nbafl": "NbAFL",
-    "time_varying": "Time-Varying DP",
-    "sensitivity": "Sensitivity re-estimation",
-    "dpa": "DPA",
-    "dp_fedavg": "DP-FedAvg",
-    "gaussian": "Gaussian",
-    "fedsdp": "FedSDP",
-    "fedsva": "FedSVA",
-}
 _METHODS = {
     "basic": "basic (as published)",
     "rdp": "Rényi DP",
     "pld": "privacy loss distribution",
 }
-
-
-def mechanism_label(name: str) -> str:
-    """`fedsva` -> `FedSVA`; an unknown name is shown as it is."""
-    return _MECHANISMS.get(name, name)
 
 
 def method_label(name: str) -> str:

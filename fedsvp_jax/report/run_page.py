@@ -4,6 +4,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from fedsvp_jax import mechanisms
 from fedsvp_jax.report import labels, page, provenance, read
 from fedsvp_jax.report.adversaries import adversaries_plot
 from fedsvp_jax.report.plotly_spec import rounded
@@ -125,7 +126,7 @@ def context(run: read.RunFiles) -> dict[str, Any]:
     mechanism = str(config.get("mechanism"))
     return found | {
         "mechanism": mechanism,
-        "label": labels.mechanism_label(mechanism),
+        "label": mechanisms.mechanism_label(mechanism),
         "sensitivity": config.get("sensitivity"),
         "contribution_release": config.get("contribution_release"),
         "attributes": list(map(str, names)) if isinstance(names, list) else [],
@@ -134,7 +135,7 @@ def context(run: read.RunFiles) -> dict[str, Any]:
 
 
 def _title(config: read.Row) -> tuple[str, str]:
-    mechanism = labels.mechanism_label(str(config.get("mechanism")))
+    mechanism = mechanisms.mechanism_label(str(config.get("mechanism")))
     dataset = config.get("dataset")
     parts = [
         f"{name} {value}" for name, key in _SUBTITLE if (value := _get(config, key))

@@ -127,6 +127,9 @@ def _spent(run: read.RunFiles) -> list[Series]:
             x, y = curves.setdefault(method, ([], []))
             x.append(row["round"])
             y.append(read.number(value))
+    last = run.metrics[-1]["round"]
+    for method, value in (run.summary.get("epsilon_spent") or {}).items():
+        curves.setdefault(method, ([last], [read.number(value)]))
     return [
         Series(
             keys={"accounting": method},

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from fedsvp_jax.report import labels, page, provenance, read, tables
+from fedsvp_jax import mechanisms
+from fedsvp_jax.report import page, provenance, read, tables
 from fedsvp_jax.report.sweep_plots import sweep_plots
 
 SCRIPTS = ("common.js",)
@@ -35,7 +36,7 @@ def sweep_html(sweep: read.SweepFiles, *, timestamp: str | None = None) -> str:
     plots = sweep_plots(sweep.results)
     first = [plot for plot in plots if plot.id == "accuracy_epsilon"]
     curves = [plot for plot in plots if plot.id != "accuracy_epsilon"]
-    names = dict.fromkeys(labels.mechanism_label(row.mechanism) for row in rows)
+    names = dict.fromkeys(mechanisms.mechanism_label(row.mechanism) for row in rows)
     seeds = max(row.num_seeds for row in rows)
     rounds = max(row.num_rounds for row in rows)
     dataset = provenance.shown(sweep.config.get("dataset"))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import scipy.special
 
+from fedsvp_jax import mechanisms
 from fedsvp_jax.report import labels, read, tables
 from fedsvp_jax.report.plots import Plot, Series, drawable, noisy
 
@@ -87,7 +88,7 @@ def accuracy_against_epsilon(results: Sequence[read.Row]) -> Plot:
         series.append(
             Series(
                 keys={"mechanism": name},
-                name=labels.mechanism_label(name),
+                name=mechanisms.mechanism_label(name),
                 x=span if level else [row.epsilon for row in own],
                 y=mean,
                 lower=[_sum(m, h, -1) for m, h in zip(mean, half, strict=True)],
@@ -136,7 +137,7 @@ def _curves(
             if value is not None:
                 found.append(value)
         x = [t for t in sorted(rounds) if rounds[t] or not skip_gaps]
-        label = labels.mechanism_label(mechanism)
+        label = mechanisms.mechanism_label(mechanism)
         suffix = f", {group.setting}" if group.setting else ""
         color = labels.OKABE_ITO[0]
         for level, among in ((group.epsilon, budgets), (group.noise_std, stds)):

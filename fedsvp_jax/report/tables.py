@@ -19,13 +19,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fedsvp_jax import mechanisms
 from fedsvp_jax.report import labels, read
 
-pass
-
 _SPENT = "epsilon_spent"
-
-WITHOUT_EPSILON = ("none", "dp_fedavg", "gaussian")  # noise not set by ε
 
 
 class Group(NamedTuple):
@@ -72,10 +69,10 @@ def groups(results: Sequence[read.Row]) -> dict[Group, dict[int, list[read.Row]]
     """
     found: dict[Group, dict[int, dict[int, read.Row]]] = {}
     for row in results:
-        fixed = row["mechanism"] in WITHOUT_EPSILON
+        by_epsilon = mechanisms.epsilon_sets_noise(row["mechanism"])
         group = Group(
             row["mechanism"],
-            None if fixed else read.number(row["epsilon"]),
+            read.number(row["epsilon"]) if by_epsilon else None,
             read.number(row.get("noise_std")),
         )
         seeds = found.setdefault(group, {})
@@ -254,7 +251,7 @@ def _shown(row: SummaryRow, rows: Sequence[SummaryRow]) -> list[str]:
     def gap(value: float | None) -> str:
         return "–" if value is None else f"{value:.2f}%"
 
-    name = labels.mechanism_label(row.mechanism)
+    name = mechanisms.mechanism_label(row.mechanism)
     if row.noise_std is not None:
         name += f", std = {labels.significant(row.noise_std)}"
     return [
