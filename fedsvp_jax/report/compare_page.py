@@ -1,4 +1,4 @@
-"""compare.html: several runs and sweeps on the same axes, and what tells them apart."""
+"""compare.html: several runs and sweeps on the same axes, and how they differ."""
 
 import dataclasses
 import os
@@ -25,8 +25,8 @@ def write_compare_report(
     """Writes OUTPUT_DIR/compare.html from the folders' files alone.
 
     Args:
-      folders: at least two, of runs and sweeps in any mixture.
-      output_dir: where the page goes; it is made if need be.
+      folders: at least two folders, each of a run or of a sweep.
+      output_dir: where the page is written; created if it does not exist.
       timestamp: shown at the page's foot.
 
     Returns:
@@ -45,7 +45,7 @@ def write_compare_report(
 
 
 def read_all(folders: Sequence[str | Path]) -> dict[str, Files]:
-    """The folders' files by a short name: the path without what all have in common.
+    """The folders' files by a short name: the path relative to their common parent.
 
     Raises:
       ValueError: as `write_compare_report`.
@@ -71,13 +71,13 @@ def compare_html(files: dict[str, Files], *, timestamp: str | None = None) -> st
         for name, column in zip(head, zip(*rows, strict=True), strict=True)
     }
     sections = [
-        ("results", "Side by side", page.table(head, rows, caption=_CAPTION) + _CSV),
+        ("results", "Results", page.table(head, rows, caption=_CAPTION) + _CSV),
         (
             "curves",
             "Curves",
             f'<div class="grid">{"".join(map(page.plot_figure, plots))}</div>',
         ),
-        ("settings", "What tells them apart", _differences(files)),
+        ("settings", "Settings that differ", _differences(files)),
     ]
     return page.render(
         title=", ".join(files),
@@ -95,8 +95,8 @@ def compare_html(files: dict[str, Files], *, timestamp: str | None = None) -> st
 
 
 _CAPTION = (
-    "A row a run, or a sweep's mechanism and ε with mean ± std over seeds; ε spent:"
-    " after the last round, the largest over seeds."
+    "One row per run; for a sweep one row per mechanism and ε, with mean ± std over"
+    " seeds. ε spent: after the last round; for a sweep, the largest over seeds."
 )
 _CSV = (
     '<button type="button" data-csv="table">Download CSV'
@@ -107,7 +107,7 @@ _CSV = (
 def compare_plots(files: dict[str, Files]) -> list[Plot]:
     """Every plot that a folder has, with all folders' curves in one panel.
 
-    Colour is the folder, line style tells a folder's own curves apart.
+    Each folder has its colour; the curves of one folder differ in line style.
     """
     merged: dict[str, Plot] = {}
     for index, (name, one) in enumerate(files.items()):
@@ -143,7 +143,7 @@ def _renamed(
 
 
 def _table(files: dict[str, Files]) -> tuple[list[str], list[list[str]]]:
-    found: list[tuple[list[str], dict[str, Any]]] = []
+    results: list[tuple[list[str], dict[str, Any]]] = []
     for name, one in files.items():
         if isinstance(one, read.SweepFiles):
             for row in tables.summarize(one.results):
@@ -151,7 +151,7 @@ def _table(files: dict[str, Files]) -> tuple[list[str], list[list[str]]]:
                 last5 = labels.percent(row.last5_mean, row.last5_std)
                 label = mechanisms.mechanism_label(row.mechanism)
                 cells = [name, label, labels.significant(row.epsilon), best, last5]
-                found.append((cells, row.epsilon_spent))
+                results.append((cells, row.epsilon_spent))
             continue
         number = {
             key: read.number(one.summary.get(key))
@@ -168,14 +168,14 @@ def _table(files: dict[str, Files]) -> tuple[list[str], list[list[str]]]:
             labels.percent(number["best_accuracy"]),
             labels.percent(number["final5_accuracy"], number["final5_std"]),
         ]
-        found.append((cells, one.summary.get("epsilon_spent") or {}))
-    methods = list(dict.fromkeys(method for _, spent in found for method in spent))
-    head = ["folder", "mechanism", "ε", "best %", "last five %"]
+        results.append((cells, one.summary.get("epsilon_spent") or {}))
+    methods = list(dict.fromkeys(method for _, spent in results for method in spent))
+    head = ["folder", "mechanism", "ε per upload", "best %", "last 5 %"]
     return (
         [*head, *(f"ε spent, {method}" for method in methods)],
         [
             [*cells, *(labels.significant(read.number(spent.get(m))) for m in methods)]
-            for cells, spent in found
+            for cells, spent in results
         ],
     )
 
@@ -194,7 +194,9 @@ def _differences(files: dict[str, Files]) -> str:
         if len(set(values)) > 1:
             rows.append([name, *values])
     if not rows:
-        return "<p>Nothing: every setting is the same.</p>"
+        return "<p>All settings are the same.</p>"
     return page.table(
-        ["setting", *files], rows, caption="Settings that are not the same in all."
+        ["setting", *files],
+        rows,
+        caption="Settings whose values differ; a dash: not recorded.",
     )

@@ -1,4 +1,4 @@
-"""report.html of one run: curves, the explained heat map, guarantees, ledger."""
+"""report.html of one run: curves, the noise of each upload, guarantees, settings."""
 
 import statistics
 from pathlib import Path
@@ -47,7 +47,7 @@ def run_html(run: read.RunFiles, *, timestamp: str | None = None) -> str:
             "Results",
             _facts(run) + f'<div class="grid">{_figures(curves)}</div>',
         ),
-        ("explained", "Why so much noise?", _explorer(run)),
+        ("explained", "Noise of each upload, explained", _explorer(run)),
         (
             "privacy",
             "Privacy spent",
@@ -55,10 +55,10 @@ def run_html(run: read.RunFiles, *, timestamp: str | None = None) -> str:
             + f'<div class="grid">{_figures(spent)}</div>'
             + _guarantees(run.summary),
         ),
-        ("ledger", "Ledger by client", _ledger(run)),
+        ("ledger", "Privacy spent by client", _ledger(run)),
         (
             "provenance",
-            "How it was made",
+            "Settings, versions, command",
             provenance.provenance_html(
                 run.config,
                 _hashes(run),
@@ -85,6 +85,7 @@ _CELL_NUMBERS = (
     "released_ratio",
     "risk_tolerance",
     "noise_std",
+    "step_noise_std",
     "noise_l2",
     "sensitivity",
     "epsilon",
@@ -94,7 +95,7 @@ _CELL_NUMBERS = (
 
 
 def cell_columns(clients: list[read.Row]) -> dict[str, Any]:
-    """clients.jsonl by column: short names cost nothing, repeated ones do."""
+    """clients.jsonl by column, so that each field's name stands in the page once."""
     columns: dict[str, Any] = {
         name: [row[name] for row in clients] for name in ("round", "client")
     }
@@ -112,11 +113,11 @@ def cell_columns(clients: list[read.Row]) -> dict[str, Any]:
 def context(run: read.RunFiles) -> dict[str, Any]:
     """The settings that the explanation's formulas use; null where unknown.
 
-    The private attribute's index and the attributes' names are summary.json's: the
-    flag of that name may be a class of the data set.
+    The private attribute's index and the attributes' names come from summary.json,
+    because the setting private_attribute may be a class of the data set.
     """
     config = run.config
-    found: dict[str, Any] = {
+    numbers: dict[str, Any] = {
         name: _number_or_none(config.get(name))
         for name in ("delta", "l2_norm_clip", "noise_floor")
     }
@@ -124,7 +125,7 @@ def context(run: read.RunFiles) -> dict[str, Any]:
     names = run.summary.get("attributes")
     whole = isinstance(private, int) and not isinstance(private, bool)
     mechanism = str(config.get("mechanism"))
-    return found | {
+    return numbers | {
         "mechanism": mechanism,
         "label": mechanisms.mechanism_label(mechanism),
         "sensitivity": config.get("sensitivity"),
@@ -163,9 +164,9 @@ def _facts(run: read.RunFiles) -> str:
     summary = run.summary
     spent = summary.get("epsilon_spent") or {}
     pairs = [
-        ("best accuracy, %", labels.percent(_field(summary, "best_accuracy"))),
+        ("best test accuracy, %", labels.percent(_field(summary, "best_accuracy"))),
         (
-            "last five evaluations, %",
+            "mean of the last 5 evaluations, %",
             labels.percent(
                 _field(summary, "final5_accuracy"), _field(summary, "final5_std")
             ),
@@ -173,13 +174,18 @@ def _facts(run: read.RunFiles) -> str:
         ("rounds", str(len(run.metrics))),
         ("parameters", f"{int(_field(summary, 'num_parameters') or 0):,}"),
     ]
-    pairs += [
-        (f"ε spent, {name}", labels.significant(_number_or_none(value)))
-        for name, value in sorted(spent.items())
-    ]
+    nominal = {
+        row.get("method")
+        for row in _guarantee_rows(summary)
+        if row["status"] == "nominal"
+    }
+    for method, value in spent.items():
+        name = f"ε spent, {labels.method_label(method)}"
+        name += " (nominal)" if method in nominal else ""
+        pairs.append((name, labels.significant(_number_or_none(value))))
     for field, name in (
-        ("num_clipped_ratios", "ratios clipped to [0, 1]"),
-        ("num_degenerate_ratios", "ratios without meaning (R = 1)"),
+        ("num_clipped_ratios", "uploads whose R fell outside [0, 1]"),
+        ("num_degenerate_ratios", "uploads whose Shapley sum was ~0 (R set to 1)"),
     ):
         counts = [row[field] for row in run.metrics if row.get(field) is not None]
         if counts:
@@ -193,10 +199,11 @@ def _figures(plots: list[Any]) -> str:
 
 def _explorer(run: read.RunFiles) -> str:
     if not run.clients:
-        return "<p>clients.jsonl is empty: nothing to explain.</p>"
+        return "<p>clients.jsonl is empty: there is no upload to explain.</p>"
     return (
-        "<p>Each cell is one upload. Point at it for its numbers; click it, or use"
-        " the arrow keys on the map, to read why it got that much noise.</p>"
+        "<p>Each cell of the map is one upload: one client in one round. Point at a"
+        " cell for its numbers. Click it, or move by the arrow keys, to read why this"
+        " upload got as much noise as it did.</p>"
         '<form class="controls" id="cell-form"><label>Show <select id="cell-field">'
         "</select></label><label>Client <input id='cell-client' type='number' min='0'"
         " inputmode='numeric'></label><label>Round <input id='cell-round'"
@@ -222,28 +229,43 @@ def _switch(run: read.RunFiles) -> str:
         f" {page.escape(label)}</label>"
         for value, label in names
     )
-    return f'<fieldset class="controls"><legend>Accounting</legend>{radios}</fieldset>'
+    return (
+        '<fieldset class="controls"><legend>Accounting method</legend>'
+        f"{radios}</fieldset>"
+    )
 
 
 def _guarantees(summary: read.Row) -> str:
     rows = _guarantee_rows(summary)
     if not rows:
-        return "<p>summary.json states no guarantee: nothing is promised.</p>"
-    fields = [
-        "adversary",
-        "relation",
-        "method",
-        "epsilon",
-        "delta",
-        "status",
-        "assumptions",
+        return "<p>This run has no finite privacy guarantee.</p>"
+    columns = {
+        "adversary": "adversary",
+        "relation": "neighbouring relation",
+        "method": "accounting",
+        "epsilon": "ε",
+        "delta": "δ",
+        "status": "status",
+    }
+    assumptions = [str(row.get("assumptions") or "").split("; ") for row in rows]
+    listed = list(dict.fromkeys(one for row in assumptions for one in row if one))
+    cells = [
+        [
+            *(_text(row.get(name)) for name in columns),
+            ", ".join(str(1 + listed.index(one)) for one in used if one),
+        ]
+        for row, used in zip(rows, assumptions, strict=True)
     ]
-    return page.table(
-        fields,
-        [[_text(row.get(name)) for name in fields] for row in rows],
-        caption="What is promised, to whom, and what the promise rests on.",
+    table = page.table(
+        [*columns.values(), "assumptions"],
+        cells,
+        caption="The guarantee against each adversary. The last column gives the"
+        " numbers of its assumptions in the list below. Nominal: one of them is not"
+        " proved.",
         methods=[str(row.get("method")) for row in rows],
     )
+    items = "".join(f"<li>{page.escape(one)}</li>" for one in listed)
+    return table + (f"<h3>Assumptions</h3><ol>{items}</ol>" if items else "")
 
 
 def _guarantee_rows(summary: read.Row) -> list[read.Row]:
@@ -259,21 +281,24 @@ def _ledger(run: read.RunFiles) -> str:
     by_client: dict[int, list[read.Row]] = {}
     for row in run.clients:
         by_client.setdefault(row["client"], []).append(row)
+    in_steps = any(row.get("step_noise_std") for row in run.clients)
+    noise = "step_noise_std" if in_steps else "noise_std"
     rows = [
         (
             client,
-            len(own),
-            _text(_mean(own, "contribution_ratio")),
-            _text(_mean(own, "noise_std")),
-            _text(_total(own, "epsilon")),
-            _text(_total(own, "delta")),
+            len(uploads),
+            _text(_mean(uploads, "contribution_ratio")),
+            _text(_mean(uploads, noise)),
+            _text(_total(uploads, "epsilon")),
+            _text(_total(uploads, "delta")),
         )
-        for client, own in sorted(by_client.items())
+        for client, uploads in sorted(by_client.items())
     ]
-    head = ("client", "uploads", "mean R", "mean σ", "Σ ε", "Σ δ′")
+    sigma = "mean σ per local step" if in_steps else "mean σ"
+    head = ("client", "uploads", "mean R", sigma, "Σ ε", "Σ δ′")
     caption = (
-        "Every client that uploaded: the sums are basic composition; a dash means no"
-        " finite guarantee."
+        "Every client that uploaded. Σ ε and Σ δ′ add up its uploads (basic"
+        " composition); a dash means that there is no finite guarantee."
     )
     return (
         f"<details><summary>{len(rows)} clients</summary>"
@@ -292,7 +317,7 @@ def _mean(rows: list[read.Row], name: str) -> float | None:
 
 
 def _total(rows: list[read.Row], name: str) -> float | None:
-    """The sum; None where one upload has no finite value."""
+    """The sum; None where the value of one upload is not finite."""
     values = [read.number(row.get(name)) for row in rows]
     finite = [value for value in values if value is not None]
     return sum(finite) if len(finite) == len(values) else None

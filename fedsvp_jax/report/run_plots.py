@@ -36,8 +36,8 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
         Plot(
             "noise",
             "Injected noise by round",
-            "L2 norm of the noise vector: the mean over one round's uploads, and what"
-            " is left of it in their average.",
+            "L2 norm of the noise vector on an upload (mean over the round's uploads),"
+            " and of the noise that is left in their average.",
             "round",
             "L2 norm",
             noisy(
@@ -52,25 +52,35 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
         Plot(
             "noise_std",
             "Noise standard deviation by round",
-            "Mean over the cohort of σ, the std added to every weight.",
+            "σ of the Gaussian noise on every weight of an upload, mean over the"
+            " cohort.",
             "round",
             "σ",
             noisy([_field(metrics, "noise_std_mean", "σ (mean)", ORANGE)]),
         ),
         Plot(
+            "step_noise_std",
+            "Noise in the local steps by round",
+            "With --sensitivity=per_example, σ of the Gaussian noise on the gradient of"
+            " every local step, mean over the cohort. The upload itself gets none.",
+            "round",
+            "σ per step",
+            noisy([_field(metrics, "step_noise_std_mean", "σ per step", ORANGE)]),
+        ),
+        Plot(
             "ratio",
             "Contribution ratio by round",
-            "R: the private attribute's share of the accuracy; band: the smallest to"
-            " the largest of the cohort.",
+            "R: the private attribute's share of a client's validation accuracy, mean"
+            " over the cohort. Band: smallest to largest R of the cohort.",
             "round",
             "contribution ratio R",
             [_ratio(run)],
         ),
         Plot(
             "epsilon",
-            "Cumulative ε by accounting",
-            "The same uploads, added up by each method; a method that is computed at"
-            " the end alone is a point.",
+            "Cumulative ε by accounting method",
+            "ε that the client with the most privacy loss has spent, by each method."
+            " PLD is computed after the last round only (single marker).",
             "round",
             "ε spent",
             _spent(run),

@@ -1,4 +1,4 @@
-"""report.html of a sweep: accuracy against ε, the table, curves by round."""
+"""report.html of a sweep: accuracy against ε, a table, curves by round."""
 
 from pathlib import Path
 
@@ -42,11 +42,11 @@ def sweep_html(sweep: read.SweepFiles, *, timestamp: str | None = None) -> str:
     dataset = provenance.shown(sweep.config.get("dataset"))
     sections = [
         ("accuracy", "Accuracy against ε", "".join(map(page.plot_figure, first))),
-        ("table", "Table", _table(rows)),
-        ("rounds", "By round", "".join(map(page.plot_figure, curves))),
+        ("table", "Results", _table(rows)),
+        ("rounds", "Curves by round", "".join(map(page.plot_figure, curves))),
         (
             "provenance",
-            "How it was made",
+            "Settings, versions, command",
             provenance.provenance_html(
                 sweep.config,
                 sweep.sha256,
@@ -67,8 +67,9 @@ def sweep_html(sweep: read.SweepFiles, *, timestamp: str | None = None) -> str:
 def _table(rows: list[tables.SummaryRow]) -> str:
     head, *body = tables.shown_cells(rows)
     caption = (
-        "Mean ± std over seeds; below: relative to FedAvg; noise: mean L2 norm of one"
-        " upload's noise; ε spent: after the last round, the largest over seeds."
+        "Mean ± std over seeds. Loss vs FedAvg: 100·(FedAvg − mechanism) / FedAvg."
+        " Noise L2: mean L2 norm of the noise on one upload. ε spent: after the last"
+        " round, the largest over seeds."
     )
     return page.table(head, body, caption=caption) + (
         '<button type="button" data-csv="table">Download CSV'
@@ -77,5 +78,5 @@ def _table(rows: list[tables.SummaryRow]) -> str:
 
 
 def _table_data(rows: list[tables.SummaryRow]) -> dict[str, object]:
-    """The table's numbers for its download; it has no drawing."""
+    """The table's numbers, for its download."""
     return {"id": "table", "spec": None, "columns": tables.columns(rows)}

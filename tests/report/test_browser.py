@@ -134,7 +134,7 @@ def test_the_panel_tells_the_published_chain(run_dir: Path, tmp_path: Path) -> N
     text = play(page, "return why();", tmp_path)
     assert "Why did client 0 add this much noise in round 3?" in text
     assert (
-        "class 5 (private) ψ = 0.2, classes 0,1,2,3,4,6,7,8,9 ψ = 0.4; together 0.6"
+        "class 5 (private) ψ = 0.2, classes 0,1,2,3,4,6,7,8,9 ψ = 0.4; their sum is 0.6"
         in text
     )
     assert "R = 0.2 / 0.6 = 0.3333" in text
@@ -163,10 +163,10 @@ def test_the_panel_names_clipped_and_degenerate_ratios(
       };
       return [await ask(0, 1), await ask(20, 2), await ask(5, 2)];"""
     clipped, degenerate, absent = play(page, script, tmp_path)
-    assert "= -0.1, outside [0, 1]; it was clipped to R = 0" in clipped
+    assert "= -0.1, outside [0, 1], so it was clipped to R = 0" in clipped
     assert "too close to zero" in degenerate
     assert "R = 1." in degenerate
-    assert absent == "Client 5 sent nothing in round 2."
+    assert absent == "Client 5 did not upload in round 2."
 
 
 def test_the_panel_tells_a_released_ratio_and_another_sensitivity(
@@ -187,20 +187,36 @@ def test_the_panel_tells_a_released_ratio_and_another_sensitivity(
         contribution_release="laplace",
     )
     text = play(page, "return why();", tmp_path)
-    assert "made from R = 0.9, as “laplace” released it" in text
+    assert (
+        "computed with R = 0.9, the value that --contribution_release=laplace released"
+        in text
+    )
     assert "T = R − ln δ² = 0.9 + 7.824 = 8.724" in text
     assert "σ = Δ·√T / ε = 2·√8.724 / 0.2 = 29.54" in text
-    assert "“update_clip”" in text
-    assert "no noise hides" not in text
+    assert "--sensitivity=update_clip" in text
+    assert "leaks R" not in text
 
 
 def test_the_panel_of_a_plain_mechanism_speaks_of_no_attribute(tmp_path: Path) -> None:
     config = small(mechanism="nbafl", epsilon=0.2, delta=0.02, num_rounds=1)
     run.train(config, tmp_path / "run", dataset=digits())
     text = play(report.write_run_report(tmp_path / "run"), "return why();", tmp_path)
-    assert "NbAFL does not look at attributes: σ = " in text
+    assert "NbAFL does not use attributes: σ = " in text
     assert "ε = 0.2, δ′ = 0.02." in text
     assert "R =" not in text and "Shapley" not in text
+
+
+def test_the_panel_says_where_the_noise_of_per_example_is(tmp_path: Path) -> None:
+    run.train(small(sensitivity="per_example"), tmp_path / "run", dataset=digits())
+    script = """
+      const fields = [...document.getElementById("cell-field").options];
+      return [why(), fields.map((option) => option.value)];"""
+    text, fields = play(report.write_run_report(tmp_path / "run"), script, tmp_path)
+    rows = read_rows(tmp_path / "run" / "clients.jsonl")
+    most = max(row["step_noise_std"] for row in rows)
+    assert f"σ = {most:.4g} was added to the gradient of every local" in text
+    assert f" = {most:.4g}, where Δ is the sensitivity of --sensitivity=per_ex" in text
+    assert "step_noise_std" in fields and "noise_std" not in fields
 
 
 def test_a_reader_can_click_press_keys_switch_and_download(
@@ -293,7 +309,7 @@ def test_a_comparison_and_an_attacks_page_open_without_an_error(
         drawn: document.querySelectorAll(".plot .main-svg").length };"""
     seen = play(compared, script, tmp_path)
     assert seen["drawn"] >= 5
-    assert seen["csv"].startswith("folder,mechanism,ε,best %,")
+    assert seen["csv"].startswith("folder,mechanism,ε per upload,best %,")
     assert "\nrun,FedSVA,0.5," in seen["csv"]
 
     attack = tmp_path / "attack"

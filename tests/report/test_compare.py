@@ -41,7 +41,7 @@ def test_the_page_tells_results_and_differences(
     assert found
     table = json.loads(found.group(1))["plots"][-1]["columns"]
     assert table["folder"] == ["first", "second", *["sweep"] * 5]
-    assert table["ε"][:3] == ["0.5", "0.4", "–"]
+    assert table["ε per upload"][:3] == ["0.5", "0.4", "–"]
     summary = json.loads((folders[0] / "summary.json").read_text())
     assert table["best %"][0] == f"{100 * summary['best_accuracy']:.2f}"
     settings = text[text.index('id="settings"') :]

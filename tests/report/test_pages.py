@@ -1,5 +1,6 @@
 """Pages are self-contained, deterministic, escaped and small enough."""
 
+import html
 import html.parser
 import json
 import re
@@ -10,8 +11,9 @@ from typing import Any
 import jax
 import pytest
 from small_folders import change, copy, lengthen, read_rows, write_rows
+from small_runs import digits, small
 
-from fedsvp_jax import report
+from fedsvp_jax import report, run
 from fedsvp_jax.report import page
 
 pytest.importorskip("plotly", reason="pages need the extra [report]")
@@ -133,6 +135,31 @@ def test_a_run_of_a_mechanism_without_noise_has_a_page(run_dir: Path) -> None:
     cells = page_data(report.write_run_report(run_dir).read_text())["cells"]
     assert cells["epsilon"] == [None]
     assert cells["shapley_values"] == []
+
+
+def test_noise_in_the_local_steps_is_not_shown_as_no_noise(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    run.train(small(sensitivity="per_example"), folder, dataset=digits())
+    text = report.write_run_report(folder).read_text()
+    data = page_data(text)
+    rows = read_rows(folder / "clients.jsonl")
+    stds = [float(f"{row['step_noise_std']:.6g}") for row in rows]
+    assert min(stds) > 0 and data["cells"]["step_noise_std"] == stds
+    drawn = {plot["id"] for plot in data["plots"]}
+    assert "step_noise_std" in drawn and not {"noise", "noise_std"} & drawn
+    assert "mean σ per local step" in text
+
+
+def test_assumptions_are_listed_once_and_referred_to_by_number(run_dir: Path) -> None:
+    text = report.write_run_report(run_dir).read_text()
+    guarantees = json.loads((run_dir / "summary.json").read_text())["guarantees"]
+    used = [row["assumptions"].split("; ") for row in guarantees]
+    assert text.count(html.escape("2C/|D| bounds an upload")) == 1
+    section = text[text.index("<h3>Assumptions</h3>") :]
+    listed = re.findall("<li>(.*?)</li>", section)
+    assert listed == list(dict.fromkeys(html.escape(a) for row in used for a in row))
+    first = ", ".join(str(1 + listed.index(html.escape(a))) for a in used[0])
+    assert f"<td>{first}</td>" in text
 
 
 def test_damaged_files_leave_the_old_page(run_dir: Path) -> None:

@@ -23,6 +23,20 @@ def test_a_missing_file_of_a_run_is_named(run_dir: Path, name: str) -> None:
     assert name in one_line(error)
 
 
+def test_an_unfinished_run_is_told_from_a_folder_that_is_no_run(run_dir: Path) -> None:
+    (run_dir / "summary.json").unlink()
+    with pytest.raises(ValueError, match=r"not finished \(6 of 6 rounds\).*--resume"):
+        read.read_run(run_dir)
+    (run_dir / "metrics.jsonl").unlink()
+    with pytest.raises(ValueError, match="it is not the folder of a run or sweep"):
+        read.read_run(run_dir)
+
+
+def test_a_sweeps_folder_is_not_read_as_a_run(sweep_dir: Path) -> None:
+    with pytest.raises(ValueError, match=r"is a sweep's folder.*frames\.results"):
+        read.read_run(sweep_dir)
+
+
 def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is not a folder"):
         read.read_run(tmp_path / "nothing")

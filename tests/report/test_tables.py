@@ -88,6 +88,13 @@ def test_rows_do_not_depend_on_the_order_of_the_lines() -> None:
     ]
 
 
+def test_noise_in_the_local_steps_is_named_where_uploads_get_none() -> None:
+    (row,) = cell("fedsva", 0.5, 0, [0.9])
+    (summary,) = tables.summarize([row | {"noise_l2": 0.0, "step_noise_std_mean": 0.4}])
+    assert (summary.noise_l2, summary.step_noise_std) == (0.0, 0.4)
+    assert "in steps, σ = 0.4" in tables.format_table([summary])
+
+
 def test_no_result_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one row"):
         tables.summarize([])
