@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.report import labels, page, provenance, read, tables
+from fedsvp_jax.report import guarantees, labels, page, provenance, read, tables
 from fedsvp_jax.report.plots import Plot, Series
 from fedsvp_jax.report.run_plots import run_plots
 from fedsvp_jax.report.sweep_plots import sweep_plots
@@ -71,7 +71,11 @@ def compare_html(files: dict[str, Files], *, timestamp: str | None = None) -> st
         for name, column in zip(head, zip(*rows, strict=True), strict=True)
     }
     sections = [
-        ("results", "Results", page.table(head, rows, caption=_CAPTION) + _CSV),
+        (
+            "results",
+            "Results",
+            page.table(head, rows, caption=_CAPTION) + _nominal(files) + _CSV,
+        ),
         (
             "curves",
             "Curves",
@@ -178,6 +182,18 @@ def _table(files: dict[str, Files]) -> tuple[list[str], list[list[str]]]:
             for cells, spent in results
         ],
     )
+
+
+def _nominal(files: dict[str, Files]) -> str:
+    summaries = {}
+    for name, one in files.items():
+        if isinstance(one, read.RunFiles):
+            summaries[name] = one.summary
+            continue
+        for cell in one.cells:
+            label = mechanisms.mechanism_label(str(cell.get("mechanism")))
+            summaries[f"{name}: {label}"] = cell
+    return guarantees.nominal_note(summaries)
 
 
 def _differences(files: dict[str, Files]) -> str:

@@ -35,6 +35,7 @@ class SweepFiles:
 
     config: Row
     results: list[Row]  # one row per cell and round
+    cells: list[Row]  # one summary per cell of the finished mechanisms
     sha256: dict[str, str]
 
 
@@ -86,6 +87,7 @@ def read_sweep(sweep_dir: str | Path) -> SweepFiles:
     return SweepFiles(
         config=_object(folder / "config.json", texts["config.json"]),
         results=results,
+        cells=_cells(folder / "cells.json"),
         sha256=_hashes(texts),
     )
 
@@ -192,6 +194,19 @@ def _rows(path: Path, text: str, *, may_be_empty: bool = False) -> list[Row]:
     if not rows and not may_be_empty:
         raise ValueError(f"{path} is empty: no round has been recorded")
     return rows
+
+
+def _cells(path: Path) -> list[Row]:
+    """The cells' summaries; none where no mechanism has finished."""
+    if not path.is_file():
+        return []
+    try:
+        cells = json.loads(_text(path))
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"{path} is not valid JSON: {error}") from None
+    if not isinstance(cells, list) or not all(isinstance(one, dict) for one in cells):
+        raise ValueError(f"{path} must be a JSON list of objects")
+    return cells
 
 
 # The types of known fields; an absent field reads as null.

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.report import labels, page, provenance, read
+from fedsvp_jax.report import guarantees, labels, page, provenance, read
 from fedsvp_jax.report.adversaries import adversaries_plot
 from fedsvp_jax.report.plotly_spec import rounded
 from fedsvp_jax.report.plots import drawable
@@ -53,7 +53,7 @@ def run_html(run: read.RunFiles, *, timestamp: str | None = None) -> str:
             "Privacy spent",
             _switch(run)
             + f'<div class="grid">{_figures(spent)}</div>'
-            + _guarantees(run.summary),
+            + guarantees.table(run.summary),
         ),
         ("ledger", "Privacy spent by client", _ledger(run)),
         (
@@ -174,11 +174,7 @@ def _facts(run: read.RunFiles) -> str:
         ("rounds", str(len(run.metrics))),
         ("parameters", f"{int(_field(summary, 'num_parameters') or 0):,}"),
     ]
-    nominal = {
-        row.get("method")
-        for row in _guarantee_rows(summary)
-        if row["status"] == "nominal"
-    }
+    nominal = guarantees.nominal_methods(summary)
     for method, value in spent.items():
         name = f"ε spent, {labels.method_label(method)}"
         name += " (nominal)" if method in nominal else ""
@@ -219,7 +215,7 @@ def _explorer(run: read.RunFiles) -> str:
 
 
 def _switch(run: read.RunFiles) -> str:
-    at_end = [row.get("method") for row in _guarantee_rows(run.summary)]
+    at_end = [row.get("method") for row in guarantees.rows_of(run.summary)]
     named = [*read.spent_methods(run.metrics), *run.summary.get("epsilon_spent", {})]
     methods = dict.fromkeys([*named, *(str(name) for name in at_end if name)])
     names = [("", "all"), *((name, labels.method_label(name)) for name in methods)]
@@ -233,48 +229,6 @@ def _switch(run: read.RunFiles) -> str:
         '<fieldset class="controls"><legend>Accounting method</legend>'
         f"{radios}</fieldset>"
     )
-
-
-def _guarantees(summary: read.Row) -> str:
-    rows = _guarantee_rows(summary)
-    if not rows:
-        return "<p>This run has no finite privacy guarantee.</p>"
-    columns = {
-        "adversary": "adversary",
-        "relation": "neighbouring relation",
-        "method": "accounting",
-        "epsilon": "ε",
-        "delta": "δ",
-        "status": "status",
-    }
-    assumptions = [str(row.get("assumptions") or "").split("; ") for row in rows]
-    listed = list(dict.fromkeys(one for row in assumptions for one in row if one))
-    cells = [
-        [
-            *(_text(row.get(name)) for name in columns),
-            ", ".join(str(1 + listed.index(one)) for one in used if one),
-        ]
-        for row, used in zip(rows, assumptions, strict=True)
-    ]
-    table = page.table(
-        [*columns.values(), "assumptions"],
-        cells,
-        caption="The guarantee against each adversary. The last column gives the"
-        " numbers of its assumptions in the list below. Nominal: one of them is not"
-        " proved.",
-        methods=[str(row.get("method")) for row in rows],
-    )
-    items = "".join(f"<li>{page.escape(one)}</li>" for one in listed)
-    return table + (f"<h3>Assumptions</h3><ol>{items}</ol>" if items else "")
-
-
-def _guarantee_rows(summary: read.Row) -> list[read.Row]:
-    rows = [row for row in summary.get("guarantees") or [] if isinstance(row, dict)]
-    return [{"status": _status(row.get("proved"))} | row for row in rows]
-
-
-def _status(proved: object) -> str:
-    return "–" if proved is None else "proved" if proved else "nominal"
 
 
 def _ledger(run: read.RunFiles) -> str:
@@ -330,8 +284,6 @@ def _item(values: list[Any] | None, index: int) -> float | None:
 def _text(value: object) -> str:
     if isinstance(value, float | int) or value is None:
         return labels.significant(_number_or_none(value))
-    if isinstance(value, list):
-        return "; ".join(map(str, value))
     return str(value)
 
 

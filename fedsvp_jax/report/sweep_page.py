@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.report import page, provenance, read, tables
+from fedsvp_jax.report import guarantees, page, provenance, read, tables
 from fedsvp_jax.report.sweep_plots import sweep_plots
 
 SCRIPTS = ("common.js",)
@@ -42,7 +42,7 @@ def sweep_html(sweep: read.SweepFiles, *, timestamp: str | None = None) -> str:
     dataset = provenance.shown(sweep.config.get("dataset"))
     sections = [
         ("accuracy", "Accuracy against ε", "".join(map(page.plot_figure, first))),
-        ("table", "Results", _table(rows)),
+        ("table", "Results", _table(rows, sweep.cells)),
         ("rounds", "Curves by round", "".join(map(page.plot_figure, curves))),
         (
             "provenance",
@@ -56,7 +56,7 @@ def sweep_html(sweep: read.SweepFiles, *, timestamp: str | None = None) -> str:
     ]
     return page.render(
         title=f"{', '.join(names)} on {dataset}",
-        subtitle=f"{rounds} rounds, {seeds} seeds, mean over seeds throughout",
+        subtitle=f"{rounds} rounds; number of seeds: {seeds}",
         sections=sections,
         data={"plots": [*page.plot_data(plots), _table_data(rows)]},
         scripts=SCRIPTS,
@@ -64,15 +64,21 @@ def sweep_html(sweep: read.SweepFiles, *, timestamp: str | None = None) -> str:
     )
 
 
-def _table(rows: list[tables.SummaryRow]) -> str:
+def _table(rows: list[tables.SummaryRow], cells: list[read.Row]) -> str:
     head, *body = tables.shown_cells(rows)
     caption = (
         "Mean ± std over seeds. Loss vs FedAvg: 100·(FedAvg − mechanism) / FedAvg."
         " Noise L2: mean L2 norm of the noise on one upload. ε spent: after the last"
         " round, the largest over seeds."
     )
-    return page.table(head, body, caption=caption) + (
-        '<button type="button" data-csv="table">Download CSV'
+    by_mechanism = {
+        mechanisms.mechanism_label(str(cell.get("mechanism"))): cell for cell in cells
+    }
+    note = guarantees.nominal_note(by_mechanism)
+    return (
+        page.table(head, body, caption=caption)
+        + note
+        + '<button type="button" data-csv="table">Download CSV'
         '<span class="sr"> of the table</span></button>'
     )
 

@@ -159,7 +159,18 @@ def test_assumptions_are_listed_once_and_referred_to_by_number(run_dir: Path) ->
     listed = re.findall("<li>(.*?)</li>", section)
     assert listed == list(dict.fromkeys(html.escape(a) for row in used for a in row))
     first = ", ".join(str(1 + listed.index(html.escape(a))) for a in used[0])
-    assert f"<td>{first}</td>" in text
+    assert f">{first}</td>" in text
+
+
+def test_pages_name_the_nominal_epsilons(run_dir: Path, sweep_dir: Path) -> None:
+    assert "ε spent, Rényi DP (nominal)" in report.write_run_report(run_dir).read_text()
+    nominal = "nominal, that is, not proved: FedSDP (basic, rdp, pld); FedSVA (basic"
+    assert nominal in report.write_sweep_report(sweep_dir).read_text()
+    compared = report.write_compare_report([run_dir, sweep_dir], run_dir.parent)
+    named = "not proved: run (basic, rdp, pld); sweep: FedSDP (basic"
+    assert named in compared.read_text()
+    (sweep_dir / "cells.json").unlink()  # before a first mechanism has finished
+    assert "nominal" not in report.write_sweep_report(sweep_dir).read_text()
 
 
 def test_damaged_files_leave_the_old_page(run_dir: Path) -> None:

@@ -98,6 +98,12 @@ def test_a_sweep_without_a_round_is_refused(sweep_dir: Path) -> None:
         read.read_sweep(sweep_dir)
 
 
+def test_damaged_cells_of_a_sweep_are_named(sweep_dir: Path) -> None:
+    (sweep_dir / "cells.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"cells\.json must be a JSON list"):
+        read.read_sweep(sweep_dir)
+
+
 def test_infinite_and_missing_numbers_read_as_unknown() -> None:
     assert read.number(float("inf")) is None
     assert read.number(float("nan")) is None
