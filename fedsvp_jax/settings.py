@@ -211,7 +211,7 @@ class PartitionSettings(Settings):
     )
     dirichlet_alpha: float = setting(
         0.5,
-        "Concentration of the label skew (partition=dirichlet); smaller is more skewed.",
+        "Label skew of partition=dirichlet: a smaller value is more skewed.",
         above=0,
     )
     shards_per_client: int = setting(

@@ -14,7 +14,7 @@ ROOT = PACKAGE.parent
 # The folders and modules of the package from the ground up. A module may import those
 # of earlier lines and, within its own folder, its neighbours; nothing else.
 LAYERS = (
-    ("structs",),
+    ("settings", "structs"),
     ("prng", "tree"),
     ("shapley", "convergence", "devices", "data", "models"),
     ("mechanisms",),

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fedsvp_jax import mechanisms
 from fedsvp_jax.report import figures, labels
 
 from . import noise_response, open_question
@@ -67,7 +68,7 @@ def _response(
     in_legend = set()
     for cell in open_question.cells(evidence, scenario, curve):
         color = _color(cell.mechanism)
-        name = labels.mechanism_label(cell.mechanism)
+        name = mechanisms.mechanism_label(cell.mechanism)
         share = 100 * noise_response.share_at(curve, cell.formula)
         axes.plot(
             cell.formula,
@@ -113,7 +114,7 @@ def _by_round(
                 range(1, len(values) + 1),
                 values,
                 color=_color(group["mechanism"]),
-                label=labels.mechanism_label(group["mechanism"]),
+                label=mechanisms.mechanism_label(group["mechanism"]),
             )
         label = "L2 norm of an upload's noise"
         if field == "epsilon_spent":

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from fedsvp_jax import mechanisms
 from fedsvp_jax.mechanisms import MechanismConfig
 from fedsvp_jax.report import labels
 from fedsvp_jax.report.tables import markdown_table
@@ -196,7 +197,7 @@ def _cell_table(published: Sequence[Cell], curve: noise_response.Response) -> st
     rows = [
         [
             cell.table,
-            labels.mechanism_label(cell.mechanism),
+            mechanisms.mechanism_label(cell.mechanism),
             labels.significant(cell.epsilon),
             f"{cell.formula:.3g}",
             f"{100 * noise_response.share_at(curve, cell.formula):.0f}%",
@@ -236,7 +237,7 @@ def _plain_answer(published: Sequence[Cell]) -> str:
         )
     for table in dict.fromkeys(cell.table for cell in published):
         guided = "fedsva" if "FedSVA" in table else "fedsdp"
-        label = labels.mechanism_label(guided)
+        label = mechanisms.mechanism_label(guided)
         by_name = {
             (cell.mechanism, cell.epsilon): cell
             for cell in published

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from fedsvp_jax import mechanisms
 from fedsvp_jax.report import labels, tables
 from fedsvp_jax.report.tables import markdown_table
 
@@ -82,7 +83,7 @@ def _accuracies(preset: str) -> Callable[[Evidence], str]:
         fedavg = next(cell["last5"] for cell in cells if cell["mechanism"] == "none")
         for cell in cells:
             row = [
-                labels.mechanism_label(cell["mechanism"]),
+                mechanisms.mechanism_label(cell["mechanism"]),
                 labels.significant(cell["epsilon"]),
                 _published(cell, "best"),
                 _published(cell, "last5"),
@@ -210,7 +211,7 @@ def _noise(evidence: Evidence) -> str:
                 rows.append(
                     [
                         f"{preset}, {size}",
-                        labels.mechanism_label(group["mechanism"]),
+                        mechanisms.mechanism_label(group["mechanism"]),
                         labels.significant(group["epsilon"]),
                         *(
                             labels.significant(noise[t], 4)
@@ -258,7 +259,7 @@ def _impossible(evidence: Evidence) -> str:
             if cell["last5"] > cell["best"]:
                 lines.append(
                     f"- {evidence.published[table]['title']}, {cell['scenario']}, "
-                    f"{labels.mechanism_label(cell['mechanism'])} at ε = "
+                    f"{mechanisms.mechanism_label(cell['mechanism'])} at ε = "
                     f"{cell['epsilon']:g}: best {cell['best']:.2f}, mean of the last "
                     f"five {cell['last5']:.2f}.\n"
                 )

@@ -10,7 +10,9 @@ from fedsvp_jax.mechanisms.config import MechanismConfig
 from fedsvp_jax.mechanisms.nbafl import nbafl_downlink_std, nbafl_uplink_std
 from fedsvp_jax.mechanisms.registry import (
     BuiltInSettings,
+    epsilon_sets_noise,
     make_mechanism,
+    mechanism_label,
     mechanism_names,
     mechanism_settings,
     mechanism_summary,
@@ -30,8 +32,10 @@ __all__ = [
     "analytic_multiplier",
     "classical_multiplier",
     "dpa_stds",
+    "epsilon_sets_noise",
     "fedsva_noise_std",
     "make_mechanism",
+    "mechanism_label",
     "mechanism_names",
     "mechanism_settings",
     "mechanism_summary",

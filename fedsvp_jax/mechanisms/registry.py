@@ -24,6 +24,8 @@ class Entry(NamedTuple):
     factory: Callable[[MechanismConfig], Mechanism]
     settings: type[Settings] | None  # the mechanism's own
     summary: str
+    label: str
+    epsilon_sets_noise: bool
     reconstruction: bool
 
 
@@ -36,6 +38,8 @@ def register_mechanism(
     *,
     summary: str,
     settings: type[Settings] | None = None,
+    label: str | None = None,
+    epsilon_sets_noise: bool = True,
     reconstruction: bool = False,
 ) -> None:
     """Makes a mechanism known by name.
@@ -47,6 +51,9 @@ def register_mechanism(
       settings: the class of the mechanism's own settings, a flax.struct.dataclass
         below `settings.Settings`. The factory finds an instance as `config.settings`,
         filled from the run's settings of the same names.
+      label: how tables and figures call it; by default, its name.
+      epsilon_sets_noise: false when the noise does not depend on the setting epsilon.
+        A sweep then runs the mechanism at one epsilon, and tables show none.
       reconstruction: true when the source's formula was not to be had; help and
         reports then say so.
 
@@ -57,7 +64,14 @@ def register_mechanism(
         raise ValueError(f"name must be an identifier, got {name!r}")
     if name in _REGISTRY:
         raise ValueError(f"name must be new, got {name!r}, which is registered")
-    _REGISTRY[name] = Entry(factory, settings, summary, reconstruction)
+    _REGISTRY[name] = Entry(
+        factory=factory,
+        settings=settings,
+        summary=summary,
+        label=label or name,
+        epsilon_sets_noise=epsilon_sets_noise,
+        reconstruction=reconstruction,
+    )
 
 
 def mechanism_names() -> tuple[str, ...]:
@@ -83,6 +97,19 @@ def mechanism_summary(name: str) -> str:
     """
     entry = _entry(name)
     return entry.summary + (" [reconstruction]" if entry.reconstruction else "")
+
+
+def mechanism_label(name: str) -> str:
+    """How tables and figures call it: `fedsva` -> `FedSVA`; unknown names as they are.
+
+    Results of a mechanism from outside can be shown where it is not registered.
+    """
+    return _REGISTRY[name].label if name in _REGISTRY else name
+
+
+def epsilon_sets_noise(name: str) -> bool:
+    """Whether the setting epsilon decides the noise; true for unknown names."""
+    return name not in _REGISTRY or _REGISTRY[name].epsilon_sets_noise
 
 
 def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
@@ -126,11 +153,18 @@ class BuiltInSettings(
     """Mechanisms: the own settings of all built-in ones, for `ExperimentConfig`."""
 
 
-register_mechanism("none", fixed.make_none, summary="FedAvg without noise")
+register_mechanism(
+    "none",
+    fixed.make_none,
+    label="FedAvg",
+    epsilon_sets_noise=False,
+    summary="FedAvg without noise",
+)
 register_mechanism(
     "nbafl",
     nbafl.make_nbafl,
     settings=nbafl.NbaflSettings,
+    label="NbAFL",
     summary="NbAFL (Wei et al. 2020): constant noise on the uplink, on the downlink "
     "if asked for",
 )
@@ -138,6 +172,7 @@ register_mechanism(
     "time_varying",
     schedules.make_time_varying,
     settings=schedules.TimeVaryingSettings,
+    label="Time-Varying DP",
     summary="Time-Varying DP (Yuan et al. 2023): noise in a geometric series of rounds",
     reconstruction=True,
 )
@@ -145,6 +180,7 @@ register_mechanism(
     "sensitivity",
     reestimation.make_sensitivity_reestimation,
     settings=reestimation.ReestimationSettings,
+    label="Sensitivity re-estimation",
     summary="Sensitivity re-estimation (Xue et al. 2023): the clip follows past norms",
     reconstruction=True,
 )
@@ -152,6 +188,7 @@ register_mechanism(
     "dpa",
     schedules.make_dpa,
     settings=schedules.DpaSettings,
+    label="DPA",
     summary="Dynamic privacy allocation (Zhang et al. 2024): variances that minimise "
     "the final error bound",
     reconstruction=True,
@@ -160,6 +197,8 @@ register_mechanism(
     "dp_fedavg",
     dp_fedavg.make_dp_fedavg,
     settings=dp_fedavg.DpFedavgSettings,
+    label="DP-FedAvg",
+    epsilon_sets_noise=False,
     summary="Central DP-FedAvg (McMahan et al. 2018), adaptive clip if asked for "
     "(Andrew et al. 2021)",
 )
@@ -167,6 +206,7 @@ register_mechanism(
     "fedsdp",
     shapley_guided.make_fedsdp,
     settings=shapley_guided.ShapleyGuidedSettings,
+    label="FedSDP",
     summary="FedSDP: noise guided by R, with the public code's offset",
     reconstruction=True,
 )
@@ -174,11 +214,14 @@ register_mechanism(
     "fedsva",
     shapley_guided.make_fedsva,
     settings=shapley_guided.ShapleyGuidedSettings,
+    label="FedSVA",
     summary="FedSVA: noise guided by the contribution ratio R, as printed",
 )
 register_mechanism(
     "gaussian",
     fixed.make_gaussian,
     settings=fixed.GaussianSettings,
+    label="Gaussian",
+    epsilon_sets_noise=False,
     summary="Noise of one given standard deviation",
 )

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from fedsvp_jax import federation
+from fedsvp_jax import federation, mechanisms
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.devices import processes
@@ -14,7 +14,6 @@ from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.plan import recorded_settings
-from fedsvp_jax.report.tables import WITHOUT_EPSILON
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import SharedFolder
 from fedsvp_jax.run.session import Files, Options, Session
@@ -38,7 +37,7 @@ class SweepPlan:
 
     def cells(self, base: ExperimentConfig, mechanism: str) -> list[ExperimentConfig]:
         """The configs of one mechanism's program."""
-        fixed = mechanism in WITHOUT_EPSILON
+        fixed = not mechanisms.epsilon_sets_noise(mechanism)
         epsilons = self.epsilons[:1] if fixed else self.epsilons
         stds = self.noise_stds if mechanism == "gaussian" else ()
         return [

@@ -24,6 +24,7 @@ DATA = os.environ.get("FEDSVP_DATA", "")
 # Flags that make a command small, by its module: the last mention of a flag counts.
 RUN = ("--model=mlp", "--num_rounds=2", "--cohort_size=4", "--local_epochs=1")
 SMALL: dict[str, tuple[str, ...]] = {
+    "experiments.architecture": (),
     "experiments.attack": (
         "--num_rounds=1",
         "--cohort_size=2",
