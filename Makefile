@@ -4,13 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNS ?= runs
 STAMP := $(VENV)/.installed
+QUICK := $(wildcard tests/test_*.py) tests/accounting tests/algorithm tests/data \
+	tests/mechanisms tests/run/test_one_run.py
 REFERENCES := .venv-references
 REFERENCES_STAMP := $(REFERENCES)/.installed
 
 export TQDM_MININTERVAL := 0.5
 
-.PHONY: setup demo test test-slow test-references test-browser docs tutorial lint format \
-	bench reproduce-small clean
+.PHONY: setup demo test test-quick test-slow test-references test-browser docs \
+	tutorial lint format bench reproduce-small clean
 
 setup: $(STAMP)
 
@@ -29,8 +31,16 @@ demo: setup
 	rm -rf $(RUNS)/demo
 	$(BIN)/python -m experiments.demo --output_dir=$(RUNS)/demo
 
+# All but the slow tests. A file is one worker's, whose fixtures are then made once;
+# compiled programs are kept in .cache/compiled, so a second time takes half as long.
 test: setup
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# While editing: formulas, mechanisms, accounting, data, the parts of a round, the
+# package's structure, and a run with its resumption. Under a minute from the second
+# time on.
+test-quick: setup
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(QUICK)
 
 # PyTorch and what is written in it, to compare networks with; never beside JAX.
 # --no-deps: some needs are left out on purpose (requirements/references.in).
