@@ -88,9 +88,11 @@ def define_output(*, required: bool = True) -> None:
     )
     flags.DEFINE_string(
         "compilation_cache_dir",
-        os.path.join(os.path.expanduser("~"), ".cache", "fedsvp_jax"),
+        os.environ.get("JAX_COMPILATION_CACHE_DIR")
+        or os.path.join(os.path.expanduser("~"), ".cache", "fedsvp_jax"),
         "Folder that keeps compiled programs between starts; an empty value turns "
-        "the cache off.",
+        "the cache off. JAX_COMPILATION_CACHE_DIR, JAX's own environment variable, "
+        "sets the default.",
     )
     if required:
         flags.mark_flag_as_required("output_dir")
@@ -182,8 +184,8 @@ def start_jax(values: flags.FlagValues) -> None:
     """Sets JAX up before its first use."""
     import jax
 
-    if values.compilation_cache_dir:
-        jax.config.update("jax_compilation_cache_dir", values.compilation_cache_dir)
+    jax.config.update("jax_compilation_cache_dir", values.compilation_cache_dir or None)
+    if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 
 

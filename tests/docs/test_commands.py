@@ -73,7 +73,15 @@ ELSEWHERE = {
     ),
 }
 # Targets whose recipe is no experiment: tests, checks, this site.
-OTHER_TARGETS = {"test", "test-slow", "test-browser", "lint", "docs", "tutorial"}
+OTHER_TARGETS = {
+    "test",
+    "test-quick",
+    "test-slow",
+    "test-browser",
+    "lint",
+    "docs",
+    "tutorial",
+}
 PLACEHOLDERS = {"RELEASE": "laplace"}
 
 

@@ -8,7 +8,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_runs import SAME_BYTES, Stopped, contents, small, stop_at
+from small_runs import (
+    SAME_BYTES,
+    Stopped,
+    contents,
+    share_compiled_rounds,
+    shared_trainer,
+    small,
+    stop_at,
+)
 from stores import digits_store, in_memory
 
 from fedsvp_jax import prng, run
@@ -16,10 +24,8 @@ from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import Program, cohort_stream, federated_data
+from fedsvp_jax.federation import build, cohort_stream, federated_data
 from fedsvp_jax.federation.cohort_stream import CohortStream, read_cohort
-from fedsvp_jax.run import one_run
 from fedsvp_jax.tree import params_sha256
 
 CHANGES = {"partition": "by_writer", "num_clients": 8, "client_chunk_size": 2}
@@ -35,23 +41,11 @@ PROMISE = {
 }
 
 
-_trainers: dict[tuple[Any, ...], Trainer] = {}
-
-
-def shared_trainer(program: Program, *, placement: Any = None) -> Trainer:
-    """A Trainer compiled once for the module."""
-    key = (*program.configs, program.stream is not None, placement)
-    if key not in _trainers:
-        _trainers[key] = Trainer(program, placement=placement)
-    return _trainers[key]
-
-
 @pytest.fixture(scope="module", autouse=True)
 def _one_compilation() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(one_run, "Trainer", shared_trainer)
+        share_compiled_rounds(patch)
         yield
-    _trainers.clear()
 
 
 @pytest.fixture(scope="module")
@@ -127,15 +121,14 @@ def test_a_promise_ends_a_streamed_run_where_it_ends_the_run_in_memory(
     )
 
 
-@pytest.mark.slow  # a cache that many tests filled drops what is counted
 def test_every_round_takes_the_one_compiled_program(store: ClientStore) -> None:
     trainer = shared_trainer(
-        [small(**CHANGES)], store, placement=Placement(rounds_per_call=2)
+        build([small(**CHANGES)], store), placement=Placement(rounds_per_call=2)
     )
     state, _ = trainer.advance(trainer.initial_state(), 0, 2)
     first = params_sha256(state.params)
-    trainer.advance(state, 2, 3)
-    assert trainer._compiled._cache_size() == 1
+    with jax.no_tracing():
+        trainer.advance(state, 2, 3)
     again, _ = trainer.advance(trainer.initial_state(), 0, 2)  # back to the start
     assert params_sha256(again.params) == first
 

@@ -1,6 +1,6 @@
 """Runs layouts on eight virtual devices; prints each layout's hashes.
 
-    python tests/eight_devices.py '[[COHORT, CHUNK, SWEEP_DEVICES, NUM_DEVICES], ...]'
+  python eight_devices.py '[[COHORT, CHUNK, SWEEP_DEVICES, NUM_DEVICES], ...]'
 
 A line a layout: the SHA-256 of every cell's parameters after three rounds. There are
 two cells where SWEEP_DEVICES > 0; 0 stands for one cell.
