@@ -36,7 +36,7 @@ _STYLE: dict[Any, Any] = {
 }
 
 flags.DEFINE_string("package_dir", PACKAGE, "Folder of the package.")
-flags.DEFINE_string("images_dir", "docs/images", "Folder of the picture.")
+flags.DEFINE_string("architecture_images_dir", "docs/images", "Folder of the picture.")
 
 
 class Architecture(NamedTuple):
@@ -317,7 +317,7 @@ def main(_: list[str]) -> None:
     """Draws the picture and prints what it shows."""
     values = flags.FLAGS
     architecture = read_architecture(pathlib.Path(values.package_dir))
-    path = pathlib.Path(values.images_dir) / "architecture.svg"
+    path = pathlib.Path(values.architecture_images_dir) / "architecture.svg"
     draw(architecture, path)
     print(summary(architecture))
     print(path)

@@ -28,6 +28,7 @@ from fedsvp_jax.run import stopping
 OUTPUT_DIR_REQUIRED = (
     "flag --output_dir is required: the folder where every file is written"
 )
+_THEME = "Settings. "  # begins the name of a group of flags
 _DEFINERS: dict[type, Callable[..., Any]] = {
     bool: flags.DEFINE_bool,
     int: flags.DEFINE_integer,
@@ -44,7 +45,7 @@ def _kind(annotation: Any) -> type:
 
 
 def define_settings(*, without: Sequence[str] = ()) -> None:
-    """One flag for each field of ExperimentConfig that is not in `without`."""
+    """One flag for each setting that is not in `without`, grouped by theme."""
     hints = typing.get_type_hints(ExperimentConfig)
     for field in dataclasses.fields(ExperimentConfig):
         if field.name in without:
@@ -52,7 +53,18 @@ def define_settings(*, without: Sequence[str] = ()) -> None:
         text = field.metadata["help"]
         if field.metadata["choices"]:
             text += f" One of: {', '.join(field.metadata['choices'])}."
-        _DEFINERS[_kind(hints[field.name])](field.name, field.default, text)
+        define = _DEFINERS[_kind(hints[field.name])]
+        define(field.name, field.default, text, module_name=_theme(field.name))
+
+
+def _theme(name: str) -> str:
+    """The theme that declares a setting, as its docstring's first line says."""
+    declaring = [
+        cls
+        for cls in ExperimentConfig.__mro__
+        if name in vars(cls).get("__annotations__", {})
+    ]
+    return _THEME + (declaring[-1].__doc__ or "").splitlines()[0].rstrip(".")
 
 
 def settings_from_flags(values: flags.FlagValues, **more: Any) -> ExperimentConfig:
@@ -290,8 +302,12 @@ def _manual(script: str, manual: str | None) -> str:
     values = flags.FLAGS
     package = f"{__package__}."  # fedsvp_jax.experiments where it is installed
     modules = values.flags_by_module_dict()
+    themes = [name for name in modules if name.startswith(_THEME)]
     shared = sorted(name for name in modules if name.startswith(package))
-    described = [values.module_help(name).strip() for name in shared]
+    described = [
+        values.module_help(name).strip().removeprefix(_THEME)
+        for name in [*themes, *shared]
+    ]
     if script in modules:
         spec = sys.modules["__main__"].__spec__
         title = spec.name.removesuffix(".__main__") if spec else script

@@ -365,6 +365,12 @@ class PromiseSettings(Settings):
         "How --total_epsilon is counted.",
         choices=("basic", "rdp", "pld"),
     )
+    colluders: int = setting(
+        1,
+        "h: honest-but-curious clients who pool what they know, for the guarantee "
+        "against colluding clients.",
+        at_least=1,
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -239,17 +239,15 @@ def test_an_empty_writer_and_one_with_one_example_are_left_out(
     tmp_path: pathlib.Path,
 ) -> None:
     data = sources.load("npz", odd_data(tmp_path, [MIXED, [], [0], MIXED]))
-    assert (
-        Trainer(build([odd_config(tmp_path, 2)], data)).program.data.min_num_examples
-        == 8
-    )
-    with pytest.raises(ValueError, match="num_clients must be in"):
-        Trainer(build([odd_config(tmp_path, 3)], data))
+    program = build([odd_config(tmp_path, 2)], data)
+    assert program.data.min_num_examples == 8
+    with pytest.raises(ValueError, match="num_clients must be between"):
+        build([odd_config(tmp_path, 3)], data)
 
 
 REFUSED_DATA: dict[str, tuple[list[list[int]], dict[str, Any], str]] = {
     "one example": ([[1]], {"partition": "iid"}, "client 0 holds 1 example"),
-    "one class": ([[0] * 10], {}, "num_classes must be >= 2, got 1"),
+    "one class": ([[0] * 10], {}, "at least two classes are needed, got 1"),
     "empty clients": ([[0, 1]], {"partition": "iid", "num_clients": 3}, "num_clients"),
     "only private data of an honest-but-curious client": (
         [MIXED, [0] * 10],

@@ -60,13 +60,19 @@ def upload_cap(
     return min(cap, NO_CAP)
 
 
-def new_ledger(mechanism: Mechanism, num_clients: int, *, keeps_stats: bool) -> Ledger:
+def new_ledger(
+    mechanism: Mechanism, num_clients: int, *, keeps_stats: bool, colluders: int = 1
+) -> Ledger:
     """An empty ledger; nominal when the claim is, or when statistics leave un-noised.
 
-    `keeps_stats`: the model uploads BatchNorm's statistics beside its parameters.
+    Args:
+      mechanism: whose claim the ledger counts.
+      num_clients: M.
+      keeps_stats: the model uploads BatchNorm's statistics beside its parameters.
+      colluders: h, clients who pool what they know.
     """
     proved = mechanism.claim.proved and not keeps_stats
-    return Ledger(num_clients, proved=proved)
+    return Ledger(num_clients, proved=proved, colluders=colluders)
 
 
 def epsilon_spent(

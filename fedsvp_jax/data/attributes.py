@@ -27,16 +27,17 @@ def class_private(
     num_classes: int,
     num_attributes: int = 2,
 ) -> Attributes:
-    """Attributes that are classes: the private class, or its group, has index 0.
+    """Attributes that are groups of classes; the private group has index 0.
 
-    N = 2: the private class against all others, as published. N > 2: the classes,
-    counted upwards from the private one and around, are cut into N groups whose
-    sizes differ by one at most, the larger ones first. The papers vary N without
-    saying which classes form a group: a reconstruction.
+    With N = 2 the private class is one group and all other classes are the second, as
+    published. With N > 2 the classes, counted upwards from the private one and from the
+    last class on to class 0, are cut into N groups whose sizes differ by at most one,
+    the larger groups first. The papers vary N without saying which classes form a
+    group, so this rule is a reconstruction.
 
     Args:
       labels: (n,) int32 in [0, num_classes).
-      private_class: the class (N = 2), or a class of the group, that is private.
+      private_class: the private class (N = 2), or the first class of the private group.
       num_classes: number of classes.
       num_attributes: N, from 2 to num_classes.
 
@@ -45,11 +46,13 @@ def class_private(
     """
     if not 0 <= private_class < num_classes:
         raise ValueError(
-            f"private_class must be in [0, {num_classes}), got {private_class}"
+            f"private_attribute must be one of the {num_classes} classes, 0 to "
+            f"{num_classes - 1}; got {private_class}"
         )
     if not 2 <= num_attributes <= num_classes:
         raise ValueError(
-            f"num_attributes must be in [2, {num_classes}], got {num_attributes}"
+            f"num_attributes must be between 2 and {num_classes}, the number of "
+            f"classes; got {num_attributes}"
         )
     classes = (private_class + np.arange(num_classes)) % num_classes
     groups = (
@@ -70,10 +73,10 @@ def class_private(
 
 
 def from_column(column: Column, private: str) -> Attributes:
-    """Attributes that are a column's categories, such as Adult's sex.
+    """Attributes that are the categories of a column, such as the sex in Adult.
 
     Args:
-      column: the training examples' codes and their categories.
+      column: of the training examples.
       private: the category that is private.
 
     Raises:
@@ -81,8 +84,8 @@ def from_column(column: Column, private: str) -> Attributes:
     """
     if private not in column.categories or len(column.categories) < 2:
         raise ValueError(
-            f"private must be one of at least two categories "
-            f"{', '.join(column.categories)}, got {private!r}"
+            "the private category must be one of at least two categories "
+            f"({', '.join(column.categories)}), got {private!r}"
         )
     return Attributes(column.codes, column.categories, column.categories.index(private))
 
@@ -90,10 +93,10 @@ def from_column(column: Column, private: str) -> Attributes:
 def from_writer_groups(
     writers: np.ndarray, num_groups: int, *, seed: int
 ) -> Attributes:
-    """Attributes that are groups of writers, drawn by seed; group 0 is private.
+    """Attributes that are groups of writers, drawn at random; group 0 is private.
 
-    Group sizes, in writers, differ by one at most. Under the partition `by_writer` a
-    client's examples are all of one group.
+    The numbers of writers in two groups differ by at most one. With the partition
+    `by_writer`, all examples of a client belong to one group.
 
     Args:
       writers: (n,) int32 writer ids.
@@ -105,7 +108,10 @@ def from_writer_groups(
     """
     known, positions = np.unique(writers, return_inverse=True)
     if not 2 <= num_groups <= len(known):
-        raise ValueError(f"num_groups must be in [2, {len(known)}], got {num_groups}")
+        raise ValueError(
+            f"num_attributes must be between 2 and {len(known)}, the number of "
+            f"writers; got {num_groups}"
+        )
     rng = generator(seed, Draw.WRITER_GROUPS)
     groups = rng.permutation(np.arange(len(known)) % num_groups).astype(np.int32)
     names = tuple(f"writer group {index}" for index in range(num_groups))

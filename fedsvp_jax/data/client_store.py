@@ -1,12 +1,12 @@
-"""Clients on disk: one folder of mapped arrays, for a population beyond the memory.
+"""Clients on disk: one folder of mapped arrays, for clients that exceed the memory.
 
     store.json                      sizes, classes, fingerprint
-    inputs.npy, labels.npy          every client's examples, one client after another
-    clients.npy                     (S, 2) int64: a client's first row and row count
+    inputs.npy, labels.npy          all clients' examples, one client after another
+    clients.npy                     (S, 2) int64: each client's first row and row count
     test_inputs.npy, test_labels.npy
 
-The arrays are written in one pass, a client at a time, and mapped to be read: pages
-that were read belong to the file, and the system drops them when memory is short.
+The arrays are written in one pass, one client at a time. They are read by mapping the
+files into memory, so that the system can drop what was read when memory is short.
 """
 
 import collections
@@ -28,7 +28,7 @@ _ARRAYS = ("inputs", "labels", "clients", "test_inputs", "test_labels")
 
 
 class StoredClient(NamedTuple):
-    """One client's examples on their way into a store."""
+    """One client's examples, to be written to a store."""
 
     name: str | int  # clients are numbered in the order of their names
     inputs: np.ndarray  # (n, *example_shape) uint8 or float32
@@ -36,10 +36,10 @@ class StoredClient(NamedTuple):
 
 
 class ClientStream(NamedTuple):
-    """A data set as its clients come: what a store is written from."""
+    """A data set, client by client: what a store is written from."""
 
     name: str  # the data set's
-    clients: Iterable[StoredClient]  # in any order; without examples: left out
+    clients: Iterable[StoredClient]  # in any order; those without examples are left out
     test_inputs: np.ndarray  # (m, *example_shape)
     test_labels: np.ndarray  # (m,) int32
     num_classes: int
@@ -47,17 +47,17 @@ class ClientStream(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ClientStore:
-    """An open store. Its arrays are mapped, but for `clients`, which is read.
+    """An open store. All its arrays are mapped, except `clients`, which is in memory.
 
     Attributes:
-      name: the data set that the store was made of.
+      name: the data set that the store was made from.
       train_inputs: (n, *example_shape) uint8 or float32.
       train_labels: (n,) int32 in [0, num_classes).
-      clients: (S, 2) int64: first row and number of rows, at least one.
+      clients: (S, 2) int64: each client's first row and number of rows (at least 1).
       test_inputs: (m, *example_shape).
       test_labels: (m,) int32.
-      num_classes: number of classes of the task.
-      fingerprint: SHA-256 of what was written, taken while it was written.
+      num_classes: number of classes.
+      fingerprint: SHA-256 of the content, computed while it was written.
     """
 
     name: str
@@ -81,9 +81,9 @@ class ClientStore:
 
 
 def open_store(folder: Path) -> ClientStore:
-    """Maps a store that `write_store` made.
+    """Opens a store that `write_store` made.
 
-    The content is not read through: sizes are checked, single bits are not.
+    Only types and sizes of the arrays are checked; the examples are not read.
 
     Raises:
       FileNotFoundError: a file is missing.
@@ -98,8 +98,8 @@ def open_store(folder: Path) -> ClientStore:
         shapes = {name: (tuple(s), t) for name, (s, t) in about["arrays"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
-            f"{folder / 'store.json'} is damaged ({error!r}); what "
-            f"experiments.build_store writes, version {_VERSION}, was expected"
+            f"{folder / 'store.json'} is damaged ({error!r}); it must be written by "
+            f"experiments.build_store, version {_VERSION}"
         ) from error
     arrays = {}
     for name in _ARRAYS:
@@ -110,8 +110,8 @@ def open_store(folder: Path) -> ClientStore:
             array = np.load(path, mmap_mode="r", allow_pickle=False)
         except (ValueError, OSError, EOFError) as error:
             raise ValueError(
-                f"{path} is damaged ({files.reason(error)}); an array as store.json "
-                "describes it was expected"
+                f"{path} is damaged ({files.reason(error)}); it must hold the array "
+                "that store.json describes"
             ) from error
         if shapes.get(name) != (array.shape, array.dtype.str):
             raise ValueError(
@@ -128,7 +128,7 @@ def open_store(folder: Path) -> ClientStore:
     ):
         raise ValueError(
             f"{folder / 'clients.npy'} names rows beyond the {len(arrays['labels'])} "
-            "that labels.npy holds, or an empty client"
+            "of labels.npy, or a client without rows"
         )
     return ClientStore(
         train_inputs=arrays["inputs"],
@@ -143,15 +143,15 @@ def open_store(folder: Path) -> ClientStore:
 def write_store(folder: Path, stream: ClientStream) -> ClientStore:
     """Writes a store in one pass over the clients and opens it.
 
-    One client is in memory at a time. The folder appears when it is complete.
+    One client is in memory at a time. The folder gets its name when it is complete.
 
     Args:
-      folder: does not exist yet.
+      folder: must not exist yet.
       stream: the clients and the server's test set.
 
     Raises:
-      ValueError: the folder exists, arrays contradict one another, a name comes
-        twice, or there is no client.
+      ValueError: the folder exists, arrays contradict one another, two clients have the
+        same name, or no client holds an example.
     """
     if folder.exists():
         raise ValueError(f"output_dir {folder} exists; give a new folder")
@@ -190,10 +190,12 @@ def _write(folder: Path, stream: ClientStream) -> None:
             places.append((num_rows, len(client.labels)))
             num_rows += len(client.labels)
     if not places:
-        raise ValueError("no client holds an example; a store needs at least one")
+        raise ValueError(
+            "no client holds an example; a store needs at least one client"
+        )
     if len(set(names)) < len(names):
         (twice, _), *_ = collections.Counter(names).most_common(1)
-        raise ValueError(f"client {twice} comes twice; every client must come once")
+        raise ValueError(f"client {twice} comes twice; every name must be unique")
     order = sorted(range(len(names)), key=names.__getitem__)
     np.save(folder / "clients.npy", np.asarray(places, np.int64)[order])
     for kind, array in (("inputs", test.inputs), ("labels", test.labels)):
@@ -245,9 +247,10 @@ def _check(client: StoredClient, test: StoredClient, num_classes: int) -> None:
 
 @contextlib.contextmanager
 def _growing(path: Path, like: np.ndarray) -> Iterator[IO[bytes]]:
-    """An .npy file to append rows to; its header is written anew at the end.
+    """An .npy file that rows can be appended to.
 
-    numpy's header keeps room for the first axis to grow, so its length stays.
+    The header is overwritten at the end, with the number of rows. Its length does not
+    change, since numpy's header keeps room for the first axis to grow.
     """
     row_bytes = like.dtype.itemsize * int(np.prod(like.shape[1:], dtype=np.int64))
 
@@ -264,4 +267,6 @@ def _growing(path: Path, like: np.ndarray) -> Iterator[IO[bytes]]:
         file.seek(0)
         header(num_rows)
         if file.tell() != start:
-            raise ValueError(f"{path}: the header grew; no array of this many rows")
+            raise ValueError(
+                f"{path}: {num_rows} rows are too many for the header of an .npy file"
+            )

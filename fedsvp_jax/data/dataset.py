@@ -9,6 +9,39 @@ from typing import NamedTuple
 import numpy as np
 
 
+def integer_labels(labels: np.ndarray) -> np.ndarray | None:
+    """The labels as integers; None if they are not whole numbers.
+
+    Args:
+      labels: of any dtype; floats such as 3.0 count as whole numbers.
+    """
+    if labels.dtype.kind in "iu":
+        return labels
+    whole = labels.dtype.kind == "f" and np.all(np.rint(labels) == labels)
+    if not whole or not np.all(np.abs(labels) < 2**31):
+        return None
+    return labels.astype(np.int64)
+
+
+def non_finite(values: np.ndarray, rows: np.ndarray | None = None) -> str | None:
+    """Where NaN or infinity lies, in words; None if all values are finite.
+
+    Args:
+      values: (n, ...) floats.
+      rows: (n,) number of each row in the array that the user knows; default: 0, 1, ...
+    """
+    bad = np.argwhere(~np.isfinite(values))
+    if not len(bad):
+        return None
+    first = bad[0].tolist()
+    if rows is not None:
+        first[0] = int(rows[first[0]])
+    place = (
+        f"row {first[0]}, column {first[1]}" if len(first) == 2 else f"index {first}"
+    )
+    return f"NaN or infinity ({len(bad)} of {values.size} values, first at {place})"
+
+
 class Column(NamedTuple):
     """A named, integer-coded property of every training example (Adult's sex)."""
 
@@ -23,15 +56,17 @@ class Dataset:
     Attributes:
       name: the name that it was loaded by.
       train_inputs: (n, *example_shape) uint8 pixels (H, W, C) or float32 features.
-      train_labels: (n,) int32 in [0, num_classes).
-      test_inputs: (m, *example_shape), the same type as `train_inputs`.
-      test_labels: (m,) int32 in [0, num_classes).
-      num_classes: number of classes of the task, held by someone or not.
-      train_writers: (n,) int32 id of who wrote each training example, or None.
+      train_labels: (n,) int32 in [0, num_classes). Whole numbers of another type, such
+        as int64 or float64, are accepted and converted.
+      test_inputs: (m, *example_shape), of the same type as `train_inputs`.
+      test_labels: (m,), as `train_labels`.
+      num_classes: number of classes; some of them may have no example.
+      train_writers: (n,) int32, who wrote each training example, or None.
       columns: named properties of the training examples.
 
     Raises:
-      ValueError: shapes, types or values contradict one another.
+      ValueError: a shape, a type or a value is not as described, or two of them
+        contradict one another.
     """
 
     name: str
@@ -47,7 +82,8 @@ class Dataset:
         for part in ("train", "test"):
             inputs = getattr(self, f"{part}_inputs")
             labels = getattr(self, f"{part}_labels")
-            self._check_part(part, inputs, labels)
+            labels = self._check_part(part, inputs, labels)
+            object.__setattr__(self, f"{part}_labels", labels)
         if self.train_inputs.shape[1:] != self.test_inputs.shape[1:]:
             raise ValueError(
                 f"dataset {self.name}: training examples have the shape "
@@ -67,10 +103,14 @@ class Dataset:
             if column.codes.max() >= len(column.categories):
                 raise ValueError(
                     f"dataset {self.name}: column {key} has the code "
-                    f"{column.codes.max()}, but {len(column.categories)} categories"
+                    f"{column.codes.max()}, but only {len(column.categories)} "
+                    "categories"
                 )
 
-    def _check_part(self, part: str, inputs: np.ndarray, labels: np.ndarray) -> None:
+    def _check_part(
+        self, part: str, inputs: np.ndarray, labels: np.ndarray
+    ) -> np.ndarray:
+        """Checks the inputs and the labels; returns the labels as int32."""
         if inputs.dtype not in (np.uint8, np.float32):
             raise ValueError(
                 f"dataset {self.name}: {part} inputs must be uint8 or float32, "
@@ -81,17 +121,29 @@ class Dataset:
                 f"dataset {self.name}: {part} inputs must hold at least one example "
                 f"along the first axis, got the shape {inputs.shape}"
             )
-        if inputs.dtype == np.float32 and not np.isfinite(inputs).all():
+        if inputs.dtype == np.float32 and (where := non_finite(inputs)):
             raise ValueError(
-                f"dataset {self.name}: {part} inputs hold NaN or infinity; "
-                "every feature must be finite"
+                f"dataset {self.name}: {part} inputs hold {where}; every feature must "
+                "be finite"
             )
-        self._check_ids(f"{part} labels", labels, (len(inputs),))
-        if labels.max() >= self.num_classes:
+        whole = integer_labels(labels)
+        if whole is None:
             raise ValueError(
-                f"dataset {self.name}: {part} labels must be in "
-                f"[0, {self.num_classes}), got {labels.max()}"
+                f"dataset {self.name}: {part} labels must be whole numbers, got "
+                f"{labels.dtype}"
             )
+        if whole.shape != (len(inputs),):
+            raise ValueError(
+                f"dataset {self.name}: {part} labels must have the shape "
+                f"({len(inputs)},), one for each example; got {whole.shape}"
+            )
+        if whole.min() < 0 or whole.max() >= self.num_classes:
+            wrong = whole.min() if whole.min() < 0 else whole.max()
+            raise ValueError(
+                f"dataset {self.name}: {part} labels must be from 0 to "
+                f"{self.num_classes - 1}, the number of classes less one; got {wrong}"
+            )
+        return whole.astype(np.int32, copy=False)
 
     def _check_ids(self, what: str, ids: np.ndarray, shape: tuple[int, ...]) -> None:
         if ids.dtype != np.int32 or ids.shape != shape or ids.min() < 0:
@@ -108,9 +160,10 @@ class Dataset:
 
     @property
     def input_range(self) -> tuple[float, float]:
-        """Smallest and largest value a model sees after `sources.normalize`.
+        """Smallest and largest value that a model sees after normalisation.
 
-        [-1, 1] for pixels; for features, the training set's own extremes.
+        It is [-1, 1] for pixels, and the smallest and largest training value for
+        features.
         """
         if self.train_inputs.dtype == np.uint8:
             return -1.0, 1.0
@@ -118,7 +171,7 @@ class Dataset:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the content: every array's name, type, shape and bytes."""
+        """SHA-256 of the content: name, type, shape and bytes of every array."""
         arrays = {
             "train_inputs": self.train_inputs,
             "train_labels": self.train_labels,
@@ -138,12 +191,12 @@ class Dataset:
 
 
 class RowSource(NamedTuple):
-    """Labels and writers in memory, training inputs on demand."""
+    """A data set whose training inputs are read row by row when they are needed."""
 
     name: str
     train_labels: np.ndarray  # (n,) int32 in [0, num_classes)
     train_writers: np.ndarray | None  # (n,) int32
-    rows: Callable[[np.ndarray], np.ndarray]  # (k,) rows -> (k, *example_shape)
+    rows: Callable[[np.ndarray], np.ndarray]  # (k,) row numbers -> (k, *example_shape)
     test_inputs: np.ndarray  # (m, *example_shape)
     test_labels: np.ndarray  # (m,) int32
     num_classes: int

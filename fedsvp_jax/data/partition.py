@@ -1,9 +1,10 @@
-"""Who holds which training examples.
+"""Which client holds which training examples.
 
-Each partition is a pure function of labels or writers and a seed; it returns one
-array of example indices a client. `make_split` then takes the private examples from
-the honest-but-curious clients and divides each client's data into training and
-validation. Draws have addresses (`draws.generator`), so none depends on another.
+Each partition is a pure function of the labels or the writers and of a seed. It returns
+one array of example indices per client. `make_split` then removes the private examples
+of the honest-but-curious clients and divides each client's examples into training and
+validation. Each draw has a generator of its own (`prng.generator`), so no draw depends
+on how many others were made.
 """
 
 from collections.abc import Sequence
@@ -14,19 +15,24 @@ import numpy as np
 from fedsvp_jax.prng import Draw, generator
 from fedsvp_jax.structs import Array, Split
 
-_MAX_DRAWS = 1000  # of a Dirichlet partition, until every client has its minimum
+_MAX_DRAWS = 1000  # of a Dirichlet partition, until every client holds enough
 
 
 def _check_clients(num_clients: int, num_available: int, what: str) -> None:
     if not 1 <= num_clients <= num_available:
         raise ValueError(
-            f"num_clients must be in [1, {num_available}], the number of {what}, got "
-            f"{num_clients}"
+            f"num_clients must be between 1 and {num_available}, the number of {what}; "
+            f"got {num_clients}"
         )
 
 
 def iid(num_examples: int, num_clients: int, *, seed: int) -> list[np.ndarray]:
-    """Every example to one client, at random; sizes differ by one at most.
+    """Deals every example to one client at random; sizes differ by at most one.
+
+    Args:
+      num_examples: n.
+      num_clients: M.
+      seed: >= 0.
 
     Raises:
       ValueError: there are more clients than examples.
@@ -39,11 +45,11 @@ def iid(num_examples: int, num_clients: int, *, seed: int) -> list[np.ndarray]:
 def paper(
     labels: np.ndarray, num_clients: int, *, share: float = 0.05, seed: int
 ) -> list[np.ndarray]:
-    """Every client draws max(1, round(share · n_c)) examples of every class c.
+    """Every client draws max(1, round(share · n_c)) of the n_c examples of a class c.
 
-    Without replacement inside a client, independently between clients: clients
-    overlap, and a client's draw does not depend on how many clients there are. The
-    papers' partition (FedSDP authors' code), whose share is .05.
+    A client never draws an example twice, but several clients may draw the same one.
+    A client's draw does not depend on the number of clients. This is the papers'
+    partition (the FedSDP authors' code), with a share of .05.
 
     Args:
       labels: (n,) int32.
@@ -55,9 +61,11 @@ def paper(
       ValueError: share or num_clients is out of its range.
     """
     if not 0 < share <= 1:
-        raise ValueError(f"share must be in (0, 1], got {share}")
+        raise ValueError(
+            f"class_share must be greater than 0 and at most 1, got {share}"
+        )
     if num_clients < 1:
-        raise ValueError(f"num_clients must be >= 1, got {num_clients}")
+        raise ValueError(f"num_clients must be at least 1, got {num_clients}")
     classes = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     counts = [max(1, round(share * len(members))) for members in classes]
     parts = []
@@ -74,23 +82,31 @@ def paper(
 def shards(
     labels: np.ndarray, num_clients: int, *, shards_per_client: int = 2, seed: int
 ) -> list[np.ndarray]:
-    """The examples sorted by label, cut into M·s shards, s of them to each client.
+    """Cuts the examples, sorted by label, into M·s shards and deals s to each client.
 
-    Every example goes to one client; shard sizes differ by one at most (FedAvg,
-    arXiv 1602.05629, sec. 3: s = 2).
+    Every example goes to one client; shard sizes differ by at most one (FedAvg,
+    arXiv 1602.05629, sec. 3, with s = 2).
+
+    Args:
+      labels: (n,) int32.
+      num_clients: M.
+      shards_per_client: s.
+      seed: >= 0.
 
     Raises:
       ValueError: shards_per_client < 1, or more shards than examples.
     """
     if shards_per_client < 1:
-        raise ValueError(f"shards_per_client must be >= 1, got {shards_per_client}")
+        raise ValueError(
+            f"shards_per_client must be at least 1, got {shards_per_client}"
+        )
     _check_clients(num_clients, len(labels) // shards_per_client, "full sets of shards")
     rng = generator(seed, Draw.ASSIGN)
     shuffled = rng.permutation(len(labels))
     by_label = shuffled[np.argsort(labels[shuffled], kind="stable")]
-    pieces = np.array_split(by_label, num_clients * shards_per_client)
-    deal = rng.permutation(len(pieces)).reshape(num_clients, shards_per_client)
-    return [np.concatenate([pieces[i] for i in hand]) for hand in deal]
+    shards = np.array_split(by_label, num_clients * shards_per_client)
+    deal = rng.permutation(len(shards)).reshape(num_clients, shards_per_client)
+    return [np.concatenate([shards[i] for i in hand]) for hand in deal]
 
 
 def dirichlet(
@@ -101,27 +117,29 @@ def dirichlet(
     min_examples: int = 1,
     seed: int,
 ) -> list[np.ndarray]:
-    """Each class divided among the clients in proportions p ~ Dir(alpha · 1_M).
+    """Divides each class among the clients in proportions p ~ Dir(alpha · 1_M).
 
     Every example goes to one client (Yurochkin et al. 2019, arXiv 1905.12022; Hsu et
-    al. 2019, arXiv 1909.06335, draw each client's classes instead). The whole draw is
-    repeated until every client holds `min_examples`, 1,000 times at most: the law is
-    Dirichlet's given that event.
+    al. 2019, arXiv 1909.06335, draw each client's classes instead). All classes are
+    drawn anew, at most 1,000 times, until every client holds `min_examples`. The law is
+    therefore that of the proportions conditional on every client holding enough.
 
     Args:
       labels: (n,) int32.
       num_clients: M.
-      alpha: concentration > 0; small is skewed, large is iid.
-      min_examples: the least that a client may hold.
+      alpha: concentration > 0; a small one skews the classes, a large one is close to
+        iid.
+      min_examples: the fewest examples that a client may hold.
       seed: >= 0.
 
     Raises:
-      ValueError: a number is out of its range, or no draw met the minimum.
+      ValueError: a number is out of its range, or every draw left a client with too
+        few examples.
     """
     if not alpha > 0:
-        raise ValueError(f"alpha must be > 0, got {alpha}")
+        raise ValueError(f"dirichlet_alpha must be greater than 0, got {alpha}")
     if min_examples < 1:
-        raise ValueError(f"min_examples must be >= 1, got {min_examples}")
+        raise ValueError(f"min_examples must be at least 1, got {min_examples}")
     _check_clients(num_clients, len(labels) // min_examples, "full shares of examples")
     rng = generator(seed, Draw.ASSIGN)
     classes = [np.flatnonzero(labels == label) for label in np.unique(labels)]
@@ -134,26 +152,27 @@ def dirichlet(
             break
     else:
         raise ValueError(
-            f"alpha {alpha} gave a client fewer than min_examples {min_examples} of "
-            f"{len(labels)} examples in each of {_MAX_DRAWS} draws for {num_clients} "
-            "clients; a larger alpha, fewer clients or a smaller minimum is needed"
+            f"dirichlet_alpha={alpha} left a client with fewer than {min_examples} "
+            f"examples, the least that it needs, in each of {_MAX_DRAWS} draws; raise "
+            f"--dirichlet_alpha or lower --num_clients (now {num_clients})"
         )
     dealt = [
         np.split(rng.permutation(members), cuts[:-1])
         for members, cuts in zip(classes, ends, strict=True)
     ]
-    return [np.concatenate(pieces) for pieces in zip(*dealt, strict=True)]
+    return [np.concatenate(shares) for shares in zip(*dealt, strict=True)]
 
 
 def by_writer(
     writers: np.ndarray, num_clients: int, *, min_examples: int = 1, seed: int
 ) -> list[np.ndarray]:
-    """A client is one writer; M of the writers are drawn, in random order.
+    """Makes each client one writer; M writers are drawn, in random order.
 
     Args:
       writers: (n,) int32 writer ids.
       num_clients: M, at most the number of writers with enough examples.
-      min_examples: writers with fewer are left out (LEAF's smallest has two).
+      min_examples: writers with fewer examples are left out (the smallest writer of
+        LEAF has two).
       seed: >= 0.
 
     Raises:
@@ -174,11 +193,11 @@ def draw_writers(
     min_examples: int,
     seed: int,
 ) -> np.ndarray:
-    """(M,) the writers that are clients 0, 1, ..., of those with enough examples.
+    """(M,): the writers that become the clients 0, 1, ..., M - 1.
 
     Args:
       known: writer ids, ascending.
-      counts: examples of each.
+      counts: number of examples of each writer.
       num_clients, min_examples, seed: as `by_writer` takes them.
 
     Raises:
@@ -192,25 +211,33 @@ def draw_writers(
 
 
 def hbc_clients(num_clients: int, num_hbc: int) -> np.ndarray:
-    """The honest-but-curious clients' ids: the last `num_hbc` of them.
+    """(num_hbc,): the ids of the honest-but-curious clients, which are the last ones.
 
-    Every partition deals to the clients in random order, so the last ids are as
-    good as a draw, and they are the same at every seed.
+    Every partition deals to the clients in random order, so taking the last clients is
+    as good as drawing them, and their ids are the same for every seed.
 
     Raises:
       ValueError: num_hbc is not in [0, num_clients].
     """
     if not 0 <= num_hbc <= num_clients:
-        raise ValueError(f"num_hbc must be in [0, {num_clients}], got {num_hbc}")
+        raise ValueError(
+            f"num_hbc_clients must be between 0 and num_clients = {num_clients}, got "
+            f"{num_hbc}"
+        )
     return np.arange(num_clients - num_hbc, num_clients, dtype=np.int32)
 
 
 def train_counts(attribute_counts: np.ndarray, train_fraction: float) -> np.ndarray:
-    """How many examples of each attribute train, (..., N): about the fraction of each.
+    """(..., N): how many examples of each attribute are used for training.
 
-    The sum is round(fraction · total), rounded parts by largest remainder, except
-    that an attribute with two or more examples keeps one on either side, and one
-    with a single example trains it.
+    The counts are `train_fraction` of each attribute's examples, rounded by largest
+    remainder so that they sum to round(train_fraction · total). Two exceptions may
+    change that sum: an attribute with two or more examples keeps at least one for
+    training and one for validation, and a single example is used for training.
+
+    Args:
+      attribute_counts: (..., N) int, examples of each attribute.
+      train_fraction: in (0, 1).
     """
     wanted = train_fraction * attribute_counts
     counts = np.floor(wanted).astype(np.int64)
@@ -229,7 +256,7 @@ def _divide(
     train_fraction: float,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A client's indices, shuffled, as (train, validation)."""
+    """A client's indices, shuffled and divided into `(train, validation)`."""
     shuffled = rng.permutation(indices)
     held = attributes[shuffled]
     values, codes, sizes = np.unique(held, return_inverse=True, return_counts=True)
@@ -249,15 +276,16 @@ def divide_client(
     train_fraction: float,
     seed: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which of a client's own examples train and which validate, as positions.
+    """Divides one client's examples: their positions as `(train, validation)`.
 
-    It reads nothing of other clients, so one client of a large population can be
-    divided by itself.
+    It needs nothing of the other clients, so that one client of a large population can
+    be divided alone.
 
     Args:
       client: its id.
-      attributes: (n_i,) int32 attribute of each of its examples.
-      private_attribute: what an honest-but-curious client lacks.
+      attributes: (n_i,) int32, the attribute of each of its examples.
+      private_attribute: the attribute whose examples an honest-but-curious client
+        loses.
       curious: whether the client is honest-but-curious.
       train_fraction: in (0, 1).
       seed: >= 0.
@@ -265,15 +293,15 @@ def divide_client(
     Raises:
       ValueError: the client is left without training or validation examples.
     """
-    own = np.arange(len(attributes))
+    positions = np.arange(len(attributes))
     if curious:
-        own = own[attributes != private_attribute]
+        positions = positions[attributes != private_attribute]
     rng = generator(seed, Draw.TRAIN_VALIDATION, client)
-    kept, held_out = _divide(own, attributes, train_fraction, rng)
+    kept, held_out = _divide(positions, attributes, train_fraction, rng)
     if not len(kept) or not len(held_out):
         raise ValueError(
             too_few_examples(
-                client, len(own), curious=curious, train_fraction=train_fraction
+                client, len(positions), curious=curious, train_fraction=train_fraction
             )
         )
     return kept, held_out
@@ -282,17 +310,17 @@ def divide_client(
 def too_few_examples(
     client: int, num_examples: int, *, curious: bool, train_fraction: float
 ) -> str:
-    """What is said of a client that cannot both train and validate."""
+    """The error message for a client that cannot both train and validate."""
     lacking = "private examples removed, " if curious else ""
     return (
         f"client {client} holds {num_examples} examples ({lacking}train_fraction "
         f"{train_fraction}); every client needs at least one for training and one for "
-        "validation: ask for fewer clients, a larger minimum or another partition"
+        "validation: use fewer clients or another --partition"
     )
 
 
 def _pad(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """The rows as one (M, longest) int32 array padded with 0, and their lengths."""
+    """`(padded, lengths)`: the rows as one (M, longest) int32 array, padded with 0."""
     lengths = np.array([len(row) for row in rows], np.int32)
     padded = np.zeros((len(rows), int(lengths.max())), np.int32)
     for target, row in zip(padded, rows, strict=True):
@@ -309,19 +337,20 @@ def make_split(
     train_fraction: float = 0.8,
     seed: int,
 ) -> Split:
-    """Training and validation examples of every client.
+    """The training and validation examples of every client.
 
     The honest-but-curious clients (`hbc_clients`) lose their private examples
-    (FedSVA, sec. 4.1). Each client's rest is shuffled and divided attribute by
-    attribute, so that training and validation hold the same shares of every
-    attribute: the papers train on the first 80% and want every attribute in
-    validation, which a plain cut does not promise.
+    (FedSVA, sec. 4.1). The remaining examples of each client are shuffled and divided
+    attribute by attribute, so that training and validation hold the same shares of
+    every attribute. The papers train on the first 80% and want every attribute in the
+    validation examples, which such a cut does not ensure.
 
     Args:
-      parts: M arrays of example indices, no index twice in one of them.
-      attributes: (n,) int32 attribute of every training example.
-      private_attribute: the attribute that the honest-but-curious clients lack.
-      num_hbc: how many they are.
+      parts: M arrays of example indices; no array holds an index twice.
+      attributes: (n,) int32, the attribute of every training example.
+      private_attribute: the attribute whose examples the honest-but-curious clients
+        lose.
+      num_hbc: number of honest-but-curious clients.
       train_fraction: in (0, 1).
       seed: >= 0.
 
@@ -330,7 +359,9 @@ def make_split(
         or without validation examples.
     """
     if not 0 < train_fraction < 1:
-        raise ValueError(f"train_fraction must be in (0, 1), got {train_fraction}")
+        raise ValueError(
+            f"train_fraction must be between 0 and 1, got {train_fraction}"
+        )
     curious = set(hbc_clients(len(parts), num_hbc).tolist())
     train, validation = [], []
     for client, indices in enumerate(parts):
@@ -355,7 +386,7 @@ def make_split(
 
 
 def stack_splits(splits: Sequence[Split]) -> Split:
-    """Several seeds' splits as one with a leading seed axis, padded alike.
+    """The splits of several seeds as one, padded to a common length.
 
     Args:
       splits: S splits of the same number of clients.
@@ -364,12 +395,12 @@ def stack_splits(splits: Sequence[Split]) -> Split:
       A Split whose leaves have the shapes (S, M, longest) and (S, M).
 
     Raises:
-      ValueError: there is none, or they have different numbers of clients.
+      ValueError: `splits` is empty, or they have different numbers of clients.
     """
     clients = {split.num_train.shape[0] for split in splits}
     if len(clients) != 1:
         raise ValueError(
-            "splits must be one or more of the same number of clients, got "
+            "splits must be at least one, all of the same number of clients, got "
             f"{sorted(clients)}"
         )
     longest_train = max(split.train.shape[1] for split in splits)

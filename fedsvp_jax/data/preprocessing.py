@@ -1,4 +1,4 @@
-"""From stored examples to what a model sees: scaling, size, augmentation."""
+"""From stored examples to a model's input: scaling, size, augmentation."""
 
 import dataclasses
 
@@ -13,14 +13,14 @@ PADDING = 4
 
 
 def random_crop_and_flip(images: Array, *, key: Array) -> Array:
-    """A random crop of the zero-padded image, mirrored half of the time.
+    """A random crop of each zero-padded image, mirrored with probability 1/2.
 
-    Padding is the black pixel (0 of uint8), as in FedSDP's public code, which
-    pads before the pixels are scaled.
+    The padding is 4 black pixels (0 of uint8) on each side, as in FedSDP's public code,
+    which pads before it scales the pixels.
 
     Args:
       images: (b, H, W, C) of any dtype.
-      key: the batch's key.
+      key: draws the crops and the mirrored images of the batch.
 
     Returns:
       (b, H, W, C) of the same dtype.
@@ -39,11 +39,12 @@ def random_crop_and_flip(images: Array, *, key: Array) -> Array:
 
 
 def normalize(inputs: Array) -> Array:
-    """What a model sees: uint8 pixels x as (x - 127.5) / 127.5 in [-1, 1].
+    """A model's input: uint8 pixels x become (x - 127.5) / 127.5 in [-1, 1].
 
-    Floats pass as they are. The pixel range is the papers' (the authors' code). Runs
-    inside jit with the bits it has outside: the difference is exact, and a product
-    by a constant is rounded once, where a compiled division may be either.
+    Floats are returned as they are. The range is the one of the papers (the authors'
+    code). The result has the same bits inside and outside jit: the difference is exact,
+    and the product with a constant is rounded once, whereas a division by 127.5 may be
+    compiled to a division or to a product.
 
     Args:
       inputs: (..., *example_shape) uint8 or float32.
@@ -57,14 +58,15 @@ def normalize(inputs: Array) -> Array:
 
 
 def to_rgb32(dataset: Dataset) -> Dataset:
-    """The images as 32×32×3, as the papers' EMNIST CNN takes them.
+    """The data set with images of 32×32×3, which the papers' EMNIST CNN takes.
 
-    Smaller images are centred and their edge pixels continued outwards, which keeps
-    a black (EMNIST) or a white (LEAF FEMNIST) background; a single channel is
-    repeated. The source does not say how its images were enlarged: a reconstruction.
+    Smaller images are centred and their edge pixels repeated outwards, which continues
+    a black (EMNIST) or a white (LEAF FEMNIST) background. A single channel is repeated.
+    The papers do not say how they enlarged the images, so this is a reconstruction.
 
     Raises:
-      ValueError: the inputs are no uint8 images of at most 32×32 and 1 or 3 channels.
+      ValueError: the inputs are not uint8 images of at most 32×32 pixels and of 1 or 3
+        channels.
     """
     shape = dataset.example_shape
     if (
@@ -75,8 +77,8 @@ def to_rgb32(dataset: Dataset) -> Dataset:
     ):
         raise ValueError(
             f"dataset {dataset.name} holds {dataset.train_inputs.dtype} examples of "
-            f"the shape {shape}; to_rgb32 expects uint8 images of at most 32×32 and 1 "
-            "or 3 channels"
+            f"the shape {shape}; to_rgb32 expects uint8 images of at most 32×32 pixels "
+            "and of 1 or 3 channels"
         )
     margins = [((32 - side) // 2, (33 - side) // 2) for side in shape[:2]]
 
@@ -94,12 +96,13 @@ def to_rgb32(dataset: Dataset) -> Dataset:
 def device_examples(
     inputs: np.ndarray, labels: np.ndarray, attributes: np.ndarray | None = None
 ) -> Examples:
-    """The arrays on the device, as stored: uint8 pixels stay uint8.
+    """Copies the arrays to the device as they are: uint8 pixels stay uint8.
 
     Args:
       inputs: (n, *example_shape) uint8 or float32.
       labels: (n,) int32.
-      attributes: (n,) int32, or None for a test set, whose attributes nothing reads.
+      attributes: (n,) int32, or None for a test set, whose attributes are never
+        read.
 
     Raises:
       ValueError: the arrays are not equally long.

@@ -1,4 +1,4 @@
-"""Data sets by name, and the way from the host's arrays to the device's."""
+"""Data sets by name."""
 
 import functools
 from collections.abc import Callable
@@ -25,17 +25,19 @@ NAMES = ("digits", *_READERS, "tfds:NAME")
 
 
 def load(name: str, data_dir: str | Path | None = None) -> Dataset:
-    """The data set `name`, read from its standard files and checked.
+    """Reads the data set `name` from its standard files and checks it.
 
     Args:
-      name: one of `NAMES`; after `tfds:` a name as tensorflow-datasets spells it.
-      data_dir: the folder that holds the data set's files, or its parent; for
-        `npz` the file; for the MNIST format a folder or the training images' file.
-        `digits` takes none, `tfds:NAME` may go without (TFDS's own default).
+      name: one of `NAMES`; after `tfds:` the name that tensorflow-datasets uses.
+      data_dir: the folder that holds the data set's files, or its parent folder. For
+        `npz` it is the file; for the MNIST format it may also be the file of the
+        training images. `digits` needs none; `tfds:NAME` uses TFDS's own folder if
+        none is given.
 
     Raises:
       FileNotFoundError: a folder or file is missing.
-      ValueError: the name is unknown, data_dir is not given, or a file is damaged.
+      ValueError: the name is unknown, data_dir is needed and not given, or a file is
+        damaged.
     """
     folder = Path(data_dir).expanduser() if data_dir is not None else None
     if name == "digits":
@@ -45,18 +47,18 @@ def load(name: str, data_dir: str | Path | None = None) -> Dataset:
     if name not in _READERS:
         raise ValueError(f"dataset must be one of {', '.join(NAMES)}, got {name!r}")
     if folder is None:
-        raise ValueError(f"dataset {name} needs data_dir, where its files are")
+        raise ValueError(f"dataset {name} needs data_dir, the folder of its files")
     return _READERS[name](folder)
 
 
 def open_rows(name: str, data_dir: str | Path | None, scratch: Path) -> RowSource:
-    """The data set `name` with its training inputs read by row.
+    """Opens the data set `name`, whose training inputs are then read row by row.
 
-    `npz` and `tfds:NAME` leave them on disk; the others are loaded.
+    `npz` and `tfds:NAME` leave them on disk; other data sets are loaded into memory.
 
     Args:
       name, data_dir: as `load` takes them.
-      scratch: an empty folder, for an .npz file's unpacked inputs.
+      scratch: an empty folder, to which the inputs of an .npz file are unpacked.
 
     Raises:
       FileNotFoundError, ValueError: as `load`.

@@ -1,7 +1,7 @@
-"""Who holds what, of a store: one client at a time, never all of them.
+"""Which client of a store holds which examples, one client in memory at a time.
 
-The same clients, training and validation examples as `partition.by_writer` and
-`partition.make_split` give for the same data in memory.
+Clients, training and validation examples are the same as those that
+`partition.by_writer` and `partition.make_split` give for the same data in memory.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ _BLOCK = 1 << 18  # rows of labels that are counted at once
 
 
 class HeldExamples(NamedTuple):
-    """One client's examples: the training ones first, then validation."""
+    """One client's examples: first those for training, then those for validation."""
 
     inputs: np.ndarray  # (n, *example_shape)
     labels: np.ndarray  # (n,) int32
@@ -29,14 +29,15 @@ class StoredClients:
     """M clients of a store.
 
     Attributes:
-      store: where their examples are.
-      chosen: (M,) the store's number of client 0, 1, ....
-      attribute_table: (classes,) int32 attribute of each label; or, `by_client`,
-        (S,) the attribute of each of the store's clients.
-      by_client: which of the two.
+      store: holds their examples.
+      chosen: (M,) the number in the store of the clients 0, 1, ..., M - 1.
+      attribute_table: the attribute of each label, (classes,) int32; if `by_client`,
+        that of each client in the store, (S,).
+      by_client: whether all examples of a client have the same attribute.
       num_attributes: N.
-      private_attribute: what the honest-but-curious clients lack.
-      num_hbc: how many they are, the last ones.
+      private_attribute: the attribute whose examples the honest-but-curious clients
+        lose.
+      num_hbc: number of honest-but-curious clients, which are the last ones.
       train_fraction: in (0, 1).
       seed: >= 0.
     """
@@ -55,10 +56,10 @@ class StoredClients:
         return client >= len(self.chosen) - self.num_hbc
 
     def client(self, client: int) -> HeldExamples:
-        """What one client holds, read from the store.
+        """Reads one client's examples from the store.
 
         Raises:
-          ValueError: it is left without training or validation examples.
+          ValueError: the client has no training or no validation examples.
         """
         place = int(self.chosen[client])
         rows = self.store.rows(place)
@@ -76,18 +77,21 @@ class StoredClients:
             train_fraction=self.train_fraction,
             seed=self.seed,
         )
-        own = np.concatenate([train, validation])
+        held = np.concatenate([train, validation])
         return HeldExamples(
-            self.store.train_inputs[rows][own], labels[own], attributes[own], len(train)
+            self.store.train_inputs[rows][held],
+            labels[held],
+            attributes[held],
+            len(train),
         )
 
     def attribute_counts(self) -> tuple[np.ndarray, np.ndarray]:
-        """Training and validation examples by client and attribute, each (M, N).
+        """`(train, validation)`: numbers of examples per client and attribute, (M, N).
 
-        From one pass over the labels, a block at a time.
+        The labels are read in one pass, one block at a time.
 
         Raises:
-          ValueError: a client is left without training or validation examples.
+          ValueError: a client has no training or no validation examples.
         """
         counts = self._stored_counts()[self.chosen]
         counts[len(counts) - self.num_hbc :, self.private_attribute] = 0
@@ -107,7 +111,7 @@ class StoredClients:
         return train, validation
 
     def _stored_counts(self) -> np.ndarray:
-        """(S, N) int64 examples of each of the store's clients by attribute."""
+        """(S, N) int64: examples of each client in the store, by attribute."""
         store, width = self.store, self.num_attributes
         first, sizes = store.clients.T
         counts = np.zeros((len(sizes), width), np.int64)
@@ -122,8 +126,8 @@ class StoredClients:
             owner = np.searchsorted(starts, rows, side="right") - 1
             cell = owner * width + self.attribute_table[labels]
             low = int(cell.min())
-            found = np.bincount(cell - low)
-            counts.reshape(-1)[low : low + len(found)] += found
+            of_block = np.bincount(cell - low)
+            counts.reshape(-1)[low : low + len(of_block)] += of_block
         by_client = np.empty_like(counts)
         by_client[order] = counts
         return by_client

@@ -22,59 +22,53 @@ class FilterSettings(Settings):
     )
     warmup_examples: int = setting(
         None,
-        "Influence filter: training examples of the centre, which no client holds. "
+        "Training examples of the centre, which no client holds. "
         "Default: 500 (digits: 100, MNIST: 600).",
         at_least=2,
     )
     backbone_epochs: int = setting(
         20,
-        "Influence filter: epochs of the whole model on the centre's examples, before "
-        "the first pass.",
+        "Epochs of the whole model on the centre's examples, before the first pass.",
         at_least=0,
     )
     warmup_epochs: int = setting(
         10,
-        "Influence filter: steps of the centre's last layer on its examples.",
+        "Steps of the centre's last layer on its examples.",
         at_least=0,
     )
     contributor_examples: int = setting(
         None,
-        "Influence filter: most examples in a contributor's batch. Default: 100 "
-        "(digits: 56).",
+        "Most examples in a contributor's batch. Default: 100 (digits: 56).",
         at_least=1,
     )
     tester_examples: int = setting(
         None,
-        "Influence filter: most examples that a tester votes with. Default: 50 "
-        "(digits: 28).",
+        "Most examples that a tester votes with. Default: 50 (digits: 28).",
         at_least=1,
     )
     influence_epochs: int = setting(
         5,
-        "Influence filter: steps of a contributor's last layer, each on its whole "
-        "batch.",
+        "Steps of a contributor's last layer, each on its whole batch.",
         at_least=1,
     )
     influence_learning_rate: float = setting(
         5.0,
-        "Influence filter: learning rate of the last layer (features are "
-        "L2-normalised).",
+        "Learning rate of the last layer (features are L2-normalised).",
         above=0,
     )
     influence_clip: float = setting(
         2.0,
-        "Influence filter: bound on the norm of a contributed last layer's update.",
+        "Bound on the norm of a contributed last layer's update.",
         above=0,
     )
     contribution_noise: float = setting(
         0.1,
-        "Influence filter: std of a contribution's Gaussian noise divided by "
-        "--influence_clip.",
+        "Std of a contribution's Gaussian noise divided by --influence_clip.",
         at_least=0,
     )
     vote_epsilon: float = setting(
         None,
-        "Influence filter: ε of one vote as defined in the paper, "
+        "Ε of one vote as defined in the paper, "
         "2 ln((1 - f/2)/(f/2)); the tight value is half of it. inf: no randomisation. "
         "Default: 1 (digits: inf).",
         above=0,
@@ -82,7 +76,7 @@ class FilterSettings(Settings):
     )
     minimum_gap: float = setting(
         0.25,
-        "Influence filter: reject nobody unless the two clusters of votes are at least "
+        "Reject nobody unless the two clusters of votes are at least "
         "this share of the largest possible gap apart, beyond what the votes' noise "
         "explains; 0 reproduces the paper.",
         at_least=0,

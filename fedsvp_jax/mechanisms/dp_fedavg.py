@@ -27,29 +27,28 @@ class DpFedavgSettings(Settings):
 
     noise_multiplier: float = setting(
         1.0,
-        "dp_fedavg only: z, noise std of the summed update divided by the clip. "
+        "z, noise std of the summed update divided by the clip. "
         "--epsilon is ignored by dp_fedavg.",
         at_least=0,
         traced=True,
     )
     adaptive_clip: bool = setting(
         False,
-        "dp_fedavg only: let the clip follow a quantile of the updates' norms (Andrew "
-        "et al. 2021).",
+        "Let the clip follow a quantile of the updates' norms (Andrew et al. 2021).",
     )
     clip_quantile: float = setting(
         0.5,
-        "dp_fedavg only: share of updates that the adaptive clip leaves whole.",
+        "Share of updates that the adaptive clip leaves whole.",
         above=0,
         below=1,
         traced=True,
     )
     clip_learning_rate: float = setting(
-        0.2, "dp_fedavg only: step size of the adaptive clip.", above=0, traced=True
+        0.2, "Step size of the adaptive clip.", above=0, traced=True
     )
     count_noise_std: float = setting(
         2.0,
-        "dp_fedavg only: noise std on the count of clipped updates, which steers the "
+        "Noise std on the count of clipped updates, which steers the "
         "adaptive clip; greater than half the noise multiplier.",
         above=0,
         traced=True,

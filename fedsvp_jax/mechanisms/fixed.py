@@ -55,7 +55,7 @@ class GaussianSettings(Settings):
 
     noise_std: float = setting(
         0.01,
-        "gaussian only: std of the noise on every upload.",
+        "Std of the noise on every upload.",
         at_least=0,
         traced=True,
     )

@@ -34,16 +34,12 @@ class NbaflSettings(Settings):
 
     exposures: float = setting(
         1.0,
-        "nbafl only: L, uploads that --epsilon is shared over.",
+        "L, uploads that --epsilon is shared over.",
         above=0,
         traced=True,
     )
-    downlink_noise: bool = setting(
-        False, "nbafl only: add its noise to the broadcast model too."
-    )
-    clip_weights: bool = setting(
-        False, "nbafl only: clip the uploaded weights to C as one vector."
-    )
+    downlink_noise: bool = setting(False, "Add its noise to the broadcast model too.")
+    clip_weights: bool = setting(False, "Clip the uploaded weights to C as one vector.")
 
 
 def nbafl_uplink_std(

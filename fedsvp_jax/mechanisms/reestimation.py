@@ -31,7 +31,7 @@ class ReestimationSettings(Settings):
 
     norm_mix: float = setting(
         0.5,
-        "sensitivity only: gamma, weight of the client's own past norm in its clip.",
+        "Gamma, weight of the client's own past norm in its clip.",
         at_least=0,
         at_most=1,
         traced=True,

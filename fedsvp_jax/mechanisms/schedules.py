@@ -30,7 +30,7 @@ class TimeVaryingSettings(Settings):
 
     decay: float = setting(
         0.995,
-        "time_varying only: theta, factor of the noise from round to round.",
+        "Theta, factor of the noise from round to round.",
         above=0,
         at_most=1,
         traced=True,
@@ -43,7 +43,7 @@ class DpaSettings(Settings):
 
     contraction: float = setting(
         0.98,
-        "dpa only: c, factor by which the error shrinks per round, which sets the "
+        "c, factor by which the error shrinks per round, which sets the "
         "schedule of the noise.",
         above=0,
         at_most=1,

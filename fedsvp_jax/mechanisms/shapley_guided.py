@@ -18,7 +18,7 @@ class ShapleyGuidedSettings(Settings):
 
     noise_floor: float = setting(
         0.1,
-        "fedsva and fedsdp only: beta, least value of T. No value is published.",
+        "Beta, least value of T. No value is published.",
         above=0,
         traced=True,
     )

@@ -33,7 +33,7 @@ MODEL_NAMES: tuple[str, ...] = tuple(_BUILDERS)
 def make_model(
     name: str, *, num_classes: int, conv_backend: ConvBackend | None = None
 ) -> Model:
-    """Builds a model by name; input shapes are inferred at `init`.
+    """Builds a model by name; it adapts to the shape of the example given to `init`.
 
     | name | parameters |
     |---|---|
@@ -52,11 +52,14 @@ def make_model(
         default (`convolution.resolve_conv_backend`).
 
     Raises:
-      ValueError: if a name is unknown or `num_classes` < 2.
+      ValueError: a name is unknown, or `num_classes` < 2.
     """
     if name not in _BUILDERS:
         raise ValueError(f"model must be one of {', '.join(MODEL_NAMES)}, got {name!r}")
     if num_classes < 2:
-        raise ValueError(f"num_classes must be >= 2, got {num_classes}")
+        raise ValueError(
+            f"at least two classes are needed, got {num_classes}; are all labels of "
+            "the data set the same?"
+        )
     backend = resolve_conv_backend(conv_backend)
     return from_linen(_BUILDERS[name](num_classes, backend))

@@ -141,8 +141,9 @@ class Session:
                 self._program.mechanism,
                 self._program.plan.num_clients,
                 keeps_stats=self._program.keeps_stats,
+                colluders=config.colluders,
             )
-            for _ in files.names
+            for config in self._program.configs
         ]
         self._checkpointer = SharedCheckpointer(files.checkpoints)
         self.state, self.done = loop.restore(trainer, self.ledgers, self._checkpointer)

@@ -299,7 +299,7 @@ def test_adversaries_are_ordered_by_what_they_see():
             rows[who, method].epsilon
             for who in (
                 "server",
-                "client with 3 in collusion",
+                "honest-but-curious clients, 3 colluding",
                 "honest-but-curious client",
                 "outside observer of the final model",
             )

@@ -190,10 +190,15 @@ class Bomb:
     [
         ({"x_train": np.array([Bomb()] * 5, dtype=object)}, "never loaded"),
         ({"x_train": np.zeros((5, 6, 6), np.int64)}, "x_train is int64"),
-        ({"x_test": np.full((2, 6, 6), np.inf)}, "NaN or infinity"),
+        (
+            {"x_test": np.full((2, 6, 6), np.inf)},
+            "x_test holds NaN or infinity (72 of 72 values, first at index [0, 0, 0]); "
+            "all values must be finite",
+        ),
         ({"y_test": np.array([-1, 2])}, "label -1"),
-        ({"y_test": np.array([0.0, 2.0])}, "y_test is float64"),
-        ({"y_test": np.array([0])}, "y_test"),
+        ({"y_test": np.array([0.5, 2.0])}, "y_test holds other values (dtype float64)"),
+        ({"y_test": np.array(["a", "b"])}, "y_test holds text (dtype <U1)"),
+        ({"y_test": np.array([0])}, "one label for each example of x_test"),
         ({"writer_train": np.array([0])}, "writer_train"),
         ({"column_hand_train": np.zeros(5)}, "column_hand_train is float64"),
     ],
@@ -204,6 +209,27 @@ def test_impossible_npz_arrays_are_refused(
     path = tmp_path / "data.npz"
     np.savez(path, **(tiny_files.npz_arrays() | changes))
     assert message in refused("npz", path, needle=path)
+
+
+def test_npz_read_by_row_names_the_row_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "data.npz"
+    features = np.zeros((5, 3), np.float32)
+    features[4, 2] = np.nan
+    changes = {"x_train": features, "x_test": features[:2]}
+    np.savez(path, **(tiny_files.npz_arrays() | changes))
+    source = sources.open_rows("npz", path, tmp_path / "scratch")
+    with pytest.raises(ValueError, match="first at row 4, column 2"):
+        source.rows(np.array([1, 4]))
+
+
+def test_npz_labels_may_be_whole_numbers_in_floats(tmp_path: Path) -> None:
+    path = tmp_path / "data.npz"
+    arrays = tiny_files.npz_arrays()
+    labels = {name: arrays[name].astype(np.float64) for name in ("y_train", "y_test")}
+    np.savez(path, **(arrays | labels))
+    loaded = sources.load("npz", path)
+    assert loaded.train_labels.dtype == np.int32
+    np.testing.assert_array_equal(loaded.train_labels, arrays["y_train"])
 
 
 def test_npz_without_an_array_names_it(tmp_path: Path) -> None:

@@ -17,11 +17,17 @@ from fedsvp_jax.data.dataset import Column
         ({"train_inputs": np.zeros((2, 2, 2, 1), np.uint8)}, "train labels"),
         ({"test_inputs": np.zeros((2, 3, 2, 1), np.uint8)}, "must agree"),
         ({"test_inputs": np.zeros((2, 2, 2, 1), np.float32)}, "must agree"),
-        ({"test_inputs": np.full((2, 2, 2, 1), np.nan, np.float32)}, "finite"),
+        ({"test_inputs": np.full((2, 2, 2, 1), np.nan, np.float32)}, "NaN or infinity"),
         ({"test_inputs": np.zeros((0, 2, 2, 1), np.uint8)}, "at least one"),
-        ({"test_labels": np.array([0, 3], np.int32)}, r"\[0, 3\), got 3"),
-        ({"test_labels": np.array([0, -1], np.int32)}, "non-negative"),
-        ({"test_labels": np.array([0, 1], np.int64)}, "int32"),
+        ({"test_labels": np.array([0, 3], np.int32)}, "from 0 to 2.*got 3"),
+        ({"test_labels": np.array([0, -1], np.int32)}, "from 0 to 2.*got -1"),
+        (
+            {"test_labels": np.array([0, 2**32], np.int64)},
+            "from 0 to 2.*got 4294967296",
+        ),
+        ({"test_labels": np.array([0.0, 0.5])}, "whole numbers, got float64"),
+        ({"test_labels": np.array([0.0, np.nan])}, "whole numbers, got float64"),
+        ({"test_labels": np.array(["a", "b"])}, "whole numbers, got <U1"),
         ({"train_writers": np.array([0, 1], np.int32)}, "train_writers"),
         (
             {"columns": {"sex": Column(np.array([0, 2, 0], np.int32), ("f", "m"))}},
@@ -34,6 +40,23 @@ def test_contradictions_are_refused_by_name(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         make(**changes)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.float32, np.float64])
+def test_whole_numbers_of_any_type_are_labels(dtype: type) -> None:
+    given = make(
+        train_labels=make().train_labels.astype(dtype),
+        test_labels=make().test_labels.astype(dtype),
+    )
+    assert given.train_labels.dtype == given.test_labels.dtype == np.int32
+    assert given.fingerprint == make().fingerprint
+
+
+def test_the_first_value_that_is_not_finite_is_named() -> None:
+    features = np.zeros((4, 3), np.float32)
+    features[3, 2], features[3, 0] = np.nan, np.inf
+    with pytest.raises(ValueError, match=r"\(2 of 12 values, first at row 3, c.* 0\)"):
+        make(train_inputs=features[:3], test_inputs=features, test_labels=np.zeros(4))
 
 
 def test_fingerprint_is_the_contents_alone() -> None:

@@ -77,7 +77,7 @@ def test_a_client_left_without_data_is_refused_in_the_same_words(
     [
         ({"partition": "iid"}, "partition must be by_writer for dataset store"),
         ({"attributes": "column:sex"}, "attributes=column:sex.* columns none"),
-        ({"num_clients": 11}, r"num_clients must be in \[1, 10\]"),
+        ({"num_clients": 11}, "num_clients must be between 1 and 10"),
     ],
     ids=str,
 )

@@ -119,7 +119,10 @@ def test_a_column_and_writer_groups_are_attributes_too() -> None:
         ({"attributes": "column:sex"}, "attributes=column:sex.* columns none"),
         ({"attributes": "class:3"}, "attributes must be class, column:NAME"),
         ({"attributes": "colour"}, "attributes must be class, column:NAME"),
-        ({"private_attribute": 10}, "private_class must be in"),
+        (
+            {"private_attribute": 10},
+            "private_attribute must be one of the 10 classes, 0 to 9; got 10",
+        ),
     ],
     ids=str,
 )

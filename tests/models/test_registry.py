@@ -217,7 +217,7 @@ def test_both_conv_backends_give_the_same_model():
 def test_make_model_names_what_is_allowed():
     with pytest.raises(ValueError, match=r"model must be one of mlp, .*, got 'lenet'"):
         models.make_model("lenet", num_classes=10)
-    with pytest.raises(ValueError, match="num_classes must be >= 2, got 1"):
+    with pytest.raises(ValueError, match="at least two classes are needed, got 1"):
         models.make_model("mlp", num_classes=1)
     with pytest.raises(ValueError, match="conv_backend must be"):
         models.make_model("small_cnn", num_classes=10, conv_backend="cudnn")

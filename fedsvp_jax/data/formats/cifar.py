@@ -1,8 +1,8 @@
-"""CIFAR-10 and CIFAR-100 in the binary format: records of labels and planes.
+"""CIFAR-10 and CIFAR-100 in their binary format: one record per image.
 
-A record is one label byte (CIFAR-100: a coarse one and a fine one), then 3,072
+A record is one label byte (for CIFAR-100 two: a coarse and a fine label), then 3,072
 pixel bytes: the red, green and blue planes of a 32×32 image, row by row
-(Krizhevsky 2009, the data sets' own description). The fine label is the task's.
+(Krizhevsky 2009, the data sets' own description). The fine label is used.
 """
 
 from pathlib import Path
@@ -23,8 +23,8 @@ def _read(
     record = label_bytes + _PIXELS
     if not raw.size or raw.size % record:
         raise ValueError(
-            f"{path} has {raw.size} bytes; {what} expects a positive whole number of "
-            f"{record}-byte records"
+            f"{path} has {raw.size} bytes; {what} expects one or more whole records "
+            f"of {record} bytes"
         )
     records = raw.reshape(-1, record)
     planes = records[:, label_bytes:].reshape(-1, 3, 32, 32)
@@ -33,7 +33,7 @@ def _read(
 
 
 def load_cifar10(data_dir: Path) -> Dataset:
-    """CIFAR-10 from `cifar-10-batches-bin` (five training batches, one of test).
+    """CIFAR-10 from `cifar-10-batches-bin`: five training batches and one test batch.
 
     Raises:
       FileNotFoundError: a file is missing.

@@ -1,9 +1,9 @@
-"""scikit-learn's digits: real 8×8 scans inside the package, no download.
+"""scikit-learn's digits: real 8×8 scans that come with that package, no download.
 
-The values 0..16 are stored as uint8 round(255 x / 16), so that they look like any
-other image. Every fifth example of each class, in file order, is a test example:
-the split is stratified, fixed, and spread over the writers, who follow one another
-in the file.
+Their values x in 0..16 are stored as uint8 round(255 x / 16), as any other image.
+Every fifth example of each class, in the order of the file, is a test example. The
+split is therefore fixed and stratified, and the test examples come from all over the
+file, in which the writers follow one another.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Finding files and checking what was read: the errors name the path."""
+"""Finding files and checking what was read; every error names the path."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,12 +14,12 @@ def find_folder(
     Args:
       data_dir: what the user named: the folder itself or its parent.
       subfolders: the names under which the data set is usually unpacked.
-      marker: a file or folder that every copy of the data set has; a name that
-        ends in `.gz` on disk counts as well.
+      marker: a file or folder that every copy of the data set has; the file may also
+        have the ending `.gz`.
       what: the data set, for the error message.
 
     Raises:
-      FileNotFoundError: no such folder, or none holds `marker`.
+      FileNotFoundError: `data_dir` is not a folder, or no folder holds `marker`.
     """
     if not data_dir.is_dir():
         raise FileNotFoundError(
@@ -39,7 +39,7 @@ def read_bytes(path: Path, *, what: str) -> bytes:
     """The file's content.
 
     Raises:
-      FileNotFoundError: there is no such file; says that `what` needs it.
+      FileNotFoundError: the file does not exist; the message names `what`.
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing; {what} needs it")
@@ -47,7 +47,7 @@ def read_bytes(path: Path, *, what: str) -> bytes:
 
 
 def check_labels(labels: np.ndarray, num_classes: int, path: Path) -> np.ndarray:
-    """The labels as (n,) int32.
+    """The labels, checked, as (n,) int32.
 
     Raises:
       ValueError: a label is outside [0, num_classes), or there is none.
@@ -57,13 +57,13 @@ def check_labels(labels: np.ndarray, num_classes: int, path: Path) -> np.ndarray
     low, high = labels.min(), labels.max()
     if low < 0 or high >= num_classes:
         raise ValueError(
-            f"{path} holds the label {low if low < 0 else high}; labels must be in "
-            f"[0, {num_classes})"
+            f"{path} holds the label {low if low < 0 else high}; labels must be from "
+            f"0 to {num_classes - 1}"
         )
     return labels.astype(np.int32)
 
 
 def reason(error: Exception) -> str:
-    """The first line of what another library says about a file."""
+    """The first line of another library's error message about a file."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__

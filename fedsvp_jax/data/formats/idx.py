@@ -1,8 +1,9 @@
 """MNIST-format idx files, plain or gzipped: MNIST, Fashion-MNIST, EMNIST ByClass.
 
-An idx file is a big-endian header (two zero bytes, the type 0x08 for unsigned
-bytes, the number of axes, then one uint32 an axis) and the values (LeCun's
-description of MNIST): the magic number is 2051 for images, 2049 for labels.
+An idx file is a big-endian header and the values (LeCun's description of MNIST). The
+header is two zero bytes, the type 0x08 for unsigned bytes, the number of axes and one
+uint32 per axis. Its first four bytes are the magic number, 2051 for images and 2049
+for labels.
 """
 
 import gzip
@@ -25,11 +26,11 @@ _CLASSES = {"mnist": 10, "fashion_mnist": 10, "emnist": 62}
 
 
 def read_idx(path: Path, *, num_axes: int) -> np.ndarray:
-    """The uint8 array of one idx file; a name that ends in `.gz` is unpacked.
+    """The uint8 array of one idx file; a file whose name ends in `.gz` is unpacked.
 
     Raises:
-      FileNotFoundError: there is no such file.
-      ValueError: the file is no gzip file, or its magic number or size is wrong.
+      FileNotFoundError: the file does not exist.
+      ValueError: the file is not a gzip file, or its magic number or size is wrong.
     """
     raw = files.read_bytes(path, what="the MNIST format")
     if path.suffix == ".gz":
@@ -37,15 +38,15 @@ def read_idx(path: Path, *, num_axes: int) -> np.ndarray:
             raw = gzip.decompress(raw)
         except (OSError, EOFError, zlib.error) as error:
             raise ValueError(
-                f"{path} is damaged or no gzip file ({error}); an idx file packed by "
-                "gzip was expected"
+                f"{path} is damaged or not a gzip file ({error}); it must be an idx "
+                "file packed by gzip"
             ) from error
     magic = 0x0800 + num_axes
     header = 4 + 4 * num_axes
     if len(raw) < header or struct.unpack(">I", raw[:4])[0] != magic:
         raise ValueError(
-            f"{path} starts with the bytes {raw[:4].hex(' ') or '(none)'}; an idx file "
-            f"with the magic number {magic} was expected"
+            f"{path} starts with the bytes {raw[:4].hex(' ') or '(none)'}; it must be "
+            f"an idx file with the magic number {magic}"
         )
     shape = struct.unpack(f">{num_axes}I", raw[4:header])
     values = np.frombuffer(raw, np.uint8, offset=header)
@@ -65,10 +66,14 @@ def _plain_or_gz(folder: Path, name: str) -> Path:
 def load_idx(name: str, data_dir: Path) -> Dataset:
     """`mnist`, `fashion_mnist` or `emnist` (ByClass) from their standard files.
 
-    `data_dir` is the folder, its parent, or the path of the training images
-    themselves (`…train-images-idx3-ubyte`, `.gz` or not): then the other three
-    files are its neighbours, and the labels say how many classes there are.
-    EMNIST's images are stored transposed and are turned upright.
+    EMNIST's images are stored transposed; they are turned upright.
+
+    Args:
+      name: the data set.
+      data_dir: the folder, its parent folder, or the file of the training images
+        (`…train-images-idx3-ubyte`, perhaps with `.gz`). In the last case the other
+        three files are read from the same folder, and the largest label says how many
+        classes there are.
 
     Raises:
       FileNotFoundError: a file is missing.
@@ -98,8 +103,8 @@ def load_idx(name: str, data_dir: Path) -> Dataset:
         labels = read_idx(label_path, num_axes=1)
         if len(images) != len(labels):
             raise ValueError(
-                f"{label_path} holds {len(labels)} labels; {image_path} holds "
-                f"{len(images)} images, as many were expected"
+                f"{label_path} holds {len(labels)} labels and {image_path} "
+                f"{len(images)} images; the numbers must agree"
             )
         if name == "emnist":
             images = images.transpose(0, 2, 1)

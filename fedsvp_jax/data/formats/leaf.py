@@ -1,8 +1,8 @@
-"""LEAF's FEMNIST: json files of users, each with pixels in [0, 1] and labels.
+"""LEAF's FEMNIST: JSON files of users, each with pixels in [0, 1] and labels.
 
 Every file is `{users: [name], num_samples: [int], user_data: {name: {x: [784
-floats], y: [int]}}}`; a data set is any number of them in `train/` and in
-`test/` (Caldas et al. 2018, arXiv 1812.01097, and its repository's layout).
+floats], y: [int]}}}`. A data set is any number of such files in `train/` and in
+`test/` (Caldas et al. 2018, arXiv 1812.01097, and the layout of its repository).
 """
 
 import functools
@@ -28,21 +28,21 @@ class _Part(NamedTuple):
 
 
 def _load_json(path: Path) -> dict[str, Any]:
-    # A pixel is one of few hundred texts. Reading each once halves the time and
-    # keeps one float object instead of millions: .5 GB, not 1.5, for 300 writers.
+    # The pixels are a few hundred different texts. Converting each text once halves the
+    # time and keeps few float objects: .5 GB instead of 1.5 for 300 writers.
     parse_float = functools.lru_cache(maxsize=1 << 16)(float)
     try:
         with path.open(encoding="utf-8") as handle:
             body = json.load(handle, parse_float=parse_float)
     except ValueError as error:
         raise ValueError(
-            f"{path} is damaged or not json ({error}); a LEAF file was expected"
+            f"{path} is damaged or not JSON ({error}); it must be a LEAF file"
         ) from error
     keys = ("users", "num_samples", "user_data")
     if not isinstance(body, dict) or any(key not in body for key in keys):
         raise ValueError(
-            f"{path} is not a LEAF file: the keys users, num_samples and user_data "
-            "were expected"
+            f"{path} is not a LEAF file: it must have the keys users, num_samples and "
+            "user_data"
         )
     return body
 
@@ -54,7 +54,7 @@ def _read_user(body: dict[str, Any], user: str, count: int, path: Path) -> _Part
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"{path}: user {user} has no rectangular x and y ({error!r}); user_data "
-            "was expected to hold them for every user"
+            "must hold both for every user"
         ) from error
     if (
         pixels.shape != (count, _SIDE * _SIDE)
@@ -63,13 +63,13 @@ def _read_user(body: dict[str, Any], user: str, count: int, path: Path) -> _Part
     ):
         raise ValueError(
             f"{path}: user {user} holds x of the shape {pixels.shape} and "
-            f"{labels.dtype} y of the shape {labels.shape}; {count} rows of "
-            f"{_SIDE * _SIDE} pixels and as many integer labels were expected"
+            f"{labels.dtype} y of the shape {labels.shape}; it must hold {count} rows "
+            f"of {_SIDE * _SIDE} pixels and {count} integer labels"
         )
     if not (pixels.min() >= 0 and pixels.max() <= 1):  # so NaN fails as well
         raise ValueError(
-            f"{path}: user {user} holds a pixel outside [0, 1] or NaN; every pixel "
-            "was expected in [0, 1]"
+            f"{path}: user {user} holds a pixel outside [0, 1] or NaN; all pixels "
+            "must be from 0 to 1"
         )
     images = np.round(pixels * np.float32(255)).astype(np.uint8)
     return _Part(
@@ -80,18 +80,18 @@ def _read_user(body: dict[str, Any], user: str, count: int, path: Path) -> _Part
 
 
 def _users(folder: Path) -> Iterator[_Part]:
-    """The users with examples, one after another: one file is in memory at a time."""
+    """The users that hold examples; one file is in memory at a time."""
     paths = sorted(folder.glob("*.json"))
     if not paths:
         raise FileNotFoundError(
-            f"{folder} holds no json file; LEAF's FEMNIST expects at least one"
+            f"{folder} holds no JSON file; LEAF's FEMNIST needs at least one"
         )
     for path in paths:
         body = _load_json(path)
         if len(body["users"]) != len(body["num_samples"]):
             raise ValueError(
                 f"{path} names {len(body['users'])} users and "
-                f"{len(body['num_samples'])} sample counts; as many were expected"
+                f"{len(body['num_samples'])} sample counts; the numbers must agree"
             )
         for user, count in zip(body["users"], body["num_samples"], strict=True):
             if count:
@@ -101,7 +101,7 @@ def _users(folder: Path) -> Iterator[_Part]:
 def _read_folder(folder: Path) -> _Part:
     parts = list(_users(folder))
     if not parts:
-        raise ValueError(f"{folder} holds no example; at least one was expected")
+        raise ValueError(f"{folder} holds no example; at least one is needed")
     return _Part(
         np.concatenate([part.inputs for part in parts]),
         np.concatenate([part.labels for part in parts]),
@@ -116,11 +116,12 @@ def _find(data_dir: Path) -> Path:
 
 
 def stream_femnist(data_dir: Path) -> ClientStream:
-    """FEMNIST's writers one after another, by name; one json file in memory at a time.
+    """FEMNIST's writers by name; one JSON file is in memory at a time.
 
     Raises:
       FileNotFoundError: `train/` or `test/` is missing or empty.
-      ValueError: a file is damaged; one of `train/` when its users are asked for.
+      ValueError: a file is damaged. A file of `train/` is only read, and the error
+        raised, when its users are asked for.
     """
     folder = _find(data_dir)
     test = _read_folder(folder / "test")
@@ -137,7 +138,7 @@ def stream_femnist(data_dir: Path) -> ClientStream:
 
 
 def load_femnist(data_dir: Path) -> Dataset:
-    """FEMNIST with its writers, pixels as round(255 x); ids follow sorted names.
+    """FEMNIST with pixels as round(255 x) and its writers, numbered by sorted name.
 
     Raises:
       FileNotFoundError: `train/` or `test/` is missing or empty.

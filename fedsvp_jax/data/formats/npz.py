@@ -1,22 +1,29 @@
-"""Anyone's data: one .npz of arrays.
+"""Anyone's data: one .npz file of arrays.
 
 `x_train` and `x_test` hold uint8 pixels, (n, H, W) or (n, H, W, C), or floats of
-any shape; `y_train` and `y_test` whole numbers from 0. Optional: `writer_train`
-(numbers or text) and any `column_<name>_train` (numbers or text), one a row.
+any shape. `y_train` and `y_test` hold whole numbers from 0. `writer_train` and any
+number of `column_<name>_train` are optional; they hold one integer or text per
+training example.
 """
 
 from pathlib import Path
 
 import numpy as np
 
-from fedsvp_jax.data.dataset import Column, Dataset, RowSource
+from fedsvp_jax.data.dataset import (
+    Column,
+    Dataset,
+    RowSource,
+    integer_labels,
+    non_finite,
+)
 from fedsvp_jax.data.formats import files
 
 _REQUIRED = ("x_train", "y_train", "x_test", "y_test")
 
 
 def _read_arrays(path: Path, scratch: Path | None = None) -> dict[str, np.ndarray]:
-    """All arrays; given a folder `scratch`, `x_train` is unpacked there and mapped."""
+    """All arrays; with a folder `scratch`, `x_train` is unpacked there and mapped."""
     if not path.is_file():
         raise FileNotFoundError(
             f"data_dir {path} is not a file; npz expects the path of an .npz file"
@@ -35,41 +42,43 @@ def _read_arrays(path: Path, scratch: Path | None = None) -> dict[str, np.ndarra
     # zipfile and numpy answer damage with some ten types of error.
     except Exception as error:
         raise ValueError(
-            f"{path} cannot be read ({files.reason(error)}); an .npz of plain "
-            "arrays was expected (pickled objects are never loaded)"
+            f"{path} cannot be read ({files.reason(error)}); it must be an .npz file "
+            "of plain arrays (pickled objects are never loaded)"
         ) from error
     missing = [key for key in _REQUIRED if key not in arrays]
     if missing:
         raise ValueError(
-            f"{path} lacks {', '.join(missing)}; {', '.join(_REQUIRED)} were expected"
+            f"{path} lacks {', '.join(missing)}; it must hold {', '.join(_REQUIRED)}"
         )
     return arrays
 
 
-def _inputs(values: np.ndarray, key: str, path: Path) -> np.ndarray:
+def _inputs(
+    values: np.ndarray, key: str, path: Path, rows: np.ndarray | None = None
+) -> np.ndarray:
+    """Pixels or features as a model takes them; `rows` are the numbers of the rows."""
     if values.dtype == np.uint8:
         return values[..., None] if values.ndim == 3 else values
     if values.dtype.kind != "f":
         raise ValueError(
-            f"{path}: {key} is {values.dtype}; uint8 pixels or floats were expected"
+            f"{path}: {key} is {values.dtype}; it must hold uint8 pixels or floats"
         )
     with np.errstate(over="ignore"):
         features = values.astype(np.float32)
-    if not np.isfinite(features).all():
+    if where := non_finite(features, rows):
         raise ValueError(
-            f"{path}: {key} holds NaN or infinity; every value was expected finite in "
-            "float32"
+            f"{path}: {key} holds {where}; all values must be finite in float32"
         )
     return features
 
 
 def _codes(arrays: dict[str, np.ndarray], key: str, path: Path) -> Column:
-    """Numbers or text of one column, coded by their sorted distinct values."""
+    """The integers or texts of one column, numbered in their sorted order."""
     values = arrays[key]
     if values.dtype.kind not in "iuU" or values.shape != arrays["y_train"].shape:
         raise ValueError(
-            f"{path}: {key} is {values.dtype} of the shape {values.shape}; whole "
-            f"numbers or text of the shape {arrays['y_train'].shape} were expected"
+            f"{path}: {key} is {values.dtype} of the shape {values.shape}; it must "
+            f"hold integers or text of the shape {arrays['y_train'].shape}"
         )
     categories, codes = np.unique(values, return_inverse=True)
     return Column(codes.astype(np.int32), tuple(map(str, categories)))
@@ -78,15 +87,24 @@ def _codes(arrays: dict[str, np.ndarray], key: str, path: Path) -> Column:
 def _labels(
     arrays: dict[str, np.ndarray], path: Path
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Training labels, test labels and the number of classes that they tell."""
-    labels = [arrays["y_train"], arrays["y_test"]]
-    for key, values in zip(("y_train", "y_test"), labels, strict=True):
-        rows = arrays[key.replace("y", "x", 1)].shape[:1]
-        if values.dtype.kind not in "iu" or values.shape != rows or not values.size:
+    """Training labels, test labels and the number of classes, the largest label + 1."""
+    labels = []
+    for key in ("y_train", "y_test"):
+        values, inputs_key = arrays[key], key.replace("y", "x", 1)
+        shape = arrays[inputs_key].shape[:1]
+        whole = integer_labels(values)
+        if whole is None:
+            held = "text" if values.dtype.kind in "US" else "other values"
             raise ValueError(
-                f"{path}: {key} is {values.dtype} of the shape {values.shape}; whole "
-                f"numbers, one for each of its examples {rows}, were expected"
+                f"{path}: {key} holds {held} (dtype {values.dtype}); labels must be "
+                "integers from 0 to the number of classes − 1"
             )
+        if values.shape != shape or not values.size:
+            raise ValueError(
+                f"{path}: {key} has the shape {values.shape}; it must hold one label "
+                f"for each example of {inputs_key}, the shape {shape}"
+            )
+        labels.append(whole)
     num_classes = 1 + int(max(values.max() for values in labels))
     train, test = (files.check_labels(values, num_classes, path) for values in labels)
     return train, test, num_classes
@@ -99,15 +117,16 @@ def _writers(arrays: dict[str, np.ndarray], path: Path) -> np.ndarray | None:
 
 
 def open_npz(path: Path, scratch: Path) -> RowSource:
-    """The arrays of one .npz file, the training inputs on disk.
+    """The arrays of one .npz file, with the training inputs left on disk.
 
     Args:
       path: the file.
-      scratch: an empty folder; `x_train` is unpacked there and stays.
+      scratch: an empty folder; `x_train` is unpacked there and is not removed.
 
     Raises:
-      FileNotFoundError: there is no such file.
-      ValueError: the file is damaged, pickled, or its arrays do not fit together.
+      FileNotFoundError: the file does not exist.
+      ValueError: the file is damaged or holds pickled objects, or its arrays do not
+        fit together.
     """
     arrays = _read_arrays(path, scratch)
     train_labels, test_labels, num_classes = _labels(arrays, path)
@@ -115,7 +134,7 @@ def open_npz(path: Path, scratch: Path) -> RowSource:
         name="npz",
         train_labels=train_labels,
         train_writers=_writers(arrays, path),
-        rows=lambda index: _inputs(arrays["x_train"][index], "x_train", path),
+        rows=lambda rows: _inputs(arrays["x_train"][rows], "x_train", path, rows),
         test_inputs=_inputs(arrays["x_test"], "x_test", path),
         test_labels=test_labels,
         num_classes=num_classes,
@@ -123,11 +142,12 @@ def open_npz(path: Path, scratch: Path) -> RowSource:
 
 
 def load_npz(path: Path) -> Dataset:
-    """The arrays of one .npz file; the labels say how many classes there are.
+    """The arrays of one .npz file; the largest label says how many classes there are.
 
     Raises:
-      FileNotFoundError: there is no such file.
-      ValueError: the file is damaged, pickled, or its arrays do not fit together.
+      FileNotFoundError: the file does not exist.
+      ValueError: the file is damaged or holds pickled objects, or its arrays do not
+        fit together.
     """
     arrays = _read_arrays(path)
     train_labels, test_labels, num_classes = _labels(arrays, path)

@@ -1,9 +1,9 @@
-"""UCI Adult as one csv with a header and a `split` column (train or test).
+"""UCI Adult as one CSV file with a header and a `split` column (train or test).
 
-Features: each number standardised by the training rows' mean and standard
-deviation, each category one-hot over the values found in the file ("?" is one of
-them). The class is 1 where income is >50K. Every category is also a named column,
-so that attributes can follow sex or race.
+The features are the numbers, standardised by the mean and standard deviation of the
+training rows, and the categories, one-hot over the values in the file ("?" counts as a
+value). The class is 1 where the income is >50K. Every category is also a named column,
+so that attributes can be sex or race.
 """
 
 import csv
@@ -35,13 +35,13 @@ CATEGORIES = (
 
 
 def _read_columns(path: Path) -> dict[str, np.ndarray]:
-    """Every expected column as (rows,) text, blanks around the values removed."""
+    """Every expected column as (rows,) text, without blanks around the values."""
     try:
         with path.open(newline="", encoding="utf-8") as handle:
             header, *rows = list(csv.reader(handle)) or [[]]
     except (csv.Error, UnicodeDecodeError) as error:
         raise ValueError(
-            f"{path} cannot be read ({error}); a csv file was expected"
+            f"{path} cannot be read ({error}); it must be a CSV file"
         ) from error
     expected = (*NUMBERS, *CATEGORIES, "income", "split")
     names = [name.strip() for name in header]
@@ -66,7 +66,7 @@ def _choices(values: np.ndarray, allowed: tuple[str, str], what: str) -> np.ndar
     unknown = set(np.unique(values)) - set(allowed)
     if unknown:
         raise ValueError(
-            f"{what} holds {min(unknown)!r}; {allowed[0]} or {allowed[1]} was expected"
+            f"{what} holds {min(unknown)!r}; it must be {allowed[0]} or {allowed[1]}"
         )
     return values == allowed[1]
 
@@ -78,16 +78,16 @@ def _standardised(text: np.ndarray, is_train: np.ndarray, what: str) -> np.ndarr
     except ValueError as error:
         raise ValueError(f"{what} holds no number ({error})") from error
     if not np.isfinite(values).all():
-        raise ValueError(f"{what} holds NaN or infinity; finite numbers were expected")
+        raise ValueError(f"{what} holds NaN or infinity; all numbers must be finite")
     std = values[is_train].std()
     return (values - values[is_train].mean()) / (std if std > 0 else 1.0)
 
 
 def load_adult(data_dir: Path) -> Dataset:
-    """Adult as float32 features, its categories as named columns.
+    """Adult as float32 features, with its categories as named columns.
 
     Raises:
-      FileNotFoundError: there is no `adult.csv`.
+      FileNotFoundError: `adult.csv` does not exist.
       ValueError: a column is missing or holds an impossible value.
     """
     folder = files.find_folder(data_dir, ["adult"], "adult.csv", what="adult")
@@ -97,7 +97,9 @@ def load_adult(data_dir: Path) -> Dataset:
     labels = _choices(income, ("<=50K", ">50K"), f"{path}: column income")
     is_train = ~_choices(table["split"], ("train", "test"), f"{path}: column split")
     if is_train.all() or not is_train.any():
-        raise ValueError(f"{path} holds no row of one split; train and test are needed")
+        raise ValueError(
+            f"{path} lacks the rows of one split; train and test are needed"
+        )
     features = [
         _standardised(table[name], is_train, f"{path}: column {name}")[:, None]
         for name in NUMBERS

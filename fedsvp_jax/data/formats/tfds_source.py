@@ -1,7 +1,7 @@
-"""tensorflow-datasets by name, from prepared array_record files, no TensorFlow.
+"""tensorflow-datasets by name, from prepared array_record files, without TensorFlow.
 
-`tfds.data_source` reads array_record by index and decodes with numpy. Nothing is
-downloaded or prepared here: most builders need TensorFlow for that, once.
+`tfds.data_source` reads array_record files by index and decodes with numpy. Nothing is
+downloaded or prepared here, since most data sets need TensorFlow for that, once.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,12 +31,12 @@ def _open(name: str, data_dir: Path | None, **options: Any) -> dict[str, Any]:
             builder_kwargs={"file_format": "array_record"},
             **options,
         )
-    # TFDS answers with assertions, NotImplementedError and errors of its own.
+    # TFDS raises AssertionError, NotImplementedError and errors of its own.
     except Exception as error:
         raise ValueError(
             f"tfds:{name} cannot be opened {place} ({files.reason(error)}); {expected}"
         ) from error
-    if not splits:  # TFDS knows the name, but holds no files
+    if not splits:  # TFDS knows the name, but there are no files
         raise ValueError(f"tfds:{name} is not prepared {place}; {expected}")
     return splits
 
@@ -54,8 +54,8 @@ def _rows(source: Sequence[Any], index: Iterable[int], what: str) -> list[Any]:
         return [source[row] for row in index]
     except Exception as error:  # array_record and the decoders raise many types
         raise ValueError(
-            f"{what} is damaged ({files.reason(error)}); readable "
-            "array_record files were expected"
+            f"{what} is damaged ({files.reason(error)}); it must be readable "
+            "array_record files"
         ) from error
 
 
@@ -63,14 +63,14 @@ def _inputs(rows: Sequence[Any], input_key: str, what: str) -> np.ndarray:
     shapes = {np.shape(row[input_key]) for row in rows}
     if len(shapes) != 1:
         raise ValueError(
-            f"{what} holds examples of {len(shapes)} shapes; one shape was expected"
+            f"{what} holds examples of {len(shapes)} shapes; all must have the same"
         )
     inputs = np.stack([np.asarray(row[input_key]) for row in rows])
     if inputs.dtype.kind == "f":
         return inputs.astype(np.float32)
     if inputs.dtype != np.uint8:
         raise ValueError(
-            f"{what}: {input_key} is {inputs.dtype}; uint8 or floats were expected"
+            f"{what}: {input_key} is {inputs.dtype}; it must be uint8 or floats"
         )
     return inputs
 
@@ -79,39 +79,39 @@ def _labels(rows: Sequence[Any], label_key: str, what: str) -> np.ndarray:
     labels = np.asarray([row[label_key] for row in rows])
     if labels.dtype.kind not in "iu" or labels.ndim != 1:
         raise ValueError(
-            f"{what}: {label_key} is {labels.dtype} of the shape {labels.shape}; one "
-            "whole number an example was expected"
+            f"{what}: {label_key} is {labels.dtype} of the shape {labels.shape}; it "
+            "must be one integer per example"
         )
     return labels
 
 
-class _Found(NamedTuple):
+class _Splits(NamedTuple):
     train: Any
     test: Any
     test_name: str
     input_key: str
     label_key: str
     path: Path
-    num_classes: int | None  # as the data set's features tell
+    num_classes: int | None  # as the data set's features say; None if they do not
 
 
-def _find(name: str, data_dir: Path | None) -> _Found:
-    """The splits for training and test, and what they are called in them."""
+def _find(name: str, data_dir: Path | None) -> _Splits:
+    """The splits for training and test, and the names of their input and label."""
     splits = _open(name, data_dir)
     test_split = next((key for key in _TEST_SPLITS if key in splits), None)
     if "train" not in splits or test_split is None:
         raise ValueError(
-            f"tfds:{name} has the splits {', '.join(sorted(splits))}; train and one of "
-            f"{', '.join(_TEST_SPLITS)} were expected"
+            f"tfds:{name} has the splits {', '.join(sorted(splits))}; it must have "
+            f"train and one of {', '.join(_TEST_SPLITS)}"
         )
     info = splits["train"].dataset_info
     if info.supervised_keys is None or len(info.supervised_keys) != 2:
         raise ValueError(
-            f"tfds:{name} has the supervised_keys {info.supervised_keys}; one input "
-            "and one label were expected"
+            f"tfds:{name} has the supervised_keys {info.supervised_keys}; they must "
+            "be one input and one label"
         )
     input_key, label_key = info.supervised_keys
-    return _Found(
+    return _Splits(
         splits["train"],
         splits[test_split],
         test_split,
@@ -123,71 +123,77 @@ def _find(name: str, data_dir: Path | None) -> _Found:
 
 
 def open_tfds(name: str, data_dir: Path | None) -> RowSource:
-    """The same data set as `load_tfds`, the training inputs read when asked for.
+    """The same data set as `load_tfds`; training inputs are read when asked for.
 
     Raises:
-      ValueError: as `load_tfds`; of a training input when it is asked for.
+      ValueError: as `load_tfds`. The training inputs are checked when they are read.
     """
     import tensorflow_datasets as tfds
 
-    found = _find(name, data_dir)
-    what = f"{found.path}, split train"
-    undecoded = {found.input_key: tfds.decode.SkipDecoding()}
+    splits = _find(name, data_dir)
+    what = f"{splits.path}, split train"
+    undecoded = {splits.input_key: tfds.decode.SkipDecoding()}
     plain = _open(name, data_dir, decoders=undecoded)["train"]
     blocks = [
         range(start, min(start + _BLOCK, len(plain)))
         for start in range(0, len(plain), _BLOCK)
     ]
     labels = np.concatenate(
-        [_labels(_rows(plain, block, what), found.label_key, what) for block in blocks]
+        [_labels(_rows(plain, block, what), splits.label_key, what) for block in blocks]
     )
     test_inputs, test_labels = _read(
-        found.test,
-        found.input_key,
-        found.label_key,
-        f"{found.path}, split {found.test_name}",
+        splits.test,
+        splits.input_key,
+        splits.label_key,
+        f"{splits.path}, split {splits.test_name}",
     )
-    num_classes = found.num_classes
+    num_classes = splits.num_classes
     if num_classes is None:
         num_classes = 1 + int(max(labels.max(), test_labels.max()))
     return RowSource(
         name=f"tfds:{name}",
-        train_labels=files.check_labels(labels, num_classes, found.path),
+        train_labels=files.check_labels(labels, num_classes, splits.path),
         train_writers=None,
         rows=lambda index: _inputs(
-            _rows(found.train, index.tolist(), what), found.input_key, what
+            _rows(splits.train, index.tolist(), what), splits.input_key, what
         ),
         test_inputs=test_inputs,
-        test_labels=files.check_labels(test_labels, num_classes, found.path),
+        test_labels=files.check_labels(test_labels, num_classes, splits.path),
         num_classes=num_classes,
     )
 
 
 def load_tfds(name: str, data_dir: Path | None) -> Dataset:
-    """`name` as TFDS spells it (`mnist`, `cifar10:3.0.2`), split train and test.
+    """A data set of TFDS, with its splits `train` and `test`.
 
-    The data set's own `supervised_keys` name the input and the label; where it has
-    no split `test`, `validation` is the test set. `data_dir` is TFDS's: the folder
-    that holds the data set's folder; None is TFDS's default.
+    The data set's `supervised_keys` name the input and the label. Without a split
+    `test`, the split `validation` is the test set.
+
+    Args:
+      name: as TFDS writes it, such as `mnist` or `cifar10:3.0.2`.
+      data_dir: TFDS's: the folder that holds the data set's folder; None for TFDS's
+        default.
 
     Raises:
       ValueError: the data set is unknown, not prepared, damaged, or not a
         classification of equally shaped examples.
     """
-    found = _find(name, data_dir)
-    keys = (found.input_key, found.label_key)
-    train_inputs, train_labels = _read(found.train, *keys, f"{found.path}, split train")
-    test_inputs, test_labels = _read(
-        found.test, *keys, f"{found.path}, split {found.test_name}"
+    splits = _find(name, data_dir)
+    keys = (splits.input_key, splits.label_key)
+    train_inputs, train_labels = _read(
+        splits.train, *keys, f"{splits.path}, split train"
     )
-    num_classes = found.num_classes
+    test_inputs, test_labels = _read(
+        splits.test, *keys, f"{splits.path}, split {splits.test_name}"
+    )
+    num_classes = splits.num_classes
     if num_classes is None:
         num_classes = 1 + int(max(train_labels.max(), test_labels.max()))
     return Dataset(
         name=f"tfds:{name}",
         train_inputs=train_inputs,
-        train_labels=files.check_labels(train_labels, num_classes, found.path),
+        train_labels=files.check_labels(train_labels, num_classes, splits.path),
         test_inputs=test_inputs,
-        test_labels=files.check_labels(test_labels, num_classes, found.path),
+        test_labels=files.check_labels(test_labels, num_classes, splits.path),
         num_classes=num_classes,
     )

@@ -88,7 +88,11 @@ def test_validation_stands_in_for_test_and_labels_count_the_classes(
     ("builder", "name", "message"),
     [
         (Unsupervised, "unsupervised", "supervised_keys None"),
-        (TrainOnly, "train_only", "has the splits train; train and one of"),
+        (
+            TrainOnly,
+            "train_only",
+            "has the splits train; it must have train and one of",
+        ),
     ],
 )
 def test_what_is_no_classification_task_is_refused(
