@@ -21,7 +21,6 @@ TRAIN = (
     "--local_epochs=1",
     "--num_rounds=2",
     "--noreport",
-    "--compilation_cache_dir=",
 )
 
 

@@ -20,13 +20,7 @@ SETTINGS = (
 SAME_BYTES = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Where this module's processes keep the one program that they compile."""
-    return str(tmp_path_factory.mktemp("compiled"))
-
-
-def arguments(folder: pathlib.Path, cache: str) -> tuple[str, ...]:
+def arguments(folder: pathlib.Path) -> tuple[str, ...]:
     return (
         "experiments.train",
         *SETTINGS,
@@ -34,30 +28,29 @@ def arguments(folder: pathlib.Path, cache: str) -> tuple[str, ...]:
         "--rounds_per_call=1",
         "--checkpoint_every=3",
         "--noreport",
-        f"--compilation_cache_dir={cache}",
     )
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, cache: str) -> pathlib.Path:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("whole") / "run"
-    ended = command(*arguments(folder, cache))
+    ended = command(*arguments(folder))
     assert ended.status == 0, ended.stderr
     return folder
 
 
 def test_a_killed_run_resumes_to_the_same_bytes_as_an_uninterrupted_one(
-    whole: pathlib.Path, cache: str, tmp_path: pathlib.Path
+    whole: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     folder = tmp_path / "run"
-    with start(*arguments(folder, cache)) as process:
+    with start(*arguments(folder)) as process:
         deadline = time.monotonic() + 200
         while not (folder / "checkpoints" / "6").exists():
             assert process.poll() is None and time.monotonic() < deadline
             time.sleep(0.01)
         process.kill()
     assert not (folder / "summary.json").exists()
-    ended = command(*arguments(folder, cache), "--resume")
+    ended = command(*arguments(folder), "--resume")
     assert ended.status == 0, ended.stderr
     for name in SAME_BYTES:
         assert (folder / name).read_bytes() == (whole / name).read_bytes(), name
@@ -112,14 +105,14 @@ REFUSED = {
 
 @pytest.fixture(scope="module")
 def ends(
-    whole: pathlib.Path, cache: str, tmp_path_factory: pytest.TempPathFactory
+    whole: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Ended]:
     """How every command line ends that does no work, by name."""
     damaged = tmp_path_factory.mktemp("damaged")
     (damaged / "data_batch_1.bin").write_bytes(b"\x01" * 1000)
     (damaged / "damaged.npz").write_bytes(b"PK\x03\x04")
     folder = tmp_path_factory.mktemp("refused")
-    again = list(arguments(whole, cache))
+    again = list(arguments(whole))
     lines = {
         "help": ["experiments.train", "--help"],
         "no folder": ["experiments.train"],

@@ -13,7 +13,6 @@ TINY = (
     "--audit_mechanisms=dp_fedavg,nbafl",
     "--audit_trials=400",
     "--num_rounds=2",
-    "--compilation_cache_dir=",
 )
 
 

@@ -16,7 +16,6 @@ TINY = (
     "--inversion_noise_stds=",
     "--inversion_steps=300",
     "--inversion_restarts=4",
-    "--compilation_cache_dir=",
 )
 
 

@@ -21,7 +21,6 @@ TINY = (
     "--membership_epsilons=0.01",
     "--membership_rounds=1",
     "--num_rounds=6",
-    "--compilation_cache_dir=",
 )
 
 

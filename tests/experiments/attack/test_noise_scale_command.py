@@ -32,7 +32,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         "experiments.attack",
         "--attack=noise_scale",
         f"--output_dir={path}",
-        "--compilation_cache_dir=",
         *(f"--{name}={value}" for name, value in SETTINGS.items()),
     )
     assert done.status == 0, done.stderr
