@@ -155,12 +155,10 @@ def test_vmap_over_epsilon_and_over_seeds_agrees_with_one_by_one(name: str):
 
     epsilons = jnp.asarray([0.1, 0.3, 0.9])
     seeds = jnp.arange(3)
-    by_epsilon = jax.vmap(run, (0, None))
-    together = jax.jit(jax.vmap(by_epsilon, (None, 0)))(epsilons, seeds)
-    one_cell = jax.jit(run)
+    together = jax.vmap(jax.vmap(run, (0, None)), (None, 0))(epsilons, seeds)
     for i, seed in enumerate(seeds):
         for j, epsilon in enumerate(epsilons):
-            alone = one_cell(epsilon, seed)
+            alone = run(epsilon, seed)
             cell = jax.tree.map(lambda leaf, i=i, j=j: leaf[i, j], together)
             for a, b in zip(jax.tree.leaves(cell), jax.tree.leaves(alone), strict=True):
                 np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
