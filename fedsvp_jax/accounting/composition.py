@@ -23,6 +23,8 @@ import numpy as np
 
 METHODS = ("basic", "rdp", "pld", "gdp")
 _FINEST_INTERVAL = 1e-4  # dp-accounting's default grid of privacy losses
+_ROUNDING = 1e-6  # an ε of float32 may lie above the number that was asked for
+_LARGEST_PLD = 100.0  # ε beyond which no distribution of privacy losses is computed
 _GRID_POINTS = 1e5  # beyond ε = 10 the grid coarsens: 0.3 s at any ε
 
 
@@ -79,6 +81,8 @@ def _composed(
         return _rdp_epsilon(precision, delta, releases, release_epsilon)
     exact = _gaussian_epsilon(precision, delta)
     if method == "gdp":
+        return exact + releases * release_epsilon
+    if exact > _LARGEST_PLD:  # dp-accounting overflows there; exact without releases
         return exact + releases * release_epsilon
     return _pld_epsilon(precision, delta, releases, release_epsilon, exact)
 
@@ -161,6 +165,7 @@ def max_uploads(
     noise_multiplier: float,
     delta: float,
     upload_epsilon: float | None = None,
+    upload_delta: float = 0.0,
     release_epsilon: float = 0.0,
 ) -> int:
     """The most uploads of one client whose composed ε stays within a promise.
@@ -170,7 +175,9 @@ def max_uploads(
       method: basic, rdp, pld or gdp.
       noise_multiplier: the least z that any upload may have.
       delta: δ at which the promise holds (basic: not read; its δ add up).
-      upload_epsilon: ε claimed per upload; basic alone needs it.
+      upload_epsilon: the largest ε that an upload may claim; basic alone needs it.
+      upload_delta: the largest δ that an upload may claim; basic alone reads it, and
+        keeps Σδ below 1.
       release_epsilon: ε_r spent with each upload on R; 0 for none.
 
     Returns:
@@ -185,7 +192,10 @@ def max_uploads(
         if upload_epsilon is None or not upload_epsilon > 0:
             raise ValueError(f"upload_epsilon must be > 0, got {upload_epsilon}")
         each = upload_epsilon + release_epsilon
-        return math.floor(total_epsilon / each * (1 + 1e-9))
+        most = math.floor(total_epsilon / each * (1 + _ROUNDING))
+        if upload_delta > 0:
+            most = min(most, math.ceil(1 / upload_delta - 1e-9) - 1)
+        return most
     if noise_multiplier <= 0:
         return 0
 

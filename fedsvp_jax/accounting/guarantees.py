@@ -47,6 +47,7 @@ def guarantees(
     central: bool = False,
     against_server: bool = True,
     client_swap: float | None = None,
+    any_epsilon: bool = False,
     secret_cohorts: bool = False,
     methods: tuple[str, ...] = ("rdp", "pld"),
 ) -> list[Guarantee]:
@@ -62,6 +63,7 @@ def guarantees(
       against_server: whether any claim is made against the server.
       client_swap: L2 distance that swapping one client for another can cover, over
         the sensitivity; None where it has no bound. Amplification needs it.
+      any_epsilon: whether an upload's (ε, δ) follows at ε ≥ 1 too.
       secret_cohorts: whether cohorts are a uniform draw that nobody but the server
         sees, the same for all clients (so without participation caps).
       methods: of rdp, pld, gdp.
@@ -89,7 +91,7 @@ def guarantees(
             )
             continue
         if view == ("observer" if central else "server"):
-            rows.append(_basic(ledger, name, relation, text, central=central))
+            rows.append(_basic(ledger, name, relation, text, any_epsilon))
         for method in methods:
             epsilon = ledger.epsilon_spent(method, delta, view=view)
             finite = ledger.proved and math.isfinite(epsilon)
@@ -120,13 +122,12 @@ def _basic(
     name: str,
     relation: str,
     assumptions: str,
-    *,
-    central: bool,
+    any_epsilon: bool,
 ) -> Guarantee:
     """Basic composition of the claims; the classical formula's hold below ε = 1."""
     epsilon = ledger.epsilon_spent("basic", 0.5)
     spent = ledger.delta_spent()
-    sound = central or ledger.largest_claim < 1
+    sound = any_epsilon or ledger.largest_claim < 1
     if not sound:
         assumptions += "; the classical formula, unproved at ε >= 1 for an upload"
     return Guarantee(

@@ -3,9 +3,11 @@
 import math
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.accounting.composition import METHODS, check_delta, composed_epsilon
+from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 
 # What an adversary sees of a client's upload: the upload itself ("server"), or the
 # cohort's average, of whose noise it knows the part of 0, 1 or h other clients.
@@ -28,7 +30,12 @@ class Ledger:
     """
 
     def __init__(
-        self, num_clients: int, *, proved: bool = False, colluders: int = 1
+        self,
+        num_clients: int,
+        *,
+        proved: bool = False,
+        colluders: int = 1,
+        central: bool = False,
     ) -> None:
         """An empty ledger.
 
@@ -36,6 +43,9 @@ class Ledger:
           num_clients: M ≥ 1.
           proved: whether the mechanism's claim is; else every number is nominal.
           colluders: h ≥ 1, clients who pool what they know (view "colluders").
+          central: whether the claim is about the average. The ε of a round is then
+            that of the noise that really is in the average, which a cohort smaller
+            than planned has less of.
 
         Raises:
           ValueError: M < 1 or h < 1.
@@ -47,6 +57,7 @@ class Ledger:
         self.num_clients = num_clients
         self.proved = proved
         self.colluders = colluders
+        self.central = central
         self.uploads = np.zeros(num_clients, np.int64)
         self.releases = np.zeros(num_clients, np.int64)
         self.claimed_epsilon = np.zeros(num_clients)
@@ -78,9 +89,9 @@ class Ledger:
           client_ids: ids, each at most once; ids < 0 are empty places.
           round_num: the round, counted from 1: each exactly once, in order.
           noise_multiplier: z of the upload; 0 without noise.
-          noise_std: std on the upload's coordinates; 0 where the noise went into the
-            local steps instead. Such an upload is not hidden by the others' noise:
-            every view counts it as the server does.
+          noise_std: z·Δ, the std that is counted on the upload; 0 where the noise
+            went into the local steps instead. Such an upload is not hidden by the
+            others' noise: every view counts it as the server does.
           epsilon: claimed per upload.
           delta: claimed per upload.
           weights: p_i of the average, for the views that see it alone. Without them
@@ -112,10 +123,18 @@ class Ledger:
         multiplier = np.asarray(noise_multiplier, float)[taken]
         std = np.asarray(noise_std, float)[taken]
         claims = np.asarray(epsilon, float)[taken]
+        deltas = np.asarray(delta, float)[taken]
+        if self.central and weights is not None and len(ids):
+            share = np.asarray(weights, float)[taken]
+            seen = averaged_multiplier(multiplier, std, share, 0)
+            claims = np.asarray(
+                concentrated_epsilon(jnp.asarray(seen), jnp.asarray(deltas)), float
+            )
+            claims = np.where(seen > 0, claims, math.inf)
         self.rounds += 1
         self.uploads[ids] += 1
         self.claimed_epsilon[ids] += claims
-        self.claimed_delta[ids] += np.asarray(delta, float)[taken]
+        self.claimed_delta[ids] += deltas
         self.largest_claim = max(self.largest_claim, claims.max(initial=0.0))
         self.precision["server"][ids] += _precision(multiplier)
         in_steps = bool(np.any((std == 0) & (multiplier > 0)))
@@ -209,12 +228,14 @@ class Ledger:
 
     @classmethod
     def from_state_dict(
-        cls, state: dict[str, Any], *, proved: bool = False
+        cls, state: dict[str, Any], *, proved: bool = False, central: bool = False
     ) -> "Ledger":
         """The ledger that `state_dict` was taken from, of the same mechanism."""
         scalars = np.asarray(state["scalars"], np.float64).tolist()
         colluders = int(scalars[0])
-        ledger = cls(len(state["uploads"]), proved=proved, colluders=colluders)
+        ledger = cls(
+            len(state["uploads"]), proved=proved, colluders=colluders, central=central
+        )
         ledger.uploads = np.array(state["uploads"], np.int64)
         ledger.releases = np.array(state["releases"], np.int64)
         ledger.claimed_epsilon = np.array(state["claimed_epsilon"], np.float64)

@@ -12,8 +12,13 @@ from fedsvp_jax.mechanisms import (
     MechanismConfig,
     spends_release_budget,
 )
+from fedsvp_jax.mechanisms.base import NOTHING_ELSE
 from fedsvp_jax.settings import PromiseSettings
 
+_FILTER_TOO = (
+    "uploads alone are counted: the influence filter's contributions and votes leave "
+    "the client too, and are counted apart"
+)
 NO_CAP = int(np.iinfo(np.int32).max)
 
 
@@ -49,9 +54,15 @@ def upload_cap(
         method=promise.total_accounting,
         noise_multiplier=multiplier,
         delta=promise.target_delta,
-        upload_epsilon=float(config.epsilon),
+        upload_epsilon=float(mechanism.most_epsilon),
+        upload_delta=float(mechanism.most_delta),
         release_epsilon=release_epsilon(config, mechanism),
     )
+    if cap < 1 and promise.total_accounting == "basic" and mechanism.most_delta >= 1:
+        raise ValueError(
+            "total_epsilon cannot be promised by basic composition: one upload claims "
+            f"δ = {float(mechanism.most_delta):.3g}; a smaller --delta is needed"
+        )
     if cap < 1:
         raise ValueError(
             f"total_epsilon = {promise.total_epsilon} is less than one upload costs by "
@@ -72,7 +83,8 @@ def new_ledger(
       colluders: h, clients who pool what they know.
     """
     proved = mechanism.claim.proved and not keeps_stats
-    return Ledger(num_clients, proved=proved, colluders=colluders)
+    central = mechanism.claim.central
+    return Ledger(num_clients, proved=proved, colluders=colluders, central=central)
 
 
 def epsilon_spent(
@@ -96,18 +108,34 @@ def summary(
     config: MechanismConfig,
     ledger: Ledger,
     mechanism: Mechanism,
+    *,
+    filtered: bool = False,
 ) -> dict[str, Any]:
-    """What summary.json says of privacy: spent, by accounting and by adversary."""
+    """What summary.json says of privacy: spent, by accounting and by adversary.
+
+    Args:
+      promise: δ, and whether uploads were capped.
+      config: the mechanism's settings.
+      ledger: what was applied.
+      mechanism: what the claims rest on.
+      filtered: whether the influence filter ran. Its contributions and votes leave the
+        clients too, so no row about uploads alone is proved then, and cohorts are no
+        uniform draw of all clients.
+    """
     delta = promise.target_delta
+    assumptions = mechanism.claim.assumptions
+    if filtered:
+        assumptions = assumptions.replace(NOTHING_ELSE, _FILTER_TOO)
     rows = accounting.guarantees(
         ledger,
         delta,
         relation=mechanism.claim.relation,
-        assumptions=mechanism.claim.assumptions,
+        assumptions=assumptions,
         central=mechanism.claim.central,
         against_server=mechanism.claim.against_server,
         client_swap=mechanism.claim.client_swap,
-        secret_cohorts=promise.total_epsilon is None,
+        any_epsilon=mechanism.claim.any_epsilon,
+        secret_cohorts=promise.total_epsilon is None and not filtered,
     )
     return {
         "epsilon_spent": epsilon_spent(
@@ -118,7 +146,8 @@ def summary(
         "most_uploads": int(ledger.uploads.max()),
         "release_epsilon": release_epsilon(config, mechanism),
         "guarantees": [
-            row._asdict() | {"status": "proved" if row.proved else "nominal"}
+            row._asdict()
+            | {"status": "proved" if row.proved and not filtered else "nominal"}
             for row in rows
             if mechanism.claim.relation != "none" or not math.isinf(row.epsilon)
         ],

@@ -18,6 +18,7 @@ from fedsvp_jax.federation import plan as plans
 from fedsvp_jax.federation.cohort_stream import CohortStream
 from fedsvp_jax.federation.federated_data import FederatedData, federate
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
+from fedsvp_jax.mechanisms.base import check_noise
 from fedsvp_jax.structs import Array, Model
 
 
@@ -84,6 +85,12 @@ def build(
             "influence_filter must be none for a model that is not built by name, got "
             f"{first.influence_filter}"
         )
+    if first.total_epsilon is not None and first.influence_filter != "none":
+        raise ValueError(
+            "total_epsilon cannot be promised with the influence filter, whose "
+            "contributions and votes are not counted by it: leave out "
+            "--influence_filter or --total_epsilon"
+        )
     data = federate(configs, dataset)
     told = [
         plans.mechanism_config(
@@ -93,6 +100,9 @@ def build(
         )
         for config in configs
     ]
+    for one in told:
+        mechanism = make_mechanism(first.mechanism, one)
+        check_noise(mechanism, first.num_clients, first.num_rounds)
     caps = [
         promises.upload_cap(config, one, make_mechanism(config.mechanism, one))
         for config, one in zip(configs, told, strict=True)

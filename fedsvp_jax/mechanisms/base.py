@@ -1,8 +1,10 @@
 """A mechanism is a pair of pure functions, as an optax transformation is."""
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.mechanisms import noise
@@ -21,12 +23,14 @@ class Claim(NamedTuple):
     central: bool = False  # the (ε, δ) is the average's, not one upload's
     against_server: bool = True  # false: the server sees more than noised uploads
     client_swap: float | None = None  # as in Sensitivity
+    any_epsilon: bool = False  # the upload's (ε, δ) follows at ε ≥ 1 too
 
 
 class UploadNoise(NamedTuple):
     """The noise that one upload gets and the claim that goes with it."""
 
     noise_multiplier: Array  # () float32: std over sensitivity
+    counted_multiplier: Array  # () float32: what the ledger counts, at most that
     epsilon: Array  # () float32; inf without noise
     delta: Array  # () float32; 0 without noise
     risk_tolerance: Array  # () float32: T of FedSVA/FedSDP, else nan
@@ -54,7 +58,9 @@ class Mechanism(NamedTuple):
       needs_contribution: whether `update` reads R.
       uniform_weights: whether the claim asks for equal weights in the average.
       claim: what the guarantee rests on.
-      least_multiplier: () the least z that any upload may get, for a cap on uploads.
+      least_multiplier: () the least z that any upload may be counted with.
+      most_epsilon, most_delta: () the largest ε and δ that any upload may claim. A cap
+        on uploads rests on these three.
     """
 
     init: Callable[[int], MechanismState]
@@ -65,6 +71,8 @@ class Mechanism(NamedTuple):
     uniform_weights: bool = False
     claim: Claim = Claim("", False, "")
     least_multiplier: Array | float = 0.0
+    most_epsilon: Array | float = math.inf
+    most_delta: Array | float = 1.0
 
 
 def stateless(num_clients: int) -> MechanismState:
@@ -77,8 +85,10 @@ def claimed(
     noise_multiplier: Array, epsilon: Array | float, delta: Array | float
 ) -> UploadNoise:
     """An UploadNoise without a risk tolerance."""
+    multiplier = jnp.asarray(noise_multiplier, jnp.float32)
     return UploadNoise(
-        noise_multiplier=jnp.asarray(noise_multiplier, jnp.float32),
+        noise_multiplier=multiplier,
+        counted_multiplier=multiplier,
         epsilon=jnp.asarray(epsilon, jnp.float32),
         delta=jnp.asarray(delta, jnp.float32),
         risk_tolerance=jnp.full((), jnp.nan, jnp.float32),
@@ -112,7 +122,7 @@ def noised_upload(
     if at_upload:
         updates, noise_l2 = noise.add_gaussian_noise(updates, std, key=key)
     info = NoiseInfo(
-        noise_multiplier=upload_noise.noise_multiplier,
+        noise_multiplier=upload_noise.counted_multiplier,
         noise_std=std if at_upload else zero,
         step_noise_std=zero if at_upload else std,
         noise_l2=noise_l2,
@@ -130,7 +140,7 @@ def gaussian_mechanism(
     sensitivity: Sensitivity,
     claim: Claim,
     *,
-    least_multiplier: Array,
+    num_rounds: int,
     needs_contribution: bool = False,
 ) -> Mechanism:
     """Clip as the sensitivity says, then add noise of std z(R, t)·Δ.
@@ -139,8 +149,9 @@ def gaussian_mechanism(
       calibrate: z and the claim from R and the round (from 0).
       sensitivity: the clip and Δ.
       claim: what the guarantee rests on.
-      least_multiplier: () the least z that `calibrate` can return.
-      needs_contribution: whether `calibrate` reads R.
+      num_rounds: T; rounds 0 to T − 1 decide what an upload may cost at most.
+      needs_contribution: whether `calibrate` reads R, in which z, ε and δ are then
+        monotone.
     """
 
     def update(
@@ -171,21 +182,62 @@ def gaussian_mechanism(
         multiplier = calibrate(contribution_ratio, round_num).noise_multiplier
         return multiplier * sensitivity.bound(jnp.ones((), jnp.float32))
 
+    rounds = jnp.arange(num_rounds, dtype=jnp.int32)
+    ends = jnp.asarray([0.0, 1.0] if needs_contribution else [1.0], jnp.float32)
+    possible = jax.vmap(jax.vmap(calibrate, (None, 0)), (0, None))(ends, rounds)
     return Mechanism(
         init=stateless,
         update=update,
         step_noise_std=None if sensitivity.at_upload else step_noise_std,
         needs_contribution=needs_contribution,
         claim=claim,
-        least_multiplier=least_multiplier,
+        least_multiplier=jnp.min(possible.counted_multiplier),
+        most_epsilon=jnp.max(possible.epsilon),
+        most_delta=jnp.max(possible.delta),
     )
 
 
-def claim_of(sensitivity: Sensitivity, *more: str, proved: bool = True) -> Claim:
+def check_noise(mechanism: Mechanism, num_clients: int, num_rounds: int) -> None:
+    """Refuses a mechanism whose uploads would carry no noise that there can be.
+
+    Plays an upload in the first and the last round with R = 0 and R = 1.
+
+    Raises:
+      ValueError: a noise multiplier or a std is negative or NaN.
+    """
+    memory = mechanism.init(num_clients).of(0)
+    one = {"w": jnp.ones((1,), jnp.float32)}
+    for round_num in (0, num_rounds - 1):
+        for ratio in (0.0, 1.0):
+            _, _, info = mechanism.update(
+                one,
+                memory,
+                key=jax.random.key(0),
+                num_examples=jnp.int32(1),
+                contribution_ratio=jnp.float32(ratio),
+                round_num=jnp.int32(round_num),
+                params=one,
+            )
+            for name in ("noise_multiplier", "noise_std", "step_noise_std"):
+                value = float(getattr(info, name))
+                if not value >= 0:
+                    raise ValueError(
+                        f"{name} of an upload must be at least 0, got {value} in round "
+                        f"{round_num + 1} at R = {ratio:g}"
+                    )
+
+
+def claim_of(
+    sensitivity: Sensitivity,
+    *more: str,
+    proved: bool = True,
+    any_epsilon: bool = False,
+) -> Claim:
     """The sensitivity's claim with further assumptions; nominal if either is."""
     return Claim(
         relation=sensitivity.relation,
         proved=sensitivity.proved and proved,
         assumptions="; ".join((sensitivity.assumptions, *more, NOTHING_ELSE)),
         client_swap=sensitivity.client_swap,
+        any_epsilon=any_epsilon,
     )

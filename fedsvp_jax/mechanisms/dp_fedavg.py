@@ -49,23 +49,25 @@ class DpFedavgSettings(Settings):
     count_noise_std: float = setting(
         2.0,
         "Noise std on the count of clipped updates, which steers the "
-        "adaptive clip; greater than half the noise multiplier.",
+        "adaptive clip; greater than the noise multiplier.",
         above=0,
         traced=True,
     )
 
 
 def update_multiplier(noise_multiplier: Leaf, count_noise_std: Leaf) -> Array:
-    """z_Δ = (z⁻² − (2σ_b)⁻²)^(−1/2), () float32.
+    """z_Δ = (z⁻² − σ_b⁻²)^(−1/2), () float32.
 
-    Noise z_Δ·S on the sum and σ_b on the count (centred, so a client moves it by
-    at most 1/2) are together one Gaussian of multiplier z.
+    Noise z_Δ·S on the sum and σ_b on the count are together one Gaussian of multiplier
+    z, since a client moves the sum by S and the count by 1: a zero update counts as one
+    that was not clipped.
 
-    Source: Andrew et al. 2021, Theorem 1.
+    Source: Andrew et al. 2021, Theorem 1, with 1 in the place of 1/2. There an absent
+    client counts 1/2, which the server cannot know of a client that sends zeros.
     """
     z = jnp.asarray(noise_multiplier, jnp.float32)
-    doubled = 2.0 * jnp.asarray(count_noise_std, jnp.float32)
-    return z / jnp.sqrt(1.0 - jnp.square(z / doubled))
+    count = jnp.asarray(count_noise_std, jnp.float32)
+    return z / jnp.sqrt(1.0 - jnp.square(z / count))
 
 
 def adapted_clip(
@@ -96,7 +98,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
 
     Raises:
       ValueError: sensitivity `weight_clip` or `per_example`; or an adaptive clip
-        with count_noise_std ≤ noise_multiplier/2, where no budget is left.
+        with count_noise_std ≤ noise_multiplier, where no budget is left.
     """
     if config.sensitivity not in ("paper", "update_clip"):
         raise ValueError(
@@ -109,9 +111,9 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
     if settings.adaptive_clip:
         total = concrete(settings.noise_multiplier)
         count = concrete(settings.count_noise_std)
-        if total is not None and count is not None and np.any(2 * count <= total):
+        if total is not None and count is not None and np.any(count <= total):
             raise ValueError(
-                "count_noise_std must be greater than noise_multiplier/2 with "
+                "count_noise_std must be greater than noise_multiplier with "
                 f"adaptive_clip, got {settings.count_noise_std} at noise_multiplier "
                 f"{settings.noise_multiplier}"
             )
@@ -189,6 +191,10 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
             central=True,
             against_server=not settings.adaptive_clip,
             client_swap=2.0,
+            any_epsilon=True,
         ),
+        # A cohort of one client, as caps may leave it, has its noise alone.
         least_multiplier=z / root_cohort,
+        most_epsilon=concentrated_epsilon(z / root_cohort, config.delta),
+        most_delta=jnp.asarray(config.delta, jnp.float32),
     )

@@ -98,15 +98,16 @@ def make_gaussian(config: MechanismConfig) -> Mechanism:
         del contribution_ratio, round_num
         return jnp.asarray(config.settings.noise_std, jnp.float32)
 
+    smallest = jnp.asarray(config.min_num_examples, jnp.float32)
+    worst = _fixed_noise(config, sensitivity.bound(smallest))
     return Mechanism(
         init=base.stateless,
         update=update,
         step_noise_std=None if sensitivity.at_upload else step_noise_std,
-        claim=base.claim_of(sensitivity),
-        least_multiplier=_fixed_noise(
-            config,
-            sensitivity.bound(jnp.asarray(config.min_num_examples, jnp.float32)),
-        ).noise_multiplier,
+        claim=base.claim_of(sensitivity, any_epsilon=True),
+        least_multiplier=worst.noise_multiplier,
+        most_epsilon=worst.epsilon,
+        most_delta=worst.delta,
     )
 
 

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 from fedsvp_jax.mechanisms import base, noise
 from fedsvp_jax.mechanisms.base import Mechanism, UploadNoise
 from fedsvp_jax.mechanisms.calibration import (
-    base_multiplier,
     check_calibration,
     classical_constant,
     scaled_claim,
@@ -158,7 +157,7 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
     mechanism = base.gaussian_mechanism(
         calibrate,
         smallest,
-        base.claim_of(sensitivity),
-        least_multiplier=base_multiplier(config) * exposures,
+        base.claim_of(sensitivity, any_epsilon=config.calibration == "analytic"),
+        num_rounds=config.num_rounds,
     )
     return mechanism._replace(server=server if config.settings.downlink_noise else None)

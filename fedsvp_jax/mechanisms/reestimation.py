@@ -155,4 +155,6 @@ def make_sensitivity_reestimation(config: MechanismConfig) -> Mechanism:
             proved=False,
         )._replace(client_swap=None),
         least_multiplier=base_multiplier(config),
+        most_epsilon=jnp.asarray(config.epsilon, jnp.float32),
+        most_delta=jnp.asarray(config.delta, jnp.float32),
     )

@@ -14,7 +14,6 @@ from jax.scipy.special import logsumexp
 from fedsvp_jax.mechanisms import base
 from fedsvp_jax.mechanisms.base import Mechanism, UploadNoise
 from fedsvp_jax.mechanisms.calibration import (
-    base_multiplier,
     check_calibration,
     scaled_claim,
 )
@@ -125,12 +124,11 @@ def _scheduled(config: MechanismConfig, factor: Callable[[Array], Array]) -> Mec
         del contribution_ratio
         return scaled_claim(config, factor(round_num))
 
-    least = jnp.min(factor(_rounds(config.num_rounds)))
     return base.gaussian_mechanism(
         calibrate,
         sensitivity,
-        base.claim_of(sensitivity),
-        least_multiplier=base_multiplier(config) * least,
+        base.claim_of(sensitivity, any_epsilon=config.calibration == "analytic"),
+        num_rounds=config.num_rounds,
     )
 
 

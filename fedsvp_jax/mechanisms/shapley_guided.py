@@ -7,6 +7,7 @@ from fedsvp_jax.mechanisms import base
 from fedsvp_jax.mechanisms.base import Mechanism, UploadNoise
 from fedsvp_jax.mechanisms.calibration import check_calibration
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
+from fedsvp_jax.mechanisms.release import spends_release_budget
 from fedsvp_jax.mechanisms.sensitivity import make_sensitivity, published_bound
 from fedsvp_jax.settings import Settings, setting
 from fedsvp_jax.structs import Array
@@ -105,33 +106,31 @@ def _make(config: MechanismConfig, name: str) -> Mechanism:
     check_calibration(config)
     sensitivity = make_sensitivity(config)
     tolerance_of = risk_tolerance if name == "fedsva" else fedsdp_risk_tolerance
+    release, floor = config.contribution_release, config.settings.noise_floor
+    released = spends_release_budget(config)
 
     def calibrate(contribution_ratio: Array, round_num: Array) -> UploadNoise:
         del round_num
         tolerance = tolerance_of(contribution_ratio, config.delta)
+        # A released R follows earlier models, so z does too, and what it was cannot be
+        # added up afterwards (a tally is no guarantee): the least z is counted.
+        counted = tolerance_of(0.0, config.delta) if released else tolerance
         return UploadNoise(
-            noise_multiplier=guided_multiplier(
-                tolerance, config.epsilon, config.settings.noise_floor
-            ),
+            noise_multiplier=guided_multiplier(tolerance, config.epsilon, floor),
+            counted_multiplier=guided_multiplier(counted, config.epsilon, floor),
             epsilon=jnp.asarray(config.epsilon, jnp.float32),
-            delta=effective_delta(tolerance, config.settings.noise_floor),
+            delta=effective_delta(counted, floor),
             risk_tolerance=tolerance,
         )
 
-    release = config.contribution_release
     claim = base.claim_of(
         sensitivity, RELEASE_ASSUMPTIONS[release], proved=release != "none"
     )
-    least_ratio = 1.0 if release == "worst_case" else 0.0
     return base.gaussian_mechanism(
         calibrate,
         sensitivity,
         claim,
-        least_multiplier=guided_multiplier(
-            tolerance_of(least_ratio, config.delta),
-            config.epsilon,
-            config.settings.noise_floor,
-        ),
+        num_rounds=1,
         needs_contribution=release != "worst_case",
     )
 

@@ -70,7 +70,7 @@ def _spent(run: read.RunFiles, delta: float) -> list[tuple[int, dict[str, float]
             [row["client"] for row in rows],
             round_num=round_num,
             noise_multiplier=_numbers(rows, "noise_multiplier"),
-            noise_std=_numbers(rows, "noise_std"),
+            noise_std=[_counted_std(row) for row in rows],
             epsilon=_numbers(rows, "epsilon"),
             delta=_numbers(rows, "delta"),
             weights=weights,
@@ -85,6 +85,11 @@ def _spent(run: read.RunFiles, delta: float) -> list[tuple[int, dict[str, float]
             }
             curve.append((round_num, spent))
     return curve
+
+
+def _counted_std(row: read.Row) -> float:
+    """z·Δ of an upload, 0 where no noise lies on it."""
+    return row["noise_multiplier"] * row["sensitivity"] if row["noise_std"] else 0.0
 
 
 def _numbers(rows: Sequence[read.Row], name: str) -> list[Any]:

@@ -51,7 +51,7 @@ def restore(
         return state, 0
     saved, done = found
     ledgers[:] = [
-        Ledger.from_state_dict(content, proved=ledger.proved)
+        Ledger.from_state_dict(content, proved=ledger.proved, central=ledger.central)
         for content, ledger in zip(saved["ledgers"], ledgers, strict=True)
     ]
     return trainer.place(saved["server"]), done

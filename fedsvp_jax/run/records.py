@@ -33,11 +33,15 @@ def record_round(
 ) -> None:
     """Hands the uploads of one round to the ledger, from what was applied."""
     clients = valid_clients(metrics)
+    noise = clients.noise
+    counted = noise.noise_multiplier * np.where(
+        noise.noise_std > 0, noise.sensitivity, 0
+    )
     ledger.record(
         clients.client_id,
         round_num=round_num,
         noise_multiplier=clients.noise.noise_multiplier,
-        noise_std=clients.noise.noise_std,
+        noise_std=counted,
         epsilon=clients.noise.epsilon,
         delta=clients.noise.delta,
         weights=clients.weight,

@@ -252,6 +252,7 @@ class Session:
                     self._program.mechanism_configs[cell],
                     self.ledgers[cell],
                     self._program.mechanism,
+                    filtered=self._hook is not None,
                 ),
             }
             for cell, config in enumerate(self._program.configs)
