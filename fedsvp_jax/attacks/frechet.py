@@ -1,10 +1,11 @@
-"""How far a set of made images is from real ones, in a network's features.
+"""How far generated images are from real ones, in the features of a network.
 
-The Fréchet distance compares two Gaussian fits (Heusel et al. 2017, arXiv 1706.08500),
-the kernel distance all moments up to the third, without the first's bias on small
-samples (Bińkowski et al. 2018, arXiv 1801.01401). They are FID and KID only with the
-features of Inception-v3's last pool; with others they are named after those.
-The nearest-neighbour distance looks at pixels: near zero means a copy.
+The Fréchet distance compares two Gaussian fits (Heusel et al. 2017, arXiv 1706.08500).
+The kernel distance compares all moments up to the third and has no bias on small
+samples, unlike the Fréchet distance (Bińkowski et al. 2018, arXiv 1801.01401). They are
+called FID and KID only with the features of Inception-v3's last pooling; with other
+features they are named after those. The nearest-neighbour distance compares pixels; an
+image with a distance near zero is a copy.
 """
 
 from typing import Any, NamedTuple
@@ -13,14 +14,14 @@ import numpy as np
 
 
 class Kernel(NamedTuple):
-    """A kernel distance and how sure it is."""
+    """A kernel distance and its standard error."""
 
     distance: float
     standard_error: float
 
 
 def gaussian_fit(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean (d,) and covariance (d, d) of features (n, d), n >= 2, in float64."""
+    """`(mean, covariance)`, (d,) and (d, d) float64, of features (n, d), n >= 2."""
     points = _samples("features", features)
     centred = points - points.mean(axis=0)
     return points.mean(axis=0), centred.T @ centred / (len(points) - 1)
