@@ -4,30 +4,43 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNS ?= runs
 STAMP := $(VENV)/.installed
+QUICK := $(wildcard tests/test_*.py) tests/accounting tests/algorithm tests/data \
+	tests/mechanisms tests/run/test_one_run.py
 REFERENCES := .venv-references
 REFERENCES_STAMP := $(REFERENCES)/.installed
 
-export PYTHONPATH := $(CURDIR)
 export TQDM_MININTERVAL := 0.5
 
-.PHONY: setup demo test test-slow test-references test-browser docs tutorial lint format \
-	bench reproduce-small clean
+.PHONY: setup demo test test-quick test-slow test-references test-browser docs \
+	tutorial lint format bench reproduce-small clean
 
 setup: $(STAMP)
 
-$(STAMP): requirements/test.txt
+# The pinned dependencies, then this folder itself, editable: `import fedsvp_jax` works
+# from everywhere with .venv/bin/python. setuptools, which that needs, is pinned too.
+$(STAMP): requirements/test.txt pyproject.toml setup.py
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python >= 3.11 is needed: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--require-hashes -r requirements/test.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--no-deps --no-build-isolation --editable .
 	touch $(STAMP)
 
 demo: setup
 	rm -rf $(RUNS)/demo
 	$(BIN)/python -m experiments.demo --output_dir=$(RUNS)/demo
 
+# All but the slow tests. A file is one worker's, whose fixtures are then made once;
+# compiled programs are kept in .cache/compiled, so a second time takes half as long.
 test: setup
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# While editing: formulas, mechanisms, accounting, data, the parts of a round, the
+# package's structure, and a run with its resumption. Under a minute from the second
+# time on.
+test-quick: setup
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(QUICK)
 
 # PyTorch and what is written in it, to compare networks with; never beside JAX.
 # --no-deps: some needs are left out on purpose (requirements/references.in).
@@ -75,4 +88,5 @@ reproduce-small: setup
 	$(BIN)/python -m experiments.reproduce --size=small --output_dir=$(RUNS)/reproduce
 
 clean:
-	rm -rf $(VENV) $(REFERENCES) $(RUNS) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(REFERENCES) $(RUNS) .cache .pytest_cache .mypy_cache .ruff_cache \
+		.hypothesis build *.egg-info

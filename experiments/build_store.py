@@ -1,20 +1,20 @@
-"""Puts a data set's clients on disk, for populations larger than memory.
+"""Writes a data set to disk client by client, for populations larger than memory.
 
   python -m experiments.build_store --dataset=femnist --data_dir=FOLDER \\
       --output_dir=stores/femnist
   python -m experiments.train --dataset=store --data_dir=stores/femnist \\
       --model=leaf_cnn --output_dir=runs/femnist
 
-One pass, a client at a time: LEAF json is read a file at a time, an .npz file's inputs
-are unpacked beside the store and mapped, prepared tensorflow-datasets are read by
-example. --partition=by_writer makes every writer a client; the other partitions
-divide data without writers among --num_clients. A run on the store draws its clients
-from it, reads a cohort a round, and has the numbers of the same run in memory.
+The data set is read once, one client at a time: LEAF JSON file by file, an .npz file
+through a memory map of its unpacked inputs, prepared tensorflow-datasets example by
+example. --partition=by_writer makes every writer a client; the other partitions divide
+data without writers among --num_clients. A run on the store reads the clients of each
+cohort when they are sampled, and has the numbers of the same run in memory.
 
 Written to --output_dir: inputs.npy, labels.npy, clients.npy, test_inputs.npy,
 test_labels.npy, store.json. The folder appears when it is complete.
 
-Exit status: 0 done; 2 bad input, told in one line.
+Exit status: 0 done; 2 bad input (one line says why).
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ from fedsvp_jax.config import ExperimentConfig
 
 from . import command
 
-_READ = (
+_SETTINGS = (
     "dataset",
     "data_dir",
     "partition",
@@ -41,15 +41,15 @@ command.define_settings(
     without=[
         field.name
         for field in dataclasses.fields(ExperimentConfig)
-        if field.name not in _READ
+        if field.name not in _SETTINGS
     ]
 )
-flags.DEFINE_string("output_dir", None, "Folder of the store, a new one.")
+flags.DEFINE_string("output_dir", None, "Folder of the store; it must not exist yet.")
 flags.mark_flag_as_required("output_dir")
 
 
 def main(_: list[str]) -> None:
-    """Builds what the flags name."""
+    """Builds the store."""
     values = flags.FLAGS
     config = command.settings_from_flags(
         values, cohort_size=1, num_hbc_clients=0, batch_size=1
@@ -65,8 +65,8 @@ def main(_: list[str]) -> None:
         store = client_store.write_store(folder, stream)
     sizes = store.clients[:, 1]
     print(
-        f"{len(sizes)} clients with {sizes.min()} to {sizes.max()} examples, "
-        f"{sizes.sum()} in all, in {folder}"
+        f"{len(sizes)} clients with {sizes.min()} to {sizes.max()} examples each, "
+        f"{sizes.sum()} in total, in {folder}"
     )
 
 

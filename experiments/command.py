@@ -1,9 +1,13 @@
-"""absl flags, made from the settings' own names, defaults, limits and help."""
+"""The command line of every experiment: its flags, its manual, how it ends.
+
+Flags become settings here; the library never reads a flag.
+"""
 
 import dataclasses
 import logging as std_logging
 import os
 import pathlib
+import re
 import signal
 import sys
 import threading
@@ -11,7 +15,7 @@ import traceback
 import types
 import typing
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from absl import app, flags, logging
@@ -21,6 +25,10 @@ from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.devices import processes
 from fedsvp_jax.run import stopping
 
+OUTPUT_DIR_REQUIRED = (
+    "flag --output_dir is required: the folder where every file is written"
+)
+_THEME = "Settings. "  # begins the name of a group of flags
 _DEFINERS: dict[type, Callable[..., Any]] = {
     bool: flags.DEFINE_bool,
     int: flags.DEFINE_integer,
@@ -37,7 +45,7 @@ def _kind(annotation: Any) -> type:
 
 
 def define_settings(*, without: Sequence[str] = ()) -> None:
-    """One flag for each field of ExperimentConfig that is not in `without`."""
+    """One flag for each setting that is not in `without`, grouped by theme."""
     hints = typing.get_type_hints(ExperimentConfig)
     for field in dataclasses.fields(ExperimentConfig):
         if field.name in without:
@@ -45,7 +53,18 @@ def define_settings(*, without: Sequence[str] = ()) -> None:
         text = field.metadata["help"]
         if field.metadata["choices"]:
             text += f" One of: {', '.join(field.metadata['choices'])}."
-        _DEFINERS[_kind(hints[field.name])](field.name, field.default, text)
+        define = _DEFINERS[_kind(hints[field.name])]
+        define(field.name, field.default, text, module_name=_theme(field.name))
+
+
+def _theme(name: str) -> str:
+    """The theme that declares a setting, as its docstring's first line says."""
+    declaring = [
+        cls
+        for cls in ExperimentConfig.__mro__
+        if name in vars(cls).get("__annotations__", {})
+    ]
+    return _THEME + (declaring[-1].__doc__ or "").splitlines()[0].rstrip(".")
 
 
 def settings_from_flags(values: flags.FlagValues, **more: Any) -> ExperimentConfig:
@@ -59,84 +78,101 @@ def settings_from_flags(values: flags.FlagValues, **more: Any) -> ExperimentConf
 
 
 def define_output(*, required: bool = True) -> None:
-    """Flags of every experiment: where its files and compiled programs go."""
-    flags.DEFINE_string("output_dir", None, "Folder for everything that is written.")
+    """Defines the flags that say where files and compiled programs go."""
+    flags.DEFINE_string("output_dir", None, "Folder where every file is written.")
     flags.DEFINE_bool(
         "resume",
         False,
-        "Go on with the run that output_dir holds, and start it where the folder is "
-        "new or empty: a job script may always pass it.",
+        "Continue the work that --output_dir holds, or start it if the folder is new "
+        "or empty. A job script can therefore always pass this flag.",
     )
     flags.DEFINE_string(
         "compilation_cache_dir",
-        os.path.join(os.path.expanduser("~"), ".cache", "fedsvp_jax"),
-        "Where compiled programs are kept between starts; empty for nowhere.",
+        os.environ.get("JAX_COMPILATION_CACHE_DIR")
+        or os.path.join(os.path.expanduser("~"), ".cache", "fedsvp_jax"),
+        "Folder that keeps compiled programs between starts; an empty value turns "
+        "the cache off. JAX_COMPILATION_CACHE_DIR, JAX's own environment variable, "
+        "sets the default.",
     )
     if required:
         flags.mark_flag_as_required("output_dir")
 
 
 def define_running() -> None:
-    """Flags of long work: how it is laid out, saved and shown, not its numbers."""
+    """Defines the flags of training: devices, checkpoints, what is shown.
+
+    None of them changes what is computed.
+    """
     flags.DEFINE_integer(
         "num_devices",
         None,
-        "Devices that share a cohort's clients. Default: 1; of several processes, all.",
+        "Number of devices that share a cohort's clients. Default: 1, or all devices "
+        "when several processes run.",
         lower_bound=1,
     )
     flags.DEFINE_integer(
         "rounds_per_call",
         5,
-        "Rounds in one compiled call, between two looks at the results.",
+        "Rounds executed per compiled call; progress and files are updated after each "
+        "call.",
         lower_bound=1,
     )
     flags.DEFINE_integer(
-        "checkpoint_every", 10, "Rounds between checkpoints.", lower_bound=1
+        "checkpoint_every", 10, "Rounds between two checkpoints.", lower_bound=1
     )
     flags.DEFINE_enum(
         "on_divergence",
         "stop",
         ["stop", "continue"],
-        "What NaN or infinity in an upload does: stop the run, or continue with a "
-        "warning (the files then hold null).",
+        "What to do when an upload holds NaN or infinity: stop the run, or continue "
+        "with a warning and write null to the files.",
     )
     flags.DEFINE_bool("report", True, "Write report.html (needs plotly).")
     flags.DEFINE_bool(
         "progress",
         True,
-        "Show a progress bar on a terminal: rate, time left, accuracy, epsilon spent "
-        "(RDP). --verbosity=-2 hides it, and warnings.",
+        "Show a progress bar on a terminal: rounds per second, time left, accuracy and "
+        "epsilon spent (RDP). --verbosity=-2 hides the bar and all warnings.",
     )
     flags.DEFINE_bool(
         "tensorboard",
         False,
-        "Write TensorBoard event files too, to OUTPUT_DIR/tensorboard (needs "
+        "Also write TensorBoard event files to OUTPUT_DIR/tensorboard (needs "
         "tensorboardX).",
     )
     flags.DEFINE_bool(
         "distributed",
         False,
-        "Run with the other processes of a SLURM step, an Open MPI job, a Kubernetes "
-        "job or a TPU pod, each started with this same command.",
+        "Run together with the other processes of a SLURM step, an Open MPI job, a "
+        "Kubernetes job or a TPU pod. Each process is started with this same command.",
     )
     flags.DEFINE_string(
         "coordinator_address",
         None,
-        "HOST:PORT where process 0 listens, where no such cluster names it.",
+        "HOST:PORT of process 0, for clusters that JAX cannot detect itself (set "
+        "--num_processes and --process_id too).",
     )
-    flags.DEFINE_integer("num_processes", None, "Processes, likewise.", lower_bound=1)
     flags.DEFINE_integer(
-        "process_id", None, "This process, from 0, likewise.", lower_bound=0
+        "num_processes",
+        None,
+        "Number of processes (with --coordinator_address).",
+        lower_bound=1,
+    )
+    flags.DEFINE_integer(
+        "process_id",
+        None,
+        "Index of this process, starting at 0 (with --coordinator_address).",
+        lower_bound=0,
     )
 
 
 def shows_progress(values: flags.FlagValues) -> bool:
-    """Whether a terminal gets a progress bar; --verbosity below warnings is quiet."""
+    """Whether a terminal shows a progress bar; none if warnings are hidden too."""
     return values.progress and values.verbosity >= logging.WARNING
 
 
 def mechanism_help() -> str:
-    """One line a mechanism, for the manual that --help prints."""
+    """One line per mechanism, for the manual that --help prints."""
     lines = [
         f"  {name:<13}{mechanisms.mechanism_summary(name)}"
         for name in mechanisms.mechanism_names()
@@ -148,8 +184,8 @@ def start_jax(values: flags.FlagValues) -> None:
     """Sets JAX up before its first use."""
     import jax
 
-    if values.compilation_cache_dir:
-        jax.config.update("jax_compilation_cache_dir", values.compilation_cache_dir)
+    jax.config.update("jax_compilation_cache_dir", values.compilation_cache_dir or None)
+    if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 
 
@@ -184,12 +220,18 @@ def placement(values: flags.FlagValues, **more: int) -> Any:
     )
 
 
-def run(main: Callable[[list[str]], None], manual: str | None) -> None:
-    """Runs an experiment: bad input ends in one line and exit status 2.
+def run(
+    main: Callable[[list[str]], None],
+    manual: str | None,
+    *,
+    takes_arguments: bool = False,
+) -> None:
+    """Runs an experiment: bad input ends with `error: …` and exit status 2.
 
     Args:
-      main: takes the arguments that absl left over.
+      main: takes the command line without its flags; the first item is the script.
       manual: what --help prints above the flags.
+      takes_arguments: whether the command line may hold more than flags.
     """
     # Orbax logs (as absl) what it raises as well, and leaves the other writes in
     # flight, which then tell that their event loop is gone.
@@ -203,7 +245,7 @@ def run(main: Callable[[list[str]], None], manual: str | None) -> None:
         signal.signal(number, stopping.stop_at_once)
 
     def guarded(arguments: list[str]) -> None:
-        if len(arguments) > 1:
+        if len(arguments) > 1 and not takes_arguments:
             _fail(f"unexpected argument {arguments[1]!r}; flags are --name=value")
         try:
             main(arguments)
@@ -228,15 +270,15 @@ def run(main: Callable[[list[str]], None], manual: str | None) -> None:
         try:
             return flags.FLAGS(arguments)
         except flags.Error as error:
-            _fail(_one_line(error))
+            _fail(_flag_error(error))
 
     app.run(guarded, flags_parser=parse)
 
 
 def _unraisable(unraisable: Any) -> None:
-    """What a finaliser or a library's callback raised, and Python drops."""
+    """Handles what a finaliser or a library's callback raised; Python drops it."""
     error = unraisable.exc_value
-    if isinstance(error, stopping.Stopped):  # the user's signal: send it once more
+    if isinstance(error, stopping.Stopped):  # the user's signal: send it again
         again = threading.Timer(0.1, os.kill, (os.getpid(), error.signal_number))
         again.daemon = True
         again.start()
@@ -249,53 +291,100 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 class _Lines(std_logging.Formatter):
-    """A warning as the errors are told: `warning: …`, one line."""
+    """Formats a warning as errors are: `warning: …`, one line."""
 
     def format(self, record: std_logging.LogRecord) -> str:
         return f"{record.levelname.lower()}: {_one_line(record.getMessage())}"
 
 
 def _manual(script: str, manual: str | None) -> str:
-    """What --help prints: purpose, mechanisms, then the flags by theme."""
+    """What --help prints: purpose, mechanisms where one is chosen, then the flags."""
     values = flags.FLAGS
-    defining = values.flags_by_module_dict()
-    own = f"{__package__}."  # fedsvp_jax.experiments where the package is installed
-    modules = sorted(
-        name for name in defining if name.startswith(own) or name == script
-    )
-    described = "\n\n".join(values.module_help(name) for name in modules)
-    return f"{manual}\n{mechanism_help()}\n\nFlags (--name=value):\n{described}"
+    package = f"{__package__}."  # fedsvp_jax.experiments where it is installed
+    modules = values.flags_by_module_dict()
+    themes = [name for name in modules if name.startswith(_THEME)]
+    shared = sorted(name for name in modules if name.startswith(package))
+    described = [
+        values.module_help(name).strip().removeprefix(_THEME)
+        for name in [*themes, *shared]
+    ]
+    if script in modules:
+        spec = sys.modules["__main__"].__spec__
+        title = spec.name.removesuffix(".__main__") if spec else script
+        described.insert(0, values.module_help(script).strip().replace(script, title))
+    paragraphs = [(manual or "").rstrip()]
+    if "mechanism" in values or "mechanisms" in values:
+        paragraphs.append(mechanism_help())
+    return "\n\n".join([*paragraphs, "Flags (--name=value):", *described])
 
 
-def _one_line(error: BaseException | str) -> str:
-    text = " ".join(str(error).split())
-    if "output_dir must have a value" in text:
-        return "flag --output_dir is required: the folder for everything written"
+# Messages of absl -> sentences; the groups of a pattern fill the sentence.
+_FLAG_ERRORS = (
+    (r"flag --output_dir=None: .*must have a value.*", OUTPUT_DIR_REQUIRED),
+    (
+        r"flag --(\w+)=.*Non-boolean argument.*?, (.*)\)",
+        r"--\1 takes true or false (or --no\1), got \2",
+    ),
+    (
+        r"flag --(\w+)=.*: invalid literal for int.*: (.*)",
+        r"--\1 takes an integer, got \2",
+    ),
+    (
+        r"flag --(\w+)=.*: could not convert string to float: (.*)",
+        r"--\1 takes a number, got \2",
+    ),
+    (
+        r"Unknown command line flag '(\w+)'\. Did you mean: (.*?) \?",
+        r"unknown flag --\1 (did you mean \2?)",
+    ),
+    (r"Unknown command line flag '(\w+)'", r"unknown flag --\1"),
+)
+
+
+def _flag_error(error: flags.Error) -> str:
+    """What is wrong with the flags, as a sentence."""
+    text = _one_line(error)
+    for pattern, sentence in _FLAG_ERRORS:
+        if match := re.fullmatch(pattern, text):
+            return match.expand(sentence)
     return text
 
 
+def _one_line(error: BaseException | str) -> str:
+    return " ".join(str(error).split())
+
+
 def shown(value: Any) -> str:
-    """A number or a dictionary of numbers, short enough for a terminal."""
+    """A number or a dictionary of numbers, rounded to four digits for a terminal."""
     if isinstance(value, dict):
         return ", ".join(f"{name} {shown(item)}" for name, item in value.items())
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def write_report(values: flags.FlagValues, kind: str) -> None:
-    """Builds report.html from the files and prints where everything is."""
-    folder = values.output_dir
+    """Writes report.html and prints the paths of all files in --output_dir.
+
+    Args:
+      values: the command line's.
+      kind: of the page, `run` or `sweep`.
+    """
+    folder = pathlib.Path(values.output_dir)
     if values.report:
         from fedsvp_jax import report
 
+        write = {"run": report.write_run_report, "sweep": report.write_sweep_report}
         try:
-            make = {"run": report.write_run_report, "sweep": report.write_sweep_report}
-            make[kind](folder)
+            write[kind](folder)
         except ImportError as error:
             print(f"no report.html: {error}")
+    print_files(path for path in sorted(folder.iterdir()) if path.is_file())
+
+
+def print_files(paths: Iterable[str | os.PathLike[str]]) -> None:
+    """Prints the paths of what was written, one per line."""
     print("files:")
-    for name in sorted(os.listdir(folder)):
-        if os.path.isfile(os.path.join(folder, name)):
-            print(f"  {os.path.join(folder, name)}")
+    for path in paths:
+        print(f"  {os.fspath(path)}")
 
 
 def _fail(message: str, *, status: int = 2) -> NoReturn:
@@ -305,16 +394,16 @@ def _fail(message: str, *, status: int = 2) -> NoReturn:
     sys.exit(status)
 
 
-def named_folders(items: list[str]) -> dict[str, pathlib.Path]:
-    """Name -> folder of --keep's NAME=FOLDER.
+def named_folders(items: list[str], flag: str = "keep") -> dict[str, pathlib.Path]:
+    """The folders of a flag --keep=NAME=FOLDER,NAME=FOLDER, by name.
 
     Raises:
-      ValueError: an item is no such pair.
+      ValueError: an item is not NAME=FOLDER.
     """
-    found = {}
+    folders = {}
     for item in items:
         name, _, folder = item.partition("=")
         if not name or not folder:
-            raise ValueError(f"keep must be NAME=FOLDER, got {item!r}")
-        found[name] = pathlib.Path(folder)
-    return found
+            raise ValueError(f"{flag} must be NAME=FOLDER, got {item!r}")
+        folders[name] = pathlib.Path(folder)
+    return folders

@@ -1,25 +1,26 @@
-"""Theorem 2's bound beside a measured run, where every constant is known.
+"""Compares Theorem 2's bound with measured runs in which every constant is known.
 
   python -m experiments.convergence --epsilons=0.2,0.5 --output_dir=runs/convergence
 
-Ridge regression on digits (is it a five?): client i holds
-F_i(w) = ||X_i w - y_i||^2 / 2n_i + (rho/2) ||w||^2, so the smoothness L, the
-convexity rho and the minimum w* of the average are known exactly. All K clients take
-E full-batch steps a round and upload with FedSVA's noise at R = 1, whose C is the
-longest gradient of the run without noise. G_c^2, the bound on squared gradients, is
-measured over all runs.
+The problem is ridge regression on digits (is it a five?). Client i holds
+F_i(w) = ||X_i w - y_i||^2 / 2n_i + (rho/2) ||w||^2, so the smoothness L, the convexity
+rho and the minimum w* of the average are known exactly. In every round all K clients
+take E full-batch steps and upload with FedSVA's noise at R = 1. Its C is the longest
+gradient of the run without noise. G_c^2, the bound on squared gradients, is measured
+over all runs.
 
-A panel is one E of --local_epochs. At E = 1 the bound is contraction and noise; from
-E = 2 on the term for the clients' drift outweighs both.
+The figure has one panel per E of --local_epochs. At E = 1 the bound consists of
+contraction and noise; from E = 2 on, the term for the clients' drift exceeds both.
 
-Written to --output_dir: config.json, results.json (constants, bound and measured gap
-a round), convergence.png.
+Written to --output_dir: config.json, results.json (constants, and the bound and the
+measured gap of every round), convergence.png.
 
-Exit status: 0 done; 2 bad input, told in one line.
+Exit status: 0 done; 2 bad input (one line says why).
 """
 
 import math
 import pathlib
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -35,37 +36,44 @@ from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.structs import Array
 
-from . import command
+from . import command, flag_values
 
 _PRIVATE_CLASS = 5
 
-flags.DEFINE_string("output_dir", None, "Folder for everything that is written.")
-flags.DEFINE_list("epsilons", ["0.2", "0.5"], "Budgets of one upload, each in (0, 1).")
-flags.DEFINE_float("delta", 0.1, "Failure probability of one upload.")
-flags.DEFINE_float("convexity", 0.1, "rho: weight of the ridge.")
-flags.DEFINE_float("learning_rate", 0.5, "Step size, below 1/rho and 2/L.")
-flags.DEFINE_list("local_epochs", ["1", "2"], "E: full-batch steps a round.")
-flags.DEFINE_integer(
-    "cohort_size", 10, "K: clients, all in every round.", lower_bound=1
+flags.DEFINE_string("output_dir", None, "Folder where every file is written.")
+flags.DEFINE_list(
+    "epsilons", ["0.2", "0.5"], "Values of epsilon per upload, each in (0, 1)."
 )
-flags.DEFINE_integer("num_rounds", 100, "T: rounds.", lower_bound=1)
-flags.DEFINE_integer("num_repeats", 20, "Runs that are averaged.", lower_bound=2)
-flags.DEFINE_integer("seed", 0, "Seed of partition and noise.", lower_bound=0)
+flags.DEFINE_float("delta", 0.1, "Delta per upload.")
+flags.DEFINE_float("convexity", 0.1, "rho: weight of the ridge penalty.")
+flags.DEFINE_float("learning_rate", 0.5, "Step size; must be below 1/rho and 2/L.")
+flags.DEFINE_list("local_epochs", ["1", "2"], "E: full-batch steps per round.")
+flags.DEFINE_integer(
+    "cohort_size",
+    10,
+    "K: number of clients; all take part in every round.",
+    lower_bound=1,
+)
+flags.DEFINE_integer("num_rounds", 100, "T: number of rounds.", lower_bound=1)
+flags.DEFINE_integer(
+    "num_repeats", 20, "Runs with different noise that are averaged.", lower_bound=2
+)
+flags.DEFINE_integer("seed", 0, "Seed of the partition and the noise.", lower_bound=0)
 flags.mark_flag_as_required("output_dir")
 
 
 class Problem(NamedTuple):
-    """Quadratics F_i(w) = w'A_i w/2 - b_i'w + c_i, one a client."""
+    """Quadratics F_i(w) = w'A_i w/2 - b_i'w + c_i, one per client."""
 
     curvature: Array  # (K, d, d): A_i = X_i'X_i/n_i + rho I
     slope: Array  # (K, d): b_i = X_i'y_i/n_i
     smoothness: float  # L: the largest eigenvalue of any A_i
     minimum: Array  # (d,): w* of the average
-    num_examples: int  # |D|, the smallest client's
+    num_examples: int  # |D| of the smallest client
 
 
 class Measured(NamedTuple):
-    """The runs at one noise."""
+    """The runs with one noise std."""
 
     noise_std: float
     gaps: np.ndarray  # (runs, T + 1): F(w^t) − F*, from t = 0
@@ -73,7 +81,7 @@ class Measured(NamedTuple):
 
 
 def make_problem(num_clients: int, *, convexity: float, seed: int) -> Problem:
-    """Digits, dealt IID; pixels and labels (±1) centred, the longest image 1 long."""
+    """Digits divided IID; pixels and labels (±1) centred, the largest norm is 1."""
     data = sources.load("digits", None)
     pixels = np.asarray(
         preprocessing.normalize(jnp.asarray(data.train_inputs)), np.float64
@@ -83,10 +91,12 @@ def make_problem(num_clients: int, *, convexity: float, seed: int) -> Problem:
     features /= np.linalg.norm(features, axis=1).max()
     labels = np.where(data.train_labels == _PRIVATE_CLASS, 1.0, -1.0)
     labels -= labels.mean()
-    parts = partition.iid(len(labels), num_clients, seed=seed)
+    clients = partition.iid(len(labels), num_clients, seed=seed)
     ridge = convexity * np.eye(features.shape[1])
-    curvature = np.stack([features[p].T @ features[p] / len(p) + ridge for p in parts])
-    slope = np.stack([features[p].T @ labels[p] / len(p) for p in parts])
+    curvature = np.stack(
+        [features[rows].T @ features[rows] / len(rows) + ridge for rows in clients]
+    )
+    slope = np.stack([features[rows].T @ labels[rows] / len(rows) for rows in clients])
     return Problem(
         curvature=jnp.asarray(curvature, jnp.float32),
         slope=jnp.asarray(slope, jnp.float32),
@@ -94,7 +104,7 @@ def make_problem(num_clients: int, *, convexity: float, seed: int) -> Problem:
         minimum=jnp.asarray(
             np.linalg.solve(curvature.mean(0), slope.mean(0)), jnp.float32
         ),
-        num_examples=min(len(p) for p in parts),
+        num_examples=min(len(rows) for rows in clients),
     )
 
 
@@ -119,7 +129,7 @@ def simulate(
     mean_curvature = jnp.mean(problem.curvature, axis=0)
 
     def gap(w: Array) -> Array:
-        # (w − w*)ᵀA(w − w*)/2: F(w) − F* itself would be a difference of near equals.
+        # (w − w*)ᵀA(w − w*)/2, since F(w) − F* would cancel.
         away = w - problem.minimum
         return 0.5 * away @ mean_curvature @ away
 
@@ -141,8 +151,8 @@ def simulate(
         )
 
         def noised(model: Array, client: Array) -> Array:
-            own = prng.stream_key(key, prng.Stream.NOISE, client)
-            return noise.add_gaussian_noise(model, noise_std, key=own)[0]
+            client_key = prng.stream_key(key, prng.Stream.NOISE, client)
+            return noise.add_gaussian_noise(model, noise_std, key=client_key)[0]
 
         uploads = jax.vmap(noised)(trained, ids)
         w = jnp.mean(uploads, axis=0)
@@ -158,15 +168,15 @@ def simulate(
 
 
 def panel(
-    values: flags.FlagValues, epsilons: list[float], local_epochs: int
+    values: flags.FlagValues, epsilons: Sequence[float], local_epochs: int
 ) -> dict[str, Any]:
-    """One E: the constants, and by ε the bound and the measured gap."""
+    """The constants of one E, and the bound and the measured gap of every ε."""
     problem = make_problem(
         values.cohort_size, convexity=values.convexity, seed=values.seed
     )
     if values.learning_rate * problem.smoothness >= 2:
         raise ValueError(
-            f"learning_rate must be < 2/L = {2 / problem.smoothness:.4g}, where "
+            f"learning_rate must be < 2/L = {2 / problem.smoothness:.4g}, so that "
             f"gradient descent converges, got {values.learning_rate}"
         )
 
@@ -211,29 +221,29 @@ def panel(
         "curves": [
             {
                 "epsilon": epsilon,
-                "noise_std": found.noise_std,
+                "noise_std": runs.noise_std,
                 "bound": np.asarray(
                     convergence.convergence_bound(
-                        rounds, **constants, noise_square=size * found.noise_std**2
+                        rounds, **constants, noise_square=size * runs.noise_std**2
                     )
                 ),
-                "measured_mean": found.gaps.mean(axis=0),
-                "measured_most": found.gaps.max(axis=0),
+                "measured_mean": runs.gaps.mean(axis=0),
+                "measured_most": runs.gaps.max(axis=0),
             }
-            for epsilon, found in measured.items()
+            for epsilon, runs in measured.items()
         ],
     }
 
 
 def draw(panels: list[dict[str, Any]], path: pathlib.Path) -> None:
-    """Bound dashed, measured mean solid, a colour an ε."""
+    """Draws the bounds dashed and the measured means solid, one colour per ε."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(1 + 4 * len(panels), 4.2), layout="constrained")
     FigureCanvasAgg(figure)
-    every = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for axes, shown in zip(every, panels, strict=True):
+    all_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, shown in zip(all_axes, panels, strict=True):
         for number, curve in enumerate(shown["curves"]):
             noisy = math.isfinite(curve["epsilon"])
             name = f"ε = {curve['epsilon']:g}" if noisy else "no noise"
@@ -245,8 +255,8 @@ def draw(panels: list[dict[str, Any]], path: pathlib.Path) -> None:
         axes.set_xlabel("round")
         axes.grid(color="#e3e6ea")
         axes.spines[["top", "right"]].set_visible(False)
-    every[0].set_ylabel("F(w) − F*")
-    handles, names = every[0].get_legend_handles_labels()
+    all_axes[0].set_ylabel("F(w) − F*")
+    handles, names = all_axes[0].get_legend_handles_labels()
     columns = len(panels[0]["curves"])
     figure.legend(
         handles, names, loc="outside lower center", ncols=columns, frameon=False
@@ -255,25 +265,22 @@ def draw(panels: list[dict[str, Any]], path: pathlib.Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def _numbers(name: str, texts: list[str], kind: type, allowed: str) -> list[Any]:
-    try:
-        found = [kind(text) for text in texts]
-    except ValueError:
-        found = []
-    inside = all(0 < x < 1 if kind is float else x >= 1 for x in found)
-    if not found or not inside:
-        raise ValueError(
-            f"{name} must be {allowed} with commas between them, got "
-            f"{','.join(texts)!r}"
-        )
-    return list(dict.fromkeys(found))
-
-
 def main(_: list[str]) -> None:
-    """Runs what the flags name."""
+    """Runs and draws every panel."""
     values = flags.FLAGS
-    epsilons = _numbers("epsilons", values.epsilons, float, "numbers in (0, 1)")
-    local_epochs = _numbers("local_epochs", values.local_epochs, int, "integers >= 1")
+    epsilons = flag_values.numbers(
+        "epsilons",
+        values.epsilons,
+        allowed="numbers in (0, 1)",
+        is_allowed=lambda epsilon: 0 < epsilon < 1,
+    )
+    local_epochs = flag_values.numbers(
+        "local_epochs",
+        values.local_epochs,
+        kind=int,
+        allowed="integers >= 1",
+        is_allowed=lambda count: count >= 1,
+    )
     for name in ("convexity", "learning_rate"):
         if not getattr(values, name) > 0:
             raise ValueError(f"{name} must be > 0, got {getattr(values, name)}")
@@ -297,9 +304,8 @@ def main(_: list[str]) -> None:
                 f"{curve['epsilon']:g}: measured {curve['measured_mean'][-1]:.3g}, "
                 f"bound {curve['bound'][-1]:.3g}"
             )
-    print("files:")
-    for name in ("config.json", "results.json", "convergence.png"):
-        print(f"  {folder.path / name}")
+    names = ("config.json", "results.json", "convergence.png")
+    command.print_files(folder.path / name for name in names)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Presets: flag files for experiments.sweep, one a published table or figure.
+"""Presets: flag files for experiments.sweep, one per published table or figure.
 
-A file is a head of comments and then one `--name=value` a line. `NAME.flags` is full
-size; the head of `NAME_small.flags` lists what was shrunk, a line a flag:
+A file starts with comments, followed by one `--name=value` per line. `NAME.flags` is
+full size. The comments of `NAME_small.flags` list what was shrunk, one flag per line:
 `#   name: full value -> small value`.
 """
 
@@ -21,18 +21,18 @@ class Preset(NamedTuple):
 
     name: str
     title: str  # the paper and its table or figure
-    head: list[str]  # the comment's other lines, without the sign
+    head: list[str]  # the other comment lines, without the #
     flags: dict[str, str]
 
     @property
     def shrunk(self) -> dict[str, tuple[str, str]]:
-        """What the head says was shrunk: flag -> (full value, small value)."""
-        found = (_SHRUNK.fullmatch(line) for line in self.head)
-        return {match[1]: (match[2], match[3]) for match in found if match}
+        """The flags that were shrunk: flag -> (full value, small value)."""
+        matches = (_SHRUNK.fullmatch(line) for line in self.head)
+        return {match[1]: (match[2], match[3]) for match in matches if match}
 
     @property
     def notes(self) -> list[str]:
-        """The head's lines that are not about single flags."""
+        """The comment lines that are not about single flags."""
         return [
             line
             for line in self.head
@@ -41,10 +41,10 @@ class Preset(NamedTuple):
 
 
 def read_preset(name: str) -> Preset:
-    """The preset of that name.
+    """Reads a preset.
 
     Raises:
-      ValueError: there is none, or a line is neither a comment nor a flag.
+      ValueError: it does not exist, or a line is neither a comment nor a flag.
     """
     path = FOLDER / f"{name}.flags"
     if not path.is_file():
@@ -58,12 +58,14 @@ def read_preset(name: str) -> Preset:
         elif match := _FLAG.fullmatch(line):
             flags[match[1]] = match[2]
         else:
-            raise ValueError(f"{path} holds the line {line!r}, which is no flag")
+            raise ValueError(
+                f"{path} holds the line {line!r}, which is neither a flag nor a comment"
+            )
     return Preset(name, head[0], head[1:], flags)
 
 
 def preset_names(size: str | None = None) -> list[str]:
-    """All presets, or those of one of SIZES, by name."""
+    """The names of all presets, or of those of one size (of SIZES)."""
     names = sorted(path.stem for path in FOLDER.glob("*.flags"))
     if size is None:
         return names

@@ -1,44 +1,49 @@
-"""Rebuild report pages from the files of runs, sweeps, attacks and influence.
+"""Rebuilds report pages from the files of runs, sweeps, attacks and influence.
 
   python -m experiments.report DIR [DIR …]
 
-DIR is the --output_dir of an experiment. Each folder gets report.html; a sweep's gets
-table.md and table.csv too, and its table is printed. Several folders of runs and sweeps
-are compared as well: compare.html, in the folder that they have in common or in
---compare_to. With --figure, a figure is drawn beside each page for papers and slides.
+DIR is the --output_dir of an experiment. Every folder gets report.html. The folder of a
+sweep also gets table.md and table.csv, and its table is printed. If several folders of
+runs and sweeps are named, they are compared in compare.html, which is written to their
+common parent folder or to --compare_to. --figure also draws each page as a figure for
+papers and slides.
+
+Exit status: 0 done; 2 a folder is missing or damaged (one line says why).
 """
 
 import datetime
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from absl import app, flags
+from absl import flags
 
 from fedsvp_jax import report
 from fedsvp_jax.report import read, tables
+
+from . import command
 
 _FIGURE = flags.DEFINE_enum(
     "figure",
     None,
     ["png", "svg", "pdf"],
-    "Also draw report.<figure> and compare.<figure> in this format.",
+    "Also draw report.FORMAT and compare.FORMAT, in this format.",
 )
 _COMPARE_TO = flags.DEFINE_string(
-    "compare_to", None, "Folder for compare.html, when several DIRs are named."
+    "compare_to", None, "Folder for compare.html, if several DIRs are named."
 )
 _TIMESTAMP = flags.DEFINE_bool(
     "timestamp",
     False,
-    "Write the time at the page's foot (pages are then no longer byte-identical).",
+    "Write the time at the foot of each page. The same command then no longer gives "
+    "the same bytes.",
 )
 
 
 def rebuild(
     folder: Path, *, figure: str | None, timestamp: str | None
 ) -> tuple[list[Path], str]:
-    """Writes one folder's pages; returns their paths and text for the terminal.
+    """Writes the pages of one folder; returns their paths and what to print.
 
     Raises:
       ValueError: a file is missing or damaged.
@@ -52,8 +57,8 @@ def rebuild(
         ]
         if figure:
             paths.append(report.figures.sweep_png(folder, target))
-        rows = tables.summarize(read.read_sweep(folder).results)
-        return paths, tables.format_table(rows)
+        summary = tables.summarize(read.read_sweep(folder).results)
+        return paths, tables.format_table(summary)
     if read.is_run(folder):
         paths = [report.write_run_report(folder, timestamp=timestamp)]
         if figure:
@@ -69,7 +74,7 @@ def compare(
     figure: str | None,
     timestamp: str | None,
 ) -> list[Path]:
-    """Writes the comparison of folders of runs and sweeps; errors as `rebuild`."""
+    """Writes the comparison of runs and sweeps; raises what `rebuild` raises."""
     paths = [report.write_compare_report(folders, output_dir, timestamp=timestamp)]
     if figure:
         target = output_dir / f"compare.{figure}"
@@ -77,11 +82,11 @@ def compare(
     return paths
 
 
-def main(argv: Sequence[str]) -> None:
-    """Rebuilds every folder that the command names."""
-    folders = [Path(word) for word in argv[1:]]
+def main(arguments: Sequence[str]) -> None:
+    """Rebuilds the pages of every folder on the command line."""
+    folders = [Path(argument) for argument in arguments[1:]]
     if not folders:
-        sys.exit("experiments.report: name at least one folder of a run or a sweep")
+        raise ValueError("name at least one folder of a run or a sweep")
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
     timestamp = now if _TIMESTAMP.value else None
     figure = _FIGURE.value
@@ -89,15 +94,15 @@ def main(argv: Sequence[str]) -> None:
         for folder in folders:
             paths, text = rebuild(folder, figure=figure, timestamp=timestamp)
             print(text + "\n".join(map(str, paths)))
-        curves = [f for f in folders if read.is_run(f) or read.is_sweep(f)]
-        if len({os.path.abspath(folder) for folder in curves}) > 1:
-            common = os.path.commonpath([os.path.abspath(f.parent) for f in curves])
-            place = Path(_COMPARE_TO.value or common)
-            paths = compare(curves, place, figure=figure, timestamp=timestamp)
+        compared = [f for f in folders if read.is_run(f) or read.is_sweep(f)]
+        if len({os.path.abspath(folder) for folder in compared}) > 1:
+            common = os.path.commonpath([os.path.abspath(f.parent) for f in compared])
+            target = Path(_COMPARE_TO.value or common)
+            paths = compare(compared, target, figure=figure, timestamp=timestamp)
             print("\n".join(map(str, paths)))
-    except (ValueError, ImportError, OSError) as error:
-        sys.exit(f"experiments.report: {error}")
+    except ImportError as error:
+        raise ValueError(str(error)) from error
 
 
 if __name__ == "__main__":
-    app.run(main)
+    command.run(main, __doc__, takes_arguments=True)

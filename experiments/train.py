@@ -1,19 +1,19 @@
-"""One federated run with a noise mechanism, from data to report.
+"""Runs one federated training with a noise mechanism, and reports on it.
 
   python -m experiments.train --dataset=digits --mechanism=fedsva --epsilon=0.5 \\
       --num_rounds=50 --seed=0 --output_dir=runs/fedsva
 
-Every round, K of M clients train E local epochs on the broadcast model. FedSVA and
-FedSDP clients also train a copy on every coalition of attributes, read the private
-attribute's contribution ratio R off the Shapley values, and add Gaussian noise whose
-scale follows R. The server averages the uploads and tests the model.
+In every round, K of M clients train the broadcast model for E local epochs. FedSVA and
+FedSDP clients also train one copy per coalition of attributes, compute the private
+attribute's contribution ratio R from the Shapley values, and add Gaussian noise whose
+scale depends on R. The server averages the uploads and tests the model.
 
-Written to --output_dir: config.json, metrics.jsonl (a line a round), clients.jsonl
-(a line a client and round), timing.jsonl, summary.json, checkpoints/, report.html.
-The same command gives the same bytes, on any --num_devices; --resume goes on with a
-run that was stopped or killed. Data sets other than digits are read from --data_dir.
+Written to --output_dir: config.json, metrics.jsonl (one line per round), clients.jsonl
+(one line per client and round), timing.jsonl, summary.json, checkpoints/, report.html.
+The same command gives the same bytes on any --num_devices. --resume continues a run
+that was stopped or killed. Data sets other than digits are read from --data_dir.
 
-Exit status: 0 done; 2 bad input or a run that cannot go on, told in one line.
+Exit status: 0 done; 2 bad input, or the run cannot continue (one line says why).
 """
 
 from absl import flags
@@ -28,7 +28,7 @@ command.define_running()
 
 
 def main(_: list[str]) -> None:
-    """Runs what the flags name."""
+    """Runs the training."""
     values = flags.FLAGS
     command.start_jax(values)
     command.start_processes(values)
@@ -50,8 +50,8 @@ def main(_: list[str]) -> None:
         return
     if summary["stopped_by_promise"]:
         print(
-            f"stopped before round {summary['rounds'] + 1}: every client's next upload "
-            f"would exceed total_epsilon = {config.total_epsilon} "
+            f"stopped before round {summary['rounds'] + 1}: the next upload of every "
+            f"client would exceed total_epsilon = {config.total_epsilon} "
             f"({config.total_accounting})"
         )
     for name in ("best_accuracy", "final5_accuracy", "epsilon_spent", "params_sha256"):

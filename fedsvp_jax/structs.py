@@ -58,14 +58,37 @@ class MechanismState:
     clients: dict[str, Array]  # each (M,) float32; inside `update` each ()
     shared: dict[str, Array]  # each () float32
 
+    def of(self, client: Array | int) -> "MechanismState":
+        """The memory as one client's `update` sees it."""
+        mine = jax.tree.map(lambda leaf: leaf[client], self.clients)
+        return self.replace(clients=mine)  # type: ignore[attr-defined]
+
+    def updated(self, clients: Array, states: "MechanismState") -> "MechanismState":
+        """The memory after a round's clients changed theirs.
+
+        Args:
+          clients: (K,) int32; ids from M on are empty places, which change nothing.
+          states: what `update` returned, leaves (K,).
+        """
+        after = jax.tree.map(
+            lambda leaf, new: leaf.at[clients].set(new, mode="drop"),
+            self.clients,
+            states.clients,
+        )
+        return self.replace(clients=after)  # type: ignore[attr-defined]
+
 
 @flax.struct.dataclass
 class NoiseInfo:
     """What a mechanism did to one upload; the ledger counts from this alone."""
 
-    noise_std: Array  # () float32: std added to every coordinate of the upload
-    noise_l2: Array  # () float32: L2 norm of the noise that was added
-    sensitivity: Array  # () float32: L2 sensitivity that the claim rests on
+    noise_multiplier: (
+        Array  # () float32: z that the upload is counted with; 0: no noise
+    )
+    noise_std: Array  # () float32: std on every coordinate of the upload
+    step_noise_std: Array  # () float32: std on every local step's batch-mean gradient
+    noise_l2: Array  # () float32: L2 norm of the noise on the upload
+    sensitivity: Array  # () float32: L2 sensitivity of what is noised, upload or step
     epsilon: Array  # () float32: claimed for this upload; inf without noise
     delta: Array  # () float32: claimed for this upload; 0 without noise
     risk_tolerance: Array  # () float32: T of FedSVA/FedSDP, nan for the others

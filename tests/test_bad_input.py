@@ -19,7 +19,7 @@ from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import sources
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import loading, plan
+from fedsvp_jax.federation import build, loading, plan
 from fedsvp_jax.run.folder import plain
 
 REFUSED = (ValueError, OSError)
@@ -63,7 +63,7 @@ def accepted(changes: dict[str, Any]) -> bool:
         dataset = digits()
         if config.dataset != "digits" or config.model != "mlp":
             dataset = loading.load_dataset(config)
-        Trainer([config], dataset, placement=Placement(rounds_per_call=1))
+        Trainer(build([config], dataset), placement=Placement(rounds_per_call=1))
     except REFUSED as error:
         assert in_one_line(error), (changes, error)
         return False
@@ -239,9 +239,10 @@ def test_an_empty_writer_and_one_with_one_example_are_left_out(
     tmp_path: pathlib.Path,
 ) -> None:
     data = sources.load("npz", odd_data(tmp_path, [MIXED, [], [0], MIXED]))
-    assert Trainer([odd_config(tmp_path, 2)], data).federation.min_num_examples == 8
+    program = build([odd_config(tmp_path, 2)], data)
+    assert program.data.min_num_examples == 8
     with pytest.raises(ValueError, match="num_clients must be between"):
-        Trainer([odd_config(tmp_path, 3)], data)
+        build([odd_config(tmp_path, 3)], data)
 
 
 REFUSED_DATA: dict[str, tuple[list[list[int]], dict[str, Any], str]] = {

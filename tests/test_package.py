@@ -14,7 +14,7 @@ ROOT = PACKAGE.parent
 # The folders and modules of the package from the ground up. A module may import those
 # of earlier lines and, within its own folder, its neighbours; nothing else.
 LAYERS = (
-    ("structs",),
+    ("settings", "structs"),
     ("prng", "tree"),
     ("shapley", "convergence", "devices", "data", "models"),
     ("mechanisms",),
@@ -155,3 +155,42 @@ def test_every_public_function_and_class_says_what_it_does() -> None:
             if public and not node.name.startswith("_") and not ast.get_docstring(node):
                 silent.append(f"{name}.{node.name}")
     assert not silent
+
+
+# Tests that hold a law of several modules, or of what is no module of the package.
+OF_NO_ONE_MODULE = {
+    "test_bad_input": "wrong settings and damaged files, through all modules",
+    "test_package": "the package's own structure",
+    "test_packaging": "what pip installs",
+    "data/test_damaged_files": "every format of data",
+    "data/test_real_files": "every format, on the files of FEDSVP_DATA",
+    "federation/test_population": "memory and time of a streamed run by its clients",
+    "mechanisms/test_contract": "every registered mechanism",
+    "models/test_references": "networks against other libraries'",
+    "run/test_divergence": "runs and sweeps that meet NaN",
+    "run/test_faults": "runs that are killed or cannot write",
+    "run/test_real_runs": "runs on the files of FEDSVP_DATA",
+    "run/test_sweep_equals_runs": "sweeps against runs",
+    "influence/test_backbone_file": "what a file of a backbone holds",
+    "influence/test_quality": "how good the filter's decisions are",
+    "influence/test_vote_privacy": "what a vote's noise promises",
+    "influence/test_votes": "how a participant votes",
+    "report/test_browser": "the pages in a browser",
+    "report/test_command": "the command that makes pages",
+    "report/test_compare": "the page and the figure that compare runs",
+    "report/test_pages": "the pages of runs and sweeps",
+    "report/test_repeat_command": "the command that a page prints, started",
+}
+ELSEWHERE = ("docs", "experiments", "references", "helpers")  # tests of other folders
+
+
+def test_every_test_lies_where_its_module_lies() -> None:
+    tests = ROOT / "tests"
+    strangers = []
+    for path in tests.rglob("test_*.py"):
+        place = path.relative_to(tests).with_suffix("")
+        module = PACKAGE / place.parent / place.name.removeprefix("test_")
+        known = module.with_suffix(".py").is_file() or module.is_dir()
+        if place.parts[0] not in ELSEWHERE and not known:
+            strangers.append(str(place))
+    assert set(strangers) <= set(OF_NO_ONE_MODULE)

@@ -9,7 +9,7 @@ from mkdocs.structure.files import File, Files
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Puts NAME.md, and the pictures it shows, in the place of NAME.ipynb."""
+    """Replaces NAME.ipynb by NAME.md and the pictures that it shows."""
     for source in [f for f in files if f.src_uri.endswith(".ipynb")]:
         stem = source.src_uri.removesuffix(".ipynb")
         text, pictures = markdown(json.loads(source.content_string), stem)
@@ -21,23 +21,23 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def markdown(notebook: dict[str, Any], stem: str) -> tuple[str, dict[str, bytes]]:
     """The notebook's page and its pictures by name."""
-    parts: list[str] = []
+    paragraphs: list[str] = []
     pictures: dict[str, bytes] = {}
     for cell in notebook["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
-            parts.append(source)
+            paragraphs.append(source)
             continue
-        parts.append(f"```python\n{source}\n```")
+        paragraphs.append(f"```python\n{source}\n```")
         for output in cell["outputs"]:
             data = output.get("data", {})
             if "image/png" in data:
                 name = f"{stem}_{len(pictures)}.png"
                 pictures[name] = base64.b64decode("".join(data["image/png"]))
-                parts.append(f"![what the cell draws]({name.split('/')[-1]})")
+                paragraphs.append(f"![what the cell draws]({name.split('/')[-1]})")
             elif "text/html" in data:
-                parts.append("".join(data["text/html"]))
+                paragraphs.append("".join(data["text/html"]))
             else:
                 shown = "".join(output.get("text") or data.get("text/plain", ""))
-                parts.append(f"```text\n{shown.rstrip()}\n```")
-    return "\n\n".join(parts) + "\n", pictures
+                paragraphs.append(f"```text\n{shown.rstrip()}\n```")
+    return "\n\n".join(paragraphs) + "\n", pictures

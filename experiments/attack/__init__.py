@@ -1,7 +1,8 @@
 """The attacks that `python -m experiments.attack` runs, one module each.
 
-A module has its manual as docstring, DEFAULTS (settings whose default differs from
-`fedsvp_jax.config` for this attack), `define_flags()` for the flags that only it
-reads, and `run(values, config)`, the work. Beside them: `pieces` keeps finished parts,
-`page` writes what was measured into the docs.
+The module of an attack holds its manual as docstring, `DEFAULTS` (settings whose
+default differs from `fedsvp_jax.config` for this attack), `define_flags()` for the
+flags that only this attack reads, and `run(values, config)`. A module `NAME_results`
+shows an attack's results on the terminal, in pictures and in docs/attacks.md, which
+`docs_page` writes.
 """

@@ -1,4 +1,6 @@
-"""What an adversary learns from a run: each attack says what its adversary sees.
+"""Attacks that measure what an adversary learns from a federated run.
+
+The manual of each attack below says what its adversary sees.
 
   python -m experiments.attack --attack=noise_scale --dataset=digits \\
       --output_dir=runs/attack
@@ -21,13 +23,13 @@ ATTACKS = {
 
 command.define_settings()
 command.define_output()
-flags.DEFINE_enum("attack", "noise_scale", list(ATTACKS), "Which attack.")
-for module in ATTACKS.values():
-    module.define_flags()
+flags.DEFINE_enum("attack", "noise_scale", list(ATTACKS), "The attack to run.")
+for attack in ATTACKS.values():
+    attack.define_flags()
 
 
 def attack_settings(values: flags.FlagValues) -> ExperimentConfig:
-    """The settings that the flags name, with the attack's own defaults."""
+    """The settings of the flags, with the defaults of the chosen attack."""
     defaults = ATTACKS[values.attack].DEFAULTS
     return command.settings_from_flags(
         values,
@@ -36,7 +38,7 @@ def attack_settings(values: flags.FlagValues) -> ExperimentConfig:
 
 
 def main(_: list[str]) -> None:
-    """Runs the attack that the flags name."""
+    """Runs the chosen attack."""
     values = flags.FLAGS
     config = attack_settings(values)
     command.start_jax(values)
@@ -44,9 +46,9 @@ def main(_: list[str]) -> None:
 
 
 def manual() -> str:
-    """What --help prints: every attack's own manual below the common one."""
-    parts = [f"--attack={name}\n{module.__doc__}" for name, module in ATTACKS.items()]
-    return "\n".join([str(__doc__), *parts])
+    """What --help prints: the common manual, then the manual of each attack."""
+    manuals = [f"--attack={name}\n{attack.__doc__}" for name, attack in ATTACKS.items()]
+    return "\n".join([str(__doc__), *manuals])
 
 
 if __name__ == "__main__":

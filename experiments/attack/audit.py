@@ -1,36 +1,39 @@
-"""Audit: every ε that is printed, beside what canaries prove it to be at least.
+"""Audit: every printed ε beside a lower bound that canaries prove.
 
-For each mechanism and sensitivity, neighbouring worlds are played --audit_trials times
-each through the mechanism's own code (fedsvp_jax/attacks/audit.py). The adversary knows
-all but which world it is, and the worlds are the worst that are known:
+For each mechanism and sensitivity, two neighbouring worlds are played --audit_trials
+times each through the mechanism's own code (fedsvp_jax/attacks/audit.py). The adversary
+knows everything except which of the two worlds it sees. The pairs of worlds are the
+worst that are known:
 
     granted     the upload moves by the claimed bound: tests noise and composition
     record      one record of real local training on a linear loss is replaced
     client      all of a client's records are replaced, in the same way
     update      the update is replaced by its opposite, both as long as the clip
-    presence    the update against none (add or remove a client)
-    ratio       the upload stays, R goes from 1 to 0 (fedsva, fedsdp)
-    past norm   the past update's length is another (the mechanism sensitivity)
+    presence    an update as long as the clip against none (add or remove a client)
+    ratio       the upload stays the same, R goes from 1 to 0 (fedsva, fedsdp)
+    past norm   the length of the past update differs (the mechanism sensitivity)
 
-Claims are the ledger's, from what was really applied: after one upload and after all
---num_rounds of them, by basic composition (at the sum of the δ), RDP and PLD (at
---target_delta); against the server, or for dp_fedavg against whoever sees the average.
-VIOLATED: the audit proves more than a claim of this relation allows. "no claim": it
-proves more than the number printed, which speaks of another relation. Each row holds
-at 95 %; many rows are looked at, and none is corrected for the others.
+The claims are the ledger's, from the noise that was really applied: after one upload
+and after all --num_rounds of them, by basic composition (at the sum of the δ), RDP and
+PLD (at --target_delta). They hold against the server, or for dp_fedavg against whoever
+sees the average.
+
+  holds      the audit proves no more than any claim
+  VIOLATED   it proves more than a claim about this pair of worlds allows
+  no claim   it proves more than the printed number, which is not about this pair
+
+Each row holds at 95 %. Many rows are printed, and none is corrected for the others.
 
   python -m experiments.attack --attack=audit --output_dir=runs/audit
 
-No data set is read but for its default settings. Written to --output_dir: config.json,
-pieces/ (a finished case each: --resume goes on after the last), results.json,
-audit.png.
+No data set is read; --dataset only selects the defaults of other settings. Written to
+--output_dir: config.json, pieces/ (one file per finished case, from which --resume
+continues), results.json, audit.png.
 """
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -45,50 +48,63 @@ from fedsvp_jax.attacks import audit, epsilon_bounds
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import plan
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
-from fedsvp_jax.report import figures
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.structs import NoiseInfo
 
-from .pieces import kept, refuse_flags
+from .. import command, flag_values
+from . import audit_results
+from .audit_results import ACCOUNTINGS
+from .resumable import finished_or_made
 
 DEFAULTS = {"num_rounds": 4, "delta": 1e-5, "noise_std": 1.0, "batch_size": 10}
-ACCOUNTINGS = ("basic", "rdp", "pld")
 _SEES_RATIO = ("fedsva", "fedsdp")
 _WIDE = 2048  # numbers in an upload whose noise scale is to be read
+_NARROW = 8  # numbers in any other upload
 
 
 def define_flags() -> None:
-    """What is audited, and how long."""
-    flags.DEFINE_list("audit_mechanisms", "all", "Mechanisms; all of them by default.")
-    flags.DEFINE_integer(
-        "audit_trials", 4000, "Games in each world.", lower_bound=20, upper_bound=10**6
+    """Defines what is audited and how often it is played."""
+    flags.DEFINE_list(
+        "audit_mechanisms",
+        "all",
+        "Mechanisms to audit; `all` takes all that add noise.",
     )
     flags.DEFINE_integer(
-        "audit_examples", 100, "|D|, the client's training examples.", lower_bound=1
+        "audit_trials",
+        4000,
+        "Games played in each world.",
+        lower_bound=20,
+        upper_bound=10**6,
+    )
+    flags.DEFINE_integer(
+        "audit_examples",
+        100,
+        "|D|: number of the client's training examples.",
+        lower_bound=1,
     )
 
 
 class Case(NamedTuple):
-    """One mechanism, one sensitivity, one pair of worlds."""
+    """One mechanism, one sensitivity and one pair of worlds."""
 
     mechanism: str
     sensitivity: str
-    relation: str  # the settings' (replace_one, add_remove)
+    relation: str  # replace_one or add_remove, as in the settings
     worlds: str
-    claimed: bool = True  # the worlds are neighbours under the claim's relation
-    wide: bool = False
+    claimed: bool = True  # whether the worlds are neighbours as the claim means it
+    wide: bool = False  # the noise scale is to be read from the upload
 
     @property
     def name(self) -> str:
-        """Names the row and its file."""
+        """The case's name in the file system."""
         worlds = self.worlds.replace(" ", "_")
         return f"{self.mechanism}-{self.sensitivity}-{worlds}"
 
 
-def cases_of(mechanism: str, settings: MechanismConfig) -> list[Case]:
-    """All cases that the mechanism takes."""
-    wanted = [
+def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
+    """The cases whose sensitivity and relation the mechanism supports."""
+    cases = [
         Case(mechanism, "paper", "replace_one", "granted"),
         Case(mechanism, "paper", "replace_one", "record"),
         Case(mechanism, "paper", "replace_one", "client", claimed=False),
@@ -98,41 +114,43 @@ def cases_of(mechanism: str, settings: MechanismConfig) -> list[Case]:
         Case(mechanism, "per_example", "replace_one", "record"),
     ]
     if mechanism == "dp_fedavg":
-        wanted = [Case(mechanism, "update_clip", "add_remove", "presence")]
+        cases = [Case(mechanism, "update_clip", "add_remove", "presence")]
     if mechanism in _SEES_RATIO:
-        wanted.append(Case(mechanism, "update_clip", "replace_one", "ratio", wide=True))
-    if mechanism == "sensitivity":  # its clip, so what is granted, is no constant
-        wanted[0] = Case(
-            mechanism, "update_clip", "replace_one", "past norm", wide=True
-        )
-    return [case for case in wanted if _takes(case, settings)]
+        cases.append(Case(mechanism, "update_clip", "replace_one", "ratio", wide=True))
+    if mechanism == "sensitivity":  # its clip varies, so there is no granted bound
+        cases[0] = Case(mechanism, "update_clip", "replace_one", "past norm", wide=True)
+    return [case for case in cases if _is_supported(case, config)]
 
 
-def _takes(case: Case, settings: MechanismConfig) -> bool:
+def _is_supported(case: Case, config: ExperimentConfig) -> bool:
     try:
-        make_mechanism(case.mechanism, case_settings(case, settings))
+        case_settings(case, config)
     except ValueError:
         return False
     return True
 
 
-def case_settings(case: Case, settings: MechanismConfig) -> MechanismConfig:
-    """The mechanism's settings in a case."""
+def case_settings(
+    case: Case, config: ExperimentConfig, num_examples: int = 1
+) -> MechanismConfig:
+    """The mechanism's settings in a case: fedsva and fedsdp keep their formula."""
     printed = case.mechanism in _SEES_RATIO
-    return mechanisms.with_analytic_multiplier(
+    return plan.mechanism_config(
         dataclasses.replace(
-            settings,
+            config,
+            mechanism=case.mechanism,
             sensitivity=case.sensitivity,
             relation=case.relation,
-            calibration="classical" if printed else settings.calibration,
-        )
+            calibration="classical" if printed else config.calibration,
+        ),
+        min_num_examples=num_examples,
     )
 
 
 class Setting(NamedTuple):
-    """What all cases of a command share."""
+    """What all cases of one command share."""
 
-    mechanism: MechanismConfig
+    config: ExperimentConfig
     recipe: TrainingRecipe
     rates: TrainingRates
     num_examples: int
@@ -146,8 +164,8 @@ class Setting(NamedTuple):
 def updates_of(
     case: Case, settings: MechanismConfig, setting: Setting
 ) -> tuple[float, float]:
-    """The client's update in the worlds (in, out)."""
-    clip = float(settings.update_clip)
+    """The client's update in the two worlds, along one axis: (inside, outside)."""
+    clip = float(settings.l2_norm_clip)
     if case.worlds in setting.trained:
         return setting.trained[case.worlds]
     if case.worlds == "granted":
@@ -164,16 +182,21 @@ def updates_of(
 def claims(
     mechanism: Mechanism, infos: NoiseInfo, averaged: int, target_delta: float
 ) -> dict[int, dict[str, float]]:
-    """Round (from 0; the first and the last) -> ε by accounting, the worlds' larger.
+    """ε by accounting after the first and the last round; the larger of two worlds.
 
     Args:
-      infos: (2, T), of the worlds.
-      averaged: K; with K > 1 against whoever sees the average.
+      mechanism: whose claims they are.
+      infos: (2, T), the noise of the two worlds in every round.
+      averaged: K. With K > 1 the claims are against whoever sees the average.
+      target_delta: δ of RDP and PLD.
+
+    Returns:
+      Round, from 0 -> accounting -> ε, and `basic_delta`, the δ of basic composition.
     """
     rounds = np.shape(infos.noise_std)[1]
     view = "observer" if averaged > 1 else "server"
     ledgers = [Ledger(averaged, proved=mechanism.claim.proved) for _ in range(2)]
-    found = {}
+    epsilons = {}
     for number in range(rounds):
         for world, ledger in enumerate(ledgers):
             info = jax.tree.map(
@@ -182,29 +205,29 @@ def claims(
             ledger.record(
                 np.arange(averaged),
                 round_num=number + 1,
+                noise_multiplier=info.noise_multiplier,
                 noise_std=info.noise_std,
-                sensitivity=info.sensitivity,
                 epsilon=info.epsilon,
                 delta=info.delta,
                 weights=np.full(averaged, 1 / averaged) if averaged > 1 else None,
             )
         if number not in (0, rounds - 1):
             continue
-        row = {
+        by_method = {
             method: max(
                 ledger.epsilon_spent(method, target_delta, view=view)
                 for ledger in ledgers
             )
             for method in ACCOUNTINGS
         }
-        row["basic_delta"] = max(ledger.delta_spent() for ledger in ledgers)
-        found[number] = row
-    return found
+        by_method["basic_delta"] = max(ledger.delta_spent() for ledger in ledgers)
+        epsilons[number] = by_method
+    return epsilons
 
 
 def audit_case(setting: Setting, case: Case) -> list[dict[str, Any]]:
-    """A row after one upload and one after all of them."""
-    settings = case_settings(case, setting.mechanism)
+    """Plays a case: one row after one upload and one after all of them."""
+    settings = case_settings(case, setting.config, setting.num_examples)
     mechanism = make_mechanism(case.mechanism, settings)
     root = prng.stream_key(prng.root_key(setting.seed), prng.Stream.CANARY)
     game_key, run_key = jax.random.split(root)
@@ -231,7 +254,7 @@ def audit_case(setting: Setting, case: Case) -> list[dict[str, Any]]:
             num_examples=setting.num_examples,
             num_rounds=setting.num_rounds,
             averaged=averaged,
-            dimension=_WIDE if case.wide else 8,
+            dimension=_WIDE if case.wide else _NARROW,
         )
         scores = audit.play(mechanism, game, setting.trials, key=game_key)
     claimed = claims(mechanism, scores.infos, averaged, setting.target_delta)
@@ -290,92 +313,29 @@ def audit_case(setting: Setting, case: Case) -> list[dict[str, Any]]:
     return rows
 
 
-def format_table(rows: Sequence[dict[str, Any]]) -> str:
-    """The table for a terminal."""
-    head = ("uploads", "claimed", "basic", "rdp", "pld", "audited", "at sum", "verdict")
-    lines: list[tuple[str, ...]] = [("mechanism-sensitivity-worlds", *head)]
-    lines += [(_name(row), *cells(row)) for row in rows]
-    return "\n".join(
-        f"{name:<36}" + "".join(f"{text:>10}" for text in rest) for name, *rest in lines
-    )
-
-
-def _name(row: dict[str, Any]) -> str:
-    return Case(**{name: row[name] for name in Case._fields}).name
-
-
-def cells(row: dict[str, Any]) -> tuple[str, ...]:
-    """A row's numbers as text: ε by accounting, then the largest audited bounds."""
-    return (
-        str(row["uploads"]),
-        "proved" if row["proved"] else "nominal",
-        *(_number(row["claims"][method]) for method in ACCOUNTINGS),
-        _number(max(row["audited"].values())),
-        _number(max(row["audited_at_basic_delta"].values())),
-        row["status"],
-    )
-
-
-def _number(value: float | None) -> str:
-    return "inf" if value is None or math.isinf(value) else f"{value:.3g}"
-
-
-def draw(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Audited against claimed (PLD); what lies above the line is too much."""
-
-    def panel(axes: Any) -> None:
-        colors = {"holds": "#0072B2", "no claim": "#E69F00", "VIOLATED": "#D55E00"}
-        least = 1e-2
-        for status, color in colors.items():
-            chosen = [
-                row for row in rows if row["status"] == status and row["claims"]["pld"]
-            ]
-            axes.scatter(
-                [row["claims"]["pld"] for row in chosen],
-                [max(least, *row["audited"].values()) for row in chosen],
-                s=14,
-                color=color,
-                label=f"{status} ({len(chosen)})",
-            )
-        ends = [least, 1e3]
-        axes.plot(ends, ends, color="#555555", linewidth=1)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        for axis in (axes.xaxis, axes.yaxis):
-            figures.plain_ticks(axis)
-        axes.set_xlabel("ε claimed (PLD)")
-        axes.set_ylabel("ε audited, from below")
-        axes.set_title("Audited beside claimed")
-
-    figures.panels(path, [panel])
-
-
 def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
-    """Every case of every mechanism."""
-    refuse_flags(
+    """Audits every case of every mechanism."""
+    flag_values.refuse_flags(
         values,
         ("mechanism", "sensitivity", "relation"),
         "audit_mechanisms names the mechanisms, and all their cases are audited",
     )
-    refuse_flags(
+    flag_values.refuse_flags(
         values,
         ("contribution_release", "release_epsilon", "clip_weights", "downlink_noise"),
-        "the audit plays the mechanisms without it",
+        "the audit plays every mechanism without it",
     )
-    named = list(values.audit_mechanisms)
-    if named == ["all"]:
-        named = [name for name in mechanisms.mechanism_names() if name != "none"]
-    if "none" in named:
+    audited = list(values.audit_mechanisms)
+    if audited == ["all"]:
+        audited = [name for name in mechanisms.mechanism_names() if name != "none"]
+    if "none" in audited:
         raise ValueError(
-            "audit_mechanisms must add noise, got 'none', which claims nothing"
+            "audit_mechanisms must add noise, got 'none', which has no ε to audit"
         )
-    settings = dataclasses.replace(
-        plan.mechanism_settings(config), min_num_examples=values.audit_examples
-    )
     cases = []
-    for name in named:
-        make_mechanism(name, settings)
-        cases += cases_of(name, settings)
+    for name in audited:
+        plan.mechanism_config(dataclasses.replace(config, mechanism=name))
+        cases += cases_of(name, config)
     if values.audit_examples < config.batch_size:
         raise ValueError(
             f"audit_examples must be at least batch_size = {config.batch_size}, got "
@@ -388,7 +348,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     )
     rates = TrainingRates(config.learning_rate, config.l2_norm_clip, 0.0, 0.0)
     setting = Setting(
-        mechanism=settings,
+        config=config,
         recipe=recipe,
         rates=rates,
         num_examples=values.audit_examples,
@@ -410,7 +370,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     folder = RunFolder(values.output_dir)
     chosen = {
         "attack": values.attack,
-        "audit_mechanisms": named,
+        "audit_mechanisms": audited,
         "audit_trials": values.audit_trials,
         "audit_examples": values.audit_examples,
     }
@@ -419,18 +379,13 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     )
     rows: list[dict[str, Any]] = []
     for case in tqdm(cases, unit="case", disable=None):
-        rows += kept(folder, case.name, partial(audit_case, setting, case))
+        rows += finished_or_made(folder, case.name, partial(audit_case, setting, case))
     write_json(
         folder.path / "results.json",
         {"attack": values.attack, "trials": values.audit_trials, "rows": rows},
     )
-    draw(folder.path / "audit.png", rows)
-    print(format_table(rows))
-    counts = {
-        status: sum(row["status"] == status for row in rows)
-        for status in ("holds", "no claim", "VIOLATED")
-    }
-    print(", ".join(f"{count} {status}" for status, count in counts.items()))
-    print("files:")
-    for name in ("config.json", "results.json", "audit.png"):
-        print(f"  {folder.path}/{name}")
+    audit_results.draw(folder.path / "audit.png", rows)
+    print(audit_results.terminal_table(rows))
+    print(audit_results.verdicts(rows))
+    names = ("config.json", "results.json", "audit.png")
+    command.print_files(folder.path / name for name in names)

@@ -1,10 +1,11 @@
-"""Writes the measured parts of docs/attacks.md.
+"""Writes the measured tables of docs/attacks.md.
 
   python -m experiments.attack.docs_page --keep_attacks=acgan_mnist=runs/acgan
 
-They come from the files of docs/results/attacks, each the results.json of one
-`experiments.attack` without the images; a part whose file is not there says so.
---keep_attacks adds one or replaces it, and its pictures in docs/images.
+The tables are made from the files of docs/results/attacks, each the results.json of one
+`experiments.attack` without its images. A table whose file is missing says that nothing
+was measured. --keep_attacks adds or replaces a file, and the run's pictures in
+docs/images.
 """
 
 import json
@@ -19,20 +20,30 @@ from absl import flags
 from fedsvp_jax.run.folder import write_json
 
 from .. import command, docs_blocks
-from . import reconstruction_table, tables
-
-flags.DEFINE_string(
-    "attack_pages_dir", "docs", "Folder of attacks.md, and of results/."
+from . import (
+    audit_results,
+    inversion_results,
+    membership_results,
+    reconstruction_results,
 )
 
-flags.DEFINE_list("keep_attacks", [], "NAME=FOLDER: runs to keep in docs.")
+flags.DEFINE_string(
+    "attack_pages_dir", "docs", "Folder that holds attacks.md and results/."
+)
+
+flags.DEFINE_list(
+    "keep_attacks",
+    [],
+    "Runs whose results are copied to docs/results/attacks/NAME.json, as NAME=FOLDER "
+    "with commas between them.",
+)
 
 _MISSING = "Not measured yet."
 _RECONSTRUCTIONS = ("acgan_mnist", "acgan_mnist_eps03", "acgan_digits")
 
 
 def keep(name: str, folder: pathlib.Path, docs_dir: pathlib.Path) -> None:
-    """Copies a run's results to results/attacks/NAME.json, images/NAME_PICTURE too."""
+    """Copies a run's results to results/attacks/NAME.json, its pictures to images."""
     content = json.loads((folder / "results.json").read_text())
     content.pop("images", None)
     content.get("settings", {}).pop("data_dir", None)
@@ -42,28 +53,31 @@ def keep(name: str, folder: pathlib.Path, docs_dir: pathlib.Path) -> None:
 
 
 def acgan_block(docs_dir: pathlib.Path, name: str, results: dict[str, Any]) -> str:
-    """A run's table, the machine kind, and its pictures (acgan_NAME_MECHANISM.png)."""
+    """A run's table, the device, and its pictures (images/NAME_MECHANISM.png)."""
     settings = results["settings"]
     versions = settings["versions"]
-    parts = [
-        f"{reconstruction_table.markdown(results)} Device: {settings['device_kind']}, "
-        f"JAX {versions['jax']}."
+    paragraphs = [
+        f"{reconstruction_results.markdown(results)} Device: "
+        f"{settings['device_kind']}, JAX {versions['jax']}."
     ]
-    for shown in (*(row["mechanism"] for row in results["mechanisms"]), "scores"):
-        picture = f"images/{name}_{shown}.png"
+    for picture_name in (
+        *(row["mechanism"] for row in results["mechanisms"]),
+        "scores",
+    ):
+        picture = f"images/{name}_{picture_name}.png"
         if (docs_dir / picture).exists():
-            parts.append(f"![{shown}]({picture})")
-    return "\n\n".join(parts)
+            paragraphs.append(f"![{picture_name}]({picture})")
+    return "\n\n".join(paragraphs)
 
 
 def _blocks(docs_dir: pathlib.Path) -> dict[str, Callable[[], str]]:
-    """Block -> what writes it."""
+    """The functions that write the blocks, by block."""
     renderers: dict[str, Callable[[dict[str, Any]], str]] = {
         **{name: partial(acgan_block, docs_dir, name) for name in _RECONSTRUCTIONS},
-        "membership": tables.membership_table,
-        "audit": tables.audit_table,
-        "gradient_inversion": tables.inversion_table,
-        "gradient_inversion_mnist": tables.inversion_table,
+        "membership": membership_results.markdown,
+        "audit": audit_results.markdown,
+        "gradient_inversion": inversion_results.markdown,
+        "gradient_inversion_mnist": inversion_results.markdown,
     }
 
     def block(name: str) -> str:
@@ -76,7 +90,7 @@ def _blocks(docs_dir: pathlib.Path) -> dict[str, Callable[[], str]]:
 
 
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
-    """Rewrites the page's blocks; returns the page."""
+    """Rewrites the blocks of the page; returns its path."""
     page = docs_dir / "attacks.md"
     page.write_text(docs_blocks.rewritten(page.read_text(), _blocks(docs_dir)))
     return page
@@ -85,8 +99,8 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
 def main(_: list[str]) -> None:
     """Rewrites the page."""
     docs_dir = pathlib.Path(flags.FLAGS.attack_pages_dir)
-    kept = command.named_folders(flags.FLAGS.keep_attacks)
-    for name, folder in kept.items():
+    runs = command.named_folders(flags.FLAGS.keep_attacks, "keep_attacks")
+    for name, folder in runs.items():
         keep(name, folder, docs_dir)
     print(rewrite(docs_dir))
 

@@ -1,29 +1,30 @@
-"""Gradient inversion: a client's image rebuilt from one upload.
+"""Gradient inversion: a client's image is rebuilt from one upload.
 
-The attacker is the server. It knows the broadcast model (the first one), the settings
-and that the client took one local step on one image, so an upload is the gradient
-times -eta, plus what the defence added. It reads the label off the last bias and
-searches for the image whose own clipped gradient fits best: by squared distance (Deep
-Leakage from Gradients) and by cosine with total variation (Geiping et al. 2020).
+The attacker is the server. It knows the settings, the first broadcast model, and that
+the client took one local step on one image. An upload is therefore the gradient times
+-eta, plus the noise of the defence. The attacker reads the label from the gradient of
+the last bias and searches for the image whose own clipped gradient fits best: by
+squared distance (Deep Leakage from Gradients) and by cosine distance with total
+variation (Geiping et al. 2020).
 
-A defence is a mechanism with a sensitivity, MECHANISM:SENSITIVITY, at --epsilon an
-upload; dp_fedavg takes the noise multiplier of that epsilon for the cohort's sum, so a
-single upload carries 1/sqrt(K) of it. |D| = 1, and R = 1 (an image that is private).
-fedsva has no analytic calibration: at epsilon >= 1 its formula is nominal. Rows
-"gaussian" are noise of a given std on the upload, to see where an image is lost.
+A defence is a mechanism with a sensitivity, MECHANISM:SENSITIVITY, with --epsilon per
+upload. The noise of dp_fedavg is computed for the cohort's sum at that epsilon, and a
+single upload carries 1/sqrt(K) of it. |D| = 1, and R = 1 (the image is private).
+fedsva and fedsdp have no analytic calibration: at epsilon >= 1 their printed formula is
+nominal. The rows "gaussian" add noise of a given std to the upload and show how much
+noise hides an image.
 
-PSNR and SSIM compare with the client's image, pixels in [0, 1]; "mean image" is the
-training set's average, a guess that needs no upload.
+PSNR and SSIM compare the rebuilt image with the client's, pixels in [0, 1]. "mean
+image" is the average training image, a guess that needs no upload.
 
   python -m experiments.attack --attack=gradient_inversion --dataset=digits \\
       --output_dir=runs/inversion
 
-Written to --output_dir: config.json, pieces/ (a finished defence each: --resume goes
-on after the last), results.json, inversion.png.
+Written to --output_dir: config.json, pieces/ (one file per finished defence, from which
+--resume continues), results.json, inversion.png.
 """
 
 import dataclasses
-import math
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -35,26 +36,22 @@ from absl import flags
 from tqdm import tqdm
 
 from fedsvp_jax import models, prng, tree
-from fedsvp_jax.algorithm import local_training
+from fedsvp_jax.algorithm import client
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.attacks import gradient_inversion as inversion
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading, plan
-from fedsvp_jax.mechanisms import (
-    MechanismConfig,
-    analytic_multiplier,
-    make_mechanism,
-    noise,
-    with_analytic_multiplier,
-)
+from fedsvp_jax.mechanisms import make_mechanism, noise
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
-from fedsvp_jax.structs import Array, Examples, MechanismState, Model, Params
+from fedsvp_jax.structs import Array, Examples, Model, Params
 
-from .picture_table import PictureRow, picture_table
-from .pieces import kept, refuse_flags
+from .. import command, flag_values
+from . import inversion_results
+from .inversion_defences import Defence, mechanism_settings, named_defences
+from .resumable import finished_or_made
 
 DEFAULTS = {
     "model": "small_cnn",
@@ -64,98 +61,52 @@ DEFAULTS = {
     "delta": 1e-5,
     "calibration": "analytic",
 }
-_SENSITIVITIES = ("paper", "update_clip", "per_example")
 
 
 def define_flags() -> None:
-    """Whom to attack, against which defences, and how hard."""
+    """Defines whom to attack, against which defences, and how long to search."""
     flags.DEFINE_integer(
-        "inversion_victims", 3, "Clients attacked, one image each.", lower_bound=1
+        "inversion_victims",
+        3,
+        "Number of attacked clients, with one image each.",
+        lower_bound=1,
     )
     flags.DEFINE_list(
         "inversion_defences",
         "none:paper,nbafl:paper,fedsva:paper,dp_fedavg:update_clip,"
         "nbafl:update_clip,nbafl:per_example",
-        "Defences, each MECHANISM:SENSITIVITY.",
+        "Defences to attack, each MECHANISM:SENSITIVITY.",
     )
     flags.DEFINE_list(
         "inversion_noise_stds",
         "1e-5,1e-4,1e-3,1e-2",
-        "Noise on the upload, for the rows gaussian; may be empty.",
+        "Noise stds of the rows gaussian, on the upload; may be empty.",
     )
-    flags.DEFINE_integer("inversion_steps", 1000, "Steps of the search.", lower_bound=8)
     flags.DEFINE_integer(
-        "inversion_restarts", 16, "Starts of the search.", lower_bound=1
+        "inversion_steps", 1000, "Steps of each search.", lower_bound=8
+    )
+    flags.DEFINE_integer(
+        "inversion_restarts",
+        16,
+        "Searches per image, from different random starts; the best fit is kept.",
+        lower_bound=1,
     )
     flags.DEFINE_float(
         "inversion_tv_weight",
         1e-5,
-        "Weight of the total variation (cosine).",
+        "Weight of the total variation in the cosine search.",
         lower_bound=0.0,
     )
 
 
-class Defence(NamedTuple):
-    """What stands between a client's gradient and the server."""
-
-    mechanism: str
-    sensitivity: str
-    noise_std: float = 0.0  # of gaussian
-
-    @property
-    def name(self) -> str:
-        """Names the row and its file."""
-        std = f"_{self.noise_std:g}" if self.mechanism == "gaussian" else ""
-        return f"{self.mechanism}_{self.sensitivity}{std}"
-
-
 class Victim(NamedTuple):
-    """What the server knows and what it wants."""
+    """What the server knows, and the images that it wants."""
 
     model: Model
     params: Params
     stats: Params
-    examples: Examples  # (V, ...): an image a client
+    examples: Examples  # (V, ...): one image per client
     num_classes: int
-
-
-def defences(values: flags.FlagValues) -> list[Defence]:
-    """The defences that the flags name, without noise first."""
-    found = []
-    for text in values.inversion_defences:
-        mechanism, _, sensitivity = text.partition(":")
-        if sensitivity not in _SENSITIVITIES:
-            raise ValueError(
-                "inversion_defences must be MECHANISM:SENSITIVITY with sensitivity "
-                f"one of {', '.join(_SENSITIVITIES)}, got {text!r}"
-            )
-        found.append(Defence(mechanism, sensitivity))
-    for text in values.inversion_noise_stds:
-        try:
-            std = float(text)
-        except ValueError:
-            std = math.nan
-        if not 0 < std < math.inf:
-            raise ValueError(f"inversion_noise_stds must be > 0, got {text!r}")
-        found.append(Defence("gaussian", "update_clip", std))
-    if len(set(found)) < len(found):
-        raise ValueError("inversion_defences must name each defence once")
-    return found
-
-
-def mechanism_settings(config: ExperimentConfig, defence: Defence) -> MechanismConfig:
-    """One image a client, one step."""
-    printed = defence.mechanism in ("fedsva", "fedsdp")
-    return with_analytic_multiplier(
-        dataclasses.replace(
-            plan.mechanism_settings(config),
-            sensitivity=defence.sensitivity,
-            noise_multiplier=float(analytic_multiplier(config.epsilon, config.delta)),
-            noise_std=defence.noise_std,
-            calibration="classical" if printed else config.calibration,
-            allow_large_epsilon=printed or config.allow_large_epsilon,
-        )
-    )
 
 
 def upload(
@@ -169,37 +120,33 @@ def upload(
     """What one client sends (its update, noised), and ε as claimed for it."""
     mechanism = make_mechanism(defence.mechanism, mechanism_settings(config, defence))
     ratio, round_num = jnp.float32(1.0), jnp.int32(0)
-    std = jnp.float32(0.0)
-    if mechanism.step_noise_std is not None:
-        std = mechanism.step_noise_std(ratio, round_num=round_num)
     gradient = plan.step_gradient(
         dataclasses.replace(config, sensitivity=defence.sensitivity)
     )
-    trained, _ = local_training.local_update(
+    rates = TrainingRates(config.learning_rate, config.l2_norm_clip, 0.0, 0.0)
+    trained, _ = client.train(
         victim.model,
         TrainingRecipe(batch_size=1, local_epochs=1, gradient=gradient),
-        TrainingRates(config.learning_rate, config.l2_norm_clip, std, 0.0),
+        client.with_step_noise(rates, mechanism, ratio=ratio, round_num=round_num),
         victim.params,
         victim.stats,
         victim.examples,
         row[None],
-        jnp.ones((1,), bool),
-        key=prng.stream_key(key, prng.Stream.LOCAL_TRAINING, row),
-        batch_size=1,
+        jnp.int32(1),
+        key=key,
+        client_id=row,
         lane_axes=(),
     )
-    state = mechanism.init(1)
-    noised, _, info = mechanism.update(
+    noised, _, info = client.add_noise(
+        mechanism,
         jax.tree.map(jnp.subtract, trained, victim.params),
-        MechanismState(
-            clients=jax.tree.map(lambda leaf: leaf[0], state.clients),
-            shared=state.shared,
-        ),
-        key=prng.stream_key(key, prng.Stream.NOISE, row),
+        mechanism.init(1).of(0),
         num_examples=jnp.int32(1),
-        contribution_ratio=ratio,
+        ratio=ratio,
         round_num=round_num,
         params=victim.params,
+        key=key,
+        client_id=row,
     )
     return noised, info.epsilon
 
@@ -213,7 +160,12 @@ def attack(
     *,
     key: Array,
 ) -> tuple[Array, Array, Array]:
-    """(image (H, W, C) in [0, 1], its objective, the label read), from one upload."""
+    """Rebuilds an image from one upload.
+
+    Returns:
+      `(image, objective, label)`: (H, W, C) in [0, 1], how badly its gradient fits,
+      and the label that was read from the upload.
+    """
     seen = jax.tree.map(lambda leaf: -leaf / config.learning_rate, sent)
     label = inversion.inferred_label(seen, victim.num_classes)
 
@@ -229,14 +181,14 @@ def attack(
         gradient = jax.grad(loss)(victim.params)
         return noise.clip_by_l2_norm(gradient, config.l2_norm_clip)[0]
 
-    found = inversion.invert(
+    best = inversion.invert(
         gradient_of,
         seen,
         (1, *victim.examples.inputs.shape[1:]),
         search,
         key=prng.stream_key(key, prng.Stream.INVERSION, row),
     )
-    return (found.images[0] + 1) / 2, found.objective, label
+    return (best.images[0] + 1) / 2, best.objective, label
 
 
 def attack_defence(
@@ -246,17 +198,21 @@ def attack_defence(
     defence: Defence,
     invert: Any,
 ) -> list[dict[str, Any]]:
-    """A row for each way of matching and each victim."""
+    """One row per victim and way of matching.
+
+    Args:
+      invert: way of matching -> the compiled `attack`.
+    """
     key = prng.round_key(prng.root_key(config.seed), 0)
     labels = np.asarray(victim.examples.labels)
     truth = np.asarray(victim.examples.inputs) / 255
-    silent = Defence("none", defence.sensitivity)
+    no_defence = Defence("none", defence.sensitivity)
     rows = []
     for number in range(len(labels)):
         row = jnp.int32(number)
         sent, epsilon = upload(config, defence, victim, row, key=key)
-        clean, _ = upload(config, silent, victim, row, key=key)
-        gap = tree.l2_norm(jax.tree.map(jnp.subtract, sent, clean))
+        clean, _ = upload(config, no_defence, victim, row, key=key)
+        noise_norm = tree.l2_norm(jax.tree.map(jnp.subtract, sent, clean))
         for search in searches:
             image, objective, label = jax.device_get(
                 invert[search.match](sent, row, key=key)
@@ -269,7 +225,7 @@ def attack_defence(
                     "epsilon": epsilon,
                     "match": search.match,
                     "victim": number,
-                    "noise_over_gradient": gap / tree.l2_norm(clean),
+                    "noise_over_gradient": noise_norm / tree.l2_norm(clean),
                     "objective": objective,
                     "label": labels[number],
                     "label_read": label,
@@ -283,103 +239,33 @@ def attack_defence(
     ]
 
 
-def summarize(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A line a defence and way of matching, over its victims."""
-    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    for row in rows:
-        named = Defence(row["mechanism"], row["sensitivity"], row["noise_std"]).name
-        groups.setdefault((named, row["match"]), []).append(row)
-    same = ("mechanism", "sensitivity", "noise_std", "epsilon", "match")
-    return [
-        {
-            **{name: group[0][name] for name in same},
-            "victims": len(group),
-            "noise_over_gradient": float(
-                np.mean([row["noise_over_gradient"] for row in group])
-            ),
-            "psnr_mean": float(np.mean([row["psnr"] for row in group])),
-            "psnr_min": min(row["psnr"] for row in group),
-            "psnr_max": max(row["psnr"] for row in group),
-            "ssim_mean": float(np.mean([row["ssim"] for row in group])),
-            "labels_read": sum(row["label"] == row["label_read"] for row in group),
-        }
-        for group in groups.values()
-    ]
-
-
-def format_table(table: list[dict[str, Any]], guess: dict[str, float]) -> str:
-    """The table for a terminal."""
-    head = ("defence", "match", "noise/grad", "PSNR", "least", "most", "SSIM", "label")
-    lines = [head]
-    for row in table:
-        defence = Defence(row["mechanism"], row["sensitivity"], row["noise_std"])
-        lines.append(
-            (
-                defence.name,
-                row["match"],
-                f"{row['noise_over_gradient']:.3g}",
-                f"{row['psnr_mean']:.1f}",
-                f"{row['psnr_min']:.1f}",
-                f"{row['psnr_max']:.1f}",
-                f"{row['ssim_mean']:.2f}",
-                f"{row['labels_read']}/{row['victims']}",
-            )
-        )
-    numbers = (f"{guess['psnr']:.1f}", "", "", f"{guess['ssim']:.2f}", "")
-    lines.append(("mean image", "no upload", "", *numbers))
-    return "\n".join(
-        f"{name:<28}" + "".join(f"{text:>11}" for text in rest) for name, *rest in lines
-    )
-
-
-def draw(
-    path: Any, truth: np.ndarray, rows: list[dict[str, Any]], matches: list[str]
-) -> None:
-    """The clients' images, and below them what each defence let through."""
-    caption = [f"{match}: truth" for match in matches for _ in truth]
-    shown = [PictureRow("the clients' images", [*truth] * len(matches), caption)]
-    by_name: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        named = Defence(row["mechanism"], row["sensitivity"], row["noise_std"]).name
-        by_name.setdefault(named, []).append(row)
-    for name, group in by_name.items():
-        ordered = [row for match in matches for row in group if row["match"] == match]
-        shown.append(
-            PictureRow(
-                "none" if group[0]["mechanism"] == "none" else name.replace("_", " "),
-                [np.asarray(row["image"]) / 255 for row in ordered],
-                [f"{row['psnr']:.1f} dB" for row in ordered],
-            )
-        )
-    picture_table(path, shown)
-
-
 def check(values: flags.FlagValues, config: ExperimentConfig, data: Dataset) -> None:
-    """Refuses what the attack does not know how to invert."""
-    refuse_flags(
+    """Refuses settings under which the attack cannot invert an upload."""
+    flag_values.refuse_flags(
         values,
         ("mechanism", "sensitivity", "noise_std", "noise_multiplier"),
         "inversion_defences and inversion_noise_stds name the defences",
     )
-    refuse_flags(
+    flag_values.refuse_flags(
         values,
         ("contribution_release", "release_epsilon", "clip_weights", "downlink_noise"),
-        "it changes nothing in the upload that is inverted",
+        "it does not change the upload that is inverted",
     )
     for name in ("batch_size", "local_epochs"):
         if getattr(config, name) != 1:
             raise ValueError(
-                f"{name} must be 1, one step on one image, got {getattr(config, name)}"
+                f"{name} must be 1 (the client takes one step on one image), got "
+                f"{getattr(config, name)}"
             )
     if data.train_inputs.dtype != np.uint8 or len(data.example_shape) != 3:
         raise ValueError(
-            f"dataset must hold uint8 images, {config.dataset} has "
-            f"{data.train_inputs.dtype} of the shape {data.example_shape}"
+            f"dataset must hold uint8 images; the examples of {config.dataset} are "
+            f"{data.train_inputs.dtype} of shape {data.example_shape}"
         )
     if values.inversion_victims > len(data.train_labels):
         raise ValueError(
-            f"inversion_victims must be at most {len(data.train_labels)}, the "
-            f"training images, got {values.inversion_victims}"
+            f"inversion_victims must be at most {len(data.train_labels)} (the number "
+            f"of training images), got {values.inversion_victims}"
         )
 
 
@@ -402,11 +288,11 @@ def make_victim(config: ExperimentConfig, data: Dataset, count: int) -> Victim:
 
 
 def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
-    """Every defence attacked on the same clients."""
+    """Attacks the same clients under every defence."""
     data = loading.load_dataset(config)
     check(values, config, data)
-    tried = defences(values)
-    for defence in tried:
+    defences = named_defences(values)
+    for defence in defences:
         make_mechanism(defence.mechanism, mechanism_settings(config, defence))
     searches = [
         inversion.Search(
@@ -421,7 +307,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     folder = RunFolder(values.output_dir)
     chosen = {
         "attack": values.attack,
-        "defences": [defence.name for defence in tried],
+        "defences": [defence.name for defence in defences],
         "victims": values.inversion_victims,
         "searches": [dataclasses.asdict(search) for search in searches],
     }
@@ -437,32 +323,32 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
 
     invert = {search.match: compiled(search) for search in searches}
     rows: list[dict[str, Any]] = []
-    for defence in tqdm(tried, unit="defence", disable=None):
-        rows += kept(
+    for defence in tqdm(defences, unit="defence", disable=None):
+        rows += finished_or_made(
             folder,
             defence.name,
             partial(attack_defence, config, victim, searches, defence, invert),
         )
     truth = np.asarray(victim.examples.inputs) / 255
-    mean = data.train_inputs.mean(axis=0) / 255
-    guess = {
-        "psnr": float(np.mean([inversion.psnr(mean, image) for image in truth])),
-        "ssim": float(np.mean([inversion.ssim(mean, image) for image in truth])),
+    mean_image = data.train_inputs.mean(axis=0) / 255
+    mean_image_scores = {
+        "psnr": float(np.mean([inversion.psnr(mean_image, image) for image in truth])),
+        "ssim": float(np.mean([inversion.ssim(mean_image, image) for image in truth])),
     }
-    table = summarize(rows)
+    summaries = inversion_results.summarize(rows)
     write_json(
         folder.path / "results.json",
         {
             "attack": values.attack,
-            "num_parameters": models.num_parameters(victim.params),
-            "mean_image": guess,
-            "defences": table,
+            "num_parameters": tree.num_parameters(victim.params),
+            "mean_image": mean_image_scores,
+            "defences": summaries,
             "images": rows,
         },
     )
-    matches = [search.match for search in searches]
-    draw(folder.path / "inversion.png", truth, rows, list(matches))
-    print(format_table(table, guess))
-    print("files:")
-    for name in ("config.json", "results.json", "inversion.png"):
-        print(f"  {folder.path}/{name}")
+    inversion_results.draw(
+        folder.path / "inversion.png", truth, rows, [*inversion.MATCHES]
+    )
+    print(inversion_results.terminal_table(summaries, mean_image_scores))
+    names = ("config.json", "results.json", "inversion.png")
+    command.print_files(folder.path / name for name in names)

@@ -1,4 +1,4 @@
-"""Pictures: real images beside reconstructed ones, a row a class."""
+"""A picture of real images beside reconstructed ones, one row per class."""
 
 import os
 import pathlib
@@ -24,9 +24,9 @@ def write_grid(
       path: of the PNG.
       real: class -> images (n, height, width, channels) in [-1, 1]; the first are
         shown.
-      made: class -> images likewise; its classes are the rows.
-      private: the class that is marked.
-      title: stands above.
+      made: class -> reconstructed images, likewise; its classes are the rows.
+      private: the private class, which is marked.
+      title: of the picture.
     """
     from matplotlib.figure import Figure
 

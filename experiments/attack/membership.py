@@ -1,29 +1,29 @@
-"""Membership inference on a federation's models: who was in the training data?
+"""Membership inference: was an example in some client's training data?
 
-The attacker sees one round's global model (every client and any observer does) and
-asks of each of --membership_examples examples, with its label, whether some client
-trained on it. --membership_shadows federations with seeds of their own are cells of
-one sweep: they share the examples, and each trains on a random --train_fraction of
-every client's part, so an example is in for about half of them. Each is the target in
-turn, and the others are what the attacker trained itself to compare with (LiRA); the
-loss threshold needs no shadows.
+The attacker sees the global model of one round, as every client and any observer does.
+For each of --membership_examples labelled examples it asks whether some client trained
+on it. --membership_shadows federations with different seeds are cells of one sweep.
+They share the examples, and each client trains on a random --train_fraction of its
+part, so an example is used by about half of the federations. Each federation is
+attacked in turn. The likelihood-ratio attack (LiRA) uses the other federations as
+models that the attacker trained itself; the loss threshold needs no other models.
 
-Without noise, and under --mechanism at each of --membership_epsilons. Models are made
-to remember: few examples, many local epochs, and --membership_label_noise of the
-labels drawn at random, which can only be learned by heart. AUC is the mean over the
-targets with a 95 % interval; TPR at a small FPR is over all targets' scores together.
+The federations run without noise, and under --mechanism at each of
+--membership_epsilons. The models are made to remember: few examples, many local epochs,
+and a share --membership_label_noise of random labels, which can only be memorised. AUC
+is the mean over the attacked federations with a 95 % interval. TPR at a small FPR is
+taken over the scores of all federations together.
 
   python -m experiments.attack --attack=membership --dataset=digits \\
       --output_dir=runs/membership
 
-Written to --output_dir: config.json, pieces/ (a finished sweep each: --resume goes on
-after the last), results.json, roc.png.
+Written to --output_dir: config.json, pieces/ (one file per finished sweep, from which
+--resume continues), results.json, roc.png.
 """
 
 import dataclasses
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -38,16 +38,18 @@ from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import loading
+from fedsvp_jax.federation import build, loading
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.prng import Stream
-from fedsvp_jax.report import figures
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.run.sweep import SweepPlan
 from fedsvp_jax.structs import Split
 
-from .pieces import kept, refuse_flags
+from .. import command, flag_values
+from . import membership_results
+from .membership_results import ROC_POINTS
+from .resumable import finished_or_made
 
 DEFAULTS = {
     "model": "mlp",
@@ -63,36 +65,43 @@ DEFAULTS = {
     "num_rounds": 20,
     "local_epochs": 5,
 }
-_POINTS = np.concatenate([[0.0], np.logspace(-4, 0, 81)])  # of a kept curve
 
 
 def define_flags() -> None:
-    """The population, the shadows and the models that are looked at."""
+    """Defines the examples, the federations and the models that are attacked."""
     flags.DEFINE_integer(
-        "membership_shadows", 16, "Federations, each a target.", lower_bound=5
+        "membership_shadows",
+        16,
+        "Number of federations; each is attacked with the help of the others.",
+        lower_bound=5,
     )
     flags.DEFINE_integer(
-        "membership_examples", 300, "Examples in question.", lower_bound=20
+        "membership_examples",
+        300,
+        "Number of examples whose membership is asked.",
+        lower_bound=20,
     )
     flags.DEFINE_float(
         "membership_label_noise",
         0.2,
-        "Part of their labels that is drawn at random.",
+        "Share of these examples whose label is drawn at random.",
         lower_bound=0.0,
         upper_bound=1.0,
     )
     flags.DEFINE_list(
         "membership_epsilons",
         "0.01,0.1,1,10",
-        "Budgets of --mechanism, an upload each.",
+        "Values of epsilon per upload at which --mechanism is attacked.",
     )
     flags.DEFINE_list(
-        "membership_rounds", "1,5", "Rounds whose model is attacked beside the last."
+        "membership_rounds",
+        "1,5",
+        "Rounds whose model is attacked, besides the last round.",
     )
 
 
 def subset(data: Dataset, count: int, label_noise: float, seed: int) -> Dataset:
-    """`count` random training examples, a part of them with random labels."""
+    """`count` random training examples, a share of them with random labels."""
     rng = np.random.default_rng((seed, Stream.CANARY))
     rows = np.sort(rng.permutation(len(data.train_labels))[:count])
     labels = data.train_labels[rows].copy()
@@ -108,13 +117,13 @@ def subset(data: Dataset, count: int, label_noise: float, seed: int) -> Dataset:
 
 
 def members(split: Split, num_examples: int) -> np.ndarray:
-    """(cells, n) bool: the examples that some client of a cell trains on."""
+    """(cells, n) bool: whether some client of a cell trains on an example."""
     train, counts = np.asarray(split.train), np.asarray(split.num_train)
-    held = np.arange(train.shape[-1]) < counts[..., None]
-    found = np.zeros((len(train), num_examples), bool)
-    for cell, (rows, real) in enumerate(zip(train, held, strict=True)):
-        found[cell, rows[real]] = True
-    return found
+    is_real = np.arange(train.shape[-1]) < counts[..., None]
+    member = np.zeros((len(train), num_examples), bool)
+    for cell, (examples, real) in enumerate(zip(train, is_real, strict=True)):
+        member[cell, examples[real]] = True
+    return member
 
 
 def attack_sweep(
@@ -123,24 +132,27 @@ def attack_sweep(
     """Trains the cells and attacks their models after each of `rounds`.
 
     Args:
-      configs: one mechanism's cells, the seeds of each ε in a row.
-      rounds: ascending, counted from 1; the last is the last.
+      configs: the cells of one mechanism; cells of the same ε are adjacent.
+      data: the examples in question are its training examples.
+      rounds: ascending, counted from 1; training ends after the last of them.
+
+    Returns:
+      One row per round, ε and attack.
     """
     shadows = len({config.seed for config in configs})
     gaps = np.diff([0, *rounds])
     trainer = Trainer(
-        configs,
-        data,
+        build(configs, data),
         placement=Placement(cell_chunk_size=shadows, rounds_per_call=int(gaps.max())),
     )
-    member = members(trainer.federation.split, len(data.train_labels))
+    member = members(trainer.program.data.split, len(data.train_labels))
     inputs = preprocessing.normalize(jnp.asarray(data.train_inputs))
     labels = jnp.asarray(data.train_labels)
 
     @jax.jit
-    def look(params: Any, stats: Any) -> tuple[jax.Array, jax.Array]:
+    def scored(params: Any, stats: Any) -> tuple[jax.Array, jax.Array]:
         def one(params: Any, stats: Any) -> tuple[jax.Array, jax.Array]:
-            logits, _ = trainer.model.apply(
+            logits, _ = trainer.program.model.apply(
                 params, stats, inputs, train=False, key=None
             )
             right = jnp.argmax(logits, axis=-1) == labels
@@ -151,13 +163,13 @@ def attack_sweep(
     state, rows = trainer.initial_state(), []
     for done, gap in zip(rounds, gaps, strict=True):
         state, metrics = trainer.advance(state, int(done - gap), int(gap))
-        phi, right = jax.device_get(look(state.params, state.stats))
+        phi, right = jax.device_get(scored(state.params, state.stats))
         for start in range(0, len(configs), shadows):
             cells = slice(start, start + shadows)
             config, mask, hit = configs[start], member[cells], right[cells]
             for name in membership.SCORES:
-                found = membership.roc(name, phi[cells], mask)
-                fpr, tpr = found.curve
+                roc = membership.roc(name, phi[cells], mask)
+                fpr, tpr = roc.curve
                 rows.append(
                     {
                         "mechanism": config.mechanism,
@@ -166,80 +178,23 @@ def attack_sweep(
                         ),
                         "round": int(done),
                         "attack": name,
-                        "auc": found.auc,
-                        "auc_low": found.auc_low,
-                        "auc_high": found.auc_high,
-                        "tpr": found.tpr,
+                        "auc": roc.auc,
+                        "auc_low": roc.auc_low,
+                        "auc_high": roc.auc_high,
+                        "tpr": roc.tpr,
                         "accuracy_members": float(hit[mask].mean()),
                         "accuracy_others": float(hit[~mask].mean()),
                         "test_accuracy": float(
                             np.mean(metrics.test_accuracy[-1, cells])
                         ),
-                        "tpr_at": np.interp(_POINTS, fpr, tpr),
+                        "tpr_at": np.interp(ROC_POINTS, fpr, tpr),
                     }
                 )
     return rows
 
 
-def format_table(rows: Sequence[dict[str, Any]]) -> str:
-    """The table for a terminal."""
-    rates = [f"@{100 * rate:g}%" for rate in membership.FALSE_POSITIVE_RATES]
-    head = ("epsilon", "round", "attack", "AUC", "low", "high", *rates, "in", "out")
-    lines: list[tuple[str, ...]] = [("mechanism", *head)]
-    lines += [(row["mechanism"], *cells(row)) for row in rows]
-    return "\n".join(
-        f"{name:<14}" + "".join(f"{text:>9}" for text in rest) for name, *rest in lines
-    )
-
-
-def cells(row: dict[str, Any]) -> tuple[str, ...]:
-    """A row's numbers as text: ε, round, attack, AUC, TPR, accuracies."""
-    return (
-        "-" if row["epsilon"] is None else f"{row['epsilon']:g}",
-        str(row["round"]),
-        row["attack"],
-        *(f"{row[name]:.3f}" for name in ("auc", "auc_low", "auc_high")),
-        *(f"{100 * rate:.2f}%" for rate in row["tpr"].values()),
-        f"{100 * row['accuracy_members']:.0f}%",
-        f"{100 * row['accuracy_others']:.0f}%",
-    )
-
-
-def draw(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """The last round's ROC curves, both axes logarithmic, a panel an attack."""
-    last = max(row["round"] for row in rows)
-    colors = ("#000000", "#D55E00", "#E69F00", "#009E73", "#0072B2", "#CC79A7")
-
-    def panel(axes: Any, attack: str) -> None:
-        shown = [r for r in rows if r["round"] == last and r["attack"] == attack]
-        for number, row in enumerate(shown):
-            name = row["mechanism"]
-            name += "" if row["epsilon"] is None else f", ε = {row['epsilon']:g}"
-            axes.plot(
-                _POINTS[1:],
-                row["tpr_at"][1:],
-                color=colors[number % len(colors)],
-                label=name,
-            )
-        axes.plot([1e-4, 1], [1e-4, 1], color="#999999", linestyle=":", label="guess")
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        for axis in (axes.xaxis, axes.yaxis):
-            figures.plain_ticks(axis)
-        axes.set_xlim(1e-4, 1)
-        axes.set_ylim(1e-4, 1.05)
-        axes.set_xlabel("false positive rate")
-        axes.set_ylabel("true positive rate")
-        titles = {"loss": "Loss threshold", "lira": "Likelihood ratio (LiRA)"}
-        axes.set_title(f"{titles[attack]}, round {last}")
-
-    figures.panels(
-        path, [partial(panel, attack=attack) for attack in membership.SCORES]
-    )
-
-
 def attacked_rounds(texts: Sequence[str], num_rounds: int) -> list[int]:
-    """The rounds that the flag names, and the last."""
+    """The rounds of --membership_rounds and the last round."""
     try:
         named = {int(text) for text in texts}
     except ValueError:
@@ -251,19 +206,11 @@ def attacked_rounds(texts: Sequence[str], num_rounds: int) -> list[int]:
     return sorted(named | {num_rounds})
 
 
-def budgets(texts: Sequence[str]) -> tuple[float, ...]:
-    """The budgets that the flag names; each is checked as --epsilon is."""
-    try:
-        return tuple(float(text) for text in texts)
-    except ValueError:
-        raise ValueError(
-            f"membership_epsilons must be numbers, got {','.join(texts)}"
-        ) from None
-
-
 def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
-    """The federations without noise, then those of the mechanism."""
-    refuse_flags(values, ["epsilon"], "membership_epsilons names it")
+    """Attacks the federations without noise, then those of the mechanism."""
+    flag_values.refuse_flags(
+        values, ["epsilon"], "membership_epsilons gives its values"
+    )
     rounds = attacked_rounds(values.membership_rounds, config.num_rounds)
     full = loading.load_dataset(config)
     if values.membership_examples > len(full.train_labels):
@@ -276,12 +223,14 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     )
     plan = SweepPlan(
         mechanisms=tuple(dict.fromkeys(("none", config.mechanism))),
-        epsilons=budgets(values.membership_epsilons),
+        epsilons=flag_values.numbers("membership_epsilons", values.membership_epsilons),
         seeds=tuple(range(config.seed, config.seed + values.membership_shadows)),
     )
     sweeps = {name: plan.cells(config, name) for name in plan.mechanisms}
     for configs in sweeps.values():
-        Trainer(configs, data)  # refuses what cannot run, before anything is kept
+        Trainer(
+            build(configs, data)
+        )  # refuses what cannot run, before anything is kept
     folder = RunFolder(values.output_dir)
     chosen = dataclasses.asdict(plan) | {
         "attack": values.attack,
@@ -294,7 +243,9 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     )
     rows: list[dict[str, Any]] = []
     for name, configs in tqdm(sweeps.items(), unit="sweep", disable=None):
-        rows += kept(folder, name, partial(attack_sweep, configs, data, rounds))
+        rows += finished_or_made(
+            folder, name, partial(attack_sweep, configs, data, rounds)
+        )
     write_json(
         folder.path / "results.json",
         {
@@ -302,12 +253,11 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
             "shadows": values.membership_shadows,
             "examples": values.membership_examples,
             "label_noise": values.membership_label_noise,
-            "false_positive_rates": _POINTS,
+            "false_positive_rates": ROC_POINTS,
             "rows": rows,
         },
     )
-    draw(folder.path / "roc.png", rows)
-    print(format_table(rows))
-    print("files:")
-    for file in ("config.json", "results.json", "roc.png"):
-        print(f"  {folder.path}/{file}")
+    membership_results.draw(folder.path / "roc.png", rows)
+    print(membership_results.terminal_table(rows))
+    names = ("config.json", "results.json", "roc.png")
+    command.print_files(folder.path / name for name in names)

@@ -1,17 +1,18 @@
-"""The contribution ratio read off the noise: the leak of FedSVA, measured.
+"""Noise scale: the contribution ratio is read from the noise of FedSVA's uploads.
 
-The server reads the noise scale off every upload of FedSVA, solves the
-printed formula for the contribution ratio R, and is compared with the client's true
-R, once for every way in which R may reach the noise (contribution_release). It knows
-the broadcast model and all settings, and nothing else.
+The server estimates the noise scale of every FedSVA upload, solves the printed formula
+for the contribution ratio R, and its answer is compared with the client's true R. This
+is repeated for every way in which R may reach the noise (--contribution_release). The
+server knows the broadcast model and all settings, and nothing else.
 
-"least" is the error that a release leaves to anybody who reads no more than the noise
-scale. Who knows which ratios there are, but not whose, errs by E|R - median| without
-an upload, and what an (e, 0)-private release tells keeps at least exp(-e) of that.
-R itself (none) has no e and leaves nothing; R fixed at 1 (worst_case) has e = 0.
+"smallest" is the smallest error that a release guarantees against anybody who reads
+only the noise scale. Whoever knows the ratios that occur, but not whose they are, errs
+by E|R - median| without any upload; a release that is (e, 0)-private keeps at least
+exp(-e) of that error. R itself (none) has no finite e and guarantees nothing; R fixed
+at 1 (worst_case) has e = 0.
 
 Written to --output_dir: config.json, results.json (the table and every upload). The
-work takes seconds, in one go and on one device; --resume repeats it.
+work takes seconds on one device; --resume repeats it from the start.
 """
 
 import dataclasses
@@ -25,27 +26,31 @@ import numpy as np
 import optax
 from absl import flags
 
-from fedsvp_jax import attacks, mechanisms, models, prng
-from fedsvp_jax.algorithm import aggregation, cohort, privacy_estimation
+from fedsvp_jax import attacks, mechanisms, prng, tree
+from fedsvp_jax.algorithm import aggregation, client, cohort
 from fedsvp_jax.algorithm.state import ServerState
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import loading, plan
+from fedsvp_jax.federation import build, loading, plan
 from fedsvp_jax.mechanisms import MechanismConfig
-from fedsvp_jax.mechanisms.config import RELEASES
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
+from fedsvp_jax.settings import NoiseSettings
 from fedsvp_jax.structs import Array, NoiseInfo, Params
 from fedsvp_jax.tree import cell_of
 
-from .pieces import refuse_flags
+from .. import command, flag_values
+from ..text_table import aligned
 
 DEFAULTS = {"num_rounds": 5}
+_RELEASES = NoiseSettings.__dataclass_fields__["contribution_release"].metadata[
+    "choices"
+]
 
 
 def define_flags() -> None:
-    """None of its own."""
+    """This attack has no flags beyond the settings."""
 
 
 class Trained(NamedTuple):
@@ -57,10 +62,10 @@ class Trained(NamedTuple):
 
 
 class Received(NamedTuple):
-    """What the server holds after a round; leading axis (K,) in the first three."""
+    """What the server receives in a round; leading axis (K,) in the first three."""
 
     uploads: Params  # noised models w_i + N(0, σ_i²)
-    released_ratio: Array  # (K,) float32: the R that the noise was made from
+    released_ratio: Array  # (K,) float32: the R that set the noise
     noise: NoiseInfo
     params: Params  # the next broadcast
     stats: Params
@@ -70,23 +75,23 @@ def check(config: ExperimentConfig) -> None:
     """Refuses settings under which no upload has a noise scale that follows R."""
     if config.mechanism != "fedsva":
         raise ValueError(
-            "mechanism must be fedsva, whose noise formula the attack solves for R, "
-            f"got {config.mechanism!r}"
+            "mechanism must be fedsva (the attack solves its noise formula for R), got "
+            f"{config.mechanism!r}"
         )
     if config.sensitivity == "per_example":
         raise ValueError(
             "sensitivity must be paper, weight_clip or update_clip, got "
-            "'per_example': its noise is in the local steps, not on the upload"
+            "'per_example', which adds noise to the local steps, not to the upload"
         )
 
 
 def sampled_cohort(trainer: Trainer, round_num: int) -> Array:
-    """(K,) int32: the clients that a run with these settings would ask."""
+    """(K,) int32: the clients that a run with these settings would sample."""
     key = prng.round_key(cell_of(trainer.cells, 0).root, round_num)
     return cohort.sample_cohort(
         prng.stream_key(key, prng.Stream.COHORT),
-        trainer.plan.num_clients,
-        trainer.plan.cohort_size,
+        trainer.program.plan.num_clients,
+        trainer.program.plan.cohort_size,
     )
 
 
@@ -94,24 +99,20 @@ def train_cohort(
     trainer: Trainer, clients: Array, params: Params, stats: Params, round_num: Array
 ) -> Trained:
     """Local training and privacy estimation, with the keys that a run uses."""
-    plan, cell = trainer.plan, cell_of(trainer.cells, 0)
+    plan, cell = trainer.program.plan, cell_of(trainer.cells, 0)
     key = prng.round_key(cell.root, round_num)
 
-    def one(client: Array) -> Trained:
-        trained, new_stats, estimation = privacy_estimation.estimate_contribution(
-            trainer.model,
-            plan.recipe,
+    def one(client_id: Array) -> Trained:
+        trained, new_stats, estimation = client.estimate(
+            trainer.program.model,
+            plan,
             cell.rates,
-            plan.coalitions,
             params,
             stats,
-            trainer.federation.examples,
-            cell_of(cell.split, client),
-            key=prng.stream_key(key, prng.Stream.LOCAL_TRAINING, client),
-            num_attributes=plan.num_attributes,
-            private_attribute=plan.private_attribute,
-            empty_utility=plan.empty_utility,
-            validation_batch_size=plan.validation_batch_size,
+            trainer.program.data.examples,
+            cell_of(cell.split, client_id),
+            key=key,
+            client_id=client_id,
             lane_axes=(lanes.LANE,),
         )
         update = jax.tree.map(jnp.subtract, trained, params)
@@ -134,25 +135,23 @@ def upload_cohort(
     mechanism = mechanisms.make_mechanism("fedsva", settings)
     num_examples = cell.split.num_train[clients]
     weights = aggregation.client_weights(
-        num_examples, clients >= 0, uniform=trainer.plan.uniform_weights
+        num_examples, clients >= 0, uniform=trainer.program.plan.uniform_weights
     )
 
     def one(
-        client: Array, update: Params, ratio: Array, size: Array
+        client_id: Array, update: Params, ratio: Array, size: Array
     ) -> tuple[Params, Array, NoiseInfo]:
-        told = mechanisms.release_contribution(
-            ratio,
-            settings,
-            key=prng.stream_key(key, prng.Stream.CONTRIBUTION_RELEASE, client),
-        )
-        noised, _, info = mechanism.update(
+        told = client.released_ratio(ratio, settings, key=key, client_id=client_id)
+        noised, _, info = client.add_noise(
+            mechanism,
             update,
-            mechanism.init(trainer.plan.num_clients),
-            key=prng.stream_key(key, prng.Stream.NOISE, client),
+            mechanism.init(1).of(0),
             num_examples=size,
-            contribution_ratio=told,
+            ratio=told,
             round_num=round_num,
             params=params,
+            key=key,
+            client_id=client_id,
         )
         return noised, told, info
 
@@ -173,15 +172,17 @@ def upload_cohort(
 def attack_release(
     trainer: Trainer, train: Any, state: ServerState, release: str
 ) -> list[dict[str, Any]]:
-    """A row for each upload of a run under one release.
+    """One row per upload of a run under one release.
 
     Args:
-      train: `train_cohort` of this trainer, compiled: no release changes it.
-      state: before round 0.
+      trainer: of the run; its configuration says all but the release.
+      train: `train_cohort` of this trainer, compiled; the release does not change it.
+      state: the server's before round 0.
+      release: how R reaches the noise.
     """
-    config = trainer.configs[0]
+    config = trainer.program.configs[0]
     settings = dataclasses.replace(
-        trainer.mechanism_configs[0], contribution_release=release
+        trainer.program.mechanism_configs[0], contribution_release=release
     )
     upload = jax.jit(partial(upload_cohort, trainer, settings))
     params, stats, rows = state.params, state.stats, []
@@ -189,8 +190,8 @@ def attack_release(
         clients = sampled_cohort(trainer, round_num)
         trained = train(clients, params, stats, jnp.int32(round_num))
         received = upload(clients, params, trained, jnp.int32(round_num))
-        for place, client in enumerate(np.asarray(clients)):
-            found = attacks.recover_contribution_ratio(
+        for place, client_id in enumerate(np.asarray(clients)):
+            recovered = attacks.recover_contribution_ratio(
                 cell_of(received.uploads, place),
                 params,
                 epsilon=config.epsilon,
@@ -200,13 +201,13 @@ def attack_release(
             row = {
                 "release": release,
                 "round": round_num + 1,
-                "client": client,
+                "client": client_id,
                 "noise_std": received.noise.noise_std[place],
-                "recovered_noise_std": found.noise_std,
+                "recovered_noise_std": recovered.noise_std,
                 "contribution_ratio": trained.contribution_ratio[place],
                 "released_ratio": received.released_ratio[place],
-                "recovered_ratio": found.contribution_ratio,
-                "standard_error": found.standard_error,
+                "recovered_ratio": recovered.contribution_ratio,
+                "standard_error": recovered.standard_error,
             }
             rows.append(jax.tree.map(lambda leaf: np.asarray(leaf)[()], row))
         params, stats = received.params, received.stats
@@ -214,22 +215,22 @@ def attack_release(
 
 
 def release_epsilon(config: ExperimentConfig, release: str) -> float:
-    """ε of what one upload's noise scale tells about R."""
+    """ε of what the noise scale of one upload reveals about R."""
     fixed = {"none": math.inf, "worst_case": 0.0}
     return fixed.get(release, config.release_epsilon)
 
 
 def summarize(rows: list[dict[str, Any]], epsilon: float) -> dict[str, Any]:
-    """One release's line of the table, from its uploads."""
+    """One release's row of the table, from its uploads."""
     column = {name: np.asarray([row[name] for row in rows]) for name in rows[0]}
     truth = column["contribution_ratio"].astype(np.float64)
-    misses = column["recovered_noise_std"] / column["noise_std"] - 1
+    relative_errors = column["recovered_noise_std"] / column["noise_std"] - 1
     guess = float(np.mean(np.abs(truth - np.median(truth))))
     return {
         "release": rows[0]["release"],
         "epsilon": epsilon,
         "uploads": len(rows),
-        "std_relative_error": float(np.mean(np.abs(misses))),
+        "std_relative_error": float(np.mean(np.abs(relative_errors))),
         "ratio_error": float(np.mean(np.abs(column["recovered_ratio"] - truth))),
         "ratio_standard_error": float(np.mean(column["standard_error"])),
         "guess_error": guess,
@@ -237,10 +238,24 @@ def summarize(rows: list[dict[str, Any]], epsilon: float) -> dict[str, Any]:
     }
 
 
-def format_table(rows: list[dict[str, Any]], expected: float) -> str:
-    """The table for a terminal."""
-    head = ("release", "its e", "|std error|", "1/sqrt(2d)", "|R error|", "least")
-    lines = [head] + [
+def terminal_table(rows: list[dict[str, Any]], expected: float) -> str:
+    """Errors of the noise scale and of R by release, for a terminal.
+
+    Args:
+      rows: one per release.
+      expected: relative error of the std that is expected, 1/sqrt(2d).
+    """
+    lines: list[tuple[str, ...]] = [
+        (
+            "release of R",
+            "its e",
+            "relative error of the std",
+            "expected: 1/sqrt(2d)",
+            "error of R",
+            "smallest",
+        )
+    ]
+    lines += [
         (
             row["release"],
             f"{row['epsilon']:g}",
@@ -251,19 +266,19 @@ def format_table(rows: list[dict[str, Any]], expected: float) -> str:
         )
         for row in rows
     ]
-    return "\n".join(
-        f"{name:<20}" + "".join(f"{text:>13}" for text in rest) for name, *rest in lines
-    )
+    return aligned(lines)
 
 
 def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
-    """Every release attacked on the same trained cohorts."""
-    refuse_flags(values, ["contribution_release"], "the attack tries every one")
+    """Attacks every release of R on the same trained cohorts."""
+    flag_values.refuse_flags(
+        values, ["contribution_release"], "the attack tries all its values"
+    )
     check(config)
     data = loading.load_dataset(config)
-    trainer = Trainer([config], data)
+    trainer = Trainer(build([config], data))
     folder = RunFolder(values.output_dir)
-    chosen = {"attack": values.attack, "contribution_release": RELEASES}
+    chosen = {"attack": values.attack, "contribution_release": _RELEASES}
     folder.start(
         plan.recorded_settings(config, data) | environment() | chosen,
         resume=values.resume,
@@ -271,11 +286,11 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     train = jax.jit(partial(train_cohort, trainer))
     state = cell_of(trainer.initial_state(), 0)
     uploads, table = [], []
-    for release in RELEASES:
+    for release in _RELEASES:
         rows = attack_release(trainer, train, state, release)
         uploads += rows
         table.append(summarize(rows, release_epsilon(config, release)))
-    size = models.num_parameters(state.params)
+    size = tree.num_parameters(state.params)
     expected = 1 / math.sqrt(2 * size)
     write_json(
         folder.path / "results.json",
@@ -287,9 +302,9 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
             "uploads": uploads,
         },
     )
-    print(format_table(table, expected))
+    print(terminal_table(table, expected))
     print(
-        f"uploads a release: {table[0]['uploads']}; to name the median R of "
-        f"{table[0]['release']} for everybody errs by {table[0]['guess_error']:.3f}"
+        f"{table[0]['uploads']} uploads per release; guessing the median R of "
+        f"{table[0]['release']} for every client errs by {table[0]['guess_error']:.3f}"
     )
-    print(f"files:\n  {folder.path}/config.json\n  {folder.path}/results.json")
+    command.print_files(folder.path / name for name in ("config.json", "results.json"))

@@ -1,4 +1,4 @@
-"""A table of small images as one figure: a name a row, a line of text an image."""
+"""A figure with rows of small images: a name per row, a caption per image."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,15 +8,15 @@ import numpy as np
 
 
 class PictureRow(NamedTuple):
-    """One row of the table."""
+    """One row of the figure."""
 
     name: str
     images: Sequence[np.ndarray]  # each (H, W, C) in [0, 1], C 1 or 3
-    captions: Sequence[str]  # one an image
+    captions: Sequence[str]  # one per image
 
 
 def picture_table(path: str | Path, rows: Sequence[PictureRow]) -> Path:
-    """Draws the rows, each as long as the longest; returns the figure's path."""
+    """Draws the rows, flush left; returns the figure's path."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

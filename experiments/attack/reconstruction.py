@@ -1,31 +1,27 @@
-"""An honest-but-curious client reconstructs the class that it does not hold.
+"""A curious client reconstructs images of the class that it does not hold.
 
-Each of --num_attackers curious clients holds no image of the private class, takes part
-in the federation, sees every global model, and between rounds trains a generator to
-make what that model calls the private class and what a discriminator cannot tell from
-the attacker's own images (docs/attacks.md). With --attack_mode=active it also
-trains its own upload on what it made, mislabelled.
+Each of --num_attackers honest-but-curious clients holds no image of the private class,
+takes part in the federation and sees every global model. Between rounds it trains a
+generator to make images that the global model assigns to the private class and that a
+discriminator cannot tell from the attacker's own images (docs/attacks.md). With
+--attack_mode=active it also trains its upload on these images, mislabelled.
 
-A classifier that is trained here on the real data says what share of the
-reconstructions it recognises, and distances are taken in its features (or, with
---inception_weights, in Inception-v3's), between --num_images reconstructions and as
-many of the victims' images:
-  recognised  share that the classifier calls the private class
-  distance    Fréchet distance of the features; 0 for equal Gaussians
-  increase    of that distance over FedAvg's (mechanism none), in percent
-  kernel      unbiased kernel distance of the features, and its standard error
-  nearest     RMS pixel distance to the nearest of the victims' images
+An independent classifier is trained on the real data. Distances are taken between its
+features (or, with --inception_weights, those of Inception-v3) of --num_images
+reconstructions and as many images of the victims:
+  recognised         share of reconstructions that the classifier assigns to the class
+  Fréchet distance   between the features; 0 for equal Gaussians
+  increase           of that distance over FedAvg's (mechanism none), in percent
+  kernel distance    between the features, unbiased, with its standard error
+  nearest            RMS pixel distance to the nearest of the victims' images
 
-Written to --output_dir: config.json, scores.jsonl (a line a round and attacker),
-MECHANISM.png (real beside reconstructed, a row a class), scores.png (by round),
-results.json, table.md, checkpoints/. A killed run goes on where it was with --resume.
+Written to --output_dir: config.json, scores.jsonl (one line per round and attacker),
+MECHANISM.png (real beside reconstructed images, one row per class), scores.png (scores
+by round), results.json, table.md, checkpoints/. --resume continues a killed run.
 """
 
 import dataclasses
 import hashlib
-import pathlib
-from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -41,44 +37,44 @@ from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading, plan
-from fedsvp_jax.report import figures, labels, read
+from fedsvp_jax.report import read
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.tree import cell_of
 
-from . import image_grid, reconstruction_table
-from .pieces import refuse_flags
+from .. import command, flag_values
+from . import image_grid, reconstruction_results
 
 DEFAULTS = {"num_rounds": 20, "epsilon": 0.3}
 
 
 def define_flags() -> None:
-    """The attack's own."""
+    """Defines the attackers, what they attack and how they are scored."""
     flags.DEFINE_list(
         "mechanisms",
         [],
-        "Defences to compare, the first FedAvg (none) for the increase; default: "
-        "the one of --mechanism.",
+        "Mechanisms to attack; list `none` first if you want the increase over FedAvg. "
+        "Default: the one of --mechanism.",
     )
     flags.DEFINE_enum(
         "attack_mode",
         "passive",
         ["passive", "active"],
-        "passive: the attackers upload honestly; active: what they upload is trained "
-        "on their own mislabelled images (Hitaj et al. 2017).",
+        "passive: the attackers upload honestly; active: they train their upload on "
+        "their own mislabelled images (Hitaj et al. 2017).",
     )
     flags.DEFINE_integer(
         "num_attackers",
         1,
-        "Curious clients that attack, each on its own, side by side.",
+        "Number of curious clients that attack, each one alone, in the same run.",
         lower_bound=1,
     )
     flags.DEFINE_integer(
         "attack_steps", 100, "Generator steps after every round.", lower_bound=1
     )
     flags.DEFINE_integer(
-        "num_images", 500, "Reconstructions that a score is taken of.", lower_bound=3
+        "num_images", 500, "Reconstructions that are scored.", lower_bound=3
     )
     flags.DEFINE_integer(
         "classifier_steps",
@@ -89,17 +85,19 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "inception_weights",
         None,
-        "Inception-v3's weights (pytorch-fid's or torchvision's file): distances are "
-        "then taken in its features, and are FID and KID with pytorch-fid's.",
+        "File with Inception-v3's weights (of pytorch-fid or torchvision). Distances "
+        "are then taken in its features; with pytorch-fid's they are FID and KID.",
     )
 
 
 def defended_by(
     values: flags.FlagValues, config: ExperimentConfig
 ) -> list[ExperimentConfig]:
-    """The settings under each mechanism that the flags name."""
+    """The settings under each mechanism that is attacked."""
     if values.mechanisms:
-        refuse_flags(values, ["mechanism"], "mechanisms names those to compare")
+        flag_values.refuse_flags(
+            values, ["mechanism"], "mechanisms names those to attack"
+        )
     names = dict.fromkeys(values.mechanisms or [config.mechanism])
     return [resolve(dataclasses.replace(config, mechanism=name)) for name in names]
 
@@ -107,10 +105,10 @@ def defended_by(
 def trained_classifier(
     dataset: Dataset, folder: RunFolder, *, seed: int, num_clients: int, steps: int
 ) -> Classifier:
-    """The independent classifier, kept beside the attack's checkpoints."""
+    """The independent classifier; it is kept in checkpoints/classifier."""
     checkpointer = Checkpointer(folder.path / "checkpoints" / "classifier")
     try:
-        # Of no client: their keys end below num_clients.
+        # The keys of clients end below num_clients, so this one is no client's.
         key = prng.stream_key(prng.root_key(seed), prng.Stream.ATTACKER, num_clients)
         saved = checkpointer.restore(classifier.initial_params(dataset, key))
         if saved is not None:
@@ -125,48 +123,20 @@ def trained_classifier(
 def references(
     examiner: Examiner, dataset: Dataset, private: int, num_images: int
 ) -> dict[str, dict[str, float]]:
-    """What real images score: of the class but held out, and of other classes."""
+    """The scores of real images: held-out ones of the class, and of other classes."""
     labels = dataset.test_labels
-    found = {}
+    scores = {}
     for name, rows in (
         ("real images held out", np.flatnonzero(labels == private)),
         ("real images of other classes", np.flatnonzero(labels != private)),
     ):
         images = preprocessing.normalize(jnp.asarray(dataset.test_inputs[rows]))
-        found[name] = examiner.score(evenly(images, num_images), private)._asdict()
-    return found
-
-
-def draw_scores(
-    path: pathlib.Path, rows: Sequence[dict[str, Any]], distance: str
-) -> None:
-    """Recognised and distance by round, a line a mechanism (mean of its attackers)."""
-    names = list(dict.fromkeys(row["mechanism"] for row in rows))
-
-    def panel(axes: Any, score: str, label: str) -> None:
-        for number, name in enumerate(names):
-            by_round: dict[int, list[float]] = {}
-            for row in rows:
-                if row["mechanism"] == name:
-                    by_round.setdefault(row["round"], []).append(row[score])
-            means = [float(np.mean(values)) for values in by_round.values()]
-            color = labels.OKABE_ITO[number % len(labels.OKABE_ITO)]
-            dashes = figures.DASHES[number % len(figures.DASHES)]
-            axes.plot([*by_round], means, label=name, color=color, linestyle=dashes)
-        axes.set_xlabel("round")
-        axes.set_title(label)
-
-    figures.panels(
-        path,
-        [
-            partial(panel, score="recognised", label="Share recognised"),
-            partial(panel, score="frechet_distance", label=distance),
-        ],
-    )
+        scores[name] = examiner.score(evenly(images, num_images), private)._asdict()
+    return scores
 
 
 def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
-    """Every mechanism attacked by clients with the same data, latents and networks."""
+    """Attacks every mechanism with the same data, latents and networks."""
     configs = defended_by(values, config)
     attack = Attack(
         mode=values.attack_mode,
@@ -196,7 +166,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     del settings["mechanism"]
     folder = RunFolder(values.output_dir)
     first = CuriousClients(configs[0], attack, dataset)
-    split = cell_of(first.trainer.federation.split, 0)
+    split = cell_of(first.trainer.program.data.split, 0)
     ids = curious_clients.attacker_ids(config, attack)
     classes = curious_clients.shown_classes(config, dataset)
     real = {
@@ -204,7 +174,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         for label in classes
     }
     for one in configs[1:]:  # refused before anything is written
-        plan.mechanism_config(one, first.trainer.federation)
+        plan.mechanism_config(one)
     folder.start(settings, resume=values.resume)
     judge = trained_classifier(
         dataset,
@@ -231,7 +201,9 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     for place, one in enumerate(configs):
         clients = first
         if place:
-            clients = CuriousClients(one, attack, dataset, model=first.trainer.model)
+            clients = CuriousClients(
+                one, attack, dataset, model=first.trainer.program.model
+            )
         summary, images = curious_clients.run_mechanism(
             clients, examiner, classes, folder
         )
@@ -245,17 +217,15 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
             title=f"{config.dataset}, {one.mechanism}",
         )
     pictures.append(folder.path / "scores.png")
-    draw_scores(
+    reconstruction_results.draw_scores(
         pictures[-1],
         folder.rows(curious_clients.SCORES),
-        reconstruction_table.head(results)[3],
+        reconstruction_results.head(results)[3],
     )
     write_json(folder.path / "results.json", results)
     read.write_text(
-        folder.path / "table.md", reconstruction_table.markdown(results) + "\n"
+        folder.path / "table.md", reconstruction_results.markdown(results) + "\n"
     )
-    print(reconstruction_table.plain_text(results))
-    written = ["config.json", curious_clients.SCORES, "results.json", "table.md"]
-    print("files:")
-    for path in [*(folder.path / name for name in written), *pictures]:
-        print(f"  {path}")
+    print(reconstruction_results.terminal_table(results))
+    names = ("config.json", curious_clients.SCORES, "results.json", "table.md")
+    command.print_files([*(folder.path / name for name in names), *pictures])

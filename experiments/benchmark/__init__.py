@@ -1,1 +1,1 @@
-"""What `python -m experiments.benchmark` runs: works, arithmetic, measurement."""
+"""Measured speed: workloads, arithmetic, communication, scaling, other libraries."""

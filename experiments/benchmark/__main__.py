@@ -1,26 +1,26 @@
-"""Times the library's rounds; one JSON line a work, on standard output.
+"""Times the library's rounds; prints one JSON line per row to standard output.
 
   make bench
   python -m experiments.benchmark | tee docs/results/bench.jsonl
   python -m experiments.benchmark --works=W1,PE-W2 --rounds=3 --device=gpu
 
-Works (images are synthetic, the sizes are those of the peers' scripts):
-  W1     LEAF CNN, 6.6 M parameters: 10 of 100 clients a round, 200 images of 28x28,
-         2 epochs, batch 50, SGD 0.1, FedAvg.
-  W1-DP  the same, update clipped and Gaussian noise added (dp_fedavg).
-  W2     small CNN on 8x8 images, 14 a client, batch 7: overhead dominates.
+Workloads (synthetic images; the sizes are those used for the other libraries):
+  W1     LEAF CNN, 6.6 M parameters: 10 of 100 clients per round, 200 images of 28x28
+         each, 2 epochs, batch size 50, SGD with step size 0.1, FedAvg.
+  W1-DP  W1 with clipped updates and Gaussian noise (dp_fedavg).
+  W2     small CNN on 8x8 images, 14 per client, batch size 7: overhead dominates.
   W3     ResNet-18 with GroupNorm, 10 clients of 50 images of 32x32x3, 1 epoch.
-  PE-W1  W1 with FedSVA at N = 2, 3, 4, 5 attributes, after a row of FedAvg, both with
-         FedSVA's gradient clip; 3 clients a round, for time.
-  PE-W2  the same of W2, with 10 clients a round.
-  SWEEP  FedSVA on digits, 5 epsilons x 5 seeds as one program and as 25 runs.
+  PE-W1  W1 with FedSVA at N = 2, 3, 4, 5 attributes, after one row of FedAvg, all with
+         FedSVA's gradient clip. 3 clients per round, to save time.
+  PE-W2  W2 in the same way, with 10 clients per round.
+  SWEEP  FedSVA on digits, 5 epsilons x 5 seeds, as one program and as 25 runs.
 
-Every row comes from a process of its own, so that its peak memory and its compile
-time are its own; compilation is cold unless --compilation_cache_dir is given.
-docs/performance.md says what each key means. Run it on a quiet machine: it uses
-all cores, and anything else that runs is measured with it.
+Every row is measured in a process of its own, so that its peak memory and compile time
+are its own. Programs are compiled anew unless --compilation_cache_dir is given.
+docs/performance.md explains the JSON keys. Run it on a quiet machine: it uses all
+cores, and other work on them changes the numbers.
 
-Exit status: 0 done; 2 bad input; 1 a work failed, its error on standard error.
+Exit status: 0 done; 2 bad input; 1 a workload failed (its error is on standard error).
 """
 
 import os
@@ -30,53 +30,59 @@ import sys
 from absl import flags
 
 from .. import command
-from . import works
+from . import workloads
 
-flags.DEFINE_list("works", list(works.NAMES), "Names from the list above.")
+flags.DEFINE_list(
+    "works", list(workloads.NAMES), "Workloads to time, by the names listed above."
+)
 flags.DEFINE_enum(
     "device",
     None,
     ["cpu", "gpu"],
-    "Where the rounds run. Default: what JAX finds, a GPU first.",
+    "Device that runs the rounds. Default: a GPU if JAX finds one, else the CPU.",
 )
 flags.DEFINE_integer(
     "rounds",
     5,
-    "Timed samples a row, a round each (W2: 20 rounds, PE-W2: 10, in one call), after "
-    "one that warms up. W3 and PE-W1 take 2 at most.",
+    "Timed samples per row, after one untimed sample. A sample is one round, in W2 one "
+    "call of 20 rounds and in PE-W2 of 10. W3 and PE-W1 take at most 2 samples.",
     lower_bound=1,
 )
 flags.DEFINE_string(
     "compilation_cache_dir",
     "",
-    "Folder that keeps compiled programs: a second run with it shows the compile "
-    "time of a warm start.",
+    "Folder that keeps compiled programs; a second run with it shows the compile time "
+    "of a warm start.",
 )
 
 
 def _run(name: str, index: int, device: str, rounds: int, cache_dir: str) -> int:
-    """One row in a process of its own; its exit status."""
+    """Measures one row in a process of its own; returns its exit status."""
     environment = dict(os.environ)
     environment.pop("JAX_COMPILATION_CACHE_DIR", None)
     if device == "cpu":
         environment["JAX_PLATFORMS"] = "cpu"
     arguments = [name, str(index), device, str(rounds), cache_dir]
-    command = [sys.executable, "-m", f"{__package__}.bench.measure", *arguments]
+    command = [sys.executable, "-m", f"{__package__}.measure", *arguments]
     return subprocess.run(command, env=environment).returncode
 
 
 def main(_: list[str]) -> None:
-    """Runs the works that the flags name."""
+    """Times the chosen workloads."""
     values = flags.FLAGS
     names = list(dict.fromkeys(values.works))
-    if not names or set(names) - set(works.NAMES):
+    if not names or set(names) - set(workloads.NAMES):
         raise ValueError(
-            f"works must be some of {', '.join(works.NAMES)}, got {','.join(names)!r}"
+            f"works must be some of {', '.join(workloads.NAMES)}, got "
+            f"{','.join(names)!r}"
         )
     device = values.device or ""
     for name in names:
-        for index in range(max(1, len(works.find(name)))):
-            if _run(name, index, device, values.rounds, values.compilation_cache_dir):
+        for index in range(max(1, len(workloads.of_name(name)))):
+            status = _run(
+                name, index, device, values.rounds, values.compilation_cache_dir
+            )
+            if status:
                 sys.exit(1)
 
 

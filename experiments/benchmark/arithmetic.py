@@ -1,4 +1,4 @@
-"""Arithmetic counted from the model: matrix products of the traced program."""
+"""FLOPs of a round, counted from the matrix products of the traced program."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,26 +17,26 @@ from fedsvp_jax.structs import Array, Model, Params
 
 
 def matmul_flops(function: Callable[..., Any], *args: Any) -> int:
-    """FLOPs of the matrix products that a call needs, two for a multiply-add.
+    """FLOPs of the matrix products of a call; a multiply-add counts as two.
 
         sum over dot_general of 2 * (elements of the result) * (length contracted)
 
-    Read from the jaxpr after its unused products were removed. A `scan` counts its
-    length; a `while`, whose trips are data, counts one trip. The model must make its
-    convolutions by patches.
+    They are counted in the jaxpr after unused products were removed. The body of a
+    `scan` counts as often as it runs; the body of a `while`, whose number of trips is
+    data, counts once. The model must compute its convolutions by patches.
 
     Args:
       function: traceable.
       args: arrays or their `jax.ShapeDtypeStruct`s.
 
     Raises:
-      ValueError: the program holds a convolution, which is not counted.
+      ValueError: the program holds a convolution, which cannot be counted.
     """
     return matmul_flops_by_stack(function, *args).total()
 
 
 def matmul_flops_by_stack(function: Callable[..., Any], *args: Any) -> Counter[str]:
-    """`matmul_flops` by name stack, which names the model's layers."""
+    """`matmul_flops` by name stack, which holds the name of the model's layer."""
     return _count(jax.make_jaxpr(function)(*args).jaxpr)
 
 
@@ -58,8 +58,8 @@ def _count(jaxpr: Any) -> Counter[str]:
             total[stack] += 2 * equation.outvars[0].aval.size * int(length)
         trips = equation.params["length"] if name == "scan" else 1
         for inner in _inside(equation):
-            for own, flops in _count(inner).items():
-                total[own or stack] += trips * flops
+            for inner_stack, flops in _count(inner).items():
+                total[inner_stack or stack] += trips * flops
     return total
 
 
@@ -73,17 +73,17 @@ def _inside(equation: Any) -> Iterator[Any]:
 
 
 def _by_patches(trainer: Trainer, num_classes: int) -> tuple[Model, Params, Params]:
-    """The trainer's model with countable convolutions, its parameters' shapes."""
-    name = trainer.configs[0].model
+    """The trainer's model with convolutions by patches, and its parameters' shapes."""
+    name = trainer.program.configs[0].model
     assert name is not None
     model = models.make_model(name, num_classes=num_classes, conv_backend="patches")
-    shape = trainer.federation.examples.inputs.shape[1:]
+    shape = trainer.program.data.examples.inputs.shape[1:]
     example = jax.ShapeDtypeStruct((1, *shape), jnp.float32)
     return model, *jax.eval_shape(model.init, jax.random.key(0), example)
 
 
 def step_flops(trainer: Trainer, num_classes: int, batch_size: int) -> Counter[str]:
-    """FLOPs by name stack of one training step: a trip of `local_update`'s loop."""
+    """FLOPs by name stack of one training step, a trip of `local_update`'s loop."""
     model, params, stats = _by_patches(trainer, num_classes)
     rows = jax.ShapeDtypeStruct((batch_size,), jnp.int32)
     rate = jax.ShapeDtypeStruct((), jnp.float32)
@@ -91,11 +91,11 @@ def step_flops(trainer: Trainer, num_classes: int, batch_size: int) -> Counter[s
     def update(params: Params, stats: Params, rate: Array, rows: Array) -> Params:
         return local_training.local_update(
             model,
-            trainer.plan.recipe,
+            trainer.program.plan.recipe,
             local_training.TrainingRates(rate, rate, rate, rate),
             params,
             stats,
-            trainer.federation.examples,
+            trainer.program.data.examples,
             rows,
             rows >= 0,
             key=prng.root_key(0),
@@ -126,10 +126,10 @@ def forward_flops(
 def coalition_steps(trainer: Trainer) -> dict[int, tuple[int, int]]:
     """Coalition bitmask -> (batch size, steps) of one client's training.
 
-    Without privacy estimation the full coalition alone is trained. The counts are
-    those of the client with the most examples; in the works all clients hold the same.
+    Without privacy estimation only the full coalition is trained. The counts are those
+    of the client with the most examples; in the workloads all clients hold as many.
     """
-    plan, sizes = trainer.plan, trainer.federation.coalition_sizes
+    plan, sizes = trainer.program.plan, trainer.program.data.coalition_sizes
     full = 2**plan.num_attributes - 1
     return {
         mask: (
@@ -144,28 +144,30 @@ def coalition_steps(trainer: Trainer) -> dict[int, tuple[int, int]]:
 
 
 def _estimates_privacy(trainer: Trainer) -> bool:
-    settings = trainer.mechanism_configs[0]
-    return make_mechanism(trainer.plan.mechanism, settings).needs_contribution
+    settings = trainer.program.mechanism_configs[0]
+    return make_mechanism(trainer.program.plan.mechanism, settings).needs_contribution
 
 
 class RoundFlops(NamedTuple):
     """FLOPs of a round's matrix products, over the whole cohort."""
 
-    training: int  # the local models: FedAvg's
-    estimation: int  # the other coalitions' trainings, and every utility
+    training: int  # of the local models, as in FedAvg
+    estimation: int  # of the other coalitions' models and of all utilities
 
     @property
     def total(self) -> int:
-        """Both together."""
+        """The sum of both."""
         return self.training + self.estimation
 
 
 def round_flops(trainer: Trainer, num_classes: int) -> RoundFlops:
-    """K * sum over coalitions of (steps * FLOPs a step + batches * FLOPs a batch).
+    """FLOPs of a round.
 
-    The batches, of validation examples, are there if privacy is estimated.
+        K * sum over coalitions of (steps * FLOPs per step + batches * FLOPs per batch)
+
+    The batches of validation examples are computed only if privacy is estimated.
     """
-    plan, shape = trainer.plan, trainer.federation.examples.inputs.shape[1:]
+    plan, shape = trainer.program.plan, trainer.program.data.examples.inputs.shape[1:]
     model, params, stats = _by_patches(trainer, num_classes)
     coalitions = coalition_steps(trainer)
     by_batch = {
@@ -179,7 +181,7 @@ def round_flops(trainer: Trainer, num_classes: int) -> RoundFlops:
     estimation = sum(costs.values()) - training
     if _estimates_privacy(trainer):
         batch = plan.validation_batch_size
-        longest = trainer.federation.split.validation.shape[-1]
+        longest = trainer.program.data.split.validation.shape[-1]
         utility = forward_flops(model, params, stats, shape, batch)
         estimation += len(coalitions) * -(-longest // batch) * utility
     return RoundFlops(plan.cohort_size * training, plan.cohort_size * estimation)

@@ -1,12 +1,12 @@
-"""Writes the measured parts of performance.md, scaling.md and choose_epsilon.md.
+"""Writes the measured tables of performance.md, scaling.md and choose_epsilon.md.
 
   python -m experiments.benchmark.docs_page
 
-They come from the files of docs/results; a part whose file is not there says so. The
-files are those of `experiments.benchmark` (bench.jsonl), `experiments.benchmark.peers`
-(peers.jsonl), `experiments.benchmark.profile` (profile_W1.json) and
-`experiments.benchmark.scaling` (scaling.json), and table.md of two sweeps, whose
-commands are in docs/choose_epsilon.md (choose_epsilon_nominal.md and
+The tables are made from the files of docs/results; a table whose file is missing says
+that nothing was measured. The files are those of `experiments.benchmark` (bench.jsonl),
+`experiments.benchmark.peers` (peers.jsonl), `experiments.benchmark.profile`
+(profile_W1.json) and `experiments.benchmark.scaling` (scaling.json), and table.md of
+two sweeps, whose commands are in docs/choose_epsilon.md (choose_epsilon_nominal.md and
 choose_epsilon_proved.md).
 """
 
@@ -19,13 +19,15 @@ from typing import Any
 
 from absl import flags
 
+from fedsvp_jax.report.tables import markdown_table
+
 from .. import command, docs_blocks
 from . import peers
 
-flags.DEFINE_string("pages_dir", "docs", "Folder of the pages, and of results/.")
+flags.DEFINE_string("pages_dir", "docs", "Folder that holds the pages and results/.")
 
 _MISSING = "Not measured yet."
-_TARGETS = {  # (work, peer) -> its time over ours that was asked for, at least
+_REQUIRED_RATIOS = {  # (workload, library) -> least ratio of its time to ours
     ("W1", "PyTorch loop, lean"): 0.8,
     ("W1", "pfl"): 0.8,
     ("W1", "Flower, 2 Ray actors"): 1.3,
@@ -39,155 +41,219 @@ _TARGETS = {  # (work, peer) -> its time over ours that was asked for, at least
 }
 
 
+def _range(median: float, least: float, most: float, digits: str = ".3g") -> str:
+    return f"{median:{digits}} ({least:{digits}} to {most:{digits}})"
+
+
+def _seconds(row: dict[str, Any], digits: str = ".3g") -> str:
+    median, least, most = (
+        row[f"seconds_per_round_{name}"] for name in ("median", "min", "max")
+    )
+    return _range(median, least, most, digits)
+
+
 def peers_table(rows: list[dict[str, Any]]) -> str:
-    """Seconds a round, median of the turns, and each peer's time over ours."""
-    text = [
-        "| work | library | s a round: median (least to most of the turns) | "
-        "its time over ours, turn by turn | wanted | met by the median | peak MB | "
-        "compile s |",
-        "|---|---|---|---|---|---|---|---|",
+    """Seconds per round over the turns, and the ratio of each library's to ours."""
+    head = [
+        "workload",
+        "library",
+        "seconds per round: median of the turns (min to max)",
+        "their time ÷ ours (each turn)",
+        "required ratio",
+        "requirement met?",
+        "peak MB",
+        "compile s",
     ]
+    lines = []
     for work in peers.WORKS:
         of_work = [row for row in rows if row["work"] == work]
         ours = {row["turn"]: row for row in of_work if row["who"] == peers.OURS}
         for who in (peers.OURS, *peers.PEERS):
-            own = [row for row in of_work if row["who"] == who]
-            if not own:
+            turns = [row for row in of_work if row["who"] == who]
+            if not turns:
                 continue
-            medians = [row["seconds_median"] for row in own]
+            medians = [row["seconds_median"] for row in turns]
             ratios = [
-                r["seconds_median"] / ours[r["turn"]]["seconds_median"] for r in own
+                row["seconds_median"] / ours[row["turn"]]["seconds_median"]
+                for row in turns
             ]
-            shown = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-            wanted = _TARGETS.get((work, who))
+            required = _REQUIRED_RATIOS.get((work, who))
             met = ""
-            if wanted is not None:
-                met = "yes" if statistics.median(ratios) >= wanted else "no"
-            marked = any(row.get("others_cores", 0) > peers.DISTURBED for row in own)
-            text.append(
-                f"| {work} | {who}{' (disturbed)' if marked else ''} | "
-                f"{statistics.median(medians):.3g} "
-                f"({min(medians):.3g} to {max(medians):.3g}) | "
-                f"{shown if who != peers.OURS else '1'} | "
-                f"{'' if wanted is None else wanted} | {met} | "
-                f"{max(row['peak_mb'] for row in own):.0f} | "
-                f"{statistics.median(row['compile_seconds'] for row in own):.1f} |"
+            if required is not None:
+                met = "yes" if statistics.median(ratios) >= required else "no"
+            disturbed = any(
+                row.get("others_cores", 0) > peers.DISTURBED for row in turns
             )
-    return "\n".join(text)
+            lines.append(
+                [
+                    work,
+                    f"{who} (disturbed)" if disturbed else who,
+                    _range(statistics.median(medians), min(medians), max(medians)),
+                    "1"
+                    if who == peers.OURS
+                    else ", ".join(f"{ratio:.2f}" for ratio in ratios),
+                    "" if required is None else str(required),
+                    met,
+                    f"{max(row['peak_mb'] for row in turns):.0f}",
+                    f"{statistics.median(row['compile_seconds'] for row in turns):.1f}",
+                ]
+            )
+    return markdown_table(head, lines)
 
 
 def bench_table(rows: list[dict[str, Any]]) -> str:
-    """What `make bench` printed, with FedSVA's time over FedAvg's beside its bound."""
-    text = [
-        "| work | mechanism | N | s a round: median (least to most) | over FedAvg | "
-        "bound | product rate reached | peak MB | compile s |",
-        "|---|---|---|---|---|---|---|---|---|",
+    """The rows of `make bench`, with the ratio of FedSVA's time to FedAvg's."""
+    head = [
+        "workload",
+        "mechanism",
+        "N",
+        "seconds per round: median (min to max)",
+        "time ÷ FedAvg's",
+        "arithmetic ÷ FedAvg's, at most",
+        "share of the matrix-product rate",
+        "peak MB",
+        "compile s",
     ]
-    fedavg = {r["work"]: r for r in rows if r["mechanism"] == "none"}
+    lines, notes = [], []
+    fedavg = {row["work"]: row for row in rows if row["mechanism"] == "none"}
     for row in rows:
-        bound = row["arithmetic_bound"]
-        over = ""
+        bound, ratio = row["arithmetic_bound"], ""
         if bound is not None:
             base = fedavg[row["work"]]["seconds_per_round_median"]
-            over = f"{row['seconds_per_round_median'] / base:.2f}"
-        text.append(
-            f"| {row['work']} | {row['mechanism']} | {row['num_attributes']} | "
-            f"{row['seconds_per_round_median']:.3g} "
-            f"({row['seconds_per_round_min']:.3g} to "
-            f"{row['seconds_per_round_max']:.3g}) | {over} | "
-            f"{'' if bound is None else f'{bound:g}'} | {row['gemm_fraction']:.2f} | "
-            f"{row['peak_mb']:.0f} | {row['compile_seconds']:.1f} |"
+            ratio = f"{row['seconds_per_round_median'] / base:.2f}"
+        lines.append(
+            [
+                row["work"],
+                row["mechanism"],
+                str(row["num_attributes"]),
+                _seconds(row),
+                ratio,
+                "" if bound is None else f"{bound:g}",
+                f"{row['gemm_fraction']:.2f}",
+                f"{row['peak_mb']:.0f}",
+                f"{row['compile_seconds']:.1f}",
+            ]
         )
-    for row in rows:
         if "sweep_over_singles" in row:
-            text.append("")
-            text.append(
-                f"SWEEP: a round of all cells as one program takes "
-                f"{row['sweep_over_singles']:.2f} of the single runs' in turn."
+            notes.append(
+                "\nSWEEP: a round of all cells as one program takes "
+                f"{row['sweep_over_singles']:.2f} times as long as the rounds of the "
+                "single runs together.\n"
             )
-    return "\n".join(text)
+    return markdown_table(head, lines) + "".join(notes)
 
 
-def profile_table(found: dict[str, Any]) -> str:
-    """Shares of a traced round, and the rate of its products."""
-    rate = found["gemm_gflops"]
-    text = [
-        f"One traced round took {found['round_seconds']:.2f} s, "
-        f"{found['attributed_seconds'] / found['round_seconds']:.0%} of it in named "
-        f"parts; a float32 product of 4096³ ran at {rate:.0f} GFLOP/s beside it.",
-        "",
-        "| part | direction | kind | share of the round | GFLOP/s | of the rate |",
-        "|---|---|---|---|---|---|",
+def profile_table(profiled: dict[str, Any]) -> str:
+    """Shares of a traced round, and the rate of its matrix products."""
+    rate, round_seconds = profiled["gemm_gflops"], profiled["round_seconds"]
+    head = [
+        "layer or part",
+        "direction",
+        "kind",
+        "share of the round",
+        "GFLOP/s",
+        "share of the matrix-product rate",
     ]
-    for part in found["parts"]:
-        share = part["seconds"] / found["round_seconds"]
+    lines = []
+    for part in profiled["parts"]:
+        share = part["seconds"] / round_seconds
         if share < 0.005:
             continue
         speed = part.get("gflops")
-        text.append(
-            f"| {part['layer']} | {part['direction']} | "
-            f"{'products' if part['product'] else 'other'} | {share:.1%} | "
-            + (f"{speed:.0f} | {speed / rate:.2f} |" if speed else " | |")
+        lines.append(
+            [
+                part["layer"],
+                part["direction"],
+                "products" if part["product"] else "other",
+                f"{share:.1%}",
+                f"{speed:.0f}" if speed else "",
+                f"{speed / rate:.2f}" if speed else "",
+            ]
         )
-    return "\n".join(text)
+    return (
+        f"One traced round took {round_seconds:.2f} s; "
+        f"{profiled['attributed_seconds'] / round_seconds:.0%} of it could be "
+        "attributed to the parts below. A float32 matrix product of size 4096³ ran at "
+        f"{rate:.0f} GFLOP/s on the same machine.\n\n{markdown_table(head, lines)}"
+    )
 
 
-def scaling_table(found: dict[str, Any]) -> str:
-    """Seconds a round by what varies, and the cost model fitted to them."""
-    text = [
-        "| varied | model | D | K | N | examples | s a round: median (least to most) | "
-        "load before | model/measured |",
-        "|---|---|---|---|---|---|---|---|---|",
+def scaling_table(scaling: dict[str, Any]) -> str:
+    """Seconds per round by what varies, and the cost model fitted to them."""
+    head = [
+        "what varies",
+        "model",
+        "D",
+        "K",
+        "N",
+        "examples",
+        "seconds per round: median (min to max)",
+        "load before",
+        "predicted ÷ measured",
     ]
-    fit = found["fit"]
-    for row, ratio in zip(found["rows"], fit["predicted_over_measured"], strict=True):
-        text.append(
-            f"| {row['varied']} | {row['model']} | {row['num_devices']} | "
-            f"{row['cohort_size']} | {row['num_attributes']} | "
-            f"{row['examples_per_client']} | {row['seconds_per_round_median']:.4f} "
-            f"({row['seconds_per_round_min']:.4f} to "
-            f"{row['seconds_per_round_max']:.4f}) | "
-            f"{row['load_before']:.1f} | {ratio:.2f} |"
+    fit = scaling["fit"]
+    lines = [
+        [
+            row["varied"],
+            row["model"],
+            str(row["num_devices"]),
+            str(row["cohort_size"]),
+            str(row["num_attributes"]),
+            str(row["examples_per_client"]),
+            _seconds(row, ".4f"),
+            f"{row['load_before']:.1f}",
+            f"{ratio:.2f}",
+        ]
+        for row, ratio in zip(
+            scaling["rows"], fit["predicted_over_measured"], strict=True
         )
+    ]
     by_name = fit["coefficients"]
-    text += [
-        "",
+    return (
+        f"{markdown_table(head, lines)}\n"
         f"    seconds = {by_name['seconds_a_round']:.2g} + waves · "
         f"({by_name['seconds_a_step']:.2g} · steps + {by_name['seconds_a_gflop']:.2g} "
         f"· GFLOP) + crowd · {by_name['seconds_a_gigabyte_of_uploads']:.2g} · GB of "
-        "uploads",
-        "",
-        f"Off by {fit['median_error']:.0%} in the median row and by "
-        f"{fit['worst_error']:.0%} in the worst, on {found['environment']['cores']} "
-        "cores.",
-    ]
-    return "\n".join(text)
+        "uploads\n\n"
+        f"The prediction is off by {fit['median_error']:.0%} in the median row and by "
+        f"{fit['worst_error']:.0%} in the worst, on "
+        f"{scaling['environment']['cores']} cores."
+    )
 
 
-def limits_table(found: dict[str, Any]) -> str:
+def limits_table(scaling: dict[str, Any]) -> str:
     """Gigabytes that a device holds and receives, from the arrays' shapes."""
-    text = [
-        "| P | K | D | uploads held | models (5 · 4P) | received a round |",
-        "|---|---|---|---|---|---|",
+    head = [
+        "P",
+        "K",
+        "D",
+        "GB of uploads held",
+        "GB of models held (5 · 4P)",
+        "GB received per round",
     ]
-    text += [
-        f"| {row['parameters']:g} | {row['cohort_size']} | {row['num_devices']} | "
-        f"{row['gigabytes_of_uploads']:g} | {row['gigabytes_of_models']:g} | "
-        f"{row['gigabytes_received_a_round']:g} |"
-        for row in found["limits"]
+    lines = [
+        [
+            f"{row['parameters']:g}",
+            str(row["cohort_size"]),
+            str(row["num_devices"]),
+            f"{row['gigabytes_of_uploads']:g}",
+            f"{row['gigabytes_of_models']:g}",
+            f"{row['gigabytes_received_a_round']:g}",
+        ]
+        for row in scaling["limits"]
     ]
-    return "\n".join(text)
+    return markdown_table(head, lines)
 
 
 def _json(path: pathlib.Path) -> dict[str, Any]:
     return json.loads(path.read_text())
 
 
-# Page -> block -> (file, what is made of it).
+# Page -> block -> (its file, the function that makes the table).
 _PAGES: dict[str, dict[str, tuple[str, Callable[[pathlib.Path], str]]]] = {
     "performance.md": {
-        "peers": ("peers.jsonl", lambda file: peers_table(peers.kept_rows(file))),
-        "bench": ("bench.jsonl", lambda file: bench_table(peers.kept_rows(file))),
+        "peers": ("peers.jsonl", lambda file: peers_table(peers.read_rows(file))),
+        "bench": ("bench.jsonl", lambda file: bench_table(peers.read_rows(file))),
         "profile": ("profile_W1.json", lambda file: profile_table(_json(file))),
     },
     "scaling.md": {
@@ -206,15 +272,15 @@ def _block(path: pathlib.Path, render: Callable[[pathlib.Path], str]) -> str:
 
 
 def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
-    """Rewrites the pages' blocks; returns the pages."""
+    """Rewrites the blocks of the pages; returns their paths."""
     written = []
-    for name, parts in _PAGES.items():
+    for name, blocks in _PAGES.items():
         page = docs_dir / name
-        made = {
+        writers = {
             block: partial(_block, docs_dir / "results" / file, render)
-            for block, (file, render) in parts.items()
+            for block, (file, render) in blocks.items()
         }
-        page.write_text(docs_blocks.rewritten(page.read_text(), made))
+        page.write_text(docs_blocks.rewritten(page.read_text(), writers))
         written.append(page)
     return written
 

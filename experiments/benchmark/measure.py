@@ -1,8 +1,8 @@
-"""Times one work in a process of its own, so that peak and compile time are its own.
+"""Times one row of the benchmark in a process of its own.
 
     python -m experiments.benchmark.measure NAME INDEX DEVICE ROUNDS CACHE_DIR
 
-prints the row number INDEX of the work NAME as one JSON line. DEVICE and CACHE_DIR may
+prints row number INDEX of the workload NAME as one JSON line. DEVICE and CACHE_DIR may
 be empty: the device that JAX prefers, and no cache of compiled programs.
 """
 
@@ -22,11 +22,11 @@ from fedsvp_jax.algorithm.state import ServerState
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import loading
+from fedsvp_jax.federation import build, loading
 from fedsvp_jax.run.sweep import SweepPlan
 
-from . import arithmetic, works
-from .works import Work
+from . import arithmetic, workloads
+from .workloads import Workload
 
 _GEMM_SIZE = {"cpu": 4096, "gpu": 8192}
 _EPSILONS = (0.1, 0.2, 0.3, 0.4, 0.5)
@@ -34,16 +34,16 @@ _SEEDS = (0, 1, 2, 3, 4)
 
 
 def seconds(call: Callable[[], Any]) -> float:
-    """Wall time until every array of the result is there."""
+    """Wall time of a call, until every array of its result is computed."""
     start = time.perf_counter()
     jax.block_until_ready(call())
     return time.perf_counter() - start
 
 
 def gemm_gflops(size: int, repeats: int = 3) -> float:
-    """The best rate of a float32 matrix product of `size` cubed, in GFLOP/s.
+    """The best rate of a (size, size) float32 matrix product, in GFLOP/s.
 
-    At JAX's default precision, which is also the models' (TF32 on a recent GPU).
+    It uses JAX's default precision, as the models do (TF32 on a recent GPU).
     """
     a = jax.random.normal(jax.random.key(0), (size, size), jnp.float32)
     product = jax.jit(jnp.matmul)
@@ -54,23 +54,23 @@ def gemm_gflops(size: int, repeats: int = 3) -> float:
 
 
 def peak_mb() -> float:
-    """Most memory so far, in MiB: the process on a CPU, the device's on a GPU."""
+    """Peak memory so far in MiB: of the process on a CPU, of the device on a GPU."""
     if jax.default_backend() == "cpu":
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return jax.devices()[0].memory_stats()["peak_bytes_in_use"] / 2**20
 
 
 def arithmetic_bound(num_attributes: int) -> float:
-    """FedSVA's training over FedAvg's: 1 + (2^(N-1) - 1) * E_c / E, with E_c = E.
+    """Upper bound of FedSVA's training relative to FedAvg's: 2^(N-1).
 
-    Every attribute's examples are in 2^(N-1) coalitions, of which one is the local
-    model itself; a coalition trains as many epochs as the local model does.
+    The examples of an attribute are in 2^(N-1) coalitions, one of which is the local
+    model's. Every coalition trains as many epochs as the local model does.
     """
     return float(2 ** (num_attributes - 1))
 
 
 class Run:
-    """A trainer, its state, and the rounds it has done."""
+    """A trainer, its state, and the number of rounds done."""
 
     def __init__(self, trainer: Trainer, state: ServerState) -> None:
         self.trainer = trainer
@@ -78,34 +78,34 @@ class Run:
         self.done = 0
 
     def call(self) -> float:
-        """Seconds a round of one compiled call."""
+        """Runs one compiled call; returns its seconds per round."""
         rounds = self.trainer.placement.rounds_per_call
 
         def advance() -> ServerState:
             self.state, _ = self.trainer.advance(self.state, self.done, rounds)
             return self.state
 
-        took = seconds(advance)
+        elapsed = seconds(advance)
         self.done += rounds
-        return took / rounds
+        return elapsed / rounds
 
 
 def timed(trainer: Trainer, samples: int) -> dict[str, float]:
-    """The clock's part of a row.
+    """The keys of a row that come from the clock.
 
-    The first call compiles: `compile_seconds` is it and the initial state's making,
-    less a call's median.
+    The first call compiles. `compile_seconds` is the time of the initial state and of
+    the first call, less the median time of a call.
     """
     start = time.perf_counter()
     run = Run(trainer, trainer.initial_state())
     run.call()
     first = time.perf_counter() - start
-    took = [run.call() for _ in range(samples)]
-    median = statistics.median(took)
+    times = [run.call() for _ in range(samples)]
+    median = statistics.median(times)
     return {
         "seconds_per_round_median": median,
-        "seconds_per_round_min": min(took),
-        "seconds_per_round_max": max(took),
+        "seconds_per_round_min": min(times),
+        "seconds_per_round_max": max(times),
         "compile_seconds": first - median * trainer.placement.rounds_per_call,
         "peak_mb": peak_mb(),
     }
@@ -120,12 +120,12 @@ def row(
     bound: float | None,
     notes: Sequence[str],
 ) -> dict[str, Any]:
-    """The keys that every work reports; docs/performance.md explains them.
+    """The keys that every workload reports; docs/performance.md explains them.
 
-    Called after the clock stopped: the products that it times have memory of their
-    own, which must not count as the round's.
+    It is called when the round's peak memory is known, since the matrix products that
+    it times use memory too.
     """
-    plan, num_cells = trainer.plan, len(trainer.configs)
+    plan, num_cells = trainer.program.plan, len(trainer.program.configs)
     rate = gemm_gflops(_GEMM_SIZE[jax.default_backend()])
     flops = num_cells * arithmetic.round_flops(trainer, num_classes).total
     steps = arithmetic.coalition_steps(trainer).values()
@@ -144,43 +144,49 @@ def row(
     }
 
 
-def measure_work(work: Work, rounds: int) -> dict[str, Any]:
-    """One row of a work that is not the sweep."""
-    dataset = works.make_dataset(work)
-    placement = Placement(rounds_per_call=work.rounds_per_call)
-    trainer = Trainer([works.make_config(work)], dataset, placement=placement)
-    samples = min(rounds, work.most_samples)
-    notes = [f"samples: {samples} of {work.rounds_per_call} rounds"]
+def measure_workload(workload: Workload, rounds: int) -> dict[str, Any]:
+    """The row of a workload that is not the sweep."""
+    dataset = workloads.make_dataset(workload)
+    placement = Placement(rounds_per_call=workload.rounds_per_call)
+    trainer = Trainer(
+        build([workloads.make_config(workload)], dataset), placement=placement
+    )
+    samples = min(rounds, workload.most_samples)
+    notes = [f"samples: {samples} of {workload.rounds_per_call} rounds"]
     bound = None
-    if work.name.startswith("PE"):
+    if workload.name.startswith("PE"):
         flops = arithmetic.round_flops(trainer, dataset.num_classes)
         ratio = flops.total / flops.training
-        bound = arithmetic_bound(work.num_attributes)
-        notes.append(f"cohort {work.cohort_size}")
+        bound = arithmetic_bound(workload.num_attributes)
+        notes.append(f"cohort {workload.cohort_size}")
         notes.append(f"arithmetic counted: {ratio:.3f} times FedAvg's")
     clock = timed(trainer, samples)
-    return row(work.name, trainer, dataset.num_classes, clock, bound=bound, notes=notes)
+    return row(
+        workload.name, trainer, dataset.num_classes, clock, bound=bound, notes=notes
+    )
 
 
 def measure_sweep(rounds: int) -> dict[str, Any]:
     """FedSVA on digits: 5 epsilons x 5 seeds as one program, then as 25 runs.
 
-    The single runs share one compiled program, which a cell's values enter as data;
-    neither side's compilation is in the ratio. Cells run in turn on a CPU and side
-    by side on a GPU, as `experiments.sweep` advises.
+    The single runs share one compiled program, which takes a cell's values as data.
+    No compilation is in the ratio. Cells run one after another on a CPU and side by
+    side on a GPU, as `experiments.sweep` advises.
     """
     base = resolve(ExperimentConfig(dataset="digits", mechanism="fedsva"))
     base = dataclasses.replace(base, eval_every=base.num_rounds)
     configs = SweepPlan(("fedsva",), _EPSILONS, _SEEDS).cells(base, "fedsva")
     dataset = loading.load_dataset(base)
     together = 1 if jax.default_backend() == "cpu" else len(configs)
-    trainer = Trainer(configs, dataset, placement=Placement(cell_chunk_size=together))
+    trainer = Trainer(
+        build(configs, dataset), placement=Placement(cell_chunk_size=together)
+    )
     clock = timed(trainer, rounds)
 
     def cell(tree: Any, index: int) -> Any:
         return jax.tree.map(lambda leaf: leaf[index : index + 1], tree)
 
-    single = Trainer(configs[:1], dataset)
+    single = Trainer(build(configs[:1], dataset))
     states = trainer.initial_state()
     singles = 0.0
     for index in range(len(configs)):
@@ -194,7 +200,7 @@ def measure_sweep(rounds: int) -> dict[str, Any]:
         "arithmetic counted for the largest client",
     ]
     common = row(
-        works.SWEEP, trainer, dataset.num_classes, clock, bound=None, notes=notes
+        workloads.SWEEP, trainer, dataset.num_classes, clock, bound=None, notes=notes
     )
     return common | {
         "sweep_seconds": swept,
@@ -207,14 +213,16 @@ def main(arguments: Sequence[str]) -> None:
     """Prints one row."""
     name, index, device, rounds, cache_dir = arguments
     if device and jax.default_backend() != device:
-        sys.exit(f"error: device must be {jax.default_backend()} here, got {device}")
+        sys.exit(
+            f"error: this machine's device is {jax.default_backend()}, got {device}"
+        )
     if cache_dir:
         jax.config.update("jax_compilation_cache_dir", cache_dir)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     result = (
         measure_sweep(int(rounds))
-        if name == works.SWEEP
-        else measure_work(works.find(name)[int(index)], int(rounds))
+        if name == workloads.SWEEP
+        else measure_workload(workloads.of_name(name)[int(index)], int(rounds))
     )
     print(json.dumps(result), flush=True)
 

@@ -1,12 +1,13 @@
-"""Times this library and its peers on the same works, in turn.
+"""Times this library and other libraries on the same workloads, in turn.
 
-  python -m experiments.benchmark.peers --environments=V --turns=3
+  python -m experiments.benchmark.peers --environments=V --scripts=S --turns=3
 
-runs, turn by turn, `experiments.benchmark` on each work, then the peers' scripts
-(--scripts) on the same work, each with V/NAME/bin/python of its own environment. A JSON
-line a row is added to --results, so that further turns, of all works or some, go on
-where the file ends; `experiments.benchmark.docs_page` writes the table. A peer that was
-disturbed (others_cores > 0.2) is timed once more.
+In every turn it runs `experiments.benchmark` on each workload and then, on the same
+workload, the scripts in S, each with V/NAME/bin/python of an environment of its own.
+One JSON line per row is added to --results, so later turns, of all workloads or some,
+continue where the file ends; `experiments.benchmark.docs_page` makes the table. A
+library is timed once more if other processes used more than 0.2 cores meanwhile
+(others_cores).
 """
 
 import json
@@ -21,23 +22,31 @@ from tqdm import tqdm
 
 from .. import command
 
-flags.DEFINE_string("scripts", "../shared/peers", "Folder of the peers' scripts.")
 flags.DEFINE_string(
-    "environments", None, "Folder that holds torch/, pfl/, flower/, fedjax/ (venvs)."
+    "scripts",
+    None,
+    "Folder that holds torch_loop.py, pfl_sim.py, flower_sim.py and fedjax_sim.py.",
 )
-flags.DEFINE_integer("turns", 3, "How often everything is timed.", lower_bound=1)
-flags.DEFINE_list("works", ["W1", "W1-DP", "W2", "W3"], "Works, by name.")
+flags.DEFINE_string(
+    "environments",
+    None,
+    "Folder that holds the virtual environments of --peers, by name.",
+)
+flags.DEFINE_integer("turns", 3, "How often every library is timed.", lower_bound=1)
+flags.DEFINE_list("works", ["W1", "W1-DP", "W2", "W3"], "Workloads, by name.")
 flags.DEFINE_list(
     "peers",
     ["torch", "pfl", "flower", "fedjax", "fedjax-newjax"],
-    "Environments of the peers that are timed beside us.",
+    "Environments of the libraries that are timed besides this one.",
 )
-flags.DEFINE_integer("rounds", 3, "Timed samples a row.", lower_bound=1)
-flags.DEFINE_string("results", "docs/results/peers.jsonl", "Where rows are kept.")
+flags.DEFINE_integer("rounds", 3, "Timed samples per row.", lower_bound=1)
+flags.DEFINE_string(
+    "results", "docs/results/peers.jsonl", "File that rows are added to."
+)
 
 OURS = "fedsvp_jax"
 WORKS = ("W1", "W1-DP", "W2", "W3")
-# Name -> (environment, script and its arguments, works).
+# Name -> (environment, script and its arguments, workloads).
 PEERS = {
     "PyTorch loop, lean": (
         "torch",
@@ -56,29 +65,29 @@ PEERS = {
 DISTURBED = 0.2
 
 
-def _lines(command: list[str], folder: str, **environment: str) -> list[dict[str, Any]]:
+def _lines(line: list[str], folder: str, **environment: str) -> list[dict[str, Any]]:
     """The JSON lines that a command prints.
 
     Raises:
-      ValueError: the command failed; its last line of standard error is told.
+      ValueError: the command failed; the message ends with its last line of errors.
     """
-    done = subprocess.run(
-        command,
+    ended = subprocess.run(
+        line,
         cwd=folder,
         env=os.environ | environment,
         capture_output=True,
         text=True,
     )
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise ValueError(f"{' '.join(command)} failed: {last}")
-    lines = done.stdout.splitlines()
-    return [json.loads(line) for line in lines if line.startswith("{")]
+    if ended.returncode:
+        last = (ended.stderr.strip().splitlines() or ["no message"])[-1]
+        raise ValueError(f"{' '.join(line)} failed: {last}")
+    printed = ended.stdout.splitlines()
+    return [json.loads(text) for text in printed if text.startswith("{")]
 
 
 def _ours(work: str, rounds: int) -> dict[str, Any]:
-    command = [sys.executable, "-m", "experiments.benchmark", "--device=cpu"]
-    (row,) = _lines([*command, f"--works={work}", f"--rounds={rounds}"], ".")
+    line = [sys.executable, "-m", "experiments.benchmark", "--device=cpu"]
+    (row,) = _lines([*line, f"--works={work}", f"--rounds={rounds}"], ".")
     return {
         "seconds_median": row["seconds_per_round_median"],
         "seconds_min": row["seconds_per_round_min"],
@@ -87,14 +96,16 @@ def _ours(work: str, rounds: int) -> dict[str, Any]:
     }
 
 
-def _theirs(name: str, work: str, rounds: int, values: Any) -> dict[str, Any]:
+def _theirs(
+    name: str, work: str, rounds: int, values: flags.FlagValues
+) -> dict[str, Any]:
     environment, (script, *more), _ = PEERS[name]
     python = pathlib.Path(values.environments).resolve() / environment / "bin/python"
     timed = rounds if work in ("W1", "W1-DP", "W3") else 10 * rounds
     arguments = ["--work", work.lower().replace("-", ""), "--rounds", str(timed)]
-    command = [str(python), script, *more, *arguments, "--warmup", "1"]
+    line = [str(python), script, *more, *arguments, "--warmup", "1"]
     for _ in range(2):
-        (row,) = _lines(command, values.scripts, PEERS_WAIT="20")
+        (row,) = _lines(line, values.scripts, PEERS_WAIT="20")
         if row["others_cores"] <= DISTURBED:
             break
     return {
@@ -108,11 +119,11 @@ def _theirs(name: str, work: str, rounds: int, values: Any) -> dict[str, Any]:
     }
 
 
-def measure(values: Any) -> None:
-    """Appends a row a turn, library and work to the results."""
+def measure(values: flags.FlagValues) -> None:
+    """Adds one row per turn, workload and library to the results."""
     file = pathlib.Path(values.results)
     file.parent.mkdir(parents=True, exist_ok=True)
-    rows = kept_rows(file)
+    rows = read_rows(file)
     before = max((row["turn"] for row in rows), default=0)
     jobs = [
         (before + turn, work, who)
@@ -121,9 +132,10 @@ def measure(values: Any) -> None:
         for who in (OURS, *_peers(work, values.peers))
     ]
     for turn, work, who in tqdm(jobs, unit="row", disable=None):
-        mine = who == OURS
         rounds = min(values.rounds, 2) if work == "W3" else values.rounds
-        timed = _ours(work, rounds) if mine else _theirs(who, work, rounds, values)
+        timed = (
+            _ours(work, rounds) if who == OURS else _theirs(who, work, rounds, values)
+        )
         rows.append({"turn": turn, "work": work, "who": who, **timed})
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
@@ -131,19 +143,19 @@ def measure(values: Any) -> None:
 def _peers(work: str, environments: list[str]) -> list[str]:
     return [
         name
-        for name, (environment, _, works) in PEERS.items()
-        if work in works and environment in environments
+        for name, (environment, _, supported) in PEERS.items()
+        if work in supported and environment in environments
     ]
 
 
-def kept_rows(file: pathlib.Path) -> list[dict[str, Any]]:
-    """The lines of a json-lines file; none when it is not there."""
+def read_rows(file: pathlib.Path) -> list[dict[str, Any]]:
+    """The rows of a JSON-lines file; none if the file does not exist."""
     lines = file.read_text().splitlines() if file.exists() else []
     return [json.loads(line) for line in lines]
 
 
 def main(_: list[str]) -> None:
-    """Times the turns that the flags name."""
+    """Times the chosen libraries and workloads."""
     values = flags.FLAGS
     unknown = set(values.works) - set(WORKS)
     if unknown:
@@ -157,10 +169,11 @@ def main(_: list[str]) -> None:
             f"peers must be of {', '.join(sorted(environments))}, got "
             f"{', '.join(sorted(unknown))}"
         )
-    if not values.environments:
-        raise ValueError("environments must name the folder of the peers' venvs")
+    for name in ("environments", "scripts"):
+        if not values[name].value:
+            raise ValueError(f"{name} must name a folder; --help says what it holds")
     measure(values)
-    print(f"files:\n  {values.results}")
+    command.print_files([values.results])
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Where a round's time goes: one traced round of a work, by layer and direction.
+"""Traces one round of a workload: its time by layer and direction.
 
   python -m experiments.benchmark.profile --work=W1
 
-Writes profile_W1.json to --results_dir and profile_W1.svg to --images_dir. XLA's
-thunks are timed by JAX's profiler and named by their instructions' op_name, which
-holds the model's layers; FLOPs are those of the layers' matrix products. Tracing costs
-a few per cent. On a CPU only: a GPU's events carry other names.
+Writes profile_W1.json to --results_dir and profile_W1.svg to --images_dir. JAX's
+profiler times XLA's thunks; each is named by its instruction's op_name, which holds the
+model's layer. FLOPs are those of the layers' matrix products. Tracing slows the round
+by a few per cent. It needs a CPU, since the events of a GPU have other names.
 """
 
 import collections
@@ -21,14 +21,17 @@ from jax.profiler import ProfileData
 
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.federation import build
 from fedsvp_jax.run.environment import environment
 
 from .. import command
-from . import arithmetic, measure, works
+from . import arithmetic, measure, workloads
 
-flags.DEFINE_string("work", "W1", "Name of a work that `experiments.benchmark` lists.")
-flags.DEFINE_string("results_dir", "docs/results", "Folder of the json file.")
-flags.DEFINE_string("images_dir", "docs/images", "Folder of the picture.")
+flags.DEFINE_string(
+    "work", "W1", "Workload, by its name in `python -m experiments.benchmark --help`."
+)
+flags.DEFINE_string("results_dir", "docs/results", "Folder for the JSON file.")
+flags.DEFINE_string("images_dir", "docs/images", "Folder for the picture.")
 
 _CONTAINERS = ("while", "call", "conditional", "tuple", "async")
 _INSTRUCTION = re.compile(r"^\s*(?:ROOT )?%(\S+) = (?:\([^=]*\)|\S+) ([\w-]+)\(")
@@ -37,7 +40,7 @@ _SCOPE = re.compile(r"(transpose\()?jvp\(\w+\)\)?/([A-Z]\w*)")
 
 
 class Part(NamedTuple):
-    """What a thunk works for."""
+    """The part of a round that a thunk belongs to."""
 
     layer: str
     direction: str  # forward | backward | step | round
@@ -46,25 +49,31 @@ class Part(NamedTuple):
 
 def scope_of(name: str) -> tuple[str, str] | None:
     """`(layer, direction)` of an op_name or name stack; None outside a model."""
-    found = _SCOPE.search(name)
-    if not found:
+    match = _SCOPE.search(name)
+    if not match:
         return None
-    return found[2], "backward" if found[1] else "forward"
+    return match[2], "backward" if match[1] else "forward"
 
 
 def instructions(hlo: str) -> dict[str, str]:
-    """Instruction name -> op_name of a compiled program, loops and calls left out."""
+    """Instruction name -> op_name of a compiled program, without loops and calls."""
     names = {}
     for line in hlo.splitlines():
-        found = _INSTRUCTION.match(line)
-        if found and found[2] not in _CONTAINERS:
-            op = _OP_NAME.search(line)
-            names[found[1]] = op[1] if op else ""
+        match = _INSTRUCTION.match(line)
+        if match and match[2] not in _CONTAINERS:
+            op_name = _OP_NAME.search(line)
+            names[match[1]] = op_name[1] if op_name else ""
     return names
 
 
 def part_of(op_name: str, events: int, steps: int) -> Part:
-    """The part of an instruction that ran `events` times in `steps` trips."""
+    """The part that an instruction belongs to.
+
+    Args:
+      op_name: the instruction's.
+      events: how often it ran in the round.
+      steps: training steps of the round.
+    """
     product = op_name.endswith("dot_general")
     scope = scope_of(op_name)
     if scope:
@@ -78,17 +87,17 @@ def flops_by_scope(trainer: Trainer, num_classes: int) -> dict[tuple[str, str], 
     """FLOPs of the layers' products in one round of local training."""
     counted: collections.Counter[tuple[str, str]] = collections.Counter()
     (batch, steps) = arithmetic.coalition_steps(trainer)[
-        2**trainer.plan.num_attributes - 1
+        2**trainer.program.plan.num_attributes - 1
     ]
     for stack, flops in arithmetic.step_flops(trainer, num_classes, batch).items():
         scope = scope_of(stack)
         if scope:
-            counted[scope] += flops * steps * trainer.plan.cohort_size
+            counted[scope] += flops * steps * trainer.program.plan.cohort_size
     return dict(counted)
 
 
 def traced_round(trainer: Trainer) -> tuple[float, dict[str, tuple[float, int]]]:
-    """Seconds of one round after two others, and by event name (seconds, times)."""
+    """Traces the third round: its seconds, and event name -> (seconds, times)."""
     bench = measure.Run(trainer, trainer.initial_state())
     bench.call()
     bench.call()
@@ -108,13 +117,17 @@ def traced_round(trainer: Trainer) -> tuple[float, dict[str, tuple[float, int]]]
     return seconds, spent
 
 
-def profile(work: works.Work) -> dict[str, Any]:
-    """Seconds by part, with the FLOPs and the rate of the parts that are products."""
-    dataset = works.make_dataset(work)
-    trainer = Trainer([works.make_config(work)], dataset, placement=Placement())
+def profile(workload: workloads.Workload) -> dict[str, Any]:
+    """The time of every part of a round, with FLOPs and rate of matrix products."""
+    dataset = workloads.make_dataset(workload)
+    trainer = Trainer(
+        build([workloads.make_config(workload)], dataset), placement=Placement()
+    )
     names = instructions(trainer.lower().compile().as_text() or "")
     seconds, spent = traced_round(trainer)
-    chunks = -(-trainer.plan.cohort_size // trainer.plan.client_chunk_size)
+    chunks = -(
+        -trainer.program.plan.cohort_size // trainer.program.plan.client_chunk_size
+    )
     trained = arithmetic.coalition_steps(trainer).values()
     steps = chunks * sum(count for _, count in trained)
     by_part: dict[Part, float] = collections.defaultdict(float)
@@ -131,8 +144,8 @@ def profile(work: works.Work) -> dict[str, Any]:
             row |= {"flops": count, "gflops": count / time / 1e9}
         parts.append(row)
     return {
-        "work": work.name,
-        "command": f"python -m experiments.benchmark.profile --work={work.name}",
+        "work": workload.name,
+        "command": f"python -m experiments.benchmark.profile --work={workload.name}",
         **environment(),
         "round_seconds": seconds,
         "attributed_seconds": sum(by_part.values()),
@@ -141,25 +154,27 @@ def profile(work: works.Work) -> dict[str, Any]:
     }
 
 
-def draw(found: dict[str, Any], path: pathlib.Path) -> None:
-    """Bars: seconds of a round by layer and direction, products apart from the rest."""
+def draw(profiled: dict[str, Any], path: pathlib.Path) -> None:
+    """Bars: seconds per round by layer and direction, matrix products marked."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     by_label: dict[str, list[float]] = {}
-    for part in found["parts"]:
+    for part in profiled["parts"]:
         label = f"{part['layer']}, {part['direction']}"
         both = by_label.setdefault(label, [0.0, 0.0])
         both[0 if part["product"] else 1] += part["seconds"]
     labels = sorted(by_label, key=lambda label: sum(by_label[label]))
     figure, axes = pyplot.subplots(figsize=(8, 0.35 * len(labels) + 1.2))
     products = [by_label[label][0] for label in labels]
-    rest = [by_label[label][1] for label in labels]
+    others = [by_label[label][1] for label in labels]
     axes.barh(labels, products, color="#0072B2", label="matrix products")
-    axes.barh(labels, rest, left=products, color="#E69F00", label="everything else")
-    axes.set_xlabel(f"seconds of a round of {found['work']}, {found['device_kind']}")
+    axes.barh(labels, others, left=products, color="#E69F00", label="everything else")
+    axes.set_xlabel(
+        f"seconds per round of {profiled['work']}, {profiled['device_kind']}"
+    )
     axes.legend(loc="lower right")
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
@@ -167,23 +182,24 @@ def draw(found: dict[str, Any], path: pathlib.Path) -> None:
 
 
 def main(_: list[str]) -> None:
-    """Profiles the work that the flags name."""
+    """Profiles the chosen workload."""
     values = flags.FLAGS
-    found = works.find(values.work)
-    if not found:
+    chosen = workloads.of_name(values.work)
+    if not chosen:
         raise ValueError(
-            f"work must be one of {', '.join(works.NAMES[:-1])}, got {values.work!r}"
+            f"work must be one of {', '.join(workloads.NAMES[:-1])}, got "
+            f"{values.work!r}"
         )
     if jax.default_backend() != "cpu":
-        raise ValueError("the profile needs JAX on a CPU: set JAX_PLATFORMS=cpu")
-    result = profile(found[-1])
+        raise ValueError("the profile needs a CPU: set JAX_PLATFORMS=cpu")
+    result = profile(chosen[-1])
     for folder in (values.results_dir, values.images_dir):
         pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
     file = pathlib.Path(values.results_dir) / f"profile_{values.work}.json"
     file.write_text(json.dumps(result, indent=1) + "\n")
     picture = pathlib.Path(values.images_dir) / f"profile_{values.work}.svg"
     draw(result, picture)
-    print(f"files:\n  {file}\n  {picture}")
+    command.print_files([file, picture])
 
 
 if __name__ == "__main__":

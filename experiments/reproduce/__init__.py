@@ -1,1 +1,1 @@
-"""The papers' tables and figures."""
+"""The papers' tables and figures: runs their presets and writes the results page."""

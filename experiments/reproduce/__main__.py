@@ -1,18 +1,17 @@
-"""The papers' tables and figures: runs the presets, keeps results, rewrites the page.
+"""Reproduces the papers' tables and figures and writes docs/reproduction.md.
 
   python -m experiments.reproduce --data_dir=DATA
   python -m experiments.reproduce --only=gap_digits_small
   python -m experiments.reproduce --size=full --only=fedsva_table1_cifar10
   python -m experiments.reproduce --norun
 
-Each preset (experiments/presets/*.flags) is one sweep in a process of its own, in
---output_dir/NAME. The same command goes on where it was stopped or killed. A finished
-preset becomes docs/results/reproduction/NAME.json; the measured columns of
-docs/reproduction.md and its figures are then made anew from all of these files.
+Each preset (experiments/presets/*.flags) is one sweep in a process of its own, which
+writes to --output_dir/NAME. The same command continues where it was stopped or killed.
+When a preset is finished, its result is written to docs/results/reproduction/NAME.json,
+and the measured tables and figures of docs/reproduction.md are made again from all of
+these files.
 
-Data: --data_dir, or else $FEDSVP_DATA, or else what ../shared/data/prepare.py makes.
-
-Exit status: 0 done; 2 bad input or a sweep that failed, told in one line.
+Exit status: 0 done; 2 bad input, or a sweep failed (one line says why).
 """
 
 import os
@@ -27,25 +26,29 @@ from .. import command, presets
 from . import results, tables
 from .evidence import Evidence
 
-ROOT = pathlib.Path(__file__).parents[1]
-PREPARE = ROOT.parent / "shared" / "data" / "prepare.py"
-NEEDED = ("cifar10", "femnist")
+ROOT = pathlib.Path(__file__).parents[2]
 
-flags.DEFINE_enum("size", "small", presets.SIZES, "Which presets.")
-flags.DEFINE_list("only", [], "Names of presets; all of the size by default.")
+flags.DEFINE_enum("size", "small", presets.SIZES, "Size of the presets to run.")
+flags.DEFINE_list("only", [], "Presets to run. Default: all presets of --size.")
 flags.DEFINE_string(
-    "data_dir", None, "Folder with the data sets' standard files; $FEDSVP_DATA else."
+    "data_dir",
+    None,
+    "Folder with the standard files of the data sets. Default: $FEDSVP_DATA.",
 )
-flags.DEFINE_string("output_dir", "runs/reproduce", "Folder of the sweeps.")
-flags.DEFINE_string("docs_dir", str(ROOT / "docs"), "Folder of the page to rewrite.")
-flags.DEFINE_bool("run", True, "Run the presets; else only make the page anew.")
+flags.DEFINE_string("output_dir", "runs/reproduce", "Folder for the sweeps.")
+flags.DEFINE_string(
+    "docs_dir", str(ROOT / "docs"), "Folder that holds reproduction.md and results/."
+)
+flags.DEFINE_bool(
+    "run", True, "Run the presets; --norun only writes the page from the kept results."
+)
 
 
 def chosen(size: str, only: list[str]) -> list[presets.Preset]:
     """The presets to run.
 
     Raises:
-      ValueError: a name is no preset, or not one of the size.
+      ValueError: a name is not a preset of that size.
     """
     known = presets.preset_names(size)
     for name in only:
@@ -57,53 +60,45 @@ def chosen(size: str, only: list[str]) -> list[presets.Preset]:
     return [presets.read_preset(name) for name in only or known]
 
 
-def find_data(data_dir: str | None, output_dir: pathlib.Path) -> str:
-    """The data's folder: as given, by $FEDSVP_DATA, or prepared here.
+def find_data(data_dir: str | None, wanted: list[presets.Preset]) -> str:
+    """The folder of the data sets: --data_dir or $FEDSVP_DATA; may be empty for digits.
 
     Raises:
-      ValueError: there is none and nothing to make it from.
+      ValueError: there is none, and a preset needs one.
     """
-    named = data_dir or os.environ.get("FEDSVP_DATA")
-    if named:
-        return named
-    folder = output_dir / "data"
-    done = folder / "prepared"
-    if not done.exists():
-        if not PREPARE.is_file():
+    folder = data_dir or os.environ.get("FEDSVP_DATA", "")
+    for preset in wanted:
+        if not folder and _needs_data(preset):
             raise ValueError(
-                "data_dir must name the folder with the data sets' files, or "
-                f"$FEDSVP_DATA must, since {PREPARE} is not there to make them"
+                "data_dir (or $FEDSVP_DATA) must name the folder with the standard "
+                f"files of {preset.flags['dataset']}, which preset {preset.name} needs"
             )
-        print(f"preparing {', '.join(NEEDED)} in {folder}", flush=True)
-        folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run(
-            [sys.executable, PREPARE.name, str(folder.resolve()), *NEEDED],
-            cwd=PREPARE.parent,
-            check=True,
-        )
-        done.touch()
-    return str(folder)
+    return folder
+
+
+def _needs_data(preset: presets.Preset) -> bool:
+    return preset.flags["dataset"] != "digits"
 
 
 def arguments(preset: presets.Preset, data_dir: str, folder: pathlib.Path) -> list[str]:
-    """`experiments.sweep`'s arguments for one preset."""
-    found = [
+    """The flags of `experiments.sweep` for one preset."""
+    line = [
         f"--flagfile={presets.FOLDER.relative_to(ROOT)}/{preset.name}.flags"
         if presets.FOLDER.is_relative_to(ROOT)
         else f"--flagfile={presets.FOLDER}/{preset.name}.flags",
         f"--output_dir={folder}",
         "--resume",
     ]
-    if preset.flags["dataset"] != "digits":
-        found.insert(1, f"--data_dir={data_dir}")
-    return found
+    if _needs_data(preset):
+        line.insert(1, f"--data_dir={data_dir}")
+    return line
 
 
 def run_preset(preset: presets.Preset, data_dir: str, folder: pathlib.Path) -> None:
-    """Runs one preset's sweep to its end, unless it has ended already.
+    """Runs the sweep of one preset to its end, unless it is finished.
 
     Raises:
-      ValueError: the sweep failed; it has said why.
+      ValueError: the sweep failed; it has printed why.
     """
     finished = folder / "finished"
     if finished.exists() and finished.read_text() == repr(preset):
@@ -114,13 +109,13 @@ def run_preset(preset: presets.Preset, data_dir: str, folder: pathlib.Path) -> N
     if ended.returncode:
         raise ValueError(
             f"preset {preset.name} ended with status {ended.returncode}; the same "
-            f"command goes on where it was (its folder is {folder})"
+            f"command continues it (its folder is {folder})"
         )
     finished.write_text(repr(preset))
 
 
 def write_page(docs_dir: pathlib.Path) -> list[pathlib.Path]:
-    """Rewrites the page's blocks and figures from docs/results/reproduction.
+    """Rewrites the blocks and figures of the page from docs/results/reproduction.
 
     Raises:
       ValueError: a result or the page is damaged.
@@ -139,7 +134,7 @@ def write_page(docs_dir: pathlib.Path) -> list[pathlib.Path]:
 
 
 def main(_: list[str]) -> None:
-    """Runs what the flags name."""
+    """Runs the chosen presets and writes the page."""
     values = flags.FLAGS
     docs_dir = pathlib.Path(values.docs_dir)
     if not (docs_dir / "reproduction.md").is_file():
@@ -147,7 +142,7 @@ def main(_: list[str]) -> None:
     wanted = chosen(values.size, values.only)
     output_dir = pathlib.Path(values.output_dir).absolute()
     if values.run:
-        data_dir = find_data(values.data_dir, output_dir)
+        data_dir = find_data(values.data_dir, wanted)
         for number, preset in enumerate(wanted, 1):
             started = time.perf_counter()
             print(f"[{number}/{len(wanted)}] {preset.name}: {preset.title}", flush=True)

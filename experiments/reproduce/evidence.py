@@ -1,7 +1,7 @@
-"""What docs/reproduction.md is made from: presets, scenarios, what was measured."""
+"""What docs/reproduction.md is made from: presets, scenarios and measured results."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fedsvp_jax.report import tables
 
@@ -11,28 +11,28 @@ SMALL = "_small"
 
 
 class Scenario(NamedTuple):
-    """A column of the published tables, and where its noise response is measured."""
+    """A column of the published tables, and the preset of its noise response."""
 
     name: str
     num_examples: float  # |D|, the training part (80%) of a client's data
-    response: str  # preset
-    tables: tuple[str, ...]  # presets of the same data
+    response: str  # the preset that measures accuracy against noise
+    tables: tuple[str, ...]  # presets on the same data
 
 
 SCENARIOS = (
-    Scenario(  # 5% of 50,000
+    Scenario(  # |D|: 5 % of 50,000, of which 80 % train
         "ResNet-18 @ CIFAR-10",
         2_000.0,
         "noise_response_cifar10",
         ("fedsva_table1_cifar10", "fedsdp_table1_cifar10"),
     ),
-    Scenario(  # read as the public code does: 5% of EMNIST ByClass's 697,932
+    Scenario(  # |D| as in the public code: 5 % of EMNIST ByClass's 697,932
         "CNN @ FEMNIST",
         27_917.0,
         "noise_response_emnist",
         ("fedsva_table1_emnist", "fedsdp_table1_emnist"),
     ),
-    Scenario(  # read as the paper cites: LEAF's 805,263 images of 3,550 writers, 90%
+    Scenario(  # |D| as the paper cites: LEAF's 805,263 images of 3,550 writers
         "CNN @ FEMNIST",
         163.0,
         "noise_response_leaf",
@@ -62,6 +62,11 @@ class Evidence(NamedTuple):
     measured: dict[str, Result]  # by preset
     published: dict[str, Result]  # by table
 
+    def published_cells(self, table: str, scenario: str) -> list[dict[str, Any]]:
+        """The cells of a published table in one scenario."""
+        cells = self.published[table]["cells"]
+        return [cell for cell in cells if cell["scenario"] == scenario]
+
 
 def preset_command(name: str) -> str:
     """The command that runs one preset and rewrites the page."""
@@ -71,24 +76,24 @@ def preset_command(name: str) -> str:
 
 
 def sizes(evidence: Evidence, name: str) -> list[tuple[str, Result]]:
-    """What was measured of a preset: `(size, result)`, small first."""
-    found = {"small": name + SMALL, "full": name}
+    """The measured results of a preset: `(size, result)`, small first."""
+    names = {"small": name + SMALL, "full": name}
     return [
         (size, evidence.measured[key])
-        for size, key in found.items()
+        for size, key in names.items()
         if key in evidence.measured
     ]
 
 
 def mean_accuracy(group: Result | None) -> float | None:
-    """Mean over seeds of the last five rounds' accuracy."""
+    """Accuracy of the last five rounds, as mean over the seeds."""
     if group is None:
         return None
     return tables.mean_std([v for v in group["last5"] if v is not None])[0]
 
 
 def provenance(measured: Sequence[Result]) -> list[str]:
-    """Command, date and device of a row; dashes where nothing was measured."""
+    """Command, date and device of a row; dashes if nothing was measured."""
     if not measured:
         return ["not run", "–", "–"]
     return [

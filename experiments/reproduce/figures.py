@@ -1,34 +1,41 @@
-"""The figures of docs/reproduction.md, from the same evidence as its tables."""
+"""The figures of docs/reproduction.md, made from the same results as its tables."""
 
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fedsvp_jax import mechanisms
 from fedsvp_jax.report import figures, labels
 
-from . import evidence as page
 from . import noise_response, open_question
-from .evidence import Evidence
+from .evidence import (
+    CONTRIBUTION,
+    NOISE_FIGURES,
+    SCENARIOS,
+    Evidence,
+    Scenario,
+    sizes,
+)
 from .results import Result
 
 _ORDER = ("nbafl", "time_varying", "sensitivity", "dpa", "fedsdp", "fedsva")
 
 
 def write_figures(evidence: Evidence, folder: Path) -> list[Path]:
-    """Draws every figure that something was measured for; returns their paths."""
+    """Draws every figure for which there are results; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     responses = [
-        partial(_response, evidence=evidence, scenario=scenario, found=found)
-        for scenario in page.SCENARIOS
-        if (found := open_question.response_of(evidence, scenario))
+        partial(_response, evidence=evidence, scenario=scenario, measured=measured)
+        for scenario in SCENARIOS
+        if (measured := open_question.response_of(evidence, scenario))
     ]
     if responses:
         paths.append(figures.panels(folder / "noise_response.png", responses))
     by_round: dict[str, list[tuple[str, Result]]] = {}
-    for preset in page.NOISE_FIGURES:
-        for size, result in page.sizes(evidence, preset):
+    for preset in NOISE_FIGURES:
+        for size, result in sizes(evidence, preset):
             by_round.setdefault(size, []).append((preset, result))
     for size, shown in by_round.items():
         panels: list[Callable[[Any], None]] = []
@@ -39,7 +46,7 @@ def write_figures(evidence: Evidence, folder: Path) -> list[Path]:
             epsilon = max(group["epsilon"] for group in result["groups"])
             panels.append(_by_round(preset, result, epsilon, "epsilon_spent"))
         paths.append(figures.panels(folder / f"noise_by_round_{size}.png", panels))
-    for size, result in page.sizes(evidence, page.CONTRIBUTION):
+    for size, result in sizes(evidence, CONTRIBUTION):
         path = folder / f"contribution_{size}.png"
         paths.append(figures.panels(path, [partial(_contribution, result=result)]))
     return paths
@@ -52,16 +59,16 @@ def _color(mechanism: str) -> str:
 def _response(
     axes: Any,
     evidence: Evidence,
-    scenario: page.Scenario,
-    found: tuple[Result, noise_response.Response],
+    scenario: Scenario,
+    measured: tuple[Result, noise_response.Response],
 ) -> None:
-    """The curve; filled: formula's noise; hollow: what the accuracy would need."""
-    result, curve = found
+    """The measured curve; filled: the formula's noise; hollow: the needed noise."""
+    result, curve = measured
     axes.plot(curve.std, 100 * curve.share, "-", color="#666666", linewidth=1.6)
-    named = set()
+    in_legend = set()
     for cell in open_question.cells(evidence, scenario, curve):
         color = _color(cell.mechanism)
-        name = labels.mechanism_label(cell.mechanism)
+        name = mechanisms.mechanism_label(cell.mechanism)
         share = 100 * noise_response.share_at(curve, cell.formula)
         axes.plot(
             cell.formula,
@@ -69,7 +76,7 @@ def _response(
             "o",
             color=color,
             markersize=4,
-            label=None if name in named else f"{name}: formula",
+            label=None if name in in_legend else f"{name}: formula",
         )
         if cell.needed.exact:
             axes.plot(
@@ -79,9 +86,9 @@ def _response(
                 color=color,
                 markersize=6,
                 fillstyle="none",
-                label=None if name in named else f"{name}: needed",
+                label=None if name in in_legend else f"{name}: needed",
             )
-        named.add(name)
+        in_legend.add(name)
     settings = result["settings"]
     axes.set_xscale("log")
     figures.plain_ticks(axes.xaxis)
@@ -90,7 +97,7 @@ def _response(
         f"curve: {settings['model']} on {settings['dataset']}"
     )
     axes.set_xlabel("std of the averaged noise")
-    axes.set_ylabel("% of the noiseless accuracy")
+    axes.set_ylabel("% of the noise-free accuracy")
 
 
 def _by_round(
@@ -107,14 +114,14 @@ def _by_round(
                 range(1, len(values) + 1),
                 values,
                 color=_color(group["mechanism"]),
-                label=labels.mechanism_label(group["mechanism"]),
+                label=mechanisms.mechanism_label(group["mechanism"]),
             )
-        what = "L2 norm of an upload's noise"
+        label = "L2 norm of an upload's noise"
         if field == "epsilon_spent":
-            what = "cumulative ε by Rényi DP"
-        axes.set_title(f"{preset.split('_')[-1]}, ε = {epsilon:g} an upload")
+            label = "cumulative ε by Rényi DP"
+        axes.set_title(f"{preset.split('_')[-1]}, ε = {epsilon:g} per upload")
         axes.set_xlabel("round")
-        axes.set_ylabel(what)
+        axes.set_ylabel(label)
         axes.set_ylim(bottom=0)
 
     return draw

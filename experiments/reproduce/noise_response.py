@@ -1,15 +1,16 @@
-"""Can published accuracies follow from the published noise formula?
+"""Accuracy against noise: are published accuracies consistent with the formula's noise?
 
-Three numbers for a published cell, all of them the std of the noise in the *averaged*
-model, sqrt(Σ p_i²σ_i²), which at K equal clients is σ/√K:
+Three numbers belong to a published cell. All are stds of the noise in the *averaged*
+model, sqrt(Σ p_i²σ_i²), which is σ/√K for K equal clients:
 
-- what the mechanism's formula gives, computed by the mechanism itself;
-- what the accuracy would need, read off a measured curve of accuracy against std;
-- their quotient, which a convention (whose ε, C and |D|) may or may not explain.
+- the noise that the mechanism's formula gives, computed by the mechanism itself;
+- the noise that the accuracy would need, read from a measured curve of accuracy against
+  noise;
+- their ratio, which a convention (what ε, C and |D| stand for) may or may not explain.
 
-The curve may belong to a smaller model than the published cell. So an accuracy is
-compared as a share of the accuracy without noise, 1 − the papers' "percentage below
-FedAvg".
+The curve may belong to a smaller model than the published cell. An accuracy is
+therefore expressed as a share of the accuracy without noise, which is 1 − the papers'
+"percentage below FedAvg".
 """
 
 import dataclasses
@@ -28,40 +29,40 @@ from fedsvp_jax.mechanisms import MechanismConfig, make_mechanism
 from fedsvp_jax.structs import Array
 
 LEARNING_RATE = 0.1  # η of the published set-up
-FACTOR = 2.0  # formula and table agree when they differ by no more than this
+FACTOR = 2.0  # two stds agree if they differ by at most this factor
 
 
 class Response(NamedTuple):
-    """A measured curve: share of the noiseless accuracy, falling with the std."""
+    """A measured curve: share of the noise-free accuracy, falling with the std."""
 
     std: np.ndarray  # (n,) of the averaged noise, ascending
     share: np.ndarray  # (n,) non-increasing
 
 
 class Reading(NamedTuple):
-    """A std read off a curve; `least` and `most` differ beyond the curve's ends."""
+    """A std read from a curve; `least` and `most` differ beyond the curve's ends."""
 
-    least: float  # 0 where the share lies above the curve
-    most: float  # inf where it lies below
+    least: float  # 0 if the share lies above the curve
+    most: float  # inf if it lies below
 
     @property
     def exact(self) -> bool:
-        """Whether the curve holds the share, so that there is one std."""
+        """Whether the share lies on the curve, so that there is one std."""
         return self.least == self.most
 
 
 class Convention(NamedTuple):
-    """A reading of what ε, C and |D| stand for, and what it does to σ."""
+    """What ε, C and |D| may stand for, and the factor that it puts on σ."""
 
     budget: str
     bound: str
-    factor: float  # of the std against the printed formula
+    factor: float  # the std divided by that of the printed formula
 
 
 def response(
     stds: Sequence[float], accuracies: Sequence[float], noiseless: float
 ) -> Response:
-    """The non-increasing curve nearest to the measured points (isotonic, by squares).
+    """The non-increasing curve nearest to the measured points (isotonic regression).
 
     Args:
       stds: of the averaged noise, > 0, in any order.
@@ -83,7 +84,7 @@ def response(
 
 
 def share_at(curve: Response, std: float) -> float:
-    """The curve at a std, straight between points in log std, level beyond."""
+    """The curve at a std: linear in log std between points, constant beyond them."""
     return float(np.interp(math.log(std), np.log(curve.std), curve.share))
 
 
@@ -102,8 +103,9 @@ def averaged_stds(
 ) -> np.ndarray:
     """Std of the averaged noise in every round, (T,), from the mechanism itself.
 
-    K equal clients of `config.min_num_examples` examples each, at their first
-    upload: `sensitivity` then clips to C, so its number is an upper bound.
+    It assumes K equal clients of `config.min_num_examples` examples each, at their
+    first upload. The mechanism `sensitivity` then clips to C, so its std is an upper
+    bound.
     """
     stds = np.asarray(_round_stds(mechanism, config, contribution_ratio), np.float64)
     return stds / math.sqrt(config.cohort_size)
@@ -113,16 +115,16 @@ def averaged_stds(
 def _round_stds(
     mechanism: str, config: MechanismConfig, contribution_ratio: float
 ) -> Array:
-    """(T,) float32: one program a mechanism, for every ε and convention."""
-    made = make_mechanism(mechanism, config)
-    state = made.init(1)
+    """(T,) float32: one compiled program per mechanism, for every ε and convention."""
+    instance = make_mechanism(mechanism, config)
+    state = instance.init(1)
     state = dataclasses.replace(
         state, clients=jax.tree.map(lambda leaf: leaf[0], state.clients)
     )
     weights = {"w": jnp.zeros((1,), jnp.float32)}
 
     def std(round_num: Array) -> Array:
-        return made.update(
+        return instance.update(
             weights,
             state,
             key=jax.random.key(0),
@@ -144,10 +146,10 @@ def formula_std(
 
 
 def conventions(config: MechanismConfig) -> list[Convention]:
-    """Every pair of a budget and a bound, the printed formula first.
+    """Every combination of a budget and a bound, the printed formula first.
 
-    The factor is NbAFL's std under the convention over its std as printed, both from
-    the mechanism's code. A client uploads T·K/M times on average.
+    The factor is NbAFL's std under the convention divided by its std as printed, both
+    from the mechanism's code. A client uploads T·K/M times on average.
     """
     uploads = config.num_rounds * config.cohort_size / config.num_clients
     clip, size = float(config.l2_norm_clip), float(config.min_num_examples)
@@ -192,10 +194,10 @@ def conventions(config: MechanismConfig) -> list[Convention]:
 
 
 def quotient(needed: Reading, formula: float) -> Reading:
-    """By what factor the formula's std must be multiplied to give the needed one."""
+    """The factor that turns the formula's std into the needed one."""
     return Reading(needed.least / formula, needed.most / formula)
 
 
 def agrees(needed_factor: Reading, factor: float) -> bool:
-    """Whether a convention's factor brings a cell within FACTOR of its accuracy."""
+    """Whether a convention's factor is within FACTOR of the needed factor."""
     return needed_factor.least / FACTOR <= factor <= needed_factor.most * FACTOR

@@ -1,13 +1,14 @@
-"""Do the published accuracies follow from the published noise? Blocks of the page.
+"""Are the published accuracies consistent with the published noise? Blocks of the page.
 
 A published accuracy, as a share of the published FedAvg's, is looked up on a measured
-curve of accuracy against noise; the noise found there is set beside the formula's.
+curve of accuracy against noise. The noise found there is compared with the formula's.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from fedsvp_jax import mechanisms
 from fedsvp_jax.mechanisms import MechanismConfig
 from fedsvp_jax.report import labels
 from fedsvp_jax.report.tables import markdown_table
@@ -30,11 +31,11 @@ PUBLISHED_DELTA = 0.02
 def response_of(
     evidence: Evidence, scenario: Scenario
 ) -> tuple[Result, noise_response.Response] | None:
-    """The largest measured noise response of a scenario."""
-    found = sizes(evidence, scenario.response)
-    if not found:
+    """The measured noise response of a scenario, full size if there is one."""
+    measured = sizes(evidence, scenario.response)
+    if not measured:
         return None
-    result = found[-1][1]
+    result = measured[-1][1]
     noiseless = mean_accuracy(results.group_of(result, "none"))
     noisy = [g for g in result["groups"] if g["mechanism"] == "gaussian"]
     if noiseless is None or len(noisy) < 2:
@@ -48,21 +49,21 @@ def response_of(
 
 
 def published_config(scenario: Scenario, epsilon: float) -> MechanismConfig:
-    """The published set-up as a mechanism reads it."""
+    """The settings of the published experiments, as a mechanism takes them."""
     return MechanismConfig(
         epsilon=epsilon,
         delta=PUBLISHED_DELTA,
         l2_norm_clip=20.0,
         min_num_examples=scenario.num_examples,
-        noise_floor=0.1,
         num_rounds=400,
+        batch_size=50,
         num_clients=100,
         cohort_size=10,
     )
 
 
 class Cell(NamedTuple):
-    """A published cell, the formula's noise and the noise that it would need."""
+    """A published cell, the formula's noise, and the noise that it would need."""
 
     table: str
     mechanism: str
@@ -73,24 +74,22 @@ class Cell(NamedTuple):
 
     @property
     def factor(self) -> noise_response.Reading:
-        """Needed over formula."""
+        """The needed noise divided by the formula's."""
         return noise_response.quotient(self.needed, self.formula)
 
 
 def cells(
     evidence: Evidence, scenario: Scenario, curve: noise_response.Response
 ) -> list[Cell]:
-    """The published cells of a scenario, both tables, with their noise."""
-    found = []
+    """The published cells of a scenario in both tables, with their noise."""
+    scenario_cells = []
     formulas: dict[tuple[str, float], float] = {}
     for table in ("fedsva_table1", "fedsdp_table1"):
-        own = [
-            cell
-            for cell in evidence.published[table]["cells"]
-            if cell["scenario"] == scenario.name
-        ]
-        fedavg = next(cell["last5"] for cell in own if cell["mechanism"] == "none")
-        for cell in own:
+        published = evidence.published_cells(table, scenario.name)
+        fedavg = next(
+            cell["last5"] for cell in published if cell["mechanism"] == "none"
+        )
+        for cell in published:
             if cell["mechanism"] == "none":
                 continue
             key = (cell["mechanism"], cell["epsilon"])
@@ -99,7 +98,7 @@ def cells(
                     key[0], published_config(scenario, key[1])
                 )
             share = cell["last5"] / fedavg
-            found.append(
+            scenario_cells.append(
                 Cell(
                     evidence.published[table]["title"],
                     *key,
@@ -108,35 +107,36 @@ def cells(
                     noise_response.noise_needed(curve, share),
                 )
             )
-    return found
+    return scenario_cells
 
 
 _PICTURE = ("![accuracy against noise](images/noise_response.png)\n",)
 
 
 def question_block(scenario: Scenario) -> Callable[[Evidence], str]:
-    """A block: formula, need and conventions of one scenario."""
+    """The block of one scenario: formula, needed noise and conventions."""
 
     def block(evidence: Evidence) -> str:
-        found = response_of(evidence, scenario)
-        if found is None:
+        response = response_of(evidence, scenario)
+        if response is None:
             return f"Not measured yet: `{preset_command(scenario.response + SMALL)}`.\n"
-        result, curve = found
-        known = cells(evidence, scenario, curve)
+        result, curve = response
+        published = cells(evidence, scenario, curve)
         settings = result["settings"]
         measured = [one for one in SCENARIOS if response_of(evidence, one)]
         return "\n".join(
             [
                 *(_PICTURE if scenario == measured[0] else ()),
-                f"Curve: {settings['model']} on {settings['dataset']}, "
-                f"{settings['num_rounds']} rounds, {len(result['groups']) - 1} stds, "
-                f"`{preset_command(result['preset'])}`, {result['date']}, "
-                f"{result['device_kind']}.\n",
+                f"The curve was measured with {settings['model']} on "
+                f"{settings['dataset']}, {settings['num_rounds']} rounds and "
+                f"{len(result['groups']) - 1} stds (`"
+                f"{preset_command(result['preset'])}`, {result['date']}, "
+                f"{result['device_kind']}).\n",
                 _curve_table(result),
                 _check_of_the_curve(evidence, scenario, curve),
-                _cell_table(known, curve),
-                _plain_answer(known),
-                _convention_table(known, scenario),
+                _cell_table(published, curve),
+                _plain_answer(published),
+                _convention_table(published, scenario),
             ]
         )
 
@@ -150,14 +150,18 @@ def _curve_table(result: Result) -> str:
         mean = mean_accuracy(group) or math.nan
         std = results.noise_std(group)
         rows.append([f"{std:.3g}", f"{100 * mean:.2f}", f"{100 * mean / fedavg:.0f}%"])
-    head = ["std of the averaged noise", "last five %", "share of noiseless"]
+    head = [
+        "std of the averaged noise",
+        "accuracy % (last 5)",
+        "share of the noise-free accuracy",
+    ]
     return markdown_table(head, rows)
 
 
 def _check_of_the_curve(
     evidence: Evidence, scenario: Scenario, curve: noise_response.Response
 ) -> str:
-    """Do the mechanisms' own runs lie on the curve? Then noise is all that matters."""
+    """Whether the mechanisms' runs lie on the curve, so that only noise matters."""
     gaps = []
     for preset in scenario.tables:
         for _, result in sizes(evidence, preset):
@@ -171,97 +175,105 @@ def _check_of_the_curve(
     if not gaps:
         return ""
     return (
-        f"The mechanisms' own runs against this curve, at the noise that each of them "
-        f"had: {len(gaps)} cells, mean difference {100 * sum(gaps) / len(gaps):.1f} "
-        f"points of share, at most {100 * max(gaps):.1f}.\n"
+        f"Check of the curve: in {len(gaps)} cells that the mechanisms themselves ran, "
+        "the share of the noise-free accuracy differs from the curve's value at the "
+        f"same noise by {100 * sum(gaps) / len(gaps):.1f} percentage points on average "
+        f"and by at most {100 * max(gaps):.1f}.\n"
     )
 
 
-def _cell_table(known: Sequence[Cell], curve: noise_response.Response) -> str:
+def _cell_table(published: Sequence[Cell], curve: noise_response.Response) -> str:
     head = [
         "table",
         "mechanism",
         "ε",
-        "formula's std",
-        "share there",
+        "std by the formula",
+        "share at that std",
         "published share",
         "std that it needs",
-        "needed / formula",
-        "as printed",
+        "needed ÷ formula",
+        "printed formula",
     ]
     rows = [
         [
             cell.table,
-            labels.mechanism_label(cell.mechanism),
+            mechanisms.mechanism_label(cell.mechanism),
             labels.significant(cell.epsilon),
             f"{cell.formula:.3g}",
             f"{100 * noise_response.share_at(curve, cell.formula):.0f}%",
             f"{100 * cell.share:.0f}%",
             _reading(cell.needed),
             _reading(cell.factor),
-            "follows" if noise_response.agrees(cell.factor, 1.0) else "does not follow",
+            "is consistent"
+            if noise_response.agrees(cell.factor, 1.0)
+            else "is not consistent",
         ]
-        for cell in known
+        for cell in published
     ]
     return markdown_table(head, rows)
 
 
-def _plain_answer(known: Sequence[Cell]) -> str:
-    """The sentences: what follows, by what factor, and what no convention can mend."""
-    follow = [cell for cell in known if noise_response.agrees(cell.factor, 1.0)]
-    exact = [cell.factor.least for cell in known if cell.factor.exact]
+def _plain_answer(published: Sequence[Cell]) -> str:
+    """Sentences: which cells are consistent, and what no convention can explain."""
+    consistent = [cell for cell in published if noise_response.agrees(cell.factor, 1.0)]
+    exact = [cell.factor.least for cell in published if cell.factor.exact]
     lines = [
-        f"- As printed, {len(follow)} of {len(known)} published cells follow: formula "
-        f"and need within a factor of {noise_response.FACTOR:g}."
+        f"- The printed formula is consistent with {len(consistent)} of "
+        f"{len(published)} published cells: its noise and the needed noise differ by "
+        f"at most a factor of {noise_response.FACTOR:g}."
     ]
     if exact:
         spread = max(exact) / min(exact)
         lines.append(
-            f"- The cells ask for the printed noise times {min(exact):.3g} to "
-            f"{max(exact):.3g}. That is a range of {spread:.3g}"
+            f"- To reach the {len(exact)} published accuracies that lie on the curve, "
+            f"the printed noise would have to be multiplied by {min(exact):.3g} to "
+            f"{max(exact):.3g}. The largest of these factors is {spread:.3g} times the "
+            "smallest, so "
             + (
-                ": no single factor brings them all together."
+                "no single factor explains all cells."
                 if spread > noise_response.FACTOR**2
-                else ": one factor could bring them together."
+                else "a single factor could explain all cells."
             )
         )
-    for table in dict.fromkeys(cell.table for cell in known):
+    for table in dict.fromkeys(cell.table for cell in published):
         guided = "fedsva" if "FedSVA" in table else "fedsdp"
+        label = mechanisms.mechanism_label(guided)
         by_name = {
             (cell.mechanism, cell.epsilon): cell
-            for cell in known
+            for cell in published
             if cell.table == table and cell.needed.exact
         }
         quotients = [
-            (other.needed.least / own.needed.least, own.formula / other.formula)
-            for (mechanism, epsilon), other in by_name.items()
-            if mechanism == "nbafl" and (own := by_name.get((guided, epsilon)))
+            (nbafl.needed.least / cell.needed.least, cell.formula / nbafl.formula)
+            for (mechanism, epsilon), nbafl in by_name.items()
+            if mechanism == "nbafl" and (cell := by_name.get((guided, epsilon)))
         ]
         if quotients:
             needs = [need for need, _ in quotients]
             formulas = [formula for _, formula in quotients]
             lines.append(
-                f"- {table}: at one ε, NbAFL's accuracies need {min(needs):.3g} to "
-                f"{max(needs):.3g} times the noise that "
-                f"{labels.mechanism_label(guided)}'s need, while the formulas give "
-                f"{labels.mechanism_label(guided)} {min(formulas):.3f} to "
-                f"{max(formulas):.3f} times NbAFL's. Every convention below changes "
-                "both alike."
+                f"- {table}: at the same ε, NbAFL's accuracies need {min(needs):.3g} "
+                f"to {max(needs):.3g} times as much noise as {label}'s, while by the "
+                f"formulas {label} has {min(formulas):.3f} to {max(formulas):.3f} "
+                "times as much noise as NbAFL. The conventions below cannot explain "
+                "this, since each changes both by the same factor."
             )
     return "\n".join(lines) + "\n"
 
 
-def _convention_table(known: Sequence[Cell], scenario: Scenario) -> str:
+def _convention_table(published: Sequence[Cell], scenario: Scenario) -> str:
     rows, counts = [], []
     for convention in noise_response.conventions(published_config(scenario, 0.2)):
-        follow = [noise_response.agrees(c.factor, convention.factor) for c in known]
-        counts.append(sum(follow))
+        count = sum(
+            noise_response.agrees(c.factor, convention.factor) for c in published
+        )
+        counts.append(count)
         rows.append(
             [
                 convention.budget,
                 convention.bound,
                 f"{convention.factor:.3g}",
-                f"{sum(follow)} of {len(known)}",
+                f"{count} of {len(published)}",
             ]
         )
     most = max(counts)
@@ -271,11 +283,12 @@ def _convention_table(known: Sequence[Cell], scenario: Scenario) -> str:
         if count == most
     ]
     answer = (
-        f"Most cells follow, {most} of {len(known)}, under: {'; '.join(best)}.\n"
+        f"The best-matching convention explains {most} of {len(published)} published "
+        f"cells: {'; or '.join(best)}.\n"
         if most
-        else "Under no convention does a cell follow.\n"
+        else "No convention explains any cell.\n"
     )
-    head = ["what ε covers", "what C bounds", "factor on σ", "cells that follow"]
+    head = ["what ε covers", "what C bounds", "factor on σ", "consistent cells"]
     return markdown_table(head, rows) + "\n" + answer
 
 

@@ -1,7 +1,7 @@
-"""Is one mechanism better than another? Runs paired by seed.
+"""The gap between two mechanisms, from runs that are paired by seed.
 
-A seed fixes the partition, the first weights, the cohorts and the noise's draws, so
-the difference of two runs of one seed varies less than either.
+A seed fixes the partition, the first weights, the cohorts and the random numbers of the
+noise, so the difference of two runs with one seed varies less than either run.
 """
 
 from collections.abc import Sequence
@@ -12,29 +12,29 @@ import scipy.stats
 
 
 class PairedGap(NamedTuple):
-    """Mean difference a − b over seeds, with its 95% intervals."""
+    """Mean difference a − b over the seeds, with 95 % intervals."""
 
     num_seeds: int
     mean: float
     t_interval: tuple[float, float]  # Student's t on the differences
-    bootstrap_interval: tuple[float, float]  # percentiles, seeds drawn again
-    std_a: float  # from seed to seed
+    bootstrap_interval: tuple[float, float]  # percentiles over resampled seeds
+    std_a: float  # over the seeds
     std_b: float
 
     @property
     def contains_zero(self) -> bool:
-        """Whether the t interval leaves the sign of the gap open."""
+        """Whether the t interval contains 0, so that the sign of the gap is open."""
         low, high = self.t_interval
         return low <= 0 <= high
 
 
 def paired_gap(a: Sequence[float], b: Sequence[float]) -> PairedGap:
-    """The gap a − b; the i-th numbers of both are of one seed.
+    """The gap a − b; the i-th numbers of both belong to one seed.
 
     The bootstrap's seed is fixed: equal numbers give equal intervals.
 
     Raises:
-      ValueError: unequally many numbers, or fewer than two.
+      ValueError: a and b differ in length, or hold fewer than two numbers.
     """
     if len(a) != len(b) or len(a) < 2:
         raise ValueError(

@@ -1,7 +1,8 @@
-"""Measured results and published tables as data: the files of docs/results.
+"""Measured results and published tables: the files of docs/results/reproduction.
 
-`collect` turns a finished sweep's folder into one small json file. It holds what a
-page needs and who made it: flags, versions, device, date, seconds, command.
+`collect` turns the folder of a finished sweep into one small JSON file. It holds what
+the page needs and where it comes from: settings, versions, device, date, seconds and
+command.
 """
 
 import datetime
@@ -19,12 +20,12 @@ Result = dict[str, Any]
 
 
 def collect(folder: Path, *, name: str, command: str) -> Result:
-    """What docs/results keeps of a finished sweep.
+    """What docs/results/reproduction keeps of a finished sweep.
 
     Args:
-      folder: the sweep's.
-      name: the preset's.
-      command: the line that made it.
+      folder: of the sweep.
+      name: of the preset.
+      command: the command line that ran it.
 
     Raises:
       ValueError: a file is missing or damaged.
@@ -50,7 +51,7 @@ def collect(folder: Path, *, name: str, command: str) -> Result:
 
 
 def _group(group: tables.Group, seeds: dict[int, list[read.Row]]) -> Result:
-    """One mechanism at one setting: scores by seed, means over seeds by round."""
+    """One mechanism at one ε: scores by seed, and means over the seeds by round."""
     runs = list(seeds.values())
     scores = [tables.best_and_last5(run) or (None, None) for run in runs]
     rounds = range(min(len(run) for run in runs))
@@ -87,19 +88,19 @@ def _group(group: tables.Group, seeds: dict[int, list[read.Row]]) -> Result:
 
 
 def _averaging(runs: Sequence[Sequence[read.Row]]) -> float | None:
-    """Std of the averaged noise over an upload's, by their L2 norms."""
+    """Std of the averaged noise divided by an upload's, from their L2 norms."""
     rows = [row for run in runs for row in run if row["noise_l2"]]
     quotients = [row["aggregate_noise_l2"] / row["noise_l2"] for row in rows]
     return tables.mean_std(quotients)[0]
 
 
 def _timing(folder: Path) -> dict[str, dict[str, float]]:
-    """By mechanism: seconds and rounds in all, and after the first, compiling, call."""
-    found: dict[str, dict[str, float]] = {}
+    """Seconds and rounds by mechanism: of all calls, and of all but the first."""
+    timing: dict[str, dict[str, float]] = {}
     for line in (folder / "timing.jsonl").read_text().splitlines():
         row = json.loads(line)
-        first = row["mechanism"] not in found
-        total = found.setdefault(
+        first = row["mechanism"] not in timing
+        total = timing.setdefault(
             row["mechanism"],
             {"seconds": 0.0, "rounds": 0, "later_seconds": 0.0, "later_rounds": 0},
         )
@@ -108,18 +109,18 @@ def _timing(folder: Path) -> dict[str, dict[str, float]]:
         if not first:
             total["later_seconds"] += row["seconds"]
             total["later_rounds"] += row["rounds"]
-    return found
+    return timing
 
 
 def seconds(result: Result) -> float:
-    """Time of all rounds, compiling included."""
+    """Time of all rounds, including compilation."""
     return sum(timing["seconds"] for timing in result["timing"].values())
 
 
 def group_of(
     result: Result, mechanism: str, epsilon: float | None = None
 ) -> Result | None:
-    """The group of a mechanism at an ε (None where no ε sets the noise)."""
+    """The group of a mechanism at an ε (None if its noise does not depend on ε)."""
     for group in result["groups"]:
         if (group["mechanism"], group["epsilon"]) == (mechanism, epsilon):
             return group
@@ -134,7 +135,7 @@ def noise_std(group: Result) -> float:
 
 
 def write(path: Path, result: Result) -> None:
-    """Writes one result, a line a group: small differences stay small."""
+    """Writes one result with one line per group, so that diffs stay small."""
     groups = ",\n".join(
         "    " + json.dumps(group, ensure_ascii=False) for group in result["groups"]
     )
@@ -144,24 +145,24 @@ def write(path: Path, result: Result) -> None:
 
 
 def load(folder: Path) -> dict[str, Result]:
-    """Every result of a folder by its preset's name.
+    """All results of a folder, by preset.
 
     Raises:
-      ValueError: a file is not one that `write` wrote.
+      ValueError: a file was not written by `write`.
     """
-    found = {}
+    by_preset = {}
     for path in sorted(folder.glob("*.json")):
         if path.name == PUBLISHED:
             continue
         try:
             result = json.loads(path.read_text())
-            found[result["preset"]] = result
+            by_preset[result["preset"]] = result
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise ValueError(f"{path} is not the result of a preset: {error}") from None
-    return found
+    return by_preset
 
 
 def published(folder: Path) -> dict[str, Result]:
-    """The published tables by id: title, source and cells (accuracies in %)."""
+    """The published tables by id: their title, source and cells (accuracies in %)."""
     body = json.loads((folder / PUBLISHED).read_text())
     return {table["id"]: table for table in body["tables"]}

@@ -1,14 +1,15 @@
-"""docs/reproduction.md: measured columns beside the published ones.
+"""The tables of docs/reproduction.md: measured columns beside the published ones.
 
-The page is written by hand but for its blocks (`report.blocks`), whose content is a
-function of the files of docs/results/reproduction. A statement in a
-block is a comparison of two numbers, made here; none is typed.
+The page is written by hand except for its blocks (`docs_blocks`), which are made from
+the files of docs/results/reproduction. Every statement in a block is a comparison of
+numbers that is made here.
 """
 
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from fedsvp_jax import mechanisms
 from fedsvp_jax.report import labels, tables
 from fedsvp_jax.report.tables import markdown_table
 
@@ -35,7 +36,7 @@ def render(page: str, evidence: Evidence) -> str:
     """The page with every block rewritten.
 
     Raises:
-      ValueError: the page lacks a block, or has one that nothing fills.
+      ValueError: the blocks of the page are not those of `BLOCKS`.
     """
     return docs_blocks.rewritten(
         page, {name: partial(block, evidence) for name, block in BLOCKS.items()}
@@ -59,30 +60,30 @@ def _runs(evidence: Evidence) -> str:
         " ".join(f"{k} {v}" for k, v in result["versions"].items())
         for result in evidence.measured.values()
     }
-    note = f"Rounds in all: {total:.0f} s. Versions: {'; '.join(sorted(versions))}.\n"
+    note = (
+        f"All rounds together took {total:.0f} s. "
+        f"Versions: {'; '.join(sorted(versions))}.\n"
+    )
     return markdown_table(head, rows) + "\n" + note
 
 
 def _accuracies(preset: str) -> Callable[[Evidence], str]:
-    """A block: one published table in one scenario, and what was measured."""
+    """The block of one published table in one scenario, with what was measured."""
 
     def block(evidence: Evidence) -> str:
         table, scenario = TABLES[preset]
         measured = sizes(evidence, preset)
-        head = ["mechanism", "ε", "published best", "last five", "below"]
-        for size, _ in measured:
-            head += [f"{size}: best", "last five", "below"]
+        head = ["mechanism", "ε"]
+        for source in ("published", *(size for size, _ in measured)):
+            head += [f"{source}: best %", f"{source}: last 5 %"]
+            head.append(f"{source}: loss vs FedAvg (last 5)")
         head += ["command", "date", "device"]
         rows = []
-        own = [
-            cell
-            for cell in evidence.published[table]["cells"]
-            if cell["scenario"] == scenario
-        ]
-        fedavg = next(cell["last5"] for cell in own if cell["mechanism"] == "none")
-        for cell in own:
+        cells = evidence.published_cells(table, scenario)
+        fedavg = next(cell["last5"] for cell in cells if cell["mechanism"] == "none")
+        for cell in cells:
             row = [
-                labels.mechanism_label(cell["mechanism"]),
+                mechanisms.mechanism_label(cell["mechanism"]),
                 labels.significant(cell["epsilon"]),
                 _published(cell, "best"),
                 _published(cell, "last5"),
@@ -101,12 +102,12 @@ def _measured(result: Result, mechanism: str, epsilon: float | None) -> list[str
     if group is None:
         return ["–", "–", "–"]
     fedavg = mean_accuracy(results.group_of(result, "none"))
-    own = mean_accuracy(group)
-    known = fedavg is not None and own is not None and mechanism != "none"
+    accuracy = mean_accuracy(group)
+    known = fedavg is not None and accuracy is not None and mechanism != "none"
     return [
         labels.percent(*tables.mean_std(group["best"])),
         labels.percent(*tables.mean_std(group["last5"])),
-        _below(own, fedavg) if known else "–",
+        _below(accuracy, fedavg) if known else "–",
     ]
 
 
@@ -118,12 +119,12 @@ def _attributes(evidence: Evidence) -> str:
     head = [
         "N",
         "ε",
-        "published last five",
-        "seconds",
-        "times N = 2",
-        "measured last five",
-        "seconds a round",
-        "times N = 2",
+        "published: last 5 %",
+        "published: seconds per run",
+        "published: time ÷ time at N = 2",
+        "measured: last 5 %",
+        "measured: seconds per round",
+        "measured: time ÷ time at N = 2",
         "command",
         "date",
         "device",
@@ -162,22 +163,22 @@ def _timed(
     epsilon: float | None,
     base: float | None,
 ) -> list[str]:
-    found = sizes(evidence, preset)
-    own = _round_seconds(evidence, preset, mechanism)
-    if not found or own is None or base is None:
+    measured = sizes(evidence, preset)
+    seconds = _round_seconds(evidence, preset, mechanism)
+    if not measured or seconds is None or base is None:
         return ["–", "–", "–", *provenance([])]
-    result = found[-1][1]
+    result = measured[-1][1]
     group = results.group_of(result, mechanism, epsilon)
     last5 = labels.percent(*tables.mean_std(group["last5"])) if group else "–"
-    return [last5, f"{own:.3g}", f"{own / base:.2f}", *provenance([result])]
+    return [last5, f"{seconds:.3g}", f"{seconds / base:.2f}", *provenance([result])]
 
 
 def _round_seconds(evidence: Evidence, preset: str, mechanism: str) -> float | None:
-    """Seconds a round of one cell, without the call that compiles."""
-    found = sizes(evidence, preset)
-    if not found:
+    """Seconds per round of one cell, without the call that compiles."""
+    measured = sizes(evidence, preset)
+    if not measured:
         return None
-    result = found[-1][1]
+    result = measured[-1][1]
     timing = result["timing"].get(mechanism)
     if not timing or not timing["later_rounds"]:
         return None
@@ -193,11 +194,11 @@ def _noise(evidence: Evidence) -> str:
         "preset",
         "mechanism",
         "ε",
-        "L2 of an upload's noise, first round",
-        "middle",
-        "last",
-        "ε spent, basic",
-        "RDP",
+        "L2 norm of an upload's noise: first round",
+        "middle round",
+        "last round",
+        "ε spent: basic",
+        "ε spent: RDP",
         "command",
         "date",
         "device",
@@ -210,7 +211,7 @@ def _noise(evidence: Evidence) -> str:
                 rows.append(
                     [
                         f"{preset}, {size}",
-                        labels.mechanism_label(group["mechanism"]),
+                        mechanisms.mechanism_label(group["mechanism"]),
                         labels.significant(group["epsilon"]),
                         *(
                             labels.significant(noise[t], 4)
@@ -228,7 +229,7 @@ def _noise(evidence: Evidence) -> str:
 
 def _contribution(evidence: Evidence) -> str:
     """FedSDP, Fig. 1: the private data's contribution ratio by round."""
-    head = ["ε", "R, first five rounds", "last five", "least", "most"]
+    head = ["ε", "mean R: first 5 rounds", "last 5 rounds", "smallest R", "largest R"]
     head += ["command", "date", "device"]
     rows = []
     for _, result in sizes(evidence, CONTRIBUTION):
@@ -251,16 +252,16 @@ def _contribution(evidence: Evidence) -> str:
 
 
 def _impossible(evidence: Evidence) -> str:
-    """Published cells that contradict themselves: a mean of five above the best."""
+    """Published cells that contradict themselves: the last-5 mean exceeds the best."""
     lines = []
     for table in ("fedsva_table1", "fedsdp_table1"):
         for cell in evidence.published[table]["cells"]:
             if cell["last5"] > cell["best"]:
                 lines.append(
                     f"- {evidence.published[table]['title']}, {cell['scenario']}, "
-                    f"{labels.mechanism_label(cell['mechanism'])} at ε = "
-                    f"{cell['epsilon']:g}: best {cell['best']:.2f}, last five "
-                    f"{cell['last5']:.2f}.\n"
+                    f"{mechanisms.mechanism_label(cell['mechanism'])} at ε = "
+                    f"{cell['epsilon']:g}: best {cell['best']:.2f}, mean of the last "
+                    f"five {cell['last5']:.2f}.\n"
                 )
     return "".join(lines) or "None.\n"
 
@@ -271,13 +272,13 @@ def _gap(evidence: Evidence) -> str:
         "preset",
         "ε",
         "seeds",
-        "FedSVA's σ over NbAFL's",
-        "NbAFL last five %",
-        "FedSVA last five %",
-        "gap in points",
-        "95% t",
-        "95% bootstrap",
-        "holds 0",
+        "FedSVA's σ ÷ NbAFL's",
+        "NbAFL: last 5 %",
+        "FedSVA: last 5 %",
+        "gap in percentage points",
+        "95 % t interval",
+        "95 % bootstrap interval",
+        "95 % t interval contains 0",
         "command",
         "date",
         "device",
@@ -285,22 +286,22 @@ def _gap(evidence: Evidence) -> str:
     rows = []
     for preset in GAPS:
         for size, result in sizes(evidence, preset):
-            for other in result["groups"]:
-                if other["mechanism"] != "nbafl":
+            for nbafl in result["groups"]:
+                if nbafl["mechanism"] != "nbafl":
                     continue
-                own = results.group_of(result, "fedsva", other["epsilon"])
-                if own is None or own["seeds"] != other["seeds"]:
+                fedsva = results.group_of(result, "fedsva", nbafl["epsilon"])
+                if fedsva is None or fedsva["seeds"] != nbafl["seeds"]:
                     continue
-                gap = paired_gap(own["last5"], other["last5"])
-                quotient = results.noise_std(own) / results.noise_std(other)
+                gap = paired_gap(fedsva["last5"], nbafl["last5"])
+                ratio = results.noise_std(fedsva) / results.noise_std(nbafl)
                 rows.append(
                     [
                         f"{preset}, {size}",
-                        labels.significant(other["epsilon"]),
+                        labels.significant(nbafl["epsilon"]),
                         str(gap.num_seeds),
-                        f"{quotient:.4f}",
-                        labels.percent(*tables.mean_std(other["last5"])),
-                        labels.percent(*tables.mean_std(own["last5"])),
+                        f"{ratio:.4f}",
+                        labels.percent(*tables.mean_std(nbafl["last5"])),
+                        labels.percent(*tables.mean_std(fedsva["last5"])),
                         f"{100 * gap.mean:+.2f}",
                         _interval(gap.t_interval),
                         _interval(gap.bootstrap_interval),
@@ -330,7 +331,7 @@ def _below(value: float | None, reference: float | None) -> str:
 def _pictured(
     alt: str, name: str, block: Callable[[Evidence], str]
 ) -> Callable[[Evidence], str]:
-    """The block below its figure, which is drawn once something was measured."""
+    """The block below its figure, which exists once there are results."""
 
     def pictured(evidence: Evidence) -> str:
         text = block(evidence)

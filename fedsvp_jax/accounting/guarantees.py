@@ -73,7 +73,7 @@ def guarantees(
     rows = []
     for view, (name, sees) in _SEEN.items():
         if view == "colluders":
-            name = f"client with {ledger.colluders} in collusion"
+            name = f"honest-but-curious clients, {ledger.colluders} colluding"
         text = f"{sees}; {assumptions}"
         if view == "server" and not against_server:
             rows.append(

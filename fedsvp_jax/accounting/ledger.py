@@ -65,8 +65,8 @@ class Ledger:
         client_ids: Any,
         *,
         round_num: int,
+        noise_multiplier: Any,
         noise_std: Any,
-        sensitivity: Any,
         epsilon: Any,
         delta: Any,
         weights: Any = None,
@@ -77,13 +77,14 @@ class Ledger:
         Args:
           client_ids: ids, each at most once; ids < 0 are empty places.
           round_num: the round, counted from 1: each exactly once, in order.
-          noise_std: std that was applied; 0 without noise.
-          sensitivity: L2 sensitivity; the noise multiplier is the quotient.
+          noise_multiplier: z of the upload; 0 without noise.
+          noise_std: std on the upload's coordinates; 0 where the noise went into the
+            local steps instead. Such an upload is not hidden by the others' noise:
+            every view counts it as the server does.
           epsilon: claimed per upload.
           delta: claimed per upload.
-          weights: p_i of the average, for the views that see it alone. Leave it out
-            where the noise is not on the upload (`per_example`): every view then
-            counts as the server's.
+          weights: p_i of the average, for the views that see it alone. Without them
+            every view counts as the server's.
           release_epsilon: ε_r that each upload spent on R.
 
         Raises:
@@ -108,8 +109,8 @@ class Ledger:
                 )
             self.release_epsilon = float(release_epsilon)
             self.releases[ids] += 1
+        multiplier = np.asarray(noise_multiplier, float)[taken]
         std = np.asarray(noise_std, float)[taken]
-        multiplier = std / np.asarray(sensitivity, float)[taken]
         claims = np.asarray(epsilon, float)[taken]
         self.rounds += 1
         self.uploads[ids] += 1
@@ -117,7 +118,8 @@ class Ledger:
         self.claimed_delta[ids] += np.asarray(delta, float)[taken]
         self.largest_claim = max(self.largest_claim, claims.max(initial=0.0))
         self.precision["server"][ids] += _precision(multiplier)
-        if weights is None or len(ids) == 0:
+        in_steps = bool(np.any((std == 0) & (multiplier > 0)))
+        if weights is None or len(ids) == 0 or in_steps:
             for view in VIEWS[1:]:
                 self.precision[view][ids] += _precision(multiplier)
             self.even_cohort = 0

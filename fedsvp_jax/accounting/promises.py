@@ -7,13 +7,12 @@ import numpy as np
 
 from fedsvp_jax import accounting
 from fedsvp_jax.accounting import Ledger
-from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.mechanisms import (
     Mechanism,
     MechanismConfig,
-    make_mechanism,
     spends_release_budget,
 )
+from fedsvp_jax.settings import PromiseSettings
 
 NO_CAP = int(np.iinfo(np.int32).max)
 
@@ -24,44 +23,56 @@ def release_epsilon(config: MechanismConfig, mechanism: Mechanism) -> float:
     return float(config.release_epsilon) if told else 0.0
 
 
-def upload_cap(config: ExperimentConfig, settings: MechanismConfig) -> int:
-    """How often one client may upload within `config.total_epsilon`.
+def upload_cap(
+    promise: PromiseSettings, config: MechanismConfig, mechanism: Mechanism
+) -> int:
+    """How often one client may upload within `promise.total_epsilon`.
+
+    Args:
+      promise: ε of the run and how it is counted.
+      config: the mechanism's settings, concrete.
+      mechanism: made from them.
 
     Raises:
       ValueError: the mechanism adds no noise, or one upload is too much already.
     """
-    if config.total_epsilon is None:
+    if promise.total_epsilon is None:
         return NO_CAP
-    mechanism = make_mechanism(config.mechanism, settings)
     multiplier = float(mechanism.least_multiplier)
     if not multiplier > 0:
         raise ValueError(
-            f"total_epsilon = {config.total_epsilon} cannot be promised: mechanism "
-            f"{config.mechanism} adds no noise in proportion to a sensitivity"
+            f"total_epsilon = {promise.total_epsilon} cannot be promised: the "
+            "mechanism adds no noise in proportion to a sensitivity"
         )
     cap = accounting.max_uploads(
-        config.total_epsilon,
-        method=config.total_accounting,
+        promise.total_epsilon,
+        method=promise.total_accounting,
         noise_multiplier=multiplier,
-        delta=config.target_delta,
-        upload_epsilon=config.epsilon,
-        release_epsilon=release_epsilon(settings, mechanism),
+        delta=promise.target_delta,
+        upload_epsilon=float(config.epsilon),
+        release_epsilon=release_epsilon(config, mechanism),
     )
     if cap < 1:
         raise ValueError(
-            f"total_epsilon = {config.total_epsilon} is less than one upload costs "
-            f"by {config.total_accounting}; ask for a larger promise or more noise"
+            f"total_epsilon = {promise.total_epsilon} is less than one upload costs by "
+            f"{promise.total_accounting}; raise it or add noise (smaller --epsilon)"
         )
     return min(cap, NO_CAP)
 
 
-def new_ledger(mechanism: Mechanism, num_clients: int, *, keeps_stats: bool) -> Ledger:
+def new_ledger(
+    mechanism: Mechanism, num_clients: int, *, keeps_stats: bool, colluders: int = 1
+) -> Ledger:
     """An empty ledger; nominal when the claim is, or when statistics leave un-noised.
 
-    `keeps_stats`: the model uploads BatchNorm's statistics beside its parameters.
+    Args:
+      mechanism: whose claim the ledger counts.
+      num_clients: M.
+      keeps_stats: the model uploads BatchNorm's statistics beside its parameters.
+      colluders: h, clients who pool what they know.
     """
     proved = mechanism.claim.proved and not keeps_stats
-    return Ledger(num_clients, proved=proved)
+    return Ledger(num_clients, proved=proved, colluders=colluders)
 
 
 def epsilon_spent(
@@ -81,13 +92,13 @@ def epsilon_spent(
 
 
 def summary(
-    config: ExperimentConfig,
-    settings: MechanismConfig,
+    promise: PromiseSettings,
+    config: MechanismConfig,
     ledger: Ledger,
     mechanism: Mechanism,
 ) -> dict[str, Any]:
     """What summary.json says of privacy: spent, by accounting and by adversary."""
-    delta = config.target_delta
+    delta = promise.target_delta
     rows = accounting.guarantees(
         ledger,
         delta,
@@ -96,7 +107,7 @@ def summary(
         central=mechanism.claim.central,
         against_server=mechanism.claim.against_server,
         client_swap=mechanism.claim.client_swap,
-        secret_cohorts=config.total_epsilon is None,
+        secret_cohorts=promise.total_epsilon is None,
     )
     return {
         "epsilon_spent": epsilon_spent(
@@ -105,10 +116,10 @@ def summary(
         "delta_spent": ledger.delta_spent(),
         "target_delta": delta,
         "most_uploads": int(ledger.uploads.max()),
-        "release_epsilon": release_epsilon(settings, mechanism),
+        "release_epsilon": release_epsilon(config, mechanism),
         "guarantees": [
             row._asdict() | {"status": "proved" if row.proved else "nominal"}
             for row in rows
-            if config.mechanism != "none" or not math.isinf(row.epsilon)
+            if mechanism.claim.relation != "none" or not math.isinf(row.epsilon)
         ],
     }

@@ -1,4 +1,9 @@
-"""What one client does in a round: train, estimate, add noise, upload."""
+"""What one client does in a round: estimate R, train, add noise, upload.
+
+`client_round` is the whole of it. Its steps are functions of their own, which the
+attacks and the audit call as well. Every step takes the round's key and the client's
+id, and folds in its purpose.
+"""
 
 import dataclasses
 
@@ -6,23 +11,161 @@ import jax
 import jax.numpy as jnp
 
 from fedsvp_jax import prng, tree
-from fedsvp_jax.algorithm import (
-    aggregation,
-    local_training,
-    privacy_estimation,
-)
+from fedsvp_jax.algorithm import aggregation, local_training, privacy_estimation
+from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
+from fedsvp_jax.algorithm.privacy_estimation import Estimation
 from fedsvp_jax.algorithm.state import Cell, ClientMetrics, RoundPlan, ServerState
-from fedsvp_jax.mechanisms import make_mechanism, release_contribution
+from fedsvp_jax.mechanisms import (
+    Mechanism,
+    MechanismConfig,
+    make_mechanism,
+    release_contribution,
+)
+from fedsvp_jax.prng import Stream
 from fedsvp_jax.structs import (
     Array,
     Examples,
     MechanismState,
     Model,
+    NoiseInfo,
     Params,
+    Split,
 )
 
 
-def client_update(
+def estimate(
+    model: Model,
+    plan: RoundPlan,
+    rates: TrainingRates,
+    params: Params,
+    stats: Params,
+    examples: Examples,
+    held: Split,
+    *,
+    key: Array,
+    client_id: Array,
+    lane_axes: tuple[str, ...],
+) -> tuple[Params, Params, Estimation]:
+    """Privacy estimation: `(trained params, trained stats, Estimation)`.
+
+    The training is without noise in its steps, whatever the plan's gradient is.
+    """
+    recipe = plan.recipe
+    if recipe.gradient == "per_example":
+        recipe = dataclasses.replace(recipe, gradient="clipped_mean")
+    return privacy_estimation.estimate_contribution(
+        model,
+        recipe,
+        rates,
+        plan.coalitions,
+        params,
+        stats,
+        examples,
+        held,
+        key=prng.stream_key(key, Stream.LOCAL_TRAINING, client_id),
+        num_attributes=plan.num_attributes,
+        private_attribute=plan.private_attribute,
+        empty_utility=plan.empty_utility,
+        validation_batch_size=plan.validation_batch_size,
+        lane_axes=lane_axes,
+    )
+
+
+def released_ratio(
+    ratio: Array, config: MechanismConfig, *, key: Array, client_id: Array
+) -> Array:
+    """() the R that the noise may follow, as `contribution_release` says."""
+    return release_contribution(
+        ratio,
+        config,
+        key=prng.stream_key(key, Stream.CONTRIBUTION_RELEASE, client_id),
+    )
+
+
+def with_step_noise(
+    rates: TrainingRates, mechanism: Mechanism, *, ratio: Array, round_num: Array
+) -> TrainingRates:
+    """The rates with the noise that a mechanism puts into each step, if it puts any.
+
+    Args:
+      ratio: () the released R, which that noise may follow.
+    """
+    if mechanism.step_noise_std is None:
+        return rates
+    std = mechanism.step_noise_std(ratio, round_num=round_num)
+    return dataclasses.replace(rates, step_noise_std=std)
+
+
+def train(
+    model: Model,
+    recipe: TrainingRecipe,
+    rates: TrainingRates,
+    params: Params,
+    stats: Params,
+    examples: Examples,
+    rows: Array,
+    num_rows: Array,
+    *,
+    key: Array,
+    client_id: Array | int,
+    lane_axes: tuple[str, ...],
+) -> tuple[Params, Params]:
+    """Local training on all of a client's examples: `(params, stats)`.
+
+    Args:
+      rows: (m,) rows of `examples`, of which the first `num_rows` are the client's.
+    """
+    return local_training.local_update(
+        model,
+        recipe,
+        rates,
+        params,
+        stats,
+        examples,
+        rows,
+        jnp.arange(rows.shape[0], dtype=jnp.int32) < num_rows,
+        key=prng.stream_key(key, Stream.LOCAL_TRAINING, client_id),
+        batch_size=recipe.batch_size,
+        lane_axes=lane_axes,
+    )
+
+
+def add_noise(
+    mechanism: Mechanism,
+    update: Params,
+    memory: MechanismState,
+    *,
+    num_examples: Array,
+    ratio: Array,
+    round_num: Array,
+    params: Params,
+    key: Array,
+    client_id: Array | int,
+) -> tuple[Params, MechanismState, NoiseInfo]:
+    """The upload that leaves the client: clipped and noised.
+
+    Args:
+      update: client minus server.
+      memory: the mechanism's state as this client sees it (`MechanismState.of`).
+      num_examples: () |D|.
+      ratio: () the released R.
+      params: the broadcast model.
+
+    Returns:
+      `(upload, memory after it, NoiseInfo)`.
+    """
+    return mechanism.update(
+        update,
+        memory,
+        key=prng.stream_key(key, Stream.NOISE, client_id),
+        num_examples=num_examples,
+        contribution_ratio=ratio,
+        round_num=round_num,
+        params=params,
+    )
+
+
+def client_round(
     model: Model,
     plan: RoundPlan,
     cell: Cell,
@@ -36,66 +179,60 @@ def client_update(
     round_num: Array,
     lane_axes: tuple[str, ...],
 ) -> tuple[tuple[Params, Params], tuple[MechanismState, ClientMetrics]]:
-    """What one client does in a round: train, estimate, add noise, upload.
+    """One client's round.
 
-    The upload and the statistics, to be summed, come multiplied with the client's
-    weight; its mechanism's state and its metrics are its own rows.
+    Args:
+      client_id: () int32, -1 for an empty place in the cohort.
+      row: () int32, the client's row of `cell.split`.
+      weight: () p_i of the average.
+      key: the round's.
+      lane_axes: names of the enclosing vmap axes.
+
+    Returns:
+      `((upload, stats), (memory, metrics))`: what is summed, multiplied with the
+      weight, and the client's own rows.
     """
     valid = client_id >= 0
-    own = jnp.maximum(client_id, 0)
+    client = jnp.maximum(client_id, 0)
     held = jax.tree.map(lambda leaf: leaf[row], cell.split)
     held = dataclasses.replace(held, num_train=jnp.where(valid, held.num_train, 0))
-    local_key = prng.stream_key(key, prng.Stream.LOCAL_TRAINING, own)
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
     estimation = None
     ratio = jnp.ones((), jnp.float32)
     steps = []
-    private_sgd = plan.recipe.gradient == "per_example"
     if mechanism.needs_contribution:
-        # Under DP-SGD the noise depends on R, so R is estimated from un-noised
-        # trainings first and the model that is uploaded is trained after.
-        trained, stats, estimation = privacy_estimation.estimate_contribution(
+        trained, stats, estimation = estimate(
             model,
-            dataclasses.replace(plan.recipe, gradient="clipped_mean")
-            if private_sgd
-            else plan.recipe,
+            plan,
             cell.rates,
-            plan.coalitions,
             state.params,
             state.stats,
             examples,
             held,
-            key=local_key,
-            num_attributes=plan.num_attributes,
-            private_attribute=plan.private_attribute,
-            empty_utility=plan.empty_utility,
-            validation_batch_size=plan.validation_batch_size,
+            key=key,
+            client_id=client,
             lane_axes=lane_axes,
         )
         steps += privacy_estimation.coalition_steps(
             plan.recipe, plan.coalitions, examples, held
         )
-        ratio = release_contribution(
-            estimation.contribution_ratio,
-            cell.mechanism,
-            key=prng.stream_key(key, prng.Stream.CONTRIBUTION_RELEASE, own),
+        ratio = released_ratio(
+            estimation.contribution_ratio, cell.mechanism, key=key, client_id=client
         )
-    rates = cell.rates
-    if mechanism.step_noise_std is not None:
-        std = mechanism.step_noise_std(ratio, round_num=round_num)
-        rates = dataclasses.replace(rates, step_noise_std=std)
-    if private_sgd or not mechanism.needs_contribution:
-        trained, stats = local_training.local_update(
+    # The estimation has trained the model that is uploaded, unless the steps need
+    # noise, whose std follows R and so comes after the estimation.
+    if mechanism.step_noise_std is not None or not mechanism.needs_contribution:
+        trained, stats = train(
             model,
             plan.recipe,
-            rates,
+            with_step_noise(cell.rates, mechanism, ratio=ratio, round_num=round_num),
             state.params,
             state.stats,
             examples,
             held.train,
-            jnp.arange(held.train.shape[0], dtype=jnp.int32) < held.num_train,
-            key=local_key,
-            batch_size=plan.recipe.batch_size,
+            held.num_train,
+            key=key,
+            client_id=client,
             lane_axes=lane_axes,
         )
         per_epoch = local_training.steps_per_epoch(
@@ -103,29 +240,26 @@ def client_update(
         )
         steps.append(plan.recipe.local_epochs * per_epoch)
     update = jax.tree.map(jnp.subtract, trained, state.params)
-    client_state = MechanismState(
-        clients=jax.tree.map(lambda leaf: leaf[own], state.mechanism.clients),
-        shared=state.mechanism.shared,
-    )
-    upload, client_state, info = mechanism.update(
+    upload, memory, info = add_noise(
+        mechanism,
         update,
-        client_state,
-        key=prng.stream_key(key, prng.Stream.NOISE, own),
+        state.mechanism.of(client),
         num_examples=held.num_train,
-        contribution_ratio=ratio,
+        ratio=ratio,
         round_num=round_num,
         params=state.params,
+        key=key,
+        client_id=client,
     )
-    finite = tree.all_finite((upload, stats))
     metrics = ClientMetrics(
         client_id=client_id,
         num_examples=held.num_train,
         weight=weight,
         update_l2=tree.l2_norm(update),
-        finite=finite,
+        finite=tree.all_finite((upload, stats)),
         estimation=estimation,
         released_ratio=ratio,
         noise=info,
         steps=jnp.stack(steps),
     )
-    return aggregation.weighted((upload, stats), weight), (client_state, metrics)
+    return aggregation.weighted((upload, stats), weight), (memory, metrics)

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import prng
-from fedsvp_jax.algorithm import local_training
+from fedsvp_jax.algorithm import client
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.structs import Array, Examples, MechanismState, Model, NoiseInfo, Params
@@ -71,27 +71,24 @@ def _upload(
     mechanism: Mechanism,
     update: Array,
     ratio: Array,
-    state: MechanismState,
+    memory: MechanismState,
     *,
     key: Array,
+    client_id: Array | int = 0,
     num_examples: int,
     round_num: Array,
 ) -> tuple[Array, MechanismState, NoiseInfo]:
-    return mechanism.update(
+    """`client.add_noise` of a vector, to a broadcast model of zeros."""
+    return client.add_noise(
+        mechanism,
         update,
-        state,
-        key=key,
+        memory,
         num_examples=jnp.int32(num_examples),
-        contribution_ratio=ratio,
+        ratio=ratio,
         round_num=round_num,
         params=jnp.zeros_like(update),
-    )
-
-
-def _first_client(mechanism: Mechanism) -> MechanismState:
-    state = mechanism.init(1)
-    return MechanismState(
-        clients=jax.tree.map(lambda leaf: leaf[0], state.clients), shared=state.shared
+        key=key,
+        client_id=client_id,
     )
 
 
@@ -110,15 +107,14 @@ def _transcript(
     ) -> tuple[tuple[MechanismState, MechanismState, Array], tuple[Array, NoiseInfo]]:
         own, other, score = carry
         round_key = prng.round_key(key, round_num)
-        noise_key = prng.stream_key(round_key, prng.Stream.NOISE)
 
         def release(update: Array, ratio: Array, state: MechanismState) -> _Seen:
             send = partial(
                 _upload,
                 mechanism,
                 ratio=ratio,
-                state=state,
-                key=noise_key,
+                memory=state,
+                key=round_key,
                 num_examples=game.num_examples,
                 round_num=round_num,
             )
@@ -132,22 +128,18 @@ def _transcript(
         infos = jax.tree.map(lambda leaf: leaf[None], actual.info)
         total, variance = actual.upload, jnp.square(both.info.noise_std)
         if others:
-            keys = jax.vmap(
-                lambda client: prng.stream_key(
-                    round_key, prng.Stream.NOISE, client + jnp.int32(1)
-                )
-            )(jnp.arange(others, dtype=jnp.int32))
             rest, _, more = jax.vmap(
-                lambda key: _upload(
+                lambda client_id: _upload(
                     mechanism,
                     nothing,
                     jnp.float32(1.0),
                     other,
-                    key=key,
+                    key=round_key,
+                    client_id=client_id,
                     num_examples=game.num_examples,
                     round_num=round_num,
                 )
-            )(keys)
+            )(jnp.arange(1, others + 1, dtype=jnp.int32))
             total = total + jnp.sum(rest, axis=0)
             variance = variance + jnp.sum(jnp.square(more.noise_std))
             infos = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), infos, more)
@@ -174,7 +166,7 @@ def _transcript(
         other = dataclasses.replace(other, shared=shared)
         return (own, other, score), (score, actual.info)
 
-    first = _first_client(mechanism)
+    first = mechanism.init(1).of(0)
     start = (
         jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), first),
         first,
@@ -255,11 +247,17 @@ def neighbours(num_examples: int, replaced: int, push: float) -> list[Examples]:
 def trained_update(
     recipe: TrainingRecipe, rates: TrainingRates, data: Examples, *, key: Array
 ) -> Array:
-    """() float32: how far local training on `data` moves the first weight."""
+    """() float32: how far local training on `data` moves the first weight in a round.
+
+    Args:
+      recipe, rates: of the local training.
+      data: the client's examples.
+      key: of the round.
+    """
     count = data.labels.shape[0]
     model = pushed_model(2)
     params, stats = model.init(key, data.inputs[:1])
-    trained, _ = local_training.local_update(
+    trained, _ = client.train(
         model,
         recipe,
         rates,
@@ -267,9 +265,9 @@ def trained_update(
         stats,
         data,
         jnp.arange(count, dtype=jnp.int32),
-        jnp.ones((count,), bool),
+        jnp.int32(count),
         key=key,
-        batch_size=recipe.batch_size,
+        client_id=0,
         lane_axes=(),
     )
     return trained["w"][0]
@@ -320,25 +318,21 @@ def play_training(
     """
     if mechanism.step_noise_std is None:
         raise ValueError("mechanism must add its noise in the local steps")
-    first = _first_client(mechanism)
-    std_of = mechanism.step_noise_std
+    first = mechanism.init(1).of(0)
 
     def transcript(data: Examples, key: Array) -> tuple[Array, NoiseInfo]:
         def step(score: Array, round_num: Array) -> tuple[Array, tuple]:
             round_key = prng.round_key(key, round_num)
-            std = std_of(jnp.float32(1.0), round_num=round_num)
-            moved = trained_update(
-                recipe,
-                dataclasses.replace(rates, step_noise_std=std),
-                data,
-                key=prng.stream_key(round_key, prng.Stream.LOCAL_TRAINING),
+            noised_rates = client.with_step_noise(
+                rates, mechanism, ratio=jnp.float32(1.0), round_num=round_num
             )
+            moved = trained_update(recipe, noised_rates, data, key=round_key)
             noised, _, info = _upload(
                 mechanism,
                 moved[None],
                 jnp.float32(1.0),
                 first,
-                key=prng.stream_key(round_key, prng.Stream.NOISE),
+                key=round_key,
                 num_examples=data.labels.shape[0],
                 round_num=round_num,
             )
@@ -374,17 +368,18 @@ def one_average(
     """
     coin_key, noise_key = jax.random.split(key)
     coins = jax.random.bernoulli(coin_key, 0.5, (num_canaries,))
-    state = _first_client(mechanism)
+    memory = mechanism.init(1).of(0)
 
-    def add(client: Array, total: Array) -> Array:
-        sent = jnp.where(coins[client], jnp.float32(length), jnp.float32(0.0))
-        update = jnp.zeros((num_canaries,), jnp.float32).at[client].set(sent)
+    def add(canary: Array, total: Array) -> Array:
+        sent = jnp.where(coins[canary], jnp.float32(length), jnp.float32(0.0))
+        update = jnp.zeros((num_canaries,), jnp.float32).at[canary].set(sent)
         noised, _, _ = _upload(
             mechanism,
             update,
             jnp.float32(1.0),
-            state,
-            key=prng.stream_key(noise_key, prng.Stream.NOISE, client),
+            memory,
+            key=noise_key,
+            client_id=canary,
             num_examples=1,
             round_num=jnp.int32(0),
         )

@@ -20,6 +20,7 @@ from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import partition, preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.federation import build
 from fedsvp_jax.run import records
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.folder import RunFolder
@@ -130,7 +131,7 @@ class CuriousClients:
         model: Model | None = None,
     ) -> None:
         self.config, self.attack = config, attack
-        self.trainer = Trainer([config], dataset, model=model)
+        self.trainer = Trainer(build([config], dataset, model=model))
         self.plan = AttackPlan(
             image_shape=dataset.example_shape,
             num_classes=dataset.num_classes,
@@ -141,7 +142,7 @@ class CuriousClients:
         self._ids = jnp.asarray(ids)
         self._nobody = config.num_clients + 1  # for draws of no client
         self._root = prng.root_key(config.seed)
-        split = cell_of(self.trainer.federation.split, 0)
+        split = cell_of(self.trainer.program.data.split, 0)
         self._holdings = Holdings(split.train[self._ids], split.num_train[self._ids])
         self._poison: Poison | None = None
         if attack.mode == "active":
@@ -194,9 +195,9 @@ class CuriousClients:
         )
         attackers, losses = reconstruction.attack_round(
             self.plan,
-            self.trainer.model,
+            self.trainer.program.model,
             *_broadcast(server),
-            self.trainer.federation.examples.inputs,
+            self.trainer.program.data.examples.inputs,
             self._holdings,
             attackers,
             root=self._root,
@@ -208,7 +209,9 @@ class CuriousClients:
 
     def believed(self, state: dict[str, Any], images: Array, label: int) -> float:
         """The share of the images that the attacked model classifies as `label`."""
-        asked = partial(_logits, self.trainer.model, *_broadcast(state["server"]))
+        asked = partial(
+            _logits, self.trainer.program.model, *_broadcast(state["server"])
+        )
         return float(np.mean(in_chunks(asked, images).argmax(axis=1) == label))
 
 

@@ -40,7 +40,7 @@ class Poison:
         label: int,
         make: Callable[[Params, Array, int], Array],
     ) -> None:
-        self._clean = trainer.federation.examples
+        self._clean = trainer.program.data.examples
         split = trainer.cells.split
         rows, counts = (np.array(leaf[0]) for leaf in (split.train, split.num_train))
         self._each = max(1, int(SHARE * counts[attackers].min()))

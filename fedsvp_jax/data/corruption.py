@@ -1,11 +1,13 @@
 """Ways in which a participant's data can be corrupted, as pure functions of a key."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from fedsvp_jax.settings import Settings, setting
 from fedsvp_jax.structs import Array
 
 _NOISE_STD = 1.0  # in units of half a pixel's range, or of the features' own std
@@ -147,3 +149,23 @@ CORRUPTIONS: dict[str, Callable[[Array, Array, int, Array], tuple[Array, Array]]
     "one_class": _one_class,
 }
 IMAGE_CORRUPTIONS = ("noisy_images", "occluded_images")  # the other kinds change labels
+
+
+@dataclasses.dataclass(frozen=True)
+class CorruptionSettings(Settings):
+    """Corruption: clients whose data are bad."""
+
+    corruption: str = setting(
+        "random_labels",
+        "What is wrong with a corrupted client's examples: random_labels (as "
+        "published), flipped_pairs (labels of the next class), noisy_images, "
+        "occluded_images (a grey square over the image), or one_class (all labels the "
+        "same).",
+        choices=tuple(CORRUPTIONS),
+    )
+    corrupted_share: float = setting(
+        0.0, "Share of the clients that are corrupted.", at_least=0, at_most=1
+    )
+    corrupted_points: float = setting(
+        0.9, "Share of a corrupted client's examples.", at_least=0, at_most=1
+    )

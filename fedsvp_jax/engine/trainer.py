@@ -1,7 +1,7 @@
 """Many rounds of one run, or of a sweep's cells side by side, as one program."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,111 +10,50 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from fedsvp_jax import models, prng
-from fedsvp_jax.accounting import Ledger, promises
 from fedsvp_jax.algorithm.federated_round import federated_round
 from fedsvp_jax.algorithm.state import Cell, RoundMetrics, ServerState, initial_state
-from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.data import preprocessing
-from fedsvp_jax.data.client_store import ClientStore
-from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.devices import lanes, processes
 from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.federation import federated_data, plan
-from fedsvp_jax.federation.cohort_stream import Cohort, CohortStream
-from fedsvp_jax.influence import Verdict
-from fedsvp_jax.influence.admission import Admission
-from fedsvp_jax.mechanisms import Mechanism
-from fedsvp_jax.structs import Array, Examples, Model
-from fedsvp_jax.tree import cell_of
+from fedsvp_jax.federation.cohort_stream import Cohort
+from fedsvp_jax.federation.program import Program
+from fedsvp_jax.structs import Array, Examples
 
 
 class Trainer:
-    """The compiled rounds of some cells that share a program.
+    """The compiled rounds of a program: it starts states and advances them.
 
     Args:
-      configs: one resolved config a cell; they differ only in what does not
-        change the program (epsilon, delta, C, beta, learning rate, seed, ...).
-      dataset: the data of all cells; a store is streamed, to one cell.
-      model: the `(init, apply)` pair; built by name from the config when None.
+      program: what the rounds are made of.
       placement: where and in which portions the work runs.
+
+    Raises:
+      ValueError: the placement does not fit the devices or the cells.
     """
 
-    def __init__(
-        self,
-        configs: Sequence[ExperimentConfig],
-        dataset: Dataset | ClientStore,
-        *,
-        model: Model | None = None,
-        placement: Placement | None = None,
-    ) -> None:
-        first = configs[0]
-        placement = placement or Placement()
-        if len(configs) % placement.sweep_devices:
+    def __init__(self, program: Program, *, placement: Placement | None = None) -> None:
+        self.program = program
+        self.placement = placement or Placement()
+        if len(program.configs) % self.placement.sweep_devices:
             raise ValueError(
-                f"sweep_devices must divide the {len(configs)} cells of mechanism "
-                f"{first.mechanism}, got {placement.sweep_devices}"
+                f"sweep_devices must divide the {len(program.configs)} cells of "
+                f"mechanism {program.plan.mechanism}, got "
+                f"{self.placement.sweep_devices}"
             )
-        self.configs = tuple(configs)
-        self.placement = placement
-        self._mesh = placement.mesh()
-        self.model = model or models.make_model(
-            first.model, num_classes=dataset.num_classes
-        )
-        self.federation = federated_data.build(configs, dataset)
-        self.admission: Admission | None = None
-        if first.influence_filter != "none":
-            if model is not None:
-                raise ValueError(
-                    "influence_filter must be none for a model that is not built by "
-                    f"name, got {first.influence_filter}"
-                )
-            assert self.federation.warmup is not None
-            self.admission = Admission(
-                first,
-                self.federation.examples,
-                cell_of(self.federation.split, 0),
-                self.federation.warmup,
-                num_classes=self.federation.num_classes,
-                build=lambda count: models.make_model(first.model, num_classes=count),
-                batch_size=first.batch_size,
-                learning_rate=first.learning_rate,
-                num_rounds=first.num_rounds,
-                root=prng.root_key(first.seed),
-            )
-        self.plan = plan.make_plan(first, self.federation)
-        self.mechanism_configs = tuple(
-            plan.mechanism_config(config, self.federation) for config in configs
-        )
-        caps = [
-            promises.upload_cap(config, settings)
-            for config, settings in zip(configs, self.mechanism_configs, strict=True)
-        ]
-        self._start_cells = plan.make_cells(
-            configs, self.federation, self.mechanism_configs, caps
-        )
-        self._stream: CohortStream | None = None
-        self._rounds_in_program = placement.rounds_per_call
-        if self.federation.stored is not None:
-            self._rounds_in_program = 1  # each round brings its cohort
-            self._stream = CohortStream(
-                *self.federation.stored,
-                root=self._start_cells.root[0],
-                num_rounds=first.num_rounds,
-                max_uploads=None if caps[0] == promises.NO_CAP else caps[0],
-            )
-        self._example = preprocessing.normalize(self.federation.examples.inputs[:1])
+        self._mesh = self.placement.mesh()
+        # With a stream, each round brings its own cohort.
+        streamed = program.stream is not None
+        self._rounds_in_program = 1 if streamed else self.placement.rounds_per_call
         by_cell = NamedSharding(self._mesh, PartitionSpec(lanes.SWEEP_AXIS))
         by_round = NamedSharding(self._mesh, PartitionSpec(None, lanes.SWEEP_AXIS))
         by_client = NamedSharding(self._mesh, PartitionSpec(lanes.CLIENT_AXIS))
         everywhere = NamedSharding(self._mesh, PartitionSpec())
         # Placed once: jit would copy to every device in every call.
-        self.cells = processes.place(self._start_cells, by_cell)
+        self.cells = processes.place(program.cells, by_cell)
         self._data = processes.place(
-            (self.federation.examples, self.federation.test), everywhere
+            (program.data.examples, program.data.test), everywhere
         )
         self._device_index = processes.place(
-            np.arange(placement.num_devices, dtype=np.int32), by_client
+            np.arange(self.placement.num_devices, dtype=np.int32), by_client
         )
         # Named, since XLA calls an axis of one device unsharded and a state that
         # comes back otherwise than it went in is compiled for again.
@@ -124,30 +63,15 @@ class Trainer:
 
     def initial_state(self) -> ServerState:
         """The cells' states before round 0, stacked."""
-        start = partial(initial_state, self.model, self.plan, self._example)
-        states = jax.jit(lambda cells: jax.lax.map(start, cells))(self._start_cells)
+        program = self.program
+        start = partial(initial_state, program.model, program.plan, program.example)
+        states = jax.jit(lambda cells: jax.lax.map(start, cells))(program.cells)
         return self.place(states)
-
-    def new_ledger(self, mechanism: Mechanism) -> Ledger:
-        """An empty ledger for one cell."""
-        _, stats = jax.eval_shape(self.model.init, jax.random.key(0), self._example)
-        return promises.new_ledger(
-            mechanism, self.plan.num_clients, keeps_stats=bool(jax.tree.leaves(stats))
-        )
 
     def place(self, state: ServerState) -> ServerState:
         """Puts a state (a restored one, say) where the compiled rounds want it."""
         by_cell = NamedSharding(self._mesh, PartitionSpec(lanes.SWEEP_AXIS))
         return processes.place(state, by_cell)
-
-    def admit(self, state: ServerState, done: int) -> tuple[ServerState, Verdict]:
-        """Passes the filter over all clients: the state with who may take part."""
-        assert self.admission is not None
-        host = processes.to_host(state)
-        params, stats = cell_of((host.params, host.stats), 0)
-        verdict = jax.device_get(self.admission.decide(params, stats, done))
-        admitted = dataclasses.replace(host, admitted=~verdict.rejected[None])
-        return self.place(admitted), verdict
 
     def advance(
         self,
@@ -169,16 +93,17 @@ class Trainer:
         Returns:
           `(state, metrics)`, metrics as numpy with the axes (num_rounds, cells).
         """
-        if self._stream is None:
+        stream = self.program.stream
+        if stream is None:
             data = self._data[0] if examples is None else examples
             return self._run(state, self.cells, data, first_round, num_rounds)
-        found = []
+        by_round = []
         for round_num in range(first_round, first_round + num_rounds):
-            cohort = self._stream.take(round_num, processes.to_host(state.uploads)[0])
+            cohort = stream.take(round_num, processes.to_host(state.uploads)[0])
             cells, examples = self._with_cohort(cohort)
             state, metrics = self._run(state, cells, examples, round_num, 1)
-            found.append(metrics)
-        return state, jax.tree.map(lambda *rows: np.concatenate(rows), *found)
+            by_round.append(metrics)
+        return state, jax.tree.map(lambda *rows: np.concatenate(rows), *by_round)
 
     def _run(
         self,
@@ -211,10 +136,6 @@ class Trainer:
         cells = dataclasses.replace(self.cells, split=split, cohort=clients)
         return cells, processes.place(cohort.examples, everywhere)
 
-    def num_compilations(self) -> int:
-        """How often `advance` was compiled: once, unless shapes changed."""
-        return self._compiled._cache_size()
-
     def lower(self) -> jax.stages.Lowered:
         """The program that `advance` runs, lowered: for tests of its arithmetic."""
         return self._compiled.lower(
@@ -227,7 +148,8 @@ class Trainer:
         )
 
     def _rounds(self) -> Callable[..., tuple[ServerState, RoundMetrics]]:
-        model, plan, placement = self.model, self.plan, self.placement
+        model, plan = self.program.model, self.program.plan
+        placement = self.placement
 
         def run_cells(
             state: ServerState,

@@ -1,1 +1,5 @@
 """From settings and data to the program that the engine runs."""
+
+from fedsvp_jax.federation.program import Program, build
+
+__all__ = ["Program", "build"]

@@ -28,7 +28,7 @@ class Stored(NamedTuple):
     shape: CohortShape
 
 
-class Federation(NamedTuple):
+class FederatedData(NamedTuple):
     """Data on the device, and who holds what in every cell.
 
     Of a store, `examples` and `split` are an empty cohort's: every round brings its
@@ -47,9 +47,9 @@ class Federation(NamedTuple):
     warmup: Examples | None = None  # the centre's own, of the influence filter
 
 
-def build(
+def federate(
     configs: Sequence[ExperimentConfig], dataset: Dataset | ClientStore
-) -> Federation:
+) -> FederatedData:
     """The federation of every cell; cells differ in what does not change shapes.
 
     Splits are made once a seed and padded to common shapes; corrupted clients' rows
@@ -57,7 +57,7 @@ def build(
     """
     if isinstance(dataset, ClientStore):
         (config,) = configs
-        return _build_stored(config, dataset)
+        return _federate_store(config, dataset)
     first = configs[0]
     warmup = None
     if first.influence_filter != "none":
@@ -105,7 +105,7 @@ def build(
             examples,
             *(made.copies for made in by_seed.values()),
         )
-    return Federation(
+    return FederatedData(
         examples=examples,
         test=preprocessing.device_examples(dataset.test_inputs, dataset.test_labels),
         split=split,
@@ -120,7 +120,7 @@ def build(
     )
 
 
-def _build_stored(config: ExperimentConfig, store: ClientStore) -> Federation:
+def _federate_store(config: ExperimentConfig, store: ClientStore) -> FederatedData:
     """The federation of a store's clients; what a run in memory has, to the number.
 
     Raises:
@@ -173,7 +173,7 @@ def _build_stored(config: ExperimentConfig, store: ClientStore) -> Federation:
     )
     nobody = np.full(config.cohort_size, cohort.NOBODY, np.int32)
     empty = cohort_stream.read_cohort(clients, shape, nobody)
-    return Federation(
+    return FederatedData(
         examples=empty.examples,
         test=preprocessing.device_examples(store.test_inputs, store.test_labels),
         split=jax.tree.map(lambda leaf: leaf[None], empty.split),

@@ -15,69 +15,65 @@ from fedsvp_jax.algorithm.state import Cell, RoundPlan
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.federation.federated_data import Federation
+from fedsvp_jax.federation.federated_data import FederatedData
 from fedsvp_jax.mechanisms import (
     MechanismConfig,
     make_mechanism,
+    mechanism_settings,
     with_analytic_multiplier,
 )
+from fedsvp_jax.settings import NoiseSettings, RoundSettings, part
 
 
-def _batch_size(config: ExperimentConfig, federation: Federation) -> int:
+def batch_size(config: RoundSettings, data: FederatedData) -> int:
     """B, or the largest client's size where nobody fills a batch."""
-    return min(config.batch_size, federation.split.train.shape[-1])
+    return min(config.batch_size, data.split.train.shape[-1])
 
 
-def mechanism_settings(config: ExperimentConfig) -> MechanismConfig:
-    """What of the settings a mechanism reads, as it stands there; S = C."""
-    return MechanismConfig(
-        epsilon=config.epsilon,
-        delta=config.delta,
-        l2_norm_clip=config.l2_norm_clip,
-        noise_floor=config.noise_floor,
-        update_clip=config.l2_norm_clip,
-        noise_multiplier=config.noise_multiplier,
-        noise_std=config.noise_std,
-        exposures=config.exposures,
-        decay=config.decay,
-        contraction=config.contraction,
-        gamma=config.norm_mix,
-        clip_quantile=config.clip_quantile,
-        clip_learning_rate=config.clip_learning_rate,
-        count_noise_std=config.count_noise_std,
-        release_epsilon=config.release_epsilon,
-        num_rounds=config.num_rounds,
-        num_clients=config.num_clients,
-        cohort_size=config.cohort_size,
-        local_epochs=config.local_epochs,
-        batch_size=config.batch_size,
-        sensitivity=config.sensitivity,
-        relation=config.relation,
-        calibration=config.calibration,
-        allow_large_epsilon=config.allow_large_epsilon,
-        contribution_release=config.contribution_release,
-        clip_weights=config.clip_weights,
-        downlink_noise=config.downlink_noise,
-        adaptive_clip=config.adaptive_clip,
-    )
+def chunk_size(config: ExperimentConfig) -> int:
+    """Clients side by side: --client_chunk_size, else by model and device.
+
+    All of the cohort for small models whose clients are of one size, and on a GPU; one
+    for the others. Side by side, clients that differ in size would all take the steps
+    of the largest. Measured on 2 CPU cores (BUILD_NOTES.md).
+    """
+    small = config.model in ("mlp", "small_cnn")
+    even = config.partition in ("iid", "paper", "shards")
+    together = jax.default_backend() == "gpu" or (small and even)
+    default = config.cohort_size if together else 1
+    return min(config.client_chunk_size or default, config.cohort_size)
 
 
 def mechanism_config(
-    config: ExperimentConfig, federation: Federation
+    config: ExperimentConfig,
+    *,
+    batch_size: int | None = None,
+    min_num_examples: float = 1.0,
 ) -> MechanismConfig:
-    """The settings that a mechanism reads, checked as concrete numbers."""
-    made = with_analytic_multiplier(
-        dataclasses.replace(
-            mechanism_settings(config),
-            min_num_examples=float(federation.min_num_examples),
-            batch_size=_batch_size(config, federation),
-        )
+    """What the settings tell their mechanism, and facts of the data.
+
+    Args:
+      config: resolved settings.
+      batch_size: B where it is not the settings'.
+      min_num_examples: m, the smallest client's training examples.
+
+    Raises:
+      ValueError: a setting that the mechanism refuses, or lacks.
+    """
+    mine = mechanism_settings(config.mechanism)
+    told = part(
+        MechanismConfig,
+        config,
+        batch_size=batch_size or config.batch_size,
+        min_num_examples=min_num_examples,
+        settings=mine and part(mine, config),
     )
-    make_mechanism(config.mechanism, made)
-    return jax.tree.map(np.float32, made)
+    told = with_analytic_multiplier(told)
+    make_mechanism(config.mechanism, told)
+    return told
 
 
-def step_gradient(config: ExperimentConfig) -> Gradient:
+def step_gradient(config: NoiseSettings) -> Gradient:
     """What a local step follows.
 
     FedAvg clips nothing when C is infinite; whatever else there is clips the gradient
@@ -89,13 +85,13 @@ def step_gradient(config: ExperimentConfig) -> Gradient:
     return "mean" if math.isinf(config.l2_norm_clip) else "clipped_mean"
 
 
-def make_plan(config: ExperimentConfig, federation: Federation) -> RoundPlan:
+def make_plan(config: ExperimentConfig, data: FederatedData) -> RoundPlan:
     """The static choices of the compiled round."""
-    longest = federation.split.validation.shape[-1]
+    longest = data.split.validation.shape[-1]
     return RoundPlan(
         mechanism=config.mechanism,
         recipe=TrainingRecipe(
-            batch_size=_batch_size(config, federation),
+            batch_size=batch_size(config, data),
             local_epochs=config.local_epochs,
             gradient=step_gradient(config),
             augment=config.augment,
@@ -104,17 +100,17 @@ def make_plan(config: ExperimentConfig, federation: Federation) -> RoundPlan:
         cohort_size=config.cohort_size,
         num_clients=config.num_clients,
         num_attributes=config.num_attributes,
-        private_attribute=federation.attributes.private,
+        private_attribute=data.attributes.private,
         coalitions=CoalitionPlan.of(
-            federation.coalition_sizes,
+            data.coalition_sizes,
             num_attributes=config.num_attributes,
             batch_size=config.batch_size,
         ),
         empty_utility=config.empty_utility,
         uniform_weights=config.weighting == "uniform",
-        client_chunk_size=min(config.client_chunk_size, config.cohort_size),
+        client_chunk_size=chunk_size(config),
         validation_batch_size=min(longest, config.eval_batch_size),
-        test_batch_size=min(config.eval_batch_size, federation.test.labels.shape[0]),
+        test_batch_size=min(config.eval_batch_size, data.test.labels.shape[0]),
         eval_every=config.eval_every,
         num_rounds=config.num_rounds,
     )
@@ -122,7 +118,7 @@ def make_plan(config: ExperimentConfig, federation: Federation) -> RoundPlan:
 
 def make_cells(
     configs: Sequence[ExperimentConfig],
-    federation: Federation,
+    data: FederatedData,
     mechanisms: Sequence[MechanismConfig],
     max_uploads: Sequence[int],
 ) -> Cell:
@@ -142,7 +138,7 @@ def make_cells(
 
     return Cell(
         root=jnp.stack([prng.root_key(config.seed) for config in configs]),
-        split=federation.split,
+        split=data.split,
         rates=jax.tree.map(stack, *rates),
         mechanism=jax.tree.map(stack, *mechanisms),
         max_uploads=jnp.asarray(np.asarray(max_uploads, np.int32)),
@@ -155,6 +151,7 @@ def recorded_settings(
     """What config.json records: the resolved settings and the data's fingerprint."""
     return {
         **dataclasses.asdict(config),
+        "client_chunk_size": chunk_size(config),
         "num_train_examples": len(dataset.train_labels),
         "num_test_examples": len(dataset.test_labels),
         "data_fingerprint": dataset.fingerprint,

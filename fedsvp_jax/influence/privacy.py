@@ -159,8 +159,8 @@ def contribution_ledger(
         ledger.record(
             everyone,
             round_num=number,
+            noise_multiplier=np.full(num_participants, noise_multiplier / 2),
             noise_std=np.full(num_participants, noise_multiplier),
-            sensitivity=np.full(num_participants, 2.0),
             epsilon=np.full(num_participants, claimed),
             delta=np.full(num_participants, delta if noise_multiplier > 0 else 0.0),
         )

@@ -1,59 +1,84 @@
-"""The settings of the influence filter."""
+"""Settings of the lazy-influence filter."""
 
-from typing import Protocol
+import dataclasses
+
+from fedsvp_jax.settings import Settings, setting
 
 
-class FilterSettings(Protocol):
-    """What the filter reads of an experiment's settings."""
+@dataclasses.dataclass(frozen=True)
+class FilterSettings(Settings):
+    """Influence filter: private votes on who may take part."""
 
-    @property
-    def influence_filter(self) -> str:
-        """When the filter runs: none, join or every_k."""
-
-    @property
-    def influence_every(self) -> int:
-        """Rounds between two passes of every_k."""
-
-    @property
-    def warmup_examples(self) -> int:
-        """Examples of the centre."""
-
-    @property
-    def backbone_epochs(self) -> int:
-        """Epochs of the whole model on the centre's examples."""
-
-    @property
-    def warmup_epochs(self) -> int:
-        """Steps of the centre's last layer."""
-
-    @property
-    def contributor_examples(self) -> int:
-        """Most examples in a contributor's batch."""
-
-    @property
-    def tester_examples(self) -> int:
-        """Most examples that a tester votes with."""
-
-    @property
-    def influence_epochs(self) -> int:
-        """Steps of a contributor's last layer."""
-
-    @property
-    def influence_learning_rate(self) -> float:
-        """Step size of the last layer."""
-
-    @property
-    def influence_clip(self) -> float:
-        """C, the bound on a contributed update's L2 norm."""
-
-    @property
-    def contribution_noise(self) -> float:
-        """z, the std of a contribution's Gaussian noise divided by C."""
-
-    @property
-    def vote_epsilon(self) -> float:
-        """Published ε of one vote; inf where votes are not randomised."""
-
-    @property
-    def minimum_gap(self) -> float:
-        """Share of `threshold.required_gap`; 0 sets no minimum."""
+    influence_filter: str = setting(
+        "none",
+        "Lazy-influence filter of clients: none, join (before the first round) or "
+        "every_k (before rounds 1, K + 1, ..., by --influence_every).",
+        choices=("none", "join", "every_k"),
+    )
+    influence_every: int = setting(
+        10,
+        "K: rounds between two passes of influence_filter=every_k.",
+        at_least=1,
+    )
+    warmup_examples: int = setting(
+        None,
+        "Training examples of the centre, which no client holds. "
+        "Default: 500 (digits: 100, MNIST: 600).",
+        at_least=2,
+    )
+    backbone_epochs: int = setting(
+        20,
+        "Epochs of the whole model on the centre's examples, before the first pass.",
+        at_least=0,
+    )
+    warmup_epochs: int = setting(
+        10,
+        "Steps of the centre's last layer on its examples.",
+        at_least=0,
+    )
+    contributor_examples: int = setting(
+        None,
+        "Most examples in a contributor's batch. Default: 100 (digits: 56).",
+        at_least=1,
+    )
+    tester_examples: int = setting(
+        None,
+        "Most examples that a tester votes with. Default: 50 (digits: 28).",
+        at_least=1,
+    )
+    influence_epochs: int = setting(
+        5,
+        "Steps of a contributor's last layer, each on its whole batch.",
+        at_least=1,
+    )
+    influence_learning_rate: float = setting(
+        5.0,
+        "Learning rate of the last layer (features are L2-normalised).",
+        above=0,
+    )
+    influence_clip: float = setting(
+        2.0,
+        "Bound on the norm of a contributed last layer's update.",
+        above=0,
+    )
+    contribution_noise: float = setting(
+        0.1,
+        "Std of a contribution's Gaussian noise divided by --influence_clip.",
+        at_least=0,
+    )
+    vote_epsilon: float = setting(
+        None,
+        "Ε of one vote as defined in the paper, "
+        "2 ln((1 - f/2)/(f/2)); the tight value is half of it. inf: no randomisation. "
+        "Default: 1 (digits: inf).",
+        above=0,
+        infinite=True,
+    )
+    minimum_gap: float = setting(
+        0.25,
+        "Reject nobody unless the two clusters of votes are at least "
+        "this share of the largest possible gap apart, beyond what the votes' noise "
+        "explains; 0 reproduces the paper.",
+        at_least=0,
+        at_most=1,
+    )

@@ -9,8 +9,12 @@ from fedsvp_jax.mechanisms.calibration import (
 from fedsvp_jax.mechanisms.config import MechanismConfig
 from fedsvp_jax.mechanisms.nbafl import nbafl_downlink_std, nbafl_uplink_std
 from fedsvp_jax.mechanisms.registry import (
+    BuiltInSettings,
+    epsilon_sets_noise,
     make_mechanism,
+    mechanism_label,
     mechanism_names,
+    mechanism_settings,
     mechanism_summary,
     register_mechanism,
 )
@@ -20,6 +24,7 @@ from fedsvp_jax.mechanisms.sensitivity import per_example_step_std
 from fedsvp_jax.mechanisms.shapley_guided import fedsva_noise_std, risk_tolerance
 
 __all__ = [
+    "BuiltInSettings",
     "Claim",
     "Mechanism",
     "MechanismConfig",
@@ -27,9 +32,12 @@ __all__ = [
     "analytic_multiplier",
     "classical_multiplier",
     "dpa_stds",
+    "epsilon_sets_noise",
     "fedsva_noise_std",
     "make_mechanism",
+    "mechanism_label",
     "mechanism_names",
+    "mechanism_settings",
     "mechanism_summary",
     "nbafl_downlink_std",
     "nbafl_uplink_std",

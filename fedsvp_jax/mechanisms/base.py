@@ -88,26 +88,35 @@ def claimed(
 def noised_upload(
     updates: Params,
     upload_noise: UploadNoise,
-    bound: Array,
-    clipped: Array,
     *,
+    std: Array,
+    sensitivity: Array,
+    clipped: Array,
     at_upload: bool,
     key: Array,
 ) -> tuple[Params, NoiseInfo]:
-    """Adds noise of std z·Δ to a clipped update and describes it.
+    """Adds noise to a clipped update and describes it.
 
-    Where the noise went into the local steps already (`at_upload` false) nothing
-    is added here: `noise_std` and `sensitivity` are then a local step's, so that
-    their quotient is still the upload's z, and `noise_l2` is 0.
+    Args:
+      updates: the clipped update.
+      upload_noise: z and the claim.
+      std: () of the noise.
+      sensitivity: () L2 sensitivity of what is noised.
+      clipped: () whether the update was clipped.
+      at_upload: true to add the noise here; false where it went into the local steps
+        already, to which `std` and `sensitivity` then refer.
+      key: of the noise.
     """
-    std = upload_noise.noise_multiplier * bound
-    noise_l2 = jnp.zeros((), jnp.float32)
+    zero = jnp.zeros((), jnp.float32)
+    noise_l2 = zero
     if at_upload:
         updates, noise_l2 = noise.add_gaussian_noise(updates, std, key=key)
     info = NoiseInfo(
-        noise_std=std,
+        noise_multiplier=upload_noise.noise_multiplier,
+        noise_std=std if at_upload else zero,
+        step_noise_std=zero if at_upload else std,
         noise_l2=noise_l2,
-        sensitivity=bound,
+        sensitivity=sensitivity,
         epsilon=upload_noise.epsilon,
         delta=upload_noise.delta,
         risk_tolerance=upload_noise.risk_tolerance,
@@ -145,11 +154,14 @@ def gaussian_mechanism(
         params: Params,
     ) -> tuple[Params, MechanismState, NoiseInfo]:
         updates, clipped = sensitivity.clip(updates, params)
+        upload_noise = calibrate(contribution_ratio, round_num)
+        bound = sensitivity.bound(num_examples)
         noised, info = noised_upload(
             updates,
-            calibrate(contribution_ratio, round_num),
-            sensitivity.bound(num_examples),
-            clipped,
+            upload_noise,
+            std=upload_noise.noise_multiplier * bound,
+            sensitivity=bound,
+            clipped=clipped,
             at_upload=sensitivity.at_upload,
             key=key,
         )

@@ -7,6 +7,7 @@ Andrew et al. 2021 (arXiv 1905.03871), Algorithm 1.
 import dataclasses
 import math
 
+import flax.struct
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +17,42 @@ from fedsvp_jax.mechanisms.base import Mechanism
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
 from fedsvp_jax.mechanisms.sensitivity import clip_update
+from fedsvp_jax.settings import Settings, setting
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
+
+
+@flax.struct.dataclass(frozen=True)
+class DpFedavgSettings(Settings):
+    """Settings of dp_fedavg."""
+
+    noise_multiplier: float = setting(
+        1.0,
+        "z, noise std of the summed update divided by the clip. "
+        "--epsilon is ignored by dp_fedavg.",
+        at_least=0,
+        traced=True,
+    )
+    adaptive_clip: bool = setting(
+        False,
+        "Let the clip follow a quantile of the updates' norms (Andrew et al. 2021).",
+    )
+    clip_quantile: float = setting(
+        0.5,
+        "Share of updates that the adaptive clip leaves whole.",
+        above=0,
+        below=1,
+        traced=True,
+    )
+    clip_learning_rate: float = setting(
+        0.2, "Step size of the adaptive clip.", above=0, traced=True
+    )
+    count_noise_std: float = setting(
+        2.0,
+        "Noise std on the count of clipped updates, which steers the "
+        "adaptive clip; greater than half the noise multiplier.",
+        above=0,
+        traced=True,
+    )
 
 
 def update_multiplier(noise_multiplier: Leaf, count_noise_std: Leaf) -> Array:
@@ -54,7 +90,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
     One client against none (its update against zero) moves the sum by at most S,
     whatever `sensitivity` says: the mechanism clips the update to S itself. The
     claim is the round's, against those who see the sum, by zCDP at δ; NoiseInfo's
-    quotient noise_std/sensitivity is z/√K, one upload's own part of it. With the
+    noise_multiplier is z/√K, the part of one upload. With the
     adaptive clip the server sees who was clipped and must be trusted; the claimed z
     then covers sum and count together (`update_multiplier`).
 
@@ -67,25 +103,24 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
             "sensitivity must be paper or update_clip for dp_fedavg, which clips the "
             f"update itself, got {config.sensitivity!r}"
         )
-    z = jnp.asarray(config.noise_multiplier, jnp.float32)
+    settings: DpFedavgSettings = config.settings
+    z = jnp.asarray(settings.noise_multiplier, jnp.float32)
     on_sum = z
-    if config.adaptive_clip:
-        total, count = (
-            concrete(config.noise_multiplier),
-            concrete(config.count_noise_std),
-        )
+    if settings.adaptive_clip:
+        total = concrete(settings.noise_multiplier)
+        count = concrete(settings.count_noise_std)
         if total is not None and count is not None and np.any(2 * count <= total):
             raise ValueError(
-                "count_noise_std must be > noise_multiplier/2 with adaptive_clip, got "
-                f"{config.count_noise_std} at noise_multiplier "
-                f"{config.noise_multiplier}"
+                "count_noise_std must be greater than noise_multiplier/2 with "
+                f"adaptive_clip, got {settings.count_noise_std} at noise_multiplier "
+                f"{settings.noise_multiplier}"
             )
-        on_sum = update_multiplier(config.noise_multiplier, config.count_noise_std)
+        on_sum = update_multiplier(settings.noise_multiplier, settings.count_noise_std)
     root_cohort = math.sqrt(config.cohort_size)
 
     def init(num_clients: int) -> MechanismState:
         del num_clients
-        clip = jnp.asarray(config.update_clip, jnp.float32)
+        clip = jnp.asarray(config.l2_norm_clip, jnp.float32)
         return MechanismState(clients={}, shared={"clip": clip})
 
     def update(
@@ -107,10 +142,14 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
             concentrated_epsilon(z, config.delta),
             jnp.where(noisy, jnp.asarray(config.delta, jnp.float32), 0.0),
         )
-        # std = on_sum·S/√K; the sensitivity is the one that makes the quotient z/√K.
-        bound = clip * jnp.where(noisy, on_sum / jnp.where(noisy, z, 1.0), 1.0)
         noised, info = base.noised_upload(
-            updates, upload_noise, bound, clipped, at_upload=True, key=key
+            updates,
+            upload_noise,
+            std=on_sum / root_cohort * clip,
+            sensitivity=clip,
+            clipped=clipped,
+            at_upload=True,
+            key=key,
         )
         return noised, state, info
 
@@ -127,20 +166,20 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
         del params_before, round_num
         uploads = jnp.maximum(jnp.sum(valid.astype(jnp.float32)), 1.0)
         within = jnp.sum(jnp.where(valid, 1.0 - infos.clipped, 0.0))
-        count_noise = jnp.asarray(config.count_noise_std, jnp.float32)
+        count_noise = jnp.asarray(settings.count_noise_std, jnp.float32)
         count_noise = count_noise * jax.random.normal(key, (), jnp.float32)
         clip = adapted_clip(
             state.shared["clip"],
             (within + count_noise) / uploads,
-            config.clip_quantile,
-            config.clip_learning_rate,
+            settings.clip_quantile,
+            settings.clip_learning_rate,
         )
         return params_after, dataclasses.replace(state, shared={"clip": clip})
 
     return Mechanism(
         init=init,
         update=update,
-        server=server if config.adaptive_clip else None,
+        server=server if settings.adaptive_clip else None,
         uniform_weights=True,
         claim=base.Claim(
             relation="add or remove a client (its update against zero)",
@@ -148,7 +187,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
             assumptions="every update is clipped to S; equal weights; each of the "
             f"cohort's clients adds its part of the noise; {base.NOTHING_ELSE}",
             central=True,
-            against_server=not config.adaptive_clip,
+            against_server=not settings.adaptive_clip,
             client_swap=2.0,
         ),
         least_multiplier=z / root_cohort,

@@ -1,5 +1,6 @@
 """Mechanisms whose noise is the same in every round: none and gaussian."""
 
+import flax.struct
 import jax.numpy as jnp
 
 from fedsvp_jax.mechanisms import base
@@ -7,6 +8,7 @@ from fedsvp_jax.mechanisms.base import Mechanism, UploadNoise
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 from fedsvp_jax.mechanisms.config import MechanismConfig
 from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
+from fedsvp_jax.settings import Settings, setting
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
 
 
@@ -27,7 +29,9 @@ def make_none(config: MechanismConfig) -> Mechanism:
         zero = jnp.zeros((), jnp.float32)
         infinite = jnp.full((), jnp.inf, jnp.float32)
         info = NoiseInfo(
+            noise_multiplier=zero,
             noise_std=zero,
+            step_noise_std=zero,
             noise_l2=zero,
             sensitivity=infinite,
             epsilon=infinite,
@@ -42,6 +46,18 @@ def make_none(config: MechanismConfig) -> Mechanism:
         init=base.stateless,
         update=update,
         claim=base.Claim("none", False, "no noise, no guarantee"),
+    )
+
+
+@flax.struct.dataclass(frozen=True)
+class GaussianSettings(Settings):
+    """Settings of gaussian."""
+
+    noise_std: float = setting(
+        0.01,
+        "Std of the noise on every upload.",
+        at_least=0,
+        traced=True,
     )
 
 
@@ -66,11 +82,13 @@ def make_gaussian(config: MechanismConfig) -> Mechanism:
         del contribution_ratio, round_num
         updates, clipped = sensitivity.clip(updates, params)
         bound = sensitivity.bound(num_examples)
+        upload_noise = _fixed_noise(config, bound)
         noised, info = base.noised_upload(
             updates,
-            _fixed_noise(config, bound),
-            bound,
-            clipped,
+            upload_noise,
+            std=upload_noise.noise_multiplier * bound,
+            sensitivity=bound,
+            clipped=clipped,
             at_upload=sensitivity.at_upload,
             key=key,
         )
@@ -78,7 +96,7 @@ def make_gaussian(config: MechanismConfig) -> Mechanism:
 
     def step_noise_std(contribution_ratio: Array, *, round_num: Array) -> Array:
         del contribution_ratio, round_num
-        return jnp.asarray(config.noise_std, jnp.float32)
+        return jnp.asarray(config.settings.noise_std, jnp.float32)
 
     return Mechanism(
         init=base.stateless,
@@ -93,7 +111,7 @@ def make_gaussian(config: MechanismConfig) -> Mechanism:
 
 
 def _fixed_noise(config: MechanismConfig, bound: Array) -> UploadNoise:
-    multiplier = jnp.asarray(config.noise_std, jnp.float32) / bound
+    multiplier = jnp.asarray(config.settings.noise_std, jnp.float32) / bound
     noisy = multiplier > 0
     return base.claimed(
         multiplier,

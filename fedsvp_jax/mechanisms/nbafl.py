@@ -7,6 +7,7 @@ K-of-N scheduling theorem.
 
 import math
 
+import flax.struct
 import jax.numpy as jnp
 
 from fedsvp_jax.mechanisms import base, noise
@@ -23,7 +24,22 @@ from fedsvp_jax.mechanisms.sensitivity import (
     make_sensitivity,
     published_bound,
 )
+from fedsvp_jax.settings import Settings, setting
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
+
+
+@flax.struct.dataclass(frozen=True)
+class NbaflSettings(Settings):
+    """Settings of nbafl."""
+
+    exposures: float = setting(
+        1.0,
+        "L, uploads that --epsilon is shared over.",
+        above=0,
+        traced=True,
+    )
+    downlink_noise: bool = setting(False, "Add its noise to the broadcast model too.")
+    clip_weights: bool = setting(False, "Clip the uploaded weights to C as one vector.")
 
 
 def nbafl_uplink_std(
@@ -98,13 +114,13 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
     """
     check_calibration(config)
     sensitivity = make_sensitivity(config)
-    if config.clip_weights and config.sensitivity == "paper":
+    if config.settings.clip_weights and config.sensitivity == "paper":
         sensitivity = sensitivity._replace(
             clip=lambda updates, params: clip_weights(
                 updates, params, config.l2_norm_clip
             )
         )
-    exposures = jnp.asarray(config.exposures, jnp.float32)
+    exposures = jnp.asarray(config.settings.exposures, jnp.float32)
 
     def calibrate(contribution_ratio: Array, round_num: Array) -> UploadNoise:
         del contribution_ratio, round_num
@@ -132,7 +148,7 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
             epsilon=config.epsilon,
             delta=config.delta,
             min_num_examples=config.min_num_examples,
-            exposures=config.exposures,
+            exposures=config.settings.exposures,
             num_rounds=config.num_rounds,
             num_clients=config.num_clients,
             cohort_size=config.cohort_size,
@@ -145,4 +161,4 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
         base.claim_of(sensitivity),
         least_multiplier=base_multiplier(config) * exposures,
     )
-    return mechanism._replace(server=server if config.downlink_noise else None)
+    return mechanism._replace(server=server if config.settings.downlink_noise else None)

@@ -5,6 +5,7 @@ A reconstruction from the abstract of Xue et al., IEEE TIFS 2023; no public code
 
 import dataclasses
 
+import flax.struct
 import jax
 import jax.numpy as jnp
 
@@ -17,23 +18,37 @@ from fedsvp_jax.mechanisms.calibration import (
 )
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
 from fedsvp_jax.mechanisms.sensitivity import clip_update, make_sensitivity
+from fedsvp_jax.settings import Settings, setting
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
 from fedsvp_jax.tree import l2_norm
 
 LEAST_CLIP = 1e-6  # of C: a client that did not move keeps a positive clip (ours)
 
 
+@flax.struct.dataclass(frozen=True)
+class ReestimationSettings(Settings):
+    """Settings of the mechanism sensitivity."""
+
+    norm_mix: float = setting(
+        0.5,
+        "Gamma, weight of the client's own past norm in its clip.",
+        at_least=0,
+        at_most=1,
+        traced=True,
+    )
+
+
 def reestimated_clip(
-    l2_norm_clip: Leaf, gamma: Leaf, local_norm: Leaf, global_norm: Leaf
+    l2_norm_clip: Leaf, norm_mix: Leaf, local_norm: Leaf, global_norm: Leaf
 ) -> Array:
     """Ĉ = min(C, γ·‖last local update‖ + (1 − γ)·h), () float32.
 
     Args:
-      l2_norm_clip: C. gamma: γ in [0, 1]. local_norm: of this client's update when
+      l2_norm_clip: C. norm_mix: γ in [0, 1]. local_norm: of this client's update when
         it last took part. global_norm: h, see `denoised_norm`.
     """
     limit = jnp.asarray(l2_norm_clip, jnp.float32)
-    share = jnp.asarray(gamma, jnp.float32)
+    share = jnp.asarray(norm_mix, jnp.float32)
     mixed = share * jnp.asarray(local_norm, jnp.float32)
     mixed = mixed + (1.0 - share) * jnp.asarray(global_norm, jnp.float32)
     return jnp.clip(mixed, LEAST_CLIP * limit, limit)
@@ -55,7 +70,7 @@ def make_sensitivity_reestimation(config: MechanismConfig) -> Mechanism:
     """Clip the update to Ĉ, then σ = z·Δ(Ĉ): 2Ĉ/|D| under `paper`.
 
     State: each client's last norm and the server's h; both start at C, so the
-    first clip is C. Under `update_clip` S takes C's place and Δ is Ĉ or 2Ĉ. Ĉ
+    first clip is C. Under `update_clip` Δ is Ĉ or 2Ĉ. Ĉ
     follows the client's own past norm, which no noise hides, so the claim is
     nominal under either. σ_agg assumes equal weights: Σσ_i²/K² over the cohort.
 
@@ -68,10 +83,7 @@ def make_sensitivity_reestimation(config: MechanismConfig) -> Mechanism:
             "sensitivity must be paper or update_clip for the mechanism sensitivity, "
             f"which clips the update itself, got {config.sensitivity!r}"
         )
-    on_update = config.sensitivity == "update_clip"
-    limit = jnp.asarray(
-        config.update_clip if on_update else config.l2_norm_clip, jnp.float32
-    )
+    limit = jnp.asarray(config.l2_norm_clip, jnp.float32)
 
     def init(num_clients: int) -> MechanismState:
         return MechanismState(
@@ -91,18 +103,22 @@ def make_sensitivity_reestimation(config: MechanismConfig) -> Mechanism:
     ) -> tuple[Params, MechanismState, NoiseInfo]:
         del contribution_ratio, round_num
         clip = reestimated_clip(
-            limit, config.gamma, state.clients["last_norm"], state.shared["global_norm"]
+            limit,
+            config.settings.norm_mix,
+            state.clients["last_norm"],
+            state.shared["global_norm"],
         )
-        rescaled = make_sensitivity(
-            dataclasses.replace(config, l2_norm_clip=clip, update_clip=clip)
-        )
+        rescaled = make_sensitivity(config.replace(l2_norm_clip=clip))  # type: ignore[attr-defined]
         last_norm = l2_norm(updates)
         updates, clipped = clip_update(updates, params, clip)
+        upload_noise = scaled_claim(config, jnp.ones((), jnp.float32))
+        bound = rescaled.bound(num_examples)
         noised, info = base.noised_upload(
             updates,
-            scaled_claim(config, jnp.ones((), jnp.float32)),
-            rescaled.bound(num_examples),
-            clipped,
+            upload_noise,
+            std=upload_noise.noise_multiplier * bound,
+            sensitivity=bound,
+            clipped=clipped,
             at_upload=True,
             key=key,
         )

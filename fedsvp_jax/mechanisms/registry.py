@@ -1,5 +1,6 @@
 """Every mechanism by name; others may be added from outside."""
 
+import dataclasses
 import difflib
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,14 +14,18 @@ from fedsvp_jax.mechanisms import (
     shapley_guided,
 )
 from fedsvp_jax.mechanisms.base import Mechanism
-from fedsvp_jax.mechanisms.config import MechanismConfig, validate_config
+from fedsvp_jax.mechanisms.config import MechanismConfig, check_config
+from fedsvp_jax.settings import Settings
 
 
 class Entry(NamedTuple):
     """One registered mechanism."""
 
     factory: Callable[[MechanismConfig], Mechanism]
+    settings: type[Settings] | None  # the mechanism's own
     summary: str
+    label: str
+    epsilon_sets_noise: bool
     reconstruction: bool
 
 
@@ -32,6 +37,9 @@ def register_mechanism(
     factory: Callable[[MechanismConfig], Mechanism],
     *,
     summary: str,
+    settings: type[Settings] | None = None,
+    label: str | None = None,
+    epsilon_sets_noise: bool = True,
     reconstruction: bool = False,
 ) -> None:
     """Makes a mechanism known by name.
@@ -40,6 +48,12 @@ def register_mechanism(
       name: new, and a Python identifier, so that it can stand in a flag.
       factory: `MechanismConfig -> Mechanism`, pure and traceable.
       summary: one line for --help and reports.
+      settings: the class of the mechanism's own settings, a flax.struct.dataclass
+        below `settings.Settings`. The factory finds an instance as `config.settings`,
+        filled from the run's settings of the same names.
+      label: how tables and figures call it; by default, its name.
+      epsilon_sets_noise: false when the noise does not depend on the setting epsilon.
+        A sweep then runs the mechanism at one epsilon, and tables show none.
       reconstruction: true when the source's formula was not to be had; help and
         reports then say so.
 
@@ -50,7 +64,14 @@ def register_mechanism(
         raise ValueError(f"name must be an identifier, got {name!r}")
     if name in _REGISTRY:
         raise ValueError(f"name must be new, got {name!r}, which is registered")
-    _REGISTRY[name] = Entry(factory, summary, reconstruction)
+    _REGISTRY[name] = Entry(
+        factory=factory,
+        settings=settings,
+        summary=summary,
+        label=label or name,
+        epsilon_sets_noise=epsilon_sets_noise,
+        reconstruction=reconstruction,
+    )
 
 
 def mechanism_names() -> tuple[str, ...]:
@@ -78,6 +99,19 @@ def mechanism_summary(name: str) -> str:
     return entry.summary + (" [reconstruction]" if entry.reconstruction else "")
 
 
+def mechanism_label(name: str) -> str:
+    """How tables and figures call it: `fedsva` -> `FedSVA`; unknown names as they are.
+
+    Results of a mechanism from outside can be shown where it is not registered.
+    """
+    return _REGISTRY[name].label if name in _REGISTRY else name
+
+
+def epsilon_sets_noise(name: str) -> bool:
+    """Whether the setting epsilon decides the noise; true for unknown names."""
+    return name not in _REGISTRY or _REGISTRY[name].epsilon_sets_noise
+
+
 def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
     """Builds a mechanism; concrete numbers of the config are checked, tracers pass.
 
@@ -85,32 +119,76 @@ def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
       ValueError: unknown name, or a setting out of its range.
     """
     entry = _entry(name)
-    validate_config(config)
+    check_config(config)
+    wanted = entry.settings
+    if wanted is not None and config.settings is None:
+        config = dataclasses.replace(config, settings=wanted())
+    if wanted is not None and not isinstance(config.settings, wanted):
+        raise ValueError(
+            f"settings of {name} must be {wanted.__name__}, got "
+            f"{type(config.settings).__name__}"
+        )
     return entry.factory(config)
 
 
-register_mechanism("none", fixed.make_none, summary="FedAvg without noise")
+def mechanism_settings(name: str) -> type[Settings] | None:
+    """The class of a mechanism's own settings; None where it has none.
+
+    Raises:
+      ValueError: unknown name.
+    """
+    return _entry(name).settings
+
+
+@dataclasses.dataclass(frozen=True)
+class BuiltInSettings(
+    shapley_guided.ShapleyGuidedSettings,
+    nbafl.NbaflSettings,
+    schedules.TimeVaryingSettings,
+    schedules.DpaSettings,
+    reestimation.ReestimationSettings,
+    dp_fedavg.DpFedavgSettings,
+    fixed.GaussianSettings,
+):
+    """Mechanisms: the own settings of all built-in ones, for `ExperimentConfig`."""
+
+
+register_mechanism(
+    "none",
+    fixed.make_none,
+    label="FedAvg",
+    epsilon_sets_noise=False,
+    summary="FedAvg without noise",
+)
 register_mechanism(
     "nbafl",
     nbafl.make_nbafl,
+    settings=nbafl.NbaflSettings,
+    label="NbAFL",
     summary="NbAFL (Wei et al. 2020): constant noise on the uplink, on the downlink "
     "if asked for",
 )
 register_mechanism(
     "time_varying",
     schedules.make_time_varying,
+    settings=schedules.TimeVaryingSettings,
+    label="Time-Varying DP",
     summary="Time-Varying DP (Yuan et al. 2023): noise in a geometric series of rounds",
     reconstruction=True,
 )
 register_mechanism(
     "sensitivity",
     reestimation.make_sensitivity_reestimation,
+    settings=reestimation.ReestimationSettings,
+    label="Sensitivity re-estimation",
     summary="Sensitivity re-estimation (Xue et al. 2023): the clip follows past norms",
     reconstruction=True,
 )
 register_mechanism(
     "dpa",
     schedules.make_dpa,
+    settings=schedules.DpaSettings,
+    label="DPA",
     summary="Dynamic privacy allocation (Zhang et al. 2024): variances that minimise "
     "the final error bound",
     reconstruction=True,
@@ -118,20 +196,32 @@ register_mechanism(
 register_mechanism(
     "dp_fedavg",
     dp_fedavg.make_dp_fedavg,
+    settings=dp_fedavg.DpFedavgSettings,
+    label="DP-FedAvg",
+    epsilon_sets_noise=False,
     summary="Central DP-FedAvg (McMahan et al. 2018), adaptive clip if asked for "
     "(Andrew et al. 2021)",
 )
 register_mechanism(
     "fedsdp",
     shapley_guided.make_fedsdp,
+    settings=shapley_guided.ShapleyGuidedSettings,
+    label="FedSDP",
     summary="FedSDP: noise guided by R, with the public code's offset",
     reconstruction=True,
 )
 register_mechanism(
     "fedsva",
     shapley_guided.make_fedsva,
+    settings=shapley_guided.ShapleyGuidedSettings,
+    label="FedSVA",
     summary="FedSVA: noise guided by the contribution ratio R, as printed",
 )
 register_mechanism(
-    "gaussian", fixed.make_gaussian, summary="Noise of one given standard deviation"
+    "gaussian",
+    fixed.make_gaussian,
+    settings=fixed.GaussianSettings,
+    label="Gaussian",
+    epsilon_sets_noise=False,
+    summary="Noise of one given standard deviation",
 )

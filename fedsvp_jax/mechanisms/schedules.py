@@ -6,6 +6,7 @@ Both schedules keep Σ_t 1/σ_t² = T/σ_c², the budget of T uploads at the con
 
 from collections.abc import Callable
 
+import flax.struct
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
@@ -19,7 +20,35 @@ from fedsvp_jax.mechanisms.calibration import (
 )
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
 from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
+from fedsvp_jax.settings import Settings, setting
 from fedsvp_jax.structs import Array
+
+
+@flax.struct.dataclass(frozen=True)
+class TimeVaryingSettings(Settings):
+    """Settings of time_varying."""
+
+    decay: float = setting(
+        0.995,
+        "Theta, factor of the noise from round to round.",
+        above=0,
+        at_most=1,
+        traced=True,
+    )
+
+
+@flax.struct.dataclass(frozen=True)
+class DpaSettings(Settings):
+    """Settings of dpa."""
+
+    contraction: float = setting(
+        0.98,
+        "c, factor by which the error shrinks per round, which sets the "
+        "schedule of the noise.",
+        above=0,
+        at_most=1,
+        traced=True,
+    )
 
 
 def _rounds(num_rounds: int) -> Array:
@@ -108,12 +137,13 @@ def _scheduled(config: MechanismConfig, factor: Callable[[Array], Array]) -> Mec
 def make_time_varying(config: MechanismConfig) -> Mechanism:
     """Time-Varying DP, a reconstruction: z_t = z·σ_t/σ_c, ε_t = ε·σ_c/σ_t."""
     return _scheduled(
-        config, lambda t: time_varying_factor(config.num_rounds, config.decay, t)
+        config,
+        lambda t: time_varying_factor(config.num_rounds, config.settings.decay, t),
     )
 
 
 def make_dpa(config: MechanismConfig) -> Mechanism:
     """Dynamic privacy allocation, a reconstruction: z_t = z·σ_t/σ_c."""
     return _scheduled(
-        config, lambda t: dpa_factor(config.num_rounds, config.contraction, t)
+        config, lambda t: dpa_factor(config.num_rounds, config.settings.contraction, t)
     )

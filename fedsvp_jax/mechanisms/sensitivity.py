@@ -4,7 +4,7 @@
 |---------------|---------------------------|------------------|--------|
 | `paper`       | gradient, in training     | 2C/|D|           | no     |
 | `weight_clip` | the weights to C          | 2C               | yes    |
-| `update_clip` | the update to S           | S or 2S          | yes    |
+| `update_clip` | the update to C           | C or 2C          | yes    |
 | `per_example` | every example's gradient  | sqrt(E)·2C/B     | yes    |
 
 The number of training examples |D_i| is public throughout.
@@ -118,7 +118,7 @@ def per_example_step_std(
 
 def make_sensitivity(config: MechanismConfig) -> Sensitivity:
     """The config's choice. Its numbers may be tracers."""
-    c, s = config.l2_norm_clip, jnp.asarray(config.update_clip, jnp.float32)
+    c = config.l2_norm_clip
     if config.sensitivity == "paper":
         return Sensitivity(
             "paper",
@@ -147,8 +147,8 @@ def make_sensitivity(config: MechanismConfig) -> Sensitivity:
         add_remove = config.relation == "add_remove"
         return Sensitivity(
             "update_clip",
-            lambda updates, params: clip_update(updates, params, s),
-            lambda _: s if add_remove else 2.0 * s,
+            lambda updates, params: clip_update(updates, params, c),
+            lambda _: (1.0 if add_remove else 2.0) * jnp.asarray(c, jnp.float32),
             at_upload=True,
             relation=(
                 "add or remove a client (its update against zero)"
@@ -156,7 +156,7 @@ def make_sensitivity(config: MechanismConfig) -> Sensitivity:
                 else "replace all records of a client (one record among them)"
             ),
             proved=True,
-            assumptions="the update, as one vector, lies in a ball of radius S",
+            assumptions="the update, as one vector, lies in a ball of radius C",
             client_swap=2.0 if add_remove else 1.0,
         )
     return Sensitivity(

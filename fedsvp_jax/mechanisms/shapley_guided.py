@@ -1,5 +1,6 @@
 """FedSVA and FedSDP: noise guided by the contribution ratio R."""
 
+import flax.struct
 import jax.numpy as jnp
 
 from fedsvp_jax.mechanisms import base
@@ -7,7 +8,21 @@ from fedsvp_jax.mechanisms.base import Mechanism, UploadNoise
 from fedsvp_jax.mechanisms.calibration import check_calibration
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
 from fedsvp_jax.mechanisms.sensitivity import make_sensitivity, published_bound
+from fedsvp_jax.settings import Settings, setting
 from fedsvp_jax.structs import Array
+
+
+@flax.struct.dataclass(frozen=True)
+class ShapleyGuidedSettings(Settings):
+    """Settings of fedsva and fedsdp."""
+
+    noise_floor: float = setting(
+        0.1,
+        "Beta, least value of T. No value is published.",
+        above=0,
+        traced=True,
+    )
+
 
 RELEASE_ASSUMPTIONS = {
     "none": "the noise scale follows R, which private data decides and no noise hides",
@@ -96,10 +111,10 @@ def _make(config: MechanismConfig, name: str) -> Mechanism:
         tolerance = tolerance_of(contribution_ratio, config.delta)
         return UploadNoise(
             noise_multiplier=guided_multiplier(
-                tolerance, config.epsilon, config.noise_floor
+                tolerance, config.epsilon, config.settings.noise_floor
             ),
             epsilon=jnp.asarray(config.epsilon, jnp.float32),
-            delta=effective_delta(tolerance, config.noise_floor),
+            delta=effective_delta(tolerance, config.settings.noise_floor),
             risk_tolerance=tolerance,
         )
 
@@ -113,7 +128,9 @@ def _make(config: MechanismConfig, name: str) -> Mechanism:
         sensitivity,
         claim,
         least_multiplier=guided_multiplier(
-            tolerance_of(least_ratio, config.delta), config.epsilon, config.noise_floor
+            tolerance_of(least_ratio, config.delta),
+            config.epsilon,
+            config.settings.noise_floor,
         ),
         needs_contribution=release != "worst_case",
     )

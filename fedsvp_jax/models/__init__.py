@@ -4,7 +4,6 @@ from fedsvp_jax.models.adapters import from_linen, from_nnx
 from fedsvp_jax.models.hugging_face import load_hugging_face
 from fedsvp_jax.models.inception import load_inception
 from fedsvp_jax.models.registry import MODEL_NAMES, make_model
-from fedsvp_jax.tree import num_parameters
 
 __all__ = [
     "MODEL_NAMES",
@@ -13,5 +12,4 @@ __all__ = [
     "load_hugging_face",
     "load_inception",
     "make_model",
-    "num_parameters",
 ]

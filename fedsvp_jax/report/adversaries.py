@@ -1,4 +1,4 @@
-"""ε that each adversary's view has cost so far, rebuilt from clients.jsonl."""
+"""Cumulative ε for each adversary, recomputed from clients.jsonl."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,35 +7,36 @@ from fedsvp_jax.accounting import Ledger, guarantees
 from fedsvp_jax.report import labels, read
 from fedsvp_jax.report.plots import Plot, Series
 
-METHOD = "rdp"  # composed at every point; PLD would take seconds for each
+METHOD = "rdp"  # fast enough for every point; PLD would take seconds for each
 NUM_POINTS = 20
+_NEEDED = ("weight", "noise_multiplier")
 
 
 def adversaries_plot(run: read.RunFiles) -> Plot:
-    """Cumulative ε by adversary, one curve for each that summary.json promises to.
+    """Cumulative ε, one curve for each adversary with an RDP guarantee in summary.json.
 
-    A ledger is filled again with what clients.jsonl says was applied, so that the
-    curves end in the table's numbers. No series where a file lacks what it takes.
+    A ledger is filled again with the uploads of clients.jsonl, so that the curves end
+    at the table's numbers. There is no series where a field that this needs is missing.
     """
-    promised = [
+    adversaries = [
         str(row.get("adversary"))
         for row in run.summary.get("guarantees") or []
         if isinstance(row, dict) and row.get("method") == METHOD
     ]
     delta = read.number(run.summary.get("target_delta"))
-    complete = run.clients and all("weight" in row for row in run.clients)
+    complete = run.clients and all(set(_NEEDED) <= set(row) for row in run.clients)
     curves: dict[str, tuple[list[float | None], list[float | None]]] = {}
-    if promised and delta is not None and complete:
+    if adversaries and delta is not None and complete:
         for round_num, spent in _spent(run, delta):
-            for name in promised:
+            for name in adversaries:
                 x, y = curves.setdefault(name, ([], []))
                 x.append(round_num)
                 y.append(read.number(spent.get(name)))
     return Plot(
         "adversaries",
         "Cumulative ε by adversary",
-        f"{labels.method_label(METHOD)} at δ = {labels.significant(delta)}; what each"
-        " is taken to see is in the table below.",
+        f"{labels.method_label(METHOD)} at δ = {labels.significant(delta)}. The table"
+        " below says what each adversary is assumed to see.",
         "round",
         "ε spent",
         [
@@ -53,7 +54,7 @@ def adversaries_plot(run: read.RunFiles) -> Plot:
 
 
 def _spent(run: read.RunFiles, delta: float) -> list[tuple[int, dict[str, float]]]:
-    """(round, ε by adversary) at evenly spaced rounds, the last among them."""
+    """(round, ε by adversary) at evenly spaced rounds, the last round included."""
     by_round: dict[int, list[read.Row]] = {}
     for row in run.clients:
         by_round.setdefault(row["round"], []).append(row)
@@ -61,18 +62,18 @@ def _spent(run: read.RunFiles, delta: float) -> list[tuple[int, dict[str, float]
     shown = {-(-last * i // NUM_POINTS) for i in range(1, NUM_POINTS + 1)}
     ledger = Ledger(1 + max(row["client"] for row in run.clients))
     release = read.number(run.summary.get("release_epsilon")) or 0.0
-    found = []
+    curve = []
     for round_num in range(1, last + 1):
         rows = by_round.get(round_num, [])
         weights = [row["weight"] for row in rows]
         ledger.record(
             [row["client"] for row in rows],
             round_num=round_num,
+            noise_multiplier=_numbers(rows, "noise_multiplier"),
             noise_std=_numbers(rows, "noise_std"),
-            sensitivity=_numbers(rows, "sensitivity"),
             epsilon=_numbers(rows, "epsilon"),
             delta=_numbers(rows, "delta"),
-            weights=None if None in weights else weights,
+            weights=weights,
             release_epsilon=release,
         )
         if round_num in shown:
@@ -82,10 +83,10 @@ def _spent(run: read.RunFiles, delta: float) -> list[tuple[int, dict[str, float]
             spent = {
                 row.adversary: row.epsilon for row in table if row.method == METHOD
             }
-            found.append((round_num, spent))
-    return found
+            curve.append((round_num, spent))
+    return curve
 
 
 def _numbers(rows: Sequence[read.Row], name: str) -> list[Any]:
-    """The field as recorded; null, which stands for infinity there, as it."""
+    """One field of every row; null in the file stands for infinity."""
     return [float("inf") if row[name] is None else row[name] for row in rows]

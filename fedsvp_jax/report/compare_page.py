@@ -1,4 +1,4 @@
-"""compare.html: several runs and sweeps on the same axes, and what tells them apart."""
+"""compare.html: several runs and sweeps on the same axes, and how they differ."""
 
 import dataclasses
 import os
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fedsvp_jax.report import labels, page, provenance, read, tables
+from fedsvp_jax import mechanisms
+from fedsvp_jax.report import guarantees, labels, page, provenance, read, tables
 from fedsvp_jax.report.plots import Plot, Series
 from fedsvp_jax.report.run_plots import run_plots
 from fedsvp_jax.report.sweep_plots import sweep_plots
@@ -24,8 +25,8 @@ def write_compare_report(
     """Writes OUTPUT_DIR/compare.html from the folders' files alone.
 
     Args:
-      folders: at least two, of runs and sweeps in any mixture.
-      output_dir: where the page goes; it is made if need be.
+      folders: at least two folders, each of a run or of a sweep.
+      output_dir: where the page is written; created if it does not exist.
       timestamp: shown at the page's foot.
 
     Returns:
@@ -44,7 +45,7 @@ def write_compare_report(
 
 
 def read_all(folders: Sequence[str | Path]) -> dict[str, Files]:
-    """The folders' files by a short name: the path without what all have in common.
+    """The folders' files by a short name: the path relative to their common parent.
 
     Raises:
       ValueError: as `write_compare_report`.
@@ -70,13 +71,17 @@ def compare_html(files: dict[str, Files], *, timestamp: str | None = None) -> st
         for name, column in zip(head, zip(*rows, strict=True), strict=True)
     }
     sections = [
-        ("results", "Side by side", page.table(head, rows, caption=_CAPTION) + _CSV),
+        (
+            "results",
+            "Results",
+            page.table(head, rows, caption=_CAPTION) + _nominal(files) + _CSV,
+        ),
         (
             "curves",
             "Curves",
             f'<div class="grid">{"".join(map(page.plot_figure, plots))}</div>',
         ),
-        ("settings", "What tells them apart", _differences(files)),
+        ("settings", "Settings that differ", _differences(files)),
     ]
     return page.render(
         title=", ".join(files),
@@ -94,8 +99,8 @@ def compare_html(files: dict[str, Files], *, timestamp: str | None = None) -> st
 
 
 _CAPTION = (
-    "A row a run, or a sweep's mechanism and ε with mean ± std over seeds; ε spent:"
-    " after the last round, the largest over seeds."
+    "One row per run; for a sweep one row per mechanism and ε, with mean ± std over"
+    " seeds. ε spent: after the last round; for a sweep, the largest over seeds."
 )
 _CSV = (
     '<button type="button" data-csv="table">Download CSV'
@@ -106,7 +111,7 @@ _CSV = (
 def compare_plots(files: dict[str, Files]) -> list[Plot]:
     """Every plot that a folder has, with all folders' curves in one panel.
 
-    Colour is the folder, line style tells a folder's own curves apart.
+    Each folder has its colour; the curves of one folder differ in line style.
     """
     merged: dict[str, Plot] = {}
     for index, (name, one) in enumerate(files.items()):
@@ -142,49 +147,60 @@ def _renamed(
 
 
 def _table(files: dict[str, Files]) -> tuple[list[str], list[list[str]]]:
-    found: list[tuple[list[str], dict[str, Any]]] = []
+    results: list[tuple[list[str], dict[str, Any]]] = []
     for name, one in files.items():
         if isinstance(one, read.SweepFiles):
             for row in tables.summarize(one.results):
                 best = labels.percent(row.best_mean, row.best_std)
                 last5 = labels.percent(row.last5_mean, row.last5_std)
-                label = labels.mechanism_label(row.mechanism)
+                label = mechanisms.mechanism_label(row.mechanism)
                 cells = [name, label, labels.significant(row.epsilon), best, last5]
-                found.append((cells, row.epsilon_spent))
+                results.append((cells, row.epsilon_spent))
             continue
         number = {
             key: read.number(one.summary.get(key))
             for key in ("best_accuracy", "final5_accuracy", "final5_std")
         }
-        mechanism = str(read.setting(one.config, "mechanism"))
-        epsilon = read.number(read.setting(one.config, "epsilon"))
+        mechanism = str(one.config.get("mechanism"))
+        epsilon = read.number(one.config.get("epsilon"))
         cells = [
             name,
-            labels.mechanism_label(mechanism),
+            mechanisms.mechanism_label(mechanism),
             labels.significant(
-                None if mechanism in tables.WITHOUT_EPSILON else epsilon
+                epsilon if mechanisms.epsilon_sets_noise(mechanism) else None
             ),
             labels.percent(number["best_accuracy"]),
             labels.percent(number["final5_accuracy"], number["final5_std"]),
         ]
-        found.append((cells, one.summary.get("epsilon_spent") or {}))
-    methods = list(dict.fromkeys(method for _, spent in found for method in spent))
-    head = ["folder", "mechanism", "ε", "best %", "last five %"]
+        results.append((cells, one.summary.get("epsilon_spent") or {}))
+    methods = list(dict.fromkeys(method for _, spent in results for method in spent))
+    head = ["folder", "mechanism", "ε per upload", "best %", "last 5 %"]
     return (
         [*head, *(f"ε spent, {method}" for method in methods)],
         [
             [*cells, *(labels.significant(read.number(spent.get(m))) for m in methods)]
-            for cells, spent in found
+            for cells, spent in results
         ],
     )
 
 
+def _nominal(files: dict[str, Files]) -> str:
+    summaries = {}
+    for name, one in files.items():
+        if isinstance(one, read.RunFiles):
+            summaries[name] = one.summary
+            continue
+        for cell in one.cells:
+            label = mechanisms.mechanism_label(str(cell.get("mechanism")))
+            summaries[f"{name}: {label}"] = cell
+    return guarantees.nominal_note(summaries)
+
+
 def _differences(files: dict[str, Files]) -> str:
     settings = {
-        name: {**(one.config.get("flags") or {}), **one.config}
-        for name, one in files.items()
+        name: provenance.recorded_settings(one.config) for name, one in files.items()
     }
-    names = sorted({key for one in settings.values() for key in one} - {"flags"})
+    names = sorted({key for one in settings.values() for key in one})
     rows = []
     for name in names:
         values = [
@@ -194,7 +210,9 @@ def _differences(files: dict[str, Files]) -> str:
         if len(set(values)) > 1:
             rows.append([name, *values])
     if not rows:
-        return "<p>Nothing: every setting is the same.</p>"
+        return "<p>All settings are the same.</p>"
     return page.table(
-        ["setting", *files], rows, caption="Settings that are not the same in all."
+        ["setting", *files],
+        rows,
+        caption="Settings whose values differ; a dash: not recorded.",
     )

@@ -28,7 +28,7 @@ _STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "axes.grid": True,
     "grid.color": "#e3e6ea",
-    "text.parse_math": False,  # a name from a file is no formula
+    "text.parse_math": False,  # a $ in a name does not start a formula
     "svg.hashsalt": "fedsvp_jax",  # equal files for equal results
 }
 
@@ -36,8 +36,8 @@ _STYLE: dict[Any, Any] = {
 def sweep_png(sweep_dir: str | Path, path: str | Path) -> Path:
     """Draws a sweep as 2×2: accuracy, noise, contribution ratio, cumulative ε.
 
-    Colour is ε, line style is the mechanism, FedAvg is black. Cumulative ε is
-    shown by the first accounting that the results name.
+    Colour shows ε, line style shows the mechanism, FedAvg is black. Cumulative ε is
+    that of the first accounting method in the results.
 
     Args:
       sweep_dir: a sweep's folder.
@@ -64,7 +64,7 @@ def run_png(run_dir: str | Path, path: str | Path) -> Path:
 
 
 def compare_png(folders: Sequence[str | Path], path: str | Path) -> Path:
-    """Draws several runs and sweeps on common axes; arguments and errors likewise."""
+    """Draws several runs and sweeps on the same axes; errors as for `sweep_png`."""
     plots = {plot.id: plot for plot in compare_plots(read_all(folders))}
     wanted = ("accuracy", "noise", "ratio", "epsilon", "epsilon_0")
     shown = [plots[name] for name in wanted if name in plots]
@@ -72,11 +72,11 @@ def compare_png(folders: Sequence[str | Path], path: str | Path) -> Path:
 
 
 def panels(path: Path, draws: Sequence[Callable[[Any], None]]) -> Path:
-    """Draws a figure of two columns, or of one panel, under one common legend.
+    """Draws panels in two columns (or one panel alone) over one shared legend.
 
     Args:
       path: where to write; its suffix (.png, .svg, .pdf) chooses the format.
-      draws: one a panel; each is handed matplotlib's axes.
+      draws: one function per panel; it is called with matplotlib's axes.
 
     Returns:
       The figure's path.
@@ -120,7 +120,7 @@ def panels(path: Path, draws: Sequence[Callable[[Any], None]]) -> Path:
 
 
 def plain_ticks(axis: Any) -> None:
-    """Numbers at a log axis as 0.01: no formula is parsed in these figures."""
+    """Writes the numbers of a log axis as 0.01: mathtext is off in these figures."""
     from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
     axis.set_major_formatter(StrMethodFormatter("{x:g}"))
@@ -152,6 +152,7 @@ def _line(axes: Any, series: Series) -> None:
         color=series.color,
         linestyle=DASHES[series.dash % len(DASHES)],
         linewidth=1.6,
+        marker="o" if len(series.x) == 1 else None,  # one point makes no line
         label=series.name,
     )
     if series.lower is not None and series.upper is not None:
@@ -163,5 +164,5 @@ def _line(axes: Any, series: Series) -> None:
 
 
 def _metadata(kind: str) -> dict[str, None]:
-    """Leaves out dates, so that equal results give equal files."""
+    """Without dates, so that the same results give the same file."""
     return {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})

@@ -1,7 +1,8 @@
-"""report.html of an attack, of influence or of a bound: its pictures and its numbers.
+"""report.html of the other experiments: attacks, influence, convergence.
 
-They all write pictures (*.png) and results.json or summary.json, each of its own
-shape; a list of records is a table here, a list of numbers one line of text.
+They write pictures (*.png) and results.json or summary.json, whose content differs
+from one to the next: here a list of records becomes a table, a list of numbers one
+line of text.
 """
 
 import base64
@@ -14,18 +15,15 @@ from fedsvp_jax.report import labels, page, provenance, read
 
 RESULTS = ("summary.json", "results.json")
 SCRIPTS = ("common.js",)
-MAX_ROWS = 500  # of a table on the page; its CSV and the file have all
+MAX_ROWS = 500  # that a table on the page shows; its CSV has all rows
 Columns = dict[str, list[Any]]
 
 
-def write_figures_report(
-    folder: str | Path, *, program: str | None = None, timestamp: str | None = None
-) -> Path:
-    """Writes FOLDER/report.html from config.json, RESULTS and the pictures.
+def write_figures_report(folder: str | Path, *, timestamp: str | None = None) -> Path:
+    """Writes FOLDER/report.html from config.json, the results and the pictures.
 
     Args:
-      folder: what an attack, influence or convergence wrote.
-      program: the module that wrote it, for the line that repeats it.
+      folder: the output folder of an attack, of influence or of convergence.
       timestamp: shown at the page's foot.
 
     Returns:
@@ -39,35 +37,39 @@ def write_figures_report(
     config, sha256 = read.read_object(place / "config.json")
     hashes = {"config.json": sha256}
     facts: list[tuple[str, str]] = []
-    found: dict[str, Columns] = {}
+    tables: dict[str, Columns] = {}
     for name in (name for name in RESULTS if (place / name).is_file()):
         content, hashes[name] = read.read_object(place / name)
-        _collect(content, "", facts, found)
+        _collect(content, "", facts, tables)
     pictures = sorted(place.glob("*.png"))
-    if not found and not facts and not pictures:
+    if not tables and not facts and not pictures:
         raise ValueError(
             f"{place} holds no metrics.jsonl, results.jsonl, {' or '.join(RESULTS)}: "
-            "nothing to report on"
+            "there is nothing to report on"
         )
     sections = [
         ("figures", "Figures", "".join(map(_picture, pictures))),
         ("numbers", "Numbers", page.facts(facts)),
-        ("tables", "Tables", "".join(_table(name, found[name]) for name in found)),
+        (
+            "tables",
+            "Tables",
+            "".join(_table(name, columns) for name, columns in tables.items()),
+        ),
         (
             "provenance",
-            "How it was made",
-            provenance.provenance_html(config, hashes, program=program),
+            "Settings and versions",
+            provenance.provenance_html(config, hashes, command=None),
         ),
     ]
-    named = config.get("attack") or place.resolve().name
+    experiment = config.get("attack") or place.resolve().name
     text = page.render(
-        title=f"{named} on {config.get('dataset', 'digits')}",
-        subtitle=f"{len(pictures)} figures, {len(found)} tables",
+        title=f"{experiment} on {config.get('dataset', 'digits')}",
+        subtitle=f"{_count(len(pictures), 'figure')}, {_count(len(tables), 'table')}",
         sections=[section for section in sections if section[2]],
         data={
             "plots": [
                 {"id": _id(name), "spec": None, "columns": columns}
-                for name, columns in found.items()
+                for name, columns in tables.items()
             ]
         },
         scripts=SCRIPTS,
@@ -81,22 +83,26 @@ def _collect(
     content: dict[str, Any],
     prefix: str,
     facts: list[tuple[str, str]],
-    found: dict[str, Columns],
+    tables: dict[str, Columns],
 ) -> None:
-    """Sorts what a file holds: records to tables, single values to facts."""
+    """Adds a file's lists of records to the tables, its other values to the facts."""
     for key, value in content.items():
         name = f"{prefix}{key}"
         if isinstance(value, dict):
-            _collect(value, f"{name}.", facts, found)
+            _collect(value, f"{name}.", facts, tables)
         elif isinstance(value, list) and value and isinstance(value[0], dict):
             keys = dict.fromkeys(k for row in value for k in row)
-            found[name] = {k: [_plain(row.get(k)) for row in value] for k in keys}
+            tables[name] = {k: [_plain(row.get(k)) for row in value] for k in keys}
         else:
             facts.append((name, _text(_plain(value))))
 
 
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def _plain(value: Any) -> Any:
-    """A value of a CSV's cell: numbers, text and null as they are, the rest as JSON."""
+    """A value for a CSV cell: numbers, text and null stay, other values become JSON."""
     kept = value is None or isinstance(value, int | float | str)
     return value if kept else provenance.shown(value)
 

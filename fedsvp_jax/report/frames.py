@@ -1,8 +1,8 @@
 """Results as pandas frames, read from the files of runs and sweeps.
 
 Values that are lists (Shapley values, utilities) or dictionaries (ε spent by
-accounting) become columns: `shapley_values_0`, `epsilon_spent_rdp`. What a file holds
-as null is missing.
+accounting method) become columns: `shapley_values_0`, `epsilon_spent_rdp`. Null in a
+file becomes a missing value.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,27 +16,32 @@ if TYPE_CHECKING:
 
 
 def rounds(run_dir: str | Path) -> "pandas.DataFrame":
-    """A row a round: metrics.jsonl of one run.
+    """One row per round: metrics.jsonl of one run.
 
     Raises:
-      ValueError: a file is missing or damaged.
+      ValueError: a file is missing or damaged, or the folder is a sweep's.
       ImportError: pandas is not installed.
     """
     return _frame(read.read_run(run_dir).metrics)
 
 
 def clients(run_dir: str | Path) -> "pandas.DataFrame":
-    """A row an upload: clients.jsonl of one run; errors as for `rounds`."""
+    """One row per upload: clients.jsonl of one run; errors as for `rounds`."""
     return _frame(read.read_run(run_dir).clients)
 
 
 def results(sweep_dir: str | Path) -> "pandas.DataFrame":
-    """A row a cell and round: results.jsonl of a sweep; errors as for `rounds`."""
+    """One row per cell and round: results.jsonl of one sweep.
+
+    Raises:
+      ValueError: a file is missing or damaged.
+      ImportError: pandas is not installed.
+    """
     return _frame(read.read_sweep(sweep_dir).results)
 
 
 def table(sweep_dir: str | Path) -> "pandas.DataFrame":
-    """A row a mechanism and ε, over seeds: what table.csv holds; errors likewise."""
+    """One row per mechanism and ε, as in table.csv; errors as for `results`."""
     rows = tables.summarize(read.read_sweep(sweep_dir).results)
     return _pandas().DataFrame(tables.columns(rows))
 

@@ -1,4 +1,4 @@
-"""Names, numbers and colours as a reader sees them."""
+"""How numbers, accounting methods and colours appear on pages and in figures."""
 
 # Okabe and Ito's palette (2008), made for colour-blind readers; black first.
 OKABE_ITO = (
@@ -11,30 +11,14 @@ OKABE_ITO = (
     "#56B4E9",
     "#8C6D00",  # the palette's yellow, darkened: the original fades on white
 )
-# Viridis, its palest end darkened: ordered in lightness too, so in grey as well.
+# Viridis with its palest end darkened: ordered in lightness, so readable in grey.
 SEQUENTIAL = ("#440154", "#414487", "#2A788E", "#22A884", "#7AC143", "#D9C31E")
 
-_MECHANISMS = {
-    "none": "FedAvg",
-    "nbafl": "NbAFL",
-    "time_varying": "Time-Varying DP",
-    "sensitivity": "Sensitivity re-estimation",
-    "dpa": "DPA",
-    "dp_fedavg": "DP-FedAvg",
-    "gaussian": "Gaussian",
-    "fedsdp": "FedSDP",
-    "fedsva": "FedSVA",
-}
 _METHODS = {
     "basic": "basic (as published)",
     "rdp": "Rényi DP",
     "pld": "privacy loss distribution",
 }
-
-
-def mechanism_label(name: str) -> str:
-    """`fedsva` -> `FedSVA`; an unknown name is shown as it is."""
-    return _MECHANISMS.get(name, name)
 
 
 def method_label(name: str) -> str:
@@ -43,7 +27,7 @@ def method_label(name: str) -> str:
 
 
 def significant(value: float | None, digits: int = 4) -> str:
-    """A number with so many significant digits; a dash for None."""
+    """A number with this many significant digits; a dash for None."""
     return "–" if value is None else f"{value:.{digits}g}"
 
 
@@ -55,6 +39,6 @@ def percent(value: float | None, std: float | None = None) -> str:
 
 
 def epsilon_color(position: int, count: int) -> str:
-    """The colour of the position-th of `count` ordered values of ε."""
+    """The colour of value number `position` (from 0) of `count` ordered values of ε."""
     last = len(SEQUENTIAL) - 1
     return SEQUENTIAL[round(last * position / (count - 1)) if count > 1 else 1]

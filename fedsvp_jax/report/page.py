@@ -40,7 +40,7 @@ def render(
       title: plain text.
       subtitle: plain text, one sentence.
       sections: (id, plain-text heading, HTML body) in order.
-      data: what the scripts read; must be JSON without NaN.
+      data: what the scripts read; JSON without NaN.
       scripts: names of asset scripts, in order of execution.
       timestamp: shown at the foot when given.
 
@@ -67,8 +67,8 @@ def render(
         f"<header><h1>{escape(title)}</h1><p>{escape(subtitle)}</p>"
         f'<nav aria-label="Sections">{links}</nav></header>\n'
         f'<main id="main">\n{bodies}</main>\n'
-        "<footer>Plots and downloads hold six significant digits; the files beside"
-        f" this page hold all.{made}</footer>\n"
+        "<footer>Numbers on this page are rounded to six significant digits; the JSON"
+        f" files beside it hold full precision.{made}</footer>\n"
         f'<script type="application/json" id="data">{script_json(data)}</script>\n'
         f"<script>{plotly}</script>\n<script>{code}</script>\n</body></html>\n"
     )
@@ -114,7 +114,7 @@ def plot_data(plots: Iterable[Plot]) -> list[dict[str, Any]]:
 
 
 def plot_figure(plot: Plot) -> str:
-    """The place of a plot: title, note, the drawing, its download."""
+    """A plot on the page: title, note, drawing and download button."""
     wide = " wide" if len(plot.panels) > 1 else ""
     return (
         f'<figure class="card{wide}"><figcaption><h3>{escape(plot.title)}</h3>'
@@ -139,7 +139,7 @@ def table(
       head: the columns' names.
       rows: plain values, escaped here.
       caption: one sentence.
-      methods: a row's accounting method, for the page's switch.
+      methods: the accounting method of each row, for the page's switch.
     """
     texts = [[str(value) for value in row] for row in rows]
     right = [all(map(_is_number, column)) for column in zip(*texts, strict=True)]
@@ -160,7 +160,7 @@ def table(
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
-    """Headline numbers: (what, value)."""
+    """Headline numbers: (name, value)."""
     return (
         '<dl class="facts">'
         + "".join(

@@ -1,7 +1,7 @@
 """Draw a plot for plotly.js: plain dictionaries, ready for JSON.
 
-plotly.js reads a small dialect of HTML in every string, so strings from flags and
-files are escaped here; the downloads keep them as they are.
+plotly.js interprets a subset of HTML in every string, so strings from flags and files
+are escaped here. The downloads keep them unchanged.
 """
 
 import math
@@ -64,7 +64,7 @@ def escaped(text: str) -> str:
 
 
 def rounded(values: Sequence[Any]) -> list[Any]:
-    """Floats to six significant digits (a page is no archive); the rest as is."""
+    """Floats rounded to six significant digits, which keeps pages small."""
     return [float(f"{v:.6g}") if isinstance(v, float) else v for v in values]
 
 
@@ -102,7 +102,7 @@ def _panel_titles(panels: Sequence[str]) -> list[Spec]:
 
 
 def _with_margin(plot: Plot) -> list[float]:
-    """The values' range and a little more: plotly.js cuts a line at its extremes."""
+    """The values' range plus a margin; without it plotly.js cuts off the extremes."""
     drawn = [
         value
         for series in plot.series
@@ -118,7 +118,7 @@ def _with_margin(plot: Plot) -> list[float]:
 
 
 def _traces(series: Series, suffix: str, *, small: bool) -> list[Spec]:
-    """The band's two edges, then the line; small multiples need no dashes."""
+    """The band's two edges, then the line. In small multiples all lines are solid."""
     name = escaped(series.name_in_panel if small else series.name)
     place = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}", "legendgroup": name}
     x = rounded(series.x)

@@ -1,4 +1,4 @@
-"""What the plots show, apart from who draws them.
+"""What the plots show, independent of what draws them.
 
 A plot is a list of series in named panels. `plotly_spec` draws it for the page,
 `figures` draws it for papers, and `csv_columns` is its download.
@@ -15,22 +15,22 @@ Numbers = Sequence[float | None]
 class Series:
     """One curve; every sequence has the same length, None is a gap."""
 
-    keys: dict[str, Any]  # what tells it from the others; the CSV's first columns
-    name: str  # in the legend of one panel that holds all
+    keys: dict[str, Any]  # identifies the curve; the first columns of the CSV
+    name: str  # in the legend, where all curves share one panel
     x: Numbers
     y: Numbers
     lower: Numbers | None = None  # of the band or interval around y
     upper: Numbers | None = None
-    panel: str = ""  # "" stands for every panel
+    panel: str = ""  # "": shown in every panel
     name_in_panel: str = ""  # in the legend of small multiples
     color: str = "#0072B2"
     dash: int = 0  # index into the renderer's line styles
-    marks: bool = False  # markers with interval bars in place of a band
+    marks: bool = False  # draw markers with interval bars instead of a band
 
 
 @dataclasses.dataclass(frozen=True)
 class Plot:
-    """A figure: small multiples where the series name several panels."""
+    """A figure, split into small multiples where its series name several panels."""
 
     id: str  # safe as an HTML id and a file name
     title: str
@@ -43,13 +43,13 @@ class Plot:
 
     @property
     def panels(self) -> list[str]:
-        """The panels' names in order; one nameless panel where none is named."""
+        """The panels' names in order; one panel named "" where no series names any."""
         named = dict.fromkeys(s.panel for s in self.series if s.panel)
         return list(named) or [""]
 
 
 def csv_columns(plot: Plot) -> dict[str, list[Any]]:
-    """The plotted numbers as equally long columns, a row a point."""
+    """The plotted numbers as columns of equal length, one row per point."""
     keys = list(dict.fromkeys(key for series in plot.series for key in series.keys))
     has_interval = any(series.lower is not None for series in plot.series)
     names = [*keys, "x", "y", *(("lower", "upper") if has_interval else ())]
@@ -71,7 +71,7 @@ def csv_columns(plot: Plot) -> dict[str, list[Any]]:
 
 
 def drawable(plots: Sequence[Plot]) -> list[Plot]:
-    """The plots that hold a number, without their series that hold none."""
+    """Leaves out series without a number, and plots without a series."""
     kept = (
         dataclasses.replace(
             plot,
@@ -83,5 +83,5 @@ def drawable(plots: Sequence[Plot]) -> list[Plot]:
 
 
 def noisy(series: Sequence[Series]) -> list[Series]:
-    """The curves of mechanisms that add noise: a level zero tells nothing."""
+    """Leaves out curves that are zero everywhere: those of mechanisms without noise."""
     return [one for one in series if any(one.y)]

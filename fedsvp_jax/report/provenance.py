@@ -1,98 +1,132 @@
-"""Where a result came from: settings, versions, hashes, the repeating command."""
+"""Where a result came from: settings, versions, hashes and the command to repeat it."""
 
+import dataclasses
 import json
+import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.report import page, read
 
-# What config.json records beside the flags.
-NOT_FLAGS = (
-    "command",
-    "data_fingerprint",
-    "device_kind",
-    "num_test_examples",
-    "num_train_examples",
-    "versions",
-)
+_SETTINGS = {field.name: field for field in dataclasses.fields(ExperimentConfig)}
+# The settings that a sweep varies, and the flags that list their values.
+_SWEPT = {"mechanism": "mechanisms", "epsilon": "epsilons", "seed": "seeds"}
 
 
 def provenance_html(
-    config: read.Row, hashes: Mapping[str, str], *, program: str | None
+    config: read.Row, hashes: Mapping[str, str], *, command: str | None
 ) -> str:
     """The section's body.
 
     Args:
       config: config.json.
       hashes: name -> SHA-256, of files and parameters.
-      program: the module to run when config.json names no command; None where
-        nothing tells it, and no command is shown.
+      command: the command line that repeats the result; None where it is not known.
     """
-    versions = _dictionary(config.get("versions"))
-    settings = {**_dictionary(config.get("flags")), **config}
-    for name in ("flags", "versions", "command"):
-        settings.pop(name, None)
-    parts = []
-    if program is not None:
-        command = repeat_command(config, program=program)
-        parts += ["<h3>Repeat it</h3>", page.code_block(command)]
-    parts.append(
+    body = []
+    if command is not None:
+        body += ["<h3>Repeat it</h3>", f"<p>{_HOW_TO_REPEAT}</p>"]
+        body.append(page.code_block(command))
+    settings = recorded_settings(config)
+    versions = settings.pop("versions", None)
+    body.append(
         page.table(
             ("setting", "value"),
-            [(key, shown(value)) for key, value in sorted(settings.items())],
-            caption="Configuration, as written in config.json.",
+            [(name, shown(value)) for name, value in sorted(settings.items())],
+            caption="Settings and data, as recorded in config.json.",
         )
     )
-    if versions:
-        parts.append(
+    if isinstance(versions, dict):
+        body.append(
             page.table(
                 ("package", "version"),
-                [(key, shown(value)) for key, value in sorted(versions.items())],
-                caption="Versions that made the result.",
+                [(name, shown(value)) for name, value in sorted(versions.items())],
+                caption="Versions of Python and of the packages that were used.",
             )
         )
-    parts.append(
+    body.append(
         page.table(
-            ("what", "SHA-256"),
+            ("file or value", "SHA-256"),
             sorted(hashes.items()),
-            caption="Hashes: two runs are equal when these are.",
+            caption="Hashes. Two results are identical when all their hashes are.",
         )
     )
-    return "".join(parts)
+    return "".join(body)
 
 
-def repeat_command(config: read.Row, *, program: str) -> str:
-    """config.json's own `command`, or one put together from its settings.
+_HOW_TO_REPEAT = (
+    "Run this in the root of the repository, with a new folder for DIR. It gives the"
+    " same numbers on the same kind of device with the same package versions. A data"
+    " set or model that a Python program passed in itself is not part of the command."
+)
 
-    A sweep's lists (`epsilons`) take the place of the single setting (`epsilon`).
+
+def train_command(config: read.Row, metrics: Sequence[read.Row]) -> str:
+    """The command that repeats a run.
+
+    Args:
+      config: config.json.
+      metrics: the lines of metrics.jsonl, which tell whether the run diverged.
     """
-    command = config.get("command")
-    if isinstance(command, str) and command:
-        return command
-    if isinstance(command, list) and command:
-        return shlex.join(map(str, command))
-    flags = _dictionary(config.get("flags")) or config
-    lists = {name for name, value in flags.items() if isinstance(value, list)}
-    words = [
-        f"--{key}={_flag_text(value)}"
-        for key, value in sorted(flags.items())
-        if value is not None and key not in NOT_FLAGS and f"{key}s" not in lists
+    return _command("experiments.train", _setting_flags(config), metrics)
+
+
+def sweep_command(config: read.Row, results: Sequence[read.Row]) -> str:
+    """The command that repeats a sweep.
+
+    Args:
+      config: config.json; it holds the base settings and the lists that vary.
+      results: the lines of results.jsonl, which tell whether a cell diverged.
+    """
+    flags = [flag for flag in _setting_flags(config) if flag[0] not in _SWEPT]
+    lists = [(name, config.get(name)) for name in (*_SWEPT.values(), "noise_stds")]
+    flags += [(name, ",".join(map(shown, values))) for name, values in lists if values]
+    return _command("experiments.sweep", flags, results)
+
+
+def recorded_settings(config: read.Row) -> read.Row:
+    """config.json, with the infinite settings that strict JSON holds as null.
+
+    A setting that may be infinite always has a value in config.json, so null there
+    means infinity. Elsewhere null means that the setting was not given.
+    """
+    infinite = [
+        name
+        for name, field in _SETTINGS.items()
+        if field.metadata["infinite"] and name in config and config[name] is None
     ]
-    words.append("--output_dir=DIR")
-    return shlex.join(["python", "-m", program, *words])
+    return config | dict.fromkeys(infinite, math.inf)
 
 
 def shown(value: Any) -> str:
-    """A setting's value: strings as they are, the rest as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    """A setting's value: strings as they are, infinity as `inf`, the rest as JSON."""
+    if isinstance(value, str):
+        return value
+    if value == math.inf:
+        return "inf"
+    return json.dumps(value, ensure_ascii=False)
 
 
-def _dictionary(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+def _setting_flags(config: read.Row) -> list[tuple[str, str]]:
+    """The flags of the settings that were given: (name, value)."""
+    settings = recorded_settings(config)
+    return [
+        (name, shown(settings[name]))
+        for name in _SETTINGS
+        if settings.get(name) is not None
+    ]
 
 
-def _flag_text(value: Any) -> str:
-    if isinstance(value, list):
-        return ",".join(map(shown, value))
-    return shown(value)
+def _command(
+    program: str, flags: Sequence[tuple[str, str]], rounds: Sequence[read.Row]
+) -> str:
+    words = [f"--{name}={value}" for name, value in flags]
+    if any(
+        row.get("diverged_clients") or row.get("model_finite") is False
+        for row in rounds
+    ):
+        words.append("--on_divergence=continue")
+    words.append("--output_dir=DIR")
+    return shlex.join(["python", "-m", program, *words])

@@ -1,7 +1,7 @@
-"""Read the files of a run or a sweep; damage is one clear sentence.
+"""Read the files of a run or a sweep.
 
 Reports are made from files alone, so that a page can be rebuilt years later.
-Every error is a ValueError that names the file, the line and what is wrong.
+Every error is a ValueError of one sentence: the file, the line and what is wrong.
 """
 
 import dataclasses
@@ -20,31 +20,32 @@ SWEEP_FILES = ("config.json", "results.jsonl")
 
 @dataclasses.dataclass(frozen=True)
 class RunFiles:
-    """One run: what `experiments.train` wrote, without checkpoints and times."""
+    """The files of one run, without its checkpoints and timings."""
 
     config: Row
-    metrics: list[Row]  # a row a round, by round
-    clients: list[Row]  # a row a client and round, by round, then client
+    metrics: list[Row]  # one row per round, sorted by round
+    clients: list[Row]  # one row per upload, sorted by round, then client
     summary: Row
     sha256: dict[str, str]  # file name -> hash of its bytes
 
 
 @dataclasses.dataclass(frozen=True)
 class SweepFiles:
-    """One sweep: what `experiments.sweep` wrote."""
+    """The files of one sweep, without its checkpoints and timings."""
 
     config: Row
-    results: list[Row]  # a row a cell and round
+    results: list[Row]  # one row per cell and round
+    cells: list[Row]  # one summary per cell of the finished mechanisms
     sha256: dict[str, str]
 
 
 def is_sweep(folder: str | Path) -> bool:
-    """Tells a sweep's folder (it holds results.jsonl) from a run's."""
+    """Whether the folder is a sweep's: whether it has results.jsonl."""
     return (Path(folder) / "results.jsonl").is_file()
 
 
 def is_run(folder: str | Path) -> bool:
-    """Tells a run's folder (it holds metrics.jsonl) from an attack's."""
+    """Whether the folder is a run's: whether it has metrics.jsonl."""
     return (Path(folder) / "metrics.jsonl").is_file()
 
 
@@ -52,9 +53,11 @@ def read_run(run_dir: str | Path) -> RunFiles:
     """Reads a run's folder.
 
     Raises:
-      ValueError: a file is missing, is not what it should be, or holds no row.
+      ValueError: a file is missing, damaged or empty, the run has not finished, or
+        the folder is a sweep's.
     """
     folder = _existing(run_dir)
+    _check_is_finished_run(folder)
     texts = {name: _text(folder / name) for name in RUN_FILES}
     metrics = _rows(folder / "metrics.jsonl", texts["metrics.jsonl"])
     clients = _rows(folder / "clients.jsonl", texts["clients.jsonl"], may_be_empty=True)
@@ -71,10 +74,10 @@ def read_run(run_dir: str | Path) -> RunFiles:
 
 
 def read_sweep(sweep_dir: str | Path) -> SweepFiles:
-    """Reads a sweep's folder; a sweep under way is read as far as it came.
+    """Reads a sweep's folder; an unfinished sweep is read up to its last round.
 
     Raises:
-      ValueError: a file is missing, is not what it should be, or holds no row.
+      ValueError: a file is missing, damaged or empty.
     """
     folder = _existing(sweep_dir)
     texts = {name: _text(folder / name) for name in SWEEP_FILES}
@@ -84,6 +87,7 @@ def read_sweep(sweep_dir: str | Path) -> SweepFiles:
     return SweepFiles(
         config=_object(folder / "config.json", texts["config.json"]),
         results=results,
+        cells=_cells(folder / "cells.json"),
         sha256=_hashes(texts),
     )
 
@@ -99,7 +103,7 @@ def read_object(path: Path) -> tuple[Row, str]:
 
 
 def number(value: object) -> float | None:
-    """A finite number as it is; None for null, NaN and the infinities.
+    """The number as a float; None for null, NaN and infinities.
 
     Raises:
       ValueError: the value is neither a number nor null.
@@ -111,25 +115,35 @@ def number(value: object) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def setting(config: Row, name: str) -> Any:
-    """A flag's value: at the top of config.json or inside its `flags`."""
-    flags = config.get("flags")
-    nested = flags.get(name) if isinstance(flags, dict) else None
-    return config.get(name, nested)
-
-
 def spent_methods(rows: Sequence[Row]) -> list[str]:
-    """The accounting methods that the rows' epsilon_spent name, in their order."""
+    """The accounting methods in the rows' epsilon_spent, in order of appearance."""
     return list(
         dict.fromkeys(m for row in rows for m in row.get("epsilon_spent") or {})
     )
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a whole file or nothing: a temporary neighbour, then a rename."""
+    """Writes the whole file or nothing: to a temporary file, which is then renamed."""
     partial = path.with_name(path.name + ".partial")
     partial.write_text(text, encoding="utf-8", newline="\n")
     partial.replace(path)
+
+
+def _check_is_finished_run(folder: Path) -> None:
+    if not is_run(folder) and is_sweep(folder):
+        raise ValueError(
+            f"{folder} is a sweep's folder, and a single run's was expected (in Python,"
+            " frames.results and write_sweep_report read a sweep)"
+        )
+    begun = all((folder / name).is_file() for name in RUN_FILES[:-1])
+    if begun and not (folder / "summary.json").is_file():
+        done = _text(folder / "metrics.jsonl").count("\n")
+        config = _object(folder / "config.json", _text(folder / "config.json"))
+        raise ValueError(
+            f"{folder} has no summary.json: the run has not finished ({done} of"
+            f" {config.get('num_rounds')} rounds); go on with the same command and"
+            " --resume"
+        )
 
 
 def _existing(folder: str | Path) -> Path:
@@ -142,8 +156,7 @@ def _existing(folder: str | Path) -> Path:
 def _text(path: Path) -> str:
     if not path.is_file():
         raise ValueError(
-            f"{path.parent} holds no {path.name}: it is not the folder of a"
-            " finished run or of a sweep"
+            f"{path.parent} has no {path.name}: it is not the folder of a run or sweep"
         )
     try:
         return path.read_bytes().decode("utf-8")
@@ -179,16 +192,32 @@ def _rows(path: Path, text: str, *, may_be_empty: bool = False) -> list[Row]:
         if line.strip()
     ]
     if not rows and not may_be_empty:
-        raise ValueError(f"{path} holds no line: no round has been recorded")
+        raise ValueError(f"{path} is empty: no round has been recorded")
     return rows
 
 
-# The kinds of the known fields; a field that is absent reads as null.
+def _cells(path: Path) -> list[Row]:
+    """The cells' summaries; none where no mechanism has finished."""
+    if not path.is_file():
+        return []
+    try:
+        cells = json.loads(_text(path))
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"{path} is not valid JSON: {error}") from None
+    if not isinstance(cells, list) or not all(isinstance(one, dict) for one in cells):
+        raise ValueError(f"{path} must be a JSON list of objects")
+    return cells
+
+
+# The types of known fields; an absent field reads as null.
 _WHOLE = ("round", "client", "seed")
 _NUMBERS = (
     "test_accuracy",
     "test_loss",
     "noise_std",
+    "step_noise_std",
+    "step_noise_std_mean",
+    "noise_multiplier",
     "noise_std_mean",
     "noise_l2",
     "sensitivity",

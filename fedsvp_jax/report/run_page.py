@@ -1,10 +1,11 @@
-"""report.html of one run: curves, the explained heat map, guarantees, ledger."""
+"""report.html of one run: curves, the noise of each upload, guarantees, settings."""
 
 import statistics
 from pathlib import Path
 from typing import Any
 
-from fedsvp_jax.report import labels, page, provenance, read
+from fedsvp_jax import mechanisms
+from fedsvp_jax.report import guarantees, labels, page, provenance, read
 from fedsvp_jax.report.adversaries import adversaries_plot
 from fedsvp_jax.report.plotly_spec import rounded
 from fedsvp_jax.report.plots import drawable
@@ -46,20 +47,22 @@ def run_html(run: read.RunFiles, *, timestamp: str | None = None) -> str:
             "Results",
             _facts(run) + f'<div class="grid">{_figures(curves)}</div>',
         ),
-        ("explained", "Why so much noise?", _explorer(run)),
+        ("explained", "Noise of each upload, explained", _explorer(run)),
         (
             "privacy",
             "Privacy spent",
             _switch(run)
             + f'<div class="grid">{_figures(spent)}</div>'
-            + _guarantees(run.summary),
+            + guarantees.table(run.summary),
         ),
-        ("ledger", "Ledger by client", _ledger(run)),
+        ("ledger", "Privacy spent by client", _ledger(run)),
         (
             "provenance",
-            "How it was made",
+            "Settings, versions, command",
             provenance.provenance_html(
-                run.config, _hashes(run), program="experiments.train"
+                run.config,
+                _hashes(run),
+                command=provenance.train_command(run.config, run.metrics),
             ),
         ),
     ]
@@ -82,6 +85,7 @@ _CELL_NUMBERS = (
     "released_ratio",
     "risk_tolerance",
     "noise_std",
+    "step_noise_std",
     "noise_l2",
     "sensitivity",
     "epsilon",
@@ -91,7 +95,7 @@ _CELL_NUMBERS = (
 
 
 def cell_columns(clients: list[read.Row]) -> dict[str, Any]:
-    """clients.jsonl by column: short names cost nothing, repeated ones do."""
+    """clients.jsonl by column, so that each field's name stands in the page once."""
     columns: dict[str, Any] = {
         name: [row[name] for row in clients] for name in ("round", "client")
     }
@@ -109,31 +113,31 @@ def cell_columns(clients: list[read.Row]) -> dict[str, Any]:
 def context(run: read.RunFiles) -> dict[str, Any]:
     """The settings that the explanation's formulas use; null where unknown.
 
-    The private attribute's index and the attributes' names are summary.json's: the
-    flag of that name may be a class of the data set.
+    The private attribute's index and the attributes' names come from summary.json,
+    because the setting private_attribute may be a class of the data set.
     """
     config = run.config
-    found: dict[str, Any] = {
-        name: _number_or_none(read.setting(config, name))
+    numbers: dict[str, Any] = {
+        name: _number_or_none(config.get(name))
         for name in ("delta", "l2_norm_clip", "noise_floor")
     }
     private = run.summary.get("private_attribute")
     names = run.summary.get("attributes")
     whole = isinstance(private, int) and not isinstance(private, bool)
-    mechanism = str(read.setting(config, "mechanism"))
-    return found | {
+    mechanism = str(config.get("mechanism"))
+    return numbers | {
         "mechanism": mechanism,
-        "label": labels.mechanism_label(mechanism),
-        "sensitivity": read.setting(config, "sensitivity"),
-        "contribution_release": read.setting(config, "contribution_release"),
+        "label": mechanisms.mechanism_label(mechanism),
+        "sensitivity": config.get("sensitivity"),
+        "contribution_release": config.get("contribution_release"),
         "attributes": list(map(str, names)) if isinstance(names, list) else [],
         "private_attribute": private if whole else None,
     }
 
 
 def _title(config: read.Row) -> tuple[str, str]:
-    mechanism = labels.mechanism_label(str(read.setting(config, "mechanism")))
-    dataset = read.setting(config, "dataset")
+    mechanism = mechanisms.mechanism_label(str(config.get("mechanism")))
+    dataset = config.get("dataset")
     parts = [
         f"{name} {value}" for name, key in _SUBTITLE if (value := _get(config, key))
     ]
@@ -152,7 +156,7 @@ _SUBTITLE = (
 
 
 def _get(config: read.Row, key: str) -> str:
-    value = read.setting(config, key)
+    value = config.get(key)
     return "" if value is None else provenance.shown(value)
 
 
@@ -160,9 +164,9 @@ def _facts(run: read.RunFiles) -> str:
     summary = run.summary
     spent = summary.get("epsilon_spent") or {}
     pairs = [
-        ("best accuracy, %", labels.percent(_field(summary, "best_accuracy"))),
+        ("best test accuracy, %", labels.percent(_field(summary, "best_accuracy"))),
         (
-            "last five evaluations, %",
+            "mean of the last 5 evaluations, %",
             labels.percent(
                 _field(summary, "final5_accuracy"), _field(summary, "final5_std")
             ),
@@ -170,13 +174,14 @@ def _facts(run: read.RunFiles) -> str:
         ("rounds", str(len(run.metrics))),
         ("parameters", f"{int(_field(summary, 'num_parameters') or 0):,}"),
     ]
-    pairs += [
-        (f"ε spent, {name}", labels.significant(_number_or_none(value)))
-        for name, value in sorted(spent.items())
-    ]
+    nominal = guarantees.nominal_methods(summary)
+    for method, value in spent.items():
+        name = f"ε spent, {labels.method_label(method)}"
+        name += " (nominal)" if method in nominal else ""
+        pairs.append((name, labels.significant(_number_or_none(value))))
     for field, name in (
-        ("num_clipped_ratios", "ratios clipped to [0, 1]"),
-        ("num_degenerate_ratios", "ratios without meaning (R = 1)"),
+        ("num_clipped_ratios", "uploads whose R fell outside [0, 1]"),
+        ("num_degenerate_ratios", "uploads whose Shapley sum was ~0 (R set to 1)"),
     ):
         counts = [row[field] for row in run.metrics if row.get(field) is not None]
         if counts:
@@ -190,10 +195,11 @@ def _figures(plots: list[Any]) -> str:
 
 def _explorer(run: read.RunFiles) -> str:
     if not run.clients:
-        return "<p>clients.jsonl is empty: nothing to explain.</p>"
+        return "<p>clients.jsonl is empty: there is no upload to explain.</p>"
     return (
-        "<p>Each cell is one upload. Point at it for its numbers; click it, or use"
-        " the arrow keys on the map, to read why it got that much noise.</p>"
+        "<p>Each cell of the map is one upload: one client in one round. Point at a"
+        " cell for its numbers. Click it, or move by the arrow keys, to read why this"
+        " upload got as much noise as it did.</p>"
         '<form class="controls" id="cell-form"><label>Show <select id="cell-field">'
         "</select></label><label>Client <input id='cell-client' type='number' min='0'"
         " inputmode='numeric'></label><label>Round <input id='cell-round'"
@@ -209,7 +215,7 @@ def _explorer(run: read.RunFiles) -> str:
 
 
 def _switch(run: read.RunFiles) -> str:
-    at_end = [row.get("method") for row in _guarantee_rows(run.summary)]
+    at_end = [row.get("method") for row in guarantees.rows_of(run.summary)]
     named = [*read.spent_methods(run.metrics), *run.summary.get("epsilon_spent", {})]
     methods = dict.fromkeys([*named, *(str(name) for name in at_end if name)])
     names = [("", "all"), *((name, labels.method_label(name)) for name in methods)]
@@ -219,58 +225,34 @@ def _switch(run: read.RunFiles) -> str:
         f" {page.escape(label)}</label>"
         for value, label in names
     )
-    return f'<fieldset class="controls"><legend>Accounting</legend>{radios}</fieldset>'
-
-
-def _guarantees(summary: read.Row) -> str:
-    rows = _guarantee_rows(summary)
-    if not rows:
-        return "<p>summary.json states no guarantee: nothing is promised.</p>"
-    fields = [
-        "adversary",
-        "relation",
-        "method",
-        "epsilon",
-        "delta",
-        "status",
-        "assumptions",
-    ]
-    return page.table(
-        fields,
-        [[_text(row.get(name)) for name in fields] for row in rows],
-        caption="What is promised, to whom, and what the promise rests on.",
-        methods=[str(row.get("method")) for row in rows],
+    return (
+        '<fieldset class="controls"><legend>Accounting method</legend>'
+        f"{radios}</fieldset>"
     )
-
-
-def _guarantee_rows(summary: read.Row) -> list[read.Row]:
-    rows = [row for row in summary.get("guarantees") or [] if isinstance(row, dict)]
-    return [{"status": _status(row.get("proved"))} | row for row in rows]
-
-
-def _status(proved: object) -> str:
-    return "–" if proved is None else "proved" if proved else "nominal"
 
 
 def _ledger(run: read.RunFiles) -> str:
     by_client: dict[int, list[read.Row]] = {}
     for row in run.clients:
         by_client.setdefault(row["client"], []).append(row)
+    in_steps = any(row.get("step_noise_std") for row in run.clients)
+    noise = "step_noise_std" if in_steps else "noise_std"
     rows = [
         (
             client,
-            len(own),
-            _text(_mean(own, "contribution_ratio")),
-            _text(_mean(own, "noise_std")),
-            _text(_total(own, "epsilon")),
-            _text(_total(own, "delta")),
+            len(uploads),
+            _text(_mean(uploads, "contribution_ratio")),
+            _text(_mean(uploads, noise)),
+            _text(_total(uploads, "epsilon")),
+            _text(_total(uploads, "delta")),
         )
-        for client, own in sorted(by_client.items())
+        for client, uploads in sorted(by_client.items())
     ]
-    head = ("client", "uploads", "mean R", "mean σ", "Σ ε", "Σ δ′")
+    sigma = "mean σ per local step" if in_steps else "mean σ"
+    head = ("client", "uploads", "mean R", sigma, "Σ ε", "Σ δ′")
     caption = (
-        "Every client that uploaded: the sums are basic composition; a dash means no"
-        " finite guarantee."
+        "Every client that uploaded. Σ ε and Σ δ′ add up its uploads (basic"
+        " composition); a dash means that there is no finite guarantee."
     )
     return (
         f"<details><summary>{len(rows)} clients</summary>"
@@ -289,7 +271,7 @@ def _mean(rows: list[read.Row], name: str) -> float | None:
 
 
 def _total(rows: list[read.Row], name: str) -> float | None:
-    """The sum; None where one upload has no finite value."""
+    """The sum; None where the value of one upload is not finite."""
     values = [read.number(row.get(name)) for row in rows]
     finite = [value for value in values if value is not None]
     return sum(finite) if len(finite) == len(values) else None
@@ -302,8 +284,6 @@ def _item(values: list[Any] | None, index: int) -> float | None:
 def _text(value: object) -> str:
     if isinstance(value, float | int) or value is None:
         return labels.significant(_number_or_none(value))
-    if isinstance(value, list):
-        return "; ".join(map(str, value))
     return str(value)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from fedsvp_jax.report import labels, read
-from fedsvp_jax.report.plots import Numbers, Plot, Series, drawable, noisy
+from fedsvp_jax.report.plots import Plot, Series, drawable, noisy
 
 BLACK, BLUE, ORANGE = labels.OKABE_ITO[:3]
 
@@ -36,8 +36,8 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
         Plot(
             "noise",
             "Injected noise by round",
-            "L2 norm of the noise vector: the mean over one round's uploads, and what"
-            " is left of it in their average.",
+            "L2 norm of the noise vector on an upload (mean over the round's uploads),"
+            " and of the noise that is left in their average.",
             "round",
             "L2 norm",
             noisy(
@@ -52,25 +52,35 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
         Plot(
             "noise_std",
             "Noise standard deviation by round",
-            "Mean over the cohort of σ, the std added to every weight.",
+            "σ of the Gaussian noise on every weight of an upload, mean over the"
+            " cohort.",
             "round",
             "σ",
             noisy([_field(metrics, "noise_std_mean", "σ (mean)", ORANGE)]),
         ),
         Plot(
+            "step_noise_std",
+            "Noise in the local steps by round",
+            "With --sensitivity=per_example, σ of the Gaussian noise on the gradient of"
+            " every local step, mean over the cohort. The upload itself gets none.",
+            "round",
+            "σ per step",
+            noisy([_field(metrics, "step_noise_std_mean", "σ per step", ORANGE)]),
+        ),
+        Plot(
             "ratio",
             "Contribution ratio by round",
-            "R: the private attribute's share of the accuracy; band: the smallest to"
-            " the largest of the cohort.",
+            "R: the private attribute's share of a client's validation accuracy, mean"
+            " over the cohort. Band: smallest to largest R of the cohort.",
             "round",
             "contribution ratio R",
             [_ratio(run)],
         ),
         Plot(
             "epsilon",
-            "Cumulative ε by accounting",
-            "The same uploads, added up by each method; a method that is computed at"
-            " the end alone is a point.",
+            "Cumulative ε by accounting method",
+            "ε that the client with the most privacy loss has spent, by each method."
+            " PLD is computed after the last round only (single marker).",
             "round",
             "ε spent",
             _spent(run),
@@ -121,13 +131,15 @@ def _ratio(run: read.RunFiles) -> Series:
 
 
 def _spent(run: read.RunFiles) -> list[Series]:
-    rounds: list[float | None] = [row["round"] for row in run.metrics]
-    curves: dict[str, tuple[Numbers, Numbers]] = {}
-    for method in read.spent_methods(run.metrics):
-        spent = [(row.get("epsilon_spent") or {}).get(method) for row in run.metrics]
-        curves[method] = (rounds, [read.number(value) for value in spent])
+    curves: dict[str, tuple[list[float | None], list[float | None]]] = {}
+    for row in run.metrics:
+        for method, value in (row.get("epsilon_spent") or {}).items():
+            x, y = curves.setdefault(method, ([], []))
+            x.append(row["round"])
+            y.append(read.number(value))
+    last = run.metrics[-1]["round"]
     for method, value in (run.summary.get("epsilon_spent") or {}).items():
-        curves.setdefault(method, (rounds[-1:], [read.number(value)]))
+        curves.setdefault(method, ([last], [read.number(value)]))
     return [
         Series(
             keys={"accounting": method},

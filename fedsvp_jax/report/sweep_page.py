@@ -1,8 +1,9 @@
-"""report.html of a sweep: accuracy against ε, the table, curves by round."""
+"""report.html of a sweep: accuracy against ε, a table, curves by round."""
 
 from pathlib import Path
 
-from fedsvp_jax.report import labels, page, provenance, read, tables
+from fedsvp_jax import mechanisms
+from fedsvp_jax.report import guarantees, page, provenance, read, tables
 from fedsvp_jax.report.sweep_plots import sweep_plots
 
 SCRIPTS = ("common.js",)
@@ -35,25 +36,27 @@ def sweep_html(sweep: read.SweepFiles, *, timestamp: str | None = None) -> str:
     plots = sweep_plots(sweep.results)
     first = [plot for plot in plots if plot.id == "accuracy_epsilon"]
     curves = [plot for plot in plots if plot.id != "accuracy_epsilon"]
-    names = dict.fromkeys(labels.mechanism_label(row.mechanism) for row in rows)
+    names = dict.fromkeys(mechanisms.mechanism_label(row.mechanism) for row in rows)
     seeds = max(row.num_seeds for row in rows)
     rounds = max(row.num_rounds for row in rows)
-    dataset = provenance.shown(read.setting(sweep.config, "dataset"))
+    dataset = provenance.shown(sweep.config.get("dataset"))
     sections = [
         ("accuracy", "Accuracy against ε", "".join(map(page.plot_figure, first))),
-        ("table", "Table", _table(rows)),
-        ("rounds", "By round", "".join(map(page.plot_figure, curves))),
+        ("table", "Results", _table(rows, sweep.cells)),
+        ("rounds", "Curves by round", "".join(map(page.plot_figure, curves))),
         (
             "provenance",
-            "How it was made",
+            "Settings, versions, command",
             provenance.provenance_html(
-                sweep.config, sweep.sha256, program="experiments.sweep"
+                sweep.config,
+                sweep.sha256,
+                command=provenance.sweep_command(sweep.config, sweep.results),
             ),
         ),
     ]
     return page.render(
         title=f"{', '.join(names)} on {dataset}",
-        subtitle=f"{rounds} rounds, {seeds} seeds, mean over seeds throughout",
+        subtitle=f"{rounds} rounds; number of seeds: {seeds}",
         sections=sections,
         data={"plots": [*page.plot_data(plots), _table_data(rows)]},
         scripts=SCRIPTS,
@@ -61,18 +64,25 @@ def sweep_html(sweep: read.SweepFiles, *, timestamp: str | None = None) -> str:
     )
 
 
-def _table(rows: list[tables.SummaryRow]) -> str:
+def _table(rows: list[tables.SummaryRow], cells: list[read.Row]) -> str:
     head, *body = tables.shown_cells(rows)
     caption = (
-        "Mean ± std over seeds; below: relative to FedAvg; noise: mean L2 norm of one"
-        " upload's noise; ε spent: after the last round, the largest over seeds."
+        "Mean ± std over seeds. Loss vs FedAvg: 100·(FedAvg − mechanism) / FedAvg."
+        " Noise L2: mean L2 norm of the noise on one upload. ε spent: after the last"
+        " round, the largest over seeds."
     )
-    return page.table(head, body, caption=caption) + (
-        '<button type="button" data-csv="table">Download CSV'
+    by_mechanism = {
+        mechanisms.mechanism_label(str(cell.get("mechanism"))): cell for cell in cells
+    }
+    note = guarantees.nominal_note(by_mechanism)
+    return (
+        page.table(head, body, caption=caption)
+        + note
+        + '<button type="button" data-csv="table">Download CSV'
         '<span class="sr"> of the table</span></button>'
     )
 
 
 def _table_data(rows: list[tables.SummaryRow]) -> dict[str, object]:
-    """The table's numbers for its download; it has no drawing."""
+    """The table's numbers, for its download."""
     return {"id": "table", "spec": None, "columns": tables.columns(rows)}

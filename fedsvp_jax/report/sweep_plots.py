@@ -1,7 +1,7 @@
 """The curves of a sweep, from results.jsonl: mean and spread over seeds.
 
-Colour is ε (dark: little budget), line style and panel are the mechanism; FedAvg
-is black and stands in every panel, as the reference.
+Colour shows ε (dark: small), line style and panel show the mechanism. FedAvg is black
+and stands in every panel as the reference.
 """
 
 import math
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import scipy.special
 
+from fedsvp_jax import mechanisms
 from fedsvp_jax.report import labels, read, tables
 from fedsvp_jax.report.plots import Plot, Series, drawable, noisy
 
@@ -17,7 +18,7 @@ Field = Callable[[read.Row], float | None]
 
 
 def sweep_plots(results: Sequence[read.Row]) -> list[Plot]:
-    """Accuracy against ε, then accuracy, noise, ratio and ε spent by round."""
+    """Accuracy against ε, then accuracy, noise, R and ε spent by round."""
     groups = tables.groups(results)
     methods = read.spent_methods(results)
     plots = [
@@ -25,7 +26,7 @@ def sweep_plots(results: Sequence[read.Row]) -> list[Plot]:
         Plot(
             "accuracy",
             "Test accuracy by round",
-            "Mean over seeds; band: the smallest to the largest.",
+            "Mean over seeds. Band: smallest to largest over seeds.",
             "round",
             "test accuracy",
             _curves(groups, _named("test_accuracy"), skip_gaps=True),
@@ -34,17 +35,28 @@ def sweep_plots(results: Sequence[read.Row]) -> list[Plot]:
         Plot(
             "noise",
             "Injected noise by round",
-            "Mean over uploads and seeds of the noise vector's L2 norm.",
+            "L2 norm of the noise vector on an upload, mean over uploads and seeds.",
             "round",
             "L2 norm of the noise",
             noisy(_curves(groups, _named("noise_l2"))),
             log_y=True,
         ),
         Plot(
+            "step_noise_std",
+            "Noise in the local steps by round",
+            "With --sensitivity=per_example, σ of the Gaussian noise on the gradient of"
+            " every local step, mean over clients and seeds. The upload itself gets"
+            " none.",
+            "round",
+            "σ per step",
+            noisy(_curves(groups, _named("step_noise_std_mean"))),
+            log_y=True,
+        ),
+        Plot(
             "ratio",
             "Contribution ratio by round",
-            "R: the private attribute's share of the accuracy, mean over the cohort"
-            " and the seeds.",
+            "R: the private attribute's share of a client's validation accuracy, mean"
+            " over the cohort and the seeds.",
             "round",
             "contribution ratio R",
             _curves(groups, _named("contribution_ratio_mean")),
@@ -53,10 +65,10 @@ def sweep_plots(results: Sequence[read.Row]) -> list[Plot]:
             Plot(
                 f"epsilon_{index}",
                 f"Cumulative ε, {labels.method_label(method)}",
-                "The largest over seeds.",
+                "Largest over seeds.",
                 "round",
                 "ε spent",
-                _curves(groups, _spent_by(method), center=max),
+                _curves(groups, _spent_by(method), center=max, skip_gaps=True),
                 log_y=True,
             )
             for index, method in enumerate(methods)
@@ -70,8 +82,8 @@ def accuracy_against_epsilon(results: Sequence[read.Row]) -> Plot:
 
         mean ± t_{0.975, S−1} · std / sqrt(S)
 
-    One seed gives no interval. A mechanism whose noise no ε sets is a level line;
-    gaussian, which has as many as it has stds, is left out.
+    One seed gives no interval. A mechanism whose noise does not depend on ε is a
+    horizontal line; gaussian is left out, since its noise is set by its std.
     """
     rows = [row for row in tables.summarize(results) if row.noise_std is None]
     budgets = sorted({row.epsilon for row in rows if row.epsilon is not None})
@@ -79,16 +91,16 @@ def accuracy_against_epsilon(results: Sequence[read.Row]) -> Plot:
     names = list(dict.fromkeys(row.mechanism for row in rows))
     series = []
     for index, name in enumerate(names):
-        own = [row for row in rows if row.mechanism == name]
-        level = own[0].epsilon is None
-        points = own * 2 if level else own
+        of_mechanism = [row for row in rows if row.mechanism == name]
+        level = of_mechanism[0].epsilon is None
+        points = of_mechanism * 2 if level else of_mechanism
         half = [interval_half_width(row.last5_std, row.num_seeds) for row in points]
         mean = [row.last5_mean for row in points]
         series.append(
             Series(
                 keys={"mechanism": name},
-                name=labels.mechanism_label(name),
-                x=span if level else [row.epsilon for row in own],
+                name=mechanisms.mechanism_label(name),
+                x=span if level else [row.epsilon for row in of_mechanism],
                 y=mean,
                 lower=[_sum(m, h, -1) for m, h in zip(mean, half, strict=True)],
                 upper=[_sum(m, h, +1) for m, h in zip(mean, half, strict=True)],
@@ -100,8 +112,8 @@ def accuracy_against_epsilon(results: Sequence[read.Row]) -> Plot:
     return Plot(
         "accuracy_epsilon",
         "Accuracy against ε",
-        "Mean of the last five evaluated rounds, with the 95% interval of the mean"
-        " over seeds; ε is the published one, per upload.",
+        "Mean of the last five evaluated rounds with its 95% confidence interval over"
+        " seeds. ε is the budget of one upload, not of the whole run.",
         "ε per upload",
         "test accuracy",
         series,
@@ -110,7 +122,7 @@ def accuracy_against_epsilon(results: Sequence[read.Row]) -> Plot:
 
 
 def interval_half_width(std: float | None, count: int) -> float | None:
-    """t_{0.975, S−1} · std / sqrt(S); None where the std is not known."""
+    """t_{0.975, S−1} · std / sqrt(S); None where the std is unknown."""
     if std is None or count < 2:
         return None
     return float(scipy.special.stdtrit(count - 1, 0.975)) * std / math.sqrt(count)
@@ -131,12 +143,12 @@ def _curves(
         mechanism = group.mechanism
         rounds: dict[int, list[float]] = {}
         for row in (row for run in runs.values() for row in run):
-            found = rounds.setdefault(row["round"], [])
+            over_seeds = rounds.setdefault(row["round"], [])
             value = field(row)
             if value is not None:
-                found.append(value)
+                over_seeds.append(value)
         x = [t for t in sorted(rounds) if rounds[t] or not skip_gaps]
-        label = labels.mechanism_label(mechanism)
+        label = mechanisms.mechanism_label(mechanism)
         suffix = f", {group.setting}" if group.setting else ""
         color = labels.OKABE_ITO[0]
         for level, among in ((group.epsilon, budgets), (group.noise_std, stds)):
@@ -178,7 +190,7 @@ def _spent_by(method: str) -> Field:
 
 
 def _dash(names: Sequence[str], name: str) -> int:
-    """FedAvg and the first mechanism are solid, the others dashed each its way."""
+    """FedAvg and the first mechanism are solid; each other one has its own dashes."""
     others = [other for other in names if other != "none"]
     return 0 if name == "none" else others.index(name)
 

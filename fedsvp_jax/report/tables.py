@@ -2,13 +2,13 @@
 
     best_s  = max_t a_{s,t},     last5_s = mean of the last five a_{s,t}
     mean    = Σ_s x_s / S,       std = sqrt(Σ_s (x_s − mean)² / (S − 1))
-    below   = 100 · (mean_FedAvg − mean) / mean_FedAvg
+    loss vs FedAvg = 100 · (mean_FedAvg − mean) / mean_FedAvg
 
 a_{s,t} is the test accuracy of seed s in round t, among the rounds that were
 evaluated. Source of the columns: FedSDP, Table I and FedSVA, Table 1 (best
-accuracy, mean of the last five rounds, percentage below FedAvg). Reading: the
-papers do not say whether the percentage is relative or in points; it is taken as
-relative. They do not say which std either; it is the sample's (S − 1).
+accuracy, mean of the last five rounds, percentage below FedAvg). The papers do not
+say whether the percentage is relative or in points; here it is relative. They do not
+say which std they use either; here it is the sample's (S − 1).
 """
 
 import csv
@@ -19,25 +19,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fedsvp_jax import mechanisms
 from fedsvp_jax.report import labels, read
-
-pass
 
 _SPENT = "epsilon_spent"
 
-WITHOUT_EPSILON = ("none", "dp_fedavg", "gaussian")  # noise not set by ε
-
 
 class Group(NamedTuple):
-    """What the seeds of one row of the table share."""
+    """The mechanism and settings of one row of the table; its seeds share them."""
 
     mechanism: str
-    epsilon: float | None  # per upload, as published; None: sets nothing
+    epsilon: float | None  # per upload; None where it does not set the noise
     noise_std: float | None  # of gaussian
 
     @property
     def setting(self) -> str:
-        """`ε = 0.2` or `std = 0.01`, empty where neither sets the noise."""
+        """`ε = 0.2` or `std = 0.01`; empty where neither sets the noise."""
         if self.noise_std is not None:
             return f"std = {labels.significant(self.noise_std)}"
         if self.epsilon is not None:
@@ -47,7 +44,7 @@ class Group(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class SummaryRow:
-    """One Group of a sweep; shares in [0, 1], None where not measured."""
+    """One Group of a sweep. Accuracies are in [0, 1]; None where not measured."""
 
     mechanism: str
     epsilon: float | None
@@ -60,40 +57,41 @@ class SummaryRow:
     last5_std: float | None
     best_below_fedavg: float | None  # percent; None where the sweep has no FedAvg
     last5_below_fedavg: float | None
-    noise_l2: float | None  # mean over rounds and seeds
-    epsilon_spent: dict[str, float | None]  # by accounting, after the last round
+    noise_l2: float | None  # noise on an upload, mean over rounds and seeds
+    step_noise_std: float | None  # noise in a local step, likewise
+    epsilon_spent: dict[str, float | None]  # by accounting method, after the last round
 
 
 def groups(results: Sequence[read.Row]) -> dict[Group, dict[int, list[read.Row]]]:
-    """Rows by group and seed, by round; a repeated round counts once, the last.
+    """Rows by group and seed, sorted by round; of a repeated round the last one counts.
 
-    A mechanism whose noise no ε sets is one group, whatever ε it stands at; gaussian
-    is one for each std.
+    A mechanism whose noise does not depend on ε is one group, whatever ε its rows
+    hold; gaussian is one group per std.
     """
-    found: dict[Group, dict[int, dict[int, read.Row]]] = {}
+    by_group: dict[Group, dict[int, dict[int, read.Row]]] = {}
     for row in results:
-        fixed = row["mechanism"] in WITHOUT_EPSILON
+        by_epsilon = mechanisms.epsilon_sets_noise(row["mechanism"])
         group = Group(
             row["mechanism"],
-            None if fixed else read.number(row["epsilon"]),
+            read.number(row["epsilon"]) if by_epsilon else None,
             read.number(row.get("noise_std")),
         )
-        seeds = found.setdefault(group, {})
+        seeds = by_group.setdefault(group, {})
         seeds.setdefault(row["seed"], {})[row["round"]] = row
     return {
         group: {
             seed: [rounds[t] for t in sorted(rounds)]
-            for seed, rounds in sorted(found[group].items())
+            for seed, rounds in sorted(by_group[group].items())
         }
-        for group in sorted(found, key=_order)
+        for group in sorted(by_group, key=_order)
     }
 
 
 def summarize(results: Sequence[read.Row]) -> list[SummaryRow]:
-    """One row a group, FedAvg first, then by mechanism, ε and std.
+    """One row per group: FedAvg first, then by mechanism, ε and std.
 
     Args:
-      results: rows of results.jsonl, a row a cell and round.
+      results: the rows of results.jsonl, one per cell and round.
 
     Raises:
       ValueError: there is no row.
@@ -135,7 +133,7 @@ def csv_table(rows: Sequence[SummaryRow]) -> str:
 
 
 def columns(rows: Sequence[SummaryRow]) -> dict[str, list[Any]]:
-    """The rows by column; ε spent has a column for each accounting."""
+    """The rows by column; ε spent has one column per accounting method."""
     fields = [f.name for f in dataclasses.fields(SummaryRow) if f.name != _SPENT]
     named = {name: [getattr(row, name) for row in rows] for name in fields}
     for method in _methods(rows):
@@ -145,7 +143,7 @@ def columns(rows: Sequence[SummaryRow]) -> dict[str, list[Any]]:
 
 
 def shown_cells(rows: Sequence[SummaryRow]) -> list[list[str]]:
-    """The table as a reader sees it: the head, then a line a row."""
+    """The table as text: the head, then one line per row."""
     return [_head(rows), *(_shown(row, rows) for row in rows)]
 
 
@@ -183,15 +181,18 @@ def best_and_last5(rows: Sequence[read.Row]) -> tuple[float, float] | None:
 
 def present(rows: Sequence[read.Row], name: str) -> list[float]:
     """The field's finite numbers, in the rows' order."""
-    found = (read.number(row.get(name)) for row in rows)
-    return [value for value in found if value is not None]
+    numbers = (read.number(row.get(name)) for row in rows)
+    return [value for value in numbers if value is not None]
 
 
 def _row(group: Group, runs: Sequence[Sequence[read.Row]]) -> SummaryRow:
     scores = [score for run in runs if (score := best_and_last5(run))]
     best_mean, best_std = mean_std([best for best, _ in scores])
     last5_mean, last5_std = mean_std([last5 for _, last5 in scores])
-    noise = [value for run in runs for value in present(run, "noise_l2")]
+    noise, step_noise = (
+        mean_std([value for run in runs for value in present(run, name)])[0]
+        for name in ("noise_l2", "step_noise_std_mean")
+    )
     return SummaryRow(
         **group._asdict(),
         num_seeds=len(runs),
@@ -202,13 +203,14 @@ def _row(group: Group, runs: Sequence[Sequence[read.Row]]) -> SummaryRow:
         last5_std=last5_std,
         best_below_fedavg=None,
         last5_below_fedavg=None,
-        noise_l2=mean_std(noise)[0],
+        noise_l2=noise,
+        step_noise_std=step_noise,
         epsilon_spent=_spent(runs),
     )
 
 
 def _spent(runs: Sequence[Sequence[read.Row]]) -> dict[str, float | None]:
-    """The largest over seeds: a promise is worth what its worst case is."""
+    """The largest over seeds: a guarantee holds for the worst case."""
     last = [run[-1].get("epsilon_spent") or {} for run in runs]
     methods = dict.fromkeys(name for spent in last for name in spent)
     result: dict[str, float | None] = {}
@@ -246,15 +248,24 @@ def _methods(rows: Sequence[SummaryRow]) -> list[str]:
 
 
 def _head(rows: Sequence[SummaryRow]) -> list[str]:
-    head = "mechanism|ε|seeds|best %|below|last five %|below|noise L2"
-    return [*head.split("|"), *(f"ε spent, {name}" for name in _methods(rows))]
+    head = [
+        "mechanism",
+        "ε",
+        "seeds",
+        "best %",
+        "loss vs FedAvg, % (best)",
+        "last 5 %",
+        "loss vs FedAvg, % (last 5)",
+        "noise L2",
+    ]
+    return [*head, *(f"ε spent, {name}" for name in _methods(rows))]
 
 
 def _shown(row: SummaryRow, rows: Sequence[SummaryRow]) -> list[str]:
     def gap(value: float | None) -> str:
-        return "–" if value is None else f"{value:.2f}%"
+        return "–" if value is None else f"{value:.2f}"
 
-    name = labels.mechanism_label(row.mechanism)
+    name = mechanisms.mechanism_label(row.mechanism)
     if row.noise_std is not None:
         name += f", std = {labels.significant(row.noise_std)}"
     return [
@@ -265,9 +276,16 @@ def _shown(row: SummaryRow, rows: Sequence[SummaryRow]) -> list[str]:
         gap(row.best_below_fedavg),
         labels.percent(row.last5_mean, row.last5_std),
         gap(row.last5_below_fedavg),
-        labels.significant(row.noise_l2),
+        _noise(row),
         *(labels.significant(row.epsilon_spent.get(name)) for name in _methods(rows)),
     ]
+
+
+def _noise(row: SummaryRow) -> str:
+    """The noise on an upload, or that in the local steps where it is added there."""
+    if not row.noise_l2 and row.step_noise_std:
+        return f"in steps, σ = {labels.significant(row.step_noise_std)}"
+    return labels.significant(row.noise_l2)
 
 
 def _aligned(text: str, width: int, column: int) -> str:

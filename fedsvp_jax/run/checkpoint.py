@@ -158,7 +158,7 @@ def _reason(error: Exception) -> str:
 
 # Of what a checkpoint holds and how it is gone on with: raised when either changes,
 # so that no version goes on with what another one left.
-STATE_VERSION = 2
+STATE_VERSION = 3
 
 
 class SharedCheckpointer:

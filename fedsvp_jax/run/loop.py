@@ -3,15 +3,13 @@
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from fedsvp_jax.accounting import Ledger, promises
 from fedsvp_jax.algorithm.state import RoundMetrics, ServerState
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.influence import Verdict
-from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.run import records
 from fedsvp_jax.run.checkpoint import SharedCheckpointer
 from fedsvp_jax.run.folder import WriteError
@@ -21,6 +19,16 @@ _log = logging.getLogger(__name__)
 
 # (cell, round from 1, its metrics, epsilon spent by accounting)
 OnRound = Callable[[int, int, RoundMetrics, dict[str, float]], None]
+
+
+class BeforeRound(Protocol):
+    """What changes the state before some rounds: the influence filter."""
+
+    def rounds_until_due(self, done: int) -> int:
+        """Rounds from `done` on until it is called next; 0: before the next round."""
+
+    def __call__(self, state: ServerState, done: int) -> ServerState:
+        """The state that the next round starts from."""
 
 
 def _with_ledgers(state: ServerState, ledgers: Sequence[Ledger]) -> dict[str, Any]:
@@ -51,7 +59,6 @@ def restore(
 
 def drive(
     trainer: Trainer,
-    mechanism: Mechanism,
     ledgers: Sequence[Ledger],
     state: ServerState,
     done: int,
@@ -60,25 +67,24 @@ def drive(
     checkpoint_every: int,
     on_divergence: str,
     stop: StopRequests,
+    before_round: BeforeRound | None,
     on_round: OnRound,
     after_call: Callable[[int], None],
-    on_verdict: Callable[[Verdict], None] = lambda verdict: None,
 ) -> tuple[ServerState, int]:
     """Runs from `done` rounds to the end, or until nobody may upload any more.
 
     Args:
       trainer: the compiled rounds.
-      mechanism: the cells' mechanism, for what the ledger has to know of it.
-      ledgers: one a cell; they record what was applied.
+      ledgers: one per cell; they record what was applied.
       state: after `done` rounds.
       checkpointer: saves the state after the rows that it stands for were written.
       checkpoint_every: rounds between checkpoints, rounded up to whole calls.
       on_divergence: what NaN or infinity in an upload or in the model does: "stop",
-        or "continue" with a warning, once a cell.
+        or "continue" with a warning, once per cell.
       stop: asked before every call.
+      before_round: called before the rounds at which it is due; None for nothing.
       on_round: called for each cell and round, in order.
       after_call: called with the rounds done, before a checkpoint is saved.
-      on_verdict: called after each pass of the filter, before the round that follows.
 
     Returns:
       `(state, rounds done)`; fewer than asked when a promise ended the run.
@@ -89,12 +95,13 @@ def drive(
       Stopped: a signal asked for it; the state is saved.
       WriteError: a row or a checkpoint cannot be written; names the checkpoint left.
     """
-    configs = trainer.configs
+    program = trainer.program
+    configs, mechanism = program.configs, program.mechanism
     num_rounds, saved = configs[0].num_rounds, done
     diverged: set[int] = set()
     releases = [
         promises.release_epsilon(settings, mechanism)
-        for settings in trainer.mechanism_configs
+        for settings in program.mechanism_configs
     ]
 
     @contextlib.contextmanager
@@ -122,12 +129,10 @@ def drive(
                 else f"before round 1 ({configs[0].mechanism})"
             )
         count = min(trainer.placement.rounds_per_call, num_rounds - done)
-        if trainer.admission is not None:
-            if trainer.admission.due(done):
-                state, verdict = trainer.admit(state, done)
-                on_verdict(verdict)
-            until = trainer.admission.rounds_until_due(done + 1) + 1
-            count = min(count, until)
+        if before_round is not None:
+            if before_round.rounds_until_due(done) == 0:
+                state = before_round(state, done)
+            count = min(count, before_round.rounds_until_due(done + 1) + 1)
         state, metrics = trainer.advance(state, done, count)
         asked = (metrics.clients.client_id >= 0).any(axis=(1, 2))
         active = int(np.argmin(asked)) if not asked.all() else count
@@ -142,7 +147,6 @@ def drive(
                     row,
                     round_num=number,
                     release_epsilon=releases[cell],
-                    at_upload=mechanism.step_noise_std is None,
                 )
                 spent = promises.epsilon_spent(
                     ledger,

@@ -30,21 +30,17 @@ def record_round(
     *,
     round_num: int,
     release_epsilon: float,
-    at_upload: bool,
 ) -> None:
-    """Hands the uploads of one round to the ledger, from what was applied.
-
-    `at_upload` is false where the noise went into the local steps.
-    """
+    """Hands the uploads of one round to the ledger, from what was applied."""
     clients = valid_clients(metrics)
     ledger.record(
         clients.client_id,
         round_num=round_num,
+        noise_multiplier=clients.noise.noise_multiplier,
         noise_std=clients.noise.noise_std,
-        sensitivity=clients.noise.sensitivity,
         epsilon=clients.noise.epsilon,
         delta=clients.noise.delta,
-        weights=clients.weight if at_upload else None,
+        weights=clients.weight,
         release_epsilon=release_epsilon,
     )
 
@@ -65,7 +61,9 @@ def round_row(
         "test_accuracy": metrics.test_accuracy,
         "test_loss": metrics.test_loss,
         "num_clients": len(clients.client_id),
+        "noise_multiplier_mean": mean(clients.noise.noise_multiplier),
         "noise_std_mean": mean(clients.noise.noise_std),
+        "step_noise_std_mean": mean(clients.noise.step_noise_std),
         "noise_l2": mean(clients.noise.noise_l2),
         "aggregate_noise_l2": metrics.aggregate_noise_l2,
         "update_l2": mean(clients.update_l2),
@@ -86,12 +84,11 @@ def round_row(
     return row
 
 
-def client_rows(
-    metrics: RoundMetrics, *, round_num: int, at_upload: bool
-) -> list[dict[str, Any]]:
+def client_rows(metrics: RoundMetrics, *, round_num: int) -> list[dict[str, Any]]:
     """The lines of clients.jsonl of one round: what `record_round` hands on, and more.
 
-    `weight` is the upload's in the average, null where the noise is not on it.
+    `noise_std` is the std of the noise on the upload, `step_noise_std` that of noise
+    in each local step (sensitivity `per_example`); the other one is 0.
     """
     clients = valid_clients(metrics)
     rows = []
@@ -101,9 +98,11 @@ def client_rows(
             "round": round_num,
             "client": client_id,
             "num_examples": client.num_examples,
-            "weight": client.weight if at_upload else None,
+            "weight": client.weight,
             "update_l2": client.update_l2,
+            "noise_multiplier": client.noise.noise_multiplier,
             "noise_std": client.noise.noise_std,
+            "step_noise_std": client.noise.step_noise_std,
             "noise_l2": client.noise.noise_l2,
             "sensitivity": client.noise.sensitivity,
             "epsilon": client.noise.epsilon,

@@ -3,14 +3,10 @@
 import dataclasses
 import itertools
 import os
-import time
 from collections.abc import Sequence
 from typing import Any
 
-from tqdm import tqdm
-
-from fedsvp_jax.accounting import promises
-from fedsvp_jax.algorithm.state import RoundMetrics
+from fedsvp_jax import federation, mechanisms
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.devices import processes
@@ -18,16 +14,12 @@ from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.plan import recorded_settings
-from fedsvp_jax.mechanisms import make_mechanism
-from fedsvp_jax.report.tables import WITHOUT_EPSILON
-from fedsvp_jax.run import loop, records
-from fedsvp_jax.run.checkpoint import SharedCheckpointer
 from fedsvp_jax.run.environment import environment
-from fedsvp_jax.run.folder import SharedFolder, plain
+from fedsvp_jax.run.folder import SharedFolder
+from fedsvp_jax.run.session import Files, Options, Session
 from fedsvp_jax.run.stopping import StopRequests
 from fedsvp_jax.run.tensorboard import EventFiles
 from fedsvp_jax.structs import Model
-from fedsvp_jax.tree import cell_of, params_sha256
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +37,7 @@ class SweepPlan:
 
     def cells(self, base: ExperimentConfig, mechanism: str) -> list[ExperimentConfig]:
         """The configs of one mechanism's program."""
-        fixed = mechanism in WITHOUT_EPSILON
+        fixed = not mechanisms.epsilon_sets_noise(mechanism)
         epsilons = self.epsilons[:1] if fixed else self.epsilons
         stds = self.noise_stds if mechanism == "gaussian" else ()
         return [
@@ -127,18 +119,23 @@ def sweep(
     summaries: list[dict[str, Any]] = []
     with StopRequests() as stop:
         for mechanism in plan.mechanisms:
-            summaries += _sweep_mechanism(
-                plan.cells(base, mechanism),
-                data,
+            configs = plan.cells(base, mechanism)
+            names = [cell_name(config) for config in configs]
+            session = Session(
+                _trainer(configs, data, model, placement),
                 folder,
                 events,
-                model=model,
-                placement=placement,
-                checkpoint_every=checkpoint_every,
-                on_divergence=on_divergence,
-                stop=stop,
-                progress=progress,
+                Files(
+                    rows="results.jsonl",
+                    clients=None,
+                    checkpoints=folder.path / "checkpoints" / mechanism,
+                    names=names,
+                    group={"mechanism": mechanism},
+                    runs=["-".join(map(str, name.values())) for name in names],
+                ),
+                Options(checkpoint_every, on_divergence, progress),
             )
+            summaries += session.run(stop)
             folder.write("cells.json", summaries)
     return summaries
 
@@ -152,116 +149,9 @@ def _trainer(
     """The program of one mechanism's cells; nothing is compiled yet."""
     chunk = _divisor(len(configs) // placement.sweep_devices, placement.cell_chunk_size)
     return Trainer(
-        configs,
-        data,
-        model=model,
+        federation.build(configs, data, model=model),
         placement=dataclasses.replace(placement, cell_chunk_size=chunk),
     )
-
-
-def _sweep_mechanism(
-    configs: Sequence[ExperimentConfig],
-    data: Dataset,
-    folder: SharedFolder,
-    events: EventFiles,
-    *,
-    model: Model | None,
-    placement: Placement,
-    checkpoint_every: int,
-    on_divergence: str,
-    stop: StopRequests,
-    progress: bool,
-) -> list[dict[str, Any]]:
-    mechanism = configs[0].mechanism
-    trainer = _trainer(configs, data, model, placement)
-    made = make_mechanism(mechanism, trainer.mechanism_configs[0])
-    ledgers = [trainer.new_ledger(made) for _ in configs]
-    checkpointer = SharedCheckpointer(folder.path / "checkpoints" / mechanism)
-    state, done = loop.restore(trainer, ledgers, checkpointer)
-    for name in ("results.jsonl", "timing.jsonl"):
-        folder.keep_rounds(
-            name,
-            done,
-            of=lambda row: row["mechanism"] == mechanism,
-            every=name != "timing.jsonl",
-        )
-    accuracies: list[list[float | None]] = [[] for _ in configs]
-    diverged: list[list[int]] = [[] for _ in configs]
-    names = [cell_name(config) for config in configs]
-    runs = ["-".join(map(str, name.values())) for name in names]
-    for run in runs:
-        events.start(run, [])
-    for row in folder.rows("results.jsonl"):
-        if row["mechanism"] == mechanism:
-            place = names.index({key: row[key] for key in names[0]})
-            events.add(runs[place], row)
-            accuracies[place].append(row["test_accuracy"])
-            if records.diverged(row):
-                diverged[place].append(row["round"])
-
-    clock = [time.perf_counter(), float(done)]
-    bar = tqdm(
-        total=configs[0].num_rounds,
-        initial=done,
-        unit="round",
-        desc=f"{mechanism} x {len(configs)}",
-        disable=None if progress and processes.is_first() else True,
-    )
-
-    def on_round(
-        cell: int, number: int, metrics: RoundMetrics, spent: dict[str, float]
-    ) -> None:
-        row = names[cell] | records.round_row(metrics, round_num=number, spent=spent)
-        folder.hold("results.jsonl", [row])
-        events.add(runs[cell], plain(row))
-        accuracies[cell].append(records.number(row["test_accuracy"]))
-        if records.diverged(row):
-            diverged[cell].append(number)
-        if cell == len(configs) - 1:
-            seen = [a[-1] for a in accuracies if a and a[-1] is not None]
-            shown = f"{min(seen):.3f}-{max(seen):.3f}" if seen else ""
-            bar.set_postfix(accuracy=shown, epsilon=f"{spent['rdp']:.3g}")
-
-    def after_call(rounds_done: int) -> None:
-        folder.write_held()
-        events.flush()
-        now = time.perf_counter()
-        count = max(rounds_done - int(clock[1]), 1)
-        timing = {"mechanism": mechanism, "round": rounds_done, "rounds": count}
-        folder.append("timing.jsonl", [timing | {"seconds": now - clock[0]}])
-        bar.update(rounds_done - int(clock[1]))
-        clock[:] = [now, rounds_done]
-
-    try:
-        state, _ = loop.drive(
-            trainer,
-            made,
-            ledgers,
-            state,
-            done,
-            checkpointer=checkpointer,
-            checkpoint_every=checkpoint_every,
-            on_divergence=on_divergence,
-            stop=stop,
-            on_round=on_round,
-            after_call=after_call,
-        )
-    finally:
-        folder.write_held()
-        bar.close()
-        events.close()
-        checkpointer.close()
-    params = processes.to_host(state.params)
-    return [
-        {
-            **names[i],
-            **records.accuracy_summary(accuracies[i]),
-            "diverged_in_round": min(diverged[i], default=None),
-            "params_sha256": params_sha256(cell_of(params, i)),
-            **promises.summary(config, trainer.mechanism_configs[i], ledgers[i], made),
-        }
-        for i, config in enumerate(configs)
-    ]
 
 
 def _divisor(num_cells: int, wanted: int) -> int:

@@ -16,8 +16,8 @@ def record(book: Ledger, ids, *, multiplier=PUBLISHED, **more) -> None:
     size = len(ids)
     rows = {
         "round_num": book.rounds + 1,
+        "noise_multiplier": np.full(size, 1.0) * multiplier,
         "noise_std": np.full(size, 1.0) * multiplier,
-        "sensitivity": np.ones(size),
         "epsilon": np.full(size, 0.2),
         "delta": np.full(size, 0.025),
     }
@@ -119,7 +119,7 @@ def test_a_large_epsilon_is_counted_quickly_and_from_above():
 
 
 def test_without_noise_every_epsilon_is_infinite():
-    book = filled(1, noise_std=np.zeros(1), sensitivity=np.full(1, np.inf))
+    book = filled(1, noise_multiplier=np.zeros(1), noise_std=np.zeros(1))
     for method in ("rdp", "pld", "gdp"):
         assert book.epsilon_spent(method, 1e-5) == math.inf
         assert book.epsilon_spent(method, 1e-5, 0) == 0
@@ -134,6 +134,18 @@ def test_the_largest_client_is_reported_and_each_can_be_asked_for():
         each = [book.epsilon_spent(method, 1e-5, i) for i in range(4)]
         assert each[1] == each[2] == 0 and 0 < each[0] < each[3]
         assert book.epsilon_spent(method, 1e-5) == each[3]
+
+
+def test_noise_in_the_steps_is_not_hidden_by_the_noise_of_others():
+    """What leaves such a client holds its own noise alone: no view gains from K."""
+    in_steps, on_upload = Ledger(3), Ledger(3)
+    even = {"weights": np.full(3, 1 / 3)}
+    record(in_steps, [0, 1, 2], noise_std=np.zeros(3), **even)
+    record(on_upload, [0, 1, 2], **even)
+    for view in ledger.VIEWS[1:]:
+        server = in_steps.epsilon_spent("rdp", 1e-5)
+        assert in_steps.epsilon_spent("rdp", 1e-5, view=view) == server
+    assert on_upload.epsilon_spent("rdp", 1e-5, view="observer") < server
 
 
 def test_the_largest_client_is_found_when_another_released_more_often():
@@ -287,7 +299,7 @@ def test_adversaries_are_ordered_by_what_they_see():
             rows[who, method].epsilon
             for who in (
                 "server",
-                "client with 3 in collusion",
+                "honest-but-curious clients, 3 colluding",
                 "honest-but-curious client",
                 "outside observer of the final model",
             )

@@ -9,7 +9,8 @@ from small_runs import digits, small
 from fedsvp_jax import accounting
 from fedsvp_jax.accounting import Ledger, promises
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.federation import federated_data, plan
+from fedsvp_jax.federation import plan
+from fedsvp_jax.federation.federated_data import federate
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
 
 PROMISE = {"epsilon": 0.3, "num_hbc_clients": 0}
@@ -17,14 +18,15 @@ PROMISE = {"epsilon": 0.3, "num_hbc_clients": 0}
 
 def made(**changes: Any) -> tuple[ExperimentConfig, MechanismConfig, Mechanism]:
     config = small(**changes)
-    built = federated_data.build([config], digits())
-    settings = plan.mechanism_config(config, built)
+    data = federate([config], digits())
+    settings = plan.mechanism_config(
+        config, min_num_examples=float(data.min_num_examples)
+    )
     return config, settings, make_mechanism(config.mechanism, settings)
 
 
 def cap(**changes: Any) -> int:
-    config, settings, _ = made(**PROMISE | changes)
-    return promises.upload_cap(config, settings)
+    return promises.upload_cap(*made(**PROMISE | changes))
 
 
 def ledger_of(uploads: int, **changes: Any) -> Ledger:
@@ -35,8 +37,8 @@ def ledger_of(uploads: int, **changes: Any) -> Ledger:
         ledger.record(
             np.asarray([2]),
             round_num=round_num,
-            noise_std=np.asarray([float(mechanism.least_multiplier)]),
-            sensitivity=np.ones(1),
+            noise_multiplier=np.asarray([float(mechanism.least_multiplier)]),
+            noise_std=np.ones(1),
             epsilon=np.asarray([config.epsilon]),
             delta=np.asarray([config.delta]),
             release_epsilon=promises.release_epsilon(settings, mechanism),

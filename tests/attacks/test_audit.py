@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from published import published
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import composed_epsilon
@@ -21,9 +22,11 @@ from fedsvp_jax.attacks.epsilon_bounds import (
 from fedsvp_jax.mechanisms import MechanismConfig
 
 DELTA = 1e-5
-SETTINGS = MechanismConfig(
+SETTINGS = published(
+    "dp_fedavg",
     sensitivity="update_clip",
     noise_multiplier=1.0,
+    l2_norm_clip=1.0,
     num_clients=4,
     cohort_size=4,
     num_rounds=2,
@@ -41,7 +44,12 @@ def quieter(config: MechanismConfig) -> mechanisms.Mechanism:
     honest = mechanisms.make_mechanism("dp_fedavg", config)
     quiet = mechanisms.make_mechanism(
         "dp_fedavg",
-        dataclasses.replace(config, noise_multiplier=0.1 * config.noise_multiplier),
+        dataclasses.replace(
+            config,
+            settings=dataclasses.replace(
+                config.settings, noise_multiplier=0.1 * config.settings.noise_multiplier
+            ),
+        ),
     )
 
     def update(*given, **more):
@@ -99,7 +107,9 @@ def test_the_score_of_equal_noise_is_the_gaussians_likelihood_ratio():
 
 
 def test_a_noise_scale_that_follows_r_is_found():
-    settings = MechanismConfig(sensitivity="update_clip", epsilon=0.5, delta=0.1)
+    settings = published(
+        sensitivity="update_clip", epsilon=0.5, delta=0.1, l2_norm_clip=1.0
+    )
     game = audit.Game((1.0, 1.0), ratios=(1.0, 0.0), dimension=2048)
     bounds = {}
     for release in ("none", "worst_case"):
@@ -133,7 +143,7 @@ def test_local_training_moves_the_pushed_weight_by_eta_c_a_step():
 
 
 def test_dp_sgd_in_the_client_keeps_its_promise():
-    settings = MechanismConfig(
+    settings = published(
         sensitivity="per_example",
         epsilon=2.0,
         delta=DELTA,

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from published import published
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.attacks import noise_scale
@@ -14,7 +15,7 @@ from fedsvp_jax.mechanisms import MechanismConfig
 from fedsvp_jax.structs import Array, Params
 
 SIZE = 400_000
-CONFIG = MechanismConfig(epsilon=0.5, delta=0.1, l2_norm_clip=20.0)
+CONFIG = published(epsilon=0.5, delta=0.1, l2_norm_clip=20.0)
 EXAMPLES = 2000
 BROADCAST = {"w": jnp.linspace(-1.0, 1.0, SIZE)}
 

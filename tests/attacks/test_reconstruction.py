@@ -17,6 +17,7 @@ from fedsvp_jax.attacks.reconstruction import AttackerState, AttackPlan, Holding
 from fedsvp_jax.attacks.scores import Examiner
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.federation import build
 from fedsvp_jax.structs import Model
 
 # Two images teach D to name every made one, so the model's opinion has to weigh more.
@@ -133,8 +134,8 @@ def test_the_transformation_moves_by_at_most_its_shift() -> None:
 
 def test_curious_clients_hold_no_private_image_and_the_examiner_no_attackers() -> None:
     config = small(num_hbc_clients=2)
-    trainer = Trainer([config], digits())
-    split = jax.tree.map(lambda leaf: leaf[0], trainer.federation.split)
+    trainer = Trainer(build([config], digits()))
+    split = jax.tree.map(lambda leaf: leaf[0], trainer.program.data.split)
     ids = curious_clients.attacker_ids(config, Attack("passive", 2, 1, 10))
     assert ids.tolist() == [5, 6]
     for client in ids:
@@ -150,7 +151,7 @@ def test_curious_clients_hold_no_private_image_and_the_examiner_no_attackers() -
 
 
 def test_poison_reaches_the_attackers_examples_and_nobody_elses() -> None:
-    trainer = Trainer([small(num_hbc_clients=2)], digits())
+    trainer = Trainer(build([small(num_hbc_clients=2)], digits()))
     before = trainer.cells.split
     asked = []
 

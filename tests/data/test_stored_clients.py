@@ -31,8 +31,8 @@ def test_a_store_gives_every_client_what_memory_gives(
     store = digits_store(tmp_path / "store")
     dataset = in_memory(store)
     config = small(partition="by_writer", num_clients=8, **changes)
-    whole = federated_data.build([config], dataset)
-    streamed = federated_data.build([config], store)
+    whole = federated_data.federate([config], dataset)
+    streamed = federated_data.federate([config], store)
     assert streamed.coalition_sizes == whole.coalition_sizes
     assert streamed.min_num_examples == whole.min_num_examples
     assert streamed.attributes.names == whole.attributes.names
@@ -67,7 +67,7 @@ def test_a_client_left_without_data_is_refused_in_the_same_words(
     messages = []
     for dataset in (store, in_memory(store)):
         with pytest.raises(ValueError, match="client 2 holds 0 examples") as caught:
-            federated_data.build([config], dataset)
+            federated_data.federate([config], dataset)
         messages.append(str(caught.value))
     assert messages[0] == messages[1]
 
@@ -86,4 +86,4 @@ def test_what_a_store_does_not_have_is_refused(
 ) -> None:
     config = small(**({"dataset": "store", "partition": "by_writer"} | changes))
     with pytest.raises(ValueError, match=message):
-        federated_data.build([config], digits_store(tmp_path / "store"))
+        federated_data.federate([config], digits_store(tmp_path / "store"))

@@ -24,6 +24,7 @@ DATA = os.environ.get("FEDSVP_DATA", "")
 # Flags that make a command small, by its module: the last mention of a flag counts.
 RUN = ("--model=mlp", "--num_rounds=2", "--cohort_size=4", "--local_epochs=1")
 SMALL: dict[str, tuple[str, ...]] = {
+    "experiments.architecture": (),
     "experiments.attack": (
         "--num_rounds=1",
         "--cohort_size=2",
@@ -55,20 +56,32 @@ SMALL: dict[str, tuple[str, ...]] = {
 ELSEWHERE = {
     "python -m experiments.benchmark.peers --environments=V": None,
     "python -m experiments.benchmark.profile --work=W1": (
-        "experiments/test_profile.py::test_most_of_a_rounds_time_is_attributed_and_drawn"
+        "experiments/benchmark/test_profile.py"
+        "::test_most_of_a_rounds_time_is_attributed_and_drawn"
     ),
     "python -m experiments.benchmark.scaling": (
-        "test_communication.py::test_the_formula_is_what_the_compiled_round_gathers"
+        "experiments/benchmark/test_communication.py"
+        "::test_the_formula_is_what_the_compiled_round_gathers"
     ),
     "python -m experiments.benchmark": (
-        "experiments/test_benchmark.py::test_the_command_prints_one_json_line_a_work"
+        "experiments/benchmark/test_benchmark.py"
+        "::test_the_command_prints_one_json_line_per_work"
     ),
     "python -m experiments.reproduce": (
-        "experiments/test_reproduce.py::test_a_preset_is_run_once_kept_and_shown"
+        "experiments/reproduce/test_reproduce.py"
+        "::test_a_preset_is_run_once_kept_and_shown"
     ),
 }
 # Targets whose recipe is no experiment: tests, checks, this site.
-OTHER_TARGETS = {"test", "test-slow", "test-browser", "lint", "docs", "tutorial"}
+OTHER_TARGETS = {
+    "test",
+    "test-quick",
+    "test-slow",
+    "test-browser",
+    "lint",
+    "docs",
+    "tutorial",
+}
 PLACEHOLDERS = {"RELEASE": "laplace"}
 
 

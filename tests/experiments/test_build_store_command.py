@@ -53,7 +53,7 @@ def test_a_run_on_the_built_store_has_the_bits_of_the_run_in_memory(
         f"--output_dir={store}",
     )
     assert built.status == 0, built.stderr
-    assert "7 clients with 206 to 206 examples, 1442 in all" in built.stdout
+    assert "7 clients with 206 to 206 examples each, 1442 in total" in built.stdout
     assert [path.name for path in store.parent.iterdir()] == ["digits"]
     hashes = []
     for dataset, data_dir in (("npz", data), ("store", store)):

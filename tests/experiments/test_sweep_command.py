@@ -19,7 +19,7 @@ REFUSED = {
     "--mechanisms=none,fedsva --epsilons=0.5,2": "epsilon",
     "--epsilons=0.5,2 --mechanisms=none,nbafl --seeds=0": "epsilon",
     "--mechanisms=": "mechanism",
-    "--noise_stds=.1": "noise_stds is read by gaussian, which mechanisms lacks",
+    "--noise_stds=.1": "noise_stds is only read by gaussian",
     "--mechanisms=gaussian --noise_stds=.1,-1": "noise_std",
     "--mechanisms=gaussian --noise_stds=.1,much": "noise_stds must be numbers",
     "--max_test_examples=0": "max_test_examples",

@@ -74,7 +74,7 @@ REFUSED = {
     "--epsilon=-1": "epsilon must hold, got -1",
     "--epsilon=0": "epsilon",
     "--epsilon=nan": "epsilon",
-    "--epsilon=much": "--epsilon=much",
+    "--epsilon=much": "--epsilon takes a number, got 'much'",
     "--epsilon=2": "epsilon",
     "--delta=1": "delta",
     "--delta=0": "delta",
@@ -170,7 +170,7 @@ def test_help_reads_as_a_manual(ends: dict[str, Ended]) -> None:
     assert ends["help"].status == 0 and ends["help"].stderr == ""
     manual = ends["help"].stdout
     parts = (
-        "One federated run with a noise mechanism",
+        "Runs one federated training with a noise mechanism",
         "Written to --output_dir",
         "Exit status",
         "Mechanisms:",

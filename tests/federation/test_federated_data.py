@@ -10,7 +10,7 @@ from small_runs import digits, small
 
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Column, Dataset
-from fedsvp_jax.federation import federated_data, loading, plan
+from fedsvp_jax.federation import build, federated_data, loading, plan
 
 
 def with_people() -> Dataset:
@@ -27,7 +27,7 @@ def with_people() -> Dataset:
 
 def held(config: ExperimentConfig, dataset: Dataset) -> list[set[int]]:
     """Every client's examples, training and validation."""
-    split = federated_data.build([config], dataset).split
+    split = federated_data.federate([config], dataset).split
     clients = []
     for client in range(split.num_train.shape[1]):
         train = split.train[0, client, : int(split.num_train[0, client])]
@@ -61,7 +61,7 @@ def test_every_partition_gives_every_client_examples_by_seed(
 
 
 def test_honest_but_curious_clients_hold_nothing_private() -> None:
-    made = federated_data.build([small(num_hbc_clients=2)], digits())
+    made = federated_data.federate([small(num_hbc_clients=2)], digits())
     without = 0
     for client in range(7):
         rows = made.split.train[0, client, : int(made.split.num_train[0, client])]
@@ -71,7 +71,7 @@ def test_honest_but_curious_clients_hold_nothing_private() -> None:
 
 def test_cells_of_one_seed_share_a_split_and_other_seeds_have_others() -> None:
     configs = [small(seed=0), small(seed=0, epsilon=0.3), small(seed=1)]
-    split = federated_data.build(configs, digits()).split
+    split = federated_data.federate(configs, digits()).split
     np.testing.assert_array_equal(split.train[0], split.train[1])
     assert not np.array_equal(split.train[0], split.train[2])
 
@@ -79,8 +79,8 @@ def test_cells_of_one_seed_share_a_split_and_other_seeds_have_others() -> None:
 def test_cells_stack_what_they_vary_and_keep_one_root_a_seed() -> None:
     configs = [small(seed=seed, epsilon=0.1 + seed) for seed in (0, 0, 1)]
     configs = [dataclasses.replace(c, allow_large_epsilon=True) for c in configs]
-    made = federated_data.build(configs, digits())
-    settings = [plan.mechanism_config(config, made) for config in configs]
+    made = federated_data.federate(configs, digits())
+    settings = [plan.mechanism_config(config) for config in configs]
     cells = plan.make_cells(configs, made, settings, [3, 4, 5])
     np.testing.assert_allclose(cells.mechanism.epsilon, [0.1, 0.1, 1.1], rtol=1e-6)
     np.testing.assert_array_equal(cells.max_uploads, [3, 4, 5])
@@ -90,13 +90,14 @@ def test_cells_stack_what_they_vary_and_keep_one_root_a_seed() -> None:
 
 
 def test_the_smallest_client_bounds_the_noise() -> None:
-    made = federated_data.build([small()], digits())
-    settings = plan.mechanism_config(small(), made)
-    assert float(settings.min_num_examples) == int(np.min(made.split.num_train))
+    program = build([small()], digits())
+    (settings,) = program.mechanism_configs
+    least = int(np.min(program.data.split.num_train))
+    assert float(settings.min_num_examples) == least
 
 
 def test_one_attribute_is_everything_and_nobody_is_curious() -> None:
-    made = federated_data.build([small(num_attributes=1)], digits())
+    made = federated_data.federate([small(num_attributes=1)], digits())
     assert made.attributes.names == ("everything",)
     assert made.coalition_sizes == {1: int(np.max(made.split.num_train))}
 
@@ -129,7 +130,7 @@ def test_what_the_data_do_not_have_is_refused(
     changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        federated_data.build([small(**changes)], digits())
+        federated_data.federate([small(**changes)], digits())
 
 
 @pytest.mark.parametrize(

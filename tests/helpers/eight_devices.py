@@ -1,6 +1,6 @@
 """Runs layouts on eight virtual devices; prints each layout's hashes.
 
-    python tests/eight_devices.py '[[COHORT, CHUNK, SWEEP_DEVICES, NUM_DEVICES], ...]'
+  python eight_devices.py '[[COHORT, CHUNK, SWEEP_DEVICES, NUM_DEVICES], ...]'
 
 A line a layout: the SHA-256 of every cell's parameters after three rounds. There are
 two cells where SWEEP_DEVICES > 0; 0 stands for one cell.
@@ -14,6 +14,7 @@ from small_runs import digits, small
 
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.federation import build
 from fedsvp_jax.tree import cell_of, params_sha256
 
 
@@ -33,7 +34,7 @@ def hashes(cohort: int, chunk: int, sweep: int, devices: int) -> list[str]:
     placement = Placement(
         num_devices=devices, sweep_devices=max(1, sweep), rounds_per_call=3
     )
-    trainer = Trainer(configs, digits(), placement=placement)
+    trainer = Trainer(build(configs, digits()), placement=placement)
     state, _ = trainer.advance(trainer.initial_state(), 0, 3)
     params = jax.device_get(state.params)
     return [params_sha256(cell_of(params, cell)) for cell in range(len(configs))]

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from fedsvp_jax import models
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import loading
+from fedsvp_jax.federation import Program, build, loading
 from fedsvp_jax.run import loop, one_run, sweep
 
 SMALL = ExperimentConfig(
@@ -30,7 +31,8 @@ SMALL = ExperimentConfig(
 )
 SAME_BYTES = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
 
-_trainers: dict[tuple[Any, ...], Trainer] = {}
+_compiled: dict[tuple[Any, ...], Any] = {}
+_make_model = cache(models.make_model)
 
 
 class Stopped(Exception):
@@ -46,23 +48,29 @@ def small(**changes: Any) -> ExperimentConfig:
     return resolve(dataclasses.replace(SMALL, **changes))
 
 
-def shared_trainer(
-    configs: Sequence[ExperimentConfig],
-    dataset: Dataset,
-    *,
-    model: None = None,
-    placement: Placement | None = None,
+def shared_trainer(program: Program, *, placement: Placement | None = None) -> Trainer:
+    """A Trainer that shares its compiled rounds with all others of an equal plan.
+
+    What else the cells say is an argument of the compiled rounds.
+    """
+    trainer = Trainer(program, placement=placement)
+    fixed = (program.model, program.plan, trainer.placement, program.stream is None)
+    trainer._compiled = _compiled.setdefault(fixed, trainer._compiled)
+    return trainer
+
+
+def small_trainer(
+    *configs: ExperimentConfig, placement: Placement | None = None
 ) -> Trainer:
-    """A Trainer compiled once a session: it holds no state of a run."""
-    assert dataset is digits() and model is None
-    placed = (*configs, placement)
-    if placed not in _trainers:
-        _trainers[placed] = Trainer(configs, dataset, placement=placement)
-    return _trainers[placed]
+    """The shared Trainer of some cells on digits."""
+    model = _make_model(configs[0].model, num_classes=digits().num_classes)
+    program = build(configs, digits(), model=model)
+    return shared_trainer(program, placement=placement)
 
 
 def share_compiled_rounds(patch: pytest.MonkeyPatch) -> None:
-    """Lets runs and sweeps of equal settings share one compiled program."""
+    """Lets runs and sweeps of equal plans share one compiled program."""
+    patch.setattr(models, "make_model", _make_model)  # equal models are one object
     for module in (one_run, sweep):
         patch.setattr(module, "Trainer", shared_trainer)
 

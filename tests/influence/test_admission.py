@@ -13,8 +13,9 @@ from fedsvp_jax import run
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import federated_data
+from fedsvp_jax.federation import build, federated_data
 from fedsvp_jax.influence import admission
+from fedsvp_jax.run.session import FilterHook
 
 FILTERED: dict[str, Any] = {
     "mechanism": "none",
@@ -83,9 +84,9 @@ def test_a_resumed_run_writes_the_same_bytes(
 
 def test_corrupted_clients_hold_changed_copies_of_their_rows():
     config = filtered(influence_filter="none", corruption="flipped_pairs")
-    found = federated_data.build([config], digits())
+    found = federated_data.federate([config], digits())
     honest = dataclasses.replace(config, corrupted_share=0.0)
-    clean = federated_data.build([honest], digits())
+    clean = federated_data.federate([honest], digits())
     labels = np.asarray(found.examples.labels)
     before = np.asarray(digits().train_labels)
     np.testing.assert_array_equal(labels[: len(before)], before)
@@ -101,7 +102,7 @@ def test_corrupted_clients_hold_changed_copies_of_their_rows():
 
 def test_the_centres_examples_belong_to_no_client():
     config = filtered(corrupted_share=0.0)
-    found = federated_data.build([config], digits())
+    found = federated_data.federate([config], digits())
     assert found.warmup is not None
     assert found.warmup.labels.shape == (100,)
     assert found.examples.labels.shape == (len(digits().train_labels) - 100,)
@@ -131,10 +132,10 @@ def test_passes_are_counted_and_priced():
 
 def test_a_sweep_and_a_foreign_model_are_refused():
     with pytest.raises(ValueError, match="influence_filter must be none in a sweep"):
-        federated_data.build([filtered(), filtered(seed=1)], digits())
-    trainer = Trainer([filtered(influence_filter="none")], digits())
+        federated_data.federate([filtered(), filtered(seed=1)], digits())
+    trainer = Trainer(build([filtered(influence_filter="none")], digits()))
     with pytest.raises(ValueError, match="not built by name"):
-        Trainer([filtered()], digits(), model=trainer.model)
+        Trainer(build([filtered()], digits(), model=trainer.program.model))
 
 
 @pytest.mark.slow
@@ -184,7 +185,7 @@ def test_a_clean_federation_loses_at_most_2_percent(vote_epsilon: float):
             vote_epsilon=vote_epsilon,
             seed=seed,
         )
-        trainer = Trainer([config], digits())
-        _, verdict = trainer.admit(trainer.initial_state(), 0)
-        lost += int(np.sum(verdict.rejected))
+        trainer = Trainer(build([config], digits()))
+        state = FilterHook(trainer)(trainer.initial_state(), 0)
+        lost += int(np.sum(~np.asarray(state.admitted)))
     assert lost <= 0.02 * 150

@@ -7,9 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
+from published import published
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.mechanisms import MechanismConfig, calibration
+from fedsvp_jax.mechanisms import calibration
 
 
 def true_delta(multiplier: float, epsilon: float) -> float:
@@ -44,7 +45,7 @@ def test_the_zcdp_claim_bounds_the_exact_epsilon():
 
 
 def test_a_sweep_solves_for_its_cells_before_it_is_traced():
-    config = MechanismConfig(
+    config = published(
         epsilon=np.asarray([1.0, 10.0]), delta=1e-5, calibration="analytic"
     )
     solved = mechanisms.with_analytic_multiplier(config)
@@ -53,7 +54,7 @@ def test_a_sweep_solves_for_its_cells_before_it_is_traced():
     )
 
     def least(epsilon: jax.Array, multiplier: jax.Array | None) -> jax.Array:
-        cell = MechanismConfig(
+        cell = published(
             epsilon=epsilon,
             delta=1e-5,
             calibration="analytic",
@@ -70,7 +71,7 @@ def test_a_sweep_solves_for_its_cells_before_it_is_traced():
 
 def test_an_analytic_claim_is_the_target_and_holds_where_noise_is_scaled():
     config = mechanisms.with_analytic_multiplier(
-        MechanismConfig(epsilon=2.0, delta=1e-3, calibration="analytic")
+        published(epsilon=2.0, delta=1e-3, calibration="analytic")
     )
     assert calibration.scaled_claim(config, jnp.float32(1.0)).epsilon == 2
     for factor in (0.5, 0.9, 1.5):

@@ -4,9 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from published import published
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, dp_fedavg
+from fedsvp_jax.mechanisms import Mechanism, dp_fedavg
 from fedsvp_jax.structs import NoiseInfo, Params
 
 
@@ -24,7 +25,9 @@ def run(mechanism: Mechanism, update: jax.Array) -> tuple[Params, NoiseInfo]:
 
 
 def test_the_cohorts_sum_carries_z_times_s():
-    config = MechanismConfig(noise_multiplier=1.5, update_clip=2.0, cohort_size=16)
+    config = published(
+        "dp_fedavg", noise_multiplier=1.5, l2_norm_clip=2.0, cohort_size=16
+    )
     mechanism = mechanisms.make_mechanism("dp_fedavg", config)
     _, info = run(mechanism, jnp.ones((3,)))
     np.testing.assert_allclose(info.noise_std * 16**0.5, 3.0, rtol=1e-6)
@@ -32,7 +35,7 @@ def test_the_cohorts_sum_carries_z_times_s():
 
 
 def test_updates_are_clipped_to_s():
-    config = MechanismConfig(noise_multiplier=0.0, update_clip=2.0)
+    config = published("dp_fedavg", noise_multiplier=0.0, l2_norm_clip=2.0)
     upload, info = run(
         mechanisms.make_mechanism("dp_fedavg", config), jnp.asarray([3.0, 4.0])
     )
@@ -44,21 +47,26 @@ def test_sum_and_count_together_are_one_gaussian_of_multiplier_z():
     z, count = 1.2, 0.9
     on_sum = float(dp_fedavg.update_multiplier(z, count))
     np.testing.assert_allclose(on_sum**-2 + (2 * count) ** -2, z**-2, rtol=1e-6)
-    config = MechanismConfig(
-        noise_multiplier=z, count_noise_std=count, adaptive_clip=True, cohort_size=4
+    config = published(
+        "dp_fedavg",
+        noise_multiplier=z,
+        count_noise_std=count,
+        adaptive_clip=True,
+        l2_norm_clip=1.0,
+        cohort_size=4,
     )
     mechanism = mechanisms.make_mechanism("dp_fedavg", config)
     _, info = run(mechanism, jnp.ones((3,)))
     np.testing.assert_allclose(info.noise_std, on_sum / 2, rtol=1e-6)
-    np.testing.assert_allclose(info.noise_std / info.sensitivity, z / 2, rtol=1e-6)
+    np.testing.assert_allclose(info.noise_multiplier, z / 2, rtol=1e-6)
     assert not mechanism.claim.against_server
 
 
 def test_a_count_without_enough_noise_is_refused():
-    config = MechanismConfig(
-        noise_multiplier=2.0, count_noise_std=1.0, adaptive_clip=True
+    config = published(
+        "dp_fedavg", noise_multiplier=2.0, count_noise_std=1.0, adaptive_clip=True
     )
-    with pytest.raises(ValueError, match="count_noise_std must be > "):
+    with pytest.raises(ValueError, match="count_noise_std must be greater than"):
         mechanisms.make_mechanism("dp_fedavg", config)
 
 
@@ -70,10 +78,11 @@ def test_the_clip_moves_geometrically_towards_the_quantile():
 
 
 def test_an_adaptive_clip_finds_the_median_norm():
-    config = MechanismConfig(
+    config = published(
+        "dp_fedavg",
         noise_multiplier=0.1,
         count_noise_std=0.1,
-        update_clip=0.1,
+        l2_norm_clip=0.1,
         clip_learning_rate=0.3,
         cohort_size=50,
         adaptive_clip=True,

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from published import published
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.mechanisms import MechanismConfig
 
 PUBLISHED = {"l2_norm_clip": 20.0, "min_num_examples": 2000, "delta": 0.02}
 ORIGINAL = {
@@ -68,7 +68,7 @@ def test_downlink_at_the_published_set_up(exposures: int, std: float):
 
 
 def test_the_mechanism_scales_noise_by_the_smallest_client_not_by_its_own():
-    config = MechanismConfig(min_num_examples=2000.0)
+    config = published("nbafl", min_num_examples=2000.0)
     mechanism = mechanisms.make_mechanism("nbafl", config)
     info = mechanism.update(
         {"w": jnp.ones((3,))},
@@ -83,7 +83,7 @@ def test_the_mechanism_scales_noise_by_the_smallest_client_not_by_its_own():
 
 
 def test_the_downlink_noises_the_broadcast_with_its_std():
-    config = MechanismConfig(min_num_examples=2000.0, downlink_noise=True)
+    config = published("nbafl", min_num_examples=2000.0, downlink_noise=True)
     mechanism = mechanisms.make_mechanism("nbafl", config)
     params = {"w": jnp.zeros((200, 200))}
     assert mechanism.server is not None
@@ -100,8 +100,12 @@ def test_the_downlink_noises_the_broadcast_with_its_std():
 
 
 def test_weights_are_clipped_as_one_vector_if_asked_for():
-    config = MechanismConfig(
-        epsilon=1e9, allow_large_epsilon=True, l2_norm_clip=2.0, clip_weights=True
+    config = published(
+        "nbafl",
+        epsilon=1e9,
+        allow_large_epsilon=True,
+        l2_norm_clip=2.0,
+        clip_weights=True,
     )
     mechanism = mechanisms.make_mechanism("nbafl", config)
     params = {"w": jnp.asarray([1.0, 1.0])}

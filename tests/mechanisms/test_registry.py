@@ -1,9 +1,13 @@
 """Names, summaries and mechanisms from outside."""
 
 import pytest
+from published import published
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.mechanisms import MechanismConfig, registry
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.mechanisms import registry
+from fedsvp_jax.report import tables
+from fedsvp_jax.run.sweep import SweepPlan
 
 
 def test_every_published_name_is_there_in_order():
@@ -20,9 +24,40 @@ def test_reconstructions_are_named_as_such():
     assert named == {"time_varying", "sensitivity", "dpa", "fedsdp"}
 
 
+def test_a_mechanism_from_outside_says_its_label_and_what_sets_its_noise(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+    none = registry._REGISTRY["none"].factory
+    mechanisms.register_mechanism(
+        "mine", none, summary="mine", label="Mine", epsilon_sets_noise=False
+    )
+    results = [
+        {"mechanism": "mine", "epsilon": epsilon, "seed": seed, "round": 1}
+        | {"test_accuracy": 0.5}
+        for epsilon, seed in ((0.1, 0), (0.5, 1))
+    ]
+    (row,) = tables.summarize(results)
+    assert (row.epsilon, row.num_seeds) == (None, 2)
+    assert tables.shown_cells([row])[1][0] == "Mine"
+    plan = SweepPlan(("mine",), epsilons=(0.1, 0.5), seeds=(0, 1))
+    cells = plan.cells(ExperimentConfig(), "mine")
+    assert [(cell.epsilon, cell.seed) for cell in cells] == [(0.1, 0), (0.1, 1)]
+
+
+def test_labels_and_what_sets_the_noise_of_the_built_in_mechanisms():
+    names = mechanisms.mechanism_names()
+    by_epsilon = [name for name in names if mechanisms.epsilon_sets_noise(name)]
+    assert set(names) - set(by_epsilon) == {"none", "dp_fedavg", "gaussian"}
+    assert mechanisms.mechanism_label("fedsva") == "FedSVA"
+    assert len({mechanisms.mechanism_label(name) for name in names}) == len(names)
+    assert mechanisms.mechanism_label("unknown") == "unknown"
+    assert mechanisms.epsilon_sets_noise("unknown")
+
+
 def test_an_unknown_name_is_refused_with_the_nearest_one():
     with pytest.raises(ValueError, match="did you mean fedsva"):
-        mechanisms.make_mechanism("fedsav", MechanismConfig())
+        mechanisms.make_mechanism("fedsav", published())
 
 
 def test_a_mechanism_from_outside_is_made_by_name(monkeypatch: pytest.MonkeyPatch):
@@ -30,7 +65,7 @@ def test_a_mechanism_from_outside_is_made_by_name(monkeypatch: pytest.MonkeyPatc
     none = registry._REGISTRY["none"].factory
     mechanisms.register_mechanism("mine", none, summary="mine", reconstruction=True)
     assert mechanisms.mechanism_summary("mine") == "mine [reconstruction]"
-    assert mechanisms.make_mechanism("mine", MechanismConfig()).server is None
+    assert mechanisms.make_mechanism("mine", published()).server is None
     with pytest.raises(ValueError, match="name must be new"):
         mechanisms.register_mechanism("mine", none, summary="again")
     with pytest.raises(ValueError, match="identifier"):

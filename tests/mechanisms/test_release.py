@@ -7,15 +7,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from published import published
 
 from fedsvp_jax import mechanisms, shapley
-from fedsvp_jax.mechanisms import MechanismConfig, release
+from fedsvp_jax.mechanisms import release
 
 DRAWS = 200_000
 
 
 def released(method: str, ratio: float, epsilon: float) -> np.ndarray:
-    config = MechanismConfig(contribution_release=method, release_epsilon=epsilon)
+    config = published(contribution_release=method, release_epsilon=epsilon)
     many = jnp.full((DRAWS,), ratio, jnp.float32)
     return np.asarray(
         mechanisms.release_contribution(many, config, key=jax.random.key(0))
@@ -72,7 +73,7 @@ def test_one_validation_record_can_move_r_from_zero_to_one():
 
 
 def test_only_the_two_releases_spend():
-    config = MechanismConfig()
+    config = published()
     spends = [
         release.spends_release_budget(
             dataclasses.replace(config, contribution_release=method)

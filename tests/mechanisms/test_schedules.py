@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from published import published
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.mechanisms import MechanismConfig
 
 quick = hypothesis.settings(max_examples=15, deadline=None, derandomize=True)
 
@@ -76,7 +76,7 @@ def test_a_steep_schedule_does_not_overflow():
     ],
 )
 def test_the_mechanism_follows_its_schedule(name: str, stds: jnp.ndarray):
-    mechanism = mechanisms.make_mechanism(name, MechanismConfig())
+    mechanism = mechanisms.make_mechanism(name, published(name))
     for t in (0, 399):
         info = mechanism.update(
             {"w": jnp.ones((3,))},

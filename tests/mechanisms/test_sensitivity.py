@@ -12,8 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from published import published
 
-from fedsvp_jax.mechanisms import MechanismConfig, sensitivity
+from fedsvp_jax.mechanisms import sensitivity
 from fedsvp_jax.structs import Array, Params
 
 EXAMPLES, BATCH, EPOCHS, FEATURES = 20, 5, 2, 3
@@ -134,17 +135,17 @@ def upload_distance(
 def test_no_neighbour_leaves_the_bound_of_a_clipped_upload(
     loss: Loss, params: Params, choice: str
 ):
-    config = MechanismConfig(l2_norm_clip=2.0, update_clip=0.5, sensitivity=choice)
+    config = published(l2_norm_clip=2.0, sensitivity=choice)
     rule = sensitivity.make_sensitivity(config)
     bound = float(rule.bound(jnp.int32(EXAMPLES)))
-    assert bound == {"update_clip": 1.0, "weight_clip": 4.0}[choice]
+    assert bound == 4.0
     found = farthest(upload_distance(loss, params, rule))
     assert 0.75 * bound < found <= bound * (1 + 1e-5)  # the search is a sharp one
 
 
 def test_a_client_against_none_stays_within_s():
-    config = MechanismConfig(
-        update_clip=0.5, sensitivity="update_clip", relation="add_remove"
+    config = published(
+        l2_norm_clip=0.5, sensitivity="update_clip", relation="add_remove"
     )
     rule = sensitivity.make_sensitivity(config)
     assert rule.bound(jnp.int32(EXAMPLES)) == 0.5
@@ -158,7 +159,7 @@ def test_a_client_against_none_stays_within_s():
 
 def test_adding_a_record_can_move_an_update_by_more_than_s():
     """Why S alone is claimed for adding a *client* only, and 2S for a record."""
-    config = MechanismConfig(update_clip=0.5, sensitivity="update_clip")
+    config = published(l2_norm_clip=0.5, sensitivity="update_clip")
     rule = sensitivity.make_sensitivity(config)
 
     def distance(pair: Pair) -> Array:
@@ -176,7 +177,7 @@ def test_adding_a_record_can_move_an_update_by_more_than_s():
 def test_no_neighbour_leaves_the_per_example_bound(loss: Loss, params: Params):
     """Along one noised history, as adaptive composition asks: same steps, same w."""
     clip, rate = 0.7, 0.3
-    config = MechanismConfig(
+    config = published(
         l2_norm_clip=clip,
         local_epochs=EPOCHS,
         batch_size=BATCH,
@@ -274,7 +275,7 @@ def test_a_step_std_makes_the_upload_one_gaussian_of_multiplier_z():
 
 def test_relations_and_proofs_are_stated():
     rules = {
-        choice: sensitivity.make_sensitivity(MechanismConfig(sensitivity=choice))
+        choice: sensitivity.make_sensitivity(published(sensitivity=choice))
         for choice in ("paper", "weight_clip", "update_clip", "per_example")
     }
     assert [rule.proved for rule in rules.values()] == [False, True, True, True]

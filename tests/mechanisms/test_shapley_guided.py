@@ -6,9 +6,10 @@ import math
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from published import published
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.mechanisms import MechanismConfig, shapley_guided
+from fedsvp_jax.mechanisms import shapley_guided
 
 PUBLISHED = {"l2_norm_clip": 20.0, "epsilon": 0.2, "delta": 0.02, "num_examples": 2000}
 
@@ -92,13 +93,13 @@ def test_fedsdp_offset_is_the_codes_clip(ratio: float, x: float):
 
 @pytest.mark.parametrize("name", ["fedsva", "fedsdp"])
 def test_the_analytic_calibration_is_refused_for_the_printed_formula(name: str):
-    config = MechanismConfig(calibration="analytic")
+    config = published(calibration="analytic")
     with pytest.raises(ValueError, match="calibration must be 'classical'"):
         mechanisms.make_mechanism(name, config)
 
 
 def test_epsilon_of_one_or_more_is_refused_unless_allowed():
-    config = MechanismConfig(epsilon=1.0)
+    config = published(epsilon=1.0)
     with pytest.raises(ValueError, match="epsilon must be < 1"):
         mechanisms.make_mechanism("fedsva", config)
     allowed = dataclasses.replace(config, allow_large_epsilon=True)
@@ -109,7 +110,7 @@ def test_the_worst_case_release_raises_the_least_multiplier_to_r_one():
     least = [
         float(
             mechanisms.make_mechanism(
-                "fedsva", MechanismConfig(contribution_release=release)
+                "fedsva", published(contribution_release=release)
             ).least_multiplier
         )
         for release in ("none", "laplace", "worst_case")

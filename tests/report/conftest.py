@@ -1,3 +1,3 @@
 """The folders that the pages are made from."""
 
-from made_folders import run_dir, run_maker, sweep_dir, upload  # noqa: F401
+from small_folders import run_dir, sweep_dir, whole_run, whole_sweep  # noqa: F401

@@ -1,7 +1,8 @@
-"""Cumulative ε by adversary, from made-up files; tests/test_run.py has a real run's."""
+"""Cumulative ε by adversary; tests/run/test_one_run.py compares it to the ledger."""
 
-import json
 from pathlib import Path
+
+from small_folders import read_rows, write_rows
 
 from fedsvp_jax.report import read
 from fedsvp_jax.report.adversaries import adversaries_plot
@@ -10,8 +11,8 @@ from fedsvp_jax.report.adversaries import adversaries_plot
 def test_files_without_weights_have_no_such_plot(run_dir: Path) -> None:
     assert adversaries_plot(read.read_run(run_dir)).series
     path = run_dir / "clients.jsonl"
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    rows = read_rows(path)
     for row in rows:
         del row["weight"]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(path, rows)
     assert not adversaries_plot(read.read_run(run_dir)).series

@@ -8,17 +8,19 @@ the browser is told to print the document. No driver and no network are needed.
 
 import html
 import json
+import math
 import os
 import re
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
+from small_folders import Row, change, lengthen, read_rows, write_rows
+from small_runs import digits, small
 
-from fedsvp_jax import report
+from fedsvp_jax import report, run
 
 pytest.importorskip("plotly", reason="pages need the extra [report]")
 
@@ -85,21 +87,56 @@ def play(page: Path, script: str, tmp_path: Path) -> Any:
     return result["seen"]
 
 
-def one_upload(folder: Path, *rows: dict[str, Any]) -> Path:
-    (folder / "clients.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
-    return report.write_run_report(folder)
+CLIP, EPSILON, DELTA = 20.0, 0.2, 0.02
+
+
+def published_chain(round_num: int, client: int, utilities: list[float]) -> Row:
+    """What a row of clients.jsonl holds by the published formulas; attribute 0 of 2."""
+    empty, first, second, both = utilities
+    psi = [
+        ((first - empty) + (both - second)) / 2,
+        ((second - empty) + (both - first)) / 2,
+    ]
+    total = sum(psi)
+    ratio = min(1.0, max(0.0, psi[0] / total)) if abs(total) >= 1e-6 else 1.0
+    examples = 1000 + 100 * client
+    tolerance = ratio - 2 * math.log(DELTA)
+    return {
+        "round": round_num,
+        "client": client,
+        "shapley_values": psi,
+        "utilities": utilities,
+        "contribution_ratio": ratio,
+        "released_ratio": ratio,
+        "risk_tolerance": tolerance,
+        "noise_std": 2 * CLIP * math.sqrt(tolerance) / (EPSILON * examples),
+        "sensitivity": 2 * CLIP / examples,
+        "epsilon": EPSILON,
+        "delta": 1.25 * math.exp(-tolerance / 2),
+        "num_examples": examples,
+    }
+
+
+def page_of(run_dir: Path, *uploads: Row, **settings: Any) -> Path:
+    """The page of a real run whose rows of clients.jsonl are these uploads."""
+    constants = {"l2_norm_clip": CLIP, "epsilon": EPSILON, "delta": DELTA}
+    change(run_dir / "config.json", **constants, **settings)
+    row = read_rows(run_dir / "clients.jsonl")[0]
+    write_rows(run_dir / "clients.jsonl", [row | upload for upload in uploads])
+    return report.write_run_report(run_dir)
 
 
 # METHODS.md, section 1: U_p = .3, U_a = .5, U_all = .6 -> ψ = .2, .4 and R = 1/3.
 # Section 2's formulas with C=20, ε=.2, δ=.02, |D|=1000 (client 0) then give
 # T = 1/3 + 7.824046 = 8.157379 and σ = 40·√T/200 = .571222.
-def test_the_panel_tells_the_published_chain(
-    run_dir: Path, tmp_path: Path, upload: Callable[..., dict[str, Any]]
-) -> None:
-    page = one_upload(run_dir, upload(3, 0, [0.0, 0.3, 0.5, 0.6]))
+def test_the_panel_tells_the_published_chain(run_dir: Path, tmp_path: Path) -> None:
+    page = page_of(run_dir, published_chain(3, 0, [0.0, 0.3, 0.5, 0.6]))
     text = play(page, "return why();", tmp_path)
     assert "Why did client 0 add this much noise in round 3?" in text
-    assert "class 5 (private) ψ = 0.2, other classes ψ = 0.4; together 0.6" in text
+    assert (
+        "class 5 (private) ψ = 0.2, classes 0,1,2,3,4,6,7,8,9 ψ = 0.4; their sum is 0.6"
+        in text
+    )
     assert "R = 0.2 / 0.6 = 0.3333" in text
     assert "T = R − ln δ² = 0.3333 + 7.824 = 8.157" in text
     assert "= 2·20·√8.157 / (0.2·1000) = 0.5712" in text
@@ -109,12 +146,12 @@ def test_the_panel_tells_the_published_chain(
 
 # The other cases of section 1: −.1 is clipped to 0; Σψ = 0 has no ratio.
 def test_the_panel_names_clipped_and_degenerate_ratios(
-    run_dir: Path, tmp_path: Path, upload: Callable[..., dict[str, Any]]
+    run_dir: Path, tmp_path: Path
 ) -> None:
-    page = one_upload(
+    page = page_of(
         run_dir,
-        upload(1, 0, [0.0, 0.1, 0.7, 0.5]),
-        upload(2, 20, [0.5, 0.5, 0.5, 0.5]),
+        published_chain(1, 0, [0.0, 0.1, 0.7, 0.5]),
+        published_chain(2, 20, [0.5, 0.5, 0.5, 0.5]),
     )
     script = """
       const ask = async (client, round) => {
@@ -126,20 +163,15 @@ def test_the_panel_names_clipped_and_degenerate_ratios(
       };
       return [await ask(0, 1), await ask(20, 2), await ask(5, 2)];"""
     clipped, degenerate, absent = play(page, script, tmp_path)
-    assert "= -0.1, outside [0, 1]; it was clipped to R = 0" in clipped
+    assert "= -0.1, outside [0, 1], so it was clipped to R = 0" in clipped
     assert "too close to zero" in degenerate
     assert "R = 1." in degenerate
-    assert absent == "Client 5 sent nothing in round 2."
+    assert absent == "Client 5 did not upload in round 2."
 
 
 def test_the_panel_tells_a_released_ratio_and_another_sensitivity(
-    tmp_path: Path,
-    run_maker: Callable[..., Path],
-    upload: Callable[..., dict[str, Any]],
+    run_dir: Path, tmp_path: Path
 ) -> None:
-    folder = run_maker(
-        tmp_path / "run", sensitivity="update_clip", contribution_release="laplace"
-    )
     # R = 1/3 was released as .9: T = .9 + 7.824046, σ = 2·√T / .2 = 29.536.
     changed = {
         "released_ratio": 0.9,
@@ -148,25 +180,43 @@ def test_the_panel_tells_a_released_ratio_and_another_sensitivity(
         "noise_std": 29.536497,
         "delta": 1.25 * 2.718281828 ** (-8.724046 / 2),
     }
-    page = one_upload(folder, upload(3, 0, [0.0, 0.3, 0.5, 0.6]) | changed)
+    page = page_of(
+        run_dir,
+        published_chain(3, 0, [0.0, 0.3, 0.5, 0.6]) | changed,
+        sensitivity="update_clip",
+        contribution_release="laplace",
+    )
     text = play(page, "return why();", tmp_path)
-    assert "made from R = 0.9, as “laplace” released it" in text
+    assert (
+        "computed with R = 0.9, the value that --contribution_release=laplace released"
+        in text
+    )
     assert "T = R − ln δ² = 0.9 + 7.824 = 8.724" in text
     assert "σ = Δ·√T / ε = 2·√8.724 / 0.2 = 29.54" in text
-    assert "“update_clip”" in text
-    assert "no noise hides" not in text
+    assert "--sensitivity=update_clip" in text
+    assert "leaks R" not in text
 
 
-def test_the_panel_of_a_plain_mechanism_speaks_of_no_attribute(
-    tmp_path: Path, run_maker: Callable[..., Path]
-) -> None:
-    folder = run_maker(tmp_path / "run", mechanism="nbafl")
-    row = {"round": 1, "client": 4, "noise_std": 0.2876, "noise_l2": 28.76}
-    claim = {"epsilon": 0.2, "delta": 0.02, "sensitivity": 0.02, "num_examples": 2000}
-    text = play(one_upload(folder, row | claim), "return why();", tmp_path)
-    assert "NbAFL does not look at attributes: σ = 0.2876 on a sensitivity of" in text
+def test_the_panel_of_a_plain_mechanism_speaks_of_no_attribute(tmp_path: Path) -> None:
+    config = small(mechanism="nbafl", epsilon=0.2, delta=0.02, num_rounds=1)
+    run.train(config, tmp_path / "run", dataset=digits())
+    text = play(report.write_run_report(tmp_path / "run"), "return why();", tmp_path)
+    assert "NbAFL does not use attributes: σ = " in text
     assert "ε = 0.2, δ′ = 0.02." in text
     assert "R =" not in text and "Shapley" not in text
+
+
+def test_the_panel_says_where_the_noise_of_per_example_is(tmp_path: Path) -> None:
+    run.train(small(sensitivity="per_example"), tmp_path / "run", dataset=digits())
+    script = """
+      const fields = [...document.getElementById("cell-field").options];
+      return [why(), fields.map((option) => option.value)];"""
+    text, fields = play(report.write_run_report(tmp_path / "run"), script, tmp_path)
+    rows = read_rows(tmp_path / "run" / "clients.jsonl")
+    most = max(row["step_noise_std"] for row in rows)
+    assert f"σ = {most:.4g} was added to the gradient of every local" in text
+    assert f" = {most:.4g}, where Δ is the sensitivity of --sensitivity=per_ex" in text
+    assert "step_noise_std" in fields and "noise_std" not in fields
 
 
 def test_a_reader_can_click_press_keys_switch_and_download(
@@ -225,7 +275,7 @@ def test_a_reader_can_click_press_keys_switch_and_download(
         return [z.length - 1, z.at(-1).findIndex((v) => v !== null)];
       }"""
     seen = play(report.write_run_report(run_dir), script, tmp_path)
-    rows = [json.loads(x) for x in (run_dir / "clients.jsonl").read_text().splitlines()]
+    rows = read_rows(run_dir / "clients.jsonl")
     clients = sorted({row["client"] for row in rows})
     top = clients[-1]
     assert not seen["start"].startswith(f"Why did client {top} ")
@@ -234,10 +284,10 @@ def test_a_reader_can_click_press_keys_switch_and_download(
     assert seen["clicked"].startswith(f"Why did client {top} add this much noise")
     assert (seen["below"], seen["above"]) == (str(clients[-2]), str(top))
     assert seen["lines"] == [False, True, False]
-    assert seen["rows"] == ["rdp", "rdp"]
+    assert seen["rows"] == ["rdp"] * 4
     assert seen["bar"] == "noise σ"
     cells = next(f for f in seen["files"] if f.startswith("round,client,"))
-    assert cells.count("\n") == 1 + 12 * 5
+    assert cells.count("\n") == 1 + 6 * 3
     assert "utilities_3" in cells
     assert any(f.startswith("series,round,test accuracy\n") for f in seen["files"])
 
@@ -259,8 +309,8 @@ def test_a_comparison_and_an_attacks_page_open_without_an_error(
         drawn: document.querySelectorAll(".plot .main-svg").length };"""
     seen = play(compared, script, tmp_path)
     assert seen["drawn"] >= 5
-    assert seen["csv"].startswith("folder,mechanism,ε,best %,")
-    assert "\nrun,FedSVA,0.2,91.00," in seen["csv"]
+    assert seen["csv"].startswith("folder,mechanism,ε per upload,best %,")
+    assert "\nrun,FedSVA,0.5," in seen["csv"]
 
     attack = tmp_path / "attack"
     attack.mkdir()
@@ -301,11 +351,11 @@ def test_every_control_has_a_name_and_is_reached_by_the_tab_key(
 
 
 def test_400_rounds_of_100_clients_open_within_3_seconds(
-    tmp_path: Path, run_maker: Callable[..., Path]
+    run_dir: Path, tmp_path: Path
 ) -> None:
     """From the start of loading until every plot is drawn and laid out."""
-    folder = run_maker(tmp_path / "big", rounds=400, clients=100, cohort=10)
-    page = report.write_run_report(folder)
+    lengthen(run_dir, rounds=400, clients=100, cohort=10)
+    page = report.write_run_report(run_dir)
     reader = """<script>document.body.getBoundingClientRect();
       const note = document.createElement("output");
       note.id = "seen"; note.textContent = performance.now();

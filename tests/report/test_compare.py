@@ -2,20 +2,18 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from small_folders import change, copy
 
 from fedsvp_jax.report import compare_page, figures
 
 
 @pytest.fixture
-def folders(
-    tmp_path: Path, run_maker: Callable[..., Path], sweep_dir: Path
-) -> list[Path]:
-    first = run_maker(tmp_path / "first")
-    second = run_maker(tmp_path / "second", epsilon=0.4, dataset="<b>mine</b>")
+def folders(tmp_path: Path, whole_run: Path, sweep_dir: Path) -> list[Path]:
+    first, second = (copy(whole_run, tmp_path / name) for name in ("first", "second"))
+    change(second / "config.json", epsilon=0.4, dataset="<b>mine</b>")
     return [first, second, sweep_dir]
 
 
@@ -24,7 +22,7 @@ def test_curves_of_all_folders_share_their_axes(folders: list[Path]) -> None:
     accuracy = next(plot for plot in plots if plot.id == "accuracy")
     names = [series.name for series in accuracy.series]
     assert names[:2] == ["first", "second"]
-    assert all(name.startswith("sweep: ") for name in names[2:]) and len(names) == 9
+    assert all(name.startswith("sweep: ") for name in names[2:]) and len(names) == 7
     assert accuracy.panels == [""]
     colors = {s.keys["folder"]: s.color for s in accuracy.series}
     assert len(set(colors.values())) == 3
@@ -42,11 +40,12 @@ def test_the_page_tells_results_and_differences(
     found = re.search(r'id="data">(.*?)</script>', text)
     assert found
     table = json.loads(found.group(1))["plots"][-1]["columns"]
-    assert table["folder"] == ["first", "second", *["sweep"] * 7]
-    assert table["ε"][:3] == ["0.2", "0.4", "–"]
-    assert table["best %"][0] == "91.00"
+    assert table["folder"] == ["first", "second", *["sweep"] * 5]
+    assert table["ε per upload"][:3] == ["0.5", "0.4", "–"]
+    summary = json.loads((folders[0] / "summary.json").read_text())
+    assert table["best %"][0] == f"{100 * summary['best_accuracy']:.2f}"
     settings = text[text.index('id="settings"') :]
-    assert "<td>epsilon</td>" in settings and "<td>num_clients</td>" in settings
+    assert "<td>epsilon</td>" in settings and "<td>num_rounds</td>" in settings
     assert "&lt;b&gt;mine&lt;/b&gt;" in settings and "<b>mine" not in settings
 
 

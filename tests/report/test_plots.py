@@ -5,27 +5,37 @@ from pathlib import Path
 
 import pytest
 
-from fedsvp_jax.report import read, sweep_plots
+from fedsvp_jax.report import read
 from fedsvp_jax.report.plotly_spec import plotly_spec
 from fedsvp_jax.report.plots import Plot, Series, csv_columns
 from fedsvp_jax.report.run_plots import run_plots
+from fedsvp_jax.report.sweep_plots import interval_half_width, sweep_plots
 
 
 def test_a_run_has_the_five_promised_curves(run_dir: Path) -> None:
     plots = {plot.id: plot for plot in run_plots(read.read_run(run_dir))}
     assert {"accuracy", "loss", "noise", "ratio", "epsilon"} <= set(plots)
     accuracy = plots["accuracy"].series[0]
-    assert accuracy.x == [2, 4, 6, 8, 10, 12]  # the rounds that were evaluated
+    assert accuracy.x == [2, 4, 6]  # the rounds that were evaluated
     ratio = plots["ratio"].series[0]
     for low, mean, high in zip(ratio.lower, ratio.y, ratio.upper, strict=True):
         assert low <= mean <= high
 
 
 def test_an_accounting_known_at_the_end_alone_is_a_point(run_dir: Path) -> None:
-    plots = {plot.id: plot for plot in run_plots(read.read_run(run_dir))}
+    run = read.read_run(run_dir)
+    plots = {plot.id: plot for plot in run_plots(run)}
     curves = {s.keys["accounting"]: s for s in plots["epsilon"].series}
     assert list(curves) == ["basic", "rdp", "pld"]
-    assert (curves["pld"].x, curves["pld"].y) == ([12], [0.9])
+    spent = run.summary["epsilon_spent"]["pld"]
+    assert (curves["pld"].x, curves["pld"].y) == ([6], [spent])
+
+
+def test_a_sweeps_accounting_known_at_the_end_alone_is_a_point(sweep_dir: Path) -> None:
+    plots = {p.id: p for p in sweep_plots(read.read_sweep(sweep_dir).results)}
+    methods = {plots[f"epsilon_{i}"].title: plots[f"epsilon_{i}"] for i in range(3)}
+    for series in methods["Cumulative ε, privacy loss distribution"].series:
+        assert (series.x, len(series.y)) == ([4], 1)
 
 
 def test_a_run_without_noise_has_no_noise_curve(run_dir: Path) -> None:
@@ -53,12 +63,12 @@ def test_sweep_curves_are_means_within_the_range_of_the_seeds(sweep_dir: Path) -
 # Student's t: 0.975 quantiles 12.706 (1 degree of freedom) and 4.303 (2).
 @pytest.mark.parametrize(("count", "quantile"), [(2, 12.7062), (3, 4.30265)])
 def test_the_interval_is_students(count: int, quantile: float) -> None:
-    half = sweep_plots.interval_half_width(0.1, count)
+    half = interval_half_width(0.1, count)
     assert half == pytest.approx(quantile * 0.1 / math.sqrt(count), rel=1e-5)
 
 
 def test_one_seed_has_no_interval() -> None:
-    assert sweep_plots.interval_half_width(None, 1) is None
+    assert interval_half_width(None, 1) is None
 
 
 def plot_of(*series: Series) -> Plot:
@@ -89,7 +99,7 @@ def test_each_legend_entry_of_small_multiples_appears_once(sweep_dir: Path) -> N
     accuracy = next(plot for plot in plots if plot.id == "accuracy")
     data = plotly_spec(accuracy)["data"]
     shown = [trace["name"] for trace in data if trace["showlegend"]]
-    assert shown == ["FedAvg", "ε = 0.1", "ε = 0.3", "ε = 0.5"]
+    assert shown == ["FedAvg", "ε = 0.1", "ε = 0.5"]
 
 
 def test_gaussian_has_a_curve_a_std_and_no_place_on_the_axis_of_epsilon() -> None:

@@ -1,10 +1,10 @@
 """Damaged folders are told in one line that names the file and the place."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from small_folders import read_rows, write_rows
 
 from fedsvp_jax.report import read
 
@@ -23,6 +23,20 @@ def test_a_missing_file_of_a_run_is_named(run_dir: Path, name: str) -> None:
     assert name in one_line(error)
 
 
+def test_an_unfinished_run_is_told_from_a_folder_that_is_no_run(run_dir: Path) -> None:
+    (run_dir / "summary.json").unlink()
+    with pytest.raises(ValueError, match=r"not finished \(6 of 6 rounds\).*--resume"):
+        read.read_run(run_dir)
+    (run_dir / "metrics.jsonl").unlink()
+    with pytest.raises(ValueError, match="it is not the folder of a run or sweep"):
+        read.read_run(run_dir)
+
+
+def test_a_sweeps_folder_is_not_read_as_a_run(sweep_dir: Path) -> None:
+    with pytest.raises(ValueError, match=r"is a sweep's folder.*frames\.results"):
+        read.read_run(sweep_dir)
+
+
 def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is not a folder"):
         read.read_run(tmp_path / "nothing")
@@ -33,7 +47,7 @@ def test_a_half_written_line_is_named_by_its_number(run_dir: Path) -> None:
     path.write_text(path.read_text()[:-20])
     with pytest.raises(ValueError) as error:
         read.read_run(run_dir)
-    assert "metrics.jsonl line 12 is not valid JSON" in one_line(error)
+    assert "metrics.jsonl line 6 is not valid JSON" in one_line(error)
 
 
 @pytest.mark.parametrize(
@@ -64,10 +78,10 @@ def test_a_row_without_a_needed_field_is_named(run_dir: Path) -> None:
 
 
 def test_utilities_that_do_not_fit_the_shapley_values_are_refused(
-    run_dir: Path, upload: Callable[..., read.Row]
+    run_dir: Path,
 ) -> None:
-    row = upload(1, 0, [0.0, 0.3, 0.5, 0.6]) | {"utilities": [0.0, 0.3]}
-    (run_dir / "clients.jsonl").write_text(json.dumps(row) + "\n")
+    path = run_dir / "clients.jsonl"
+    write_rows(path, [read_rows(path)[0] | {"utilities": [0.0, 0.3]}])
     with pytest.raises(ValueError, match="utilities must hold 2\\^2 = 4 numbers"):
         read.read_run(run_dir)
 
@@ -84,14 +98,14 @@ def test_a_sweep_without_a_round_is_refused(sweep_dir: Path) -> None:
         read.read_sweep(sweep_dir)
 
 
+def test_damaged_cells_of_a_sweep_are_named(sweep_dir: Path) -> None:
+    (sweep_dir / "cells.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"cells\.json must be a JSON list"):
+        read.read_sweep(sweep_dir)
+
+
 def test_infinite_and_missing_numbers_read_as_unknown() -> None:
     assert read.number(float("inf")) is None
     assert read.number(float("nan")) is None
     assert read.number(None) is None
     assert read.number(3) == 3.0
-
-
-def test_settings_are_found_at_the_top_or_among_the_flags() -> None:
-    assert read.setting({"seed": 3}, "seed") == 3
-    assert read.setting({"flags": {"seed": 4}}, "seed") == 4
-    assert read.setting({}, "seed") is None

@@ -1,12 +1,12 @@
 """The papers' table, against numbers worked out by hand."""
 
 import csv
-import json
 import math
 from pathlib import Path
 from typing import Any
 
 import pytest
+from small_folders import read_rows
 
 from fedsvp_jax.report import tables
 
@@ -88,6 +88,13 @@ def test_rows_do_not_depend_on_the_order_of_the_lines() -> None:
     ]
 
 
+def test_noise_in_the_local_steps_is_named_where_uploads_get_none() -> None:
+    (row,) = cell("fedsva", 0.5, 0, [0.9])
+    (summary,) = tables.summarize([row | {"noise_l2": 0.0, "step_noise_std_mean": 0.4}])
+    assert (summary.noise_l2, summary.step_noise_std) == (0.0, 0.4)
+    assert "in steps, σ = 0.4" in tables.format_table([summary])
+
+
 def test_no_result_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one row"):
         tables.summarize([])
@@ -101,20 +108,20 @@ def test_an_infinite_cost_is_not_shown_as_a_number() -> None:
 
 def test_written_tables_hold_the_summary(sweep_dir: Path) -> None:
     markdown, table = tables.write_tables(sweep_dir)
-    results = map(json.loads, (sweep_dir / "results.jsonl").read_text().splitlines())
-    rows = tables.summarize(list(results))
+    results = read_rows(sweep_dir / "results.jsonl")
+    rows = tables.summarize(results)
     with table.open(newline="") as lines:
         read_back = list(csv.DictReader(lines))
     assert [float(line["best_mean"]) for line in read_back] == [
         row.best_mean for row in rows
     ]
     assert markdown.read_text().count("\n") == len(rows) + 2
-    assert "| FedSVA | 0.5 | 3 |" in markdown.read_text()
+    assert "| FedSVA | 0.5 | 2 |" in markdown.read_text()
 
 
 def test_the_terminal_table_is_aligned(sweep_dir: Path) -> None:
-    results = map(json.loads, (sweep_dir / "results.jsonl").read_text().splitlines())
-    lines = tables.format_table(tables.summarize(list(results))).splitlines()
+    results = read_rows(sweep_dir / "results.jsonl")
+    lines = tables.format_table(tables.summarize(results)).splitlines()
     assert len({len(line) for line in lines}) == 1
     assert lines[0].startswith("mechanism")
     assert "FedAvg" in lines[2]

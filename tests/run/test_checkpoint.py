@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedsvp_jax.run import checkpoint
-from fedsvp_jax.run.checkpoint import Checkpointer
+from fedsvp_jax.run.checkpoint import Checkpointer, SharedCheckpointer
 from fedsvp_jax.run.folder import WriteError
 
 
@@ -224,3 +224,17 @@ def test_a_save_that_fails_says_so_and_leaves_the_others_whole(
     checkpointer.save(12, state(12))
     checkpointer.close()
     assert_restored(restore(folder), 12)
+
+
+def test_a_checkpoint_comes_back_to_the_bit(tmp_path: pathlib.Path) -> None:
+    state = {"x": np.asarray([-0.0, np.nan, 1e-40], np.float32), "n": np.int32(7)}
+    checkpointer = SharedCheckpointer(tmp_path / "checkpoints")
+    assert checkpointer.restore(state) is None
+    checkpointer.save(4, state)
+    checkpointer.close()
+    again = SharedCheckpointer(tmp_path / "checkpoints").restore(state)
+    assert again is not None
+    restored, round_num = again
+    assert round_num == 4
+    for name, leaf in state.items():
+        assert restored[name].tobytes() == leaf.tobytes(), name

@@ -34,7 +34,9 @@ def metrics(*, estimated: bool = True, **changes: Any) -> RoundMetrics:
         estimation=estimation if estimated else None,
         released_ratio=floats(0.5, 9, 1.0),
         noise=NoiseInfo(
+            noise_multiplier=floats(2, 1, 4),
             noise_std=floats(2, 99, 4),
+            step_noise_std=floats(0, 0, 0),
             noise_l2=floats(20, 99, 40),
             sensitivity=floats(1, 99, 1),
             epsilon=floats(0.5, 99, 0.25),
@@ -61,7 +63,7 @@ def test_empty_places_of_the_cohort_count_nowhere() -> None:
     assert row["contribution_ratio_mean"] == 0.75
     assert (row["num_clipped_ratios"], row["num_degenerate_ratios"]) == (1, 1)
     assert row["epsilon_spent"] == {"rdp": 1.0}
-    clients = records.client_rows(metrics(), round_num=3, at_upload=True)
+    clients = records.client_rows(metrics(), round_num=3)
     assert [client["client"] for client in clients] == [4, 6]
     assert [client["weight"] for client in clients] == [0.75, 0.25]
 
@@ -69,18 +71,13 @@ def test_empty_places_of_the_cohort_count_nowhere() -> None:
 def test_a_mechanism_without_estimation_has_no_contribution_to_report() -> None:
     row = records.round_row(metrics(estimated=False), round_num=1, spent={})
     assert row["contribution_ratio_mean"] is None
-    (first, _) = records.client_rows(
-        metrics(estimated=False), round_num=1, at_upload=False
-    )
-    assert first["weight"] is None
+    (first, _) = records.client_rows(metrics(estimated=False), round_num=1)
     assert "shapley_values" not in first and "contribution_ratio" not in first
 
 
 def test_the_ledger_gets_what_was_applied_to_those_who_took_part() -> None:
     ledger = Ledger(7)
-    records.record_round(
-        ledger, metrics(), round_num=1, release_epsilon=0.0, at_upload=True
-    )
+    records.record_round(ledger, metrics(), round_num=1, release_epsilon=0.0)
     np.testing.assert_array_equal(ledger.uploads, [0, 0, 0, 0, 1, 0, 1])
     assert ledger.epsilon_spent("basic", 1e-5, client_id=4) == 0.5
     assert ledger.epsilon_spent("basic", 1e-5, client_id=6) == 0.25
@@ -90,9 +87,9 @@ def test_the_ledger_gets_what_was_applied_to_those_who_took_part() -> None:
 
 def test_noise_in_the_local_steps_hides_nobody_in_the_average() -> None:
     ledger = Ledger(7)
-    records.record_round(
-        ledger, metrics(), round_num=1, release_epsilon=0.0, at_upload=False
-    )
+    in_steps = metrics()
+    in_steps.clients.noise.noise_std[:] = 0
+    records.record_round(ledger, in_steps, round_num=1, release_epsilon=0.0)
     np.testing.assert_array_equal(
         ledger.precision["observer"], ledger.precision["server"]
     )

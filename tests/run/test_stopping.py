@@ -121,7 +121,7 @@ def test_a_signal_ends_a_sweep_within_a_mechanism_or_before_the_next(
 
 SECOND_SIGNAL = """
 import hashlib, os, signal, sys, threading, time
-from fedsvp_jax.stopping import StopRequests
+from fedsvp_jax.run.stopping import StopRequests
 
 def send():
     for _ in range(2):

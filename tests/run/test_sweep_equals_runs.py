@@ -6,18 +6,15 @@ Side by side they are one vmapped product, whose sums XLA orders otherwise.
 
 import dataclasses
 import itertools
-import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import jax
 import numpy as np
 import pytest
-from jax.experimental.compilation_cache import compilation_cache
-from small_runs import digits, small
+from small_runs import small, small_trainer
 
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.structs import Params
 from fedsvp_jax.tree import cell_of, params_sha256
 
@@ -40,7 +37,7 @@ def advanced(
     """Parameters after the first and the last round, and the last accuracies."""
     rounds = configs[0].num_rounds
     placement = Placement(cell_chunk_size=chunk, rounds_per_call=rounds)
-    trainer = Trainer(configs, digits(), placement=placement)
+    trainer = small_trainer(*configs, placement=placement)
     state, _ = trainer.advance(trainer.initial_state(), 0, 1)
     first = jax.device_get(state.params)
     state, metrics = trainer.advance(state, 1, rounds - 1)
@@ -54,20 +51,6 @@ def assert_alike(
     spread = alone.reshape(-1, num_seeds).std(axis=1, ddof=1)
     gap = np.abs(together - alone).reshape(-1, num_seeds).max(axis=1)
     assert np.all(gap <= np.maximum(spread, least)), (gap, spread)
-
-
-@pytest.fixture(autouse=True)
-def _compiled_once(tmp_path: pathlib.Path) -> Iterator[None]:
-    """Single runs have one program: compiled once, then read back."""
-    names = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
-    kept = {name: getattr(jax.config, name) for name in names}
-    for name, value in zip(names, (str(tmp_path), 0.5), strict=True):
-        jax.config.update(name, value)
-    compilation_cache.reset_cache()
-    yield
-    for name, value in kept.items():
-        jax.config.update(name, value)
-    compilation_cache.reset_cache()
 
 
 def test_cells_side_by_side_are_close_after_a_round_and_end_alike() -> None:

@@ -5,6 +5,7 @@ const MAP = document.getElementById("cells");
 const FIELDS = [
   ["contribution_ratio", "contribution ratio R"],
   ["noise_std", "noise σ"],
+  ["step_noise_std", "noise σ per local step"],
   ["noise_l2", "noise L2 norm"],
   ["risk_tolerance", "risk tolerance T"],
   ["epsilon", "ε of the upload"],
@@ -19,9 +20,9 @@ function startCells() {
   const clients = [...new Set(columns.client)].sort((a, b) => a - b);
   const rowOf = new Map(clients.map((client, i) => [client, i]));
   const columnOf = new Map(rounds.map((round, i) => [round, i]));
-  const found = new Map(); // "client,round" -> index into the columns
+  const indexOf = new Map(); // "client,round" -> index into the columns
   for (let i = 0; i < count; i += 1) {
-    found.set(columns.client[i] + "," + columns.round[i], i);
+    indexOf.set(columns.client[i] + "," + columns.round[i], i);
   }
 
   function cellAt(i) {
@@ -29,7 +30,7 @@ function startCells() {
       client: columns.client[i], round: columns.round[i],
       ratio: columns.contribution_ratio[i], released: columns.released_ratio[i],
       sensitivity: columns.sensitivity[i], tolerance: columns.risk_tolerance[i],
-      std: columns.noise_std[i], l2: columns.noise_l2[i],
+      std: columns.noise_std[i], stepStd: columns.step_noise_std[i], l2: columns.noise_l2[i],
       epsilon: columns.epsilon[i], delta: columns.delta[i],
       examples: columns.num_examples[i],
       psi: columns.shapley_values.map((v) => v[i]).filter((v) => v !== null),
@@ -51,7 +52,8 @@ function startCells() {
     return `client ${cell.client}, round ${cell.round}`
       + (psi ? `<br>${psi}` : "")
       + `<br>R ${show(cell.ratio)}, T ${show(cell.tolerance)}`
-      + `<br>σ ${show(cell.std)}, ε ${show(cell.epsilon)}, δ′ ${show(cell.delta)}`;
+      + (cell.stepStd ? `<br>σ per local step ${show(cell.stepStd)}`
+        : `<br>σ ${show(cell.std)}`) + `, ε ${show(cell.epsilon)}, δ′ ${show(cell.delta)}`;
   }
 
   function element(tag, text) {
@@ -75,7 +77,7 @@ function startCells() {
     if (words.coalitions.length) {
       const table = element("table");
       table.append(element("caption",
-        "What its data is worth: validation accuracy after training on …"));
+        "Validation accuracy of this client after training on each coalition of attributes"));
       for (const [name, accuracy] of words.coalitions) {
         const row = table.insertRow();
         row.append(element("td", name), element("td", accuracy));
@@ -99,8 +101,8 @@ function startCells() {
     }] });
   }
 
-  // Left and right: the same client's next upload. Up and down: the upload nearest
-  // in time of the client above or below.
+  // Left and right: the previous and next upload of the same client. Up and down: the
+  // upload of the client above or below that is nearest in time.
   function neighbour(key) {
     const here = cellAt(selected);
     const sideways = key === "ArrowLeft" || key === "ArrowRight";
@@ -163,7 +165,10 @@ function startCells() {
 
   const menu = document.getElementById("cell-field");
   for (const [name, title] of FIELDS) {
-    if (columns[name].some((value) => value !== null)) menu.add(new Option(title, name));
+    const noise = name.includes("noise"); // a map of zeros would show no noise
+    if (columns[name].some((value) => (noise ? value : value !== null))) {
+      menu.add(new Option(title, name));
+    }
   }
   menu.addEventListener("change", () => {
     draw(menu.value).then(() => mark(cellAt(selected)));
@@ -173,12 +178,12 @@ function startCells() {
     event.preventDefault();
     const client = Number(document.getElementById("cell-client").value);
     const round = Number(document.getElementById("cell-round").value);
-    const index = found.get(client + "," + round);
+    const index = indexOf.get(client + "," + round);
     if (index !== undefined) {
       select(index);
     } else {
       document.getElementById("why").replaceChildren(element("p",
-        `Client ${client} sent nothing in round ${round}.`));
+        `Client ${client} did not upload in round ${round}.`));
     }
   });
 
@@ -194,11 +199,12 @@ function startCells() {
     MAP.on("plotly_click", (event) => {
       const point = event.points[0];
       const [row, column] = point.pointIndex ?? point.pointNumber;
-      const index = found.get(clients[row] + "," + rounds[column]);
+      const index = indexOf.get(clients[row] + "," + rounds[column]);
       if (index !== undefined) select(index);
     });
     // Start with the upload that got the most noise.
-    select(columns.noise_std.reduce((most, std, i, all) => (std > all[most] ? i : most), 0));
+    const noise = columns.noise_std.map((std, i) => std || columns.step_noise_std[i]);
+    select(noise.reduce((most, std, i) => (std > noise[most] ? i : most), 0));
   });
 }
 

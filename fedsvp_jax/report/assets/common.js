@@ -3,7 +3,7 @@
 
 const PAGE = JSON.parse(document.getElementById("data").textContent);
 
-// Text a person reads: five significant digits, a dash for what is not known.
+// A number for reading: four significant digits, a dash for what is unknown.
 function show(value, digits = 4) {
   if (value === null || value === undefined) return "–";
   return String(Number(value.toPrecision(digits)));
@@ -71,7 +71,7 @@ document.addEventListener("click", (event) => {
   }
 });
 
-// The accounting switch: the chosen method's curve and the promises made by it.
+// The accounting switch: shows the chosen method's curve and guarantees only.
 for (const radio of document.querySelectorAll('input[name="accounting"]')) {
   radio.addEventListener("change", () => {
     const plot = PAGE.plots.find((one) => one.id === "epsilon");

@@ -1,12 +1,12 @@
-// "Why did client 17 add this much noise in round 40?", in words made from the
-// upload's own numbers. Pure: cell and context in, a list of paragraphs out.
+// Answers "Why did client 17 add this much noise in round 40?" from the numbers of
+// the upload. Pure: takes the cell and the context, returns a list of paragraphs.
 "use strict";
 
-const SUM_TOO_SMALL = 1e-6; // |Σψ| below this has no ratio: METHODS.md, section 1
-const CLOSE = 1e-3; // numbers were rounded to six digits on their way here
+const SUM_TOO_SMALL = 1e-6; // below this |Σψ|, the ratio is undefined: docs/methods.md
+const CLOSE = 1e-3; // relative; the numbers on the page are rounded to six digits
 
-function percent(value) {
-  return value === null ? "–" : show(100 * value, 4) + "%";
+function percent(value, digits = 4) {
+  return value === null ? "–" : show(100 * value, digits) + " %";
 }
 
 function near(a, b) {
@@ -26,8 +26,8 @@ function attributeName(index, context) {
 }
 
 function coalitionName(mask, count, context) {
-  if (mask === 0) return "none of it (∅)";
-  if (mask === 2 ** count - 1) return "all of it";
+  if (mask === 0) return "no examples (∅)";
+  if (mask === 2 ** count - 1) return "all its examples";
   const members = [];
   for (let a = 0; a < count; a += 1) {
     if (mask & (1 << a)) members.push(attributeName(a, context));
@@ -35,24 +35,24 @@ function coalitionName(mask, count, context) {
   return members.join(" + ");
 }
 
-// The R that the noise was made from: null where the mechanism looks at none.
+// The R that the noise was computed from; null where the mechanism uses no R.
 function usedRatio(cell, context) {
   if (cell.tolerance === null) return null;
   if (context.contribution_release === "worst_case") return 1;
   return cell.released ?? cell.ratio;
 }
 
-// R: from the Shapley values, and what was done to it.
+// R: from the Shapley values, then clipped or released.
 function explainRatio(cell, context) {
   const { psi, ratio } = cell;
   const used = usedRatio(cell, context);
   if (ratio === null) {
     return used === null ? null
-      : `The noise was made from R = ${show(used)}, whatever the data says.`;
+      : `The noise was computed with R = ${show(used)}, whatever the data.`;
   }
   const changed = used !== null && !near(used, ratio)
-    ? ` The noise was made from R = ${show(used)}, as`
-      + ` “${context.contribution_release}” released it.` : "";
+    ? ` The noise was computed with R = ${show(used)}, the value that`
+      + ` --contribution_release=${context.contribution_release} released.` : "";
   return explainShare(psi, ratio, context) + changed;
 }
 
@@ -63,11 +63,11 @@ function explainShare(psi, ratio, context) {
   }
   const sum = psi.reduce((a, b) => a + b, 0);
   const values = psi.map((v, a) => `${attributeName(a, context)} ψ = ${show(v)}`);
-  const start = `Shapley values share that accuracy out: ${values.join(", ")};`
-    + ` together ${show(sum)}. `;
+  const start = `The Shapley values divide this accuracy among the attributes: ${values.join(", ")};`
+    + ` their sum is ${show(sum)}. `;
   if (Math.abs(sum) < SUM_TOO_SMALL) {
-    return start + "The sum is too close to zero for a ratio to mean anything, so the"
-      + ` most private answer stands in: R = ${show(ratio)}.`;
+    return start + "The sum is too close to zero to divide by, so R is set to its most"
+      + ` private value: R = ${show(ratio)}.`;
   }
   if (p === null || p >= psi.length) {
     return start + `The contribution ratio is R = ${show(ratio)}.`;
@@ -79,10 +79,25 @@ function explainShare(psi, ratio, context) {
   }
   if (raw < 0 || raw > 1) {
     return start + `The private attribute's share would be ${formula} = ${show(raw)},`
-      + ` outside [0, 1]; it was clipped to R = ${show(ratio)}.`;
+      + ` outside [0, 1], so it was clipped to R = ${show(ratio)}.`;
   }
-  return start + `The file states R = ${show(ratio)}, while ${formula} = ${show(raw)}:`
-    + " something other than the ratio of these values decided.";
+  return start + `The file records R = ${show(ratio)}, but these values give`
+    + ` ${formula} = ${show(raw)}.`;
+}
+
+// The σ of the noise that was added, to the upload or in every local step.
+function appliedStd(cell) {
+  return cell.std || cell.stepStd || 0;
+}
+
+function explainWhere(cell) {
+  if (!cell.std) {
+    return `Gaussian noise of σ = ${show(cell.stepStd)} was added to the gradient of every`
+      + " local training step (--sensitivity=per_example). The upload itself gets no"
+      + " further noise.";
+  }
+  const whole = cell.l2 === null ? "" : `; the whole noise vector has L2 norm ${show(cell.l2)}`;
+  return `Gaussian noise of σ = ${show(cell.std)} was added to every weight${whole}.`;
 }
 
 // T: from R and δ, where the mechanism has it.
@@ -107,16 +122,17 @@ function explainTolerance(cell, context) {
 
 // σ: from T, the sensitivity and ε.
 function explainStd(cell, context) {
-  const { tolerance, std, epsilon, examples } = cell;
+  const { tolerance, epsilon, examples } = cell;
+  const std = appliedStd(cell);
   if (tolerance === null || !epsilon) {
-    const rests = cell.sensitivity ? ` on a sensitivity of ${show(cell.sensitivity)}` : "";
-    return `${context.label} does not look at attributes: σ = ${show(std)}${rests}.`;
+    const bound = cell.sensitivity ? `, with a sensitivity of ${show(cell.sensitivity)}` : "";
+    return `${context.label} does not use attributes: σ = ${show(std)}${bound}.`;
   }
   const floor = context.noise_floor;
   const floored = floor !== null && tolerance < floor;
   const inside = floored ? floor : tolerance;
   const letter = floored ? "β" : "T";
-  const note = floored ? ` The floor β = ${show(floor)} holds, as T is below it.` : "";
+  const note = floored ? ` T is below the floor β = ${show(floor)}, so β takes its place.` : "";
   const clip = context.l2_norm_clip;
   if (context.sensitivity === "paper" && clip !== null && examples) {
     const expected = (2 * clip * Math.sqrt(inside)) / (epsilon * examples);
@@ -127,44 +143,45 @@ function explainStd(cell, context) {
   }
   const bound = cell.sensitivity ?? (std * epsilon) / Math.sqrt(inside);
   return `Noise: σ = Δ·√${letter} / ε = ${show(bound)}·√${show(inside)} / ${show(epsilon)}`
-    + ` = ${show(std)}; Δ is the sensitivity that “${context.sensitivity}” states.${note}`;
+    + ` = ${show(std)}, where Δ is the sensitivity of --sensitivity=${context.sensitivity}.${note}`;
 }
 
-// What the data could have moved, and how the others of the round compare.
+// How much R could change the noise, and how the round's other uploads compare.
 function explainComparison(cell, context, cohort) {
-  const { tolerance, std } = cell;
+  const { tolerance } = cell;
+  const std = appliedStd(cell);
   const ratio = usedRatio(cell, context);
-  const parts = [];
+  const sentences = [];
   if (context.mechanism === "fedsva" && tolerance !== null && ratio !== null) {
     const floor = context.noise_floor ?? 0;
     const at = (r) =>
       std * Math.sqrt(Math.max(tolerance - ratio + r, floor) / Math.max(tolerance, floor));
-    parts.push(`With R = 0 the same upload would have got σ = ${show(at(0))}, with R = 1`
-      + ` σ = ${show(at(1))}: what the data says moves the noise by at most`
-      + ` ${percent(at(1) / at(0) - 1)}.`);
+    sentences.push(`With R = 0 this upload would have got σ = ${show(at(0))}, with R = 1`
+      + ` σ = ${show(at(1))}, so R can change the noise by at most`
+      + ` ${percent(at(1) / at(0) - 1, 3)}.`);
   }
-  const middle = median(cohort.map((one) => one.std));
+  const middle = median(cohort.map(appliedStd));
   if (cohort.length > 1 && middle) {
     const times = std / middle;
-    const rank = 1 + cohort.filter((one) => one.std > std).length;
-    parts.push(`Among the ${cohort.length} uploads of the round it is number ${rank} by`
-      + ` noise, ${show(times, 3)} times the median.`);
+    const rank = 1 + cohort.filter((one) => appliedStd(one) > std).length;
+    sentences.push(`Of the ${cohort.length} uploads of this round it has the`
+      + ` ${rank === 1 ? "most noise" : `noise of rank ${rank}`}, ${show(times, 3)} times`
+      + " the median.");
     const size = median(cohort.map((one) => one.examples));
     if (size && cell.examples && Math.abs(times - 1) > 0.005) {
       const few = size / cell.examples;
-      parts.push(near(few, 1)
-        ? `It holds as many examples as the median client (${show(size)}), so the`
+      sentences.push(near(few, 1)
+        ? `The client holds as many examples as the median client (${show(size)}), so the`
           + " difference does not come from the amount of data."
-        : `It holds ${show(cell.examples)} examples, the median client ${show(size)}: that`
-          + ` alone is a factor of ${show(few, 3)} where noise falls with |D|, and`
-          + ` ${show(times / few, 3)} is left for the rest.`);
+        : `The client holds ${show(cell.examples)} examples, the median client`
+          + ` ${show(size)}.` + explainFactors(few, times, context));
     }
   }
-  return parts.length ? parts.join(" ") : null;
+  return sentences.length ? sentences.join(" ") : null;
 }
 
 function explainGuarantee(cell, context) {
-  if (cell.epsilon === null) return "No finite guarantee comes with this upload.";
+  if (cell.epsilon === null) return "There is no finite guarantee for this upload.";
   const { tolerance, delta } = cell;
   let text = `Claimed for this upload: ε = ${show(cell.epsilon)}, δ′ = ${show(delta)}`;
   const inside = tolerance === null ? null : Math.max(tolerance, context.noise_floor ?? 0);
@@ -173,14 +190,21 @@ function explainGuarantee(cell, context) {
   }
   text += ".";
   if (context.sensitivity === "paper") {
-    text += " The claim is nominal: it rests on a sensitivity of 2C/|D|, which clipping"
-      + " the batch's mean gradient does not prove.";
+    text += " The claim is nominal: it assumes a sensitivity of 2C/|D|, which does not"
+      + " follow from clipping the mean gradient of each batch.";
   }
   if (tolerance !== null && context.contribution_release === "none") {
-    text += " The scale of the noise follows R, which private data decides and no noise"
-      + " hides.";
+    text += " Because σ depends on R, and R is computed from private data without"
+      + " protection, σ itself leaks R.";
   }
   return text;
+}
+
+// The number of examples scales the noise only where the sensitivity is 2C/|D|.
+function explainFactors(few, times, context) {
+  if (context.sensitivity !== "paper") return "";
+  return ` The number of examples alone explains a factor of ${show(few, 3)}, the other`
+    + ` causes together a factor of ${show(times / few, 3)}.`;
 }
 
 // Returns {title, lead, coalitions: [[name, accuracy]], steps: [text]}.
@@ -189,15 +213,18 @@ function explain(cell, context, cohort) {
   const count = cell.psi.length;
   const coalitions = cell.utilities.map((value, mask) =>
     [coalitionName(mask, count, context), percent(value)]);
-  if (!cell.std) {
+  if (cell.std === null) {
     return { title: `Client ${cell.client} in round ${cell.round}`, coalitions,
-      lead: `It added no noise: ${context.label} sent the upload as it was.`,
+      lead: "The noise of this upload is not a finite number.", steps: [] };
+  }
+  if (!appliedStd(cell)) {
+    return { title: `Client ${cell.client} in round ${cell.round}`, coalitions,
+      lead: `No noise was added: with ${context.label} the client sent its upload unchanged.`,
       steps: [explainGuarantee(cell, context)] };
   }
-  const whole = cell.l2 === null ? "" : `; the whole noise vector has L2 norm ${show(cell.l2)}`;
   return {
     title,
-    lead: `It added Gaussian noise of σ = ${show(cell.std)} to every weight${whole}.`,
+    lead: explainWhere(cell),
     coalitions,
     steps: [
       explainRatio(cell, context),

@@ -76,7 +76,7 @@ def test_about_half_of_the_examples_are_members_and_each_run_has_others():
     config = resolve(ExperimentConfig(**{**membership.DEFAULTS, "dataset": "digits"}))
     data = membership.subset(sources.load("digits"), 100, 0.2, seed=0)
     configs = [membership.dataclasses.replace(config, seed=seed) for seed in range(8)]
-    built = federated_data.build(configs, data)
+    built = federated_data.federate(configs, data)
     member = membership.members(built.split, 100)
     np.testing.assert_allclose(member.mean(axis=1), 0.5, atol=0.03)
     assert 0.2 < member.mean(axis=0).std() / 0.5 < 0.6  # not the same half each time

@@ -11,7 +11,7 @@ from commands import assert_refused, command
 
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import loading
+from fedsvp_jax.federation import build, loading
 
 # A large delta makes T small, hence R easy to read from a small model's weights.
 SETTINGS = {
@@ -59,7 +59,7 @@ def test_what_is_attacked_is_what_a_run_with_these_settings_uploads(
     results: dict[str, Any],
 ):
     config = resolve(ExperimentConfig(**SETTINGS))
-    trainer = Trainer([config], loading.load_dataset(config))
+    trainer = Trainer(build([config], loading.load_dataset(config)))
     state = trainer.initial_state()
     for number in range(config.num_rounds):
         state, metrics = trainer.advance(state, number, 1)

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from commands import ROOT, command, commands, start
 
-from experiments.attack import docs_page, reconstruction_table
+from experiments.attack import docs_page, reconstruction_results
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import loading
+from fedsvp_jax.federation import build, loading
 
 SETTINGS = {
     "model": "mlp",
@@ -92,7 +92,7 @@ def test_a_passive_attacker_leaves_the_federation_as_it_is(
     folder: pathlib.Path,
 ) -> None:
     config = resolve(ExperimentConfig(mechanism="fedsva", **SETTINGS))
-    trainer = Trainer([config], loading.load_dataset(config))
+    trainer = Trainer(build([config], loading.load_dataset(config)))
     state = trainer.initial_state()
     seen = [row["test_accuracy"] for row in rows_of(folder, "fedsva")]
     for round_num in range(2):
@@ -111,20 +111,22 @@ def test_the_table_is_what_the_results_say(folder: pathlib.Path) -> None:
     private = base["classes"][0]
     assert private["frechet_distance"] == pytest.approx(np.mean(last))
     assert private["frechet_distance_std"] == pytest.approx(np.std(last))
-    cells = {row[0]: row for row in reconstruction_table.summary_cells(results)}
+    cells = {row[0]: row for row in reconstruction_results.summary_cells(results)}
     ratio = defended["classes"][0]["frechet_distance"] / private["frechet_distance"]
     assert cells["none"][4] == "" and cells["fedsva"][4] == f"{100 * (ratio - 1):+.1f}"
     held_out = results["references"]["real images held out"]
     others = results["references"]["real images of other classes"]
     assert held_out["recognised"] > 0.8 > others["recognised"]
     assert held_out["frechet_distance"] < others["frechet_distance"]
-    text = reconstruction_table.markdown(results)
+    text = reconstruction_results.markdown(results)
     assert (folder / "table.md").read_text() == text + "\n"
     assert "Fréchet distance and kernel distance (classifier trained" in text
     assert "FID" not in text and "KID" not in text
-    named = reconstruction_table.markdown(results | {"extractor": "Inception-v3 pool3"})
+    named = reconstruction_results.markdown(
+        results | {"extractor": "Inception-v3 pool3"}
+    )
     assert "FID and KID (Inception-v3 pool3)" in named and "Fréchet" not in named
-    other = reconstruction_table.markdown(
+    other = reconstruction_results.markdown(
         results | {"extractor": "torchvision Inception-v3 pool3"}
     )
     assert "FID" not in other

@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.benchmark import arithmetic, works
+from experiments.benchmark import arithmetic, workloads
 from fedsvp_jax.algorithm import privacy_estimation
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.algorithm.privacy_estimation import CoalitionPlan, Estimation
 from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.federation import build
 from fedsvp_jax.models.convolution import conv2d
 from fedsvp_jax.structs import Array, Examples, Model, Params, Split
 
@@ -27,13 +28,15 @@ def convolutions(compiled: jax.stages.Compiled) -> list[str]:
     ]
 
 
-def trainer_of(work: works.Work) -> Trainer:
-    return Trainer([works.make_config(work)], works.make_dataset(work))
+def trainer_of(workload: workloads.Workload) -> Trainer:
+    return Trainer(
+        build([workloads.make_config(workload)], workloads.make_dataset(workload))
+    )
 
 
 def test_the_compiled_w1_round_on_a_cpu_contains_no_convolution_at_all() -> None:
     """Hence no grouped one, and none inside a loop."""
-    assert convolutions(trainer_of(works.find("W1")[0]).lower().compile()) == []
+    assert convolutions(trainer_of(workloads.of_name("W1")[0]).lower().compile()) == []
 
 
 def test_a_convolution_in_a_compiled_loop_would_be_seen() -> None:
@@ -88,13 +91,13 @@ def resnet_step(batch: int, side: int, classes: int) -> int:
 def test_products_of_a_training_step_are_those_of_the_models_layers(
     name: str, expected: int
 ) -> None:
-    work = works.find(name)[0]
-    task = work.task
-    trainer = trainer_of(work)
+    workload = workloads.of_name(name)[0]
+    task = workload.task
+    trainer = trainer_of(workload)
     (step,) = arithmetic.coalition_steps(trainer).values()
     assert step == (task.batch, task.epochs * (task.train // task.batch))
     flops = arithmetic.round_flops(trainer, task.classes)
-    assert flops == (work.cohort_size * step[1] * expected, 0)
+    assert flops == (workload.cohort_size * step[1] * expected, 0)
 
 
 def test_a_loop_counts_its_length_and_an_unused_product_nothing() -> None:
@@ -190,15 +193,19 @@ def test_a_coalition_takes_e_times_its_own_full_batches(
         assert steps == {m: epochs * (n // batch) for m, n in mine.items()}
 
 
-@pytest.mark.parametrize("work", [*works.find("PE-W1"), *works.find("PE-W2")])
-def test_coalitions_of_a_work_cost_no_more_than_the_bound(work: works.Work) -> None:
-    trainer = trainer_of(work)
+@pytest.mark.parametrize(
+    "workload", [*workloads.of_name("PE-W1"), *workloads.of_name("PE-W2")]
+)
+def test_coalitions_of_a_work_cost_no_more_than_the_bound(
+    workload: workloads.Workload,
+) -> None:
+    trainer = trainer_of(workload)
     steps = arithmetic.coalition_steps(trainer)
-    sizes = trainer.federation.coalition_sizes
+    sizes = trainer.program.data.coalition_sizes
     assert all(
-        count == work.task.epochs * max(1, sizes[mask] // batch)
+        count == workload.task.epochs * max(1, sizes[mask] // batch)
         for mask, (batch, count) in steps.items()
     )
     trained = sum(batch * count for batch, count in steps.values())
-    bound = 2 ** (work.num_attributes - 1)
-    assert trained <= bound * work.task.epochs * work.task.train
+    bound = 2 ** (workload.num_attributes - 1)
+    assert trained <= bound * workload.task.epochs * workload.task.train

@@ -1,4 +1,4 @@
-"""`python -m experiments.benchmark`: its rows, its works, its words."""
+"""`python -m experiments.benchmark`: its rows, its workloads, its manual."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.benchmark import measure, works
+from experiments.benchmark import measure, workloads
 from fedsvp_jax.federation import federated_data
 
 ROOT = Path(__file__).parents[3]
@@ -52,12 +52,12 @@ def check(row: dict[str, Any]) -> None:
     )
 
 
-TINY = works.Task("mlp", 4, 1, 3, 4, train=12, validation=4, batch=3, epochs=2)
+TINY = workloads.Task("mlp", 4, 1, 3, 4, train=12, validation=4, batch=3, epochs=2)
 
 
 def test_a_row_has_the_promised_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(measure._GEMM_SIZE, "cpu", 1024)
-    work = works.Work(
+    workload = workloads.Workload(
         "PE-TINY",
         TINY,
         "fedsva",
@@ -66,7 +66,7 @@ def test_a_row_has_the_promised_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         rounds_per_call=2,
         l2_norm_clip=1e3,
     )
-    row = measure.measure_work(work, 2)
+    row = measure.measure_workload(workload, 2)
     check(row)
     assert (row["mechanism"], row["num_attributes"]) == ("fedsva", 2)
     assert row["arithmetic_bound"] == 2
@@ -74,7 +74,7 @@ def test_a_row_has_the_promised_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_the_command_prints_one_json_line_a_work() -> None:
+def test_the_command_prints_one_json_line_per_work() -> None:
     done = benchmark("--works=W2", "--rounds=1", "--device=cpu")
     assert done.returncode == 0, done.stderr
     (line,) = done.stdout.splitlines()
@@ -84,17 +84,17 @@ def test_the_command_prints_one_json_line_a_work() -> None:
     assert row["arithmetic_bound"] is None
 
 
-def test_a_slip_in_the_works_is_told_in_one_line() -> None:
+def test_an_unknown_workload_is_one_line_of_error() -> None:
     done = benchmark("--works=W2,W9")
     assert done.returncode == 2 and not done.stdout
     assert done.stderr.splitlines() == [
-        f"error: works must be some of {', '.join(works.NAMES)}, got 'W2,W9'"
+        f"error: works must be some of {', '.join(workloads.NAMES)}, got 'W2,W9'"
     ]
 
 
-def test_help_explains_every_work() -> None:
+def test_help_explains_every_workload() -> None:
     manual = benchmark("--help").stdout
-    assert all(f"  {name} " in manual for name in works.NAMES)
+    assert all(f"  {name} " in manual for name in workloads.NAMES)
 
 
 def test_the_bound_counts_each_attribute_in_half_of_all_coalitions() -> None:
@@ -106,20 +106,22 @@ def test_the_bound_counts_each_attribute_in_half_of_all_coalitions() -> None:
 
 
 @pytest.mark.parametrize(
-    "work",
-    [work for name in works.NAMES for work in works.find(name)],
-    ids=lambda work: f"{work.name}-{work.num_attributes}",
+    "workload",
+    [workload for name in workloads.NAMES for workload in workloads.of_name(name)],
+    ids=lambda workload: f"{workload.name}-{workload.num_attributes}",
 )
-def test_every_client_trains_on_exactly_the_tasks_images(work: works.Work) -> None:
-    task = work.task
-    config = works.make_config(work)
-    made = federated_data.build([config], works.make_dataset(work))
+def test_every_client_trains_on_exactly_the_tasks_images(
+    workload: workloads.Workload,
+) -> None:
+    task = workload.task
+    config = workloads.make_config(workload)
+    made = federated_data.federate([config], workloads.make_dataset(workload))
     assert set(np.asarray(made.split.num_train).ravel()) == {task.train}
     assert set(np.asarray(made.split.num_validation).ravel()) == {task.validation}
     ids = np.asarray(made.examples.attributes)
     counts = np.stack(
         [
-            np.bincount(ids[rows], minlength=work.num_attributes)
+            np.bincount(ids[rows], minlength=workload.num_attributes)
             for rows in np.asarray(made.split.train)[0]
         ]
     )

@@ -7,6 +7,7 @@ from small_runs import digits, small
 from experiments.benchmark import communication
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.federation import build
 
 
 def trainer_of(
@@ -22,7 +23,7 @@ def trainer_of(
         for cell in range(cells)
     ]
     placement = Placement(num_devices=num_devices, sweep_devices=cells)
-    return Trainer(configs, digits(), placement=placement)
+    return Trainer(build(configs, digits()), placement=placement)
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,13 @@ import pathlib
 
 import pytest
 
-from experiments.benchmark import measure, profile, works
+from experiments.benchmark import measure, profile, workloads
 from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.federation import build
 
-TINY = works.Task("small_cnn", 8, 1, 3, 4, train=12, validation=4, batch=3, epochs=2)
+TINY = workloads.Task(
+    "small_cnn", 8, 1, 3, 4, train=12, validation=4, batch=3, epochs=2
+)
 
 
 @pytest.mark.parametrize(
@@ -26,8 +29,10 @@ def test_a_name_tells_the_layer_and_the_direction(
 
 
 def test_every_product_of_a_step_belongs_to_a_layer() -> None:
-    work = works.Work("tiny", TINY, cohort_size=4)
-    trainer = Trainer([works.make_config(work)], works.make_dataset(work))
+    workload = workloads.Workload("tiny", TINY, cohort_size=4)
+    trainer = Trainer(
+        build([workloads.make_config(workload)], workloads.make_dataset(workload))
+    )
     by_layer = profile.flops_by_scope(trainer, 3)
     layers = {layer for layer, _ in by_layer}
     assert layers == {"ConvReluPool_0", "ConvReluPool_1", "Dense_0", "Dense_1"}
@@ -42,7 +47,7 @@ def test_most_of_a_rounds_time_is_attributed_and_drawn(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measure, "gemm_gflops", lambda size: 1.0)
-    found = profile(works.Work("tiny", TINY, cohort_size=4))
+    found = profile.profile(workloads.Workload("tiny", TINY, cohort_size=4))
     assert 0.2 < found["attributed_seconds"] / found["round_seconds"] < 2.5
     directions = {part["direction"] for part in found["parts"]}
     assert directions == {"forward", "backward", "step", "round"}

@@ -1,9 +1,11 @@
 """Noise response: curves that are known exactly, and the mechanisms' own numbers."""
 
+import dataclasses
 import math
 
 import numpy as np
 import pytest
+from published import SET_UP
 
 from experiments.reproduce import noise_response
 from experiments.reproduce.noise_response import Reading
@@ -18,9 +20,7 @@ def straight() -> noise_response.Response:
 
 
 def published(epsilon: float = 0.2) -> MechanismConfig:
-    return MechanismConfig(
-        epsilon=epsilon, l2_norm_clip=20.0, delta=0.02, min_num_examples=2000.0
-    )
+    return dataclasses.replace(SET_UP, epsilon=epsilon, min_num_examples=2000.0)
 
 
 @pytest.mark.parametrize("share", [0.9, 0.6, 0.25, 0.01])

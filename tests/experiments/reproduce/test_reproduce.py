@@ -84,25 +84,19 @@ def test_a_preset_is_run_once_kept_and_shown(
         reproduce.run_preset(changed, "", folder)
 
 
-def test_the_data_are_named_found_or_made(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+def test_data_are_named_by_the_flag_or_the_environment_and_digits_need_none(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("FEDSVP_DATA", "/from/environment")
-    assert reproduce.find_data("/named", tmp_path) == "/named"
-    assert reproduce.find_data(None, tmp_path) == "/from/environment"
-    monkeypatch.delenv("FEDSVP_DATA")
-    monkeypatch.setattr(reproduce, "PREPARE", tmp_path / "prepare.py")
-    with pytest.raises(ValueError, match="data_dir must name the folder"):
-        reproduce.find_data(None, tmp_path)
-    reproduce.PREPARE.write_text(
-        "import pathlib, sys\n"
-        "pathlib.Path(sys.argv[1], 'made').write_text(' '.join(sys.argv[2:]))\n"
+    digits, emnist = (
+        presets.read_preset(name) for name in ("gap_digits_small", "gap_emnist_small")
     )
-    made = pathlib.Path(reproduce.find_data(None, tmp_path))
-    assert (made / "made").read_text() == "cifar10 femnist"
-    (made / "made").unlink()
-    assert reproduce.find_data(None, tmp_path) == str(made)  # made once
-    assert not (made / "made").exists()
+    monkeypatch.setenv("FEDSVP_DATA", "/from/environment")
+    assert reproduce.find_data("/named", [emnist]) == "/named"
+    assert reproduce.find_data(None, [emnist]) == "/from/environment"
+    monkeypatch.delenv("FEDSVP_DATA")
+    assert reproduce.find_data(None, [digits]) == ""
+    with pytest.raises(ValueError, match="femnist, which preset gap_emnist_small"):
+        reproduce.find_data(None, [digits, emnist])
 
 
 def test_only_digits_goes_without_data() -> None:

@@ -1,23 +1,21 @@
 """The same bits on any layout of up to eight devices, both axes dealt or one."""
 
 import json
-import os
 import pathlib
 import subprocess
 import sys
 
 import pytest
+from commands import environment
 
-HELPERS = pathlib.Path(__file__).parents[1] / "helpers"
-SCRIPT = HELPERS / "eight_devices.py"
+SCRIPT = pathlib.Path(__file__).parents[1] / "helpers" / "eight_devices.py"
 
 
 def hashes(*layouts: tuple[int, int, int, int]) -> list[list[str]]:
     """A list of the cells' hashes for each (cohort, chunk, sweep devices, devices)."""
-    kept = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
     ended = subprocess.run(
         [sys.executable, str(SCRIPT), json.dumps(layouts)],
-        env=kept | {"JAX_PLATFORMS": "cpu", "PYTHONPATH": str(SCRIPT.parents[1])},
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=900,

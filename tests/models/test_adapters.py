@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from fedsvp_jax import models
+from fedsvp_jax import models, tree
 
 
 class _Net(nnx.Module):
@@ -29,7 +29,7 @@ def net():
 
 def test_an_nnx_module_splits_into_parameters_and_statistics(net):
     _, params, stats, _ = net
-    assert models.num_parameters(params) == 4 * 16 + 16 + 2 * 16 + 16 * 3 + 3
+    assert tree.num_parameters(params) == 4 * 16 + 16 + 2 * 16 + 16 * 3 + 3
     assert {leaf.shape for leaf in jax.tree.leaves(stats)} == {(16,)}
 
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedsvp_jax import models
+from fedsvp_jax import models, tree
 
 _SHAPES = {
     "mlp": ((8, 8, 1), 10),
@@ -99,42 +99,44 @@ def test_the_number_of_parameters_is_the_published_one(name, count):
     params, stats = jax.eval_shape(
         model.init, jax.random.key(0), jnp.zeros((1, *shape), jnp.float32)
     )
-    assert models.num_parameters(params) == count
+    assert tree.num_parameters(params) == count
     assert {leaf.dtype for leaf in jax.tree.leaves(params)} == {jnp.dtype("float32")}
     assert bool(stats) == (name == "resnet18")
 
 
 def test_resnet18_starts_at_the_norm_that_the_published_noise_is_compared_to():
-    squares = [jnp.sum(leaf**2) for leaf in jax.tree.leaves(_quick("resnet18").params)]
-    assert 79.0 < float(jnp.sqrt(sum(squares))) < 81.0  # ~80, METHODS.md section 5
+    params = jax.device_get(_quick("resnet18").params)
+    squares = [np.sum(leaf**2) for leaf in jax.tree.leaves(params)]
+    assert 79.0 < np.sqrt(sum(squares)) < 81.0  # ~80, METHODS.md section 5
 
 
 @_ALL
 def test_a_training_step_gives_logits_and_finite_gradients_that_reach_every_layer(name):
     quick = _quick(name)
-    logits, _, gradient = quick.step(quick.params, jax.random.key(3))
+    logits, _, gradient = jax.device_get(quick.step(quick.params, jax.random.key(3)))
     assert logits.shape == (_BATCH, quick.num_classes)
     assert logits.dtype == jnp.float32
     for path, leaf in jax.tree.leaves_with_path(gradient):
-        assert bool(jnp.all(jnp.isfinite(leaf))), path
-        assert bool(jnp.any(leaf != 0.0)), path
+        assert np.all(np.isfinite(leaf)), path
+        assert np.any(leaf != 0.0), path
 
 
 @_ALL
 def test_stacked_models_under_vmap_equal_one_call_each(name):
     quick = _quick(name)
-    both = (quick.params, jax.tree.map(lambda w: w * jnp.float32(1.25), quick.params))
+    first = jax.device_get(quick.params)
+    both = (first, jax.tree.map(lambda w: w * np.float32(1.25), first))
     keys = jax.random.split(jax.random.key(4), 2)
-    together = quick.stacked_step(
-        jax.tree.map(lambda *leaves: jnp.stack(leaves), *both), keys
+    together = jax.device_get(
+        quick.stacked_step(jax.tree.map(lambda *leaves: np.stack(leaves), *both), keys)
     )
     for lane, params in enumerate(both):
         for stacked, alone in zip(
             jax.tree.leaves(together),
-            jax.tree.leaves(quick.step(params, keys[lane])),
+            jax.tree.leaves(jax.device_get(quick.step(params, keys[lane]))),
             strict=True,
         ):
-            tolerance = 2e-3 * float(jnp.max(jnp.abs(alone)))
+            tolerance = 2e-3 * float(np.max(np.abs(alone)))
             np.testing.assert_allclose(stacked[lane], alone, rtol=0, atol=tolerance)
 
 
@@ -147,7 +149,7 @@ def test_the_key_matters_in_training_with_dropout_and_nowhere_else(name):
         quick.step(quick.params, key)[0] for key in (keys[0], keys[0], keys[1])
     )
     np.testing.assert_array_equal(first, again)
-    assert bool(jnp.all(first == other)) == (name != "paper_cnn")
+    assert np.array_equal(first, other) == (name != "paper_cnn")
 
 
 @_ALL
@@ -161,7 +163,7 @@ def test_statistics_move_in_training_alone(name):
         *map(jax.tree.leaves, (quick.stats, evaluated, trained)), strict=True
     ):
         np.testing.assert_array_equal(old, seen)
-        assert bool(jnp.any(old != moved))
+        assert np.any(np.asarray(old) != np.asarray(moved))
     assert bool(jax.tree.leaves(quick.stats)) == (name == "resnet18")
 
 

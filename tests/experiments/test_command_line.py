@@ -6,15 +6,15 @@ import sys
 import types
 
 import pytest
-from commands import ROOT, environment
+from commands import ROOT, commands, environment
 
 from experiments import command
 
 WARNS = """
 import logging, warnings
-from experiments import flags
+from experiments import command
 
-flags.define_output()
+command.define_output()
 
 def main(_):
     logging.getLogger("fedsvp_jax.run.checkpoint").warning("one is\\ndamaged")
@@ -23,7 +23,7 @@ def main(_):
     warnings.warn("a cache\\nis torn")
     raise OSError("full\\nup")
 
-flags.run(main, "A manual.")
+command.run(main, "A manual.")
 """
 
 
@@ -50,9 +50,9 @@ def test_a_warning_and_an_error_are_a_line_each_and_libraries_repeat_nothing() -
 
 STOPPED_IN_A_FINALISER = """
 import os, signal, time
-from experiments import flags
+from experiments import command
 
-flags.define_output()
+command.define_output()
 
 class Held:
     def __del__(self):
@@ -64,7 +64,7 @@ def main(_):
     del held
     time.sleep(60)
 
-flags.run(main, "A manual.")
+command.run(main, "A manual.")
 """
 
 
@@ -73,6 +73,26 @@ def test_a_signal_that_a_finaliser_drops_stops_all_the_same() -> None:
     assert ended.returncode == 128 + signal.SIGTERM
     assert ended.stderr.startswith("error: stopped by SIGTERM")
     assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("flag", "sentence"),
+    [
+        ("--report=no", "--report takes true or false (or --noreport), got 'no'"),
+        ("--num_rounds=many", "--num_rounds takes an integer, got 'many'"),
+        ("--epsilon=small", "--epsilon takes a number, got 'small'"),
+        ("--epsilom=1", "unknown flag --epsilom (did you mean epsilon?)"),
+        ("--xyzzy=1", "unknown flag --xyzzy"),
+    ],
+)
+def test_a_mistyped_flag_is_a_sentence(flag: str, sentence: str) -> None:
+    (ended,) = commands([["experiments.train", flag, "--output_dir=unused"]])
+    assert (ended.status, ended.stderr) == (2, f"error: {sentence}\n")
+
+
+def test_a_missing_output_dir_is_a_sentence() -> None:
+    (ended,) = commands([["experiments.train"]])
+    assert ended.stderr == f"error: {command.OUTPUT_DIR_REQUIRED}\n"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,75 @@
+"""The defences that gradient inversion is tried against."""
+
+import dataclasses
+import math
+from typing import NamedTuple
+
+from absl import flags
+
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.federation import plan
+from fedsvp_jax.mechanisms import MechanismConfig, analytic_multiplier
+
+_SENSITIVITIES = ("paper", "update_clip", "per_example")
+
+
+class Defence(NamedTuple):
+    """What stands between a client's gradient and the server."""
+
+    mechanism: str
+    sensitivity: str
+    noise_std: float = 0.0  # of the mechanism gaussian
+
+    @property
+    def name(self) -> str:
+        """The defence in tables and file names."""
+        std = f"_{self.noise_std:g}" if self.mechanism == "gaussian" else ""
+        return f"{self.mechanism}_{self.sensitivity}{std}"
+
+
+def named_defences(values: flags.FlagValues) -> list[Defence]:
+    """The defences of --inversion_defences, then those of --inversion_noise_stds.
+
+    Raises:
+      ValueError: a flag holds something else, or a defence twice.
+    """
+    defences = []
+    for text in values.inversion_defences:
+        mechanism, _, sensitivity = text.partition(":")
+        if sensitivity not in _SENSITIVITIES:
+            raise ValueError(
+                "inversion_defences must be MECHANISM:SENSITIVITY with sensitivity "
+                f"one of {', '.join(_SENSITIVITIES)}, got {text!r}"
+            )
+        defences.append(Defence(mechanism, sensitivity))
+    for text in values.inversion_noise_stds:
+        try:
+            std = float(text)
+        except ValueError:
+            std = math.nan
+        if not 0 < std < math.inf:
+            raise ValueError(f"inversion_noise_stds must be > 0, got {text!r}")
+        defences.append(Defence("gaussian", "update_clip", std))
+    if len(set(defences)) < len(defences):
+        raise ValueError("inversion_defences must name each defence once")
+    return defences
+
+
+def mechanism_settings(config: ExperimentConfig, defence: Defence) -> MechanismConfig:
+    """The defence's settings for one upload of one image.
+
+    fedsva and fedsdp have no analytic calibration: their printed formula is taken,
+    which at ε ≥ 1 is nominal.
+    """
+    printed = defence.mechanism in ("fedsva", "fedsdp")
+    return plan.mechanism_config(
+        dataclasses.replace(
+            config,
+            mechanism=defence.mechanism,
+            sensitivity=defence.sensitivity,
+            noise_multiplier=float(analytic_multiplier(config.epsilon, config.delta)),
+            noise_std=defence.noise_std,
+            calibration="classical" if printed else config.calibration,
+            allow_large_epsilon=printed or config.allow_large_epsilon,
+        )
+    )

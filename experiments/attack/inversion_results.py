@@ -1,0 +1,131 @@
+"""How the results of gradient inversion are shown: tables and pictures."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedsvp_jax.report.tables import markdown_table
+
+from ..text_table import aligned
+from .inversion_defences import Defence
+from .picture_table import PictureRow, picture_table
+
+Row = dict[str, Any]
+
+
+def _defence_name(row: Row) -> str:
+    return Defence(row["mechanism"], row["sensitivity"], row["noise_std"]).name
+
+
+def summarize(rows: list[Row]) -> list[Row]:
+    """One row per defence and way of matching, over all attacked clients."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((_defence_name(row), row["match"]), []).append(row)
+    same = ("mechanism", "sensitivity", "noise_std", "epsilon", "match")
+    return [
+        {
+            **{name: group[0][name] for name in same},
+            "victims": len(group),
+            "noise_over_gradient": float(
+                np.mean([row["noise_over_gradient"] for row in group])
+            ),
+            "psnr_mean": float(np.mean([row["psnr"] for row in group])),
+            "psnr_min": min(row["psnr"] for row in group),
+            "psnr_max": max(row["psnr"] for row in group),
+            "ssim_mean": float(np.mean([row["ssim"] for row in group])),
+            "labels_read": sum(row["label"] == row["label_read"] for row in group),
+        }
+        for group in groups.values()
+    ]
+
+
+def _psnr(row: Row) -> str:
+    return f"{row['psnr_mean']:.1f} ({row['psnr_min']:.1f} to {row['psnr_max']:.1f})"
+
+
+def terminal_table(summaries: list[Row], mean_image: dict[str, float]) -> str:
+    """PSNR and SSIM by defence and way of matching, for a terminal."""
+    lines = [
+        (
+            "defence",
+            "match",
+            "noise / gradient",
+            "PSNR in dB: mean (min to max)",
+            "SSIM",
+            "labels recovered",
+        )
+    ]
+    lines += [
+        (
+            _defence_name(row),
+            row["match"],
+            f"{row['noise_over_gradient']:.3g}",
+            _psnr(row),
+            f"{row['ssim_mean']:.2f}",
+            f"{row['labels_read']} of {row['victims']}",
+        )
+        for row in summaries
+    ]
+    psnr, ssim = f"{mean_image['psnr']:.1f}", f"{mean_image['ssim']:.2f}"
+    lines.append(("mean image, no upload", "", "", psnr, ssim, ""))
+    return aligned(lines)
+
+
+def markdown(results: dict[str, Any]) -> str:
+    """PSNR and SSIM by defence and way of matching, for docs/attacks.md."""
+    rows = []
+    for row in results["defences"]:
+        std = f", std {row['noise_std']:g}" if row["mechanism"] == "gaussian" else ""
+        rows.append(
+            [
+                f"`{row['mechanism']}`{std}",
+                "–" if row["mechanism"] == "none" else f"`{row['sensitivity']}`",
+                "–" if row["epsilon"] is None else f"{row['epsilon']:.3g}",
+                f"{row['noise_over_gradient']:.3g}",
+                row["match"],
+                _psnr(row),
+                f"{row['ssim_mean']:.2f}",
+                f"{row['labels_read']} of {row['victims']}",
+            ]
+        )
+    mean_image = results["mean_image"]
+    rows.append(
+        [
+            *("mean image, no upload", "–", "–", "–", "–"),
+            f"{mean_image['psnr']:.1f}",
+            f"{mean_image['ssim']:.2f}",
+            "–",
+        ]
+    )
+    head = (
+        "defence",
+        "sensitivity",
+        "claimed ε",
+        "norm of noise ÷ norm of gradient",
+        "match",
+        "PSNR in dB: mean (min to max)",
+        "SSIM",
+        "labels recovered",
+    )
+    return markdown_table(head, rows)
+
+
+def draw(path: Path, truth: np.ndarray, rows: list[Row], matches: list[str]) -> None:
+    """The clients' images, and below them what was rebuilt under each defence."""
+    captions = [f"{match}: truth" for match in matches for _ in truth]
+    lines = [PictureRow("the clients' images", [*truth] * len(matches), captions)]
+    by_name: dict[str, list[Row]] = {}
+    for row in rows:
+        by_name.setdefault(_defence_name(row), []).append(row)
+    for name, group in by_name.items():
+        ordered = [row for match in matches for row in group if row["match"] == match]
+        lines.append(
+            PictureRow(
+                "none" if group[0]["mechanism"] == "none" else name.replace("_", " "),
+                [np.asarray(row["image"]) / 255 for row in ordered],
+                [f"{row['psnr']:.1f} dB" for row in ordered],
+            )
+        )
+    picture_table(path, lines)

@@ -1,0 +1,143 @@
+"""How the results of the reconstruction attack are shown: tables and a picture."""
+
+import pathlib
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from fedsvp_jax.report import figures, labels
+from fedsvp_jax.report.tables import markdown_table
+
+from ..text_table import aligned
+
+_FID = "Inception-v3 pool3"  # the only features whose distances have those names
+
+
+def head(results: dict[str, Any]) -> list[str]:
+    """The columns' names."""
+    is_fid = results["extractor"] == _FID
+    distance = "FID" if is_fid else "Fréchet distance"
+    return [
+        "mechanism",
+        "test accuracy %",
+        "recognised %",
+        distance,
+        "increase over none, %",
+        f"mean {distance} of all classes",
+        "increase of the mean, %",
+        "KID" if is_fid else "kernel distance",
+        "nearest",
+    ]
+
+
+def _mean_distance(mechanism: dict[str, Any]) -> float:
+    """Mean of the Fréchet distances over the classes."""
+    distances = [scores["frechet_distance"] for scores in mechanism["classes"]]
+    return sum(distances) / len(distances)
+
+
+def _kernel_distance(scores: dict[str, float]) -> str:
+    return f"{scores['kernel_distance']:.4g} ± {scores['kernel_standard_error']:.3g}"
+
+
+def summary_cells(results: dict[str, Any]) -> list[list[str]]:
+    """One row of texts per mechanism and per reference, with the columns of `head`.
+
+    The increase is over the mechanism none (FedAvg), as in FedSVA, Fig. 3; it is empty
+    if none was not attacked. A number after ± is the std over several attackers, in
+    the kernel distance the standard error.
+    """
+    several = results["settings"]["num_attackers"] > 1
+    by_name = {row["mechanism"]: row for row in results["mechanisms"]}
+    fedavg = by_name.get("none")
+    rows = []
+    for name, row in by_name.items():
+        private, mean = row["classes"][0], _mean_distance(row)
+        increase, mean_increase = "", ""
+        if fedavg is not None and name != "none":
+            before = fedavg["classes"][0]["frechet_distance"]
+            increase = f"{100 * (private['frechet_distance'] / before - 1):+.1f}"
+            mean_increase = f"{100 * (mean / _mean_distance(fedavg) - 1):+.1f}"
+        rows.append(
+            [
+                name,
+                f"{100 * row['test_accuracy']:.1f}",
+                f"{100 * private['recognised']:.1f}"
+                + several * f" ± {100 * private['recognised_std']:.1f}",
+                f"{private['frechet_distance']:.2f}"
+                + several * f" ± {private['frechet_distance_std']:.2f}",
+                increase,
+                f"{mean:.2f}",
+                mean_increase,
+                _kernel_distance(private),
+                f"{private['nearest_distance']:.3f}",
+            ]
+        )
+    for name, scores in results["references"].items():
+        rows.append(
+            [
+                f"({name})",
+                "",
+                f"{100 * scores['recognised']:.1f}",
+                f"{scores['frechet_distance']:.2f}",
+                *("", "", ""),
+                _kernel_distance(scores),
+                f"{scores['nearest_distance']:.3f}",
+            ]
+        )
+    return rows
+
+
+def markdown(results: dict[str, Any]) -> str:
+    """The table as Markdown, and below it the settings and what was measured."""
+    names = head(results)
+    settings = results["settings"]
+    clip = settings["l2_norm_clip"]
+    bound = "inf" if clip is None else f"{clip:g}"
+    return (
+        f"{markdown_table(names, summary_cells(results))}\n"
+        f"{settings['dataset']}, {settings['model']}, ε = {settings['epsilon']:g} per "
+        f"upload, C = {bound}, {settings['num_clients']} clients, "
+        f"{settings['cohort_size']} per round, {settings['num_rounds']} rounds; "
+        f"{settings['attack_mode']} attackers: {settings['num_attackers']}, "
+        f"{settings['attack_steps']} steps per round. Private class: "
+        f"{settings['private_attribute']}. {names[3]} and {names[7]} "
+        f"({results['extractor']}) are taken between {settings['num_images']} "
+        "reconstructions and as many real images. The classifier's accuracy on the "
+        f"real test images is {100 * results['classifier_accuracy']:.1f} %."
+    )
+
+
+def terminal_table(results: dict[str, Any]) -> str:
+    """The table for a terminal."""
+    return aligned([head(results), *summary_cells(results)])
+
+
+def draw_scores(
+    path: pathlib.Path, rows: Sequence[dict[str, Any]], distance: str
+) -> None:
+    """Scores by round, one line per mechanism: the mean over its attackers."""
+    names = list(dict.fromkeys(row["mechanism"] for row in rows))
+
+    def panel(axes: Any, score: str, label: str) -> None:
+        for number, name in enumerate(names):
+            by_round: dict[int, list[float]] = {}
+            for row in rows:
+                if row["mechanism"] == name:
+                    by_round.setdefault(row["round"], []).append(row[score])
+            means = [float(np.mean(values)) for values in by_round.values()]
+            color = labels.OKABE_ITO[number % len(labels.OKABE_ITO)]
+            dashes = figures.DASHES[number % len(figures.DASHES)]
+            axes.plot([*by_round], means, label=name, color=color, linestyle=dashes)
+        axes.set_xlabel("round")
+        axes.set_title(label)
+
+    figures.panels(
+        path,
+        [
+            partial(panel, score="recognised", label="Share recognised"),
+            partial(panel, score="frechet_distance", label=distance),
+        ],
+    )

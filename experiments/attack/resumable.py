@@ -1,0 +1,26 @@
+"""Finished parts of an attack, kept so that --resume does not compute them again."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from fedsvp_jax.run.folder import RunFolder, write_json
+
+
+def finished_or_made(folder: RunFolder, name: str, make: Callable[[], Any]) -> Any:
+    """What `make` returns, as JSON holds it; read from pieces/NAME.json if it exists.
+
+    Raises:
+      ValueError: that file is damaged.
+      WriteError: it cannot be written.
+    """
+    file = folder.path / "pieces" / f"{name}.json"
+    if not file.exists():
+        file.parent.mkdir(exist_ok=True)
+        write_json(file, make())
+    try:
+        return json.loads(file.read_text())
+    except ValueError as error:
+        raise ValueError(
+            f"{file} is damaged ({error}): remove it and run with --resume"
+        ) from None

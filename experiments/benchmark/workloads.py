@@ -1,0 +1,158 @@
+"""The workloads that are timed: models, sizes and synthetic data.
+
+Their sizes are those of the scripts that time the other libraries. Pixels are uniform
+uint8 and labels uniform, drawn by `np.random.default_rng(0)`: time does not depend on
+what is learned. Every client holds exactly `Task.train` training images and
+`Task.validation` more, which only privacy estimation reads.
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.data.dataset import Column, Dataset
+
+ATTRIBUTE = "attribute"  # the column whose values are the attributes
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A model and the clients' data."""
+
+    model: str
+    side: int  # images are (side, side, channels)
+    channels: int
+    classes: int
+    clients: int
+    train: int  # training images per client
+    validation: int  # validation images per client
+    batch: int
+    epochs: int
+
+
+LEAF = Task("leaf_cnn", 28, 1, 62, 100, train=200, validation=50, batch=50, epochs=2)
+SMALL = Task("small_cnn", 8, 1, 10, 100, train=14, validation=6, batch=7, epochs=2)
+RESNET = Task("resnet18_gn", 32, 3, 10, 10, train=50, validation=10, batch=50, epochs=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """What one row of the benchmark times.
+
+    Attributes:
+      name: its name in --works.
+      task: model and data.
+      mechanism: `none`, `dp_fedavg`, or `fedsva`, which estimates privacy.
+      num_attributes: N; 1 if nothing is estimated.
+      sensitivity: what C clips besides the gradient of every step.
+      l2_norm_clip: C; by default nothing is clipped, as in the other libraries.
+      cohort_size: K.
+      rounds_per_call: rounds of one compiled call, which is one timed sample.
+      most_samples: upper limit of samples, whatever --rounds is.
+    """
+
+    name: str
+    task: Task
+    mechanism: str = "none"
+    num_attributes: int = 1
+    sensitivity: str = "paper"
+    l2_norm_clip: float = math.inf
+    cohort_size: int = 10
+    rounds_per_call: int = 1
+    most_samples: int = 100
+
+
+def _estimation(fedavg: Workload) -> list[Workload]:
+    """FedAvg, then FedSVA with N = 2, ..., 5, all with clipped gradients.
+
+    C is so large that nothing is ever clipped, and epsilon (`make_config`) so large
+    that all numbers stay finite under the noise.
+    """
+    fedavg = dataclasses.replace(fedavg, l2_norm_clip=1e3)
+    return [
+        fedavg,
+        *(
+            dataclasses.replace(fedavg, mechanism="fedsva", num_attributes=n)
+            for n in range(2, 6)
+        ),
+    ]
+
+
+_ALL = [
+    Workload("W1", LEAF),
+    Workload("W1-DP", LEAF, "dp_fedavg", sensitivity="update_clip", l2_norm_clip=1.0),
+    Workload("W2", SMALL, rounds_per_call=20),
+    Workload("W3", RESNET, most_samples=2),
+    *_estimation(Workload("PE-W1", LEAF, cohort_size=3, most_samples=2)),
+    *_estimation(Workload("PE-W2", SMALL, rounds_per_call=10)),
+]
+SWEEP = "SWEEP"
+NAMES = (*dict.fromkeys(workload.name for workload in _ALL), SWEEP)
+
+
+def of_name(name: str) -> list[Workload]:
+    """The workloads of a name: five if it measures privacy estimation, else one."""
+    return [workload for workload in _ALL if workload.name == name]
+
+
+def make_dataset(workload: Workload) -> Dataset:
+    """Every client's images, one writer per client.
+
+    A client's images take the N attributes in turn. The split into training and
+    validation keeps every attribute's share, so a client's training images are divided
+    among the attributes as evenly as possible.
+    """
+    task = workload.task
+    per_client = task.train + task.validation
+    rng = np.random.default_rng(0)
+    shape = (task.clients * per_client, task.side, task.side, task.channels)
+    images = rng.integers(0, 256, shape, np.uint8)
+    labels = rng.integers(0, task.classes, shape[0]).astype(np.int32)
+    attributes = np.tile(np.arange(per_client) % workload.num_attributes, task.clients)
+    names = tuple(f"part {index}" for index in range(workload.num_attributes))
+    return Dataset(
+        name=workload.name,
+        train_inputs=images,
+        train_labels=labels,
+        test_inputs=images[:1],
+        test_labels=labels[:1],
+        num_classes=task.classes,
+        train_writers=np.repeat(np.arange(task.clients, dtype=np.int32), per_client),
+        columns={ATTRIBUTE: Column(attributes.astype(np.int32), names)},
+    )
+
+
+def make_config(workload: Workload) -> ExperimentConfig:
+    """The settings of a workload; the test set is never evaluated.
+
+    `iid` gives all clients as many examples. The coalitions need `by_writer`, which
+    also gives all clients as many examples of each attribute.
+    """
+    task = workload.task
+    rounds = 1_000_000
+    return resolve(
+        ExperimentConfig(
+            dataset="npz",
+            model=task.model,
+            mechanism=workload.mechanism,
+            sensitivity=workload.sensitivity,
+            l2_norm_clip=workload.l2_norm_clip,
+            epsilon=1e6,
+            allow_large_epsilon=True,
+            noise_multiplier=1e-3,
+            num_attributes=workload.num_attributes,
+            attributes=f"column:{ATTRIBUTE}",
+            num_clients=task.clients,
+            num_hbc_clients=0,
+            cohort_size=workload.cohort_size,
+            num_rounds=rounds,
+            eval_every=rounds,
+            local_epochs=task.epochs,
+            batch_size=task.batch,
+            learning_rate=0.1,
+            partition="iid" if workload.num_attributes == 1 else "by_writer",
+            train_fraction=task.train / (task.train + task.validation),
+        )
+    )

@@ -1,0 +1,53 @@
+"""Checks of flags that absl cannot make."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from absl import flags
+
+
+def numbers(
+    flag: str,
+    texts: Sequence[str],
+    *,
+    kind: Callable[[str], Any] = float,
+    allowed: str = "numbers",
+    is_allowed: Callable[[Any], bool] = lambda number: True,
+    may_be_empty: bool = False,
+) -> tuple[Any, ...]:
+    """The numbers of a flag that takes a list, each once, in their order.
+
+    Args:
+      flag: its name.
+      texts: its value.
+      kind: `float` or `int`.
+      allowed: which numbers the flag takes, in words.
+      is_allowed: whether it takes a number.
+      may_be_empty: whether it takes no number at all.
+
+    Raises:
+      ValueError: a text is no number, or not an allowed one.
+    """
+    try:
+        values = tuple(dict.fromkeys(kind(text) for text in texts))
+    except ValueError:
+        values = (None,)
+    if not (values or may_be_empty) or not all(
+        number is not None and is_allowed(number) for number in values
+    ):
+        raise ValueError(
+            f"{flag} must be {allowed} with commas between them, got "
+            f"{','.join(texts)!r}"
+        )
+    return values
+
+
+def refuse_flags(values: flags.FlagValues, names: Iterable[str], reason: str) -> None:
+    """Refuses flags that an experiment would not read.
+
+    Raises:
+      ValueError: one of them is on the command line.
+    """
+    for name in names:
+        if values[name].present:
+            raise ValueError(f"{name} must be left out: {reason}")

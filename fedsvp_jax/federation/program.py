@@ -1,0 +1,118 @@
+"""The program of some cells: what the engine compiles, built in one place."""
+
+import dataclasses
+from collections.abc import Sequence
+from functools import cached_property
+
+import jax
+import numpy as np
+
+from fedsvp_jax import models
+from fedsvp_jax.accounting import promises
+from fedsvp_jax.algorithm.state import Cell, RoundPlan
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.data import preprocessing
+from fedsvp_jax.data.client_store import ClientStore
+from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.federation import plan as plans
+from fedsvp_jax.federation.cohort_stream import CohortStream
+from fedsvp_jax.federation.federated_data import FederatedData, federate
+from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
+from fedsvp_jax.structs import Array, Model
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """What the rounds of some cells are made of; nothing is compiled yet.
+
+    Attributes:
+      configs: one resolved config per cell. They differ only in what does not change
+        the program (ε, δ, C, learning rate, seed, ...).
+      model: the `(init, apply)` pair.
+      data: the examples, and who holds which in every cell.
+      plan: what is fixed when the round is compiled.
+      cells: the cells' values, stacked along a leading axis.
+      mechanism_configs: one per cell, as concrete float32 numbers.
+      stream: the cohorts of clients that are kept on disk; None for data in memory.
+    """
+
+    configs: tuple[ExperimentConfig, ...]
+    model: Model
+    data: FederatedData
+    plan: RoundPlan
+    cells: Cell
+    mechanism_configs: tuple[MechanismConfig, ...]
+    stream: CohortStream | None
+
+    @cached_property
+    def mechanism(self) -> Mechanism:
+        """The first cell's mechanism: what the host asks of it is the same for all."""
+        return make_mechanism(self.plan.mechanism, self.mechanism_configs[0])
+
+    @property
+    def example(self) -> Array:
+        """A batch of one example, as `model.init` takes it."""
+        return preprocessing.normalize(self.data.examples.inputs[:1])
+
+    @property
+    def keeps_stats(self) -> bool:
+        """Whether the model uploads statistics (BatchNorm's) beside its parameters."""
+        _, stats = jax.eval_shape(self.model.init, jax.random.key(0), self.example)
+        return bool(jax.tree.leaves(stats))
+
+
+def build(
+    configs: Sequence[ExperimentConfig],
+    dataset: Dataset | ClientStore,
+    *,
+    model: Model | None = None,
+) -> Program:
+    """The program of one config per cell.
+
+    Args:
+      configs: resolved; see `Program.configs`.
+      dataset: the data of all cells. A store is streamed, to one cell.
+      model: built by the config's name when None.
+
+    Raises:
+      ValueError: settings and data do not fit together, or the promise of
+        --total_epsilon cannot be kept.
+    """
+    first = configs[0]
+    if model is not None and first.influence_filter != "none":
+        raise ValueError(
+            "influence_filter must be none for a model that is not built by name, got "
+            f"{first.influence_filter}"
+        )
+    data = federate(configs, dataset)
+    told = [
+        plans.mechanism_config(
+            config,
+            batch_size=plans.batch_size(config, data),
+            min_num_examples=float(data.min_num_examples),
+        )
+        for config in configs
+    ]
+    caps = [
+        promises.upload_cap(config, one, make_mechanism(config.mechanism, one))
+        for config, one in zip(configs, told, strict=True)
+    ]
+    mechanism_configs = tuple(jax.tree.map(np.float32, one) for one in told)
+    cells = plans.make_cells(configs, data, mechanism_configs, caps)
+    stream = None
+    if data.stored is not None:
+        stream = CohortStream(
+            *data.stored,
+            root=cells.root[0],
+            num_rounds=first.num_rounds,
+            max_uploads=None if caps[0] == promises.NO_CAP else caps[0],
+        )
+    return Program(
+        configs=tuple(configs),
+        model=model or models.make_model(first.model, num_classes=dataset.num_classes),
+        data=data,
+        plan=plans.make_plan(first, data),
+        cells=cells,
+        mechanism_configs=mechanism_configs,
+        stream=stream,
+    )

@@ -1,0 +1,76 @@
+"""The guarantees of a run, and which of them are nominal."""
+
+from collections.abc import Mapping
+
+from fedsvp_jax.report import labels, page, read
+
+
+def rows_of(summary: read.Row) -> list[read.Row]:
+    """The guarantees of summary.json or of a cell, each with its `status`."""
+    rows = [row for row in summary.get("guarantees") or [] if isinstance(row, dict)]
+    return [{"status": _status(row.get("proved"))} | row for row in rows]
+
+
+def nominal_methods(summary: read.Row) -> list[str]:
+    """The accounting methods by which a guarantee is nominal, that is, not proved."""
+    rows = [row for row in rows_of(summary) if row["status"] == "nominal"]
+    return list(dict.fromkeys(str(row.get("method")) for row in rows))
+
+
+def nominal_note(summaries: Mapping[str, read.Row]) -> str:
+    """A paragraph that names the nominal ε of several results; empty for none.
+
+    Args:
+      summaries: by name, what summary.json or cells.json says of a result.
+    """
+    nominal = {name: nominal_methods(one) for name, one in summaries.items()}
+    named = [f"{name} ({', '.join(by)})" for name, by in nominal.items() if by]
+    if not named:
+        return ""
+    return (
+        "<p>ε spent is nominal, that is, not proved:"
+        f" {page.escape('; '.join(named))}.</p>"
+    )
+
+
+def table(summary: read.Row) -> str:
+    """The table of guarantees and the numbered list of their assumptions."""
+    rows = rows_of(summary)
+    if not rows:
+        return "<p>This run has no finite privacy guarantee.</p>"
+    columns = {
+        "adversary": "adversary",
+        "relation": "neighbouring relation",
+        "method": "accounting",
+        "epsilon": "ε",
+        "delta": "δ",
+        "status": "status",
+    }
+    assumptions = [str(row.get("assumptions") or "").split("; ") for row in rows]
+    listed = list(dict.fromkeys(one for row in assumptions for one in row if one))
+    cells = [
+        [
+            *(_text(row.get(name)) for name in columns),
+            ", ".join(str(1 + listed.index(one)) for one in used if one),
+        ]
+        for row, used in zip(rows, assumptions, strict=True)
+    ]
+    table = page.table(
+        [*columns.values(), "assumptions"],
+        cells,
+        caption="The guarantee against each adversary. The last column gives the"
+        " numbers of its assumptions in the list below. Nominal: not proved.",
+        methods=[str(row.get("method")) for row in rows],
+    )
+    items = "".join(f"<li>{page.escape(one)}</li>" for one in listed)
+    return table + (f"<h3>Assumptions</h3><ol>{items}</ol>" if items else "")
+
+
+def _status(proved: object) -> str:
+    return "–" if proved is None else "proved" if proved else "nominal"
+
+
+def _text(value: object) -> str:
+    if value is None or isinstance(value, int | float):
+        return labels.significant(read.number(value))
+    return str(value)

@@ -1,0 +1,258 @@
+"""What a run and each mechanism of a sweep share: resume, drive, write, sum up."""
+
+import dataclasses
+import pathlib
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from tqdm import tqdm
+
+from fedsvp_jax import models, prng
+from fedsvp_jax.accounting import promises
+from fedsvp_jax.algorithm.state import RoundMetrics, ServerState
+from fedsvp_jax.devices import processes
+from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.influence import Verdict
+from fedsvp_jax.influence.admission import Admission, verdict_record
+from fedsvp_jax.run import loop, records
+from fedsvp_jax.run.checkpoint import SharedCheckpointer
+from fedsvp_jax.run.folder import SharedFolder, plain
+from fedsvp_jax.run.stopping import StopRequests
+from fedsvp_jax.run.tensorboard import EventFiles
+from fedsvp_jax.tree import cell_of, num_parameters, params_sha256
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How a run is saved and shown; none of it decides a number.
+
+    Attributes:
+      checkpoint_every: rounds between checkpoints.
+      on_divergence: "stop" at NaN or infinity, or "continue".
+      progress: draw a progress bar when standard error is a terminal.
+    """
+
+    checkpoint_every: int = 10
+    on_divergence: str = "stop"
+    progress: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Files:
+    """Where the rows of some cells go, and what names them there.
+
+    Attributes:
+      rows: the file with one line per cell and round.
+      clients: the file with one line per client and round; None for no such file.
+      checkpoints: the folder of the checkpoints.
+      names: per cell, the fields that tell its rows from those of other cells.
+      group: the fields that all rows of these cells share.
+      runs: per cell, its name in TensorBoard.
+    """
+
+    rows: str
+    clients: str | None
+    checkpoints: pathlib.Path
+    names: Sequence[dict[str, Any]] = ({},)
+    group: dict[str, Any] = dataclasses.field(default_factory=dict)
+    runs: Sequence[str] = ("",)
+
+    def holds(self, row: dict[str, Any]) -> bool:
+        """Whether a row is one of these cells'."""
+        return all(row[name] == value for name, value in self.group.items())
+
+    def cell_of(self, row: dict[str, Any]) -> int:
+        """The cell that a row belongs to."""
+        return self.names.index({name: row[name] for name in self.names[0]})
+
+
+class FilterHook:
+    """The influence filter before the rounds at which a pass is due."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        program, self._trainer = trainer.program, trainer
+        config = program.configs[0]
+        assert program.data.warmup is not None
+        self._admission = Admission(
+            config,
+            program.data.examples,
+            cell_of(program.data.split, 0),
+            program.data.warmup,
+            num_classes=program.data.num_classes,
+            build=lambda count: models.make_model(config.model, num_classes=count),
+            batch_size=config.batch_size,
+            learning_rate=config.learning_rate,
+            num_rounds=config.num_rounds,
+            root=prng.root_key(config.seed),
+        )
+        self.verdict: Verdict | None = None  # of the pass before the next round
+
+    def rounds_until_due(self, done: int) -> int:
+        """As `Admission.rounds_until_due`."""
+        return self._admission.rounds_until_due(done)
+
+    def __call__(self, state: ServerState, done: int) -> ServerState:
+        """Judges all clients: the state with those who may take part."""
+        host = processes.to_host(state)
+        params, stats = cell_of((host.params, host.stats), 0)
+        self.verdict = jax.device_get(self._admission.decide(params, stats, done))
+        assert self.verdict is not None
+        admitted = dataclasses.replace(host, admitted=~self.verdict.rejected[None])
+        return self._trainer.place(admitted)
+
+    def take_record(self) -> dict[str, Any] | None:
+        """What the next row keeps of a pass; None where there was none."""
+        verdict, self.verdict = self.verdict, None
+        return None if verdict is None else verdict_record(verdict)
+
+
+class Session:
+    """The cells of one program, from the newest checkpoint to their last round.
+
+    Args:
+      trainer: the compiled rounds.
+      folder: started; everything is written there.
+      events: TensorBoard's files.
+      files: where in the folder the rows go.
+      options: how it is saved and shown.
+
+    Attributes:
+      done: rounds done so far.
+      state: after them.
+    """
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        folder: SharedFolder,
+        events: EventFiles,
+        files: Files,
+        options: Options,
+    ) -> None:
+        self._trainer, self._program = trainer, trainer.program
+        self._folder, self._events, self._files = folder, events, files
+        self._options = options
+        filtered = trainer.program.configs[0].influence_filter != "none"
+        self._hook = FilterHook(trainer) if filtered else None
+        self.ledgers = [
+            promises.new_ledger(
+                self._program.mechanism,
+                self._program.plan.num_clients,
+                keeps_stats=self._program.keeps_stats,
+                colluders=config.colluders,
+            )
+            for config in self._program.configs
+        ]
+        self._checkpointer = SharedCheckpointer(files.checkpoints)
+        self.state, self.done = loop.restore(trainer, self.ledgers, self._checkpointer)
+        self._accuracies: list[list[float | None]] = [[] for _ in files.names]
+        self._diverged: list[list[int]] = [[] for _ in files.names]
+        self._go_on_after_kept_rows()
+        self._clock = time.perf_counter()
+        config = self._program.configs[0]
+        cells = f" x {len(files.names)}" if files.group else ""
+        self._bar = tqdm(
+            total=config.num_rounds,
+            initial=self.done,
+            unit="round",
+            desc=f"{config.mechanism}{cells}",
+            disable=None if options.progress and processes.is_first() else True,
+        )
+
+    def _go_on_after_kept_rows(self) -> None:
+        """Drops the rows of rounds after the checkpoint, and reads the others."""
+        files = self._files
+        for name in filter(None, (files.rows, files.clients)):
+            self._folder.keep_rounds(name, self.done, of=files.holds)
+        self._folder.keep_rounds("timing.jsonl", self.done, of=files.holds, every=False)
+        for run in files.runs:
+            self._events.start(run, [])
+        for row in self._folder.rows(files.rows):
+            if files.holds(row):
+                cell = files.cell_of(row)
+                self._events.add(files.runs[cell], row)
+                self._note(cell, row)
+
+    def _note(self, cell: int, row: dict[str, Any]) -> None:
+        self._accuracies[cell].append(records.number(row["test_accuracy"]))
+        if records.diverged(row):
+            self._diverged[cell].append(row["round"])
+
+    def run(self, stop: StopRequests) -> list[dict[str, Any]]:
+        """Runs the rounds that are left; returns one summary per cell.
+
+        Raises:
+          OSError, FloatingPointError, Stopped: as `loop.drive`.
+        """
+        try:
+            self.state, self.done = loop.drive(
+                self._trainer,
+                self.ledgers,
+                self.state,
+                self.done,
+                checkpointer=self._checkpointer,
+                checkpoint_every=self._options.checkpoint_every,
+                on_divergence=self._options.on_divergence,
+                stop=stop,
+                before_round=self._hook,
+                on_round=self._write_round,
+                after_call=self._write_call,
+            )
+        finally:
+            self._folder.write_held()
+            self._bar.close()
+            self._events.close()
+            self._checkpointer.close()
+        return self._summaries()
+
+    def _write_round(
+        self, cell: int, number: int, metrics: RoundMetrics, spent: dict[str, float]
+    ) -> None:
+        files = self._files
+        row = files.names[cell] | records.round_row(
+            metrics, round_num=number, spent=spent
+        )
+        if self._hook is not None:
+            row["influence_filter"] = self._hook.take_record()
+        self._folder.hold(files.rows, [row])
+        if files.clients is not None:
+            uploads = records.client_rows(metrics, round_num=number)
+            self._folder.hold(files.clients, uploads)
+        self._events.add(files.runs[cell], plain(row))
+        self._note(cell, row)
+        latest = [by_round[-1] for by_round in self._accuracies if by_round]
+        seen = [accuracy for accuracy in latest if accuracy is not None]
+        ends = sorted({min(seen), max(seen)}) if seen else []
+        shown = "-".join(f"{accuracy:.3f}" for accuracy in ends)
+        self._bar.set_postfix(accuracy=shown, epsilon=f"{spent['rdp']:.3g}")
+
+    def _write_call(self, done: int) -> None:
+        self._folder.write_held()
+        self._events.flush()
+        now = time.perf_counter()
+        count = max(done - int(self._bar.n), 1)
+        timing = {"round": done, "rounds": count, "seconds": now - self._clock}
+        self._folder.append("timing.jsonl", [self._files.group | timing])
+        self._bar.update(done - int(self._bar.n))
+        self._clock = now
+
+    def _summaries(self) -> list[dict[str, Any]]:
+        params = processes.to_host(self.state.params)
+        return [
+            {
+                **self._files.names[cell],
+                **records.accuracy_summary(self._accuracies[cell]),
+                "diverged_in_round": min(self._diverged[cell], default=None),
+                "params_sha256": params_sha256(cell_of(params, cell)),
+                "num_parameters": num_parameters(cell_of(params, cell)),
+                **promises.summary(
+                    config,
+                    self._program.mechanism_configs[cell],
+                    self.ledgers[cell],
+                    self._program.mechanism,
+                ),
+            }
+            for cell, config in enumerate(self._program.configs)
+        ]

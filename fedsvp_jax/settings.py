@@ -1,0 +1,397 @@
+"""How a setting is declared, and the settings that all mechanisms share, by theme.
+
+A setting is a field of a frozen dataclass, made by `setting`: its default, its limits
+and its help are written there and nowhere else. Small dataclasses hold the settings of
+one theme. `config.ExperimentConfig` inherits all of them, so a function that reads one
+theme takes that theme's class, and a whole configuration can be handed to it.
+
+Settings of one mechanism are declared in the mechanism's own file, those of the filter
+in influence/settings.py, those of corrupted clients in data/corruption.py.
+"""
+
+import dataclasses
+import difflib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+_LARGEST_INT = 2**31 - 1
+_LARGEST_FLOAT, _LEAST_FLOAT = 3.4e38, 1.2e-38  # float32's normal numbers
+
+
+def setting(
+    default: Any,
+    help: str,
+    *,
+    choices: Sequence[str] | None = None,
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+    below: float | None = None,
+    infinite: bool = False,
+    traced: bool = False,
+) -> Any:
+    """One setting of a `Settings` class.
+
+    Args:
+      default: its value where none is given; None where the data set decides
+        (`config.resolve`) or where nothing is meant.
+      help: what `--help` says of it.
+      choices: the allowed texts.
+      at_least, above: the lower limit, with and without the limit itself.
+      at_most, below: the upper limit, likewise.
+      infinite: whether infinity is allowed too.
+      traced: whether the cells of one compiled sweep may differ in it. Another value
+        of a setting that is not traced is another program.
+    """
+    metadata = {
+        "help": help,
+        "choices": choices,
+        "limits": {
+            "at least": at_least,
+            "greater than": above,
+            "at most": at_most,
+            "less than": below,
+        },
+        "infinite": infinite,
+        "pytree_node": traced,  # read by flax.struct.dataclass
+    }
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Checks every setting when it is built; what is being traced passes unchecked."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            if "limits" in field.metadata:
+                _check(field, getattr(self, field.name))
+
+
+_BROKEN = {
+    "at least": lambda value, limit: value < limit,
+    "greater than": lambda value, limit: value <= limit,
+    "at most": lambda value, limit: value > limit,
+    "less than": lambda value, limit: value >= limit,
+}
+
+
+def _check(field: dataclasses.Field, value: Any) -> None:
+    meta = field.metadata
+    if meta["choices"] is not None:
+        if value is not None and value not in meta["choices"]:
+            raise ValueError(unknown(field.name, value, meta["choices"]))
+        return
+    if isinstance(value, bool) or not isinstance(
+        value, int | float | np.ndarray | np.number
+    ):
+        return
+    numbers = np.asarray(value)
+    if numbers.dtype == object:
+        return
+    limits: Mapping[str, float | None] = meta["limits"]
+    set_limits = {name: limit for name, limit in limits.items() if limit is not None}
+    largest = _LARGEST_INT if field.type is int else _LARGEST_FLOAT
+    small = (numbers > 0) & (numbers < _LEAST_FLOAT)
+    if np.any(small | (numbers > largest) & (numbers < math.inf)):
+        raise ValueError(
+            f"{field.name} must fit the device's 32 bits, {_LEAST_FLOAT} to {largest}, "
+            f"got {value}"
+        )
+    if any(np.any(_BROKEN[name](numbers, limit)) for name, limit in set_limits.items()):
+        allowed = " and ".join(f"{name} {limit}" for name, limit in set_limits.items())
+        raise ValueError(f"{field.name} must be {allowed}, got {value}")
+    finite = np.isfinite(numbers) | (numbers == math.inf if meta["infinite"] else False)
+    if not np.all(finite):
+        raise ValueError(f"{field.name} must be a finite number, got {value}")
+
+
+def unknown(name: str, value: Any, choices: Sequence[str]) -> str:
+    """The sentence for a value that is none of the choices; names the nearest one."""
+    near = difflib.get_close_matches(str(value), choices, n=1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    return f"{name} must be one of {', '.join(choices)}, got {value!r}{hint}"
+
+
+Chosen = TypeVar("Chosen")
+
+
+def part(cls: type[Chosen], config: Any, **more: Any) -> Chosen:
+    """The settings of `cls` as they stand in a configuration that has them too.
+
+    Args:
+      cls: a dataclass.
+      config: has a field for each field of `cls` that is not in `more` and has no
+        default of its own.
+      more: fields that are given instead.
+    """
+    names = {field.name for field in dataclasses.fields(config)}
+    shared = [
+        field.name
+        for field in dataclasses.fields(cls)  # type: ignore[arg-type]
+        if field.name in names and field.name not in more
+    ]
+    return cls(**{name: getattr(config, name) for name in shared}, **more)
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSettings(Settings):
+    """Data: where the examples come from."""
+
+    dataset: str = setting(
+        "digits",
+        "digits | mnist | fashion_mnist | emnist | cifar10 | cifar100 | femnist | "
+        "npz | adult | store (clients on disk, made by experiments.build_store) | "
+        "tfds:NAME",
+    )
+    data_dir: str | None = setting(
+        None, "Folder with the standard files of the data set (digits needs none)."
+    )
+    max_test_examples: int | None = setting(
+        None,
+        "Evaluate on this many test examples, evenly spaced in the test set. Default: "
+        "on all of them.",
+        at_least=1,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class AttributeSettings(Settings):
+    """Attributes: what may be private about an example."""
+
+    num_attributes: int = setting(
+        2, "N: attributes of the Shapley game.", at_least=1, at_most=6
+    )
+    attributes: str = setting(
+        "class",
+        "What an attribute is: class (groups of classes), column:NAME (a column of "
+        "the data set, for example adult's sex or race), or writer_groups.",
+    )
+    private_attribute: int = setting(
+        None,
+        "The private class (attributes=class), category of the column, or group. "
+        "Default: 5 for image data sets, else 0.",
+        at_least=0,
+    )
+    empty_utility: str = setting(
+        "zero",
+        "Utility of the empty coalition: zero (the authors' public code) or initial "
+        "(the accuracy of the broadcast model).",
+        choices=("zero", "initial"),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class PartitionSettings(Settings):
+    """Clients: how the examples are divided among them."""
+
+    num_hbc_clients: int = setting(
+        None,
+        "Honest-but-curious clients, which hold no private data. Default: a tenth of "
+        "the clients.",
+        at_least=0,
+    )
+    partition: str = setting(
+        None,
+        "How examples are divided among clients: iid (random equal parts), paper "
+        "(every client draws --class_share of each class, so clients overlap), shards "
+        "(sorted by label, --shards_per_client pieces per client), dirichlet (label "
+        "skew), by_writer (one client per writer). Default: paper for image data sets.",
+        choices=("iid", "paper", "shards", "dirichlet", "by_writer"),
+    )
+    class_share: float = setting(
+        None,
+        "Share of each class that a client draws (partition=paper). Default: 0.05 "
+        "(digits: 0.1).",
+        at_least=0,
+        at_most=1,
+    )
+    dirichlet_alpha: float = setting(
+        0.5,
+        "Label skew of partition=dirichlet: a smaller value is more skewed.",
+        above=0,
+    )
+    shards_per_client: int = setting(
+        2, "Shards per client (partition=shards).", at_least=1
+    )
+    train_fraction: float = setting(
+        0.8,
+        "Part of a client's examples that it trains on; it validates on the rest.",
+        above=0,
+        below=1,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class RoundSettings(Settings):
+    """Rounds: how many clients train how long."""
+
+    num_clients: int = setting(
+        None, "M: clients of the federation. Default: 100 (digits: 30).", at_least=1
+    )
+    cohort_size: int = setting(None, "K: clients per round. Default: 10.", at_least=1)
+    num_rounds: int = setting(50, "T: rounds.", at_least=1)
+    local_epochs: int = setting(2, "E: epochs of local training per round.", at_least=1)
+    batch_size: int = setting(
+        None, "B: local batch size. Default: 50 (digits: 10).", at_least=1
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingSettings(Settings):
+    """Training: the model and the steps of a client and of the server."""
+
+    model: str = setting(
+        None,
+        "Model. Default: small_cnn for digits, leaf_cnn for MNIST and FEMNIST, "
+        "paper_cnn for EMNIST, resnet18 for CIFAR, mlp for tables.",
+        choices=(
+            "mlp",
+            "small_cnn",
+            "paper_cnn",
+            "leaf_cnn",
+            "resnet18",
+            "resnet18_gn",
+            "vit",
+        ),
+    )
+    learning_rate: float = setting(
+        None, "Step size of plain SGD. Default: 0.1.", above=0
+    )
+    augment: bool = setting(
+        None, "Random crop and flip of training images. Default: for CIFAR only."
+    )
+    weighting: str = setting(
+        "examples",
+        "Weights of the average of uploads: examples (n_i/n) or uniform (the authors' "
+        "public code).",
+        choices=("examples", "uniform"),
+    )
+    proximal_weight: float = setting(
+        0.0,
+        "FedProx: weight mu of the term mu/2 ||w - w_global||^2 in the local loss "
+        "(0: off).",
+        at_least=0,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class NoiseSettings(Settings):
+    """Noise: what every mechanism reads."""
+
+    epsilon: float = setting(
+        0.5,
+        "Privacy budget ε of one upload. It is not the budget of the run: see "
+        "--total_epsilon.",
+        above=0,
+        traced=True,
+    )
+    delta: float = setting(
+        None,
+        "Failure probability δ of one upload. Default: 1/batch_size, as published, "
+        "which is far too large for a real guarantee.",
+        above=0,
+        below=1,
+        traced=True,
+    )
+    l2_norm_clip: float = setting(
+        None,
+        "C: bound on the norm that --sensitivity names. FedAvg (mechanism none) clips "
+        "its gradients too, unless C is inf. Default: 20 (digits, adult: 1).",
+        above=0,
+        infinite=True,
+        traced=True,
+    )
+    sensitivity: str = setting(
+        "paper",
+        "What C clips, hence the sensitivity that scales the noise. paper: the "
+        "batch-mean gradient at every step, 2C/|D| (nominal, not proved); "
+        "weight_clip: the uploaded weights too, 2C; update_clip: the update too, C "
+        "(add or remove the client) or 2C (replace); per_example: every example's "
+        "gradient, DP-SGD in the client.",
+        choices=("paper", "weight_clip", "update_clip", "per_example"),
+    )
+    relation: str = setting(
+        "replace_one",
+        "Neighbouring relation of update_clip: replace_one or add_remove (a whole "
+        "client).",
+        choices=("replace_one", "add_remove"),
+    )
+    calibration: str = setting(
+        "classical",
+        "Gaussian noise for (ε, δ): classical (as published, proved for ε < 1) or "
+        "analytic (Balle and Wang 2018).",
+        choices=("classical", "analytic"),
+    )
+    allow_large_epsilon: bool = setting(
+        False, "Let the classical calibration run at ε >= 1, without a proof."
+    )
+    contribution_release: str = setting(
+        "none",
+        "How the noise uses the contribution ratio R: none (R itself, as published: "
+        "the noise leaks R), worst_case (always R = 1), laplace or "
+        "randomized_response (a differentially private estimate of R).",
+        choices=("none", "worst_case", "laplace", "randomized_response"),
+    )
+    release_epsilon: float = setting(
+        0.1,
+        "Budget of one release of R (laplace, randomized_response).",
+        above=0,
+        traced=True,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class PromiseSettings(Settings):
+    """Promise: what a client may spend over the run, and how it is counted."""
+
+    target_delta: float = setting(
+        1e-5,
+        "δ at which RDP and PLD report the ε that was spent.",
+        above=0,
+        below=1,
+    )
+    total_epsilon: float | None = setting(
+        None,
+        "A promise: no client's ε over the run exceeds it. Clients whose next upload "
+        "would exceed it are not asked; the run stops when none is left.",
+        above=0,
+    )
+    total_accounting: str = setting(
+        "rdp",
+        "How --total_epsilon is counted.",
+        choices=("basic", "rdp", "pld"),
+    )
+    colluders: int = setting(
+        1,
+        "h: honest-but-curious clients who pool what they know, for the guarantee "
+        "against colluding clients.",
+        at_least=1,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationSettings(Settings):
+    """Evaluation: when and how the server tests the model."""
+
+    eval_every: int = setting(1, "Rounds between evaluations.", at_least=1)
+    eval_batch_size: int = setting(
+        250, "Examples in one evaluation batch.", at_least=1, at_most=100_000
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class ExecutionSettings(Settings):
+    """Execution: the seed, and what may change the last bits."""
+
+    seed: int = setting(0, "Seed of everything: data, cohorts, noise.", at_least=0)
+    client_chunk_size: int = setting(
+        None,
+        "Clients that train side by side in one vmapped product; 1 trains them one by "
+        "one. Another size may change the last bits. Default: chosen by model and "
+        "device.",
+        at_least=1,
+    )

@@ -1,0 +1,59 @@
+"""A mechanism's settings: each of its own kind, checked together; tracers pass."""
+
+import dataclasses
+import math
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from published import SET_UP, make, published
+
+from fedsvp_jax import mechanisms
+from fedsvp_jax.mechanisms import MechanismConfig
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [
+        ("nbafl", "epsilon", math.nan),
+        ("nbafl", "min_num_examples", 0.0),
+        ("nbafl", "cohort_size", 101),
+        ("nbafl", "exposures", 0.0),
+        ("gaussian", "noise_std", -0.1),
+        ("time_varying", "decay", 1.5),
+        ("dpa", "contraction", 0.0),
+        ("sensitivity", "norm_mix", 2.0),
+        ("dp_fedavg", "noise_multiplier", -1.0),
+        ("fedsva", "noise_floor", 0.0),
+        ("nbafl", "relation", "swap"),
+    ],
+)
+def test_a_bad_value_is_refused_with_its_name(name: str, field: str, value: Any):
+    with pytest.raises(ValueError, match=f"{field} must be"):
+        make(name, **{field: value})
+
+
+def test_a_number_that_was_not_given_is_asked_for():
+    with pytest.raises(ValueError, match="delta must be given"):
+        mechanisms.make_mechanism("nbafl", dataclasses.replace(SET_UP, delta=None))
+
+
+def test_another_mechanisms_settings_are_refused():
+    with pytest.raises(ValueError, match="settings of dpa must be DpaSettings"):
+        mechanisms.make_mechanism("dpa", published("time_varying"))
+
+
+def test_stacked_numbers_of_a_sweep_are_checked_too():
+    with pytest.raises(ValueError, match="epsilon must be greater than 0"):
+        published(epsilon=np.asarray([0.1, -0.1]))
+
+
+def test_tracers_pass_unchecked():
+    @jax.jit
+    def build(epsilon: jax.Array) -> jax.Array:
+        config: MechanismConfig = published(epsilon=epsilon)
+        mechanisms.make_mechanism("nbafl", config)
+        return config.epsilon
+
+    assert build(-1.0) == -1

@@ -1,0 +1,146 @@
+"""Convolution as a matrix product against XLA's own."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax import lax
+from layer_checks import assert_close, normal, quick_jit
+
+from fedsvp_jax.models.convolution import conv2d
+
+
+def _reference(x, kernel, strides, padding):
+    return lax.conv_general_dilated(
+        x,
+        kernel,
+        strides,
+        padding,
+        dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        precision="highest",
+    )
+
+
+_side = st.integers(1, 9)
+_small = st.integers(1, 3)
+
+
+@st.composite
+def _convolutions(draw):
+    kernel_size = (draw(st.integers(1, 5)), draw(st.integers(1, 5)))
+    padding = draw(
+        st.one_of(
+            st.sampled_from(["SAME", "VALID"]),
+            st.tuples(*[st.tuples(st.integers(0, 4), st.integers(0, 4))] * 2),
+        )
+    )
+    pads = ((0, 0), (0, 0)) if isinstance(padding, str) else padding
+    sides = [
+        max(draw(_side), 1 if padding == "SAME" else k - sum(pad))
+        for k, pad in zip(kernel_size, pads, strict=True)
+    ]
+    return (
+        (draw(_small), *sides, draw(_small)),
+        (*kernel_size, draw(st.integers(1, 4))),
+        (draw(_small), draw(_small)),
+        padding,
+    )
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(case=_convolutions(), seed=st.integers(0, 2**16))
+def test_patches_equal_lax_convolution_forward_and_in_both_gradients(case, seed):
+    shape, (height, width, features), strides, padding = case
+    x = normal(seed, *shape)
+    kernel = normal(seed + 1, height, width, shape[-1], features)
+
+    @functools.partial(quick_jit, static_argnums=0)
+    def value_and_gradients(convolution, x, kernel):
+        y, pull = jax.vjp(convolution, x, kernel)
+        cotangent = jnp.cos(jnp.arange(y.size, dtype=jnp.float32)).reshape(y.shape)
+        return y, *pull(cotangent)
+
+    ours = value_and_gradients(
+        lambda x, k: conv2d(x, k, strides=strides, padding=padding, backend="patches"),
+        x,
+        kernel,
+    )
+    theirs = value_and_gradients(
+        lambda x, k: _reference(x, k, strides, padding), x, kernel
+    )
+    for a, b in zip(ours, theirs, strict=True):
+        assert a.shape == b.shape
+        assert_close(a, b, scale=20.0)
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel_size", "strides", "padding"),
+    [
+        ((4, 28, 28, 1), (5, 5, 32), (1, 1), "SAME"),
+        ((4, 14, 14, 32), (5, 5, 64), (1, 1), "SAME"),
+        ((2, 32, 32, 64), (3, 3, 128), (2, 2), ((1, 1), (1, 1))),
+        ((2, 32, 32, 64), (1, 1, 128), (2, 2), "VALID"),
+        ((2, 4, 4, 512), (3, 3, 512), (1, 1), ((1, 1), (1, 1))),
+    ],
+)
+def test_patches_equal_lax_convolution_at_the_models_own_shapes(
+    shape, kernel_size, strides, padding
+):
+    x = normal(0, *shape)
+    fan_in = kernel_size[0] * kernel_size[1] * shape[-1]
+    kernel = normal(1, *kernel_size[:2], shape[-1], kernel_size[2]) / fan_in**0.5
+    results = []
+    for backend in ("patches", "lax"):
+
+        def loss(x, kernel, backend=backend):
+            y = conv2d(x, kernel, strides=strides, padding=padding, backend=backend)
+            return jnp.sum(jnp.sin(y)), y
+
+        (_, y), gradients = jax.jit(jax.value_and_grad(loss, (0, 1), has_aux=True))(
+            x, kernel
+        )
+        results.append((y, *gradients))
+    for ours, theirs in zip(*results, strict=True):
+        assert_close(ours, theirs, scale=float(jnp.max(jnp.abs(theirs))))
+
+
+def test_stacked_kernels_give_each_lane_its_own_convolution_and_gradients():
+    x, kernels = normal(0, 3, 2, 6, 6, 4), normal(1, 3, 3, 3, 4, 5)
+
+    def gradients(x, kernel):
+        return jax.grad(
+            lambda x, k: jnp.sum(conv2d(x, k, backend="patches") ** 2), (0, 1)
+        )(x, kernel)
+
+    stacked = quick_jit(jax.vmap(gradients))(x, kernels)
+    one_lane = quick_jit(gradients)
+    for lane in range(3):
+        alone = one_lane(x[lane], kernels[lane])
+        for ours, theirs in zip(stacked, alone, strict=True):
+            assert_close(ours[lane], theirs, scale=50.0)
+
+
+def test_one_kernel_for_stacked_inputs_gives_each_lane_its_own_gradients():
+    x, kernel = normal(0, 3, 1, 6, 6, 4), normal(1, 3, 3, 4, 5)
+
+    def gradient(x):
+        return jax.grad(lambda k: jnp.sum(conv2d(x, k, backend="patches") ** 2))(kernel)
+
+    stacked = quick_jit(jax.vmap(gradient))(x)
+    one_lane = quick_jit(gradient)
+    for lane in range(3):
+        assert_close(stacked[lane], one_lane(x[lane]), scale=50.0)
+
+
+def test_conv2d_names_a_channel_mismatch_and_an_unknown_backend():
+    with pytest.raises(ValueError, match="kernel takes 3 input channels, x has 2"):
+        conv2d(normal(0, 1, 4, 4, 2), normal(1, 3, 3, 3, 1))
+    with pytest.raises(ValueError, match="conv_backend must be 'patches' or 'lax'"):
+        conv2d(
+            normal(0, 1, 4, 4, 2),
+            normal(1, 3, 3, 2, 1),
+            backend="winograd",
+        )

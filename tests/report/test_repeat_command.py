@@ -1,0 +1,110 @@
+"""The command under "Repeat it" runs, and ends in the same parameters."""
+
+import dataclasses
+import html
+import json
+import math
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from commands import ROOT, command
+from small_runs import digits, small
+
+from fedsvp_jax import report, run
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.report import provenance, read
+from fedsvp_jax.run.folder import plain
+
+pytest.importorskip("plotly", reason="pages need the extra [report]")
+
+RUNS = {
+    "default settings": resolve(ExperimentConfig(model="mlp", num_rounds=1)),
+    "infinite clip": small(mechanism="none", l2_norm_clip=math.inf, num_rounds=1),
+    "infinite vote": small(
+        influence_filter="join",
+        corrupted_share=0.3,
+        backbone_epochs=1,
+        vote_epsilon=math.inf,
+        num_rounds=1,
+    ),
+}
+# The plan, and the base that the command line makes of it: last mechanism and ε.
+PLAN = run.sweep.SweepPlan(("gaussian", "nbafl"), (0.5,), (1, 2))
+BASE = small(mechanism="nbafl", epsilon=0.5, seed=1, noise_std=0.2, num_rounds=1)
+
+
+def hashes(folder: Path) -> list[str]:
+    """params_sha256 of a run, or of every cell of a sweep."""
+    cells = folder / "cells.json"
+    if cells.exists():
+        return [cell["params_sha256"] for cell in json.loads(cells.read_text())]
+    return [json.loads((folder / "summary.json").read_text())["params_sha256"]]
+
+
+def command_on(page: Path) -> list[str]:
+    """The words of the command that a report page shows."""
+    shown = re.search(r"Repeat it.*?<pre[^>]*>(.*?)</pre>", page.read_text(), re.DOTALL)
+    assert shown
+    return shlex.split(html.unescape(shown[1]))
+
+
+def assert_repeats(page: Path) -> None:
+    """Runs the page's command and compares what comes out, byte by byte."""
+    first, again = page.parent, page.parent.with_name("again")
+    python, module, *words, place = command_on(page)
+    assert (python, module, place) == ("python", "-m", "--output_dir=DIR")
+    compiled = f"--compilation_cache_dir={ROOT}/.cache/compiled"
+    ended = command(*words, f"--output_dir={again}", compiled)
+    assert ended.status == 0, ended.stderr
+    assert hashes(again) == hashes(first)
+    for name in ("config.json", "report.html"):
+        assert (again / name).read_bytes() == (first / name).read_bytes(), name
+
+
+@pytest.mark.parametrize("name", list(RUNS))
+def test_the_command_on_a_runs_page_repeats_it(name: str, tmp_path: Path) -> None:
+    run.train(RUNS[name], tmp_path / "run", dataset=digits())
+    assert_repeats(report.write_run_report(tmp_path / "run"))
+
+
+def test_the_command_on_a_sweeps_page_repeats_it(tmp_path: Path) -> None:
+    run.sweep.sweep(BASE, PLAN, tmp_path / "sweep", dataset=digits())
+    assert_repeats(report.write_sweep_report(tmp_path / "sweep"))
+
+
+def test_words_are_quoted_for_the_shell_and_null_settings_left_out() -> None:
+    config = {"dataset": "two words", "total_epsilon": None, "state_version": 2}
+    assert provenance.train_command(config, []) == (
+        "python -m experiments.train '--dataset=two words' --output_dir=DIR"
+    )
+
+
+def test_a_sweeps_command_names_the_lists_and_not_the_single_values() -> None:
+    config = {"epsilon": 0.1, "epsilons": [0.1, 0.5], "seed": 0, "seeds": [0]}
+    stds = {"noise_std": 0.2, "noise_stds": []}
+    assert provenance.sweep_command(config | stds, []) == (
+        "python -m experiments.sweep --noise_std=0.2 --epsilons=0.1,0.5 --seeds=0"
+        " --output_dir=DIR"
+    )
+
+
+@pytest.mark.parametrize(
+    "row", [{"diverged_clients": [3]}, {"diverged_clients": [], "model_finite": False}]
+)
+def test_a_result_that_diverged_is_repeated_to_its_end(row: read.Row) -> None:
+    command = provenance.train_command({}, [{"model_finite": True}, row])
+    assert "--on_divergence=continue" in command
+
+
+@pytest.mark.parametrize("dataset", ["digits", "cifar10", "adult", "npz", "tfds:mnist"])
+def test_a_setting_that_may_be_infinite_is_never_left_unset(dataset: str) -> None:
+    """Null in config.json then means infinity: strict JSON has no other word for it."""
+    config = resolve(ExperimentConfig(dataset=dataset))
+    infinite = [f for f in dataclasses.fields(config) if f.metadata["infinite"]]
+    assert {field.name for field in infinite} == {"l2_norm_clip", "vote_epsilon"}
+    assert None not in [getattr(config, field.name) for field in infinite]
+    recorded = plain(dataclasses.asdict(config) | {"l2_norm_clip": math.inf})
+    assert recorded["l2_norm_clip"] is None
+    assert provenance.recorded_settings(recorded)["l2_norm_clip"] == math.inf

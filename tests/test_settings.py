@@ -1,0 +1,106 @@
+"""How settings are declared: once each, with limits that are told in one sentence."""
+
+import ast
+import dataclasses
+import math
+import pathlib
+
+import numpy as np
+import pytest
+
+import fedsvp_jax
+from fedsvp_jax import settings
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.mechanisms import MechanismConfig, mechanism_names, mechanism_settings
+from fedsvp_jax.settings import Settings, setting
+
+PACKAGE = pathlib.Path(fedsvp_jax.__file__).parent
+FIELDS = {field.name: field for field in dataclasses.fields(ExperimentConfig)}
+
+
+def declarations() -> list[tuple[str, str, bool]]:
+    """(module, name, by `setting`) of every class field or flag with a default.
+
+    Attacks, models and single experiments have parameters of their own, which may share
+    a name with a setting; what a run is made from may not.
+    """
+    declared = []
+    apart = {"algorithm", "attacks", "models"}
+    paths = [p for p in PACKAGE.rglob("*.py") if p.parent.name not in apart]
+    for path in [*paths, PACKAGE.parent / "experiments" / "command.py"]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                for field in node.body:
+                    if isinstance(field, ast.AnnAssign) and field.value is not None:
+                        by_setting = ast.unparse(field.value).startswith("setting(")
+                        name = ast.unparse(field.target)
+                        declared.append((str(path), name, by_setting))
+            if isinstance(node, ast.Call) and "DEFINE_" in ast.unparse(node.func):
+                first = node.args[0] if node.args else None
+                if isinstance(first, ast.Constant):
+                    declared.append((str(path), first.value, False))
+    return declared
+
+
+def test_every_setting_has_its_default_and_its_limits_in_one_place() -> None:
+    made = [name for _, name, by_setting in declarations() if by_setting]
+    assert sorted(made) == sorted(FIELDS)
+    again = [
+        (path, name)
+        for path, name, by_setting in declarations()
+        if name in FIELDS and not by_setting
+    ]
+    assert not again
+
+
+def test_every_setting_of_a_mechanism_is_a_setting_of_the_experiment() -> None:
+    told = {field.name: field for field in dataclasses.fields(MechanismConfig)}
+    facts = {"min_num_examples", "settings", "analytic_multiplier"}
+    for cls in filter(None, map(mechanism_settings, mechanism_names())):
+        told |= {field.name: field for field in dataclasses.fields(cls)}
+    for name, field in told.items():
+        if name not in facts:
+            assert field.metadata == FIELDS[name].metadata
+            assert field.default == FIELDS[name].default
+
+
+@dataclasses.dataclass(frozen=True)
+class Toy(Settings):
+    share: float = setting(0.5, "A share.", above=0, at_most=1)
+    count: int = setting(1, "A count.", at_least=1)
+    clip: float = setting(1.0, "A clip.", above=0, infinite=True)
+    kind: str = setting("mean", "A kind.", choices=("mean", "median"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"share": 0.0}, "share must be greater than 0 and at most 1, got 0.0"),
+        ({"share": 1.1}, "share must be greater than 0 and at most 1, got 1.1"),
+        ({"share": math.nan}, "share must be a finite number, got nan"),
+        ({"share": 1e-40}, "share must fit the device's 32 bits"),
+        ({"count": 0}, "count must be at least 1, got 0"),
+        ({"count": 2**31}, "count must fit the device's 32 bits"),
+        ({"clip": -1.0}, "clip must be greater than 0, got -1.0"),
+        ({"kind": "medan"}, "kind must be one of mean, median, got 'medan' .did you"),
+        ({"share": np.asarray([0.5, 2.0])}, "share must be greater than 0"),
+    ],
+)
+def test_a_value_outside_its_limits_is_refused(changes: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Toy(**changes)
+
+
+def test_limits_themselves_infinity_and_arrays_within_are_taken() -> None:
+    Toy(share=1.0, count=2**31 - 1, clip=math.inf)
+    Toy(share=np.asarray([0.1, 1.0]))
+
+
+def test_a_part_takes_the_fields_of_the_same_name() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Whole(Toy):
+        other: int = 3
+
+    whole = Whole(share=0.25, count=7)
+    assert settings.part(Toy, whole) == Toy(share=0.25, count=7)
+    assert settings.part(Toy, whole, count=2).count == 2
