@@ -8,8 +8,8 @@ logarithm of the likelihood ratio, the best score there is (Neyman and Pearson).
 was right in many games therefore bounds ε from below, at a stated confidence;
 `epsilon_bounds` computes such bounds.
 
-The games run the code that a federation runs: `Mechanism.update`, `Mechanism.server`
-and `local_update`.
+The games run the code that a federation runs: `client.train`, `client.add_noise` and
+`Mechanism.server`.
 """
 
 import dataclasses
