@@ -1,16 +1,15 @@
-"""Auditing an ε: two neighbouring worlds, played often; how well are they told apart?
+"""Auditing an ε: how well can an adversary tell two neighbouring worlds apart?
 
-In a game one client's data are those of world "in" or of world "out", neighbours
-under the relation that is audited. The adversary knows both worlds, all settings and
-all other clients, sees what the mechanism releases, and scores it by the logarithm of
-the likelihood ratio, which no other score beats (Neyman and Pearson). A guarantee of
-(ε, δ) bounds how often any test of the scores can be right, so how often one was right
-bounds ε from below, at a stated confidence.
+In one game, a client holds the data of world "in" or of world "out", which are
+neighbours under the relation that is audited. The adversary knows both worlds, all
+settings and all other clients. It sees what the mechanism releases and scores it by the
+logarithm of the likelihood ratio, the best score there is (Neyman and Pearson). An
+(ε, δ) guarantee limits how often any test of the scores can be right. How often a test
+was right in many games therefore bounds ε from below, at a stated confidence;
+`epsilon_bounds` computes such bounds.
 
-`epsilon_bounds` turns the scores into bounds.
-
-Everything here is the mechanism's own code: `Mechanism.update`, `Mechanism.server`
-and `local_update`.
+The games run the code that a federation runs: `client.train`, `client.add_noise` and
+`Mechanism.server`.
 """
 
 import dataclasses
@@ -27,20 +26,20 @@ from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.structs import Array, Examples, MechanismState, Model, NoiseInfo, Params
 
-_OFFSET = 1e6  # so deep in the wrong class that the loss is linear
+_OFFSET = 1e6  # makes the loss linear: the records are far in the wrong class
 
 
 @dataclasses.dataclass(frozen=True)
 class Game:
-    """Two worlds that differ in one client, and what is seen of it.
+    """Two worlds that differ in one client, and what the adversary sees of it.
 
     Attributes:
       updates: the client's update in the worlds (in, out), along the first axis.
-      ratios: its contribution ratio R, likewise.
-      num_examples: |D|.
-      num_rounds: T, its uploads.
-      averaged: K, uploads whose mean is all that is seen; 1: the upload itself.
-      dimension: d, length of an upload.
+      ratios: its contribution ratio R in the worlds (in, out).
+      num_examples: |D|, the client's number of examples.
+      num_rounds: T, the number of its uploads.
+      averaged: K: the adversary sees the mean of K uploads; with 1, the upload itself.
+      dimension: d, the length of an upload.
     """
 
     updates: tuple[float, float]
@@ -52,18 +51,18 @@ class Game:
 
 
 class Scores(NamedTuple):
-    """Log likelihood ratios after each round, of games in each world."""
+    """The log likelihood ratios after each of T rounds, of n games in each world."""
 
     inside: np.ndarray  # (T, n)
     outside: np.ndarray  # (T, n)
-    infos: NoiseInfo  # (2, T): of the worlds (in, out), one game each
+    infos: NoiseInfo  # (2, T): of one game in each of the worlds (in, out)
 
 
 class _Seen(NamedTuple):
     """What one world's round would have released."""
 
-    upload: Array  # (d,) noised
-    mean: Array  # (d,) the same without noise
+    upload: Array  # (d,) with noise
+    mean: Array  # (d,) the same upload without noise
     state: MechanismState
     info: NoiseInfo
 
@@ -96,7 +95,7 @@ def _upload(
 def _transcript(
     mechanism: Mechanism, game: Game, world: Array, key: Array
 ) -> tuple[Array, NoiseInfo]:
-    """(T,) scores of one game played in `world` (0: in), and its noise, (T,)."""
+    """The scores (T,) of one game in `world` (0: in, 1: out), and its noise (T,)."""
     axis = jnp.zeros((game.dimension,), jnp.float32).at[0].set(1.0)
     updates = jnp.asarray(game.updates, jnp.float32)[:, None] * axis[None]
     ratios = jnp.asarray(game.ratios, jnp.float32)
@@ -180,13 +179,14 @@ def _transcript(
 
 
 def play(mechanism: Mechanism, game: Game, num_games: int, *, key: Array) -> Scores:
-    """Plays a game `num_games` times in each world, with keys of their own.
+    """Plays a game `num_games` times in each world; every game has its own key.
 
     Args:
-      mechanism: whose noise goes on the upload (not `per_example`: `play_training`).
+      mechanism: adds its noise to the upload; for noise in the local steps there is
+        `play_training`.
       game: the worlds.
       num_games: n.
-      key: consumed here.
+      key: draws the noise of all games.
     """
 
     def both(key: Array) -> tuple[tuple[Array, NoiseInfo], tuple[Array, NoiseInfo]]:
@@ -204,10 +204,10 @@ def play(mechanism: Mechanism, game: Game, num_games: int, *, key: Array) -> Sco
 
 
 def pushed_model(dimension: int) -> Model:
-    """A model whose loss is linear: each record x moves the weights along itself.
+    """A model with a linear loss: gradient descent moves the weights w along each x.
 
-    The logits (w·x - 1e6, 0) of a record of class 0 have the cross-entropy
-    1e6 - w·x to the last bit, hence the gradient -x.
+    A record x of class 0 has the logits (w·x - 1e6, 0). Their cross-entropy is
+    1e6 - w·x to the last bit, so that the gradient is -x.
     """
 
     def init(key: Array, example: Array) -> tuple[Params, Params]:
@@ -225,9 +225,15 @@ def pushed_model(dimension: int) -> Model:
 
 
 def neighbours(num_examples: int, replaced: int, push: float) -> list[Examples]:
-    """The data of the worlds (in, out): `replaced` records push one way or the other.
+    """The data of the worlds (in, out), which differ in `replaced` records.
 
-    All other records are zero and have no gradient under `pushed_model`.
+    In world "in" these records push the first weight of `pushed_model` up, in world
+    "out" down. All other records are zero and have no gradient.
+
+    Args:
+      num_examples: |D|.
+      replaced: number of records that differ.
+      push: L2 norm of such a record.
     """
     worlds = []
     for sign in (1.0, -1.0):
@@ -241,10 +247,12 @@ def neighbours(num_examples: int, replaced: int, push: float) -> list[Examples]:
 def trained_update(
     recipe: TrainingRecipe, rates: TrainingRates, data: Examples, *, key: Array
 ) -> Array:
-    """() float32: how far local training moves the pushed weight in a round.
+    """() float32: how far local training on `data` moves the first weight in a round.
 
     Args:
-      key: the round's.
+      recipe, rates: of the local training.
+      data: the client's examples.
+      key: of the round.
     """
     count = data.labels.shape[0]
     model = pushed_model(2)
@@ -273,7 +281,7 @@ def trained_updates(
     *,
     key: Array,
 ) -> tuple[float, float]:
-    """`trained_update` in the worlds (in, out), by records too long for the clip."""
+    """`trained_update` in the worlds (in, out), with records longer than the clip."""
     push = 2.0 * recipe.batch_size * float(rates.l2_norm_clip)
     worlds = neighbours(num_examples, replaced, push)
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *worlds)
@@ -291,11 +299,22 @@ def play_training(
     *,
     key: Array,
 ) -> Scores:
-    """As `play`, where the noise goes into the local steps (`per_example`).
+    """Plays games as `play` does, with noise in the local steps (`per_example`).
 
-    An upload is the sum of its steps, so the score is the pushed weight, added up
-    over the rounds: monotone in the likelihood ratio, since both worlds have the
-    same variance.
+    An upload is the sum of its steps. The score is the first weight of the uploads,
+    summed over the rounds. It increases with the likelihood ratio, since the noise has
+    the same variance in both worlds.
+
+    Args:
+      mechanism: adds its noise in the local steps.
+      recipe, rates: of the local training.
+      worlds: the data of the worlds (in, out), as `neighbours` makes them.
+      num_rounds: T.
+      num_games: n.
+      key: draws the noise and the batches.
+
+    Raises:
+      ValueError: the mechanism adds no noise in the local steps.
     """
     if mechanism.step_noise_std is None:
         raise ValueError("mechanism must add its noise in the local steps")
@@ -338,11 +357,11 @@ def play_training(
 def one_average(
     mechanism: Mechanism, length: float, num_canaries: int, *, key: Array
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of one round in which every client of the cohort is a canary.
+    """The scores of one round in which every client of the cohort is a canary.
 
-    Client i sends `length` along axis i, or nothing, by a coin; the sum alone is
-    seen, and its coordinate i is the score of i. The mechanism's cohort size must be
-    `num_canaries`.
+    A coin decides for each client i whether it sends `length` along axis i or nothing.
+    The adversary sees only the sum of the uploads; its coordinate i is the score of
+    client i. The mechanism's cohort size must be `num_canaries`.
 
     Returns:
       The scores of the canaries that were in, and of those that were out.

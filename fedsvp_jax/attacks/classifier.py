@@ -1,9 +1,9 @@
-"""An independent judge of images: a classifier that no federation has seen.
+"""An independent judge of images: a classifier that takes part in no federation.
 
-It is trained here, on all real training images, with a seed and a shape of its own.
-It says whether a reconstruction is what it should be, where the attacked model cannot
-be asked (the attacker made its images to please that one), and its last hidden layer
-gives the features in which distances are taken.
+It is trained on all real training images, with another seed and another architecture
+than the attacked model. It says whether a reconstruction shows what it should. The
+attacked model cannot say that, since the attacker optimised the images for it. The last
+hidden layer of the classifier gives the features between which distances are computed.
 """
 
 from collections.abc import Callable
@@ -25,18 +25,18 @@ _CHUNK = 500
 
 
 class FeatureExtractor(Protocol):
-    """What distances between images are taken in, and named after."""
+    """Computes features of images; distances between them are named after it."""
 
     @property
     def name(self) -> str:
-        """Stands in brackets behind the distance."""
+        """The name that is printed in brackets after a distance."""
 
     def __call__(self, images: np.ndarray) -> np.ndarray:
         """(n, height, width, channels) in [0, 1] -> (n, d)."""
 
 
 class Network(nn.Module):
-    """Three convolutions of which two take steps of 2, 64 features, logits."""
+    """Three convolutions, two of them with stride 2, then 64 features and logits."""
 
     num_classes: int
 
@@ -76,7 +76,7 @@ class Classifier:
 
 
 def in_chunks(apply: Callable[[Array], Array], images: Array) -> np.ndarray:
-    """`apply` over any number of images, always in calls of one shape."""
+    """Applies `apply` to any number of images, in calls of one fixed shape."""
     found = []
     for start in range(0, len(images), _CHUNK):
         part = images[start : start + _CHUNK]
@@ -86,7 +86,7 @@ def in_chunks(apply: Callable[[Array], Array], images: Array) -> np.ndarray:
 
 
 def initial_params(dataset: Dataset, key: Array) -> Params:
-    """What training starts from; also the shapes of a saved classifier."""
+    """The parameters that training starts from; they have a classifier's shapes."""
     image = jnp.zeros((1, *dataset.example_shape), jnp.float32)
     return Network(dataset.num_classes).init(key, image)
 
@@ -94,7 +94,7 @@ def initial_params(dataset: Dataset, key: Array) -> Params:
 def train_classifier(
     dataset: Dataset, *, key: Array, steps: int, batch_size: int = 100
 ) -> Params:
-    """Adam at 1e-3, falling to 0 as a cosine, on all of the training images."""
+    """Trains on all training images by Adam; a cosine takes the rate from 1e-3 to 0."""
     inputs = jnp.asarray(dataset.train_inputs)
     labels = jnp.asarray(dataset.train_labels)
     network = Network(dataset.num_classes)
@@ -129,10 +129,10 @@ def updated(
     moments: optax.OptState,
     params: Params,
 ) -> tuple[Params, optax.OptState]:
-    """`(params, moments)` after the step.
+    """`(params, moments)` after one step of Adam.
 
-    Optax's Adam and its schedules raise Python floats to int32 counts, which strict
-    promotion refuses.
+    Optax's Adam and its schedules raise Python floats to the power of int32 counts,
+    which strict type promotion refuses.
     """
     with jax.numpy_dtype_promotion("standard"):
         change, moments = optimizer.update(gradient, moments, params)

@@ -1,4 +1,4 @@
-"""Curious clients inside a running federation: rounds, attack, scores, files."""
+"""A federation in which curious clients attack: rounds, attacks, scores, files."""
 
 import dataclasses
 from functools import partial
@@ -37,9 +37,9 @@ class Attack:
 
     Attributes:
       mode: "passive", or "active" (`poisoning`).
-      num_attackers: how many curious clients attack, each on its own.
-      steps: of generator and discriminator after every round.
-      num_images: reconstructions that a score is taken of, and real images.
+      num_attackers: number of curious clients that attack, each on its own.
+      steps: steps of generator and discriminator after every round.
+      num_images: number of reconstructions and of real images that are compared.
     """
 
     mode: str
@@ -49,24 +49,24 @@ class Attack:
 
     def __post_init__(self) -> None:
         if self.num_images < 3:
-            raise ValueError(f"num_images must be >= 3, got {self.num_images}")
+            raise ValueError(f"num_images must be at least 3, got {self.num_images}")
 
 
 def check(config: ExperimentConfig, attack: Attack, dataset: Dataset) -> None:
-    """Refuses a federation without curious clients, or of other data than images.
+    """Checks that the federation has curious clients and that its data are images.
 
     Raises:
-      ValueError: names the setting.
+      ValueError: a setting does not fit the attack; the message names it.
     """
     if config.attributes != "class" or config.num_attributes < 2:
         raise ValueError(
-            "attributes must be class with num_attributes >= 2, so that the attacker "
-            f"lacks the private class, got {config.attributes} with "
+            "attributes must be class with num_attributes of at least 2, so that the "
+            f"attacker lacks the private class; got {config.attributes} with "
             f"{config.num_attributes}"
         )
     if not 1 <= attack.num_attackers <= config.num_hbc_clients:
         raise ValueError(
-            "num_attackers must be in [1, num_hbc_clients], here "
+            "num_attackers must be between 1 and num_hbc_clients = "
             f"{config.num_hbc_clients}, got {attack.num_attackers}"
         )
     gan.check_image_shape(dataset.example_shape)
@@ -78,14 +78,14 @@ def check(config: ExperimentConfig, attack: Attack, dataset: Dataset) -> None:
 
 
 def shown_classes(config: ExperimentConfig, dataset: Dataset) -> list[int]:
-    """The private class, then others in order: ten at most."""
+    """The private class, then the others in order, at most ten in all."""
     private = config.private_attribute
     others = [label for label in range(dataset.num_classes) if label != private]
     return [private, *others][:_MOST_CLASSES]
 
 
 def attacker_ids(config: ExperimentConfig, attack: Attack) -> np.ndarray:
-    """The clients that attack, (A,) int32: the first of the curious ones."""
+    """(A,) int32: the ids of the attackers, the first of the curious clients."""
     curious = partition.hbc_clients(config.num_clients, config.num_hbc_clients)
     return curious[: attack.num_attackers]
 
@@ -93,18 +93,22 @@ def attacker_ids(config: ExperimentConfig, attack: Attack) -> np.ndarray:
 def victims_images(
     dataset: Dataset, split: Split, attackers: np.ndarray, label: int
 ) -> Array:
-    """What the other clients train on of a class, (n, height, width, channels)."""
+    """(n, height, width, channels): images of a class that other clients train on.
+
+    Raises:
+      ValueError: there are fewer than 3.
+    """
     rows, counts = np.asarray(split.train), np.asarray(split.num_train)
     held = np.arange(rows.shape[1]) < counts[:, None]
     held[attackers] = False
-    found = np.unique(rows[held])
-    found = found[dataset.train_labels[found] == label]
-    if len(found) < 3:
+    indices = np.unique(rows[held])
+    indices = indices[dataset.train_labels[indices] == label]
+    if len(indices) < 3:
         raise ValueError(
             f"num_clients or class_share is too small: the clients that do not attack "
-            f"hold {len(found)} examples of class {label}, and a score takes 3"
+            f"hold {len(indices)} examples of class {label}, and a score needs 3"
         )
-    return preprocessing.normalize(jnp.asarray(dataset.train_inputs[found]))
+    return preprocessing.normalize(jnp.asarray(dataset.train_inputs[indices]))
 
 
 class CuriousClients:
@@ -113,9 +117,9 @@ class CuriousClients:
     Args:
       config: resolved settings; the mechanism is the defence.
       attack: settings of the attack.
-      dataset: its images.
-      model: the federation's; that of other clients, so as to share what was compiled
-        for it; built by name when None.
+      dataset: the federation's images.
+      model: the federation's model; None builds it by name. Pass the model of another
+        federation to use again what was compiled for it.
     """
 
     def __init__(
@@ -136,7 +140,7 @@ class CuriousClients:
         )
         ids = attacker_ids(config, attack)
         self._ids = jnp.asarray(ids)
-        self._nobody = config.num_clients + 1  # for what no client draws
+        self._nobody = config.num_clients + 1  # for draws of no client
         self._root = prng.root_key(config.seed)
         split = cell_of(self.trainer.program.data.split, 0)
         self._holdings = Holdings(split.train[self._ids], split.num_train[self._ids])
@@ -155,22 +159,23 @@ class CuriousClients:
         )
 
     def reconstructions(self, state: AttackerState, label: int) -> Array:
-        """(A, num_images, *image_shape), from the same latents at every call."""
+        """(A, num_images, *image_shape), from the same latents in every call."""
         key = prng.stream_key(self._root, prng.Stream.ATTACKER, self._nobody)
         return self._make(state.generator, key, self.attack.num_images, label)
 
     def initial_state(self) -> dict[str, Any]:
-        """The server's and the attackers' state before round 0."""
+        """The states of the server and of the attackers before round 0."""
         attackers = reconstruction.init_attackers(self.plan, self._root, self._ids)
         return {"server": self.trainer.initial_state(), "attackers": attackers}
 
     def advance(
         self, state: dict[str, Any], round_num: int
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """A round of the federation, then the attack on the model that it ends with.
+        """One round of the federation, then the attack on the model after it.
 
         Returns:
-          `(state, row)`: what the round gave, losses (A,) among it.
+          `(state, row)`; the row holds the results of the round, among them the
+          attackers' losses (A,).
 
         Raises:
           FloatingPointError: the federation diverged.
@@ -203,7 +208,7 @@ class CuriousClients:
         return {"server": server, "attackers": attackers}, row
 
     def believed(self, state: dict[str, Any], images: Array, label: int) -> float:
-        """Share of the images that the attacked model itself calls `label`."""
+        """The share of the images that the attacked model classifies as `label`."""
         asked = partial(
             _logits, self.trainer.program.model, *_broadcast(state["server"])
         )
@@ -213,8 +218,8 @@ class CuriousClients:
 def _broadcast(server: ServerState) -> tuple[Params, Params]:
     """The global model's `(params, stats)`, as host arrays.
 
-    Left on the trainer's mesh they would put the attack's results there too, and the
-    next round's attack would be compiled for that.
+    Arrays on the trainer's mesh would place the attack's results there too, and the
+    attack of the next round would be compiled again for that placement.
     """
     return jax.device_get((cell_of(server.params, 0), cell_of(server.stats, 0)))
 
@@ -230,13 +235,19 @@ def run_mechanism(
     classes: list[int],
     folder: RunFolder,
 ) -> tuple[dict[str, Any], dict[int, Array]]:
-    """Every round under one mechanism, from where an earlier start left it.
+    """Runs all rounds under one mechanism; an interrupted run is continued.
 
-    Lines of scores.jsonl are written before the checkpoint that counts them.
+    The lines of scores.jsonl are written before the checkpoint that counts them.
+
+    Args:
+      clients: the federation and its attackers.
+      examiner: scores the reconstructions.
+      classes: classes that are reconstructed after the last round.
+      folder: holds scores.jsonl and the checkpoints.
 
     Returns:
-      `(summary, images)`: the final scores of each class, means over the attackers,
-      and the first attacker's images of it.
+      `(summary, images)`: for each class the final scores, means over the attackers,
+      and the first attacker's images.
     """
     config, target = clients.config, clients.plan.target
     checkpointer = Checkpointer(folder.path / "checkpoints" / config.mechanism)
@@ -282,7 +293,7 @@ def _rows(
     row: dict[str, Any],
     round_num: int,
 ) -> list[dict[str, Any]]:
-    """A line an attacker."""
+    """The lines of one round, one per attacker."""
     losses = ("discriminator", "realism", "disagreement")
     return [
         {

@@ -1,13 +1,15 @@
-"""ε from below, by the scores of an audit.
+"""Lower bounds of ε from the scores of an audit.
 
-Three bounds, the first and the last by jax-privacy's `CanaryScoreAuditor`:
+There are three bounds. jax-privacy's `CanaryScoreAuditor` computes the first and the
+last.
 
-    clopper_pearson  from many games (Jagielski et al. 2020); assumes nothing; the
-                     threshold is chosen on one half and tested on the other
-    gaussian         from many games, at a trade-off of Gaussian form (Nasr et al.
-                     2023), which is that of every mechanism here; the tightest
-    one_run          from a single run with many canaries, each in or out by a coin
-                     (Steinke et al. 2023)
+    clopper_pearson  from many games (Jagielski et al. 2020). It assumes nothing; the
+                     threshold is chosen on one half of the games and tested on the
+                     other.
+    gaussian         from many games (Nasr et al. 2023). It assumes a trade-off curve of
+                     Gaussian form, which every mechanism here has, and is the tightest.
+    one_run          from a single run with many canaries (Steinke et al. 2023). A coin
+                     decides whether each canary is in or out.
 """
 
 import math
@@ -22,9 +24,9 @@ METHODS = ("clopper_pearson", "gaussian", "one_run")
 def by_coins(
     inside: np.ndarray, outside: np.ndarray, *, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Of each game one world's score, by a coin: n canaries of a single run.
+    """One world's score of each game, drawn by a coin, as n canaries of a single run.
 
-    For games that share nothing, as uploads that are seen one by one.
+    The games must share nothing, as uploads do that the adversary sees one by one.
     """
     coins = np.random.default_rng((seed, prng.Stream.CANARY)).random(len(inside)) < 0.5
     return inside[coins], outside[~coins]
@@ -33,14 +35,14 @@ def by_coins(
 def gaussian_bound(
     inside: np.ndarray, outside: np.ndarray, *, delta: float, significance: float
 ) -> float:
-    """ε at δ of the least mu-GDP mechanism that the scores allow.
+    """ε at δ of the smallest mu for which mu-GDP is compatible with the scores.
 
         mu = Φ⁻¹(1 − FPR) − Φ⁻¹(FNR), with upper bounds of both error rates
 
-    The threshold is 0, equal likelihood, so none is chosen by looking. (jax-privacy
-    2.0.0's `epsilon_from_gdp` also takes the absolute value where mu < 0, which upper
-    bounds do not allow: of N(0, 1) against N(.2, 1), where ε is .73 at δ = 1e-5, it
-    said .6 to 4.8 with 4,000 games of five seeds.)
+    The threshold is 0, equal likelihood, so that it is not chosen from the scores.
+    (jax-privacy 2.0.0's `epsilon_from_gdp` takes the absolute value where mu < 0, which
+    is wrong for upper bounds: for N(0, 1) against N(.2, 1), where ε is .73 at
+    δ = 1e-5, it returned .6 to 4.8 from 4,000 games with five seeds.)
 
     Source: Nasr et al. 2023 (arXiv 2302.07956); Dong, Roth and Su 2019, for GDP.
     """
@@ -70,19 +72,20 @@ def lower_bounds(
     significance: float = 0.05,
     seed: int = 0,
 ) -> dict[str, float]:
-    """ε from below at δ, by method.
+    """Lower bounds of ε at δ, by method.
 
     Each method gets a third of the significance, so that the largest of the three
-    bounds holds at the whole. The relations are symmetric, so Clopper-Pearson's test
-    may go either way.
+    bounds holds at the whole significance. The neighbouring relations are symmetric, so
+    the Clopper-Pearson test may use either direction.
 
     Args:
-      inside, outside: (n,) log likelihood ratios of many games in each world, or
-        what is 0 where they are.
-      one_run: scores of a single run's canaries, in and out; None leaves it out.
+      inside, outside: (n,) log likelihood ratios of many games in each world, or other
+        scores with the same zeros.
+      one_run: scores of a single run's canaries, those in and those out; None leaves
+        out this bound.
       delta: δ in (0, 1).
-      significance: chance that a bound of a true ε is too high.
-      seed: of the split that chooses a threshold.
+      significance: probability that a bound exceeds the true ε.
+      seed: of the split into halves, on one of which a threshold is chosen.
 
     Raises:
       ImportError: jax-privacy is not installed (the extra `audit`).

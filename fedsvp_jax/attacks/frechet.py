@@ -1,10 +1,11 @@
-"""How far a set of made images is from real ones, in a network's features.
+"""How far generated images are from real ones, in the features of a network.
 
-The Fréchet distance compares two Gaussian fits (Heusel et al. 2017, arXiv 1706.08500),
-the kernel distance all moments up to the third, without the first's bias on small
-samples (Bińkowski et al. 2018, arXiv 1801.01401). They are FID and KID only with the
-features of Inception-v3's last pool; with others they are named after those.
-The nearest-neighbour distance looks at pixels: near zero means a copy.
+The Fréchet distance compares two Gaussian fits (Heusel et al. 2017, arXiv 1706.08500).
+The kernel distance compares all moments up to the third and has no bias on small
+samples, unlike the Fréchet distance (Bińkowski et al. 2018, arXiv 1801.01401). They are
+called FID and KID only with the features of Inception-v3's last pooling; with other
+features they are named after those. The nearest-neighbour distance compares pixels; an
+image with a distance near zero is a copy.
 """
 
 from typing import Any, NamedTuple
@@ -13,14 +14,14 @@ import numpy as np
 
 
 class Kernel(NamedTuple):
-    """A kernel distance and how sure it is."""
+    """A kernel distance and its standard error."""
 
     distance: float
     standard_error: float
 
 
 def gaussian_fit(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean (d,) and covariance (d, d) of features (n, d), n >= 2, in float64."""
+    """`(mean, covariance)`, (d,) and (d, d) float64, of features (n, d), n >= 2."""
     points = _samples("features", features)
     centred = points - points.mean(axis=0)
     return points.mean(axis=0), centred.T @ centred / (len(points) - 1)
@@ -31,16 +32,16 @@ def frechet_distance(
 ) -> float:
     """|m_a - m_b|² + tr(A + B - 2 (A B)^(1/2)): squared 2-Wasserstein of Gaussians.
 
-    The root's trace is the sum of the roots of the eigenvalues of A^(1/2) B A^(1/2),
-    which are real and not negative, also where A or B has no full rank.
+    The trace of the root is the sum of the square roots of the eigenvalues of
+    A^(1/2) B A^(1/2), which are real and not negative even for rank-deficient A or B.
 
     Args:
       mean_a, mean_b: (d,).
       cov_a, cov_b: (d, d), symmetric, without negative eigenvalues.
 
     Raises:
-      ValueError: the shapes do not fit, a number is not finite, or a covariance
-        is none.
+      ValueError: the shapes do not fit, a number is not finite, or a matrix is not a
+        covariance.
     """
     means = [np.asarray(mean, np.float64) for mean in (mean_a, mean_b)]
     covs = [np.asarray(cov, np.float64) for cov in (cov_a, cov_b)]
@@ -66,8 +67,9 @@ def kernel_distance(features_a: np.ndarray, features_b: np.ndarray) -> Kernel:
 
         mean_{i≠j} k(a_i, a_j) + mean_{i≠j} k(b_i, b_j) - 2 mean_{ij} k(a_i, b_j)
 
-    It may be negative. The error is the two-sample jackknife's; where both samples
-    have one distribution the estimate is degenerate and that error somewhat too large.
+    It may be negative. The standard error is that of the two-sample jackknife. If both
+    samples have the same distribution, the estimate is degenerate and the error is
+    somewhat too large.
 
     Args:
       features_a, features_b: (n, d) and (m, d), n and m >= 3.
@@ -95,9 +97,9 @@ def kernel_distance(features_a: np.ndarray, features_b: np.ndarray) -> Kernel:
 
 
 def nearest_distances(images: np.ndarray, real: np.ndarray) -> np.ndarray:
-    """Each image's distance to the nearest real one, (n,) float64.
+    """(n,) float64: the distance of each image to the nearest real one.
 
-    Root mean square over pixels, in the images' own units ([-1, 1] for pixels).
+    It is the root mean square over the pixels, in the units of the images.
 
     Args:
       images: (n, ...).
@@ -122,7 +124,7 @@ def _samples(name: str, values: np.ndarray, least: int = 2) -> np.ndarray:
 
 
 def _root(cov: np.ndarray) -> np.ndarray:
-    """The symmetric root of a covariance."""
+    """The symmetric square root of a covariance."""
     values, vectors = np.linalg.eigh(cov)
     slack = 1e-6 * max(float(np.abs(values).max()), 1e-300)
     if not np.allclose(cov, cov.T, atol=slack) or values.min() < -slack:

@@ -1,9 +1,9 @@
 """Generator and discriminator of the reconstruction attack, for small images.
 
-After DCGAN (Radford et al. 2016, arXiv 1511.06434), with two changes. Upsampling moves
-channels into pixels (Shi et al. 2016, arXiv 1609.05158), so that convolutions run on
-the smaller image. No layer keeps statistics of a batch, so that an image depends on
-its own latent alone.
+Both follow DCGAN (Radford et al. 2016, arXiv 1511.06434), with two changes. Upsampling
+moves channels into pixels (Shi et al. 2016, arXiv 1609.05158), so that convolutions run
+on the smaller image. No layer uses statistics of the batch, so that an image depends on
+its own latent only.
 """
 
 import flax.linen as nn
@@ -18,10 +18,10 @@ _UPSAMPLINGS = 2
 
 
 def check_image_shape(shape: tuple[int, ...]) -> None:
-    """Refuses what the generator cannot make.
+    """Checks that the generator can make images of this shape.
 
     Raises:
-      ValueError: it is no image of height and width in multiples of 4.
+      ValueError: it is not an image whose height and width are multiples of 4.
     """
     step = 2**_UPSAMPLINGS
     if len(shape) != 3 or shape[0] % step or shape[1] % step:
@@ -37,7 +37,7 @@ class Generator(nn.Module):
     Attributes:
       image_shape: (height, width, channels).
       num_classes: of the labels y.
-      channels: of the features at a quarter and at half of the image's size.
+      channels: numbers of channels at a quarter and at half of the image's size.
     """
 
     image_shape: tuple[int, ...]
@@ -62,13 +62,14 @@ class Generator(nn.Module):
 
 
 class Discriminator(nn.Module):
-    """D(x): real or made, judged patch by patch (Isola et al. 2017, arXiv 1611.07004).
+    """D(x): real or generated, by patches (Isola et al. 2017, arXiv 1611.07004).
 
-    The attacker has no image of the class that it is after. A judge of whole images
-    would call that class's shape made, whoever made it; a patch shows strokes and how
-    they join, which the attacker's own classes share with it. Patches are two thirds to
-    three quarters of an image wide: 18 pixels, from two halvings and 3x3 of what they
-    leave; 6 pixels, from one halving and 2x2, of images under 16 pixels.
+    The attacker has no image of the private class. A discriminator of whole images
+    would therefore call every image of that class generated. A patch shows strokes and
+    how they join, which the classes that the attacker holds share with the private one.
+    Patches are two thirds to three quarters of an image wide: 18 pixels, from two
+    layers that halve the image and a 3x3 layer, or 6 pixels, from one such layer and a
+    2x2 layer, for images of under 16 pixels.
     """
 
     @nn.compact
@@ -105,5 +106,5 @@ def _doubled(x: Array) -> Array:
 
 
 def _pixel_norm(x: Array) -> Array:
-    """Every pixel's channels scaled to a mean square of 1 (Karras et al. 2018)."""
+    """Scales the channels of each pixel to a mean square of 1 (Karras et al. 2018)."""
     return x * jax.lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + 1e-8)

@@ -1,16 +1,16 @@
-"""Gradient inversion: a client's images searched for until their gradient fits.
+"""Gradient inversion: searches for the images whose gradient a client has sent.
 
 The server knows the broadcast model and the settings, and holds one upload. A client
-that took one local step sent -eta·g, so the server has g (noised or not) and looks
-for images x whose own gradient agrees with it:
+that took one local step sent -eta·g, so the server has the gradient g, with or without
+noise. It looks for images x whose gradient agrees with g:
 
     l2      min_x ‖∇L(w; x, y) - g‖²                          Zhu et al. 2019
     cosine  min_x 1 - cos(∇L(w; x, y), g) + alpha·TV(x)       Geiping et al. 2020
 
-Both are minimised by Adam on the gradient's signs within the pixels' range (Geiping
-et al. 2020), from several starts side by side; the one that fits best is the answer,
-so nothing but the upload decides. Zhu et al. use L-BFGS, which needs a network that
-is twice differentiable; ReLU and max-pool are not.
+Both objectives are minimised by Adam on the signs of the gradient, within the range of
+the pixels (Geiping et al. 2020), from several starts side by side. The result is the
+start with the lowest objective, so that nothing but the upload decides. Zhu et al. use
+L-BFGS, which needs a twice differentiable network; ReLU and max-pool are not.
 
 Sources: Deep Leakage from Gradients (arXiv 1906.08935); iDLG (arXiv 2001.02610);
 Inverting Gradients (arXiv 2003.14053), sec. 4 and 6.
@@ -37,13 +37,13 @@ class Search:
     """How images are searched for.
 
     Attributes:
-      match: what agreement means.
-      steps: of Adam, for every start.
-      restarts: starts, uniform over the pixels' range.
-      learning_rate: first step size, in units of a model's input; a tenth of it
+      match: the objective, l2 or cosine.
+      steps: steps of Adam from every start.
+      restarts: number of starts, drawn uniformly over the pixels' range.
+      learning_rate: first step size, in units of a model's input. It is divided by ten
         after 3/8, 5/8 and 7/8 of the steps.
-      tv_weight: alpha, weight of the total variation (cosine alone).
-      low, high: the pixels' range as a model sees it.
+      tv_weight: alpha, the weight of the total variation (cosine only).
+      low, high: range of the pixels in a model's input.
     """
 
     match: Match
@@ -56,20 +56,20 @@ class Search:
 
 
 class Found(NamedTuple):
-    """The best of all starts."""
+    """The images with the lowest objective of all starts."""
 
     images: Array  # (batch, H, W, C) float32, in [low, high]
     objective: Array  # () float32: what was minimised
 
 
 def inferred_label(gradient: Params, num_classes: int) -> Array:
-    """() int32: the label of the one example that a gradient came from.
+    """() int32: the label of the single example that a gradient was computed from.
 
-    Under cross-entropy the last bias's gradient is softmax - onehot, negative at the
-    label alone; with noise the smallest entry is the best guess.
+    Under cross-entropy, the gradient of the last bias is softmax - onehot, which is
+    negative only at the label. With noise, its smallest entry is the best guess.
 
     Raises:
-      ValueError: no leaf has one entry a class.
+      ValueError: no leaf of the gradient has one entry per class.
 
     Source: iDLG (Zhao et al. 2020).
     """
@@ -80,7 +80,7 @@ def inferred_label(gradient: Params, num_classes: int) -> Array:
 
 
 def total_variation(images: Array) -> Array:
-    """Mean absolute difference of neighbours, down and across. () float32."""
+    """() float32: mean absolute difference of neighbouring pixels, down and across."""
     down = jnp.mean(jnp.abs(images[:, 1:] - images[:, :-1]))
     return down + jnp.mean(jnp.abs(images[:, :, 1:] - images[:, :, :-1]))
 
@@ -91,10 +91,10 @@ def _dot(a: Params, b: Params) -> Array:
 
 
 def disagreement(match: Match, own: Params, seen: Params) -> Array:
-    """How far a gradient is from the one that was seen. () float32, >= 0.
+    """() float32, >= 0: how far a gradient is from the one that was seen.
 
-    `l2` is relative to ‖seen‖², which changes no minimum; `cosine` does not see
-    either length.
+    `l2` is divided by ‖seen‖², which does not move the minimum. `cosine` does not
+    depend on the length of either gradient.
     """
     if match == "l2":
         gap = jax.tree.map(jnp.subtract, own, seen)
@@ -111,14 +111,14 @@ def invert(
     *,
     key: Array,
 ) -> Found:
-    """The images whose gradient agrees best with the one seen. Traceable.
+    """The images whose gradient agrees best with the one seen; it may be traced.
 
     Args:
-      gradient_of: images -> what the client would have sent; knows model and labels.
-      seen: the same, as it was sent.
+      gradient_of: images -> the gradient that a client with these images would send.
+      seen: the gradient that was sent.
       shape: (batch, H, W, C) of the images.
-      search: how.
-      key: of the starts.
+      search: settings of the search.
+      key: draws the starts.
     """
 
     def objective(images: Array) -> Array:
@@ -160,7 +160,7 @@ def invert(
 
 
 def psnr(found: np.ndarray, truth: np.ndarray) -> float:
-    """Peak signal-to-noise ratio -10·log10(mean squared error), in dB, peak 1."""
+    """Peak signal-to-noise ratio in dB, peak 1: -10·log10(mean squared error)."""
     error = float(np.mean(np.square(np.asarray(found, float) - truth)))
     return float("inf") if error == 0 else -10.0 * float(np.log10(error))
 
@@ -170,8 +170,8 @@ def ssim(found: np.ndarray, truth: np.ndarray) -> float:
 
         (2 m_a m_b + c_1)(2 s_ab + c_2) / ((m_a² + m_b² + c_1)(s_a² + s_b² + c_2))
 
-    Averaged over all 7×7 windows and channels, with c_1 = .01², c_2 = .03² and
-    unbiased (co)variances: scikit-image's defaults.
+    It is averaged over all 7×7 windows and all channels, with c_1 = .01², c_2 = .03²
+    and unbiased variances and covariances, which are scikit-image's defaults.
 
     Source: Wang, Bovik, Sheikh and Simoncelli 2004.
     """

@@ -1,8 +1,8 @@
 """Membership inference: was this example in some client's training data?
 
-The attacker holds a model and the examples in question, with their labels. From the
-model it takes the confidence φ = ln(p_y/(1 − p_y)) of each, whose spread over trained
-models is close to a Gaussian (Carlini et al. 2022).
+The attacker holds a model and the examples in question with their labels. For each
+example it computes the model's confidence φ = ln(p_y/(1 − p_y)). Its distribution over
+trained models is close to a Gaussian (Carlini et al. 2022).
 
     loss threshold   a member where the loss is small; −loss grows with φ, so φ is
                      the score (Yeom et al. 2018)
@@ -25,10 +25,11 @@ FALSE_POSITIVE_RATES = (0.001, 0.01)
 
 
 def confidences(logits: Array, labels: Array) -> Array:
-    """φ = ln(p_y/(1 − p_y)), (n,) float32: y's logit less the others' log-sum-exp.
+    """(n,) float32: φ = ln(p_y/(1 − p_y)), y's logit minus the others' log-sum-exp.
 
     Args:
-      logits: (n, num_classes). labels: (n,) int32.
+      logits: (n, num_classes).
+      labels: (n,) int32, y.
     """
     own = jax.nn.one_hot(labels, logits.shape[-1], dtype=bool)
     others = jnp.where(own, -jnp.inf, logits)
@@ -37,15 +38,15 @@ def confidences(logits: Array, labels: Array) -> Array:
 
 
 def likelihood_ratios(phi: np.ndarray, member: np.ndarray) -> np.ndarray:
-    """LiRA's scores, (S, n): each model in turn is the target, the others its shadows.
+    """(S, n): LiRA's scores, where each model in turn is the target of the others.
 
     Args:
       phi: (S, n) confidences of n examples under S models.
       member: (S, n) bool, which model was trained on which example.
 
     Returns:
-      The log likelihood ratios; 0 (no opinion) for an example that all of a target's
-      shadows have in common.
+      The log likelihood ratios of each target, with the other models as its shadows. An
+      example that all shadows were trained on, or none, has the score 0.
 
     Raises:
       ValueError: fewer than 4 models.
@@ -77,31 +78,31 @@ SCORES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 
 
 class Roc(NamedTuple):
-    """How well scores tell members from others."""
+    """How well scores separate members from non-members."""
 
     auc: float  # mean over the targets
-    auc_low: float  # 95 % interval of that mean
+    auc_low: float  # 95 % confidence interval of that mean
     auc_high: float
     tpr: dict[str, float]  # FPR -> TPR, all targets' scores under one threshold
     curve: tuple[np.ndarray, np.ndarray]  # (FPR, TPR), likewise
 
 
 def roc(attack: str, phi: np.ndarray, member: np.ndarray) -> Roc:
-    """Area, its interval and the rates at small FPR.
+    """The area under the ROC curve, its interval, and the TPR at small FPR.
 
-    The interval is the jackknife's over the models: each is left out, as a target and
-    as the others' shadow, and Student's factor is applied. For the loss this is
-    Student's interval of the targets' areas; for LiRA, whose targets share shadows,
-    that one would hold a true .5 in 8 of 10 cases only.
+    The interval is the jackknife's over the models, with Student's factor: each model
+    is left out once, as a target and as a shadow of the others. For the loss threshold
+    it equals Student's interval of the targets' areas. For LiRA, whose targets share
+    shadows, Student's interval contained a true area of .5 in only 8 of 10 cases.
 
     Args:
-      attack: of `SCORES`; larger scores for members.
+      attack: a name in `SCORES`; scores are larger for members.
       phi: (S, n) confidences of n examples under S models.
       member: (S, n) bool, which model was trained on which example.
 
     Raises:
       FloatingPointError: a score is NaN or infinite (a target diverged).
-      ValueError: fewer models than the attack takes, and one.
+      ValueError: there are too few models for the attack and one to leave out.
     """
     import scipy.stats
     from sklearn import metrics

@@ -1,9 +1,10 @@
-"""Reading R off the noise: a noise scale that follows private data tells it.
+"""Computing R from the noise: σ depends on R, so σ reveals R.
 
-The server holds the broadcast model w and an upload w_i + N(0, σ²I) of d numbers.
-The update w_i − w is short beside the noise, so the d coordinates are a sample of
-the noise, and their size gives σ to a relative error of 1/sqrt(2d). The published
-formula, whose other symbols are public, then gives R. Project's own attack.
+The server holds the broadcast model w and an upload w_i + N(0, σ²I) of d numbers. The
+update w_i − w is short compared with the noise, so the d coordinates are a sample of
+the noise, and their size gives σ up to a relative error of 1/sqrt(2d). All other
+symbols of the published formula are public, so it then gives R. This attack is the
+project's own.
 """
 
 import math
@@ -16,7 +17,7 @@ from fedsvp_jax.structs import Array, Params
 
 
 class RecoveredRatio(NamedTuple):
-    """What one upload told."""
+    """What one upload reveals."""
 
     noise_std: Array  # () float32: estimate of σ
     contribution_ratio: Array  # () float32: estimate of R, clipped to [0, 1]
@@ -26,16 +27,16 @@ class RecoveredRatio(NamedTuple):
 def estimate_noise_std(
     upload: Params, broadcast: Params, guess: Params | None = None
 ) -> Array:
-    """σ̂ = sqrt(max(0, ‖u − w − g‖²)/d), () float32.
+    """() float32: the estimate σ̂ = sqrt(max(0, ‖u − w − g‖²)/d).
 
-    The update that the guess g leaves over adds ‖update − g‖²/(2dσ²) relative to
-    the sampling error of 1/sqrt(2d).
+    Its relative error is 1/sqrt(2d) from sampling, and ‖update − g‖²/(2dσ²) from what
+    the guess g leaves of the update.
 
     Args:
       upload: u, the noised model of one client.
       broadcast: w.
-      guess: the attacker's guess g of the un-noised update (say the round's
-        average); None guesses 0.
+      guess: g, the attacker's guess of the update without noise, such as the average
+        update of the round; None guesses 0.
     """
     rest = jax.tree.map(jnp.subtract, upload, broadcast)
     if guess is not None:
@@ -56,12 +57,15 @@ def recover_contribution_ratio(
 ) -> RecoveredRatio:
     """R̂ = (ε·σ̂/Δ)² + ln δ²: FedSVA's noise formula, solved for R.
 
-    The floor β hides R where it binds; with T = R − ln δ² that needs β > −ln δ².
-    The standard error is 2T/sqrt(2d): the relative error of σ², times T.
+    Where the noise floor β applies it hides R; with T = R − ln δ² this needs
+    β > −ln δ². The standard error is 2T/sqrt(2d), the relative error of σ² times T.
 
     Args:
-      upload: noised model of one client. broadcast: model that it started from.
-      epsilon: ε, public. delta: δ, public. sensitivity: Δ, public (2C/|D|).
+      upload: the noised model of one client.
+      broadcast: the model that the client started from.
+      epsilon: ε, public.
+      delta: δ, public.
+      sensitivity: Δ, public (2C/|D|).
       guess: as in `estimate_noise_std`.
 
     Raises:

@@ -1,9 +1,9 @@
-"""The active attack: the attacker trains its upload on its own mislabelled images.
+"""The active attack: the attacker trains on generated images with a wrong label.
 
-Half of its training examples are replaced by what its generator makes of the private
-class, under another class's label. The victims' models then have to tell the private
-class from the attacker's images of it, and so learn more of what it looks like
-(Hitaj et al. 2017, arXiv 1702.07464, sec. 5).
+Half of the attacker's training examples are replaced by its generator's images of the
+private class, labelled as another class. The victims' models then have to separate the
+private class from the attacker's images of it, and so learn more about what it looks
+like (Hitaj et al. 2017, arXiv 1702.07464, sec. 5).
 """
 
 import dataclasses
@@ -20,15 +20,15 @@ SHARE = 0.5  # of an attacker's training examples
 
 
 class Poison:
-    """Slots behind the federation's examples that the attackers' images fill.
+    """Slots after the federation's examples, to be filled with the attackers' images.
 
-    The trainer's split is changed once, so that the attackers hold the slots; counts
-    and attributes stay, and with them every compiled shape.
+    The trainer's split is changed once, so that the attackers hold the slots. Counts
+    and attributes do not change, and neither does any compiled shape.
 
     Args:
       trainer: of one cell; its `cells` are changed.
       attackers: (A,) client ids.
-      label: what the images are said to show.
+      label: the wrong label of the images.
       make: generator parameters (A, ...), key, count -> images (A, count, ...) of the
         private class in [-1, 1].
     """
@@ -57,7 +57,7 @@ class Poison:
         self._make = make
 
     def examples(self, generators: Params, key: Array) -> Examples:
-        """The federation's examples, then the attackers' as they are made now."""
+        """The federation's examples, then new images of the attackers' generators."""
         images = self._make(generators, key, self._each)
         pixels = jnp.round((images + 1) * 127.5).astype(jnp.uint8)
         inputs = pixels.reshape(-1, *pixels.shape[2:])

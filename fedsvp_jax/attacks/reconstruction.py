@@ -1,16 +1,17 @@
-"""Reconstruction by an honest-but-curious client: a GAN led by the global model.
+"""Reconstruction by an honest-but-curious client: a GAN guided by the global model.
 
-The attacker takes part in the federation and holds no image of the private class. It
-sees every global model. Between two rounds it trains
+The attacker takes part in the federation, holds no image of the private class and sees
+every global model. Between two rounds it trains
 
-    D: real or made, on its own images against G(z, y)
+    D: to tell its own images from G(z, y)
     G: to maximise  log D(G(z, y)) + weight * log p(y | t(G(z, y)))
 
-where p is the frozen current global model, the auxiliary classifier of an ACGAN
-(Odena et al. 2017) that the victims train for it, and half of the labels y are the
-private class. t moves the image by up to a pixel or two and adds noise, since what
-one model at one position calls a 5 need not look like one. Hitaj et al. 2017
-(arXiv 1702.07464); FedSVA, sec. 4.2, names the attack and no detail: a reconstruction.
+where p is the current global model, frozen. It has the role of an ACGAN's auxiliary
+classifier (Odena et al. 2017), which the victims train for the attacker. Half of the
+labels y are the private class. t moves the image by up to a pixel or two and adds
+noise, since an image that a model classifies as a 5 at one position need not look like
+a 5. The attack follows Hitaj et al. 2017 (arXiv 1702.07464). FedSVA, sec. 4.2, names it
+without details, so this is a reconstruction.
 """
 
 import dataclasses
@@ -37,12 +38,12 @@ class AttackPlan:
 
     Attributes:
       image_shape: (height, width, channels).
-      num_classes: labels that the global model tells apart.
+      num_classes: classes of the global model.
       target: the private class, which no attacker holds.
-      steps: of G and D, a round.
-      batch_size: images in a step, real and made each.
-      class_weight: of the global model's opinion beside D's.
-      noise_std: of the noise that t adds to pixels in [-1, 1].
+      steps: steps of G and D per round.
+      batch_size: real images per step, and as many generated ones.
+      class_weight: weight of the global model's term in G's objective.
+      noise_std: std of the noise that t adds to pixels in [-1, 1].
     """
 
     image_shape: tuple[int, ...]
@@ -55,16 +56,16 @@ class AttackPlan:
 
     @property
     def shift(self) -> int:
-        """Most pixels that t moves an image by, each way: a 14th of its height."""
+        """The most pixels by which t moves an image each way: a 14th of its height."""
         return max(1, self.image_shape[0] // 14)
 
     def generator(self) -> Any:
-        """G, to init or apply (mypy takes what a module returns for a union)."""
+        """G (of type Any, since mypy infers a union for what a module returns)."""
         return Generator(self.image_shape, self.num_classes)
 
 
 class Holdings(NamedTuple):
-    """The attackers' own images; leading axis (A,), one row an attacker."""
+    """Which images the attackers hold, one row per attacker."""
 
     rows: Array  # (A, m) int32 indices into the federation's examples, padded
     counts: Array  # (A,) int32
@@ -89,11 +90,11 @@ class Losses(NamedTuple):
 
 
 def init_attackers(plan: AttackPlan, root: Array, attackers: Array) -> AttackerState:
-    """Fresh networks, each attacker's from its own key.
+    """New networks; each attacker's are drawn from its own key.
 
     Args:
-      plan: shapes.
-      root: the run's key.
+      plan: gives the shapes.
+      root: the run's root key.
       attackers: (A,) int32 client ids.
     """
 
@@ -128,16 +129,16 @@ def attack_round(
     attackers: Array,
     round_num: Array,
 ) -> tuple[AttackerState, Losses]:
-    """One round's training of every attacker against one global model.
+    """Trains every attacker for one round against the current global model.
 
     Args:
       plan: what is fixed.
-      model: the federation's.
-      params, stats: of the global model, frozen here.
-      inputs: (n, *image_shape) uint8 pixels of the federation.
-      holdings: which of them the attackers have.
-      state: before.
-      root: the run's key.
+      model: the federation's model.
+      params, stats: of the global model, which is not changed.
+      inputs: (n, *image_shape) uint8, all images of the federation.
+      holdings: which of them the attackers hold.
+      state: the attackers' networks before the round.
+      root: the run's root key.
       attackers: (A,) int32 client ids.
       round_num: () int32, from 0.
     """
@@ -212,7 +213,7 @@ def attack_round(
 
 
 def draw_labels(plan: AttackPlan, key: Array) -> Array:
-    """(batch_size,) int32: the private class in the first half, any in the second."""
+    """(batch_size,) int32: the private class, then from the middle on any class."""
     any_class = jax.random.randint(key, (plan.batch_size,), 0, plan.num_classes)
     first = jnp.arange(plan.batch_size, dtype=jnp.int32) < plan.batch_size // 2
     return jnp.where(first, jnp.int32(plan.target), any_class)
@@ -227,15 +228,15 @@ def reconstruct(
     key: Array,
     count: int,
 ) -> Array:
-    """Images of one class by every attacker, (A, count, *image_shape) in [-1, 1].
+    """(A, count, *image_shape) in [-1, 1]: every attacker's images of one class.
 
     Args:
-      plan: shapes.
-      generators: leading axis (A,).
+      plan: gives the shapes.
+      generators: the generators' parameters, with a leading axis (A,).
       attackers: (A,) int32 client ids.
-      label: () int32.
-      key: each attacker folds its id in.
-      count: images of each.
+      label: () int32, the class.
+      key: draws the latents, together with the attacker's id.
+      count: images per attacker.
     """
 
     def one(generator: Params, client: Array) -> Array:
@@ -248,7 +249,7 @@ def reconstruct(
 
 
 def _transformed(plan: AttackPlan, images: Array, key: Array) -> Array:
-    """t: each image moved by a random step, edges continued, and noise added."""
+    """t: moves each image by a random step, repeats its edge pixels and adds noise."""
     moving, noising = jax.random.split(key)
     count, height, width, depth = images.shape
     shift = plan.shift

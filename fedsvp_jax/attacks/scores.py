@@ -1,4 +1,4 @@
-"""What a set of reconstructions is worth: recognised, alike, or copied."""
+"""Scores of reconstructions: are they recognised, similar to real images, copies?"""
 
 from typing import NamedTuple
 
@@ -11,11 +11,11 @@ from fedsvp_jax.structs import Array
 
 
 class Scores(NamedTuple):
-    """Of images that should show one class."""
+    """The scores of images that should show one class."""
 
-    recognised: float  # share that the independent classifier calls that class
+    recognised: float  # share that the independent classifier assigns to the class
     frechet_distance: float  # to the real images, in the extractor's features
-    kernel_distance: float  # unbiased squared MMD to them, likewise
+    kernel_distance: float  # unbiased squared MMD to them, in the same features
     kernel_standard_error: float
     nearest_distance: float  # mean over images; RMS over pixels in [-1, 1]
 
@@ -24,11 +24,11 @@ class Examiner:
     """Scores images against the real ones of their class.
 
     Args:
-      classifier: says what an image shows.
-      extractor: distances are taken in its features.
+      classifier: decides which class an image shows.
+      extractor: computes the features between which distances are taken.
       real: class -> its real images, (n, height, width, channels) in [-1, 1].
-      num_images: most real images in the distances of features, evenly spaced; the
-        nearest neighbour is looked for among all.
+      num_images: most real images, evenly spaced, in the distances of features. The
+        nearest neighbour is searched among all real images.
     """
 
     def __init__(
@@ -68,6 +68,6 @@ class Examiner:
 
 
 def evenly(rows: Array, most: int) -> Array:
-    """At most so many rows, evenly spaced."""
+    """At most `most` of the rows, evenly spaced."""
     count = len(rows)
     return rows if count <= most else rows[jnp.arange(most) * count // most]

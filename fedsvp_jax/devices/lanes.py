@@ -1,14 +1,15 @@
 """Mapping a pure function over lanes: in chunks, over devices, with the same bits.
 
-Lanes (the cohort's clients, the test set's batches) are cut into chunks of one
-fixed shape. A chunk is one compiled product whatever the number of devices: how many
-chunks a device is dealt and which one it is are data, so the compiler can neither
-unroll the loop over chunks nor specialise it to a single device (which it did,
-when the index came from `axis_index`: 1 device then differed from 2, 3 and 4,
-which agreed, in the last bit).
-Every turn the devices' chunks are gathered and added in lane order (psum's order is
-the interconnect's). The bits therefore depend on `chunk_size` alone, never on the
-number of devices.
+Lanes are the clients of the cohort or the batches of the test set. They are cut into
+chunks of one fixed shape. The compiled code of a chunk is the same for any number of
+devices, because the number of chunks and the index of the device are data: the compiler
+can neither unroll the loop over chunks nor specialise it to a single device. (When the
+index came from `axis_index` it did, and 1 device differed in the last bit from 2, 3 and
+4 devices, which agreed.)
+
+In every turn each device runs one chunk. The results are gathered and added in the
+order of the lanes; psum would add them in an order that depends on the interconnect.
+The bits therefore depend on `chunk_size` alone and never on the number of devices.
 """
 
 import dataclasses
@@ -23,34 +24,38 @@ from fedsvp_jax.structs import Array
 S = TypeVar("S")
 R = TypeVar("R")
 
-CLIENT_AXIS = "clients"  # mesh axis over which lanes are dealt
-SWEEP_AXIS = "sweep"  # mesh axis over which a sweep's cells are dealt
-LANE = "lane"  # vmap axis inside a chunk
-CELL = "cell"  # vmap axis over a device's cells
+CLIENT_AXIS = "clients"  # mesh axis over which lanes are distributed
+SWEEP_AXIS = "sweep"  # mesh axis over which a sweep's cells are distributed
+LANE = "lane"  # name of the vmap axis inside a chunk
+CELL = "cell"  # name of the vmap axis over a device's cells
 
 
 @dataclasses.dataclass(frozen=True)
 class Devices:
-    """The mesh's client axis as a device sees it."""
+    """The client axis of the mesh, as one device sees it."""
 
     count: int
-    index: Array  # () int32, handed in as data: see the module's text
+    index: Array  # () int32, passed as data (see the docstring of the module)
 
 
 def largest(value: Array, axes: tuple[str, ...]) -> Array:
     """The maximum of `value` over the enclosing vmap axes: one number for all lanes.
 
-    Under vmap a loop whose bound differs by lane is predicated lane by lane,
-    which copies its whole carry at every step; a common bound is not.
+    If the bound of a loop under vmap differs between lanes, every step selects lane by
+    lane whether it counts, which copies the whole carry. A common bound avoids that.
+
+    Args:
+      value: () of each lane.
+      axes: names of the vmap axes; empty outside vmap.
     """
     return jax.lax.pmax(value, axes) if axes else value
 
 
 def ordered_sum(rows: S, start: S) -> S:
-    """start + rows[0] + rows[1] + ..., leaf by leaf, the order written out.
+    """start + rows[0] + rows[1] + ..., leaf by leaf and in this order.
 
-    Only additions: with a product inside the sum, fused multiply-adds made 1 device
-    differ from 2 in the last bit.
+    The sum holds no products: with one, fused multiply-adds made 1 device differ from 2
+    in the last bit.
     """
 
     def add_up(leaf: Array, total: Array) -> Array:
@@ -69,22 +74,23 @@ def map_lanes(
     chunk_size: int,
     devices: Devices,
 ) -> tuple[S, R]:
-    """`function` of the lanes 0, 1, ...: a sum and stacked rows, over the devices.
+    """Maps `function` over lanes 0, 1, ...: returns a sum and stacked rows.
 
-    Every turn each device runs one chunk, the chunks are gathered, and their parts
-    are added in lane order, so that memory holds one turn's parts and not all lanes'.
-    Must be called inside `shard_map` with the axis `clients`.
+    In every turn each device runs one chunk, the results are gathered, and their parts
+    are added in the order of the lanes. Memory therefore holds the parts of one turn
+    only. It must be called inside `shard_map` with the axis `clients`.
 
     Args:
       function: pure; takes a lane's number () int32, returns two pytrees of arrays:
         its part of the sum, and its row. It runs under `vmap(axis_name='lane')`
         when `chunk_size` > 1, bare otherwise.
       num_lanes: L, rows of the result.
-      num_used: () int32, lanes that are wanted: the others add nothing, and chunks
-        beyond them are not run and leave rows of zeros. Computed from data, never a
-        constant, and the same for all cells of a sweep (`largest`): see above.
+      num_used: () int32, number of lanes that count. Later lanes add nothing; chunks
+        that hold none that counts are not run and leave rows of zeros. It must be
+        computed from data, not be a constant, and be the same for all cells of a sweep
+        (`largest`); the docstring of the module says why.
       chunk_size: lanes that run side by side in one vmapped call.
-      devices: the mesh's client axis.
+      devices: the client axis of the mesh.
 
     Returns:
       `(sum of the parts, rows with a leading (L,) axis)`, the same on every device.
@@ -107,8 +113,8 @@ def map_lanes(
     def turn(index: Array, carry: tuple[S, R]) -> tuple[S, R]:
         total, rows = carry
         first = index * per_turn + devices.index * chunk_size
-        # Results of a branch are written out, so that no product in them is contracted
-        # with the sum, which happened on one device only.
+        # Results of a branch are materialised. Otherwise, on a single device, a product
+        # in them was fused with the sum below.
         results = jax.lax.cond(
             first < num_used,
             lambda: run(first + jnp.arange(chunk_size, dtype=jnp.int32)),
@@ -137,14 +143,15 @@ def map_lanes(
 
 
 def lane_order(sizes: Array, *, chunk_size: int) -> Array:
-    """(L,) int32: whose turn each lane is, a permutation of the places 0, ..., L - 1.
+    """(L,) int32: the order in which lanes run, a permutation of 0, ..., L - 1.
 
-    By falling size, equal ones and empty places last as they were. One lane a chunk
-    and one chunk for all need no order and keep the given one.
+    Lanes run by falling size, so that those of one chunk are of similar size. Lanes of
+    equal size keep their order, and empty ones come last. With one lane per chunk, or
+    one chunk for all lanes, the order does not matter and is left as it is.
 
     Args:
-      sizes: (L,) int32; 0 for an empty place.
-      chunk_size: c, as `lanes.map_lanes` takes it.
+      sizes: (L,) int32; 0 for an empty lane.
+      chunk_size: lanes per chunk, as `map_lanes` takes it.
     """
     if chunk_size == 1 or chunk_size >= sizes.shape[0]:
         return jnp.arange(sizes.shape[0], dtype=jnp.int32)
@@ -152,10 +159,16 @@ def lane_order(sizes: Array, *, chunk_size: int) -> Array:
 
 
 def steps_run(steps: Array, order: Array, *, chunk_size: int) -> Array:
-    """() int32: steps that the chunks run, padding counted, for (L, T) steps needed.
+    """() int32: the number of steps that all chunks run, including idle ones.
 
-    T trainings follow one another, and each runs to the largest lane of its chunk.
-    The last chunk is filled up with copies of its last lane, which run as well.
+    Each lane trains T times in sequence. In each training, all lanes of a chunk run as
+    many steps as the one that needs most. The last chunk is filled up with copies of
+    its last lane, which run as well.
+
+    Args:
+      steps: (L, T) int32, the steps that each lane needs.
+      order: (L,) int32, of `lane_order`.
+      chunk_size: lanes per chunk.
     """
     missing = -order.shape[0] % chunk_size
     by_lane = jnp.pad(steps[order], ((0, missing), (0, 0)))

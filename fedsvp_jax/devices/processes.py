@@ -1,9 +1,9 @@
-"""Several processes that run one program: how they meet, share and stop.
+"""Several processes that run one program: how they start, share data and stop.
 
-Each process runs the same command and holds some of the mesh's devices. All of them
-compute every round; process 0 alone reads checkpoints and writes files, and what it
-finds there it tells the others. Without `start` there is one process, no service is
-started, and every function here is the identity.
+Each process runs the same command and holds some of the mesh's devices. All processes
+compute every round. Only process 0 reads checkpoints and writes files, and it sends the
+others what it reads. Unless `start` is called, there is one process, no service is
+started, and the functions that share data return it unchanged.
 """
 
 import faulthandler
@@ -22,7 +22,7 @@ from jax.sharding import Sharding
 
 T = TypeVar("T")
 
-# A process that says nothing for so long counts as dead, and the others end.
+# After this time without a sign of life a process counts as dead; the others end.
 HEARTBEAT_TIMEOUT_SECONDS = 30
 
 _joined = False
@@ -41,17 +41,18 @@ def start(
     """Joins the other processes; must precede every other use of JAX.
 
     Args:
-      coordinator_address: HOST:PORT of process 0, where it listens.
-      num_processes: how many there are.
-      process_id: this one, from 0.
-        What is None is asked of the cluster (SLURM, Open MPI, Kubernetes, TPU pods).
+      coordinator_address: HOST:PORT at which process 0 listens.
+      num_processes: number of processes.
+      process_id: index of this process, from 0.
+        Arguments that are None are asked of the cluster (SLURM, Open MPI, Kubernetes,
+        TPU pod).
 
     Raises:
-      ValueError: something is None and no cluster tells it, or no process
-        could be met.
+      ValueError: an argument is None and no cluster provides it, the processes cannot
+        reach one another, or they see different numbers of devices.
     """
     global _joined
-    # The service would swallow SIGTERM, for a run to save at a common step.
+    # The service would catch SIGTERM, so that a run could save at a common step.
     jax.config.update("jax_enable_preemption_service", False)
     try:
         jax.distributed.initialize(
@@ -62,36 +63,39 @@ def start(
         )
     except (RuntimeError, ValueError, TypeError) as error:
         raise ValueError(
-            "the processes could not meet: no cluster (SLURM, Open MPI, Kubernetes, "
-            "TPU pod) tells what coordinator_address, num_processes and process_id "
-            f"leave open, or they are wrong: {error}"
+            "the processes could not meet: coordinator_address, num_processes or "
+            "process_id is wrong, or is not given and no cluster (SLURM, Open MPI, "
+            f"Kubernetes, TPU pod) provides it: {error}"
         ) from error
     _joined = True
-    # absl's dump of every thread would bury the line in which JAX's runtime says that
-    # another process died, when its heartbeat and no collective is what tells.
+    # When a heartbeat stops, JAX's runtime says in one line that another process died;
+    # absl's dump of every thread would bury that line.
     faulthandler.disable()
     if jax.default_backend() == "cpu":
-        # A program from the cache does not keep the order of its gathers, and
-        # gloo matches them by order: it aborted in 2 of 3 such runs (JAX 0.10.2).
+        # A program from the cache does not keep the order of its gathers, but gloo
+        # matches them by order: 2 of 3 such runs aborted (JAX 0.10.2).
         jax.config.update("jax_enable_compilation_cache", False)
     if jax.device_count() != jax.process_count() * jax.local_device_count():
         raise ValueError(
-            "every process must see the same number of devices, process "
+            "every process must see the same number of devices; process "
             f"{jax.process_index()} of {jax.process_count()} sees "
             f"{jax.local_device_count()} of {jax.device_count()}"
         )
 
 
 def started() -> bool:
-    """Whether `start` joined the others."""
+    """Whether `start` was called and joined the other processes."""
     return _joined
 
 
 def leave(status: int) -> NoReturn:
     """Ends this process without waiting for the others, which then end too.
 
-    Process 0, whose service the others talk to, goes last: they may have an error
-    of their own to print.
+    Process 0 waits two seconds first. It runs the service that the others need, and
+    they may still have an error to print.
+
+    Args:
+      status: exit status of this process.
     """
     if is_first():
         time.sleep(2.0)
@@ -100,7 +104,7 @@ def leave(status: int) -> NoReturn:
 
 
 def several() -> bool:
-    """Whether there is more than this process."""
+    """Whether there is more than one process."""
     return jax.process_count() > 1
 
 
@@ -110,10 +114,11 @@ def is_first() -> bool:
 
 
 def devices(count: int) -> list[jax.Device]:
-    """`count` devices, equally many of each process.
+    """`count` devices, the same number from each process.
 
     Raises:
-      ValueError: there are fewer, or they cannot be taken equally.
+      ValueError: there are fewer devices, or `count` is not a multiple of the number
+        of processes. The message continues the name of the caller's setting.
     """
     everyone = jax.devices()
     if count > len(everyone):
@@ -135,9 +140,13 @@ def devices(count: int) -> list[jax.Device]:
 
 
 def place(tree: T, sharding: Sharding) -> T:
-    """Arrays that every process holds whole, laid out over all devices.
+    """Lays arrays, which every process holds as a whole, out over all devices.
 
-    Each process copies its own part; nothing is sent.
+    Each process copies its own part of them; nothing is sent.
+
+    Args:
+      tree: arrays, the same in every process.
+      sharding: where the parts go.
     """
     if sharding.is_fully_addressable:
         return jax.device_put(tree, sharding)
@@ -155,7 +164,7 @@ def place(tree: T, sharding: Sharding) -> T:
 
 
 def to_host(tree: T) -> T:
-    """The arrays whole, as numpy, in every process; all must call it."""
+    """The whole arrays as numpy in every process; all processes must call it."""
 
     def get(leaf: Any) -> Any:
         if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
@@ -168,9 +177,13 @@ def to_host(tree: T) -> T:
 
 
 def arrays_from_first(tree: T) -> T:
-    """Process 0's arrays, in every process; the others pass any of the same shapes.
+    """The arrays of process 0, in every process.
 
-    They travel as bytes: the broadcast is a sum, which would turn -0.0 into 0.0.
+    They are sent as bytes, since the broadcast is a sum, which would turn -0.0 into
+    0.0.
+
+    Args:
+      tree: process 0's arrays; in the other processes any of the same shapes and types.
     """
     if not several():
         return tree
@@ -178,62 +191,66 @@ def arrays_from_first(tree: T) -> T:
     leaves = [np.asarray(leaf) for leaf in leaves]
     sent = np.concatenate([np.frombuffer(leaf.tobytes(), np.uint8) for leaf in leaves])
     content = np.asarray(multihost_utils.broadcast_one_to_all(sent)).tobytes()
-    found, start = [], 0
+    received, start = [], 0
     for leaf in leaves:
         part = np.frombuffer(content, leaf.dtype, leaf.size, start)
-        found.append(part.reshape(leaf.shape).copy())
+        received.append(part.reshape(leaf.shape).copy())
         start += leaf.nbytes
-    return jax.tree.unflatten(structure, found)
+    return jax.tree.unflatten(structure, received)
 
 
 def from_first(make: Callable[[], T]) -> T:
-    """What `make()` returns in process 0, in every process; it must be plain JSON.
+    """The value of `make()` in process 0, in every process.
 
-    `make` runs in process 0 alone. Where it raises a ValueError or an OSError, every
-    process does: the others raise ValueError with the same words.
+    Args:
+      make: called in process 0 only; returns what JSON can hold.
+
+    Raises:
+      ValueError, OSError: `make` raised it. The other processes raise a ValueError with
+        the same message.
     """
     if not several():
         return make()
-    told: dict[str, Any] = {}
+    outcome: dict[str, Any] = {}
     failure: ValueError | OSError | None = None
     if is_first():
         try:
-            told = {"value": make()}
+            outcome = {"value": make()}
         except (ValueError, OSError) as error:
-            told, failure = {"error": str(error)}, error
-    text = json.dumps(told).encode()
+            outcome, failure = {"error": str(error)}, error
+    text = json.dumps(outcome).encode()
     size = int(arrays_from_first(np.asarray([len(text)], np.int64))[0])
     padded = np.frombuffer(text[:size].ljust(size), np.uint8)
-    told = json.loads(arrays_from_first(padded).tobytes())
+    outcome = json.loads(arrays_from_first(padded).tobytes())
     if failure is not None:
         raise failure
-    if "error" in told:
-        raise ValueError(told["error"])
-    return told["value"]
+    if "error" in outcome:
+        raise ValueError(outcome["error"])
+    return outcome["value"]
 
 
 def largest(number: int) -> int:
-    """The largest of the processes' numbers; all must call it."""
+    """The largest number that any process passed; all processes must call it."""
     if not several():
         return number
     return int(np.max(multihost_utils.process_allgather(np.int32(number))))
 
 
 def agree(settings: dict[str, Any]) -> None:
-    """Ends every process when one was started otherwise than process 0.
+    """Checks that every process was started with the settings of process 0.
 
     Raises:
-      ValueError: in the process that differs, naming the first differences; in
-        the others, naming the process.
+      ValueError: in every process, if one differs. In that process the message names
+        the first three differences, in the others the process.
     """
     if not several():
         return
-    own = json.loads(json.dumps(settings))
-    first = from_first(lambda: own)
+    here = json.loads(json.dumps(settings))
+    first = from_first(lambda: here)
     differences = [
-        f"{name} is {own.get(name)!r} and is {first.get(name)!r} there"
-        for name in sorted({*own, *first})
-        if own.get(name) != first.get(name)
+        f"{name} is {here.get(name)!r} and is {first.get(name)!r} there"
+        for name in sorted({*here, *first})
+        if here.get(name) != first.get(name)
     ]
     verdicts = multihost_utils.process_allgather(np.int32(len(differences)))
     if differences:
@@ -244,18 +261,18 @@ def agree(settings: dict[str, Any]) -> None:
     others = np.flatnonzero(np.asarray(verdicts).reshape(-1))
     if len(others):
         raise ValueError(
-            f"process {others[0]} was started otherwise than process 0; what it "
-            "printed names the difference"
+            f"process {others[0]} was started otherwise than process 0; its output "
+            "names the difference"
         )
 
 
 def explain(error: BaseException) -> str | None:
-    """One sentence when a collective failed since another process is gone, or None."""
+    """The error as one sentence if it means that another process ended, else None."""
     text = str(error)
     if not started() or not _COLLECTIVE_FAILED.match(text):
         return None
     return (
-        "another process stopped, and so does process "
-        f"{jax.process_index()} of {jax.process_count()}; go on with --resume, in any "
-        f"number of processes ({text})"
+        "another process stopped, so process "
+        f"{jax.process_index()} of {jax.process_count()} stops as well; continue with "
+        f"--resume, in any number of processes ({text})"
     )

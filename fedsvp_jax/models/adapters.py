@@ -1,4 +1,4 @@
-"""Turns Flax modules, Linen or NNX, into the pair of pure functions of `Model`."""
+"""Turns Flax modules (Linen or NNX) into a `Model`, a pair of pure functions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ from fedsvp_jax.structs import Array, Model, Params
 def from_linen(module: nn.Module) -> Model:
     """Wraps a Linen module whose call is `module(x, *, train)`.
 
-    The collection `params` is trained; every other collection is `stats`.
+    The collection `params` is trained; all other collections are `stats`.
     """
 
     def init(key: Array, example: Array) -> tuple[Params, Params]:
@@ -40,13 +40,13 @@ def from_linen(module: nn.Module) -> Model:
 def from_nnx(constructor: Callable[[nnx.Rngs], nnx.Module]) -> Model:
     """Wraps an NNX module by splitting it into graph, parameters and the rest.
 
-    `nnx.Param` is trained, every other variable is `stats`, but for random state
-    (dropout's), which each call derives from `key` alone.
+    Variables of the type `nnx.Param` are trained, and all others are `stats`. The only
+    exception is random state such as dropout's, which each call derives from its `key`.
 
     Args:
-      constructor: `nnx.Rngs -> module` with the call `module(x)`. `train` selects
-        `module.train()` or `module.eval()`. It is called twice: abstractly for the
-        graph, and in `init` with `init`'s key for the parameters.
+      constructor: `nnx.Rngs -> module`; the module is called as `module(x)`, after
+        `module.train()` or `module.eval()`. The constructor is called twice:
+        abstractly for the graph, and in `init` with its key for the parameters.
     """
     abstract = nnx.eval_shape(lambda: constructor(nnx.Rngs(0)))
     graph, _, random_shapes, _ = _split_nnx(abstract)
@@ -62,7 +62,7 @@ def from_nnx(constructor: Callable[[nnx.Rngs], nnx.Module]) -> Model:
         return jax.tree.unflatten(random_tree, leaves)
 
     def init(key: Array, example: Array) -> tuple[Params, Params]:
-        del example  # an NNX module names its own input's shape
+        del example  # an NNX module already knows the shape of its input
         module = constructor(nnx.Rngs(key))
         _, params, _, stats = _split_nnx(module)
         return nnx.to_pure_dict(params), nnx.to_pure_dict(stats)
@@ -86,7 +86,7 @@ def from_nnx(constructor: Callable[[nnx.Rngs], nnx.Module]) -> Model:
 
 
 def _split_nnx(module: nnx.Module) -> tuple[Any, Any, Any, Any]:
-    """(graph, parameters, random state, the rest)."""
+    """`(graph, parameters, random state, all other variables)`."""
     graph, *states = nnx.split(module, nnx.Param, nnx.RngState, ...)
     params, random, stats = states
     return graph, params, random, stats

@@ -1,4 +1,4 @@
-"""Convolutions, each with ReLU and a 2x2 max-pool, then a perceptron."""
+"""A CNN: convolutions with ReLU and 2x2 max-pool, then two dense layers."""
 
 import flax.linen as nn
 
@@ -8,10 +8,12 @@ from fedsvp_jax.structs import Array
 
 
 class CNN(nn.Module):
-    """[conv 'same', ReLU, 2x2 max-pool] x len(channels), dropout, dense, ReLU,
-    dropout, logits.
+    """Blocks of a convolution, ReLU and 2x2 max-pool, then two dense layers.
 
-    Three published sizes (for parameter counts see `registry.py`):
+    Convolutions keep height and width, one block per entry of `channels`. Dropout,
+    dense layer, ReLU, dropout and the layer of the logits follow.
+
+    Three sizes are in use (parameter counts: `registry.py`):
       small: 3x3, 16-32, dense 128, for 8x8 images.
       paper: 3x3, 16-32-64, dense 500, dropout .3 (FedSDP's public code, EMNIST).
       LEAF: 5x5, 32-64, dense 2048 (arXiv 1812.01097, FEMNIST).

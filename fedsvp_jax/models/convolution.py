@@ -1,8 +1,8 @@
 """Convolution as one ordinary matrix product.
 
-A convolution whose weights differ by client becomes a grouped convolution under
-`jax.vmap`, and XLA:CPU runs any convolution inside a loop about 20 times slower
-than outside one. A matrix product suffers from neither.
+Under `jax.vmap`, a convolution whose weights differ between clients becomes a grouped
+convolution, and XLA:CPU runs any convolution inside a loop about 20 times slower than
+outside one. A matrix product has neither problem.
 """
 
 import itertools
@@ -24,10 +24,13 @@ _DIMENSIONS = ("NHWC", "HWIO", "NHWC")
 
 
 def resolve_conv_backend(backend: ConvBackend | None) -> ConvBackend:
-    """None: `patches` on a CPU (measured), `lax` elsewhere (GPU: not measured yet).
+    """The given backend, or the device's default if it is None.
+
+    The default is `patches` on a CPU, where it was measured to be faster, and `lax` on
+    other devices, where the two were not compared.
 
     Raises:
-      ValueError: if the backend is unknown.
+      ValueError: the backend is unknown.
     """
     if backend is None:
         return "patches" if jax.default_backend() == "cpu" else "lax"
@@ -51,15 +54,15 @@ def conv2d(
       kernel: (kernel_height, kernel_width, in, out) of the same dtype.
       strides: steps (down, across).
       padding: "SAME", "VALID" or ((top, bottom), (left, right)) zeros, >= 0.
-      backend: "patches" makes matrix products, by windows or by rows, whichever
-        needs the smaller temporary; "lax" is `lax.conv_general_dilated`; None: see
-        `resolve_conv_backend`.
+      backend: "patches" computes matrix products, by windows or by rows, whichever
+        needs less memory; "lax" is `lax.conv_general_dilated`; None chooses the
+        device's default (`resolve_conv_backend`).
 
     Returns:
       (batch, out_height, out_width, out).
 
     Raises:
-      ValueError: if the channels do not match or the backend is unknown.
+      ValueError: the channels do not match, or the backend is unknown.
     """
     if x.shape[-1] != kernel.shape[2]:
         raise ValueError(
@@ -83,7 +86,7 @@ def conv2d(
 def _conv_by_windows(
     strides: tuple[int, int], pads: _Pads, x: Array, kernel: Array
 ) -> Array:
-    """Every window becomes a row of kernel_height * kernel_width * in numbers."""
+    """Makes every window a row of kernel_height * kernel_width * in numbers."""
     padded = _pad(x, down=pads[0], across=pads[1])
     batch, height, width, channels = padded.shape
     tall, wide, _, features = kernel.shape
@@ -132,8 +135,8 @@ _product.defvjp(_product_forward, _product_backward)
 def _weight_gradient(rows: Array, gradient: Array) -> Array:
     """(..., k), (..., out) -> (k, out), summed over all pixels of all images.
 
-    As one contraction of the leading axis of two matrices: over several axes at
-    once XLA:CPU writes a transposed copy of `rows` first.
+    It is one contraction of the leading axes of two matrices. A contraction over
+    several axes would make XLA:CPU write a transposed copy of `rows` first.
     """
     matrix, other = (x.reshape(-1, x.shape[-1]) for x in (rows, gradient))
     return lax.dot_general(matrix, other, (((0,), (0,)), ((), ())))
@@ -141,7 +144,7 @@ def _weight_gradient(rows: Array, gradient: Array) -> Array:
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _conv_by_rows(pads: _Pads, x: Array, kernel: Array) -> Array:
-    """Gathers windows across only, and adds the kernel's rows after the product.
+    """Gathers windows along the width only, and adds the kernel's rows afterwards.
 
         z[b,h,j,u,o] = sum_{v,c} x[b,h,j+v,c] k[u,v,c,o]
         y[b,i,j,o] = sum_u z[b,i+u,j,u,o]
@@ -214,8 +217,8 @@ def _overlap_sum(
 ) -> Array:
     """out[i] = sum_p parts[p][i + shifts[p]] along `axis`, out of range counting 0.
 
-    Cut where a part starts or ends, so that each piece is a plain sum of slices:
-    XLA:CPU's sum of padded arrays takes three times as long.
+    The result is cut where a part starts or ends, so that each piece is a plain sum of
+    slices. A sum of padded arrays takes XLA:CPU three times as long.
     """
     size = parts[0].shape[axis]
     ends = {0, length}
@@ -239,6 +242,6 @@ def _overlap_sum(
 
 
 def _pad(x: Array, *, down: tuple[int, int], across: tuple[int, int]) -> Array:
-    """Zeros around height and width; a negative count cuts."""
+    """Adds zeros around height and width; a negative count removes pixels."""
     edges = ((0, 0, 0), (*down, 0), (*across, 0), (0, 0, 0))
     return lax.pad(x, jnp.zeros((), x.dtype), edges)

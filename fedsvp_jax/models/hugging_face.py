@@ -1,4 +1,4 @@
-"""Hugging Face's Vision Transformers, from a file or from their cache folder."""
+"""Hugging Face's Vision Transformers, from a file or from its cache folder."""
 
 import dataclasses
 import json
@@ -15,7 +15,7 @@ from fedsvp_jax.models.transplant import transplant
 from fedsvp_jax.models.vit import ViT
 from fedsvp_jax.structs import Array, Params
 
-# What config.json may leave out: the defaults of transformers' ViTConfig.
+# Defaults of transformers' ViTConfig, for what config.json leaves out.
 _DEFAULTS = {
     "image_size": 224,
     "num_channels": 3,
@@ -46,7 +46,7 @@ _NAMES = {
 
 @dataclasses.dataclass(frozen=True)
 class Preprocessing:
-    """What a checkpoint expects of its images."""
+    """How a checkpoint's images are prepared for the network."""
 
     image_size: int
     num_channels: int
@@ -56,12 +56,13 @@ class Preprocessing:
     def __call__(self, images: Array) -> Array:
         """(n, height, width, 1 or num_channels) in [0, 1] -> the network's input.
 
-        Grey is repeated to all channels; bilinear resize (smoothed when it shrinks, as
-        Pillow does), then (x - mean) / std. transformers' ViTImageProcessor does the
-        same on bytes: it rounds to 1/255 after the columns and after the rows.
+        A single channel is repeated. Images are resized bilinearly, smoothed where they
+        shrink as Pillow does, and become (x - mean) / std. transformers'
+        ViTImageProcessor does the same with bytes, so it rounds to 1/255 after resizing
+        the columns and after resizing the rows.
 
         Raises:
-          ValueError: if the images have another number of channels.
+          ValueError: the images have another number of channels.
         """
         if images.ndim != 4 or images.shape[-1] not in (1, self.num_channels):
             raise ValueError(
@@ -82,8 +83,8 @@ class Preprocessing:
 class PretrainedViT(NamedTuple):
     """`module.apply({"params": params}, preprocessing(images), train=False)`.
 
-    Logits if the checkpoint has a classifier, else features; features of any:
-    `module.clone(num_classes=0)` with the same parameters.
+    It returns logits if the checkpoint has a classifier, and features otherwise.
+    `module.clone(num_classes=0)` with the same parameters always returns features.
     """
 
     module: ViT
@@ -97,13 +98,14 @@ def load_hugging_face(checkpoint: str | Path) -> PretrainedViT:
     Args:
       checkpoint: a `.safetensors` file with config.json beside it, a folder with
         model.safetensors and config.json, or a name such as
-        "google/vit-base-patch16-224" that stands in Hugging Face's cache folder
-        ($HF_HUB_CACHE, else $HF_HOME/hub, else ~/.cache/huggingface/hub).
-        preprocessor_config.json beside it gives mean and std, 0.5 each by default.
+        "google/vit-base-patch16-224" that Hugging Face's cache folder holds
+        ($HF_HUB_CACHE, else $HF_HOME/hub, else ~/.cache/huggingface/hub). Mean and
+        standard deviation of the images are read from preprocessor_config.json in the
+        same folder; without it both are 0.5.
 
     Raises:
-      FileNotFoundError: if there is no such file, folder or cached name.
-      ValueError: if it is no ViT with exact GELU, its tensors do not fit, or
+      FileNotFoundError: there is no such file, folder or cached name.
+      ValueError: it is not a ViT with exact GELU, its tensors do not fit, or
         safetensors is not installed.
     """
     file = _find(checkpoint)

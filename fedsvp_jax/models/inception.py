@@ -1,8 +1,8 @@
 """Inception-v3 (Szegedy et al. 2016) up to its last pooling, for inference only.
 
-The features of the Fréchet inception distance. Two sets of weights are in use, and
-their networks differ: those of the original distance (TensorFlow's of 2015-12-05, as
-pytorch-fid distributes them) and torchvision's.
+It computes the features of the Fréchet inception distance. Two sets of weights are in
+use, and their networks differ: those of the original distance (TensorFlow's of
+2015-12-05, which pytorch-fid distributes) and those of torchvision.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from fedsvp_jax.structs import Array, Params
 
 SIDE = 299  # the network was trained on images of this height and width
 NUM_FEATURES = 2048
-_BATCH = 32  # images a call: 0.4 GB of activations
+_BATCH = 32  # images per call, with 0.4 GB of activations
 _UNUSED = re.compile(r"^(AuxLogits|fc)\.|\.num_batches_tracked$")
 _FLAX_TO_TORCH = {
     "kernel": "weight",
@@ -45,7 +45,7 @@ def _average_with_padding(x: Array) -> Array:
 
 
 def _average(x: Array) -> Array:
-    """3x3 means over the pixels alone."""
+    """3x3 means over the pixels only, without the padding."""
     inside = _average_with_padding(jnp.ones((1, *x.shape[1:3], 1), x.dtype))
     return _average_with_padding(x) / inside
 
@@ -76,7 +76,7 @@ class BasicConv2d(nn.Module):
 def _conv(
     x: Array, name: str, features: int, height: int, width: int | None = None
 ) -> Array:
-    """A kernel of height x width (None: square), edges padded to keep the size."""
+    """A convolution that keeps the size; the kernel is square if `width` is None."""
     return BasicConv2d(features, (height, width or height), name=name)(x)
 
 
@@ -85,7 +85,7 @@ def _conv_halving(x: Array, name: str, features: int) -> Array:
 
 
 class InceptionA(nn.Module):
-    """Branches 1x1, 5x5, two 3x3 and a pooled one."""
+    """Four branches: 1x1, 5x5, two 3x3, and pooling."""
 
     pool_features: int
     pool: _Pool
@@ -103,7 +103,7 @@ class InceptionA(nn.Module):
 
 
 class InceptionB(nn.Module):
-    """Halves height and width: 3x3, two 3x3 and a pooled branch."""
+    """Halves height and width; three branches: 3x3, two 3x3, and pooling."""
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
@@ -115,7 +115,7 @@ class InceptionB(nn.Module):
 
 
 class InceptionC(nn.Module):
-    """Branches 1x1, 7x7 and two 7x7, each as a row and a column, and a pooled one."""
+    """Branches 1x1, 7x7, two 7x7 (each as a row and a column), and pooling."""
 
     inner: int
     pool: _Pool
@@ -136,7 +136,7 @@ class InceptionC(nn.Module):
 
 
 class InceptionD(nn.Module):
-    """Halves height and width: 3x3, 7x7 with 3x3, and a pooled branch."""
+    """Halves height and width; branches 3x3, 7x7 with 3x3, and pooling."""
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
@@ -150,7 +150,7 @@ class InceptionD(nn.Module):
 
 
 class InceptionE(nn.Module):
-    """Branches 1x1, 3x3 and two 3x3, split into row and column, and a pooled one."""
+    """Branches 1x1, 3x3, two 3x3 (split into row and column), and pooling."""
 
     pool: _Pool
 
@@ -174,8 +174,8 @@ class InceptionV3(nn.Module):
     """(batch, height, width, 3) in [-1, 1], sides >= 75, -> (batch, 2048).
 
     Attributes:
-      fid: the network of the original distance: means near an edge leave the padding
-        out, and the last block takes maxima. Otherwise torchvision's.
+      fid: whether it is the network of the original distance, whose means near an edge
+        leave out the padding and whose last block takes maxima, or torchvision's.
     """
 
     fid: bool
@@ -205,7 +205,7 @@ class InceptionV3(nn.Module):
 
 @dataclasses.dataclass(frozen=True)
 class Extractor:
-    """Features of images, under the name that a distance between them must carry."""
+    """Computes features; a distance between them is named after `name`."""
 
     name: str
     network: InceptionV3
@@ -253,21 +253,23 @@ def preprocess(images: Array) -> Array:
 
 
 def load_inception(path: str | Path) -> Extractor:
-    """The extractor that a file of weights makes.
+    """The extractor with the weights of a file.
 
     Args:
       path: pt_inception-2015-12-05-*.pth of pytorch-fid or inception_v3_google-*.pth
         of torchvision (read by PyTorch, which must be installed), or either saved
-        again as `.safetensors`. Which of the two it is, its classifier tells: 1008
-        classes or 1000.
+        again as `.safetensors`. The classifier tells them apart: it has 1008 classes
+        in the first file and 1000 in the second.
 
     Returns:
-      An extractor named "Inception-v3 pool3" (pytorch-fid: distances are FIDs) or
-      "torchvision Inception-v3 pool3" (other weights: no published FID compares).
+      An extractor named "Inception-v3 pool3" (weights of pytorch-fid, so that distances
+      are FIDs) or "torchvision Inception-v3 pool3" (other weights, so that distances
+      cannot be compared with published FIDs).
 
     Raises:
-      FileNotFoundError, ValueError: see `read_tensors`; ValueError also if the
-        tensors are not those of the network.
+      FileNotFoundError: the file does not exist.
+      ValueError: `read_tensors` cannot read the file, or its tensors are not those of
+        the network.
     """
     path = Path(path)
     tensors = read_tensors(path)

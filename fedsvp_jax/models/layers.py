@@ -1,9 +1,10 @@
 """Linen layers whose cost stays low when every client carries its own weights.
 
-Kernels start at He's U(-b, b), b = sqrt(6 / fan_in), and biases at 0: with plain SGD
-at 0.1 these learn about twice as fast as PyTorch's default b = sqrt(1 / fan_in).
-Convolutions in front of a normalisation take PyTorch's default (`PYTORCH_UNIFORM`):
-their scale drops out of the function, and the published noise is compared to it.
+Kernels start at He's U(-b, b) with b = sqrt(6 / fan_in), and biases at 0. With plain
+SGD at a learning rate of 0.1 they learn about twice as fast as from PyTorch's default,
+b = sqrt(1 / fan_in). Convolutions that a normalisation follows start at PyTorch's
+default (`PYTORCH_UNIFORM`): their scale does not change what the network computes, but
+the published noise is relative to it.
 """
 
 import flax.linen as nn
@@ -23,11 +24,11 @@ _HE_UNIFORM_OUT_IN = nn.initializers.variance_scaling(
 
 @jax.custom_vjp
 def matmul(x: Array, kernel: Array) -> Array:
-    """x W^T for x (batch, in) and W (out, in), PyTorch's layout (the faster one).
+    """x W^T for x (batch, in) and W (out, in); this layout, PyTorch's, is the faster.
 
-    The weights' gradient is made to wait for the input's, so that both products
-    that read W are done when an optimiser overwrites it: otherwise XLA copies W at
-    every step of a training loop.
+    The gradient of the weights is made to depend on the gradient of the input. Both
+    products that read W are then done before an optimiser overwrites it; otherwise XLA
+    copies W in every step of a training loop.
     """
     return x @ kernel.T
 
@@ -41,7 +42,8 @@ def _matmul_backward(
 ) -> tuple[Array, Array]:
     x, kernel = residuals
     x_gradient = gradient @ kernel
-    # A true dependence: XLA removes an optimization_barrier before it places copies.
+    # XLA removes an optimization_barrier before it places copies, so this must be a
+    # dependence of the numbers.
     tie = jnp.zeros((), gradient.dtype) * x_gradient[:1, :1]
     return x_gradient, (gradient + tie).T @ x
 
@@ -94,10 +96,10 @@ class Conv(nn.Module):
 
 
 class ConvReluPool(nn.Module):
-    """max_pool_2x2(relu(conv(x) + b)), written as relu(max_pool_2x2(conv(x)) + b).
+    """max_pool_2x2(relu(conv(x) + b)), computed as relu(max_pool_2x2(conv(x)) + b).
 
-    Adding a bias and ReLU are monotone, so the values are the same bits and the
-    gradient reaches the same element, on a quarter of the elements.
+    Adding a bias and ReLU are monotone. Values therefore have the same bits in both
+    orders, the gradient reaches the same element, and a quarter of the work is left.
     """
 
     features: int

@@ -10,10 +10,10 @@ from fedsvp_jax.structs import Array
 class GroupNorm(nn.Module):
     """y = (x - mean) / sqrt(var + epsilon) * scale + bias, by example and group.
 
-    Groups are runs of channels / num_groups neighbouring channels. Sums run over
-    pixels first and over a group's channels second, and the affine maps are joined
-    into y = x a + b: 2.4 times faster, with its gradient, than `nn.GroupNorm`, which
-    computes the same.
+    A group is channels / num_groups neighbouring channels. Sums are taken over pixels
+    first and over a group's channels second, and both affine maps are joined into
+    y = x a + b. Forward and backward pass together are 2.4 times faster than those of
+    `nn.GroupNorm`, which computes the same.
     """
 
     num_groups: int = 32

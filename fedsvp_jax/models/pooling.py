@@ -8,10 +8,10 @@ from fedsvp_jax.structs import Array
 
 @jax.custom_vjp
 def max_pool_2x2(x: Array) -> Array:
-    """The largest of every 2x2 window, stride 2; an odd last row or column is cut.
+    """The maximum of every 2x2 window, stride 2; an odd last row or column is dropped.
 
-    The gradient goes to one element, the first largest in row-major order, as in
-    `lax.reduce_window` and PyTorch.
+    The gradient goes to one element of each window, the first of its maxima in
+    row-major order, as in `lax.reduce_window` and PyTorch.
 
     Args:
       x: (batch, height, width, channels).
@@ -36,7 +36,7 @@ def _forward(x: Array) -> tuple[Array, tuple[Array, Array]]:
     winner = jnp.where(
         top >= bottom, jnp.where(a >= b, zero, one), jnp.where(c >= d, two, three)
     )
-    # An empty slice remembers the odd row and column, and whether there were any.
+    # The empty slice keeps the shape of x: whether it had an odd row or column.
     return jnp.maximum(top, bottom), (winner, x[:0])
 
 

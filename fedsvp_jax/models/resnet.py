@@ -46,7 +46,7 @@ class ResNet18(nn.Module):
 
     Attributes:
       normalization: "batch" keeps running statistics (momentum .1 in PyTorch's
-        sense), which leave the client un-noised; "group" (32 groups) keeps none.
+        sense), which a client uploads without noise; "group" (32 groups) keeps none.
     """
 
     num_classes: int

@@ -1,4 +1,4 @@
-"""Reads the tensors of a checkpoint file by name; nothing in the file is executed."""
+"""Reads the named tensors of a checkpoint file without executing code from it."""
 
 import importlib
 from pathlib import Path
@@ -8,11 +8,11 @@ import numpy as np
 
 
 def read_tensors(path: Path) -> dict[str, np.ndarray]:
-    """Every tensor of a state dict, as float32.
+    """All tensors of a state dict, as float32.
 
-    A `.safetensors` file holds numbers and a header. Any other file is taken for one
-    that `torch.save` wrote (both its zip and its older format): PyTorch itself reads
-    it, restricted to tensors (`weights_only=True`), so that a pickle runs no code.
+    A `.safetensors` file holds numbers and a header. Any other file must be one that
+    `torch.save` wrote, in its zip format or the older one. PyTorch reads it with
+    `weights_only=True`, which admits only tensors, so that no pickled code runs.
 
     Args:
       path: the file.
@@ -21,9 +21,9 @@ def read_tensors(path: Path) -> dict[str, np.ndarray]:
       Name -> array, in the layout of the file.
 
     Raises:
-      FileNotFoundError: if there is no such file.
-      ValueError: if the package that reads the format is not installed, or the file
-        is damaged or holds anything but named tensors.
+      FileNotFoundError: the file does not exist.
+      ValueError: the package that reads the format is not installed, or the file is
+        damaged or holds anything other than named tensors.
     """
     if not path.is_file():
         raise FileNotFoundError(f"no checkpoint file {path}")
@@ -38,7 +38,7 @@ def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
     )
     load_file = importlib.import_module("safetensors.numpy").load_file
     try:
-        tensors = load_file(path)  # bfloat16 too: JAX has told NumPy of it
+        tensors = load_file(path)  # bfloat16 too, a NumPy type once JAX is imported
     except safetensors.SafetensorError as error:
         raise ValueError(f"{path} is not a safetensors file: {error}") from error
     return {name: np.asarray(tensor, np.float32) for name, tensor in tensors.items()}
@@ -53,11 +53,11 @@ def _read_torch(path: Path) -> dict[str, np.ndarray]:
     )
     try:
         tensors = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # by format: RuntimeError, UnpicklingError, EOFError, …
+    except Exception as error:  # RuntimeError, UnpicklingError, EOFError, … by format
         reason = str(error).partition("\n")[0]
         raise ValueError(f"{path} is not a file of plain tensors: {reason}") from error
     if not isinstance(tensors, dict) or not all(map(torch.is_tensor, tensors.values())):
-        raise ValueError(f"{path} must hold a state dict: names, each with a tensor")
+        raise ValueError(f"{path} must hold a state dict: tensors by name")
     return {
         name: tensor.detach().to(torch.float32).numpy()
         for name, tensor in tensors.items()

@@ -1,4 +1,4 @@
-"""Puts another framework's tensors where a Flax network has its own."""
+"""Fills the parameters of a Flax network with tensors of another framework."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -20,19 +20,19 @@ def transplant(
     unused: re.Pattern[str],
     source: str,
 ) -> Params:
-    """The tree `shapes` filled with the tensors of a checkpoint, as float32.
+    """The tree `shapes`, filled with the tensors of a checkpoint as float32.
 
     Args:
-      shapes: tree of what the network needs (`jax.eval_shape` of its `init`).
+      shapes: the network's parameters (`jax.eval_shape` of its `init`).
       tensors: name -> array.
-      name_of: path of a leaf -> the tensor's name.
-      kernel_layout: (out, in, height, width) -> the network's own kernel; it is
-        applied to every array of four axes.
-      unused: names that the network has no place for, and need not have.
-      source: where the tensors come from, for the messages.
+      name_of: path of a leaf -> name of its tensor.
+      kernel_layout: (out, in, height, width) -> the network's kernel; it is applied to
+        every array of four axes.
+      unused: matches the names of tensors that may be left out.
+      source: where the tensors come from, for error messages.
 
     Raises:
-      ValueError: if a tensor is missing, has another shape, or is unknown.
+      ValueError: a tensor is missing, has another shape, or is unknown.
     """
     needed = {
         name_of(path): (path, leaf.shape)

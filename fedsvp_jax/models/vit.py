@@ -7,14 +7,14 @@ import jax.numpy as jnp
 from fedsvp_jax.models.layers import Dense
 from fedsvp_jax.structs import Array
 
-# The out-first kernels of `Dense`, at the scale that ViT's authors start from.
+# The initial scale of ViT's authors, for kernels (out, in) as in `Dense`.
 _XAVIER_OUT_IN = nn.initializers.variance_scaling(
     1.0, "fan_avg", "uniform", in_axis=-1, out_axis=-2
 )
 
 
 class EncoderLayer(nn.Module):
-    """x + attention(norm(x)), then x + perceptron(norm(x)): normalised before."""
+    """x + attention(norm(x)), then x + perceptron(norm(x))."""
 
     num_attention_heads: int
     intermediate_size: int
@@ -43,17 +43,18 @@ class EncoderLayer(nn.Module):
 class ViT(nn.Module):
     """Patches and a class token with learned positions, encoder layers, logits.
 
-    Every weight meets its input in one matrix product, patches included, so that
-    clients' own weights cost batched products. The fields carry Hugging Face's names.
-    The defaults are a small network to train from scratch.
+    All layers, also the one that embeds the patches, are matrix products, so that
+    weights that differ between clients cost batched matrix products only. The fields
+    have Hugging Face's names; their defaults are a small network to train from scratch.
 
     Attributes:
-      num_classes: logits an image; 0: the features that the logits would be made of
-        (the class token, normalised), (batch, hidden_size). `module.clone(
+      num_classes: logits per image. With 0 the network returns the features below the
+        logits, (batch, hidden_size): the normalised class token. `module.clone(
         num_classes=0)` takes the same parameters.
-      patch_size: height and width of a patch; None: 4, or 2 for sides under 16.
-      qkv_bias: whether queries, keys and values have biases. A key's bias adds the
-        same to all of a query's scores, so that its gradient is 0.
+      patch_size: height and width of a patch; None: 4, or 2 if a side of the image is
+        shorter than 16 pixels.
+      qkv_bias: whether queries, keys and values have biases. The gradient of a key's
+        bias is 0, since it adds the same to all scores of a query.
     """
 
     num_classes: int
@@ -70,7 +71,8 @@ class ViT(nn.Module):
         """(batch, height, width, channels) -> (batch, num_classes or hidden_size).
 
         Raises:
-          ValueError: if patches or heads do not divide what they are cut from.
+          ValueError: the heads do not divide the hidden size, or the patches do not
+            divide the image.
         """
         del train  # no dropout: as published for fine-tuning
         if self.hidden_size % self.num_attention_heads:

@@ -182,8 +182,8 @@ def test_poison_reaches_the_attackers_examples_and_nobody_elses() -> None:
     ("changed", "attackers", "message"),
     [
         ({"num_attributes": 1}, 1, "attributes must be class"),
-        ({"num_hbc_clients": 0}, 1, "num_attackers must be in"),
-        ({}, 2, "num_attackers must be in"),
+        ({"num_hbc_clients": 0}, 1, "num_attackers must be between"),
+        ({}, 2, "num_attackers must be between"),
     ],
 )
 def test_a_federation_without_such_an_attacker_is_refused(
