@@ -162,6 +162,8 @@ OF_NO_ONE_MODULE = {
     "test_bad_input": "wrong settings and damaged files, through all modules",
     "test_package": "the package's own structure",
     "test_packaging": "what pip installs",
+    "accounting/test_holes": "promises over mechanisms, ledger and program",
+    "algorithm/test_streams": "independence of random numbers through the round",
     "data/test_damaged_files": "every format of data",
     "data/test_real_files": "every format, on the files of FEDSVP_DATA",
     "federation/test_population": "memory and time of a streamed run by its clients",

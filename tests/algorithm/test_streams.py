@@ -1,0 +1,271 @@
+"""Randomness: every client, round, purpose and seed has numbers of its own.
+
+Five mistakes that other tests did not notice are looked for here: one noise key for all
+clients, one key of local training for all, a release of R from the noise's key, server
+noise from the cohort's key, and a coalition's utility that is the broadcast model's.
+"""
+
+import dataclasses
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small_runs import digits, small
+
+from fedsvp_jax import prng
+from fedsvp_jax.algorithm import client, evaluation, federated_round
+from fedsvp_jax.algorithm.privacy_estimation import coalition_members
+from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.federation import Program, build
+from fedsvp_jax.tree import cell_of
+
+STD = 0.5
+K = 3  # of small(): the cohort's size
+
+
+@cache
+def noisy_average(seed: int) -> np.ndarray:
+    """(3, d): what the noise alone moved the model by, in each of three rounds."""
+    config = small(
+        mechanism="gaussian",
+        noise_std=STD,
+        sensitivity="update_clip",
+        weighting="uniform",
+        learning_rate=1e-12,
+        num_rounds=3,
+        seed=seed,
+    )
+    trainer = Trainer(build([config], digits()))
+    state = trainer.initial_state()
+    before, moved = flat(state.params), []
+    for round_num in range(3):
+        state, _ = trainer.advance(state, round_num, 1)
+        after = flat(state.params)
+        moved.append(after - before)
+        before = after
+    return np.stack(moved)
+
+
+def flat(params: Any) -> np.ndarray:
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(params)])
+
+
+def test_the_averages_noise_shrinks_by_the_root_of_the_cohort() -> None:
+    """With one key for all clients its std would be the upload's own."""
+    for moved in noisy_average(0):
+        error = STD / np.sqrt(K) / np.sqrt(2 * moved.size)
+        assert abs(moved.std() - STD / np.sqrt(K)) < 5 * error
+        assert abs(moved.mean()) < 5 * STD / np.sqrt(K * moved.size)
+
+
+def test_noise_of_rounds_and_of_seeds_is_uncorrelated() -> None:
+    draws = [*noisy_average(0), *noisy_average(1)]
+    correlation = np.corrcoef(draws) - np.eye(len(draws))
+    assert np.abs(correlation).max() < 5 / np.sqrt(draws[0].size)
+
+
+@cache
+def program(**changes: Any) -> Program:
+    return build([small(**changes)], digits())
+
+
+KEY = prng.round_key(prng.root_key(7), 2)
+
+
+def stream(purpose: prng.Stream, client_id: int = 0) -> jax.Array:
+    """The documented address of a key: round, purpose, client."""
+    return jax.random.fold_in(jax.random.fold_in(KEY, int(purpose)), client_id)
+
+
+def test_every_purpose_of_a_client_has_the_key_of_its_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used: dict[str, jax.Array] = {}
+
+    def recorded(name: str, result: Any) -> Any:
+        def call(*_: Any, **named: Any) -> Any:
+            used[name] = named["key"]
+            return result
+
+        return call
+
+    monkeypatch.setattr(client, "release_contribution", recorded("release", 1.0))
+    monkeypatch.setattr(
+        client.local_training, "local_update", recorded("training", (None, None))
+    )
+    monkeypatch.setattr(
+        client.privacy_estimation,
+        "estimate_contribution",
+        recorded("estimation", (None, None, None)),
+    )
+    mechanism = program().mechanism._replace(update=recorded("noise", None))
+    made, rows = program(), jnp.arange(4, dtype=jnp.int32)
+    cell = cell_of(made.cells, 0)
+    client.released_ratio(jnp.float32(0.5), cell.mechanism, key=KEY, client_id=5)
+    client.train(
+        made.model,
+        made.plan.recipe,
+        cell.rates,
+        None,
+        None,
+        made.data.examples,
+        rows,
+        jnp.int32(4),
+        key=KEY,
+        client_id=5,
+        lane_axes=(),
+    )
+    client.estimate(
+        made.model,
+        made.plan,
+        cell.rates,
+        None,
+        None,
+        made.data.examples,
+        None,
+        key=KEY,
+        client_id=5,
+        lane_axes=(),
+    )
+    client.add_noise(
+        mechanism,
+        None,
+        None,
+        num_examples=None,
+        ratio=None,
+        round_num=None,
+        params=None,
+        key=KEY,
+        client_id=5,
+    )
+    expected = {
+        "release": prng.Stream.CONTRIBUTION_RELEASE,
+        "training": prng.Stream.LOCAL_TRAINING,
+        "estimation": prng.Stream.LOCAL_TRAINING,
+        "noise": prng.Stream.NOISE,
+    }
+    for name, purpose in expected.items():
+        np.testing.assert_array_equal(
+            jax.random.key_data(used[name]), jax.random.key_data(stream(purpose, 5))
+        )
+
+
+def test_the_server_and_the_cohort_draw_from_keys_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[prng.Stream] = []
+    address = prng.stream_key
+
+    def recorded(key: Any, purpose: prng.Stream, client_id: Any = 0) -> Any:
+        asked.append(purpose)
+        return address(key, purpose, client_id)
+
+    monkeypatch.setattr(federated_round.prng, "stream_key", recorded)
+    trainer = Trainer(
+        build([small(mechanism="nbafl", downlink_noise=True, num_rounds=1)], digits())
+    )
+    trainer.lower()
+    asked_by_server = [p for p in asked if p == prng.Stream.SERVER_NOISE]
+    assert asked_by_server and prng.Stream.COHORT in asked
+    purposes = {int(purpose) for purpose in prng.Stream}
+    assert len(purposes) == len(list(prng.Stream))
+
+
+def test_clients_with_the_same_data_train_in_orders_of_their_own() -> None:
+    """One key of local training for all would give them the same update."""
+    made = program(mechanism="none")
+    cell = cell_of(made.cells, 0)
+    params, stats = made.model.init(jax.random.key(0), made.example)
+
+    @jax.jit
+    def trained(client_id: jax.Array) -> Any:
+        return client.train(
+            made.model,
+            made.plan.recipe,
+            cell.rates,
+            params,
+            stats,
+            made.data.examples,
+            cell.split.train[0],
+            cell.split.num_train[0],
+            key=KEY,
+            client_id=client_id,
+            lane_axes=(),
+        )[0]
+
+    first, again, other = (flat(trained(jnp.int32(i))) for i in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_a_utility_is_the_accuracy_of_an_independent_training() -> None:
+    made = program(num_attributes=2, local_epochs=3)
+    cell = cell_of(made.cells, 0)
+    held = cell_of(cell.split, 1)
+    params, stats = made.model.init(jax.random.key(0), made.example)
+    examples = made.data.examples
+    _, _, estimation = jax.jit(
+        lambda: client.estimate(
+            made.model,
+            made.plan,
+            cell.rates,
+            params,
+            stats,
+            examples,
+            held,
+            key=KEY,
+            client_id=1,
+            lane_axes=(),
+        )
+    )()
+    valid = np.arange(held.train.shape[0]) < int(held.num_train)
+
+    def alone(mask: int) -> float:
+        member = coalition_members(
+            examples.attributes[held.train], mask, jnp.asarray(valid)
+        )
+        batch = next(
+            size for size, masks in made.plan.coalitions.groups if mask in masks
+        )
+        recipe = dataclasses.replace(made.plan.recipe, batch_size=batch)
+        trained = client.local_training.local_update(
+            made.model,
+            recipe,
+            cell.rates,
+            params,
+            stats,
+            examples,
+            held.train,
+            member,
+            key=stream(prng.Stream.LOCAL_TRAINING, 1),
+            batch_size=batch,
+            lane_axes=(),
+        )
+        return float(
+            evaluation.held_out_accuracy(
+                made.model,
+                *trained,
+                examples,
+                held.validation,
+                held.num_validation,
+                batch_size=made.plan.validation_batch_size,
+                lane_axes=(),
+            )
+        )
+
+    broadcast = evaluation.held_out_accuracy(
+        made.model,
+        params,
+        stats,
+        examples,
+        held.validation,
+        held.num_validation,
+        batch_size=made.plan.validation_batch_size,
+        lane_axes=(),
+    )
+    utilities = [alone(mask) for mask in (1, 2, 3)]
+    np.testing.assert_allclose(estimation.utilities[1:], utilities, atol=1e-6)
+    assert any(abs(u - float(broadcast)) > 0.05 for u in utilities)
