@@ -30,7 +30,7 @@ def run(
 @pytest.mark.parametrize(
     ("chunk", "devices", "model"),
     [
-        (1, (1, 2), "mlp"),
+        (1, (1, 4), "mlp"),
         pytest.param(2, (1, 2, 4), "mlp", marks=pytest.mark.slow),
         pytest.param(5, (1, 3), "small_cnn", marks=pytest.mark.slow),
     ],
@@ -59,14 +59,6 @@ def test_chunk_sizes_agree_within_rounding_after_one_round() -> None:
         state.params,
         reference.params,
     )
-
-
-def test_portions_of_rounds_do_not_change_the_bits() -> None:
-    whole, _ = run(3)
-    trainer = small_trainer(configured(), placement=Placement(rounds_per_call=2))
-    state, _ = trainer.advance(trainer.initial_state(), 0, 2)
-    state, _ = trainer.advance(state, 2, 1)
-    assert params_sha256(state.params) == params_sha256(whole.params)
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_seed_others() -> None:

@@ -71,7 +71,7 @@ def client_rows(folder: pathlib.Path, **changes: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-@pytest.mark.parametrize("num_attributes", [2, 3, 6])
+@pytest.mark.parametrize("num_attributes", [3, 6])
 def test_shapley_values_share_out_the_full_coalitions_utility(
     num_attributes: int, tmp_path: pathlib.Path
 ) -> None:

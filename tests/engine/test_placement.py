@@ -25,11 +25,6 @@ def hashes(*layouts: tuple[int, int, int, int]) -> list[list[str]]:
     return [json.loads(line) for line in ended.stdout.splitlines()]
 
 
-def test_a_cohort_of_ten_has_the_same_bits_on_one_and_on_eight_devices() -> None:
-    one, eight = hashes((10, 1, 0, 1), (10, 1, 0, 8))
-    assert one == eight
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk", [1, 2])
 def test_a_cohort_of_ten_has_the_same_bits_on_one_to_eight_devices(chunk: int) -> None:

@@ -50,9 +50,8 @@ def _convolutions(draw):
     )
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
-@given(case=_convolutions(), seed=st.integers(0, 2**16))
-def test_patches_equal_lax_convolution_forward_and_in_both_gradients(case, seed):
+def check_convolution(case, seed):
+    """Patches equal XLA's convolution, forward and in both gradients."""
     shape, (height, width, features), strides, padding = case
     x = normal(seed, *shape)
     kernel = normal(seed + 1, height, width, shape[-1], features)
@@ -74,6 +73,22 @@ def test_patches_equal_lax_convolution_forward_and_in_both_gradients(case, seed)
     for a, b in zip(ours, theirs, strict=True):
         assert a.shape == b.shape
         assert_close(a, b, scale=20.0)
+
+
+CASES = given(case=_convolutions(), seed=st.integers(0, 2**16))
+
+
+@settings(max_examples=8, deadline=None, derandomize=True)
+@CASES
+def test_patches_equal_lax_convolution_forward_and_in_both_gradients(case, seed):
+    check_convolution(case, seed)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@CASES
+def test_patches_equal_lax_convolution_on_many_drawn_shapes(case, seed):
+    check_convolution(case, seed)
 
 
 @pytest.mark.parametrize(
