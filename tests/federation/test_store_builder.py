@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 import tiny_files
+from tfds_builders import FiledScans
 
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import sources
@@ -94,40 +95,14 @@ def test_npz_inputs_are_mapped_and_turned_to_float32_by_client(
     np.testing.assert_array_equal(found, np.eye(5)[[3, 1]])
 
 
-class Rows(tfds.core.GeneratorBasedBuilder, skip_registration=True):
-    """Twelve images of three kinds, as PNG."""
-
-    VERSION = tfds.core.Version("1.0.0")
-
-    def _info(self) -> tfds.core.DatasetInfo:
-        features = {
-            "scan": tfds.features.Image(shape=(5, 5, 1)),
-            "kind": tfds.features.ClassLabel(num_classes=4),
-        }
-        return tfds.core.DatasetInfo(
-            builder=self,
-            features=tfds.features.FeaturesDict(features),
-            supervised_keys=("scan", "kind"),
-        )
-
-    def _split_generators(self, _: Any) -> dict[str, Any]:
-        return {"train": self._examples(12), "test": self._examples(3)}
-
-    def _examples(self, count: int) -> Any:
-        for i, image in enumerate(tiny_files.images(count, 5, 1)):
-            yield i, {"scan": tiny_files.png(image), "kind": i % 3}
-
-    _generate_examples = _examples
-
-
 def test_tfds_examples_are_divided_without_reading_them_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tfds.display_progress_bar(False)
-    Rows(data_dir=tmp_path, file_format="array_record").download_and_prepare()
-    whole = sources.load("tfds:rows", tmp_path)
+    FiledScans(data_dir=tmp_path, file_format="array_record").download_and_prepare()
+    whole = sources.load("tfds:filed_scans", tmp_path)
     store = build(
-        tmp_path, tmp_path, "tfds:rows", partition="iid", num_clients=3, seed=1
+        tmp_path, tmp_path, "tfds:filed_scans", partition="iid", num_clients=3, seed=1
     )
     np.testing.assert_array_equal(store.clients[:, 1], [4, 4, 4])
     written = {

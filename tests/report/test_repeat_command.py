@@ -9,7 +9,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from commands import ROOT, command
+from commands import command
 from small_runs import digits, small
 
 from fedsvp_jax import report, run
@@ -55,8 +55,7 @@ def assert_repeats(page: Path) -> None:
     first, again = page.parent, page.parent.with_name("again")
     python, module, *words, place = command_on(page)
     assert (python, module, place) == ("python", "-m", "--output_dir=DIR")
-    compiled = f"--compilation_cache_dir={ROOT}/.cache/compiled"
-    ended = command(*words, f"--output_dir={again}", compiled)
+    ended = command(*words, f"--output_dir={again}")
     assert ended.status == 0, ended.stderr
     assert hashes(again) == hashes(first)
     for name in ("config.json", "report.html"):
