@@ -91,6 +91,7 @@ def build(
             "contributions and votes are not counted by it: leave out "
             "--influence_filter or --total_epsilon"
         )
+    model = model or models.make_model(first.model, num_classes=dataset.num_classes)
     data = federate(configs, dataset)
     told = [
         plans.mechanism_config(
@@ -119,7 +120,7 @@ def build(
         )
     return Program(
         configs=tuple(configs),
-        model=model or models.make_model(first.model, num_classes=dataset.num_classes),
+        model=model,
         data=data,
         plan=plans.make_plan(first, data),
         cells=cells,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 import tiny_files
+from tfds_builders import Rows
 
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import sources
@@ -92,32 +93,6 @@ def test_npz_inputs_are_mapped_and_turned_to_float32_by_client(
     found = source.rows(np.asarray([3, 1]))
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, np.eye(5)[[3, 1]])
-
-
-class Rows(tfds.core.GeneratorBasedBuilder, skip_registration=True):
-    """Twelve images of three kinds, as PNG."""
-
-    VERSION = tfds.core.Version("1.0.0")
-
-    def _info(self) -> tfds.core.DatasetInfo:
-        features = {
-            "scan": tfds.features.Image(shape=(5, 5, 1)),
-            "kind": tfds.features.ClassLabel(num_classes=4),
-        }
-        return tfds.core.DatasetInfo(
-            builder=self,
-            features=tfds.features.FeaturesDict(features),
-            supervised_keys=("scan", "kind"),
-        )
-
-    def _split_generators(self, _: Any) -> dict[str, Any]:
-        return {"train": self._examples(12), "test": self._examples(3)}
-
-    def _examples(self, count: int) -> Any:
-        for i, image in enumerate(tiny_files.images(count, 5, 1)):
-            yield i, {"scan": tiny_files.png(image), "kind": i % 3}
-
-    _generate_examples = _examples
 
 
 def test_tfds_examples_are_divided_without_reading_them_all(
