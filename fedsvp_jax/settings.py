@@ -365,6 +365,13 @@ class PromiseSettings(Settings):
         "How --total_epsilon is counted.",
         choices=("basic", "rdp", "pld"),
     )
+    solve: str = setting(
+        "uploads",
+        "What --total_epsilon decides. uploads: how often a client may upload, at the "
+        "noise that is set. noise: the least noise with which a client may upload in "
+        "every round.",
+        choices=("uploads", "noise"),
+    )
     colluders: int = setting(
         1,
         "h: honest-but-curious clients who pool what they know, for the guarantee "

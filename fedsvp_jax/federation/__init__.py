@@ -1,5 +1,6 @@
 """From settings and data to the program that the engine runs."""
 
+from fedsvp_jax.federation.budget import solve_noise
 from fedsvp_jax.federation.program import Program, build
 
-__all__ = ["Program", "build"]
+__all__ = ["Program", "build", "solve_noise"]

@@ -15,6 +15,7 @@ from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import plan as plans
+from fedsvp_jax.federation.budget import solve_noise
 from fedsvp_jax.federation.cohort_stream import CohortStream
 from fedsvp_jax.federation.federated_data import FederatedData, federate
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
@@ -71,7 +72,8 @@ def build(
     """The program of one config per cell.
 
     Args:
-      configs: resolved; see `Program.configs`.
+      configs: resolved; see `Program.configs`. With solve=noise their noise is solved
+        for first, so the program's configs may differ from them.
       dataset: the data of all cells. A store is streamed, to one cell.
       model: built by the config's name when None.
 
@@ -91,7 +93,11 @@ def build(
             "contributions and votes are not counted by it: leave out "
             "--influence_filter or --total_epsilon"
         )
+    model = model or models.make_model(first.model, num_classes=dataset.num_classes)
     data = federate(configs, dataset)
+    if first.solve == "noise":
+        least = float(data.min_num_examples)
+        configs = [solve_noise(one, min_num_examples=least) for one in configs]
     told = [
         plans.mechanism_config(
             config,
@@ -119,7 +125,7 @@ def build(
         )
     return Program(
         configs=tuple(configs),
-        model=model or models.make_model(first.model, num_classes=dataset.num_classes),
+        model=model,
         data=data,
         plan=plans.make_plan(first, data),
         cells=cells,

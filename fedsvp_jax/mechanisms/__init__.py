@@ -16,6 +16,7 @@ from fedsvp_jax.mechanisms.registry import (
     mechanism_names,
     mechanism_settings,
     mechanism_summary,
+    noise_setting,
     register_mechanism,
 )
 from fedsvp_jax.mechanisms.release import release_contribution, spends_release_budget
@@ -41,6 +42,7 @@ __all__ = [
     "mechanism_summary",
     "nbafl_downlink_std",
     "nbafl_uplink_std",
+    "noise_setting",
     "per_example_step_std",
     "register_mechanism",
     "release_contribution",

@@ -26,6 +26,7 @@ class Entry(NamedTuple):
     summary: str
     label: str
     epsilon_sets_noise: bool
+    noise_setting: str | None
     reconstruction: bool
 
 
@@ -40,6 +41,7 @@ def register_mechanism(
     settings: type[Settings] | None = None,
     label: str | None = None,
     epsilon_sets_noise: bool = True,
+    noise_setting: str | None = None,
     reconstruction: bool = False,
 ) -> None:
     """Makes a mechanism known by name.
@@ -54,6 +56,8 @@ def register_mechanism(
       label: how tables and figures call it; by default, its name.
       epsilon_sets_noise: false when the noise does not depend on the setting epsilon.
         A sweep then runs the mechanism at one epsilon, and tables show none.
+      noise_setting: where epsilon does not set the noise, the setting that scales it,
+        for `--solve=noise`; None when nothing does.
       reconstruction: true when the source's formula was not to be had; help and
         reports then say so.
 
@@ -70,6 +74,7 @@ def register_mechanism(
         summary=summary,
         label=label or name,
         epsilon_sets_noise=epsilon_sets_noise,
+        noise_setting="epsilon" if epsilon_sets_noise else noise_setting,
         reconstruction=reconstruction,
     )
 
@@ -129,6 +134,20 @@ def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
             f"{type(config.settings).__name__}"
         )
     return entry.factory(config)
+
+
+def noise_setting(name: str) -> tuple[str, bool]:
+    """The setting that scales a mechanism's noise; whether a larger one means less.
+
+    Raises:
+      ValueError: unknown name, or a mechanism whose noise no setting scales.
+    """
+    entry = _entry(name)
+    if entry.noise_setting is None:
+        raise ValueError(
+            f"no setting scales the noise of mechanism {name}: nothing to solve for"
+        )
+    return entry.noise_setting, entry.epsilon_sets_noise
 
 
 def mechanism_settings(name: str) -> type[Settings] | None:
@@ -199,6 +218,7 @@ register_mechanism(
     settings=dp_fedavg.DpFedavgSettings,
     label="DP-FedAvg",
     epsilon_sets_noise=False,
+    noise_setting="noise_multiplier",
     summary="Central DP-FedAvg (McMahan et al. 2018), adaptive clip if asked for "
     "(Andrew et al. 2021)",
 )
@@ -223,5 +243,6 @@ register_mechanism(
     settings=fixed.GaussianSettings,
     label="Gaussian",
     epsilon_sets_noise=False,
+    noise_setting="noise_std",
     summary="Noise of one given standard deviation",
 )

@@ -68,6 +68,7 @@ def train(
     folder = SharedFolder(output_dir)
     events = EventFiles(folder.path, wanted=tensorboard)
     program = federation.build([config], data, model=model)
+    (config,) = program.configs
     trainer = Trainer(program, placement=placement)
     settings = recorded_settings(config, data) | environment()
     layout = dataclasses.asdict(trainer.placement)

@@ -64,7 +64,7 @@ def assert_refused(ended: Ended, named: str) -> None:
 
 
 REFUSED = {
-    "--epsilon=-1": "epsilon must hold, got -1",
+    "--epsilon=-1": "epsilon must be greater than 0, got -1",
     "--epsilon=0": "epsilon",
     "--epsilon=nan": "epsilon",
     "--epsilon=much": "--epsilon takes a number, got 'much'",
@@ -143,7 +143,7 @@ def test_a_bad_flag_in_a_process_of_its_own_is_one_line_and_status_two(
 ) -> None:
     folder = tmp_path / "run"
     ended = command("experiments.train", "--epsilon=-1", f"--output_dir={folder}")
-    assert_refused(ended, "epsilon must hold, got -1")
+    assert_refused(ended, "epsilon must be greater than 0, got -1")
     assert not folder.exists()
 
 

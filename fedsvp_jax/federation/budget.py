@@ -1,0 +1,95 @@
+"""From a budget to noise: the setting with which a run spends what it was promised.
+
+`--total_epsilon` alone keeps a promise by asking clients less often. With
+`--solve=noise` the noise is solved for instead: the least with which one client may
+upload in every round. Opacus has the same direction (`make_private_with_epsilon`).
+"""
+
+import dataclasses
+from typing import Any
+
+from fedsvp_jax.accounting import composed_epsilon, promises
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.federation import plan
+from fedsvp_jax.mechanisms import (
+    MechanismConfig,
+    make_mechanism,
+    noise_setting,
+)
+
+_LEAST, _MOST = 1e-4, 1e4  # of the setting that is solved for
+_STEPS = 40  # halvings of its logarithm: to 1e-11 relative, finer than float32
+
+
+def run_epsilon(config: ExperimentConfig, told: MechanismConfig) -> float:
+    """ε of a client that uploads in all rounds, counted as --total_accounting says.
+
+    Args:
+      config: the promise and T.
+      told: the mechanism's settings, concrete.
+    """
+    mechanism = make_mechanism(config.mechanism, told)
+    rounds = config.num_rounds
+    released = promises.release_epsilon(told, mechanism)
+    if config.total_accounting == "basic":
+        if rounds * float(mechanism.most_delta) >= 1:
+            return float("inf")
+        return rounds * (float(mechanism.most_epsilon) + released)
+    multiplier = float(mechanism.least_multiplier)
+    if not multiplier > 0:
+        return float("inf")
+    return composed_epsilon(
+        config.total_accounting,
+        rounds / multiplier**2,
+        config.target_delta,
+        releases=rounds,
+        release_epsilon=released,
+    )
+
+
+def solve_noise(
+    config: ExperimentConfig, *, min_num_examples: float = 1.0
+) -> ExperimentConfig:
+    """The config with the least noise that keeps `total_epsilon` over all its rounds.
+
+    Solved for is ε per upload, or the setting that scales the noise where ε does not
+    (`mechanisms.noise_setting`): dp_fedavg's noise_multiplier, gaussian's noise_std.
+    The promise is then spent by a client that is drawn in every round, to 1e-6 from
+    below; a client that is drawn less often spends less.
+
+    Args:
+      config: resolved, with total_epsilon.
+      min_num_examples: m, the smallest client's training examples.
+
+    Raises:
+      ValueError: no total_epsilon, or no noise keeps it.
+    """
+    total = config.total_epsilon
+    if total is None:
+        raise ValueError("solve=noise needs total_epsilon, the budget of the run")
+    name, more_is_less_noise = noise_setting(config.mechanism)
+
+    def with_value(value: float) -> ExperimentConfig:
+        changes: dict[str, Any] = {name: value}
+        return dataclasses.replace(config, **changes)
+
+    def keeps(value: float) -> bool:
+        try:
+            tried = with_value(value)
+            told = plan.mechanism_config(tried, min_num_examples=min_num_examples)
+        except ValueError:  # the calibration has no proof for so large an ε
+            return False
+        return run_epsilon(tried, told) <= total
+
+    quiet, loud = (_LEAST, _MOST) if more_is_less_noise else (_MOST, _LEAST)
+    if not keeps(quiet):
+        raise ValueError(
+            f"total_epsilon = {total} over {config.num_rounds} rounds "
+            f"cannot be had by {config.total_accounting}: no {name} of mechanism "
+            f"{config.mechanism} from {_LEAST:g} to {_MOST:g} keeps it"
+        )
+    # `quiet` always keeps the promise, `loud` never does (or is the end of the range).
+    for _ in range(_STEPS):
+        middle = (quiet * loud) ** 0.5
+        quiet, loud = (middle, loud) if keeps(middle) else (quiet, middle)
+    return with_value(quiet)
