@@ -96,14 +96,27 @@ def summary(
     config: MechanismConfig,
     ledger: Ledger,
     mechanism: Mechanism,
+    *,
+    data_assumptions: str,
 ) -> dict[str, Any]:
-    """What summary.json says of privacy: spent, by accounting and by adversary."""
+    """What summary.json says of privacy: spent, by accounting and by adversary.
+
+    Args:
+      promise: ε of the run and how it is counted.
+      config: the mechanism's settings, concrete.
+      ledger: of the run.
+      mechanism: made from the settings.
+      data_assumptions: what dealing and splitting the data ask of two neighbours,
+        in words; it joins the claim's assumptions in every row.
+    """
     delta = promise.target_delta
     rows = accounting.guarantees(
         ledger,
         delta,
         relation=mechanism.claim.relation,
-        assumptions=mechanism.claim.assumptions,
+        assumptions="; ".join(
+            filter(None, (mechanism.claim.assumptions, data_assumptions))
+        ),
         central=mechanism.claim.central,
         against_server=mechanism.claim.against_server,
         client_swap=mechanism.claim.client_swap,

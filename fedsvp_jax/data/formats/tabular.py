@@ -15,9 +15,10 @@ Features, 108 of them:
 The source of the categories is adult.names, the documentation that UCI distributes with
 the data; "?" stands for an unknown value and occurs in the three columns that list it.
 adult.names calls the six numbers "continuous" and bounds them only from below, by the
-conditions of the extraction (age > 16, weight > 1, hours > 0). `BOUNDS` holds the ranges
-that descriptions of the data set commonly print, rounded for the weight; education-num
-numbers the 16 levels of education. Wrong bounds would cost accuracy, never privacy.
+conditions of the extraction (age > 16, weight > 1, hours > 0). `BOUNDS` holds the
+ranges that descriptions of the data set commonly print, with the weight's rounded
+outwards; education-num numbers the 16 levels of education. They are constants, hence
+the same for every neighbour: values outside them would cost accuracy, not privacy.
 """
 
 import csv
@@ -189,7 +190,7 @@ def _read_columns(path: Path) -> dict[str, np.ndarray]:
 
 def _choices(values: np.ndarray, allowed: tuple[str, str], what: str) -> np.ndarray:
     """Which rows hold `allowed[1]`; all others must hold `allowed[0]`."""
-    unknown = set(np.unique(values)) - set(allowed)
+    unknown = set(np.unique(values).tolist()) - set(allowed)
     if unknown:
         raise ValueError(
             f"{what} holds {min(unknown)!r}; it must be {allowed[0]} or {allowed[1]}"
@@ -215,7 +216,7 @@ def _scaled(name: str, text: np.ndarray, what: str) -> np.ndarray:
 
 def _codes(values: np.ndarray, categories: Sequence[str], what: str) -> np.ndarray:
     """Each value's place among the categories, (rows,) int32."""
-    unknown = set(np.unique(values)) - set(categories)
+    unknown = set(np.unique(values).tolist()) - set(categories)
     if unknown:
         raise ValueError(
             f"{what} holds {min(unknown)!r}; adult.names lists {', '.join(categories)}"
