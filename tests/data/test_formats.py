@@ -145,13 +145,13 @@ def test_npz_floats_become_float32_features(tmp_path: Path) -> None:
     assert not dataset.columns
 
 
-def test_adult_numbers_are_scaled_by_public_bounds(tmp_path: Path) -> None:
+def test_adult_numbers_are_scaled_by_public_constants(tmp_path: Path) -> None:
     dataset = sources.load("adult", tiny_files.write_adult(tmp_path))
     assert (len(dataset.train_labels), len(dataset.test_labels)) == (4, 2)
-    expected = 2 * (np.arange(20, 26) - 17) / (90 - 17) - 1
+    expected = (np.arange(20, 26) - 40) / 15
     np.testing.assert_allclose(dataset.train_inputs[:, 0], expected[:4], rtol=1e-6)
     np.testing.assert_allclose(dataset.test_inputs[:, 0], expected[4:], rtol=1e-6)
-    np.testing.assert_array_equal(dataset.train_inputs[:, 3:5], -1)  # no gain, no loss
+    np.testing.assert_array_equal(dataset.train_inputs[:, 3:5], 0)  # no gain, no loss
 
 
 def test_adult_values_beyond_the_bounds_are_clamped(tmp_path: Path) -> None:
@@ -160,7 +160,8 @@ def test_adult_values_beyond_the_bounds_are_clamped(tmp_path: Path) -> None:
         rows[0][tiny_files.ADULT_HEADER.index(name)] = value
     tiny_files.write_csv(tmp_path / "adult.csv", rows, tiny_files.ADULT_HEADER)
     first = sources.load("adult", tmp_path).train_inputs[0]
-    assert (first[0], first[3]) == (-1, 1)
+    assert first[0] == pytest.approx((17 - 40) / 15)
+    assert first[3] == pytest.approx(np.log(100_000) / 3)
 
 
 def test_adult_amounts_of_money_are_scaled_on_a_log_scale(tmp_path: Path) -> None:
@@ -168,7 +169,7 @@ def test_adult_amounts_of_money_are_scaled_on_a_log_scale(tmp_path: Path) -> Non
     rows[0][tiny_files.ADULT_HEADER.index("capital-gain")] = "99"
     tiny_files.write_csv(tmp_path / "adult.csv", rows, tiny_files.ADULT_HEADER)
     gain = sources.load("adult", tmp_path).train_inputs[0, 3]
-    assert gain == pytest.approx(2 * 2 / 5 - 1)  # log10: 1 + 99 of 1 + 99,999
+    assert gain == pytest.approx(np.log(100) / 3)
 
 
 @pytest.mark.hole

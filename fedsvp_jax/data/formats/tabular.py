@@ -7,38 +7,50 @@ can be sex or race.
 
 Features, 108 of them:
 
-- Six numbers. With the bounds [a, b] of `BOUNDS`, x becomes 2(x - a)/(b - a) - 1 after
-  it was clamped to [a, b], so that it lies in [-1, 1]. The amounts of money, capital
-  gain and loss, are replaced by log(1 + x) first, and their bounds too.
+- Six numbers. x is clamped to its bounds [a, b] and becomes (x - centre) / scale. Of the
+  amounts of money, capital gain and loss, log(1 + x) is scaled instead.
 - Eight categories, one-hot over the values of `CATEGORIES`.
 
 The source of the categories is adult.names, the documentation that UCI distributes with
 the data; "?" stands for an unknown value and occurs in the three columns that list it.
 adult.names calls the six numbers "continuous" and bounds them only from below, by the
-conditions of the extraction (age > 16, weight > 1, hours > 0). `BOUNDS` holds the
-ranges that descriptions of the data set commonly print, with the weight's rounded
-outwards; education-num numbers the 16 levels of education. They are constants, hence
-the same for every neighbour: values outside them would cost accuracy, not privacy.
+conditions of the extraction (age > 16, weight > 1, hours > 0). The bounds of `NUMBERS`
+are those that descriptions of the data set commonly print, with the weight's rounded
+outwards; education-num numbers the 16 levels of education. Centres and scales are round
+numbers near an adult's typical values, so that features are about as large as
+standardised ones. All are constants, hence the same for every neighbour: values outside
+the bounds would cost accuracy, not privacy.
 """
 
 import csv
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from fedsvp_jax.data.dataset import Column, Dataset
 from fedsvp_jax.data.formats import files
 
-BOUNDS = {
-    "age": (17, 90),
-    "fnlwgt": (0, 1_500_000),
-    "education-num": (1, 16),
-    "capital-gain": (0, 99_999),
-    "capital-loss": (0, 4356),
-    "hours-per-week": (1, 99),
+
+class _Scale(NamedTuple):
+    """How a column of numbers is scaled; see the module."""
+
+    low: float
+    high: float
+    centre: float
+    scale: float
+    log: bool = False
+
+
+NUMBERS = {
+    "age": _Scale(17, 90, centre=40, scale=15),
+    "fnlwgt": _Scale(0, 1_500_000, centre=200_000, scale=100_000),
+    "education-num": _Scale(1, 16, centre=10, scale=3),
+    "capital-gain": _Scale(0, 99_999, centre=0, scale=3, log=True),
+    "capital-loss": _Scale(0, 4356, centre=0, scale=3, log=True),
+    "hours-per-week": _Scale(1, 99, centre=40, scale=12),
 }
-_MONEY = ("capital-gain", "capital-loss")
 CATEGORIES = {
     "workclass": (
         "?",
@@ -170,7 +182,7 @@ def _read_columns(path: Path) -> dict[str, np.ndarray]:
         raise ValueError(
             f"{path} cannot be read ({error}); it must be a CSV file"
         ) from error
-    expected = (*BOUNDS, *CATEGORIES, "income", "split")
+    expected = (*NUMBERS, *CATEGORIES, "income", "split")
     names = [name.strip() for name in header]
     missing = [name for name in expected if name not in names]
     if missing:
@@ -198,20 +210,18 @@ def _choices(values: np.ndarray, allowed: tuple[str, str], what: str) -> np.ndar
     return values == allowed[1]
 
 
-def _scaled(name: str, text: np.ndarray, what: str) -> np.ndarray:
-    """A column of numbers in [-1, 1], (rows,) float64; see the module."""
+def _scaled(text: np.ndarray, number: _Scale, what: str) -> np.ndarray:
+    """A column of numbers as features, (rows,) float64; see the module."""
     try:
         values = text.astype(np.float64)
     except ValueError as error:
         raise ValueError(f"{what} holds no number ({error})") from error
     if not np.isfinite(values).all():
         raise ValueError(f"{what} holds NaN or infinity; all numbers must be finite")
-    bounds = np.asarray(BOUNDS[name], np.float64)
-    values = np.clip(values, *bounds)
-    if name in _MONEY:
-        values, bounds = np.log1p(values), np.log1p(bounds)
-    low, high = bounds
-    return 2 * (values - low) / (high - low) - 1
+    values = np.clip(values, number.low, number.high)
+    if number.log:
+        values = np.log1p(values)
+    return (values - number.centre) / number.scale
 
 
 def _codes(values: np.ndarray, categories: Sequence[str], what: str) -> np.ndarray:
@@ -242,7 +252,8 @@ def load_adult(data_dir: Path) -> Dataset:
             f"{path} lacks the rows of one split; train and test are needed"
         )
     features = [
-        _scaled(name, table[name], f"{path}: column {name}")[:, None] for name in BOUNDS
+        _scaled(table[name], number, f"{path}: column {name}")[:, None]
+        for name, number in NUMBERS.items()
     ]
     columns = {}
     for name, categories in CATEGORIES.items():
