@@ -7,7 +7,7 @@ can be sex or race.
 
 Features, 108 of them:
 
-- Six numbers. x is clamped to its bounds [a, b] and becomes (x - centre) / scale. Of the
+- Six numbers. x is clamped to its bounds and becomes (x - centre) / scale. Of the
   amounts of money, capital gain and loss, log(1 + x) is scaled instead.
 - Eight categories, one-hot over the values of `CATEGORIES`.
 
