@@ -223,6 +223,14 @@ class PartitionSettings(Settings):
         above=0,
         below=1,
     )
+    split: str = setting(
+        "stratified",
+        "Which of a client's examples it trains on: stratified (--train_fraction of "
+        "each attribute, as published, so a guarantee covers only replacements that "
+        "keep a record's attribute) or by_position (drawn without a look at any "
+        "attribute).",
+        choices=("stratified", "by_position"),
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -109,15 +109,18 @@ def summary(
     ledger: Ledger,
     mechanism: Mechanism,
     *,
+    data_assumptions: str,
     filtered: bool = False,
 ) -> dict[str, Any]:
     """What summary.json says of privacy: spent, by accounting and by adversary.
 
     Args:
-      promise: δ, and whether uploads were capped.
-      config: the mechanism's settings.
-      ledger: what was applied.
-      mechanism: what the claims rest on.
+      promise: ε of the run and how it is counted.
+      config: the mechanism's settings, concrete.
+      ledger: of the run.
+      mechanism: made from the settings.
+      data_assumptions: what dealing and splitting the data ask of two neighbours,
+        in words; it joins the claim's assumptions in every row.
       filtered: whether the influence filter ran. Its contributions and votes leave the
         clients too, so no row about uploads alone is proved then, and cohorts are no
         uniform draw of all clients.
@@ -130,7 +133,7 @@ def summary(
         ledger,
         delta,
         relation=mechanism.claim.relation,
-        assumptions=assumptions,
+        assumptions="; ".join(filter(None, (assumptions, data_assumptions))),
         central=mechanism.claim.central,
         against_server=mechanism.claim.against_server,
         client_swap=mechanism.claim.client_swap,

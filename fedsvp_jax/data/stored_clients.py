@@ -1,7 +1,8 @@
 """Which client of a store holds which examples, one client in memory at a time.
 
 Clients, training and validation examples are the same as those that
-`partition.by_writer` and `partition.make_split` give for the same data in memory.
+`partition.by_writer` and `train_validation.make_split` give for the same data in
+memory.
 """
 
 import dataclasses
@@ -9,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.data import partition
+from fedsvp_jax.data import train_validation
 from fedsvp_jax.data.client_store import ClientStore
 
 _BLOCK = 1 << 18  # rows of labels that are counted at once
@@ -40,6 +41,7 @@ class StoredClients:
       num_hbc: number of honest-but-curious clients, which are the last ones.
       train_fraction: in (0, 1).
       seed: >= 0.
+      split: how each client is divided, "stratified" or "by_position".
     """
 
     store: ClientStore
@@ -51,6 +53,7 @@ class StoredClients:
     num_hbc: int
     train_fraction: float
     seed: int
+    split: str
 
     def _curious(self, client: int) -> bool:
         return client >= len(self.chosen) - self.num_hbc
@@ -61,22 +64,10 @@ class StoredClients:
         Raises:
           ValueError: the client has no training or no validation examples.
         """
-        place = int(self.chosen[client])
-        rows = self.store.rows(place)
+        rows = self.store.rows(int(self.chosen[client]))
         labels = self.store.train_labels[rows]
-        attributes = (
-            np.full(len(labels), self.attribute_table[place], np.int32)
-            if self.by_client
-            else self.attribute_table[labels]
-        )
-        train, validation = partition.divide_client(
-            client,
-            attributes,
-            private_attribute=self.private_attribute,
-            curious=self._curious(client),
-            train_fraction=self.train_fraction,
-            seed=self.seed,
-        )
+        attributes = self._attributes(client, labels)
+        train, validation = self._divided(client, attributes)
         held = np.concatenate([train, validation])
         return HeldExamples(
             self.store.train_inputs[rows][held],
@@ -85,23 +76,47 @@ class StoredClients:
             len(train),
         )
 
+    def _attributes(self, client: int, labels: np.ndarray) -> np.ndarray:
+        """(n,) int32: the attributes of a client's examples, from their labels."""
+        if self.by_client:
+            place = int(self.chosen[client])
+            return np.full(len(labels), self.attribute_table[place], np.int32)
+        return self.attribute_table[labels]
+
+    def _divided(
+        self, client: int, attributes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The positions of a client's examples as `(train, validation)`."""
+        return train_validation.divide_client(
+            client,
+            attributes,
+            private_attribute=self.private_attribute,
+            curious=self._curious(client),
+            train_fraction=self.train_fraction,
+            seed=self.seed,
+            how=self.split,
+        )
+
     def attribute_counts(self) -> tuple[np.ndarray, np.ndarray]:
         """`(train, validation)`: numbers of examples per client and attribute, (M, N).
 
-        The labels are read in one pass, one block at a time.
+        With the stratified split the labels are read in one pass, one block at a time;
+        by_position every client is divided, since the counts depend on the positions.
 
         Raises:
           ValueError: a client has no training or no validation examples.
         """
+        if self.split == "by_position":
+            return self._counts_by_position()
         counts = self._stored_counts()[self.chosen]
         counts[len(counts) - self.num_hbc :, self.private_attribute] = 0
-        train = partition.train_counts(counts, self.train_fraction)
+        train = train_validation.train_counts(counts, self.train_fraction)
         validation = counts - train
         lacking = np.flatnonzero((train.sum(1) == 0) | (validation.sum(1) == 0))
         if len(lacking):
             client = int(lacking[0])
             raise ValueError(
-                partition.too_few_examples(
+                train_validation.too_few_examples(
                     client,
                     int(counts[client].sum()),
                     curious=self._curious(client),
@@ -109,6 +124,18 @@ class StoredClients:
                 )
             )
         return train, validation
+
+    def _counts_by_position(self) -> tuple[np.ndarray, np.ndarray]:
+        """`(train, validation)`: numbers of examples per client and attribute."""
+        counts = np.zeros((2, len(self.chosen), self.num_attributes), np.int64)
+        for client, place in enumerate(self.chosen):
+            labels = self.store.train_labels[self.store.rows(int(place))]
+            attributes = self._attributes(client, labels)
+            for side, positions in enumerate(self._divided(client, attributes)):
+                counts[side, client] = np.bincount(
+                    attributes[positions], minlength=self.num_attributes
+                )
+        return counts[0], counts[1]
 
     def _stored_counts(self) -> np.ndarray:
         """(S, N) int64: examples of each client in the store, by attribute."""

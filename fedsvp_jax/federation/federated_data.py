@@ -10,7 +10,7 @@ import numpy as np
 from fedsvp_jax import influence, prng
 from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.data import partition, preprocessing
+from fedsvp_jax.data import partition, preprocessing, train_validation
 from fedsvp_jax.data.attributes import Attributes
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.corrupted_clients import CorruptedClients
@@ -76,13 +76,14 @@ def federate(
     for config in configs:
         if config.seed in by_seed:
             continue
-        split = partition.make_split(
+        split = train_validation.make_split(
             loading.client_parts(config, dataset),
             found.ids,
             private_attribute=found.private,
             num_hbc=0 if config.num_attributes == 1 else config.num_hbc_clients,
             train_fraction=config.train_fraction,
             seed=config.seed,
+            how=config.split,
         )
         made = influence.corrupt_clients(
             examples,
@@ -97,7 +98,7 @@ def federate(
         by_seed[config.seed] = made
         num_rows += made.copies.labels.shape[0]
     cells = [by_seed[config.seed] for config in configs]
-    split = partition.stack_splits([cell.split for cell in cells])
+    split = train_validation.stack_splits([cell.split for cell in cells])
     sizes = np.asarray(split.num_train)
     if num_rows > len(dataset.train_labels):
         examples = jax.tree.map(
@@ -161,6 +162,7 @@ def _federate_store(config: ExperimentConfig, store: ClientStore) -> FederatedDa
         num_hbc=0 if config.num_attributes == 1 else config.num_hbc_clients,
         train_fraction=config.train_fraction,
         seed=config.seed,
+        split=config.split,
     )
     train, validation = clients.attribute_counts()
     num_train, num_validation = train.sum(1), validation.sum(1)

@@ -183,6 +183,29 @@ def attributes_of(
     )
 
 
+def neighbour_assumptions(config: ExperimentConfig) -> str:
+    """What dealing and splitting the examples ask of two neighbouring data sets.
+
+    The claim of a mechanism takes each client's training examples as given and their
+    number as public. The sentences say what this leaves out.
+    """
+    given = "which client holds which record is given"
+    if config.partition in ("paper", "shards", "dirichlet"):
+        given += f", although partition={config.partition} looks at the labels"
+    sentences = [given]
+    if config.num_attributes > 1 and config.split == "stratified":
+        sentences.append(
+            "a replaced record keeps its attribute, because split=stratified looks at "
+            "the attributes and decides which and how many records are for training"
+        )
+    elif config.num_attributes > 1 and config.num_hbc_clients:
+        sentences.append(
+            "no record of an honest-but-curious client is replaced by a private one, "
+            "because private records are removed from these clients"
+        )
+    return "; ".join(sentences)
+
+
 def client_parts(
     config: ExperimentConfig, dataset: Dataset | RowSource
 ) -> list[np.ndarray]:

@@ -14,6 +14,7 @@ from fedsvp_jax.accounting import promises
 from fedsvp_jax.algorithm.state import RoundMetrics, ServerState
 from fedsvp_jax.devices import processes
 from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.federation import loading
 from fedsvp_jax.influence import Verdict
 from fedsvp_jax.influence.admission import Admission, verdict_record
 from fedsvp_jax.run import loop, records
@@ -252,6 +253,7 @@ class Session:
                     self._program.mechanism_configs[cell],
                     self.ledgers[cell],
                     self._program.mechanism,
+                    data_assumptions=loading.neighbour_assumptions(config),
                     filtered=self._hook is not None,
                 ),
             }

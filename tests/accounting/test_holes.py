@@ -90,7 +90,12 @@ def test_g3_no_row_is_proved_or_amplified_where_a_filter_sends_more():
     settings = published("dp_fedavg")
     for filtered in (False, True):
         rows = promises.summary(
-            PromiseSettings(), settings, ledger, mechanism, filtered=filtered
+            PromiseSettings(),
+            settings,
+            ledger,
+            mechanism,
+            data_assumptions="",
+            filtered=filtered,
         )["guarantees"]
         proved = [row for row in rows if row["status"] == "proved"]
         assert bool(proved) != filtered
@@ -171,7 +176,9 @@ def test_g15_the_analytic_calibration_is_proved_at_epsilon_two():
         delta=np.asarray([1e-3]),
         weights=np.ones(1),
     )
-    rows = promises.summary(PromiseSettings(), config, ledger, mechanism)["guarantees"]
+    rows = promises.summary(
+        PromiseSettings(), config, ledger, mechanism, data_assumptions=""
+    )["guarantees"]
     (basic,) = [row for row in rows if row["method"] == "basic"]
     assert basic["status"] == "proved" and "classical" not in basic["assumptions"]
 

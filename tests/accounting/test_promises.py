@@ -122,13 +122,16 @@ def test_the_summary_names_adversary_relation_and_status_of_every_row() -> None:
         changes = {"mechanism": "nbafl", "sensitivity": sensitivity}
         config, settings, mechanism = made(**PROMISE | changes)
         ledger = ledger_of(2, **changes)
-        found = promises.summary(config, settings, ledger, mechanism)
+        found = promises.summary(
+            config, settings, ledger, mechanism, data_assumptions="as dealt"
+        )
         assert found["most_uploads"] == 2
         assert found["epsilon_spent"]["basic"] == pytest.approx(0.6)
         statuses = {row["status"] for row in found["guarantees"]}
         assert ("proved" in statuses) == proved
         for row in found["guarantees"]:
-            assert row["adversary"] and row["relation"] and row["assumptions"]
+            assert row["adversary"] and row["relation"]
+            assert row["assumptions"].endswith("; as dealt")
 
 
 def test_pld_is_composed_in_the_last_round_alone() -> None:

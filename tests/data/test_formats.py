@@ -8,6 +8,7 @@ import pytest
 import tiny_files
 
 from fedsvp_jax.data import sources
+from fedsvp_jax.data.formats import tabular
 
 
 @pytest.mark.parametrize("name", list(tiny_files.WRITERS))
@@ -144,23 +145,81 @@ def test_npz_floats_become_float32_features(tmp_path: Path) -> None:
     assert not dataset.columns
 
 
-def test_adult_standardises_numbers_by_the_training_rows(tmp_path: Path) -> None:
+def test_adult_numbers_are_scaled_by_public_constants(tmp_path: Path) -> None:
     dataset = sources.load("adult", tiny_files.write_adult(tmp_path))
     assert (len(dataset.train_labels), len(dataset.test_labels)) == (4, 2)
-    ages = np.arange(20, 26)
-    expected = (ages - 21.5) / np.std([20, 21, 22, 23])
+    expected = (np.arange(20, 26) - 40) / 15
     np.testing.assert_allclose(dataset.train_inputs[:, 0], expected[:4], rtol=1e-6)
     np.testing.assert_allclose(dataset.test_inputs[:, 0], expected[4:], rtol=1e-6)
-    np.testing.assert_array_equal(dataset.train_inputs[:, 3], 0)  # constant: gain
+    np.testing.assert_array_equal(dataset.train_inputs[:, 3:5], 0)  # no gain, no loss
+
+
+def test_adult_values_beyond_the_bounds_are_clamped(tmp_path: Path) -> None:
+    rows = tiny_files.adult_rows()
+    for name, value in (("age", "12"), ("capital-gain", "1e9")):
+        rows[0][tiny_files.ADULT_HEADER.index(name)] = value
+    tiny_files.write_csv(tmp_path / "adult.csv", rows, tiny_files.ADULT_HEADER)
+    first = sources.load("adult", tmp_path).train_inputs[0]
+    assert first[0] == pytest.approx((17 - 40) / 15)
+    assert first[3] == pytest.approx(np.log(100_000) / 3)
+
+
+def test_adult_amounts_of_money_are_scaled_on_a_log_scale(tmp_path: Path) -> None:
+    rows = tiny_files.adult_rows()
+    rows[0][tiny_files.ADULT_HEADER.index("capital-gain")] = "99"
+    tiny_files.write_csv(tmp_path / "adult.csv", rows, tiny_files.ADULT_HEADER)
+    gain = sources.load("adult", tmp_path).train_inputs[0, 3]
+    assert gain == pytest.approx(np.log(100) / 3)
+
+
+@pytest.mark.hole
+def test_g8_one_record_of_adult_leaves_the_features_of_all_others(
+    tmp_path: Path,
+) -> None:
+    changes = {
+        "age": "90",
+        "fnlwgt": "1000000",
+        "education-num": "16",
+        "capital-gain": "99999",
+        "capital-loss": "4000",
+        "hours-per-week": "99",
+        "workclass": "Never-worked",
+        "education": "Doctorate",
+        "native-country": "Holand-Netherlands",
+        "race": "Other",
+        "sex": "Male",
+    }
+    rows = tiny_files.adult_rows()
+    tiny_files.write_csv(tmp_path / "a" / "adult.csv", rows, tiny_files.ADULT_HEADER)
+    for name, value in changes.items():
+        rows[2][tiny_files.ADULT_HEADER.index(name)] = value
+    tiny_files.write_csv(tmp_path / "b" / "adult.csv", rows, tiny_files.ADULT_HEADER)
+    ours, neighbour = (sources.load("adult", tmp_path / name) for name in "ab")
+    assert (ours.train_inputs[2] != neighbour.train_inputs[2]).any()
+    others = np.array([0, 1, 3])
+    np.testing.assert_array_equal(
+        ours.train_inputs[others], neighbour.train_inputs[others]
+    )
+    np.testing.assert_array_equal(ours.test_inputs, neighbour.test_inputs)
+    for name, column in ours.columns.items():
+        assert column.categories == neighbour.columns[name].categories
+        np.testing.assert_array_equal(
+            column.codes[others], neighbour.columns[name].codes[others]
+        )
 
 
 def test_adult_one_hot_parts_sum_to_one_and_name_columns(tmp_path: Path) -> None:
     dataset = sources.load("adult", tiny_files.write_adult(tmp_path))
-    # 6 numbers, then workclass 2 ("?" is in a test row), seven more: sex has 2.
-    assert dataset.example_shape == (6 + 2 + 1 + 1 + 1 + 1 + 1 + 2 + 1,)
-    np.testing.assert_array_equal(dataset.test_inputs[:, 6:8], [[0, 1], [1, 0]])
+    for name, categories in tabular.CATEGORIES.items():
+        assert list(categories) == sorted(categories), name
+    sizes = [len(categories) for categories in tabular.CATEGORIES.values()]
+    assert sizes == [9, 16, 7, 15, 6, 5, 2, 42]  # "?" in three of adult.names' lists
+    assert dataset.example_shape == (6 + sum(sizes),) == (108,)
+    workclass = dataset.test_inputs[:, 6 : 6 + 9]
+    np.testing.assert_array_equal(np.flatnonzero(workclass[0]), [4])  # Private
+    np.testing.assert_array_equal(np.flatnonzero(workclass[1]), [0])  # ?
     np.testing.assert_array_equal(dataset.train_inputs[:, 6:].sum(1), 8)
-    assert dataset.columns["workclass"].categories == ("?", "Private")
+    assert dataset.columns["workclass"].categories[:2] == ("?", "Federal-gov")
     assert dataset.columns["sex"].categories == ("Female", "Male")
     np.testing.assert_array_equal(dataset.columns["sex"].codes, [0, 1, 0, 1])
     np.testing.assert_array_equal(dataset.train_labels, [0, 1, 0, 0])

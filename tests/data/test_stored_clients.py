@@ -21,6 +21,8 @@ from fedsvp_jax.federation import federated_data
         {"num_attributes": 4, "num_hbc_clients": 3},
         {"num_attributes": 1},
         {"attributes": "writer_groups", "num_hbc_clients": 0},
+        {"split": "by_position", "num_attributes": 4, "num_hbc_clients": 3},
+        {"split": "by_position", "attributes": "writer_groups", "num_hbc_clients": 0},
     ],
     ids=str,
 )

@@ -171,3 +171,36 @@ def test_a_smaller_test_set_is_spread_over_the_whole_one() -> None:
     np.testing.assert_array_equal(kept, whole[np.arange(100) * len(whole) // 100])
     same = loading.load_dataset(small(max_test_examples=10_000))
     np.testing.assert_array_equal(same.test_labels, whole)
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("split", ["stratified", "by_position"])
+def test_g6_a_guarantee_says_what_the_split_asks_of_neighbours(split: str) -> None:
+    """Stratified, the attribute is kept; by_position a neighbour has another one."""
+    config = small(partition="iid", attributes="column:hand", split=split)
+    config = dataclasses.replace(config, private_attribute=0, num_hbc_clients=0)
+    said = loading.neighbour_assumptions(config)
+    assert ("keeps its attribute" in said) == (split == "stratified")
+    if split == "by_position":
+        dataset = with_people()
+        codes = dataset.columns["hand"].codes.copy()
+        codes[17] = 1 - codes[17]
+        column = Column(codes, ("left", "right"))
+        neighbour = dataclasses.replace(dataset, columns={"hand": column})
+        splits = [
+            federated_data.federate([config], one).split for one in (dataset, neighbour)
+        ]
+        for ours, other in zip(*map(jax.tree.leaves, splits), strict=True):
+            np.testing.assert_array_equal(ours, other)
+
+
+@pytest.mark.hole
+def test_g6_the_assumptions_name_labels_and_curious_clients_where_they_count() -> None:
+    said = loading.neighbour_assumptions
+    assert "partition=paper looks at the labels" in said(small(partition="paper"))
+    assert "labels" not in said(small(partition="iid"))
+    curious = "no record of an honest-but-curious client is replaced by a private one"
+    assert curious in said(small(split="by_position", num_hbc_clients=1))
+    for changes in ({"num_hbc_clients": 0}, {"num_attributes": 1}):
+        assert curious not in said(small(split="by_position", **changes))
+    assert "attribute" not in said(small(num_attributes=1))
