@@ -33,6 +33,7 @@ def main(_: list[str]) -> None:
     command.start_jax(values)
     command.start_processes(values)
     config = command.settings_from_flags(values)
+    command.refuse_unread(values, [config.mechanism])
 
     from fedsvp_jax import run
 

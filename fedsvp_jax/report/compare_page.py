@@ -198,7 +198,7 @@ def _nominal(files: dict[str, Files]) -> str:
 
 def _differences(files: dict[str, Files]) -> str:
     settings = {
-        name: provenance.recorded_settings(one.config) for name, one in files.items()
+        name: provenance.read_settings(one.config) for name, one in files.items()
     }
     names = sorted({key for one in settings.values() for key in one})
     rows = []
@@ -214,5 +214,6 @@ def _differences(files: dict[str, Files]) -> str:
     return page.table(
         ["setting", *files],
         rows,
-        caption="Settings whose values differ; a dash: not recorded.",
+        caption="Settings whose values differ; a dash: not recorded, or not read by the"
+        " mechanism.",
     )
