@@ -15,7 +15,7 @@ import traceback
 import types
 import typing
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from absl import app, flags, logging
@@ -75,6 +75,45 @@ def settings_from_flags(values: flags.FlagValues, **more: Any) -> ExperimentConf
         if field.name in values
     }
     return resolve(ExperimentConfig(**(chosen | more)))
+
+
+_NOISE_SCALES = ("noise_multiplier", "noise_std")  # what may set noise in place of ε
+
+
+def refuse_unread(
+    values: flags.FlagValues,
+    names: Sequence[str],
+    *,
+    flag_names: Mapping[str, str] = types.MappingProxyType({}),
+) -> None:
+    """Refuses a flag of the command line that none of the mechanisms reads.
+
+    Args:
+      values: the command line's; a default, which nobody typed, is never refused.
+      names: of the mechanisms that run, at least one.
+      flag_names: the flags whose name is not their setting's, by setting.
+
+    Raises:
+      ValueError: names the flag and the mechanisms.
+    """
+    unread = frozenset.intersection(*map(mechanisms.unread_settings, names))
+    for setting in sorted(unread):
+        flag = flag_names.get(setting, setting)
+        if flag not in values or not values[flag].present:
+            continue
+        readers = "mechanism" if len(names) == 1 else "mechanisms"
+        message = f"--{flag} is not read by {readers} {', '.join(names)}"
+        if len(names) == 1 and setting == "epsilon":
+            message += _what_sets_noise(names[0])
+        raise ValueError(f"{message}; remove it")
+
+
+def _what_sets_noise(name: str) -> str:
+    """`, whose noise --noise_std sets` of a mechanism whose noise ε does not set."""
+    settings = mechanisms.mechanism_settings(name)
+    own = [field.name for field in dataclasses.fields(settings)] if settings else []
+    scale = next((scale for scale in _NOISE_SCALES if scale in own), None)
+    return f", whose noise --{scale} sets" if scale else ""
 
 
 def define_output(*, required: bool = True) -> None:

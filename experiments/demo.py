@@ -8,7 +8,7 @@ of the sweep may be added and overrides the preset; --num_rounds=2 --seeds=0:1 m
 demo short.
 """
 
-import sys
+from absl import flags
 
 from . import command, presets, sweep
 
@@ -16,9 +16,10 @@ OUTPUT_DIR = "runs/demo"
 
 
 def main() -> None:
-    """Runs the sweep; flags of the command line override those of the preset."""
-    preset = presets.FOLDER / "demo.flags"
-    sys.argv[1:1] = [f"--flagfile={preset}", f"--output_dir={OUTPUT_DIR}"]
+    """Runs the sweep; the preset gives its flags their defaults."""
+    preset = presets.read_preset("demo")
+    for name, value in [*preset.flags.items(), ("output_dir", OUTPUT_DIR)]:
+        flags.FLAGS.set_default(name, value)
     command.run(sweep.main, __doc__)
 
 

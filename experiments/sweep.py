@@ -94,6 +94,7 @@ def main(_: list[str]) -> None:
             base = command.settings_from_flags(
                 values, mechanism=name, epsilon=epsilon, seed=seeds[0]
             )
+    command.refuse_unread(values, names, flag_names={"epsilon": "epsilons"})
 
     from fedsvp_jax.run import sweep
 

@@ -33,6 +33,7 @@ def main(_: list[str]) -> None:
     command.start_jax(values)
     command.start_processes(values)
     config = command.settings_from_flags(values)
+    command.refuse_unread(values, [config.mechanism])
 
     from fedsvp_jax import run
 
@@ -54,8 +55,12 @@ def main(_: list[str]) -> None:
             f"client would exceed total_epsilon = {config.total_epsilon} "
             f"({config.total_accounting})"
         )
-    for name in ("best_accuracy", "final5_accuracy", "epsilon_spent", "params_sha256"):
+    from fedsvp_jax.report import spent
+
+    for name in ("best_accuracy", "final5_accuracy"):
         print(f"{name}: {command.shown(summary[name])}")
+    print(spent.spent_line(summary))
+    print(f"params_sha256: {summary['params_sha256']}")
     command.write_report(values, "run")
 
 

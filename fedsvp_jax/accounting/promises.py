@@ -103,6 +103,39 @@ def epsilon_spent(
     return spent
 
 
+def status(
+    ledger: Ledger, mechanism: Mechanism, spent: dict[str, float]
+) -> dict[str, str] | None:
+    """Whether each ε of `epsilon_spent` is "proved" or "nominal", as guarantees are.
+
+    Args:
+      ledger: what was applied.
+      mechanism: whose claim the ledger counts.
+      spent: ε by accounting, of the ledger.
+
+    Returns:
+      The status by accounting; None where the mechanism claims nothing.
+    """
+    claim = mechanism.claim
+    if claim.relation == "none":
+        return None
+    basic = accounting.guarantees(
+        ledger,
+        0.5,  # read by other methods than basic
+        relation=claim.relation,
+        assumptions=claim.assumptions,
+        central=claim.central,
+        against_server=claim.against_server,
+        methods=(),
+    )
+    proved = {
+        method: ledger.proved and math.isfinite(value)
+        for method, value in spent.items()
+    }
+    proved["basic"] = any(row.proved for row in basic)
+    return {name: "proved" if proved[name] else "nominal" for name in spent}
+
+
 def summary(
     promise: PromiseSettings,
     config: MechanismConfig,

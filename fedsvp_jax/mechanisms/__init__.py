@@ -18,6 +18,7 @@ from fedsvp_jax.mechanisms.registry import (
     mechanism_summary,
     noise_setting,
     register_mechanism,
+    unread_settings,
 )
 from fedsvp_jax.mechanisms.release import release_contribution, spends_release_budget
 from fedsvp_jax.mechanisms.schedules import dpa_stds, time_varying_stds
@@ -49,5 +50,6 @@ __all__ = [
     "risk_tolerance",
     "spends_release_budget",
     "time_varying_stds",
+    "unread_settings",
     "with_analytic_multiplier",
 ]

@@ -28,6 +28,7 @@ class Entry(NamedTuple):
     epsilon_sets_noise: bool
     noise_setting: str | None
     reconstruction: bool
+    unread: tuple[str, ...]  # settings of NoiseSettings that it does not read
 
 
 _REGISTRY: dict[str, Entry] = {}
@@ -43,6 +44,7 @@ def register_mechanism(
     epsilon_sets_noise: bool = True,
     noise_setting: str | None = None,
     reconstruction: bool = False,
+    unread: tuple[str, ...] = (),
 ) -> None:
     """Makes a mechanism known by name.
 
@@ -60,6 +62,8 @@ def register_mechanism(
         for `--solve=noise`; None when nothing does.
       reconstruction: true when the source's formula was not to be had; help and
         reports then say so.
+      unread: names of `settings.NoiseSettings` that the mechanism does not read. The
+        command line refuses their flags, and pages do not show them.
 
     Raises:
       ValueError: the name is taken or no identifier.
@@ -76,6 +80,7 @@ def register_mechanism(
         epsilon_sets_noise=epsilon_sets_noise,
         noise_setting="epsilon" if epsilon_sets_noise else noise_setting,
         reconstruction=reconstruction,
+        unread=unread,
     )
 
 
@@ -115,6 +120,23 @@ def mechanism_label(name: str) -> str:
 def epsilon_sets_noise(name: str) -> bool:
     """Whether the setting epsilon decides the noise; true for unknown names."""
     return name not in _REGISTRY or _REGISTRY[name].epsilon_sets_noise
+
+
+def unread_settings(name: str) -> frozenset[str]:
+    """The settings that a mechanism does not read; empty for unknown names.
+
+    They are the common ones that it was registered with as `unread`, and the other
+    mechanisms' own.
+    """
+    if name not in _REGISTRY:
+        return frozenset()
+    own = {
+        other: {field.name for field in dataclasses.fields(entry.settings)}
+        for other, entry in _REGISTRY.items()
+        if entry.settings is not None
+    }
+    others = set().union(*own.values()) - own.get(name, set())
+    return frozenset(others.union(_REGISTRY[name].unread))
 
 
 def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
@@ -172,12 +194,16 @@ class BuiltInSettings(
     """Mechanisms: the own settings of all built-in ones, for `ExperimentConfig`."""
 
 
+_RELEASE = ("contribution_release", "release_epsilon")
+_CALIBRATION = ("epsilon", "calibration", "allow_large_epsilon")
+
 register_mechanism(
     "none",
     fixed.make_none,
     label="FedAvg",
     epsilon_sets_noise=False,
     summary="FedAvg without noise",
+    unread=("delta", "relation", *_CALIBRATION, *_RELEASE),
 )
 register_mechanism(
     "nbafl",
@@ -186,6 +212,7 @@ register_mechanism(
     label="NbAFL",
     summary="NbAFL (Wei et al. 2020): constant noise on the uplink, on the downlink "
     "if asked for",
+    unread=_RELEASE,
 )
 register_mechanism(
     "time_varying",
@@ -194,6 +221,7 @@ register_mechanism(
     label="Time-Varying DP",
     summary="Time-Varying DP (Yuan et al. 2023): noise in a geometric series of rounds",
     reconstruction=True,
+    unread=_RELEASE,
 )
 register_mechanism(
     "sensitivity",
@@ -202,6 +230,7 @@ register_mechanism(
     label="Sensitivity re-estimation",
     summary="Sensitivity re-estimation (Xue et al. 2023): the clip follows past norms",
     reconstruction=True,
+    unread=_RELEASE,
 )
 register_mechanism(
     "dpa",
@@ -211,6 +240,7 @@ register_mechanism(
     summary="Dynamic privacy allocation (Zhang et al. 2024): variances that minimise "
     "the final error bound",
     reconstruction=True,
+    unread=_RELEASE,
 )
 register_mechanism(
     "dp_fedavg",
@@ -221,6 +251,7 @@ register_mechanism(
     noise_setting="noise_multiplier",
     summary="Central DP-FedAvg (McMahan et al. 2018), adaptive clip if asked for "
     "(Andrew et al. 2021)",
+    unread=("relation", *_CALIBRATION, *_RELEASE),
 )
 register_mechanism(
     "fedsdp",
@@ -245,4 +276,5 @@ register_mechanism(
     epsilon_sets_noise=False,
     noise_setting="noise_std",
     summary="Noise of one given standard deviation",
+    unread=(*_CALIBRATION, *_RELEASE),
 )

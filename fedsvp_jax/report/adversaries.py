@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedsvp_jax.accounting import Ledger, guarantees
-from fedsvp_jax.report import labels, read
+from fedsvp_jax.report import labels, read, spent
 from fedsvp_jax.report.plots import Plot, Series
 
 METHOD = "rdp"  # fast enough for every point; PLD would take seconds for each
@@ -18,27 +18,27 @@ def adversaries_plot(run: read.RunFiles) -> Plot:
     A ledger is filled again with the uploads of clients.jsonl, so that the curves end
     at the table's numbers. There is no series where a field that this needs is missing.
     """
-    adversaries = [
-        str(row.get("adversary"))
+    delta = read.number(run.summary.get("target_delta"))
+    status = {
+        str(row.get("adversary")): str(row.get("status") or "")
         for row in run.summary.get("guarantees") or []
         if isinstance(row, dict) and row.get("method") == METHOD
-    ]
-    delta = read.number(run.summary.get("target_delta"))
+    }
     complete = run.clients and all(set(_NEEDED) <= set(row) for row in run.clients)
     curves: dict[str, tuple[list[float | None], list[float | None]]] = {}
-    if adversaries and delta is not None and complete:
-        for round_num, spent in _spent(run, delta):
-            for name in adversaries:
+    if status and delta is not None and complete:
+        for round_num, by_adversary in _spent(run, delta):
+            for name in status:
                 x, y = curves.setdefault(name, ([], []))
                 x.append(round_num)
-                y.append(read.number(spent.get(name)))
+                y.append(read.number(by_adversary.get(name)))
     return Plot(
         "adversaries",
         "Cumulative ε by adversary",
         f"{labels.method_label(METHOD)} at δ = {labels.significant(delta)}. The table"
         " below says what each adversary is assumed to see.",
         "round",
-        "ε spent",
+        spent.axis_title(status, spent.delta_text(METHOD, run.summary)),
         [
             Series(
                 keys={"adversary": name},
@@ -80,10 +80,10 @@ def _spent(run: read.RunFiles, delta: float) -> list[tuple[int, dict[str, float]
             table = guarantees(
                 ledger, delta, relation="", assumptions="", methods=(METHOD,)
             )
-            spent = {
+            by_adversary = {
                 row.adversary: row.epsilon for row in table if row.method == METHOD
             }
-            curve.append((round_num, spent))
+            curve.append((round_num, by_adversary))
     return curve
 
 

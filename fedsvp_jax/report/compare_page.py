@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.report import guarantees, labels, page, provenance, read, tables
+from fedsvp_jax.report import guarantees, labels, page, provenance, read, spent, tables
 from fedsvp_jax.report.plots import Plot, Series
 from fedsvp_jax.report.run_plots import run_plots
 from fedsvp_jax.report.sweep_plots import sweep_plots
@@ -100,7 +100,8 @@ def compare_html(files: dict[str, Files], *, timestamp: str | None = None) -> st
 
 _CAPTION = (
     "One row per run; for a sweep one row per mechanism and ε, with mean ± std over"
-    " seeds. ε spent: after the last round; for a sweep, the largest over seeds."
+    " seeds. ε spent: after the last round; for a sweep, the largest over seeds. Basic"
+    " composition holds at Σδ, the sum of the uploads' δ. Nominal: not proved."
 )
 _CSV = (
     '<button type="button" data-csv="table">Download CSV'
@@ -114,6 +115,7 @@ def compare_plots(files: dict[str, Files]) -> list[Plot]:
     Each folder has its colour; the curves of one folder differ in line style.
     """
     merged: dict[str, Plot] = {}
+    titles: dict[str, dict[str, str]] = {}  # of the y axis, by plot and folder
     for index, (name, one) in enumerate(files.items()):
         color = labels.OKABE_ITO[index % len(labels.OKABE_ITO)]
         for plot in _plots(one):
@@ -123,8 +125,19 @@ def compare_plots(files: dict[str, Files]) -> list[Plot]:
             ]
             before = merged.get(plot.id)
             shown = [*(before.series if before else ()), *series]
+            titles.setdefault(plot.id, {})[name] = plot.y_title
             merged[plot.id] = dataclasses.replace(before or plot, series=shown)
-    return list(merged.values())
+    return [
+        dataclasses.replace(plot, y_title=_common_title(titles[plot.id]))
+        for plot in merged.values()
+    ]
+
+
+def _common_title(titles: dict[str, str]) -> str:
+    """The folders' title of an axis; each one's where δ or status of ε differ."""
+    if len(set(titles.values())) == 1:
+        return next(iter(titles.values()))
+    return "; ".join(f"{name}: {title}" for name, title in titles.items())
 
 
 def _plots(files: Files) -> list[Plot]:
@@ -147,41 +160,36 @@ def _renamed(
 
 
 def _table(files: dict[str, Files]) -> tuple[list[str], list[list[str]]]:
-    results: list[tuple[list[str], dict[str, Any]]] = []
+    cells: list[list[str]] = []
+    summaries: list[dict[str, Any]] = []  # of the same rows: what they spent
     for name, one in files.items():
         if isinstance(one, read.SweepFiles):
             for row in tables.summarize(one.results):
                 best = labels.percent(row.best_mean, row.best_std)
                 last5 = labels.percent(row.last5_mean, row.last5_std)
                 label = mechanisms.mechanism_label(row.mechanism)
-                cells = [name, label, labels.significant(row.epsilon), best, last5]
-                results.append((cells, row.epsilon_spent))
+                epsilon = labels.significant(row.epsilon)
+                cells.append([name, label, epsilon, best, last5])
+                summaries.append(dataclasses.asdict(row))
             continue
         number = {
             key: read.number(one.summary.get(key))
             for key in ("best_accuracy", "final5_accuracy", "final5_std")
         }
-        mechanism = str(one.config.get("mechanism"))
-        epsilon = read.number(one.config.get("epsilon"))
-        cells = [
-            name,
-            mechanisms.mechanism_label(mechanism),
-            labels.significant(
-                epsilon if mechanisms.epsilon_sets_noise(mechanism) else None
-            ),
-            labels.percent(number["best_accuracy"]),
-            labels.percent(number["final5_accuracy"], number["final5_std"]),
-        ]
-        results.append((cells, one.summary.get("epsilon_spent") or {}))
-    methods = list(dict.fromkeys(method for _, spent in results for method in spent))
+        cells.append(
+            [
+                name,
+                mechanisms.mechanism_label(str(one.config.get("mechanism"))),
+                spent.claimed(one.clients, "epsilon") or "–",
+                labels.percent(number["best_accuracy"]),
+                labels.percent(number["final5_accuracy"], number["final5_std"]),
+            ]
+        )
+        summaries.append(one.summary)
     head = ["folder", "mechanism", "ε per upload", "best %", "last 5 %"]
-    return (
-        [*head, *(f"ε spent, {method}" for method in methods)],
-        [
-            [*cells, *(labels.significant(read.number(spent.get(m))) for m in methods)]
-            for cells, spent in results
-        ],
-    )
+    more, spent_cells = spent.columns(summaries)
+    rows = [first + last for first, last in zip(cells, spent_cells, strict=True)]
+    return head + more, rows
 
 
 def _nominal(files: dict[str, Files]) -> str:
@@ -198,7 +206,7 @@ def _nominal(files: dict[str, Files]) -> str:
 
 def _differences(files: dict[str, Files]) -> str:
     settings = {
-        name: provenance.recorded_settings(one.config) for name, one in files.items()
+        name: provenance.read_settings(one.config) for name, one in files.items()
     }
     names = sorted({key for one in settings.values() for key in one})
     rows = []
@@ -214,5 +222,6 @@ def _differences(files: dict[str, Files]) -> str:
     return page.table(
         ["setting", *files],
         rows,
-        caption="Settings whose values differ; a dash: not recorded.",
+        caption="Settings whose values differ; a dash: not recorded, or not read by the"
+        " mechanism.",
     )

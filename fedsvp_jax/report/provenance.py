@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedsvp_jax import mechanisms
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.report import page, read
 
@@ -29,13 +30,14 @@ def provenance_html(
     if command is not None:
         body += ["<h3>Repeat it</h3>", f"<p>{_HOW_TO_REPEAT}</p>"]
         body.append(page.code_block(command))
-    settings = recorded_settings(config)
+    settings = read_settings(config)
     versions = settings.pop("versions", None)
     body.append(
         page.table(
             ("setting", "value"),
             [(name, shown(value)) for name, value in sorted(settings.items())],
-            caption="Settings and data, as recorded in config.json.",
+            caption="Settings and data, as recorded in config.json, without settings"
+            " that the mechanisms do not read.",
         )
     )
     if isinstance(versions, dict):
@@ -81,7 +83,8 @@ def sweep_command(config: read.Row, results: Sequence[read.Row]) -> str:
       results: the lines of results.jsonl, which tell whether a cell diverged.
     """
     flags = [flag for flag in _setting_flags(config) if flag[0] not in _SWEPT]
-    lists = [(name, config.get(name)) for name in (*_SWEPT.values(), "noise_stds")]
+    settings = read_settings(config)
+    lists = [(name, settings.get(name)) for name in (*_SWEPT.values(), "noise_stds")]
     flags += [(name, ",".join(map(shown, values))) for name, values in lists if values]
     return _command("experiments.sweep", flags, results)
 
@@ -100,6 +103,18 @@ def recorded_settings(config: read.Row) -> read.Row:
     return config | dict.fromkeys(infinite, math.inf)
 
 
+def read_settings(config: read.Row) -> read.Row:
+    """`recorded_settings` without those that no mechanism of the result reads."""
+    names = config.get("mechanisms") or [config.get("mechanism")]
+    unread = frozenset.intersection(
+        *(mechanisms.unread_settings(str(name)) for name in names)
+    )
+    if "epsilon" in unread:
+        unread |= {"epsilons"}
+    settings = recorded_settings(config)
+    return {name: value for name, value in settings.items() if name not in unread}
+
+
 def shown(value: Any) -> str:
     """A setting's value: strings as they are, infinity as `inf`, the rest as JSON."""
     if isinstance(value, str):
@@ -110,8 +125,8 @@ def shown(value: Any) -> str:
 
 
 def _setting_flags(config: read.Row) -> list[tuple[str, str]]:
-    """The flags of the settings that were given: (name, value)."""
-    settings = recorded_settings(config)
+    """The flags of the settings that were given and are read: (name, value)."""
+    settings = read_settings(config)
     return [
         (name, shown(settings[name]))
         for name in _SETTINGS

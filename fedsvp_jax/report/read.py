@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +115,7 @@ def number(value: object) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def spent_methods(rows: Sequence[Row]) -> list[str]:
+def spent_methods(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """The accounting methods in the rows' epsilon_spent, in order of appearance."""
     return list(
         dict.fromkeys(m for row in rows for m in row.get("epsilon_spent") or {})
@@ -229,6 +229,7 @@ _NUMBERS = (
     "epsilon",
     "delta",
     "delta_spent",
+    "target_delta",
     "num_examples",
     "weight",
     "num_clipped_ratios",
@@ -263,6 +264,9 @@ def _problem(name: str, value: object) -> str | None:
                 return f"must be a list of numbers or null, got {value!r}"
             for item in value or []:
                 number(item)
+        elif name == "status":
+            if value is not None and not isinstance(value, dict):
+                return f"must be an object of words or null, got {value!r}"
         elif name == "epsilon_spent":
             if value is not None and not isinstance(value, dict):
                 return f"must be an object of numbers or null, got {value!r}"

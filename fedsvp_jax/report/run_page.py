@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.report import guarantees, labels, page, provenance, read
+from fedsvp_jax.report import guarantees, labels, page, provenance, read, spent
 from fedsvp_jax.report.adversaries import adversaries_plot
 from fedsvp_jax.report.plotly_spec import rounded
 from fedsvp_jax.report.plots import drawable
@@ -40,7 +40,7 @@ def run_html(run: read.RunFiles, *, timestamp: str | None = None) -> str:
     plots = [*run_plots(run), *drawable([adversaries_plot(run)])]
     spent = [plot for plot in plots if plot.id in ("epsilon", "adversaries")]
     curves = [plot for plot in plots if plot not in spent]
-    title, subtitle = _title(run.config)
+    title, subtitle = _title(run)
     sections = [
         (
             "results",
@@ -135,19 +135,27 @@ def context(run: read.RunFiles) -> dict[str, Any]:
     }
 
 
-def _title(config: read.Row) -> tuple[str, str]:
+def _title(run: read.RunFiles) -> tuple[str, str]:
+    config = run.config
     mechanism = mechanisms.mechanism_label(str(config.get("mechanism")))
     dataset = config.get("dataset")
     parts = [
         f"{name} {value}" for name, key in _SUBTITLE if (value := _get(config, key))
     ]
-    return f"{mechanism} on {dataset}", ", ".join(parts)
+    return f"{mechanism} on {dataset}", ", ".join([*parts, *_claim(run)])
+
+
+def _claim(run: read.RunFiles) -> list[str]:
+    """What the uploads claimed, which need not be what the settings say."""
+    epsilon = spent.claimed(run.clients, "epsilon")
+    if not epsilon:
+        return []
+    claim = f"ε per upload {epsilon} at δ′ = {spent.claimed(run.clients, 'delta')}"
+    return [spent.marked(claim, spent.upload_status(run.clients, run.summary))]
 
 
 _SUBTITLE = (
     ("model", "model"),
-    ("ε per upload", "epsilon"),
-    ("δ", "delta"),
     ("rounds", "num_rounds"),
     ("clients", "num_clients"),
     ("cohort", "cohort_size"),
@@ -162,7 +170,6 @@ def _get(config: read.Row, key: str) -> str:
 
 def _facts(run: read.RunFiles) -> str:
     summary = run.summary
-    spent = summary.get("epsilon_spent") or {}
     pairs = [
         ("best test accuracy, %", labels.percent(_field(summary, "best_accuracy"))),
         (
@@ -174,11 +181,13 @@ def _facts(run: read.RunFiles) -> str:
         ("rounds", str(len(run.metrics))),
         ("parameters", f"{int(_field(summary, 'num_parameters') or 0):,}"),
     ]
-    nominal = guarantees.nominal_methods(summary)
-    for method, value in spent.items():
+    status = summary.get("status") or {}
+    for method, value in (summary.get("epsilon_spent") or {}).items():
         name = f"ε spent, {labels.method_label(method)}"
-        name += " (nominal)" if method in nominal else ""
-        pairs.append((name, labels.significant(_number_or_none(value))))
+        text = labels.significant(_number_or_none(value))
+        delta = spent.delta_text(method, summary) if method in status else ""
+        text += f" at {delta}" if delta else ""
+        pairs.append((spent.marked(name, status.get(method)), text))
     for field, name in (
         ("num_clipped_ratios", "uploads whose R fell outside [0, 1]"),
         ("num_degenerate_ratios", "uploads whose Shapley sum was ~0 (R set to 1)"),
@@ -254,6 +263,8 @@ def _ledger(run: read.RunFiles) -> str:
         "Every client that uploaded. Σ ε and Σ δ′ add up its uploads (basic"
         " composition); a dash means that there is no finite guarantee."
     )
+    status = (run.summary.get("status") or {}).get("basic")
+    caption += f" These sums are {status}." if status else ""
     return (
         f"<details><summary>{len(rows)} clients</summary>"
         f"{page.table(head, rows, caption=caption)}</details>"

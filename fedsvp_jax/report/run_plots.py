@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fedsvp_jax.report import labels, read
+from fedsvp_jax.report import labels, read, spent
 from fedsvp_jax.report.plots import Plot, Series, drawable, noisy
 
 BLACK, BLUE, ORANGE = labels.OKABE_ITO[:3]
@@ -82,7 +82,7 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
             "ε that the client with the most privacy loss has spent, by each method."
             " PLD is computed after the last round only (single marker).",
             "round",
-            "ε spent",
+            spent.axis_title(run.summary.get("status") or {}),
             _spent(run),
         ),
     ]
@@ -143,7 +143,7 @@ def _spent(run: read.RunFiles) -> list[Series]:
     return [
         Series(
             keys={"accounting": method},
-            name=labels.method_label(method),
+            name=_named_with_delta(method, run.summary),
             x=x,
             y=y,
             color=labels.OKABE_ITO[index % len(labels.OKABE_ITO)],
@@ -151,3 +151,9 @@ def _spent(run: read.RunFiles) -> list[Series]:
         )
         for index, (method, (x, y)) in enumerate(curves.items())
     ]
+
+
+def _named_with_delta(method: str, summary: read.Row) -> str:
+    """`Rényi DP, δ = 1e-05`; basic's Σδ is that of the last round."""
+    delta = spent.delta_text(method, summary)
+    return ", ".join(filter(None, [labels.method_label(method), delta]))

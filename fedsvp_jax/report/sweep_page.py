@@ -68,8 +68,9 @@ def _table(rows: list[tables.SummaryRow], cells: list[read.Row]) -> str:
     head, *body = tables.shown_cells(rows)
     caption = (
         "Mean ± std over seeds. Loss vs FedAvg: 100·(FedAvg − mechanism) / FedAvg."
-        " Noise L2: mean L2 norm of the noise on one upload. ε spent: after the last"
-        " round, the largest over seeds."
+        " ε: budget of one upload. Noise L2: mean L2 norm of the noise on one upload."
+        " ε spent: after the last round, the largest over seeds. Basic composition"
+        " holds at Σδ, the sum of the uploads' δ. Nominal: not proved."
     )
     by_mechanism = {
         mechanisms.mechanism_label(str(cell.get("mechanism"))): cell for cell in cells

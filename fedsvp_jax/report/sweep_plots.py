@@ -4,13 +4,14 @@ Colour shows ε (dark: small), line style and panel show the mechanism. FedAvg i
 and stands in every panel as the reference.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
 
 import scipy.special
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.report import labels, read, tables
+from fedsvp_jax.report import labels, read, spent, tables
 from fedsvp_jax.report.plots import Plot, Series, drawable, noisy
 
 Groups = dict[tables.Group, dict[int, list[read.Row]]]
@@ -65,9 +66,10 @@ def sweep_plots(results: Sequence[read.Row]) -> list[Plot]:
             Plot(
                 f"epsilon_{index}",
                 f"Cumulative ε, {labels.method_label(method)}",
-                "Largest over seeds.",
+                "Largest over seeds."
+                + (" It holds at Σδ as claimed." if method == "basic" else ""),
                 "round",
-                "ε spent",
+                _spent_title(results, method),
                 _curves(groups, _spent_by(method), center=max, skip_gaps=True),
                 log_y=True,
             )
@@ -75,6 +77,20 @@ def sweep_plots(results: Sequence[read.Row]) -> list[Plot]:
         ),
     ]
     return drawable(plots)
+
+
+def _spent_title(results: Sequence[read.Row], method: str) -> str:
+    """The axis of ε spent by a method: its δ, and which mechanisms' ε is nominal."""
+    rows = [row for row in tables.summarize(results) if row.status]
+    status: dict[str, str | None] = {}
+    for row in rows:
+        name = mechanisms.mechanism_label(row.mechanism)
+        if status.get(name) != "nominal":
+            status[name] = row.status.get(method)
+    if method == "basic":
+        return spent.axis_title(status, "Σδ")
+    texts = {spent.delta_text(method, dataclasses.asdict(row)) for row in rows}
+    return spent.axis_title(status, texts.pop() if len(texts) == 1 else "")
 
 
 def accuracy_against_epsilon(results: Sequence[read.Row]) -> Plot:

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.report import labels, read
+from fedsvp_jax.report import labels, read, spent
 
-_SPENT = "epsilon_spent"
+_BY_METHOD = ("epsilon_spent", "status")
 
 
 class Group(NamedTuple):
@@ -60,6 +60,9 @@ class SummaryRow:
     noise_l2: float | None  # noise on an upload, mean over rounds and seeds
     step_noise_std: float | None  # noise in a local step, likewise
     epsilon_spent: dict[str, float | None]  # by accounting method, after the last round
+    delta_spent: float | None  # Σδ as claimed, at which basic's ε holds; likewise
+    target_delta: float | None  # δ at which the other methods' ε holds
+    status: dict[str, str]  # "proved" or "nominal" by method; empty without a claim
 
 
 def groups(results: Sequence[read.Row]) -> dict[Group, dict[int, list[read.Row]]]:
@@ -133,18 +136,26 @@ def csv_table(rows: Sequence[SummaryRow]) -> str:
 
 
 def columns(rows: Sequence[SummaryRow]) -> dict[str, list[Any]]:
-    """The rows by column; ε spent has one column per accounting method."""
-    fields = [f.name for f in dataclasses.fields(SummaryRow) if f.name != _SPENT]
-    named = {name: [getattr(row, name) for row in rows] for name in fields}
-    for method in _methods(rows):
-        spent = [row.epsilon_spent.get(method) for row in rows]
-        named[f"{_SPENT}_{method}"] = spent
+    """The rows by column; ε spent and status have one per accounting method."""
+    fields = [f.name for f in dataclasses.fields(SummaryRow)]
+    named = {
+        name: [getattr(row, name) for row in rows]
+        for name in fields
+        if name not in _BY_METHOD
+    }
+    methods = dict.fromkeys(method for row in rows for method in row.epsilon_spent)
+    for name in _BY_METHOD:
+        for method in methods:
+            values = [getattr(row, name).get(method) for row in rows]
+            named[f"{name}_{method}"] = values
     return named
 
 
 def shown_cells(rows: Sequence[SummaryRow]) -> list[list[str]]:
     """The table as text: the head, then one line per row."""
-    return [_head(rows), *(_shown(row, rows) for row in rows)]
+    head, cells = spent.columns([dataclasses.asdict(row) for row in rows])
+    shown = [_shown(row) + last for row, last in zip(rows, cells, strict=True)]
+    return [_HEAD + head, *shown]
 
 
 def write_tables(sweep_dir: str | Path) -> tuple[Path, Path]:
@@ -206,6 +217,9 @@ def _row(group: Group, runs: Sequence[Sequence[read.Row]]) -> SummaryRow:
         noise_l2=noise,
         step_noise_std=step_noise,
         epsilon_spent=_spent(runs),
+        delta_spent=_largest(runs, "delta_spent"),
+        target_delta=_largest(runs, "target_delta"),
+        status=_status(runs),
     )
 
 
@@ -218,6 +232,21 @@ def _spent(runs: Sequence[Sequence[read.Row]]) -> dict[str, float | None]:
         values = [read.number(spent.get(name)) for spent in last]
         finite = [value for value in values if value is not None]
         result[name] = max(finite) if len(finite) == len(values) else None
+    return result
+
+
+def _largest(runs: Sequence[Sequence[read.Row]], name: str) -> float | None:
+    """Of the last rounds of all seeds."""
+    return max(present([run[-1] for run in runs], name), default=None)
+
+
+def _status(runs: Sequence[Sequence[read.Row]]) -> dict[str, str]:
+    """By method; nominal where one seed's is."""
+    result: dict[str, str] = {}
+    for run in runs:
+        for method, word in (run[-1].get("status") or {}).items():
+            if result.get(method) != "nominal":
+                result[method] = str(word)
     return result
 
 
@@ -243,25 +272,19 @@ def _order(group: Group) -> tuple[bool, str, float, float]:
     return mechanism != "none", mechanism, epsilon, std
 
 
-def _methods(rows: Sequence[SummaryRow]) -> list[str]:
-    return list(dict.fromkeys(name for row in rows for name in row.epsilon_spent))
+_HEAD = [
+    "mechanism",
+    "ε",
+    "seeds",
+    "best %",
+    "loss vs FedAvg, % (best)",
+    "last 5 %",
+    "loss vs FedAvg, % (last 5)",
+    "noise L2",
+]
 
 
-def _head(rows: Sequence[SummaryRow]) -> list[str]:
-    head = [
-        "mechanism",
-        "ε",
-        "seeds",
-        "best %",
-        "loss vs FedAvg, % (best)",
-        "last 5 %",
-        "loss vs FedAvg, % (last 5)",
-        "noise L2",
-    ]
-    return [*head, *(f"ε spent, {name}" for name in _methods(rows))]
-
-
-def _shown(row: SummaryRow, rows: Sequence[SummaryRow]) -> list[str]:
+def _shown(row: SummaryRow) -> list[str]:
     def gap(value: float | None) -> str:
         return "–" if value is None else f"{value:.2f}"
 
@@ -277,7 +300,6 @@ def _shown(row: SummaryRow, rows: Sequence[SummaryRow]) -> list[str]:
         labels.percent(row.last5_mean, row.last5_std),
         gap(row.last5_below_fedavg),
         _noise(row),
-        *(labels.significant(row.epsilon_spent.get(name)) for name in _methods(rows)),
     ]
 
 

@@ -215,6 +215,7 @@ class Session:
         row = files.names[cell] | records.round_row(
             metrics, round_num=number, spent=spent
         )
+        row |= self._meaning(cell, spent)
         if self._hook is not None:
             row["influence_filter"] = self._hook.take_record()
         self._folder.hold(files.rows, [row])
@@ -227,7 +228,19 @@ class Session:
         seen = [accuracy for accuracy in latest if accuracy is not None]
         ends = sorted({min(seen), max(seen)}) if seen else []
         shown = "-".join(f"{accuracy:.3f}" for accuracy in ends)
-        self._bar.set_postfix(accuracy=shown, epsilon=f"{spent['rdp']:.3g}")
+        self._bar.set_postfix(accuracy=shown, **_shown_spent(row))
+
+    def _meaning(self, cell: int, spent: dict[str, float]) -> dict[str, Any]:
+        """What stands beside `epsilon_spent` in a row: null where none is claimed."""
+        ledger = self.ledgers[cell]
+        status = promises.status(ledger, self._program.mechanism, spent)
+        claims = status is not None
+        target = self._program.configs[cell].target_delta
+        return {
+            "status": status,
+            "delta_spent": ledger.delta_spent() if claims else None,
+            "target_delta": target if claims else None,
+        }
 
     def _write_call(self, done: int) -> None:
         self._folder.write_held()
@@ -241,7 +254,7 @@ class Session:
 
     def _summaries(self) -> list[dict[str, Any]]:
         params = processes.to_host(self.state.params)
-        return [
+        summaries = [
             {
                 **self._files.names[cell],
                 **records.accuracy_summary(self._accuracies[cell]),
@@ -259,3 +272,16 @@ class Session:
             }
             for cell, config in enumerate(self._program.configs)
         ]
+        mechanism = self._program.mechanism
+        return [
+            one | {"status": promises.status(ledger, mechanism, one["epsilon_spent"])}
+            for one, ledger in zip(summaries, self.ledgers, strict=True)
+        ]
+
+
+def _shown_spent(row: dict[str, Any]) -> dict[str, str]:
+    """The progress bar's `epsilon=…`; nothing where none is claimed."""
+    if row["status"] is None:
+        return {}
+    spent, status = row["epsilon_spent"]["rdp"], row["status"]["rdp"]
+    return {"epsilon": f"{spent:.3g} at δ={row['target_delta']:g} ({status})"}

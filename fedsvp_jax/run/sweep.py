@@ -51,15 +51,24 @@ class SweepPlan:
 
 
 def cell_name(config: ExperimentConfig) -> dict[str, Any]:
-    """What tells a cell's rows from the others'; gaussian has its noise_std too."""
+    """What tells a cell's rows from the others'; gaussian has its noise_std too.
+
+    `epsilon` is None where it does not set the noise: nobody claims it then.
+    """
+    by_epsilon = mechanisms.epsilon_sets_noise(config.mechanism)
     name: dict[str, Any] = {
         "mechanism": config.mechanism,
-        "epsilon": config.epsilon,
+        "epsilon": config.epsilon if by_epsilon else None,
         "seed": config.seed,
     }
     if config.mechanism == "gaussian":
         name["noise_std"] = config.noise_std
     return name
+
+
+def _run_name(name: dict[str, Any]) -> str:
+    """A cell's name in TensorBoard: `fedsva-0.2-0`, `gaussian-0-0.01`, `none-0`."""
+    return "-".join(str(value) for value in name.values() if value is not None)
 
 
 def sweep(
@@ -131,7 +140,7 @@ def sweep(
                     checkpoints=folder.path / "checkpoints" / mechanism,
                     names=names,
                     group={"mechanism": mechanism},
-                    runs=["-".join(map(str, name.values())) for name in names],
+                    runs=[_run_name(name) for name in names],
                 ),
                 Options(checkpoint_every, on_divergence, progress),
             )

@@ -48,7 +48,10 @@ class EventFiles:
             self.add(run, row)
 
     def add(self, run: str, row: dict[str, Any]) -> None:
-        """A row's numbers as scalars at its round; a dictionary's are `name/key`."""
+        """A row's numbers as scalars at its round; a dictionary's are `name/key`.
+
+        The names of ε spent tell its status and δ: see `_spent_tag`.
+        """
         if not self._wanted:
             return
         for name, value in row.items():
@@ -56,6 +59,8 @@ class EventFiles:
             for key, item in named:
                 if name not in _NO_SCALARS and isinstance(item, int | float):
                     tag = f"{name}/{key}" if key else name
+                    if name == "epsilon_spent":
+                        tag = _spent_tag(row, key)
                     self._writers[run].add_scalar(tag, float(item), row["round"])
 
     def flush(self) -> None:
@@ -70,7 +75,21 @@ class EventFiles:
         self._writers.clear()
 
 
-_NO_SCALARS = ("round", "seed", "epsilon", "noise_std")  # the last three name a cell
+# The first names the step, three name a cell, the last one is in ε's names.
+_NO_SCALARS = ("round", "seed", "epsilon", "noise_std", "target_delta")
+
+
+def _spent_tag(row: dict[str, Any], method: str) -> str:
+    """`epsilon_spent_nominal/rdp_at_delta_1e-05`; basic holds at `delta_spent`.
+
+    TensorBoard keeps letters, digits, `_`, `-`, `.` and `/` of a name.
+    """
+    status = (row.get("status") or {}).get(method)
+    group = f"epsilon_spent_{status}" if status else "epsilon_spent"
+    target = row.get("target_delta")
+    if method == "basic" and row.get("delta_spent") is not None:
+        return f"{group}/basic_at_delta_spent"
+    return f"{group}/{method}" + ("" if target is None else f"_at_delta_{target:g}")
 
 
 def _writer_class() -> Any:

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from small_folders import change, copy
+from small_folders import change, copy, read_rows, write_rows
 
 from fedsvp_jax.report import compare_page, figures
 
@@ -14,6 +14,8 @@ from fedsvp_jax.report import compare_page, figures
 def folders(tmp_path: Path, whole_run: Path, sweep_dir: Path) -> list[Path]:
     first, second = (copy(whole_run, tmp_path / name) for name in ("first", "second"))
     change(second / "config.json", epsilon=0.4, dataset="<b>mine</b>")
+    uploads = read_rows(second / "clients.jsonl")
+    write_rows(second / "clients.jsonl", (row | {"epsilon": 0.4} for row in uploads))
     return [first, second, sweep_dir]
 
 

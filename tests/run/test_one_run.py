@@ -214,13 +214,20 @@ def test_a_watched_run_shows_its_rounds_and_keeps_its_bytes(
     assert [step for step, _ in found["test_accuracy"]] == [1, 2, 3, 4, 5]
     for tag, values in {
         "test_accuracy": [row["test_accuracy"] for row in rows],
-        "epsilon_spent/rdp": [row["epsilon_spent"]["rdp"] for row in rows],
+        "epsilon_spent_nominal/rdp_at_delta_1e-05": [
+            row["epsilon_spent"]["rdp"] for row in rows
+        ],
+        "epsilon_spent_nominal/basic_at_delta_spent": [
+            row["epsilon_spent"]["basic"] for row in rows
+        ],
+        "delta_spent": [row["delta_spent"] for row in rows],
     }.items():
         assert [value for _, value in found[tag]] == pytest.approx(values, rel=1e-6)
     last = screen.getvalue().split("\r")[-1]
     assert "fedsva: 100%" in last and "5/5" in last
     assert f"accuracy={rows[-1]['test_accuracy']:.3f}" in last
-    assert f"epsilon={rows[-1]['epsilon_spent']['rdp']:.3g}" in last
+    spent = f"epsilon={rows[-1]['epsilon_spent']['rdp']:.3g}"
+    assert f"{spent} at δ=1e-05 (nominal)" in last
     assert re.search(r"\d+:\d+<\d+:\d+, .*round", last)  # time so far, left, rate
 
 

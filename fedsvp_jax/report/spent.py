@@ -1,0 +1,129 @@
+"""How an ε that was spent is written: with its δ and its status, proved or nominal.
+
+Basic composition's ε holds at Σδ, the sum of the δ that the uploads claimed; the
+other methods' at the setting target_delta.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from fedsvp_jax.report import labels, read
+
+
+def delta_text(method: str, row: Mapping[str, Any]) -> str:
+    """`Σδ = 0.573` for basic, `δ = 1e-05` for the others; empty where not recorded.
+
+    Args:
+      method: of accounting.
+      row: with `delta_spent` and `target_delta`, as a line of metrics.jsonl or
+        results.jsonl, summary.json and a row of table.csv have them.
+    """
+    symbol, name = ("Σδ", "delta_spent") if method == "basic" else ("δ", "target_delta")
+    value = read.number(row.get(name))
+    return "" if value is None else f"{symbol} = {labels.significant(value, 3)}"
+
+
+def status_text(status: Mapping[str, str]) -> str:
+    """`nominal` or `proved`; `basic nominal, rdp proved` where they differ."""
+    words = set(status.values())
+    if len(words) < 2:
+        return "".join(words)
+    return ", ".join(f"{method} {word}" for method, word in status.items())
+
+
+def marked(text: str, status: str | None) -> str:
+    """`text (nominal)`; the text alone where no status is known."""
+    return f"{text} ({status})" if status else text
+
+
+def spent_line(summary: Mapping[str, Any]) -> str:
+    """The terminal's line: `epsilon_spent (nominal): basic 10.5 at Σδ = 0.57, …`.
+
+    Args:
+      summary: summary.json.
+    """
+    status = summary["status"]
+    if status is None:
+        return "epsilon_spent: none is claimed"
+    same = len(set(status.values())) == 1
+    spent = []
+    for method, value in summary["epsilon_spent"].items():
+        text = f"{method} {value:.4g} at {delta_text(method, summary)}"
+        spent.append(text if same else marked(text, status[method]))
+    name = marked("epsilon_spent", status_text(status) if same else None)
+    return f"{name}: {', '.join(spent)}"
+
+
+def columns(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """The columns of a table that tell ε spent, one per method, and its status.
+
+    Args:
+      rows: with `epsilon_spent`, `delta_spent`, `target_delta` and `status`.
+
+    Returns:
+      The heads, and the cells of every row. δ stands in the head where it is that of
+      all rows, else beside each ε.
+    """
+    methods = read.spent_methods(rows)
+    head = [f"ε spent, {method}" for method in methods]
+    shared = {}
+    for index, method in enumerate(methods):
+        known = {text for row in rows if (text := delta_text(method, row))}
+        if method != "basic" and len(known) == 1:
+            shared[method] = known.pop()
+            head[index] += f", {shared[method]}"
+    cells = []
+    for row in rows:
+        of_row = []
+        for method in methods:
+            value = read.number((row.get("epsilon_spent") or {}).get(method))
+            delta = "" if method in shared else delta_text(method, row)
+            text = labels.significant(value)
+            of_row.append(f"{text} at {delta}" if delta and value is not None else text)
+        cells.append([*of_row, status_text(row.get("status") or {}) or "–"])
+    return [*head, "status"], cells
+
+
+def axis_title(status: Mapping[str, str | None], delta: str = "") -> str:
+    """A plot's axis: `ε spent at δ = 1e-05 (nominal)`, or `(nominal: FedSDP)`.
+
+    Args:
+      status: of each curve, by its name.
+      delta: as `delta_text` writes it.
+    """
+    title = f"ε spent at {delta}" if delta else "ε spent"
+    known = {name: word for name, word in status.items() if word}
+    nominal = [name for name, word in known.items() if word == "nominal"]
+    if nominal and len(nominal) < len(known):
+        return marked(title, f"nominal: {', '.join(nominal)}")
+    return marked(title, next(iter(known.values()), None))
+
+
+def claimed(clients: Sequence[read.Row], name: str) -> str:
+    """`0.5` or `0.1 to 0.13`, what the uploads claimed; empty without a guarantee.
+
+    Args:
+      clients: the lines of clients.jsonl.
+      name: `epsilon` or `delta`.
+    """
+    values = _numbers(row.get(name) for row in clients)
+    if not values or len(values) < len(clients):
+        return ""
+    ends = labels.significant(min(values)), labels.significant(max(values))
+    return " to ".join(dict.fromkeys(ends))
+
+
+def upload_status(clients: Sequence[read.Row], summary: Mapping[str, Any]) -> str:
+    """The status of the uploads' claims; empty where nothing is claimed or known.
+
+    Below ε = 1 a claim holds where the bound on the sensitivity does, as Rényi DP
+    needs it; at and above 1 also the formula must be proved, as basic needs it.
+    """
+    status = summary.get("status") or {}
+    largest = max(_numbers(row.get("epsilon") for row in clients), default=0.0)
+    return str(status.get("rdp" if largest < 1 else "basic") or "")
+
+
+def _numbers(values: Iterable[object]) -> list[float]:
+    numbers = map(read.number, values)
+    return [value for value in numbers if value is not None]

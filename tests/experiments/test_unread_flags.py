@@ -1,0 +1,94 @@
+"""A flag that no chosen mechanism reads is refused, and what is shown is left out."""
+
+import pathlib
+
+import pytest
+from commands import assert_refused, commands
+
+from fedsvp_jax import mechanisms
+from fedsvp_jax.report import provenance
+
+TRAIN = ("experiments.train", "--model=mlp", "--num_rounds=1")
+SWEEP = ("experiments.sweep", "--model=mlp", "--num_rounds=1", "--seeds=0")
+
+
+@pytest.mark.hole
+def test_g12_the_relation_is_refused_where_it_is_not_read(
+    tmp_path: pathlib.Path,
+) -> None:
+    message = "--relation is not read by mechanism dp_fedavg; remove it"
+    line = [*TRAIN, "--mechanism=dp_fedavg"]
+    assert_refused(line, {"--relation=add_remove": message}, tmp_path / "run")
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    ("mechanism", "messages"),
+    [
+        (
+            "dp_fedavg",
+            {
+                "--epsilon=0.1": "--epsilon is not read by mechanism dp_fedavg, whose"
+                " noise --noise_multiplier sets; remove it",
+                "--release_epsilon=1": "--release_epsilon is not read",
+                "--noise_std=1": "--noise_std is not read by mechanism dp_fedavg;",
+            },
+        ),
+        (
+            "gaussian",
+            {"--epsilon=0.5": "mechanism gaussian, whose noise --noise_std sets;"},
+        ),
+        (
+            "none",
+            {
+                "--epsilon=3": "--epsilon is not read by mechanism none; remove it",
+                "--delta=0.1": "--delta is not read by mechanism none; remove it",
+            },
+        ),
+        (
+            "nbafl",
+            {
+                "--contribution_release=laplace": "--contribution_release is not read",
+                "--noise_floor=1": "--noise_floor is not read by mechanism nbafl;",
+            },
+        ),
+    ],
+)
+def test_g19_train_refuses_a_flag_that_the_mechanism_does_not_read(
+    mechanism: str, messages: dict[str, str], tmp_path: pathlib.Path
+) -> None:
+    assert_refused([*TRAIN, f"--mechanism={mechanism}"], messages, tmp_path / "run")
+
+
+@pytest.mark.hole
+def test_g19_a_sweep_refuses_a_flag_that_no_mechanism_reads(
+    tmp_path: pathlib.Path,
+) -> None:
+    folder = tmp_path / "sweep"
+    message = "--epsilons is not read by mechanisms none, gaussian; remove it"
+    line = [*SWEEP, "--mechanisms=none,gaussian"]
+    assert_refused(line, {"--epsilons=0.2": message}, folder)
+    read = [*SWEEP, "--mechanisms=none,nbafl", "--epsilons=0.2", "--num_devices=99"]
+    (ended,) = commands([[*read, f"--output_dir={folder}"]])
+    assert "num_devices" in ended.stderr  # what one of them reads is accepted
+
+
+def test_what_a_mechanism_does_not_read_is_no_setting_of_its_own() -> None:
+    for name in mechanisms.mechanism_names():
+        unread = mechanisms.unread_settings(name)
+        assert ("epsilon" in unread) == (not mechanisms.epsilon_sets_noise(name))
+        own = mechanisms.mechanism_settings(name)
+        fields = set(own.__dataclass_fields__) if own is not None else set()
+        assert not fields & unread and "l2_norm_clip" not in unread
+    assert mechanisms.unread_settings("from_outside") == frozenset()
+
+
+@pytest.mark.hole
+def test_g19_the_command_that_repeats_a_result_leaves_out_what_is_not_read() -> None:
+    config = {"mechanism": "none", "epsilon": 3.0, "delta": 0.1, "seed": 1}
+    assert provenance.train_command(config, []) == (
+        "python -m experiments.train --mechanism=none --seed=1 --output_dir=DIR"
+    )
+    swept = {"mechanisms": ["none", "gaussian"], "epsilons": [0.2], "seeds": [0]}
+    assert "epsilon" not in provenance.sweep_command(config | swept, [])
+    assert "epsilon" not in provenance.read_settings(config)

@@ -1,0 +1,168 @@
+"""Every ε stands beside its δ and its status, and only a claimed ε is shown."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_folders import read_rows
+from small_runs import digits, small
+
+from fedsvp_jax import report, run
+from fedsvp_jax.report import frames, read, spent, tables
+from fedsvp_jax.report.run_plots import run_plots
+from fedsvp_jax.report.sweep_plots import sweep_plots
+
+SPENT = {
+    "epsilon_spent": {"basic": 10.5, "rdp": 4.9},
+    "delta_spent": 0.573,
+    "target_delta": 1e-5,
+    "status": {"basic": "nominal", "rdp": "nominal"},
+}
+MIXED = SPENT | {"status": {"basic": "nominal", "rdp": "proved"}}
+NOTHING = {
+    "epsilon_spent": {"basic": None, "rdp": None},
+    "delta_spent": None,
+    "target_delta": None,
+    "status": None,
+}
+
+
+def summary_of(folder: Path) -> Any:
+    return json.loads((folder / "summary.json").read_text())
+
+
+def page_of(folder: Path) -> str:
+    pytest.importorskip("plotly", reason="pages need the extra [report]")
+    return report.write_run_report(folder).read_text()
+
+
+@pytest.mark.hole
+def test_g18_the_terminals_line_tells_status_and_delta() -> None:
+    assert spent.spent_line(SPENT) == (
+        "epsilon_spent (nominal): basic 10.5 at Σδ = 0.573, rdp 4.9 at δ = 1e-05"
+    )
+    assert spent.spent_line(MIXED) == (
+        "epsilon_spent: basic 10.5 at Σδ = 0.573 (nominal), rdp 4.9 at δ = 1e-05"
+        " (proved)"
+    )
+    assert spent.spent_line(NOTHING) == "epsilon_spent: none is claimed"
+
+
+@pytest.mark.hole
+def test_g18_a_table_tells_delta_once_where_all_rows_share_it() -> None:
+    head, rows = spent.columns([SPENT, MIXED, NOTHING])
+    assert head == ["ε spent, basic", "ε spent, rdp, δ = 1e-05", "status"]
+    assert rows == [
+        ["10.5 at Σδ = 0.573", "4.9", "nominal"],
+        ["10.5 at Σδ = 0.573", "4.9", "basic nominal, rdp proved"],
+        ["–", "–", "–"],
+    ]
+    head, rows = spent.columns([SPENT, SPENT | {"target_delta": 1e-6}])
+    assert head[1] == "ε spent, rdp"
+    assert [row[1] for row in rows] == ["4.9 at δ = 1e-05", "4.9 at δ = 1e-06"]
+
+
+@pytest.mark.hole
+def test_g18_an_axis_names_the_nominal_curves() -> None:
+    both = {"FedSDP": "nominal", "NbAFL": "proved"}
+    assert spent.axis_title(both, "Σδ") == "ε spent at Σδ (nominal: FedSDP)"
+    assert spent.axis_title({"NbAFL": "proved"}) == "ε spent (proved)"
+    assert spent.axis_title({}) == "ε spent"
+
+
+@pytest.mark.hole
+def test_g18_rows_and_summaries_hold_status_and_delta(
+    run_dir: Path, sweep_dir: Path
+) -> None:
+    summary = summary_of(run_dir)
+    assert summary["status"] == dict.fromkeys(("basic", "rdp", "pld"), "nominal")
+    last = read_rows(run_dir / "metrics.jsonl")[-1]
+    assert last["status"] == summary["status"]
+    assert last["delta_spent"] == summary["delta_spent"]
+    assert last["target_delta"] == summary["target_delta"]
+    for row in [
+        *read_rows(sweep_dir / "results.jsonl"),
+        *json.loads((sweep_dir / "cells.json").read_text()),
+    ]:
+        words = set((row["status"] or {}).values())
+        assert words == (set() if row["mechanism"] == "none" else {"nominal"})
+    rounds = frames.rounds(run_dir)
+    assert set(rounds["status_rdp"]) == {"nominal"}
+    assert rounds["delta_spent"].tolist()[-1] == summary["delta_spent"]
+
+
+@pytest.mark.hole
+def test_g18_tables_pages_and_figures_tell_status_and_delta(
+    run_dir: Path, sweep_dir: Path
+) -> None:
+    markdown, table = tables.write_tables(sweep_dir)
+    fedavg, *others = markdown.read_text().splitlines()[2:]
+    assert "nominal" not in fedavg and "Σδ" not in fedavg
+    assert all("nominal |" in line and "at Σδ = " in line for line in others)
+    assert "| ε spent, rdp, δ = 1e-05 |" in markdown.read_text()
+    assert "nominal" in table.read_text() and "status_rdp" in table.read_text()
+    facts = re.findall(r"<dt>(ε spent[^<]*)</dt><dd>([^<]*)</dd>", page_of(run_dir))
+    assert len(facts) == 3
+    assert all("(nominal)" in name and "δ = " in value for name, value in facts)
+    sweep = {p.id: p for p in sweep_plots(read.read_sweep(sweep_dir).results)}
+    one = {plot.id: plot for plot in run_plots(read.read_run(run_dir))}
+    assert sweep["epsilon_0"].y_title == "ε spent at Σδ (nominal)"
+    assert sweep["epsilon_1"].y_title == "ε spent at δ = 1e-05 (nominal)"
+    assert one["epsilon"].y_title == "ε spent (nominal)"
+    assert "Rényi DP, δ = 1e-05" in [s.name for s in one["epsilon"].series]
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    ("mechanism", "settings", "claims"),
+    [
+        ("none", {"epsilon": 3.0, "delta": 0.1}, False),
+        ("dp_fedavg", {"epsilon": 0.1, "delta": 1e-2}, True),
+    ],
+)
+def test_g19_a_page_shows_the_claimed_epsilon_and_never_the_unread_setting(
+    mechanism: str, settings: dict[str, Any], claims: bool, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    config = small(mechanism=mechanism, num_rounds=1, **settings)
+    run.train(config, folder, dataset=digits())
+    text = page_of(folder)
+    subtitle = re.search(r"<header><h1>.*?</h1><p>(.*?)</p>", text)
+    assert subtitle
+    assert ("ε per upload" in subtitle[1]) == claims
+    assert "<td>epsilon</td>" not in text and "--epsilon=" not in text
+    if claims:
+        (claimed,) = {row["epsilon"] for row in read_rows(folder / "clients.jsonl")}
+        assert f"ε per upload {claimed:.4g} at δ′ = 0.01 (proved)" in subtitle[1]
+    else:
+        row = read_rows(folder / "metrics.jsonl")[-1]
+        assert (row["status"], row["delta_spent"]) == (None, None)
+
+
+@pytest.mark.hole
+def test_g19_results_give_no_epsilon_to_mechanisms_whose_noise_it_does_not_set(
+    sweep_dir: Path,
+) -> None:
+    for name, rows in (
+        ("results", read_rows(sweep_dir / "results.jsonl")),
+        ("cells", json.loads((sweep_dir / "cells.json").read_text())),
+    ):
+        unset = {row["epsilon"] is None for row in rows if row["mechanism"] == "none"}
+        others = {row["epsilon"] is None for row in rows if row["mechanism"] != "none"}
+        assert (unset, others) == ({True}, {False}), name
+
+
+def test_the_span_of_what_uploads_claimed() -> None:
+    rows = [{"delta": 0.1}, {"delta": 0.13}]
+    assert spent.claimed(rows, "delta") == "0.1 to 0.13"
+    assert spent.claimed(rows[:1] * 2, "delta") == "0.1"
+    assert spent.claimed([*rows, {"delta": None}], "delta") == ""
+    assert spent.claimed([], "delta") == ""
+
+
+def test_an_uploads_claim_needs_a_proved_formula_from_epsilon_one_on() -> None:
+    assert spent.upload_status([{"epsilon": 0.5}], MIXED) == "proved"
+    assert spent.upload_status([{"epsilon": 1.0}], MIXED) == "nominal"
+    assert spent.upload_status([{"epsilon": None}], NOTHING) == ""
