@@ -86,7 +86,8 @@ def solve_noise(
         raise ValueError(
             f"total_epsilon = {total} over {config.num_rounds} rounds "
             f"cannot be had by {config.total_accounting}: no {name} of mechanism "
-            f"{config.mechanism} from {_LEAST:g} to {_MOST:g} keeps it"
+            f"{config.mechanism} from {_LEAST:g} to {_MOST:g} keeps it; a smaller "
+            "--delta asks for more noise"
         )
     # `quiet` always keeps the promise, `loud` never does (or is the end of the range).
     for _ in range(_STEPS):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -12,11 +13,13 @@ from tqdm import tqdm
 from fedsvp_jax import models, prng
 from fedsvp_jax.accounting import promises
 from fedsvp_jax.algorithm.state import RoundMetrics, ServerState
+from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.devices import processes
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import loading
 from fedsvp_jax.influence import Verdict
 from fedsvp_jax.influence.admission import Admission, verdict_record
+from fedsvp_jax.mechanisms import noise_setting
 from fedsvp_jax.run import loop, records
 from fedsvp_jax.run.checkpoint import SharedCheckpointer
 from fedsvp_jax.run.folder import SharedFolder, plain
@@ -161,6 +164,10 @@ class Session:
             desc=f"{config.mechanism}{cells}",
             disable=None if options.progress and processes.is_first() else True,
         )
+        if options.progress and processes.is_first():
+            for one in self._program.configs:
+                if one.solve == "noise":
+                    tqdm.write(_solution(one), file=sys.stderr)
 
     def _go_on_after_kept_rows(self) -> None:
         """Drops the rows of rounds after the checkpoint, and reads the others."""
@@ -285,3 +292,13 @@ def _shown_spent(row: dict[str, Any]) -> dict[str, str]:
         return {}
     spent, status = row["epsilon_spent"]["rdp"], row["status"]["rdp"]
     return {"epsilon": f"{spent:.3g} at δ={row['target_delta']:g} ({status})"}
+
+
+def _solution(config: ExperimentConfig) -> str:
+    """What was solved for, in one line."""
+    name, _ = noise_setting(config.mechanism)
+    return (
+        f"solved: {name} = {getattr(config, name):.6g} keeps total_epsilon = "
+        f"{config.total_epsilon:g} ({config.total_accounting}) over "
+        f"{config.num_rounds} uploads of a client"
+    )
