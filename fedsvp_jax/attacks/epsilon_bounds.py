@@ -5,7 +5,8 @@ Three bounds, the first and the last by jax-privacy's `CanaryScoreAuditor`:
     clopper_pearson  from many games (Jagielski et al. 2020); assumes nothing; the
                      threshold is chosen on one half and tested on the other
     gaussian         from many games, at a trade-off of Gaussian form (Nasr et al.
-                     2023), which is that of every mechanism here; the tightest
+                     2023), which a mechanism has whose noise is Gaussian with the
+                     same standard deviations in both worlds; the tightest
     one_run          from a single run with many canaries, each in or out by a coin
                      (Steinke et al. 2023)
 """
@@ -67,6 +68,7 @@ def lower_bounds(
     one_run: tuple[np.ndarray, np.ndarray] | None,
     *,
     delta: float,
+    equal_noise: bool,
     significance: float = 0.05,
     seed: int = 0,
 ) -> dict[str, float]:
@@ -81,6 +83,8 @@ def lower_bounds(
         what is 0 where they are.
       one_run: scores of a single run's canaries, in and out; None leaves it out.
       delta: δ in (0, 1).
+      equal_noise: whether the noise has the same standard deviations in both worlds.
+        If not, the trade-off is not of Gaussian form and `gaussian` is left out.
       significance: chance that a bound of a true ε is too high.
       seed: of the split that chooses a threshold.
 
@@ -91,20 +95,23 @@ def lower_bounds(
 
     share = significance / len(METHODS)
     auditor = auditing.CanaryScoreAuditor(inside, outside)
-    found = {
+    bounds = {
         "clopper_pearson": auditor.epsilon_clopper_pearson(
             share,
             delta,
             one_sided=False,
             threshold_strategy=auditing.Split(seed=seed),
         ),
-        "gaussian": gaussian_bound(inside, outside, delta=delta, significance=share),
     }
+    if equal_noise:
+        bounds["gaussian"] = gaussian_bound(
+            inside, outside, delta=delta, significance=share
+        )
     if one_run is not None:
-        found["one_run"] = auditing.CanaryScoreAuditor(*one_run).epsilon_one_run(
+        bounds["one_run"] = auditing.CanaryScoreAuditor(*one_run).epsilon_one_run(
             share, delta, threshold_strategy=auditing.Split(seed=seed)
         )
     return {
         name: float(value) if math.isfinite(value) else math.inf
-        for name, value in found.items()
+        for name, value in bounds.items()
     }
