@@ -167,10 +167,10 @@ def conventions(config: MechanismConfig) -> list[Convention]:
             "l2_norm_clip": LEARNING_RATE * clip,
             "min_num_examples": everyone,
         },
-        "C on the update: 2C": {"sensitivity": "update_clip", "update_clip": clip},
+        "C on the update: 2C": {"sensitivity": "update_clip"},
         "ηC on the update: 2ηC": {
             "sensitivity": "update_clip",
-            "update_clip": LEARNING_RATE * clip,
+            "l2_norm_clip": LEARNING_RATE * clip,
         },
         "C on the weights: 2C": {"sensitivity": "weight_clip"},
     }
