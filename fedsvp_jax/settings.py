@@ -325,7 +325,7 @@ class NoiseSettings(Settings):
     relation: str = setting(
         "replace_one",
         "Neighbouring relation of update_clip: replace_one or add_remove (a whole "
-        "client).",
+        "client). The relation of dp_fedavg is always add_remove.",
         choices=("replace_one", "add_remove"),
     )
     calibration: str = setting(

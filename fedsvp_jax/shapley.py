@@ -136,9 +136,15 @@ def truncated_shapley(
 ) -> Array:
     """`sampled_shapley` that leaves an order once U(all) is within the tolerance.
 
-    Whoever comes later in that order gains 0, and no utility is asked for it: the
-    bias is at most the tolerance. At tolerance 0 only an exact tie ends an order.
-    Utilities are computed one after the other.
+    Whoever comes later in that order gains 0, and no utility is asked for it.
+    Utilities are computed one after the other. At tolerance 0 only an exact tie with
+    U(all) ends an order.
+
+    If U is monotone (a larger coalition is never worse), every U(S) on the rest of an
+    order lies between the last one computed and U(all), so each value differs from
+    that of `sampled_shapley` by at most the tolerance. Otherwise there is no such
+    bound, not even at tolerance 0: for U(∅), U({0}), U({1}), U(all) = 1, 0, 1, 1 the
+    Shapley values are (-.5, .5), and the truncated ones (0, 0).
 
     Args:
       utility: coalition (N,) bool -> () float32; traced, not vmapped.

@@ -11,8 +11,9 @@ models that the attacker trained itself; the loss threshold needs no other model
 The federations run without noise, and under --mechanism at each of
 --membership_epsilons. The models are made to remember: few examples, many local epochs,
 and a share --membership_label_noise of random labels, which can only be memorised. AUC
-is the mean over the attacked federations with a 95 % interval. TPR at a small FPR is
-taken over the scores of all federations together.
+is the mean over the attacked federations. TPR at a small FPR is taken over the scores
+of all federations together. Both have a 95 % interval by a jackknife over the
+federations.
 
   python -m experiments.attack --attack=membership --dataset=digits \\
       --output_dir=runs/membership
@@ -182,6 +183,8 @@ def attack_sweep(
                         "auc_low": roc.auc_low,
                         "auc_high": roc.auc_high,
                         "tpr": roc.tpr,
+                        "tpr_low": roc.tpr_low,
+                        "tpr_high": roc.tpr_high,
                         "accuracy_members": float(hit[mask].mean()),
                         "accuracy_others": float(hit[~mask].mean()),
                         "test_accuracy": float(

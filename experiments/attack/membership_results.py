@@ -20,14 +20,21 @@ Row = dict[str, Any]
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    """ε, round, attack, AUC with its interval, TPRs, and three accuracies."""
+    """ε, round, attack, AUC and TPRs with their intervals, and three accuracies."""
     auc, low, high = (f"{row[name]:.3f}" for name in ("auc", "auc_low", "auc_high"))
+    rates = (
+        [row[name][level] for name in ("tpr", "tpr_low", "tpr_high")]
+        for level in row["tpr"]
+    )
     return (
         "–" if row["epsilon"] is None else f"{row['epsilon']:g}",
         str(row["round"]),
         row["attack"],
         f"{auc} ({low} to {high})",
-        *(f"{100 * rate:.2f}%" for rate in row["tpr"].values()),
+        *(
+            f"{100 * rate:.2f}% ({100 * least:.2f} to {100 * most:.2f})"
+            for rate, least, most in rates
+        ),
         *(
             f"{100 * row[name]:.0f}%"
             for name in ("accuracy_members", "accuracy_others", "test_accuracy")
@@ -37,7 +44,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 def terminal_table(rows: Sequence[Row]) -> str:
     """AUC and TPR at small FPR by mechanism, ε, round and attack, for a terminal."""
-    rates = [f"TPR@{100 * rate:g}%" for rate in membership.FALSE_POSITIVE_RATES]
+    rates = [f"TPR@{100 * rate:g}% (95 %)" for rate in membership.FALSE_POSITIVE_RATES]
     head = ("mechanism", "ε", "round", "attack", "AUC (95 %)", *rates)
     accuracies = ("members' accuracy", "others' accuracy", "test accuracy")
     return aligned(
@@ -53,7 +60,10 @@ def markdown(results: dict[str, Any]) -> str:
         "round",
         "attack",
         "AUC (95 % interval)",
-        *(f"TPR at {100 * rate:g} % FPR" for rate in membership.FALSE_POSITIVE_RATES),
+        *(
+            f"TPR at {100 * rate:g} % FPR (95 % interval)"
+            for rate in membership.FALSE_POSITIVE_RATES
+        ),
         "accuracy on members",
         "accuracy on non-members",
         "accuracy on the test set",

@@ -8,6 +8,7 @@ such a file, and copies the figures that the page shows.
 """
 
 import json
+import math
 import pathlib
 import shutil
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from typing import Any
 from absl import flags
 
 from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.influence import privacy
 from fedsvp_jax.report.tables import markdown_table
 from fedsvp_jax.run.folder import write_json
 
@@ -29,6 +31,7 @@ flags.DEFINE_string(
 
 Outcome = dict[str, Any]  # config and summary of one `experiments.influence`
 _SETTING_HEADS = ["data", "partition", "participants", "backbone"]
+_CONTRIBUTOR_HEAD = "ε and δ of a contributor's batch"
 _MOST_NOISE = 0.1  # shown of the ablation; stronger noise drowns every contribution
 
 # Table 1 of arXiv 2205.11518: recall, precision, accuracy, each mean ± std in %.
@@ -76,6 +79,24 @@ def _epsilon(value: float | None) -> str:
     return "∞" if value is None else f"{value:g}"
 
 
+def _contributor(config: Outcome, noise_multiplier: float | None = None) -> str:
+    """ε and δ of a contributor's batch in one pass of the filter.
+
+    Args:
+      config: the settings of the run.
+      noise_multiplier: z of the contributions where it is not the settings'.
+    """
+    if noise_multiplier is None:
+        noise_multiplier = config["contribution_noise"]
+    ledger = privacy.contribution_ledger(
+        1, noise_multiplier=noise_multiplier, delta=config["target_delta"]
+    )
+    epsilon = ledger.epsilon_spent("gdp", config["target_delta"])
+    if math.isinf(epsilon):
+        return "∞"
+    return f"{epsilon:.3g}, {config['target_delta']:g}"
+
+
 def _backbone(config: Outcome) -> str:
     about = config["backbone"]
     if isinstance(about, str):
@@ -99,7 +120,7 @@ def _setting_cells(config: Outcome) -> list[str]:
 
 def table(outcomes: Sequence[Outcome]) -> str:
     """Table 1: what was measured, next to what is published."""
-    head = [*_SETTING_HEADS, "ε per vote", "contribution noise z"]
+    head = [*_SETTING_HEADS, "ε per vote", "contribution noise z", _CONTRIBUTOR_HEAD]
     head += ["recall %", "precision %", "accuracy %", "F1 %"]
     head += ["published recall, precision, accuracy %"]
     rows = []
@@ -111,6 +132,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
                 *_setting_cells(config),
                 _epsilon(config["vote_epsilon"]),
                 f"{config['contribution_noise']:g}",
+                _contributor(config),
                 *(
                     _percent(summary, name)
                     for name in ("recall", "precision", "accuracy", "f1")
@@ -123,14 +145,15 @@ def table(outcomes: Sequence[Outcome]) -> str:
 
 def ablation(outcomes: Sequence[Outcome]) -> str:
     """The filter at each strength of noise, and at the best possible threshold."""
-    head = [*_SETTING_HEADS, "ε per vote", "contribution noise z", "recall %"]
-    head += ["precision %", "F1 %", "F1 % at the best threshold"]
+    head = [*_SETTING_HEADS, "ε per vote", "contribution noise z", _CONTRIBUTOR_HEAD]
+    head += ["recall %", "precision %", "F1 %", "F1 % at the best threshold"]
     head += ["mean sum of true votes on a clean and on a corrupted contributor"]
     rows = [
         [
             *_setting_cells(outcome["config"]),
             _epsilon(row["vote_epsilon"]),
             f"{row['contribution_noise']:g}",
+            _contributor(outcome["config"], row["contribution_noise"]),
             _percent(row, "recall"),
             _percent(row, "precision"),
             _percent(row, "f1"),
@@ -168,6 +191,7 @@ def federations(outcomes: Sequence[Outcome]) -> str:
     head = [
         "data",
         "corrupted clients",
+        f"{_CONTRIBUTOR_HEAD}, with filter",
         "accuracy % without filter",
         "accuracy % with filter",
     ]
@@ -181,6 +205,7 @@ def federations(outcomes: Sequence[Outcome]) -> str:
             [
                 outcome["config"]["dataset"],
                 f"{share:.0%}",
+                _contributor(outcome["config"]),
                 f"{100 * accuracy['none']:.2f}",
                 f"{100 * accuracy['join']:.2f}",
             ]
@@ -191,12 +216,14 @@ def federations(outcomes: Sequence[Outcome]) -> str:
 
 def growth(outcomes: Sequence[Outcome]) -> str:
     """Figure 6 in numbers: recall and precision by participants and ε of a vote."""
-    head = ["data", "participants", "ε per vote", "recall %", "precision %"]
+    head = ["data", "participants", "ε per vote", _CONTRIBUTOR_HEAD]
+    head += ["recall %", "precision %"]
     rows = [
         [
             outcome["config"]["dataset"],
             str(row["num_participants"]),
             _epsilon(row["vote_epsilon"]),
+            _contributor(outcome["config"]),
             _percent(row, "recall"),
             _percent(row, "precision"),
         ]

@@ -7,7 +7,8 @@ last.
                      threshold is chosen on one half of the games and tested on the
                      other.
     gaussian         from many games (Nasr et al. 2023). It assumes a trade-off curve of
-                     Gaussian form, which every mechanism here has, and is the tightest.
+                     Gaussian form, which a mechanism has whose noise is Gaussian with
+                     the same standard deviations in both worlds, and is the tightest.
     one_run          from a single run with many canaries (Steinke et al. 2023). A coin
                      decides whether each canary is in or out.
 """
@@ -69,6 +70,7 @@ def lower_bounds(
     one_run: tuple[np.ndarray, np.ndarray] | None,
     *,
     delta: float,
+    equal_noise: bool,
     significance: float = 0.05,
     seed: int = 0,
 ) -> dict[str, float]:
@@ -84,6 +86,8 @@ def lower_bounds(
       one_run: scores of a single run's canaries, those in and those out; None leaves
         out this bound.
       delta: δ in (0, 1).
+      equal_noise: whether the noise has the same standard deviations in both worlds.
+        If not, the trade-off is not of Gaussian form and `gaussian` is left out.
       significance: probability that a bound exceeds the true ε.
       seed: of the split into halves, on one of which a threshold is chosen.
 
@@ -94,20 +98,23 @@ def lower_bounds(
 
     share = significance / len(METHODS)
     auditor = auditing.CanaryScoreAuditor(inside, outside)
-    found = {
+    bounds = {
         "clopper_pearson": auditor.epsilon_clopper_pearson(
             share,
             delta,
             one_sided=False,
             threshold_strategy=auditing.Split(seed=seed),
         ),
-        "gaussian": gaussian_bound(inside, outside, delta=delta, significance=share),
     }
+    if equal_noise:
+        bounds["gaussian"] = gaussian_bound(
+            inside, outside, delta=delta, significance=share
+        )
     if one_run is not None:
-        found["one_run"] = auditing.CanaryScoreAuditor(*one_run).epsilon_one_run(
+        bounds["one_run"] = auditing.CanaryScoreAuditor(*one_run).epsilon_one_run(
             share, delta, threshold_strategy=auditing.Split(seed=seed)
         )
     return {
         name: float(value) if math.isfinite(value) else math.inf
-        for name, value in found.items()
+        for name, value in bounds.items()
     }

@@ -7,8 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.optimize
+import scipy.stats
 from published import published
 
+from experiments.attack import audit as audit_command
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import composed_epsilon
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
@@ -19,6 +22,7 @@ from fedsvp_jax.attacks.epsilon_bounds import (
     gaussian_bound,
     lower_bounds,
 )
+from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.mechanisms import MechanismConfig
 
 DELTA = 1e-5
@@ -76,6 +80,7 @@ def test_dp_fedavg_never_exceeds_its_claim_over_20_seeds():
                 scores.outside[number],
                 one_run if number == 0 else None,
                 delta=DELTA,
+                equal_noise=True,
                 seed=seed,
             )
             assert 0.5 * claim < largest(found) < claim
@@ -88,7 +93,9 @@ def test_a_mechanism_with_a_tenth_of_its_noise_is_caught():
     found = {}
     for name, mechanism in (("broken", broken), ("honest", honest)):
         scores = audit.play(mechanism, PRESENCE, 1000, key=jax.random.key(0))
-        bounds = lower_bounds(scores.inside[0], scores.outside[0], None, delta=DELTA)
+        bounds = lower_bounds(
+            scores.inside[0], scores.outside[0], None, delta=DELTA, equal_noise=True
+        )
         found[name] = largest(bounds)
         np.testing.assert_allclose(scores.infos.noise_std, 0.5)
     assert found["honest"] < claim < 3 * claim < found["broken"]
@@ -165,7 +172,9 @@ def test_dp_sgd_in_the_client_keeps_its_promise():
         1000,
         key=jax.random.key(4),
     )
-    bounds = lower_bounds(scores.inside[0], scores.outside[0], None, delta=DELTA)
+    bounds = lower_bounds(
+        scores.inside[0], scores.outside[0], None, delta=DELTA, equal_noise=True
+    )
     # With one batch an epoch the upload is the worst case itself: the bound is near.
     assert 0.5 * 2.0 < largest(bounds) < 2.0
 
@@ -192,7 +201,9 @@ def test_bounds_of_known_gaussians_stay_under_the_truth(mu: float):
         inside, outside = rng.normal(mu / 2, 1, 4000), rng.normal(-mu / 2, 1, 4000)
         one_run = by_coins(inside, outside, seed=seed)
         assert len(one_run[0]) + len(one_run[1]) <= 4000 + 200
-        found = lower_bounds(inside, outside, one_run, delta=DELTA, seed=seed)
+        found = lower_bounds(
+            inside, outside, one_run, delta=DELTA, equal_noise=True, seed=seed
+        )
         assert set(found) == set(METHODS)
         assert largest(found) <= truth
         if mu >= 1:
@@ -212,6 +223,73 @@ def test_one_run_of_canaries_in_one_average_bounds_its_epsilon():
     np.testing.assert_allclose(inside.mean(), 1.0, atol=0.2)
     np.testing.assert_allclose(outside.mean(), 0.0, atol=0.2)
     np.testing.assert_allclose(outside.std(), 0.5, rtol=0.2)
-    bounds = lower_bounds(inside, outside, (inside, outside), delta=DELTA)
+    bounds = lower_bounds(
+        inside, outside, (inside, outside), delta=DELTA, equal_noise=True
+    )
     assert 0.5 < bounds["one_run"] < composed_epsilon("gdp", 4.0, DELTA)
     assert jnp.isfinite(bounds["one_run"])
+
+
+def _scale_epsilon(std: float, delta: float) -> float:
+    """The true ε at δ of N(0, 1) against N(0, std²), std < 1, either way round.
+
+    The log likelihood ratio ln(std) + x²(std⁻² − 1)/2 exceeds ε where x² > t.
+    """
+    rate = (std**-2 - 1) / 2
+
+    def excess(epsilon: float) -> float:
+        above = (epsilon - math.log(std)) / rate
+        below = (-epsilon - math.log(std)) / rate
+        square = scipy.stats.chi2(1)
+        forth = square.sf(above) - math.exp(epsilon) * square.sf(above / std**2)
+        back = square.cdf(below / std**2) - math.exp(epsilon) * square.cdf(below)
+        return max(forth, back) - delta
+
+    return scipy.optimize.brentq(excess, 0.0, 50.0)
+
+
+@pytest.mark.hole
+def test_g13_where_the_noise_scale_differs_the_gaussian_bound_exceeds_the_truth():
+    std, delta, games = 0.5, 0.3, 400_000
+    truth = _scale_epsilon(std, delta)
+    rng = np.random.default_rng(0)
+    inside, outside = (
+        math.log(std) + np.square(scale * rng.normal(size=games)) * (std**-2 - 1) / 2
+        for scale in (1.0, std)
+    )
+    assert gaussian_bound(inside, outside, delta=delta, significance=0.01) > truth
+    bounds = lower_bounds(inside, outside, None, delta=delta, equal_noise=False)
+    assert set(bounds) == {"clopper_pearson"} and largest(bounds) <= truth
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    ("mechanism", "worlds", "rounds_with_equal_noise"),
+    [("fedsva", "ratio", 0), ("fedsdp", "ratio", 0), ("sensitivity", "past norm", 1)],
+)
+def test_g13_ratio_and_past_norm_are_not_bounded_by_the_gaussian_formula(
+    mechanism: str, worlds: str, rounds_with_equal_noise: int
+):
+    config = resolve(
+        ExperimentConfig(**{**audit_command.DEFAULTS, "mechanism": mechanism})
+    )
+    (case,) = (
+        case
+        for case in audit_command.cases_of(mechanism, config)
+        if case.worlds == worlds
+    )
+    setting = audit_command.Setting(
+        config=config,
+        recipe=TrainingRecipe(10, 1, "clipped_mean"),
+        rates=TrainingRates(0.1, 1.0, 0.0, 0.0),
+        num_examples=10,
+        num_rounds=2,
+        trials=40,
+        target_delta=DELTA,
+        seed=0,
+        trained={},
+    )
+    for row in audit_command.audit_case(setting, case):
+        is_equal = row["uploads"] <= rounds_with_equal_noise
+        assert ("gaussian" in row["audited"]) == is_equal
+        assert "clopper_pearson" in row["audited"]

@@ -101,3 +101,34 @@ def test_what_cannot_be_attacked_is_refused():
         membership.likelihood_ratios(phi, member)
     with pytest.raises(FloatingPointError, match="NaN"):
         membership.roc("loss", np.full((2, 3), np.nan), np.ones((2, 3), bool))
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("attack", list(membership.SCORES))
+def test_g14_a_tpr_at_a_small_fpr_has_the_jackknifes_interval(attack: str):
+    phi, member = made(2.0, models=8, examples=100)
+    whole = membership.roc(attack, phi, member)
+    left = [
+        membership.roc(attack, phi[others], member[others]).tpr
+        for others in ~np.eye(8, dtype=bool)
+    ]
+    for level in ("0.001", "0.01"):
+        spread = np.std([tpr[level] for tpr in left])
+        reach = scipy.stats.t.ppf(0.975, 7) * 7**0.5 * spread
+        expected = np.clip([whole.tpr[level] - reach, whole.tpr[level] + reach], 0, 1)
+        interval = whole.tpr_low[level], whole.tpr_high[level]
+        np.testing.assert_allclose(interval, expected)
+
+
+@pytest.mark.hole
+def test_g14_nine_of_ten_intervals_of_the_loss_hold_the_true_tpr():
+    """Members N(1, 1), others N(0, 1): TPR at 1 % FPR is Φ(1 − Φ⁻¹(.99)) = .092."""
+    true_rate = scipy.stats.norm.sf(scipy.stats.norm.isf(0.01) - 1)
+    held = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        member = rng.random((16, 300)) < 0.5
+        phi = member + rng.normal(size=member.shape)
+        roc = membership.roc("loss", phi, member)
+        held += roc.tpr_low["0.01"] <= true_rate <= roc.tpr_high["0.01"]
+    assert held >= 36

@@ -1,4 +1,4 @@
-"""`python -m experiments.convergence`, as typed: measured runs under the bound."""
+"""`python -m experiments.convergence`, as typed: measured runs beside Theorem 2."""
 
 import json
 import pathlib
@@ -22,14 +22,15 @@ def panels(folder: pathlib.Path) -> list[dict[str, Any]]:
     return json.loads((folder / "results.json").read_text())["panels"]
 
 
-def test_every_run_stays_below_theorem_2s_bound_in_every_round(
+def test_every_run_stays_below_the_printed_expression_in_every_round(
     panels: list[dict[str, Any]],
 ):
     assert [panel["constants"]["local_epochs"] for panel in panels] == [1, 2]
     for panel in panels:
         for curve in panel["curves"]:
-            assert len(curve["bound"]) == 101
-            assert np.all(np.less(curve["measured_most"], curve["bound"]))
+            printed = curve["printed_expression"]
+            assert len(printed) == 101
+            assert np.all(np.less(curve["measured_most"], printed))
 
 
 def test_without_noise_gradient_descent_reaches_the_exact_minimum(
@@ -40,23 +41,18 @@ def test_without_noise_gradient_descent_reaches_the_exact_minimum(
     assert plain["measured_mean"][-1] < 1e-5 * plain["measured_mean"][0]
 
 
-def test_noise_stops_the_run_at_a_floor_that_the_bound_overstates(
+@pytest.mark.hole
+def test_g2_at_one_local_step_the_corrected_bound_is_near_and_the_printed_one_is_not(
     panels: list[dict[str, Any]],
 ):
-    """The last term has K² where the average of K noises has 1/K."""
-    constants = panels[0]["constants"]
+    """The printed noise term has K² where the average of K noises has 1/K."""
+    for curve in panels[0]["curves"]:
+        assert np.all(np.less(curve["measured_mean"], curve["corrected_bound"]))
     noised = panels[0]["curves"][1]
     measured = np.mean(noised["measured_mean"][-20:])
-    one_round = (
-        0.5
-        * constants["smoothness"]
-        * constants["num_parameters"]
-        * noised["noise_std"] ** 2
-        / constants["cohort_size"]
-    )
-    kept = (1 - constants["learning_rate"] * constants["convexity"]) ** 2
-    assert measured < one_round / (1 - kept)
-    assert noised["bound"][-1] > 100 * measured
+    assert noised["corrected_bound"][-1] < 10 * measured
+    assert noised["printed_expression"][-1] > 100 * measured
+    assert all(curve["corrected_bound"] is None for curve in panels[1]["curves"])
 
 
 def test_the_plot_is_a_png(folder: pathlib.Path):

@@ -1,5 +1,8 @@
 """Central DP-FedAvg with a fixed and an adaptive clip."""
 
+import dataclasses
+import pathlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +10,7 @@ import pytest
 from published import published
 
 from fedsvp_jax import mechanisms
+from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.mechanisms import Mechanism, dp_fedavg
 from fedsvp_jax.structs import NoiseInfo, Params
 
@@ -116,3 +120,26 @@ def test_an_adaptive_clip_finds_the_median_norm():
     keys = jax.random.split(jax.random.key(0), 120)
     _, clips = jax.lax.scan(step, mechanism.init(100), keys)
     np.testing.assert_allclose(np.mean(clips[-20:]), 5.0, atol=0.5)
+
+
+@pytest.mark.hole
+def test_g12_the_relation_is_add_or_remove_a_client_whatever_the_setting_says():
+    claims = {
+        mechanisms.make_mechanism(
+            "dp_fedavg",
+            published("dp_fedavg", sensitivity="update_clip", relation=relation),
+        ).claim
+        for relation in ("replace_one", "add_remove")
+    }
+    assert len(claims) == 1
+    assert claims.pop().relation.startswith("add or remove a client")
+    (helped,) = (
+        field.metadata["help"]
+        for field in dataclasses.fields(ExperimentConfig)
+        if field.name == "relation"
+    )
+    docs = pathlib.Path(__file__).parents[2] / "docs"
+    pages = [(docs / name).read_text() for name in ("methods.md", "privacy.md")]
+    assert "relation of dp_fedavg is always add_remove" in helped
+    for page in pages:
+        assert "always to add or remove a client" in " ".join(page.split())

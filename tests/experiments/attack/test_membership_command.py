@@ -13,6 +13,7 @@ from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import sources
 from fedsvp_jax.federation import federated_data
 
+KEPT = pathlib.Path(__file__).parents[3] / "docs/results/attacks/membership.json"
 TINY = (
     "experiments.attack",
     "--attack=membership",
@@ -104,3 +105,24 @@ def test_bad_input_to_membership_is_one_line_and_nothing_is_written(
         "--membership_examples=5000": "membership_examples must be at most 1442",
     }
     assert_refused(TINY, messages, tmp_path / "run")
+
+
+@pytest.mark.hole
+def test_g14_the_kept_results_say_what_the_page_says_of_small_epsilon():
+    """At ε = .1 the loss attack excludes ½ in rounds 5 and 20; at .01 nothing does."""
+    rows = json.loads(KEPT.read_text())["rows"]
+
+    def excluding_one_half(epsilon: float) -> set[tuple[str, int]]:
+        return {
+            (row["attack"], row["round"])
+            for row in rows
+            if row["epsilon"] == epsilon and not row["auc_low"] < 0.5 < row["auc_high"]
+        }
+
+    assert excluding_one_half(0.01) == set()
+    assert excluding_one_half(0.1) == {("loss", 5), ("loss", 20)}
+    for row in rows:
+        for level, tpr in row["tpr"].items():
+            assert row["tpr_low"][level] <= tpr <= row["tpr_high"][level]
+    page = (KEPT.parents[2] / "attacks.md").read_text()
+    assert "slightly better than guessing in rounds 5 and 20" in " ".join(page.split())

@@ -1,0 +1,325 @@
+"""Writes the measured and computed tables of docs/privacy.md and docs/methods.md.
+
+  python -m experiments.guarantee_tables
+  python -m experiments.guarantee_tables --keep_guarantees=noise_scale=runs/noise_scale
+
+Each table is made from one file of docs/results/privacy. `composition` and
+`release_cost` hold what the library computes now. The others come from runs, which
+--keep_guarantees copies:
+
+  convergence   the folder of `experiments.convergence`
+  noise_scale   the folder of `experiments.attack --attack=noise_scale`
+  release_none, release_worst_case, release_laplace, release_randomized_response
+                the folder of `experiments.sweep` with this --contribution_release
+
+A table whose file is missing says that nothing was measured.
+"""
+
+import json
+import math
+import pathlib
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from absl import flags
+
+from fedsvp_jax.accounting import Ledger, composed_epsilon
+from fedsvp_jax.mechanisms import shapley_guided
+from fedsvp_jax.report import read, tables
+from fedsvp_jax.report.tables import markdown_table
+from fedsvp_jax.run.folder import write_json
+
+from . import command, docs_blocks
+
+flags.DEFINE_string("guarantee_docs_dir", "docs", "Folder of the pages and results/.")
+flags.DEFINE_list(
+    "keep_guarantees", [], "Runs whose results are kept, as NAME=FOLDER,NAME=FOLDER."
+)
+
+Json = dict[str, Any]
+_MISSING = "Not measured yet."
+_RELEASES = ("none", "worst_case", "laplace", "randomized_response")
+_DELTA = 0.02  # δ of an upload in the published set-up
+_TARGET_DELTA = 1e-5
+_EPSILON = 0.2  # of an upload
+
+
+def composition() -> Json:
+    """ε after 1, 40 and 400 uploads at R = 0, if 2C/|D| is taken for granted."""
+    tolerance = shapley_guided.risk_tolerance(0.0, _DELTA)
+    multiplier = math.sqrt(tolerance) / _EPSILON
+    upload_delta = float(shapley_guided.effective_delta(tolerance, 0.1))
+    rows = []
+    for uploads in (1, 40, 400):
+        ledger = Ledger(1, proved=False)
+        for number in range(uploads):
+            ledger.record(
+                np.zeros(1, np.int64),
+                round_num=number + 1,
+                noise_multiplier=np.full(1, multiplier),
+                noise_std=np.ones(1),
+                epsilon=np.full(1, _EPSILON),
+                delta=np.full(1, upload_delta),
+            )
+        epsilons = {
+            method: ledger.epsilon_spent(method, _TARGET_DELTA)
+            for method in ("basic", "gdp", "pld", "rdp")
+        }
+        rows.append({"uploads": uploads, "delta": ledger.delta_spent()} | epsilons)
+    return {"noise_multiplier": multiplier, "target_delta": _TARGET_DELTA, "rows": rows}
+
+
+def release_cost() -> Json:
+    """ε of 40 uploads by PLD, with what the release of R costs."""
+
+    def spent(ratio: float, release_epsilon: float) -> float:
+        tolerance = float(shapley_guided.risk_tolerance(ratio, _DELTA))
+        return composed_epsilon(
+            "pld",
+            40 * _EPSILON**2 / tolerance,
+            _TARGET_DELTA,
+            releases=40,
+            release_epsilon=release_epsilon,
+        )
+
+    rows = [("none", None, spent(0.0, 0.0)), ("worst_case", None, spent(1.0, 0.0))]
+    rows += [("private", release, spent(0.0, release)) for release in (0.01, 0.1, 1.0)]
+    largest, smallest = (
+        float(shapley_guided.risk_tolerance(ratio, _DELTA)) for ratio in (1.0, 0.0)
+    )
+    return {
+        "most_noise_added": math.sqrt(largest / smallest) - 1,
+        "rows": [
+            {
+                "release": name,
+                "release_epsilon": release,
+                # Of randomised response, the gap between the means at R = 1 and 0.
+                "mean_gap": None if release is None else math.tanh(release / 2),
+                "epsilon": epsilon,
+            }
+            for name, release, epsilon in rows
+        ],
+    }
+
+
+def kept_convergence(folder: pathlib.Path) -> Json:
+    """The last round of every curve of `experiments.convergence`."""
+    panels = json.loads((folder / "results.json").read_text())["panels"]
+    names = ("measured_mean", "printed_expression", "corrected_bound")
+    return {
+        "rows": [
+            {
+                "local_epochs": panel["constants"]["local_epochs"],
+                "epsilon": curve["epsilon"],
+            }
+            | {name: curve[name] and curve[name][-1] for name in names}
+            for panel in panels
+            for curve in panel["curves"]
+        ],
+        "constants": panels[0]["constants"],
+        "config": json.loads((folder / "config.json").read_text()),
+    }
+
+
+def kept_noise_scale(folder: pathlib.Path) -> Json:
+    """The table of the attack, without its uploads."""
+    results = json.loads((folder / "results.json").read_text())
+    results.pop("uploads")
+    return results | {"config": json.loads((folder / "config.json").read_text())}
+
+
+def kept_release(folder: pathlib.Path) -> Json:
+    """Last-five accuracies by ε and seed, and the ε spent, of a FedSVA sweep."""
+    sweep = read.read_sweep(folder)
+    spent = {
+        row.epsilon: row.epsilon_spent["pld"]
+        for row in tables.summarize(sweep.results)
+        if row.mechanism == "fedsva"
+    }
+    rows = []
+    for group, seeds in tables.groups(sweep.results).items():
+        scores = {
+            seed: score[1]
+            for seed, run in seeds.items()
+            if (score := tables.best_and_last5(run))
+        }
+        if group.mechanism == "fedsva":
+            rows.append(
+                {
+                    "epsilon": group.epsilon,
+                    "seeds": list(scores),
+                    "last5": list(scores.values()),
+                    "epsilon_spent_pld": spent[group.epsilon],
+                }
+            )
+    return {"rows": rows, "config": sweep.config}
+
+
+KEEPERS: dict[str, Callable[[pathlib.Path], Json]] = {
+    "convergence": kept_convergence,
+    "noise_scale": kept_noise_scale,
+    **{f"release_{name}": kept_release for name in _RELEASES},
+}
+
+
+def composition_table(results: Json) -> str:
+    """ε by number of uploads and accounting."""
+    head = ("uploads", "basic (published), at this δ", "exact Gaussian", "PLD", "RDP")
+    rows = [
+        (
+            str(row["uploads"]),
+            f"{row['basic']:g}, {min(row['delta'], 1.0):.3g}",
+            *(f"{row[method]:.3f}" for method in ("gdp", "pld", "rdp")),
+        )
+        for row in results["rows"]
+    ]
+    return markdown_table(head, rows)
+
+
+def release_cost_table(results: Json) -> str:
+    """What each release of R costs in noise and in ε."""
+    head = ("`--contribution_release`", "the R that sets the noise", "cost in noise")
+    head += ("ε of 40 uploads at δ = 1e-5 (PLD)", "rigorous")
+    cost = f"at most {100 * results['most_noise_added']:.1f} %"
+    rows = []
+    for row in results["rows"]:
+        epsilon = f"{row['epsilon']:.3f}"
+        if row["release"] == "none":
+            rows.append(
+                ("`none`", "R", "–", f"{epsilon} (at R = 0), and R itself", "no")
+            )
+        elif row["release"] == "worst_case":
+            rows.append(("`worst_case`", "always 1", cost, epsilon, "yes"))
+        else:
+            rows.append(
+                (
+                    "`laplace`, `randomized_response`, "
+                    f"ε_r = {row['release_epsilon']:g}",
+                    "of randomised response, the means at R = 0 and R = 1 differ by "
+                    f"{row['mean_gap']:.2g}",
+                    cost,
+                    epsilon,
+                    "yes",
+                )
+            )
+    return markdown_table(head, rows)
+
+
+def noise_scale_table(results: Json) -> str:
+    """What the attack on the noise scale reads."""
+    head = ("release", "ε of R", "mean \\|σ̂/σ − 1\\|", "1/sqrt(2d)")
+    head += ("mean \\|R̂ − R\\|", "smallest error that ε guarantees")
+    rows = [
+        (
+            f"`{row['release']}`",
+            "–" if row["epsilon"] is None else f"{row['epsilon']:g}",
+            f"{row['std_relative_error']:.4f}",
+            f"{results['expected_std_relative_error']:.4f}",
+            f"{row['ratio_error']:.3f}",
+            f"{row['least_error']:.3f}",
+        )
+        for row in results["releases"]
+    ]
+    return markdown_table(head, rows)
+
+
+def release_accuracy_table(by_release: dict[str, Json]) -> str:
+    """Accuracy of each release, with the mean paired difference from `none`."""
+    reference = by_release["none"]["rows"]
+    epsilons = [f"{row['epsilon']:g}" for row in reference]
+    head = ("release", *(f"ε = {epsilon}" for epsilon in epsilons))
+    head += (f"ε spent (PLD) at ε = {', '.join(epsilons)}",)
+    rows = []
+    for name, results in by_release.items():
+        cells = []
+        for row, other in zip(results["rows"], reference, strict=True):
+            mean, std = tables.mean_std([100 * value for value in row["last5"]])
+            pairs = zip(row["last5"], other["last5"], strict=True)
+            gap = 100 * statistics.fmean(a - b for a, b in pairs)
+            cells.append(f"{mean:.1f} ± {std:.1f}")
+            cells[-1] += "" if name == "none" else f" ({gap:+.1f})"
+        spent = ", ".join(f"{row['epsilon_spent_pld']:.2f}" for row in results["rows"])
+        spent += ", and R itself" if name == "none" else ""
+        rows.append((f"`{name}`", *cells, spent))
+    return markdown_table(head, rows)
+
+
+def convergence_table(results: Json) -> str:
+    """The gap after the last round beside Theorem 2's expression and the bound."""
+    head = ("E", "ε", "measured F − F*", "printed expression (no bound)")
+    head += ("corrected bound (E = 1)",)
+    rows = [
+        (
+            str(row["local_epochs"]),
+            "no noise" if row["epsilon"] is None else f"{row['epsilon']:g}",
+            f"{row['measured_mean']:.2g}",
+            f"{row['printed_expression']:.2g}",
+            "–" if row["corrected_bound"] is None else f"{row['corrected_bound']:.2g}",
+        )
+        for row in results["rows"]
+    ]
+    constants, config = results["constants"], results["config"]
+    return (
+        f"{markdown_table(head, rows)}\n{constants['cohort_size']} clients, "
+        f"{constants['num_parameters']} weights, L = {constants['smoothness']:.3g}, "
+        f"ρ = {constants['convexity']:g}, η = {constants['learning_rate']:g}, after "
+        f"{config['num_rounds']} rounds, mean of {config['num_repeats']} runs; device: "
+        f"{config['device_kind']}, JAX {config['versions']['jax']}."
+    )
+
+
+def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
+    """Writes the computed files and the blocks of both pages; returns the pages."""
+    results = docs_dir / "results" / "privacy"
+    results.mkdir(parents=True, exist_ok=True)
+    write_json(results / "composition.json", composition())
+    write_json(results / "release_cost.json", release_cost())
+
+    def block(table: Callable[[Json], str], name: str) -> Callable[[], str]:
+        path = results / f"{name}.json"
+        return lambda: (
+            table(json.loads(path.read_text())) if path.exists() else _MISSING
+        )
+
+    def accuracies() -> str:
+        paths = {name: results / f"release_{name}.json" for name in _RELEASES}
+        if not all(path.exists() for path in paths.values()):
+            return _MISSING
+        return release_accuracy_table(
+            {name: json.loads(path.read_text()) for name, path in paths.items()}
+        )
+
+    blocks = {
+        "methods.md": {"convergence": block(convergence_table, "convergence")},
+        "privacy.md": {
+            "composition": block(composition_table, "composition"),
+            "release_cost": block(release_cost_table, "release_cost"),
+            "noise_scale": block(noise_scale_table, "noise_scale"),
+            "release_accuracy": accuracies,
+        },
+    }
+    for name, of_page in blocks.items():
+        page = docs_dir / name
+        page.write_text(docs_blocks.rewritten(page.read_text(), of_page))
+    return [docs_dir / name for name in blocks]
+
+
+def main(_: list[str]) -> None:
+    """Keeps the runs of --keep_guarantees and writes the pages' blocks anew."""
+    docs_dir = pathlib.Path(flags.FLAGS.guarantee_docs_dir)
+    runs = command.named_folders(flags.FLAGS.keep_guarantees, "keep_guarantees")
+    for name, folder in runs.items():
+        if name not in KEEPERS:
+            raise ValueError(
+                f"keep_guarantees must name one of {', '.join(KEEPERS)}, got {name!r}"
+            )
+        results = docs_dir / "results" / "privacy"
+        results.mkdir(parents=True, exist_ok=True)
+        write_json(results / f"{name}.json", KEEPERS[name](folder))
+    command.print_files(rewrite(docs_dir))
+
+
+if __name__ == "__main__":
+    command.run(main, __doc__)
