@@ -104,7 +104,11 @@ def epsilon_spent(
 
 
 def status(
-    ledger: Ledger, mechanism: Mechanism, spent: dict[str, float]
+    ledger: Ledger,
+    mechanism: Mechanism,
+    spent: dict[str, float],
+    *,
+    filtered: bool = False,
 ) -> dict[str, str] | None:
     """Whether each ε of `epsilon_spent` is "proved" or "nominal", as guarantees are.
 
@@ -112,6 +116,7 @@ def status(
       ledger: what was applied.
       mechanism: whose claim the ledger counts.
       spent: ε by accounting, of the ledger.
+      filtered: whether the influence filter runs; nothing is proved then.
 
     Returns:
       The status by accounting; None where the mechanism claims nothing.
@@ -126,6 +131,7 @@ def status(
         assumptions=claim.assumptions,
         central=claim.central,
         against_server=claim.against_server,
+        any_epsilon=claim.any_epsilon,
         methods=(),
     )
     proved = {
@@ -133,7 +139,9 @@ def status(
         for method, value in spent.items()
     }
     proved["basic"] = any(row.proved for row in basic)
-    return {name: "proved" if proved[name] else "nominal" for name in spent}
+    return {
+        name: "proved" if proved[name] and not filtered else "nominal" for name in spent
+    }
 
 
 def summary(

@@ -240,7 +240,12 @@ class Session:
     def _meaning(self, cell: int, spent: dict[str, float]) -> dict[str, Any]:
         """What stands beside `epsilon_spent` in a row: null where none is claimed."""
         ledger = self.ledgers[cell]
-        status = promises.status(ledger, self._program.mechanism, spent)
+        status = promises.status(
+            ledger,
+            self._program.mechanism,
+            spent,
+            filtered=self._hook is not None,
+        )
         claims = status is not None
         target = self._program.configs[cell].target_delta
         return {
@@ -281,7 +286,15 @@ class Session:
         ]
         mechanism = self._program.mechanism
         return [
-            one | {"status": promises.status(ledger, mechanism, one["epsilon_spent"])}
+            one
+            | {
+                "status": promises.status(
+                    ledger,
+                    mechanism,
+                    one["epsilon_spent"],
+                    filtered=self._hook is not None,
+                )
+            }
             for one, ledger in zip(summaries, self.ledgers, strict=True)
         ]
 

@@ -229,3 +229,48 @@ def test_g20_negative_noise_is_refused_when_the_program_is_built(monkeypatch):
 def test_the_ledgers_table_is_still_complete():
     rows = accounting.guarantees(Ledger(3), 1e-5, relation="r", assumptions="a")
     assert len({row.adversary for row in rows}) == 4
+
+
+@pytest.mark.parametrize("filtered", [False, True])
+@pytest.mark.parametrize("sensitivity", ["paper", "update_clip"])
+@pytest.mark.parametrize("name", mechanisms.mechanism_names())
+def test_g18_the_status_in_a_row_is_that_of_the_guarantee(
+    name: str, sensitivity: str, filtered: bool
+):
+    changes = {"epsilon": 2.0, "delta": 1e-3, "calibration": "analytic"}
+    if name in ("fedsva", "fedsdp"):
+        changes = {"contribution_release": "worst_case", "epsilon": 0.5}
+    config = published(name, sensitivity=sensitivity, **changes)
+    config = mechanisms.with_analytic_multiplier(config)
+    mechanism = mechanisms.make_mechanism(name, config)
+    ledger = promises.new_ledger(mechanism, 2, keeps_stats=False)
+    z = float(mechanism.least_multiplier)
+    ledger.record(
+        [0, 1],
+        round_num=1,
+        noise_multiplier=np.full(2, z),
+        noise_std=np.full(2, z),
+        epsilon=np.full(2, float(mechanism.most_epsilon)),
+        delta=np.full(2, float(mechanism.most_delta)),
+        weights=np.full(2, 0.5),
+    )
+    told = promises.summary(
+        PromiseSettings(),
+        config,
+        ledger,
+        mechanism,
+        data_assumptions="",
+        filtered=filtered,
+    )
+    status = promises.status(
+        ledger, mechanism, told["epsilon_spent"], filtered=filtered
+    )
+    if name == "none":
+        assert status is None and not told["guarantees"]
+        return
+    shown = (
+        "outside observer of the final model" if mechanism.claim.central else "server"
+    )
+    for row in told["guarantees"]:
+        if row["adversary"] == shown and row["method"] in status:
+            assert row["status"] == status[row["method"]], row
