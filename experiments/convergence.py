@@ -282,7 +282,10 @@ def draw(panels: list[dict[str, Any]], path: pathlib.Path) -> None:
         axes.grid(color="#e3e6ea")
         axes.spines[["top", "right"]].set_visible(False)
     all_axes[0].set_ylabel("F(w) − F*")
-    handles, names = all_axes[0].get_legend_handles_labels()
+    handles, names = max(
+        (axes.get_legend_handles_labels() for axes in all_axes),
+        key=lambda entries: len(entries[1]),
+    )
     columns = len(panels[0]["curves"])
     figure.legend(
         handles, names, loc="outside lower center", ncols=columns, frameon=False

@@ -84,7 +84,10 @@ def release_cost() -> Json:
             release_epsilon=release_epsilon,
         )
 
-    rows = [("none", None, spent(0.0, 0.0)), ("worst_case", None, spent(1.0, 0.0))]
+    rows: list[tuple[str, float | None, float]] = [
+        ("none", None, spent(0.0, 0.0)),
+        ("worst_case", None, spent(1.0, 0.0)),
+    ]
     rows += [("private", release, spent(0.0, release)) for release in (0.01, 0.1, 1.0)]
     largest, smallest = (
         float(shapley_guided.risk_tolerance(ratio, _DELTA)) for ratio in (1.0, 0.0)
@@ -180,8 +183,8 @@ def composition_table(results: Json) -> str:
 
 def release_cost_table(results: Json) -> str:
     """What each release of R costs in noise and in ε."""
-    head = ("`--contribution_release`", "the R that sets the noise", "cost in noise")
-    head += ("ε of 40 uploads at δ = 1e-5 (PLD)", "rigorous")
+    head = ["`--contribution_release`", "the R that sets the noise", "cost in noise"]
+    head += ["ε of 40 uploads at δ = 1e-5 (PLD)", "rigorous"]
     cost = f"at most {100 * results['most_noise_added']:.1f} %"
     rows = []
     for row in results["rows"]:
@@ -209,8 +212,8 @@ def release_cost_table(results: Json) -> str:
 
 def noise_scale_table(results: Json) -> str:
     """What the attack on the noise scale reads."""
-    head = ("release", "ε of R", "mean \\|σ̂/σ − 1\\|", "1/sqrt(2d)")
-    head += ("mean \\|R̂ − R\\|", "smallest error that ε guarantees")
+    head = ["release", "ε of R", "mean \\|σ̂/σ − 1\\|", "1/sqrt(2d)"]
+    head += ["mean \\|R̂ − R\\|", "smallest error that ε guarantees"]
     rows = [
         (
             f"`{row['release']}`",
@@ -229,8 +232,8 @@ def release_accuracy_table(by_release: dict[str, Json]) -> str:
     """Accuracy of each release, with the mean paired difference from `none`."""
     reference = by_release["none"]["rows"]
     epsilons = [f"{row['epsilon']:g}" for row in reference]
-    head = ("release", *(f"ε = {epsilon}" for epsilon in epsilons))
-    head += (f"ε spent (PLD) at ε = {', '.join(epsilons)}",)
+    head = ["release", *(f"ε = {epsilon}" for epsilon in epsilons)]
+    head.append(f"ε spent (PLD) at ε = {', '.join(epsilons)}")
     rows = []
     for name, results in by_release.items():
         cells = []
@@ -248,8 +251,10 @@ def release_accuracy_table(by_release: dict[str, Json]) -> str:
 
 def convergence_table(results: Json) -> str:
     """The gap after the last round beside Theorem 2's expression and the bound."""
-    head = ("E", "ε", "measured F − F*", "printed expression (no bound)")
-    head += ("corrected bound (E = 1)",)
+    head = ["E", "ε", "measured F − F*", "printed expression (no bound)"]
+    head += [
+        "corrected bound (E = 1)",
+    ]
     rows = [
         (
             str(row["local_epochs"]),

@@ -214,7 +214,10 @@ def test_bounds_of_known_gaussians_stay_under_the_truth(mu: float):
 def test_one_run_of_canaries_in_one_average_bounds_its_epsilon():
     run = 400
     crowd = dataclasses.replace(
-        SETTINGS, num_clients=run, cohort_size=run, noise_multiplier=0.5
+        SETTINGS,
+        num_clients=run,
+        cohort_size=run,
+        settings=dataclasses.replace(SETTINGS.settings, noise_multiplier=0.5),
     )
     inside, outside = audit.one_average(
         mechanisms.make_mechanism("dp_fedavg", crowd), 1.0, run, key=jax.random.key(5)
