@@ -2,10 +2,12 @@
 
   python -m experiments.guarantee_tables
   python -m experiments.guarantee_tables --keep_guarantees=noise_scale=runs/noise_scale
+  python -m experiments.guarantee_tables --solve_budgets
 
 Each table is made from one file of docs/results/privacy. `composition` and
-`release_cost` hold what the library computes now. The others come from runs, which
---keep_guarantees copies:
+`release_cost` hold what the library computes now. `budgets` holds what --solve=noise
+finds for every mechanism; --solve_budgets computes it anew (minutes). The others come
+from runs, which --keep_guarantees copies:
 
   convergence   the folder of `experiments.convergence`
   noise_scale   the folder of `experiments.attack --attack=noise_scale`
@@ -25,7 +27,11 @@ from typing import Any
 import numpy as np
 from absl import flags
 
+from fedsvp_jax import federation, mechanisms
 from fedsvp_jax.accounting import Ledger, composed_epsilon
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.federation import plan
+from fedsvp_jax.federation.budget import run_epsilon
 from fedsvp_jax.mechanisms import shapley_guided
 from fedsvp_jax.report import read, tables
 from fedsvp_jax.report.tables import markdown_table
@@ -37,6 +43,7 @@ flags.DEFINE_string("guarantee_docs_dir", "docs", "Folder of the pages and resul
 flags.DEFINE_list(
     "keep_guarantees", [], "Runs whose results are kept, as NAME=FOLDER,NAME=FOLDER."
 )
+flags.DEFINE_bool("solve_budgets", False, "Compute the table of budgets anew.")
 
 Json = dict[str, Any]
 _MISSING = "Not measured yet."
@@ -44,6 +51,8 @@ _RELEASES = ("none", "worst_case", "laplace", "randomized_response")
 _DELTA = 0.02  # δ of an upload in the published set-up
 _TARGET_DELTA = 1e-5
 _EPSILON = 0.2  # of an upload
+_BUDGET, _BUDGET_ROUNDS = 2.0, 10  # a client's ε over its uploads
+_UPLOAD_DELTA = 1e-6
 
 
 def composition() -> Json:
@@ -69,6 +78,50 @@ def composition() -> Json:
         }
         rows.append({"uploads": uploads, "delta": ledger.delta_spent()} | epsilons)
     return {"noise_multiplier": multiplier, "target_delta": _TARGET_DELTA, "rows": rows}
+
+
+def budgets() -> Json:
+    """What --solve=noise finds for each mechanism and accounting, and what is spent.
+
+    A client uploads in all of ten rounds, by update_clip; the calibration is analytic
+    and R is fixed at 1 where the noise follows it.
+    """
+    rows: list[Json] = []
+    names = [name for name in mechanisms.mechanism_names() if name != "none"]
+    for name in names:
+        printed = name in ("fedsva", "fedsdp")
+        for accounting in ("basic", "rdp", "pld"):
+            config = resolve(
+                ExperimentConfig(
+                    mechanism=name,
+                    sensitivity="update_clip",
+                    calibration="classical" if printed else "analytic",
+                    contribution_release="worst_case",
+                    delta=_UPLOAD_DELTA,
+                    num_rounds=_BUDGET_ROUNDS,
+                    total_epsilon=_BUDGET,
+                    total_accounting=accounting,
+                )
+            )
+            solved = federation.solve_noise(config)
+            setting, _ = mechanisms.noise_setting(name)
+            told = plan.mechanism_config(solved)
+            rows.append(
+                {
+                    "mechanism": name,
+                    "accounting": accounting,
+                    "setting": setting,
+                    "value": getattr(solved, setting),
+                    "spent": run_epsilon(solved, told),
+                }
+            )
+    return {
+        "total_epsilon": _BUDGET,
+        "num_rounds": _BUDGET_ROUNDS,
+        "delta": _UPLOAD_DELTA,
+        "target_delta": _TARGET_DELTA,
+        "rows": rows,
+    }
 
 
 def release_cost() -> Json:
@@ -249,6 +302,29 @@ def release_accuracy_table(by_release: dict[str, Json]) -> str:
     return markdown_table(head, rows)
 
 
+def budgets_table(results: Json) -> str:
+    """For each mechanism what was solved for, and the ε that it spends."""
+    accountings = ("basic", "rdp", "pld")
+    head = ("mechanism", "solved for")
+    head += tuple(f"value, spent by {accounting}" for accounting in accountings)
+    by_name: dict[str, dict[str, Json]] = {}
+    for row in results["rows"]:
+        by_name.setdefault(row["mechanism"], {})[row["accounting"]] = row
+    rows = [
+        (
+            f"`{name}`",
+            f"`{of[accountings[0]]['setting']}`",
+            *(f"{of[a]['value']:.4g}, {of[a]['spent']:.4f}" for a in accountings),
+        )
+        for name, of in by_name.items()
+    ]
+    return (
+        f"{markdown_table(head, rows)}\nε = {results['total_epsilon']:g} over "
+        f"{results['num_rounds']} uploads of a client; δ = {results['delta']:g} per "
+        f"upload (basic), {results['target_delta']:g} for the run (RDP, PLD)."
+    )
+
+
 def convergence_table(results: Json) -> str:
     """The gap after the last round beside Theorem 2's expression and the bound."""
     head = ["E", "ε", "measured F − F*", "printed expression (no bound)"]
@@ -300,6 +376,7 @@ def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
         "methods.md": {"convergence": block(convergence_table, "convergence")},
         "privacy.md": {
             "composition": block(composition_table, "composition"),
+            "budgets": block(budgets_table, "budgets"),
             "release_cost": block(release_cost_table, "release_cost"),
             "noise_scale": block(noise_scale_table, "noise_scale"),
             "release_accuracy": accuracies,
@@ -323,6 +400,8 @@ def main(_: list[str]) -> None:
         results = docs_dir / "results" / "privacy"
         results.mkdir(parents=True, exist_ok=True)
         write_json(results / f"{name}.json", KEEPERS[name](folder))
+    if flags.FLAGS.solve_budgets:
+        write_json(docs_dir / "results" / "privacy" / "budgets.json", budgets())
     command.print_files(rewrite(docs_dir))
 
 

@@ -187,7 +187,7 @@ def test_an_active_attacker_changes_what_is_uploaded(
 def test_bad_input_is_one_line_and_nothing_is_written(tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "run"
     messages = {
-        ("--num_hbc_clients=1",): "num_attackers must be in [1, num_hbc_clients]",
+        ("--num_hbc_clients=1",): "num_attackers must be between 1 and num_hbc_clients",
         ("--num_attributes=1",): "attributes must be class",
         ("--mechanisms=none,fedsvp",): "mechanism must be one of",
         ("--mechanisms=none", "--mechanism=none"): "mechanism must be left out",
