@@ -120,6 +120,7 @@ def test_g14_a_tpr_at_a_small_fpr_has_the_jackknifes_interval(attack: str):
         np.testing.assert_allclose(interval, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.hole
 def test_g14_nine_of_ten_intervals_of_the_loss_hold_the_true_tpr():
     """Members N(1, 1), others N(0, 1): TPR at 1 % FPR is Φ(1 − Φ⁻¹(.99)) = .092."""

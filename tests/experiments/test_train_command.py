@@ -15,7 +15,7 @@ SETTINGS = (
     "--class_share=0.03",
     "--batch_size=5",
     "--local_epochs=1",
-    "--num_rounds=40",
+    "--num_rounds=20",
 )
 SAME_BYTES = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
 

@@ -62,12 +62,20 @@ def assert_repeats(page: Path) -> None:
         assert (again / name).read_bytes() == (first / name).read_bytes(), name
 
 
-@pytest.mark.parametrize("name", list(RUNS))
+@pytest.mark.parametrize(
+    "name",
+    [
+        "default settings",
+        "infinite clip",
+        pytest.param("infinite vote", marks=pytest.mark.slow),
+    ],
+)
 def test_the_command_on_a_runs_page_repeats_it(name: str, tmp_path: Path) -> None:
     run.train(RUNS[name], tmp_path / "run", dataset=digits())
     assert_repeats(report.write_run_report(tmp_path / "run"))
 
 
+@pytest.mark.slow
 def test_the_command_on_a_sweeps_page_repeats_it(tmp_path: Path) -> None:
     run.sweep.sweep(BASE, PLAN, tmp_path / "sweep", dataset=digits())
     assert_repeats(report.write_sweep_report(tmp_path / "sweep"))
