@@ -305,8 +305,8 @@ def release_accuracy_table(by_release: dict[str, Json]) -> str:
 def budgets_table(results: Json) -> str:
     """For each mechanism what was solved for, and the ε that it spends."""
     accountings = ("basic", "rdp", "pld")
-    head = ("mechanism", "solved for")
-    head += tuple(f"value, spent by {accounting}" for accounting in accountings)
+    spent = (f"value, spent by {accounting}" for accounting in accountings)
+    head = ("mechanism", "solved for", *spent)
     by_name: dict[str, dict[str, Json]] = {}
     for row in results["rows"]:
         by_name.setdefault(row["mechanism"], {})[row["accounting"]] = row
