@@ -4,10 +4,8 @@ Flags become settings here; the library never reads a flag.
 """
 
 import dataclasses
-import logging as std_logging
 import os
 import pathlib
-import re
 import signal
 import sys
 import threading
@@ -25,9 +23,8 @@ from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.devices import processes
 from fedsvp_jax.run import stopping
 
-OUTPUT_DIR_REQUIRED = (
-    "flag --output_dir is required: the folder where every file is written"
-)
+from . import messages
+
 _THEME = "Settings. "  # begins the name of a group of flags
 _DEFINERS: dict[type, Callable[..., Any]] = {
     bool: flags.DEFINE_bool,
@@ -276,10 +273,10 @@ def run(
     # flight, which then tell that their event loop is gone.
     logging.set_verbosity(logging.WARNING)
     handler = logging.get_absl_handler().python_handler
-    handler.setFormatter(_Lines())
+    handler.setFormatter(messages.Lines())
     handler.addFilter(lambda record: record.name not in ("absl", "asyncio"))
     sys.unraisablehook = _unraisable
-    warnings.showwarning = _show_warning
+    warnings.showwarning = messages.show_warning
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stopping.stop_at_once)
 
@@ -291,7 +288,7 @@ def run(
         except (ValueError, OSError, FloatingPointError) as error:
             if logging.level_debug():
                 raise
-            _fail(processes.explain(error) or _one_line(error))
+            _fail(processes.explain(error) or messages.one_line(error))
         except stopping.Stopped as stopped:
             _fail(str(stopped), status=128 + stopped.signal_number)
         except Exception as error:
@@ -300,7 +297,7 @@ def run(
             explained = processes.explain(error)
             if explained is None:
                 traceback.print_exc()
-            _fail(explained or _one_line(error))
+            _fail(explained or messages.one_line(error))
 
     def parse(arguments: list[str]) -> list[str]:
         if any(argument in ("--help", "-h", "--helpfull") for argument in arguments):
@@ -309,7 +306,7 @@ def run(
         try:
             return flags.FLAGS(arguments)
         except flags.Error as error:
-            _fail(_flag_error(error))
+            _fail(messages.flag_error(error))
 
     app.run(guarded, flags_parser=parse)
 
@@ -323,17 +320,6 @@ def _unraisable(unraisable: Any) -> None:
         again.start()
     elif str(error) != "Event loop is closed":
         sys.__unraisablehook__(unraisable)
-
-
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"warning: {_one_line(str(message))}", file=sys.stderr)
-
-
-class _Lines(std_logging.Formatter):
-    """Formats a warning as errors are: `warning: …`, one line."""
-
-    def format(self, record: std_logging.LogRecord) -> str:
-        return f"{record.levelname.lower()}: {_one_line(record.getMessage())}"
 
 
 def _manual(script: str, manual: str | None) -> str:
@@ -355,42 +341,6 @@ def _manual(script: str, manual: str | None) -> str:
     if "mechanism" in values or "mechanisms" in values:
         paragraphs.append(mechanism_help())
     return "\n\n".join([*paragraphs, "Flags (--name=value):", *described])
-
-
-# Messages of absl -> sentences; the groups of a pattern fill the sentence.
-_FLAG_ERRORS = (
-    (r"flag --output_dir=None: .*must have a value.*", OUTPUT_DIR_REQUIRED),
-    (
-        r"flag --(\w+)=.*Non-boolean argument.*?, (.*)\)",
-        r"--\1 takes true or false (or --no\1), got \2",
-    ),
-    (
-        r"flag --(\w+)=.*: invalid literal for int.*: (.*)",
-        r"--\1 takes an integer, got \2",
-    ),
-    (
-        r"flag --(\w+)=.*: could not convert string to float: (.*)",
-        r"--\1 takes a number, got \2",
-    ),
-    (
-        r"Unknown command line flag '(\w+)'\. Did you mean: (.*?) \?",
-        r"unknown flag --\1 (did you mean \2?)",
-    ),
-    (r"Unknown command line flag '(\w+)'", r"unknown flag --\1"),
-)
-
-
-def _flag_error(error: flags.Error) -> str:
-    """What is wrong with the flags, as a sentence."""
-    text = _one_line(error)
-    for pattern, sentence in _FLAG_ERRORS:
-        if match := re.fullmatch(pattern, text):
-            return match.expand(sentence)
-    return text
-
-
-def _one_line(error: BaseException | str) -> str:
-    return " ".join(str(error).split())
 
 
 def shown(value: Any) -> str:

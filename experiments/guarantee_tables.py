@@ -27,17 +27,14 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from fedsvp_jax import federation, mechanisms
 from fedsvp_jax.accounting import Ledger, composed_epsilon
-from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.federation import plan
-from fedsvp_jax.federation.budget import run_epsilon
 from fedsvp_jax.mechanisms import shapley_guided
 from fedsvp_jax.report import read, tables
 from fedsvp_jax.report.tables import markdown_table
 from fedsvp_jax.run.folder import write_json
 
 from . import command, docs_blocks
+from .budget_table import budgets, budgets_table
 
 flags.DEFINE_string("guarantee_docs_dir", "docs", "Folder of the pages and results/.")
 flags.DEFINE_list(
@@ -51,8 +48,6 @@ _RELEASES = ("none", "worst_case", "laplace", "randomized_response")
 _DELTA = 0.02  # δ of an upload in the published set-up
 _TARGET_DELTA = 1e-5
 _EPSILON = 0.2  # of an upload
-_BUDGET, _BUDGET_ROUNDS = 2.0, 10  # a client's ε over its uploads
-_UPLOAD_DELTA = 1e-6
 
 
 def composition() -> Json:
@@ -78,50 +73,6 @@ def composition() -> Json:
         }
         rows.append({"uploads": uploads, "delta": ledger.delta_spent()} | epsilons)
     return {"noise_multiplier": multiplier, "target_delta": _TARGET_DELTA, "rows": rows}
-
-
-def budgets() -> Json:
-    """What --solve=noise finds for each mechanism and accounting, and what is spent.
-
-    A client uploads in all of ten rounds, by update_clip; the calibration is analytic
-    and R is fixed at 1 where the noise follows it.
-    """
-    rows: list[Json] = []
-    names = [name for name in mechanisms.mechanism_names() if name != "none"]
-    for name in names:
-        printed = name in ("fedsva", "fedsdp")
-        for accounting in ("basic", "rdp", "pld"):
-            config = resolve(
-                ExperimentConfig(
-                    mechanism=name,
-                    sensitivity="update_clip",
-                    calibration="classical" if printed else "analytic",
-                    contribution_release="worst_case",
-                    delta=_UPLOAD_DELTA,
-                    num_rounds=_BUDGET_ROUNDS,
-                    total_epsilon=_BUDGET,
-                    total_accounting=accounting,
-                )
-            )
-            solved = federation.solve_noise(config)
-            setting, _ = mechanisms.noise_setting(name)
-            told = plan.mechanism_config(solved)
-            rows.append(
-                {
-                    "mechanism": name,
-                    "accounting": accounting,
-                    "setting": setting,
-                    "value": getattr(solved, setting),
-                    "spent": run_epsilon(solved, told),
-                }
-            )
-    return {
-        "total_epsilon": _BUDGET,
-        "num_rounds": _BUDGET_ROUNDS,
-        "delta": _UPLOAD_DELTA,
-        "target_delta": _TARGET_DELTA,
-        "rows": rows,
-    }
 
 
 def release_cost() -> Json:
@@ -300,29 +251,6 @@ def release_accuracy_table(by_release: dict[str, Json]) -> str:
         spent += ", and R itself" if name == "none" else ""
         rows.append((f"`{name}`", *cells, spent))
     return markdown_table(head, rows)
-
-
-def budgets_table(results: Json) -> str:
-    """For each mechanism what was solved for, and the ε that it spends."""
-    accountings = ("basic", "rdp", "pld")
-    spent = (f"value, spent by {accounting}" for accounting in accountings)
-    head = ("mechanism", "solved for", *spent)
-    by_name: dict[str, dict[str, Json]] = {}
-    for row in results["rows"]:
-        by_name.setdefault(row["mechanism"], {})[row["accounting"]] = row
-    rows = [
-        (
-            f"`{name}`",
-            f"`{of[accountings[0]]['setting']}`",
-            *(f"{of[a]['value']:.4g}, {of[a]['spent']:.4f}" for a in accountings),
-        )
-        for name, of in by_name.items()
-    ]
-    return (
-        f"{markdown_table(head, rows)}\nε = {results['total_epsilon']:g} over "
-        f"{results['num_rounds']} uploads of a client; δ = {results['delta']:g} per "
-        f"upload (basic), {results['target_delta']:g} for the run (RDP, PLD)."
-    )
 
 
 def convergence_table(results: Json) -> str:

@@ -11,8 +11,6 @@ from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.settings import (
     AttributeSettings,
     DataSettings,
-    EvaluationSettings,
-    ExecutionSettings,
     NoiseSettings,
     PartitionSettings,
     PromiseSettings,
@@ -30,6 +28,30 @@ class MechanismChoice(Settings):
 
     mechanism: str = setting(
         "fedsva", "Noise mechanism; see the list at the top of this help."
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationSettings(Settings):
+    """Evaluation: when and how the server tests the model."""
+
+    eval_every: int = setting(1, "Rounds between evaluations.", at_least=1)
+    eval_batch_size: int = setting(
+        250, "Examples in one evaluation batch.", at_least=1, at_most=100_000
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class ExecutionSettings(Settings):
+    """Execution: the seed, and what may change the last bits."""
+
+    seed: int = setting(0, "Seed of everything: data, cohorts, noise.", at_least=0)
+    client_chunk_size: int = setting(
+        None,
+        "Clients that train side by side in one vmapped product; 1 trains them one by "
+        "one. Another size may change the last bits. Default: chosen by model and "
+        "device.",
+        at_least=1,
     )
 
 

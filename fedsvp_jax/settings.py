@@ -386,27 +386,3 @@ class PromiseSettings(Settings):
         "against colluding clients.",
         at_least=1,
     )
-
-
-@dataclasses.dataclass(frozen=True)
-class EvaluationSettings(Settings):
-    """Evaluation: when and how the server tests the model."""
-
-    eval_every: int = setting(1, "Rounds between evaluations.", at_least=1)
-    eval_batch_size: int = setting(
-        250, "Examples in one evaluation batch.", at_least=1, at_most=100_000
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class ExecutionSettings(Settings):
-    """Execution: the seed, and what may change the last bits."""
-
-    seed: int = setting(0, "Seed of everything: data, cohorts, noise.", at_least=0)
-    client_chunk_size: int = setting(
-        None,
-        "Clients that train side by side in one vmapped product; 1 trains them one by "
-        "one. Another size may change the last bits. Default: chosen by model and "
-        "device.",
-        at_least=1,
-    )

@@ -76,9 +76,9 @@ def nbafl_downlink_std(
 ) -> Array:
     """σ_D, the server's noise on the broadcast model. () float32.
 
-    All N clients a round (K = N):
+    All N clients per round (K = N):
         σ_D = 2cC·sqrt(T² − L²N)/(mNε) if T > L·sqrt(N), else 0.
-    K of N clients a round:
+    K of N clients per round:
         γ = −ln(1 − K/N + (K/N)·e^(−ε/(L·sqrt(K))))
         b = −(T/ε)·ln(1 − N/K + (N/K)·e^(−ε/T))
         σ_D = 2cC·sqrt(T²/b² − L²K)/(mKε) if T > ε/γ, else 0.

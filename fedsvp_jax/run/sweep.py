@@ -87,9 +87,9 @@ def sweep(
 ) -> list[dict[str, Any]]:
     """Runs every cell and writes the sweep's folder.
 
-    Files: config.json, results.jsonl (a line a cell and round), cells.json (a
-    summary a cell), timing.jsonl, checkpoints/MECHANISM/. The same call goes on
-    where a killed sweep was when `resume` is true.
+    Files: config.json, results.jsonl (one line per cell and round), cells.json
+    (one summary per cell), timing.jsonl, checkpoints/MECHANISM/. With `resume` the same
+    call continues a sweep that was stopped or killed.
 
     Args:
       base: the resolved settings that all cells share.
@@ -102,7 +102,7 @@ def sweep(
       checkpoint_every: likewise.
       on_divergence: likewise.
       progress: likewise.
-      tensorboard: likewise, a folder a cell in output_dir/tensorboard.
+      tensorboard: likewise, one folder per cell in output_dir/tensorboard.
 
     Returns:
       The cells' summaries: mechanism, epsilon, seed, accuracies, params_sha256,

@@ -8,7 +8,7 @@ import types
 import pytest
 from commands import ROOT, commands, environment
 
-from experiments import command
+from experiments import command, messages
 
 WARNS = """
 import logging, warnings
@@ -92,7 +92,7 @@ def test_a_mistyped_flag_is_a_sentence(flag: str, sentence: str) -> None:
 
 def test_a_missing_output_dir_is_a_sentence() -> None:
     (ended,) = commands([["experiments.train"]])
-    assert ended.stderr == f"error: {command.OUTPUT_DIR_REQUIRED}\n"
+    assert ended.stderr == f"error: {messages.OUTPUT_DIR_REQUIRED}\n"
 
 
 @pytest.mark.parametrize(

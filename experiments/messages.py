@@ -1,0 +1,59 @@
+"""What a command says on standard error: one plain sentence per line."""
+
+import logging as std_logging
+import re
+import sys
+from typing import Any
+
+from absl import flags
+
+OUTPUT_DIR_REQUIRED = (
+    "flag --output_dir is required: the folder where every file is written"
+)
+
+
+# Messages of absl -> sentences; the groups of a pattern fill the sentence.
+_FLAG_ERRORS = (
+    (r"flag --output_dir=None: .*must have a value.*", OUTPUT_DIR_REQUIRED),
+    (
+        r"flag --(\w+)=.*Non-boolean argument.*?, (.*)\)",
+        r"--\1 takes true or false (or --no\1), got \2",
+    ),
+    (
+        r"flag --(\w+)=.*: invalid literal for int.*: (.*)",
+        r"--\1 takes an integer, got \2",
+    ),
+    (
+        r"flag --(\w+)=.*: could not convert string to float: (.*)",
+        r"--\1 takes a number, got \2",
+    ),
+    (
+        r"Unknown command line flag '(\w+)'\. Did you mean: (.*?) \?",
+        r"unknown flag --\1 (did you mean \2?)",
+    ),
+    (r"Unknown command line flag '(\w+)'", r"unknown flag --\1"),
+)
+
+
+def flag_error(error: flags.Error) -> str:
+    """What is wrong with the flags, as a sentence."""
+    text = one_line(error)
+    for pattern, sentence in _FLAG_ERRORS:
+        if match := re.fullmatch(pattern, text):
+            return match.expand(sentence)
+    return text
+
+
+def one_line(error: BaseException | str) -> str:
+    return " ".join(str(error).split())
+
+
+class Lines(std_logging.Formatter):
+    """Formats a warning as errors are: `warning: …`, one line."""
+
+    def format(self, record: std_logging.LogRecord) -> str:
+        return f"{record.levelname.lower()}: {one_line(record.getMessage())}"
+
+
+def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"warning: {one_line(str(message))}", file=sys.stderr)
