@@ -163,7 +163,11 @@ class AttributeSettings(Settings):
     """Attributes: what may be private about an example."""
 
     num_attributes: int = setting(
-        2, "N: attributes of the Shapley game.", at_least=1, at_most=6
+        2,
+        "N: attributes of the Shapley game. More than 10 need --shapley=additive or "
+        "paired; a data set that tells more than 64 apart needs some of them merged.",
+        at_least=1,
+        at_most=64,
     )
     attributes: str = setting(
         "class",

@@ -11,7 +11,7 @@ import pytest
 from small_runs import digits, share_compiled_rounds, small
 
 from fedsvp_jax import run
-from fedsvp_jax.algorithm.privacy_estimation import CoalitionPlan, coalition_members
+from fedsvp_jax.algorithm.privacy_estimation import coalition_groups, coalition_members
 from fedsvp_jax.federation import federated_data
 
 
@@ -24,8 +24,7 @@ def _one_compilation() -> Iterator[None]:
 
 def test_coalitions_are_grouped_by_the_batch_that_they_fill() -> None:
     sizes = {0b01: 3, 0b10: 40, 0b11: 43}
-    plan = CoalitionPlan.of(sizes, num_attributes=2, batch_size=10)
-    assert plan.groups == ((3, (0b01,)), (10, (0b10, 0b11)))
+    assert coalition_groups(sizes, 10) == ((3, (0b01,)), (10, (0b10, 0b11)))
 
 
 def test_the_full_coalition_is_trained_last_and_no_other_twice() -> None:
@@ -38,18 +37,17 @@ def test_the_full_coalition_is_trained_last_and_no_other_twice() -> None:
             mask: int(sum(own[a] for a in range(num_attributes) if mask >> a & 1))
             for mask in range(1, full + 1)
         }
-        plan = CoalitionPlan.of(sizes, num_attributes=num_attributes, batch_size=20)
-        trained = [mask for _, masks in plan.groups for mask in masks]
+        groups = coalition_groups(sizes, 20)
+        trained = [mask for _, masks in groups for mask in masks]
         assert trained[-1] == full
         assert sorted(trained) == [m for m in sizes if sizes[m] > 0]
         assert len(trained) - 1 <= 2**num_attributes - 2
-        for batch_size, masks in plan.groups:
+        for batch_size, masks in groups:
             assert {min(20, sizes[mask]) for mask in masks} == {batch_size}
 
 
 def test_a_coalition_that_nobody_holds_is_not_trained() -> None:
-    plan = CoalitionPlan.of({1: 0, 2: 8, 3: 8}, num_attributes=2, batch_size=5)
-    assert plan.groups == ((5, (2, 3)),)
+    assert coalition_groups({1: 0, 2: 8, 3: 8}, 5) == ((5, (2, 3)),)
 
 
 def test_members_are_the_held_rows_of_the_coalitions_attributes() -> None:
@@ -61,7 +59,8 @@ def test_members_are_the_held_rows_of_the_coalitions_attributes() -> None:
         0b101: [1, 0, 1, 0, 0],
         0b111: [1, 1, 1, 1, 0],
     }.items():
-        found = coalition_members(attributes, mask, valid)
+        coalition = jnp.asarray([mask >> a & 1 == 1 for a in range(3)])
+        found = coalition_members(attributes, coalition, valid)
         np.testing.assert_array_equal(found, np.asarray(expected, bool))
 
 
