@@ -1,14 +1,16 @@
 """Turns Flax modules (Linen or NNX) into a `Model`, a pair of pure functions."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from flax import nnx
 
 from fedsvp_jax.structs import Array, Model, Params
+
+if TYPE_CHECKING:
+    from flax import nnx
 
 
 def from_linen(module: nn.Module) -> Model:
@@ -37,7 +39,7 @@ def from_linen(module: nn.Module) -> Model:
     return Model(init, apply)
 
 
-def from_nnx(constructor: Callable[[nnx.Rngs], nnx.Module]) -> Model:
+def from_nnx(constructor: "Callable[[nnx.Rngs], nnx.Module]") -> Model:
     """Wraps an NNX module by splitting it into graph, parameters and the rest.
 
     Variables of the type `nnx.Param` are trained, and all others are `stats`. The only
@@ -48,6 +50,8 @@ def from_nnx(constructor: Callable[[nnx.Rngs], nnx.Module]) -> Model:
         `module.train()` or `module.eval()`. The constructor is called twice:
         abstractly for the graph, and in `init` with its key for the parameters.
     """
+    from flax import nnx
+
     abstract = nnx.eval_shape(lambda: constructor(nnx.Rngs(0)))
     graph, _, random_shapes, _ = _split_nnx(abstract)
     random_leaves, random_tree = jax.tree.flatten(random_shapes)
@@ -115,8 +119,10 @@ def in_dtype(model: Model, dtype: str) -> Model:
     return Model(model.init, apply)
 
 
-def _split_nnx(module: nnx.Module) -> tuple[Any, Any, Any, Any]:
+def _split_nnx(module: "nnx.Module") -> tuple[Any, Any, Any, Any]:
     """`(graph, parameters, random state, all other variables)`."""
+    from flax import nnx
+
     graph, *states = nnx.split(module, nnx.Param, nnx.RngState, ...)
     params, random, stats = states
     return graph, params, random, stats
