@@ -89,6 +89,36 @@ def from_nnx(constructor: "Callable[[nnx.Rngs], nnx.Module]") -> Model:
     return Model(init, apply)
 
 
+def in_dtype(model: Model, dtype: str) -> Model:
+    """The model with its products computed in another number format.
+
+    `apply` rounds the parameters and the inputs to `dtype` and returns logits and stats
+    in float32. Whoever differentiates it gets float32 gradients with respect to float32
+    parameters, which is how "master weights" are kept (Micikevicius et al. 2018,
+    arXiv 1710.03740, section 3.1).
+
+    Args:
+      model: computes in the dtype of its parameters and inputs.
+      dtype: "float32", which returns the model itself, or "bfloat16".
+    """
+    if dtype == "float32":
+        return model
+
+    def apply(
+        params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
+    ) -> tuple[Array, Params]:
+        rounded = jax.tree.map(lambda leaf: leaf.astype(dtype), params)
+        logits, new_stats = model.apply(
+            rounded, stats, x.astype(dtype), train=train, key=key
+        )
+        new_stats = jax.tree.map(
+            lambda new, old: new.astype(old.dtype), new_stats, stats
+        )
+        return logits.astype(jnp.float32), new_stats
+
+    return Model(model.init, apply)
+
+
 def _split_nnx(module: "nnx.Module") -> tuple[Any, Any, Any, Any]:
     """`(graph, parameters, random state, all other variables)`."""
     from flax import nnx
