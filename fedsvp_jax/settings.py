@@ -17,8 +17,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+MAX_ATTRIBUTES = 64
 _LARGEST_INT = 2**31 - 1
 _LARGEST_FLOAT, _LEAST_FLOAT = 3.4e38, 1.2e-38  # float32's normal numbers
+# The squares of numbers below 1e-19 vanish in float32, and norms with them. A vector of
+# 1e9 such numbers is up to 4e-15 long, which a clip of this size does not notice.
+LEAST_CLIP = 1e-6
 
 
 def setting(
@@ -163,11 +167,7 @@ class AttributeSettings(Settings):
     """Attributes: what may be private about an example."""
 
     num_attributes: int = setting(
-        2,
-        "N: attributes of the Shapley game. More than 10 need --shapley=additive or "
-        "paired; a data set that tells more than 64 apart needs some of them merged.",
-        at_least=1,
-        at_most=64,
+        2, f"N: attributes of the Shapley game, at most {MAX_ATTRIBUTES}.", at_least=1
     )
     attributes: str = setting(
         "class",
@@ -288,6 +288,13 @@ class TrainingSettings(Settings):
         "(0: off).",
         at_least=0,
     )
+    compute_dtype: str = setting(
+        "float32",
+        "Number format of the products in local training. bfloat16 is faster where the "
+        "hardware multiplies it (TPUs, GPUs, CPUs with AMX). Weights, clip, noise, "
+        "averages, utilities and accounting stay float32.",
+        choices=("float32", "bfloat16"),
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -313,7 +320,7 @@ class NoiseSettings(Settings):
         None,
         "C: bound on the norm that --sensitivity names. FedAvg (mechanism none) clips "
         "its gradients too, unless C is inf. Default: 20 (digits, adult: 1).",
-        above=0,
+        at_least=LEAST_CLIP,
         infinite=True,
         traced=True,
     )

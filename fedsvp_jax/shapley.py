@@ -17,10 +17,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.settings import Settings, setting
+from fedsvp_jax.settings import MAX_ATTRIBUTES, Settings, setting
 from fedsvp_jax.structs import Array
 
-MAX_ATTRIBUTES = 64
 MAX_EXACT = 10  # attributes: 2**10 - 2 = 1022 extra trainings per client and round
 DEGENERATE_TOTAL = 1e-6  # |Σψ| under this carries no information about shares
 
@@ -67,9 +66,14 @@ def check_settings(config: ShapleySettings, num_attributes: int) -> None:
     """Refuses an estimator that does not fit the number of attributes.
 
     Raises:
-      ValueError: more than MAX_EXACT attributes with exact, or a number of trainings
-        that cannot be paired.
+      ValueError: more than MAX_ATTRIBUTES attributes, or MAX_EXACT with exact, or a
+        number of trainings that cannot be paired.
     """
+    if num_attributes > MAX_ATTRIBUTES:
+        raise ValueError(
+            f"num_attributes must be at most {MAX_ATTRIBUTES}, got {num_attributes}: "
+            "merge attributes in the data, for example all rare categories into one"
+        )
     if config.shapley == "exact" and num_attributes > MAX_EXACT:
         raise ValueError(
             f"num_attributes must be at most {MAX_EXACT} with shapley=exact, which "

@@ -223,6 +223,7 @@ def test_exact_values_reach_ten_attributes() -> None:
 def test_an_estimator_that_does_not_fit_is_refused_in_one_line() -> None:
     for changes, attributes, message in (
         ({}, 11, "at most 10 with shapley=exact"),
+        ({"shapley": "additive"}, 65, "at most 64, got 65: merge attributes"),
         ({"shapley": "additive", "shapley_trainings": 3}, 5, "must be even"),
         ({"shapley": "paired", "shapley_trainings": 0}, 5, "at least 2"),
     ):

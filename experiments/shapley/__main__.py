@@ -4,12 +4,13 @@
       --estimators=additive:0,additive:6,paired:6,orders:1 --output_dir=runs/shapley
 
 The model is trained by FedSVA with R = 1 in the noise, so that the run does not depend
-on any estimate. Before each of --rounds, every client of the cohort computes the exact
-values from all 2^N coalitions, and each estimator computes its own, all with the keys
-that a run uses. An estimator is NAME:M: additive or paired with M trainings of random
+on any estimate. Before each of --rounds, every client of the cohort trains all 2^N
+coalitions, with the keys that a run uses. The exact values and all estimates are then
+looked up instead of trained, every estimate --repeats times with other random
+coalitions. An estimator is NAME:M: additive or paired with M trainings of random
 coalitions, or orders:M, the marginal gains over M random orders (`sampled_shapley`).
 
-Of every estimator and round it reports, as means over the clients:
+Of every estimator and round it reports, as means over clients and repeats:
 
   ratio_error   |R - exact R|
   value_error   root of the mean squared error of the values
@@ -39,6 +40,7 @@ flags.DEFINE_list(
 flags.DEFINE_list(
     "rounds", ["1", "3", "6", "10", "20", "40", "60"], "Rounds in which it is compared."
 )
+flags.DEFINE_integer("repeats", 20, "How often each estimate is drawn.", lower_bound=1)
 
 
 def main(_: list[str]) -> None:
@@ -50,11 +52,19 @@ def main(_: list[str]) -> None:
         values,
         mechanism="fedsva",
         contribution_release="worst_case",
+        shapley="exact",
         num_rounds=max(rounds),
         eval_every=max(rounds),
     )
     command.start_jax(values)
-    study.run(config, compared, rounds, values.output_dir, resume=values.resume)
+    study.run(
+        config,
+        compared,
+        rounds,
+        values.output_dir,
+        repeats=values.repeats,
+        resume=values.resume,
+    )
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import numpy as np
 
 from fedsvp_jax.data.dataset import Column
 from fedsvp_jax.prng import Draw, generator
+from fedsvp_jax.settings import MAX_ATTRIBUTES
 
 
 class Attributes(NamedTuple):
@@ -86,6 +87,11 @@ def from_column(column: Column, private: str) -> Attributes:
         raise ValueError(
             "the private category must be one of at least two categories "
             f"({', '.join(column.categories)}), got {private!r}"
+        )
+    if len(column.categories) > MAX_ATTRIBUTES:
+        raise ValueError(
+            f"a column may have at most {MAX_ATTRIBUTES} categories to serve as "
+            f"attributes, got {len(column.categories)}: merge its rarest ones into one"
         )
     return Attributes(column.codes, column.categories, column.categories.index(private))
 
