@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import scipy.special
 
 from fedsvp_jax.structs import Array
 
@@ -139,4 +138,6 @@ def margin(standard_error: Array, num_pairs: int) -> Array:
     """
     if num_pairs == 0:
         return jnp.full_like(standard_error, jnp.nan)
+    import scipy.special
+
     return standard_error * float(scipy.special.stdtrit(num_pairs, 0.975))

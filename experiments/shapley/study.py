@@ -343,7 +343,7 @@ def run(
             while done < round_num - 1:
                 state, _ = trainer.advance(state, done, 1)
                 done += 1
-        now = cell_of(state, 0)
+        now = jax.device_get(cell_of(state, 0))  # advance consumes the state
         by_round[round_num] = finished_or_made(
             folder,
             str(round_num),

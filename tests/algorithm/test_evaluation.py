@@ -79,18 +79,15 @@ def test_the_score_has_the_same_bits_on_any_number_of_devices(num_devices: int) 
 
 
 def held_out(indices: list[int], count: int, batch_size: int) -> float:
-    return float(
-        evaluation.held_out_accuracy(
-            linear_model(),
-            jnp.asarray(WEIGHTS),
-            {},
-            examples(),
-            jnp.asarray(indices, jnp.int32),
-            jnp.int32(count),
-            batch_size=batch_size,
-            lane_axes=(),
-        )
+    held = evaluation.Validation(
+        linear_model(),
+        examples(),
+        jnp.asarray(indices, jnp.int32),
+        jnp.int32(count),
+        batch_size=batch_size,
+        lane_axes=(),
     )
+    return float(held.utility(jnp.asarray(WEIGHTS), {}))
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 4, 7])
