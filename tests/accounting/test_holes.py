@@ -104,6 +104,7 @@ def test_g3_no_row_is_proved_or_amplified_where_a_filter_sends_more():
             mechanism,
             data_assumptions="",
             filtered=filtered,
+            equal_weights=True,
         )["guarantees"]
         proved = [row for row in rows if row["status"] == "proved"]
         assert bool(proved) != filtered
@@ -239,6 +240,36 @@ def test_g17_noise_beyond_float32_is_refused_when_the_program_is_built():
     config = small(mechanism="dpa", contraction=0.5, num_rounds=4000)
     with pytest.raises(ValueError, match="of an upload must be at least 0 and finite"):
         federation.build([config], digits())
+
+
+@pytest.mark.parametrize("weighting", ["examples", "uniform"])
+def test_amplification_needs_equal_weights_of_clients_never_drawn_too(weighting: str):
+    """A client of another size, not drawn so far, is another outcome of the draw."""
+    config = small(
+        mechanism="gaussian",
+        sensitivity="update_clip",
+        partition="dirichlet",
+        num_hbc_clients=0,
+        weighting=weighting,
+    )
+    program = federation.build([config], digits())
+    assert program.data.min_num_examples < program.data.max_num_examples
+    assert program.equal_weights == (weighting == "uniform")
+    ledger = promises.new_ledger(program.mechanism, 7, keeps_stats=False)
+    one = {"noise_multiplier": np.ones(2), "noise_std": np.ones(2)}
+    ledger.record(
+        [0, 1], round_num=1, epsilon=[1, 1], delta=[0, 0], weights=[0.5, 0.5], **one
+    )
+    rows = promises.summary(
+        config,
+        program.mechanism_configs[0],
+        ledger,
+        program.mechanism,
+        data_assumptions="",
+        equal_weights=program.equal_weights,
+    )["guarantees"]
+    sampled = [row for row in rows if "sampled" in row["method"]]
+    assert bool(sampled) == program.equal_weights
 
 
 def test_the_ledgers_table_is_still_complete():

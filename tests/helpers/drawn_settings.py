@@ -223,7 +223,13 @@ def _summed_up(
 ) -> tuple[dict[str, Any], str]:
     filtered = config.influence_filter != "none"
     summary = promises.summary(
-        config, told, ledger, mechanism, data_assumptions="", filtered=filtered
+        config,
+        told,
+        ledger,
+        mechanism,
+        data_assumptions="",
+        filtered=filtered,
+        equal_weights=True,
     )
     status = promises.status(
         ledger, mechanism, summary["epsilon_spent"], filtered=filtered
