@@ -180,6 +180,8 @@ def _rounds(
     for round_num in range(config.num_rounds):
         if round_num % every == 0:
             ratios = rng.choice([0.0, 1.0, 0.3], len(sizes)).astype(np.float32)
+            if not mechanism.needs_contribution:
+                ratios[:] = 1.0
             with mock.patch.object(noise, "add_gaussian_noise", _no_draw):
                 played = info(jnp.asarray(sizes), jnp.asarray(ratios), round_num)
             infos = jax.device_get(played)
