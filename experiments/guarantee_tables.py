@@ -260,8 +260,6 @@ def convergence_table(results: Json) -> str:
         "ε per upload (nominal)",
         "measured F − F*",
         "printed expression (no bound)",
-    ]
-    head += [
         "corrected bound (E = 1)",
     ]
     rows = [
