@@ -1,5 +1,7 @@
 """The filter: contributions, votes, sums, decision."""
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,8 +11,12 @@ from worlds import World, make_world, rates
 from fedsvp_jax import influence
 from fedsvp_jax.influence import Batches, FilterRates, Verdict, lazy
 from fedsvp_jax.influence.last_layer import losses
+from fedsvp_jax.structs import Array
 
-KEYS = {"contribution_key": jax.random.key(7), "vote_key": jax.random.key(8)}
+
+@cache
+def keys() -> dict[str, Array]:
+    return {"contribution_key": jax.random.key(7), "vote_key": jax.random.key(8)}
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +26,7 @@ def world() -> World:
 
 def run(world: World, rates: FilterRates) -> Verdict:
     return influence.lazy_influence(
-        world.kernel, world.train, world.test, rates, **KEYS
+        world.kernel, world.train, world.test, rates, **keys()
     )
 
 
@@ -33,7 +39,7 @@ def test_the_corrupted_contributors_are_found_without_noise(world: World):
 def test_a_vote_is_the_sign_of_the_sum_of_loss_differences(world: World):
     chosen = rates()
     sent = lazy.contributions(
-        world.kernel, world.train, chosen, key=KEYS["contribution_key"]
+        world.kernel, world.train, chosen, key=keys()["contribution_key"]
     )
     scores = []
     for contributor, kernel in enumerate(sent):
@@ -55,7 +61,7 @@ def test_a_tie_votes_minus_1(world: World):
 
 
 def test_a_contribution_is_clipped_and_noised_by_its_own_key(world: World):
-    key = KEYS["contribution_key"]
+    key = keys()["contribution_key"]
     free, clipped, noised = (
         lazy.contributions(world.kernel, world.train, chosen, key=key)
         - world.kernel[None]

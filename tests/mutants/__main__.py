@@ -1,0 +1,199 @@
+"""The mutation run: which small mistakes in the code would the tests notice?
+
+  make mutants                          all parts, all mutants (hours)
+  make mutants PART=accounting          one part of tests/mutants/parts.py
+  make mutants PART=round SAMPLE=40     at most 40 mutants per module, drawn by a seed
+  make mutants AGAIN=1                  once more those that survived, after new tests
+  make mutants TABLES=1                 only the page
+
+mutmut makes the mutants and runs the tests, in runs/mutants/PART. A run that was
+stopped goes on. What it found is kept in docs/results/testing/mutants.json, and the
+tables of docs/testing.md are written from it. tests/mutants/equivalent.toml lists
+mutants that no test can notice, with the reason. Left out are mutants in a `raise`,
+those that change nothing but a text, and those that leave out a dtype: JAX makes
+float32 and int32 by itself, and the tests run with strict promotion.
+"""
+
+import argparse
+import difflib
+import json
+import os
+import pathlib
+import random
+import re
+import subprocess
+import sys
+from typing import Any, NamedTuple
+
+from mutmut.mutation.data import SourceFileMutationData
+from mutmut.mutation.file_mutation import mutate_file_contents
+from mutmut.stats import status_by_exit_code
+from mutmut.utils.format_utils import get_mutant_name, mangled_name_from_mutant_name
+
+from .page import write_page
+from .parts import PARTS
+
+ROOT = pathlib.Path(__file__).parents[2]
+PACKAGE = pathlib.Path("fedsvp_jax")
+RESULTS = ROOT / "docs/results/testing/mutants.json"
+SEED = 0
+# No settings of the run: how mutmut copies, forks, and what it leaves alone.
+CONFIG = """
+[tool.mutmut]
+source_paths = ["{package}"]
+only_mutate = {modules}
+also_copy = ["experiments", "docs/results"]
+pytest_add_cli_args = ["-p", "tests.mutants.plugin", "-p", "no:cacheprovider"]
+pytest_add_cli_args_test_selection = {tests}
+do_not_mutate_patterns = ['raise \\w+']
+process_isolation = "forkserver"
+use_git_change_detection = false
+timeout_multiplier = 10.0
+"""
+
+
+_TEXT = re.compile(r"""[rf]?("(\\.|[^"\\])*"|'(\\.|[^'\\])*')""")
+_DTYPE = re.compile(
+    r"(,\s*|^)(dtype=)?((jnp|np)\.(bool|float|int|uint)\d*_?|float|int|bool|[\w.]+\.dtype|None)"
+    r"(?=\s*([,)]|$))"
+)
+
+
+class Change(NamedTuple):
+    """What a mutant changes."""
+
+    module: str  # its path below fedsvp_jax
+    function: str
+    before: str
+    after: str
+
+
+def changes(module: str) -> dict[str, Change]:
+    """The mutants of a module, by mutmut's names, without those of texts."""
+    path = PACKAGE / module
+    made = mutate_file_contents(str(path), path.read_text())
+    lines = made.code.splitlines()
+
+    def source(name: str) -> list[str]:
+        span = made.line_span_by_function_name[name]
+        text = "\n".join(lines[span.start - 1 : span.end])
+        return re.sub(r"(def \w+__mutmut)_\w+", r"\1", text).splitlines()
+
+    found = {}
+    for name in made.mutant_names:
+        function = mangled_name_from_mutant_name(name)
+        diff = list(difflib.ndiff(source(f"{function}__mutmut_orig"), source(name)))
+        before, after = (
+            " ".join(line[2:].strip() for line in diff if line.startswith(sign))
+            for sign in ("- ", "+ ")
+        )
+        if essence(before) != essence(after):
+            key = get_mutant_name(path, name)
+            called = function.removeprefix("x").strip("_ǁ").replace("ǁ", ".")
+            found[key] = Change(module, called, before, after)
+    return found
+
+
+def essence(code: str) -> str:
+    """Code without its texts and without dtypes among the arguments."""
+    code = _TEXT.sub('""', code)
+    return re.sub(r",\s*\)", ")", _DTYPE.sub("", code)).rstrip(" ,)")
+
+
+def prepare(part: str) -> pathlib.Path:
+    """The folder in which mutmut works on a part."""
+    folder = ROOT / "runs/mutants" / part
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (str(PACKAGE), "tests", "experiments", "docs"):
+        if not (folder / name).is_symlink():
+            (folder / name).symlink_to(ROOT / name)
+    config = CONFIG.format(
+        package=PACKAGE,
+        modules=json.dumps([str(PACKAGE / module) for module in PARTS[part].modules]),
+        tests=json.dumps(PARTS[part].tests),
+    )
+    (folder / "pyproject.toml").write_text(
+        (ROOT / "pyproject.toml").read_text() + config
+    )
+    return folder
+
+
+def statuses(module: str) -> dict[str, str]:
+    """What became of each mutant of a module: "killed", "survived", "no tests"..."""
+    data = SourceFileMutationData(path=PACKAGE / module)
+    data.load()
+    return {name: status_by_exit_code[c] for name, c in data.exit_code_by_key.items()}
+
+
+def chosen(found: dict[str, Change], sample: int | None) -> list[str]:
+    """The mutants of one module that are run: all, or so many drawn by a seed."""
+    if sample is None or sample >= len(found):
+        return sorted(found)
+    drawn = sorted(found)
+    random.Random(SEED).shuffle(drawn)
+    return drawn[:sample]
+
+
+def run(part: str, *, sample: int | None, again: bool) -> None:
+    """Runs the mutants of a part that have not been run, with `again` the survivors."""
+    os.chdir(prepare(part))
+    stats = pathlib.Path("mutants/mutmut-stats.json")
+    waiting: list[str] = []
+    for module in PARTS[part].modules:
+        known = statuses(module)
+        for name in chosen(changes(module), sample):
+            status = known.get(name, "not checked")
+            if status == "not checked" or (again and status != "killed"):
+                waiting.append(name)
+    if waiting:
+        if again:  # which test calls which function, noted anew
+            stats.unlink(missing_ok=True)
+        command = "from mutmut.__main__ import cli; cli()"
+        subprocess.run(
+            [sys.executable, "-c", command, "run", "--max-children=1", *waiting],
+            check=True,
+        )
+
+
+def collect(part: str, sample: int | None) -> dict[str, Any]:
+    """What is known about the modules of a part, by module."""
+    os.chdir(prepare(part))
+    results = {}
+    for module in PARTS[part].modules:
+        known, found = statuses(module), changes(module)
+        ran = {name: known.get(name, "not checked") for name in chosen(found, sample)}
+        if "not checked" in ran.values():
+            print(f"{module}: {list(ran.values()).count('not checked')} not run yet")
+            ran = {name: s for name, s in ran.items() if s != "not checked"}
+        results[module] = {
+            "part": part,
+            "mutants": len(found),
+            "run": len(ran),
+            "killed": list(ran.values()).count("killed"),
+            "left": [
+                {**found[name]._asdict(), "status": status}
+                for name, status in sorted(ran.items())
+                if status != "killed"
+            ],
+        }
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants")
+    parser.add_argument("--part", choices=PARTS, action="append")
+    parser.add_argument("--sample", type=int)
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--tables", action="store_true")
+    asked = parser.parse_args()
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for part in [] if asked.tables else asked.part or PARTS:
+        run(part, sample=asked.sample, again=asked.again)
+        results |= collect(part, asked.sample)
+        RESULTS.parent.mkdir(parents=True, exist_ok=True)
+        RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    write_page(results)
+
+
+if __name__ == "__main__":
+    main()
