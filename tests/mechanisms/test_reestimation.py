@@ -12,7 +12,7 @@ from fedsvp_jax.structs import MechanismState, NoiseInfo
 
 
 def run(state: MechanismState, update: jax.Array) -> tuple[MechanismState, NoiseInfo]:
-    mechanism = mechanisms.make_mechanism("sensitivity", published())
+    mechanism = mechanisms.make_mechanism("reestimation", published())
     _, state, info = mechanism.update(
         {"w": update},
         state,
@@ -41,7 +41,7 @@ def test_clip_and_noise_of_methods_section_4():
 
 
 def test_the_first_clip_is_c_and_none_is_above_it_or_zero():
-    mechanism = mechanisms.make_mechanism("sensitivity", published())
+    mechanism = mechanisms.make_mechanism("reestimation", published())
     first = mechanism.init(4)
     assert np.all(np.asarray(first.clients["last_norm"]) == 20)
     assert reestimation.reestimated_clip(20.0, 0.5, 90.0, 90.0) == 20
@@ -59,7 +59,7 @@ def test_the_global_norm_is_rid_of_the_noise():
 
 
 def test_the_server_takes_the_aggregates_std_from_those_who_took_part():
-    mechanism = mechanisms.make_mechanism("sensitivity", published())
+    mechanism = mechanisms.make_mechanism("reestimation", published())
     _, info = run(state_of(3.0, 5.0), jnp.asarray([6.0, 8.0]))
     stds = jnp.asarray([0.3, 0.4, 99.0])
     infos = NoiseInfo(**{**vars(info), "noise_std": stds})
@@ -84,7 +84,7 @@ def test_the_server_takes_the_aggregates_std_from_those_who_took_part():
 def test_an_upload_is_noised_for_its_own_clip_and_claims_the_target(
     choice: str, bound: float
 ):
-    mechanism = make("sensitivity", sensitivity=choice)
+    mechanism = make("reestimation", sensitivity=choice)
     update = jnp.asarray([6.0, 8.0])
     sent, after, info = upload(mechanism, update, state=state_of(3.0, 5.0))
     multiplier = np.sqrt(2 * np.log(1.25 / 0.02)) / 0.2
@@ -107,18 +107,18 @@ def test_an_upload_is_noised_for_its_own_clip_and_claims_the_target(
 
 def test_the_weight_of_the_own_norm_is_a_setting_and_the_least_clip_is_positive():
     assert reestimation.reestimated_clip(20.0, 0.25, 4.0, 8.0) == 7
-    mechanism = make("sensitivity", norm_mix=1.0)
+    mechanism = make("reestimation", norm_mix=1.0)
     info = upload(mechanism, jnp.ones((2,)), state=state_of(3.0, 5.0))[2]
     np.testing.assert_allclose(info.sensitivity, 2 * 3 / 2000, rtol=1e-6)
     np.testing.assert_allclose(
         reestimation.reestimated_clip(20.0, 0.5, 0.0, 0.0), 20e-6, rtol=1e-6
     )
-    first = make("sensitivity").init(4)
+    first = make("reestimation").init(4)
     assert first.shared["global_norm"] == 20
 
 
 def test_the_global_norm_of_a_round_without_uploads_is_that_of_its_step():
-    mechanism = make("sensitivity")
+    mechanism = make("reestimation")
     info = upload(mechanism, jnp.ones((2,)))[2]
     infos = info.replace(noise_std=jnp.asarray([9.0, 9.0]))
     after, before = {"w": jnp.full((4,), 2.0)}, {"w": jnp.full((4,), 5.0)}

@@ -48,10 +48,7 @@ PARTS = {
     ),
     "votes": Part(
         ("influence/lazy.py", "influence/privacy.py"),
-        tuple(
-            f"tests/influence/test_{name}.py"
-            for name in ("lazy", "vote_privacy", "votes")
-        ),
+        tuple(f"tests/influence/test_{name}.py" for name in ("lazy", "privacy")),
     ),
     "registry": Part(
         tuple(
