@@ -72,7 +72,6 @@ def program(**changes: Any) -> Program:
     return build([small(**changes)], digits())
 
 
-@cache
 def round_key() -> jax.Array:
     return prng.round_key(prng.root_key(7), 2)
 

@@ -37,13 +37,14 @@ ROOT = pathlib.Path(__file__).parents[2]
 PACKAGE = pathlib.Path("fedsvp_jax")
 RESULTS = ROOT / "docs/results/testing/mutants.json"
 SEED = 0
+NOT_RUN = "not checked"
 # No settings of the run: how mutmut copies, forks, and what it leaves alone.
 CONFIG = """
 [tool.mutmut]
 source_paths = ["{package}"]
 only_mutate = {modules}
-also_copy = ["experiments", "docs/results"]
-pytest_add_cli_args = ["-p", "tests.mutants.plugin", "-p", "no:cacheprovider"]
+also_copy = ["experiments", "docs"]
+pytest_add_cli_args = ["-p", "tests.mutants.plugin", "-k", {left_out}]
 pytest_add_cli_args_test_selection = {tests}
 do_not_mutate_patterns = ['raise \\w+']
 process_isolation = "forkserver"
@@ -54,7 +55,7 @@ timeout_multiplier = 10.0
 
 _TEXT = re.compile(r"""[rf]?("(\\.|[^"\\])*"|'(\\.|[^'\\])*')""")
 _DTYPE = re.compile(
-    r"(,\s*|^)(dtype=)?((jnp|np)\.(bool|float|int|uint)\d*_?|float|int|bool|[\w.]+\.dtype|None)"
+    r"(,\s*|^|(?<=astype\())(dtype=)?((jnp|np)\.(bool|float|int|uint)\d*_?|float|int|bool|[\w.]+\.dtype|None)"
     r"(?=\s*([,)]|$))"
 )
 
@@ -111,6 +112,7 @@ def prepare(part: str) -> pathlib.Path:
         package=PACKAGE,
         modules=json.dumps([str(PACKAGE / module) for module in PARTS[part].modules]),
         tests=json.dumps(PARTS[part].tests),
+        left_out=json.dumps(" and ".join(f"not {w}" for w in PARTS[part].left_out)),
     )
     (folder / "pyproject.toml").write_text(
         (ROOT / "pyproject.toml").read_text() + config
@@ -125,34 +127,36 @@ def statuses(module: str) -> dict[str, str]:
     return {name: status_by_exit_code[c] for name, c in data.exit_code_by_key.items()}
 
 
-def chosen(found: dict[str, Change], sample: int | None) -> list[str]:
-    """The mutants of one module that are run: all, or so many drawn by a seed."""
-    if sample is None or sample >= len(found):
-        return sorted(found)
+def chosen(module: str, sample: int | None) -> dict[str, tuple[Change, str]]:
+    """The mutants of a module that count, and what became of them.
+
+    They are all, or as many as a seed draws, and those that ran before.
+    """
+    found, known = changes(module), statuses(module)
     drawn = sorted(found)
     random.Random(SEED).shuffle(drawn)
-    return drawn[:sample]
+    ran = {name for name, status in known.items() if status != NOT_RUN}
+    names = found.keys() & (ran | set(drawn[:sample]))
+    return {name: (found[name], known.get(name, NOT_RUN)) for name in sorted(names)}
 
 
 def run(part: str, *, sample: int | None, again: bool) -> None:
     """Runs the mutants of a part that have not been run, with `again` the survivors."""
     os.chdir(prepare(part))
-    stats = pathlib.Path("mutants/mutmut-stats.json")
-    waiting: list[str] = []
-    for module in PARTS[part].modules:
-        known = statuses(module)
-        for name in chosen(changes(module), sample):
-            status = known.get(name, "not checked")
-            if status == "not checked" or (again and status != "killed"):
-                waiting.append(name)
-    if waiting:
-        if again:  # which test calls which function, noted anew
-            stats.unlink(missing_ok=True)
-        command = "from mutmut.__main__ import cli; cli()"
-        subprocess.run(
-            [sys.executable, "-c", command, "run", "--max-children=1", *waiting],
-            check=True,
-        )
+    waiting = [
+        name
+        for module in PARTS[part].modules
+        for name, (_, status) in chosen(module, sample).items()
+        if status == NOT_RUN or (again and status != "killed")
+    ]
+    if not waiting:
+        return
+    if again:  # which test calls which function is noted anew
+        pathlib.Path("mutants/mutmut-stats.json").unlink(missing_ok=True)
+    mutmut = [sys.executable, "-c", "from mutmut.__main__ import cli; cli()"]
+    done = subprocess.run([*mutmut, "run", "--max-children=1", *waiting])
+    if done.returncode:
+        raise SystemExit(f"mutmut failed on part {part}; its output is above")
 
 
 def collect(part: str, sample: int | None) -> dict[str, Any]:
@@ -160,19 +164,18 @@ def collect(part: str, sample: int | None) -> dict[str, Any]:
     os.chdir(prepare(part))
     results = {}
     for module in PARTS[part].modules:
-        known, found = statuses(module), changes(module)
-        ran = {name: known.get(name, "not checked") for name in chosen(found, sample)}
-        if "not checked" in ran.values():
-            print(f"{module}: {list(ran.values()).count('not checked')} not run yet")
-            ran = {name: s for name, s in ran.items() if s != "not checked"}
+        ran = {
+            name: found
+            for name, found in chosen(module, sample).items()
+            if found[1] != NOT_RUN
+        }
         results[module] = {
-            "part": part,
-            "mutants": len(found),
+            "mutants": len(changes(module)),
             "run": len(ran),
-            "killed": list(ran.values()).count("killed"),
+            "killed": sum(status == "killed" for _, status in ran.values()),
             "left": [
-                {**found[name]._asdict(), "status": status}
-                for name, status in sorted(ran.items())
+                {**change._asdict(), "status": status}
+                for change, status in ran.values()
                 if status != "killed"
             ],
         }
