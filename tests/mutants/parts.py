@@ -74,7 +74,18 @@ PARTS = {
                 "streams",
             )
         ),
-        left_out=("devices", "compiled_once", "rounding", "equally_likely"),
+        left_out=(
+            "devices",
+            "compiled_once",
+            "rounding",
+            "equally_likely",
+            "same_bits",
+            "fedavg",
+            "curious",
+            "full_coalition",
+            "capped",
+            "every_sensitivity",
+        ),
     ),
     "votes": Part(
         ("influence/lazy.py", "influence/privacy.py"),
