@@ -110,7 +110,9 @@ def test_update_equals_a_plain_loop_over_the_same_shuffles(
                     mean, 0.2, key=prng.stream_key(step_key, prng.Stream.DP_SGD)
                 )
             else:
-                gradient = jax.tree.map(lambda *g, size=len(rows): sum(g) / size, *each)
+                total = jax.tree.map(lambda *g: sum(g), *each)
+                share = 1 / len(rows)
+                gradient = jax.tree.map(lambda g, share=share: share * g, total)
                 gradient = gradient if kind == "mean" else clipped(gradient)
             pull = float(rates.proximal_weight)
             params = jax.tree.map(

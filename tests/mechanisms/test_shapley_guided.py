@@ -82,7 +82,9 @@ def test_published_noise_on_resnet18_is_304_long_every_round():
     assert round(averaged * math.sqrt(11_173_962)) == 304
 
 
-@pytest.mark.parametrize(("ratio", "x"), [(0.0, -1.0), (1.0, -0.5), (9.0, 1.0)])
+@pytest.mark.parametrize(
+    ("ratio", "x"), [(-9.0, -3.0), (0.0, -1.0), (1.0, -0.5), (9.0, 1.0)]
+)
 def test_fedsdp_offset_is_the_codes_clip(ratio: float, x: float):
     np.testing.assert_allclose(
         shapley_guided.fedsdp_risk_tolerance(ratio, 0.02),
