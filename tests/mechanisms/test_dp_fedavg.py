@@ -12,6 +12,7 @@ from published import make, published, upload
 from fedsvp_jax import mechanisms
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.mechanisms import Mechanism, calibration, dp_fedavg
+from fedsvp_jax.settings import LEAST_CLIP
 from fedsvp_jax.structs import NoiseInfo, Params
 
 
@@ -227,3 +228,8 @@ def test_the_server_moves_the_clip_by_the_noised_share_of_whole_updates(took_par
         state.shared["clip"], 2.0 * np.exp(-0.3 * (share - 0.4)), rtol=1e-5
     )
     np.testing.assert_array_equal(after["w"], params["w"])
+
+
+def test_an_adaptive_clip_stays_where_norms_can_be_measured() -> None:
+    shrunk = dp_fedavg.adapted_clip(1e-3, 1.0, 0.0, 1e3)
+    assert float(shrunk) == pytest.approx(LEAST_CLIP)
