@@ -26,7 +26,7 @@ import sys
 from typing import Any, NamedTuple
 
 from mutmut.mutation.data import SourceFileMutationData
-from mutmut.mutation.file_mutation import mutate_file_contents
+from mutmut.mutation.file_mutation import MutatedFile, mutate_file_contents
 from mutmut.stats import status_by_exit_code
 from mutmut.utils.format_utils import get_mutant_name, mangled_name_from_mutant_name
 
@@ -69,10 +69,15 @@ class Change(NamedTuple):
     after: str
 
 
+def mutated(module: str) -> MutatedFile:
+    """A module with all its mutants, as it is now."""
+    path = PACKAGE / module
+    return mutate_file_contents(str(path), path.read_text())
+
+
 def changes(module: str) -> dict[str, Change]:
     """The mutants of a module, by mutmut's names, without those of texts."""
-    path = PACKAGE / module
-    made = mutate_file_contents(str(path), path.read_text())
+    made, path = mutated(module), PACKAGE / module
     lines = made.code.splitlines()
 
     def source(name: str) -> list[str]:
@@ -121,10 +126,23 @@ def prepare(part: str) -> pathlib.Path:
 
 
 def statuses(module: str) -> dict[str, str]:
-    """What became of each mutant of a module: "killed", "survived", "no tests"..."""
+    """What became of each mutant of a module: "killed", "survived", "no tests"...
+
+    A function that was changed since is left out.
+    """
     data = SourceFileMutationData(path=PACKAGE / module)
     data.load()
-    return {name: status_by_exit_code[c] for name, c in data.exit_code_by_key.items()}
+    now, then = mutated(module).hash_by_function_name, data.hash_by_function_name
+
+    def is_current(name: str) -> bool:
+        function = mangled_name_from_mutant_name(name).rpartition(".")[2]
+        return now.get(function) == then.get(function)
+
+    return {
+        name: status_by_exit_code[code]
+        for name, code in data.exit_code_by_key.items()
+        if is_current(name)
+    }
 
 
 def chosen(module: str, sample: int | None) -> dict[str, tuple[Change, str]]:
