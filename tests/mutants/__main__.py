@@ -95,7 +95,7 @@ def changes(module: str) -> dict[str, Change]:
         )
         if essence(before) != essence(after):
             key = get_mutant_name(path, name)
-            called = function.removeprefix("x").strip("_ǁ").replace("ǁ", ".")
+            called = function.removeprefix("x_").removeprefix("xǁ").replace("ǁ", ".")
             found[key] = Change(module, called, before, after)
     return found
 
