@@ -36,6 +36,7 @@ def setting(
     below: float | None = None,
     infinite: bool = False,
     traced: bool = False,
+    needs: tuple[str, tuple[Any, ...]] | None = None,
 ) -> Any:
     """One setting of a `Settings` class.
 
@@ -49,6 +50,9 @@ def setting(
       infinite: whether infinity is allowed too.
       traced: whether the cells of one compiled sweep may differ in it. Another value
         of a setting that is not traced is another program.
+      needs: another setting and those of its values with which alone this one is read;
+        no values: whenever the other is given. The command line refuses its flag
+        otherwise.
     """
     metadata = {
         "help": help,
@@ -60,6 +64,7 @@ def setting(
             "less than": below,
         },
         "infinite": infinite,
+        "needs": needs,
         "pytree_node": traced,  # read by flax.struct.dataclass
     }
     return dataclasses.field(default=default, metadata=metadata)
@@ -159,32 +164,6 @@ class DataSettings(Settings):
         "Evaluate on this many test examples, evenly spaced in the test set. Default: "
         "on all of them.",
         at_least=1,
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class AttributeSettings(Settings):
-    """Attributes: what may be private about an example."""
-
-    num_attributes: int = setting(
-        2, f"N: attributes of the Shapley game, at most {MAX_ATTRIBUTES}.", at_least=1
-    )
-    attributes: str = setting(
-        "class",
-        "What an attribute is: class (groups of classes), column:NAME (a column of "
-        "the data set, for example adult's sex or race), or writer_groups.",
-    )
-    private_attribute: int = setting(
-        None,
-        "The private class (attributes=class), category of the column, or group. "
-        "Default: 5 for image data sets, else 0.",
-        at_least=0,
-    )
-    empty_utility: str = setting(
-        "zero",
-        "Utility of the empty coalition: zero (the authors' public code) or initial "
-        "(the accuracy of the broadcast model).",
-        choices=("zero", "initial"),
     )
 
 
@@ -338,6 +317,7 @@ class NoiseSettings(Settings):
         "Neighbouring relation of update_clip: replace_one or add_remove (a whole "
         "client). The relation of dp_fedavg is always add_remove.",
         choices=("replace_one", "add_remove"),
+        needs=("sensitivity", ("update_clip",)),
     )
     calibration: str = setting(
         "classical",
@@ -357,8 +337,11 @@ class NoiseSettings(Settings):
     )
     release_epsilon: float = setting(
         0.1,
-        "Budget of one release of R (laplace, randomized_response).",
+        "Budget of one release of R (laplace, randomized_response). At most 10: a draw "
+        "in float32 cannot tell smaller probabilities apart.",
         above=0,
+        at_most=10,
+        needs=("contribution_release", ("laplace", "randomized_response")),
         traced=True,
     )
 
@@ -383,6 +366,7 @@ class PromiseSettings(Settings):
         "rdp",
         "How --total_epsilon is counted.",
         choices=("basic", "rdp", "pld"),
+        needs=("total_epsilon", ()),
     )
     solve: str = setting(
         "uploads",
@@ -390,6 +374,7 @@ class PromiseSettings(Settings):
         "noise that is set. noise: the least noise with which a client may upload in "
         "every round.",
         choices=("uploads", "noise"),
+        needs=("total_epsilon", ()),
     )
     colluders: int = setting(
         1,
