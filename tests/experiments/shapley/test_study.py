@@ -32,7 +32,7 @@ def test_the_study_reports_errors_costs_and_coverage_and_is_resumed(
     results = json.loads((folder / "results.json").read_text())
     table = {(row["estimator"], row["round"]): row for row in results["table"]}
     assert len(table) == 8
-    assert {row["trainings"] for row in table.values()} <= set(range(10))
+    assert all(0 < row["trainings"] <= 9 for row in table.values())
     assert table["additive:0", 1]["covered"] is None
     assert table["additive:0", 1]["trainings"] == 3
     # Three pairs of three attributes are all there are.
