@@ -3,6 +3,8 @@
 import ast
 import pathlib
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -126,6 +128,36 @@ def test_nothing_is_printed_and_no_pickle_is_loaded(name: str) -> None:
             assert allowed.get("allow_pickle") == "False"
 
 
+# Importing them takes longer than the package, and few commands use any one of them.
+HEAVY = (
+    *("dp_accounting", "flax.nnx", "jax_privacy", "matplotlib", "orbax", "pandas"),
+    *("plotly", "safetensors", "scipy", "sklearn", "tensorboardX", "tensorflow"),
+    *("tensorflow_datasets", "array_record", "PIL"),
+)
+
+
+def test_a_command_starts_without_what_it_may_not_need() -> None:
+    program = f"""if True:
+        import sys
+        import experiments.train
+        print([name for name in {HEAVY} if name in sys.modules])
+        """
+    line = [sys.executable, "-c", program]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_heavy_packages_are_imported_where_they_are_used() -> None:
+    for path in [*PACKAGE.rglob("*.py"), *(ROOT / "experiments").rglob("*.py")]:
+        for node in ast.parse(path.read_text()).body:
+            names = [alias.name for alias in getattr(node, "names", [])]
+            if isinstance(node, ast.ImportFrom):
+                names = [f"{node.module}.{name}" for name in names]
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                early = [n for n in names for h in HEAVY if f"{n}.".startswith(f"{h}.")]
+                assert not early, path
+
+
 HOSTS = re.compile(
     r"(pypi|pythonhosted|anaconda|conda-forge|npmjs|unpkg|jsdelivr|cdnjs|"
     r"huggingface|artifactory|nexus)\.(org|com|co|io|net)"
@@ -163,6 +195,7 @@ OF_NO_ONE_MODULE = {
     "test_package": "the package's own structure",
     "test_packaging": "what pip installs",
     "accounting/test_holes": "promises over mechanisms, ledger and program",
+    "accounting/test_drawn_settings": "settings, promises, ledger and pages at once",
     "algorithm/test_streams": "independence of random numbers through the round",
     "data/test_damaged_files": "every format of data",
     "data/test_real_files": "every format, on the files of FEDSVP_DATA",
@@ -173,10 +206,6 @@ OF_NO_ONE_MODULE = {
     "run/test_faults": "runs that are killed or cannot write",
     "run/test_real_runs": "runs on the files of FEDSVP_DATA",
     "run/test_sweep_equals_runs": "sweeps against runs",
-    "influence/test_backbone_file": "what a file of a backbone holds",
-    "influence/test_quality": "how good the filter's decisions are",
-    "influence/test_vote_privacy": "what a vote's noise promises",
-    "influence/test_votes": "how a participant votes",
     "report/test_browser": "the pages in a browser",
     "report/test_command": "the command that makes pages",
     "report/test_compare": "the page and the figure that compare runs",

@@ -11,7 +11,7 @@ worst that are known:
     update               the update is replaced by its opposite, both beyond the clip
     presence             an update beyond the clip against none (add or remove a client)
     ratio                the upload stays the same, R goes from 1 to 0 (fedsva, fedsdp)
-    past norm            the length of the past update differs (mechanism sensitivity)
+    past norm            the length of the past update differs (mechanism reestimation)
     two uploads          as "update", seen as the difference to another client's upload
     partial cohort       as "presence", with 2 clients in a cohort planned for more
     adaptive clip        as "presence"; the adversary also sees the clip that adapts

@@ -136,9 +136,10 @@ def prepare(setting: Setting, case: Case) -> Prepared:
         )
         return Prepared(play, claims, proved, float("nan"), has_equal_noise)
     updates = _updates(setting, case, settings)
-    promise = None
+    promise = cap = None
     if case.worlds == "promise":
         promise = promise_of(config, mechanism, uploads=config.num_rounds // 2)
+        cap = promises.upload_cap(promise, settings, mechanism)
     tells = case.worlds in ("laplace", "randomized response")
     adapts = case.worlds == "adaptive clip"
     game = audit.Game(
@@ -149,7 +150,7 @@ def prepare(setting: Setting, case: Case) -> Prepared:
         others=(-1.0,) if case.worlds == "two uploads" else (1.0,) * (present - 1),
         num_examples=setting.num_examples,
         num_rounds=config.num_rounds,
-        max_uploads=promise and promises.upload_cap(promise, settings, mechanism),
+        max_uploads=cap,
         dimension=_WIDE if case.wide else _NARROW,
     )
     return Prepared(

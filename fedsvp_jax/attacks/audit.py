@@ -139,7 +139,10 @@ def _transcript(
         score = jnp.float32(0.0)
         if game.released is not None:
             released = client.released_ratio(
-                ratios[world], game.released, key=round_key, client_id=0
+                ratios[world],
+                game.released,
+                key=round_key,
+                client_id=jnp.int32(0),
             )
             score += audit_releases.log_ratio(released, ratios, game.released)
             ratios = jnp.broadcast_to(released, (2,))

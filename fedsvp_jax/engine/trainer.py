@@ -12,7 +12,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from fedsvp_jax.algorithm.federated_round import federated_round
 from fedsvp_jax.algorithm.state import Cell, RoundMetrics, ServerState, initial_state
-from fedsvp_jax.devices import lanes, processes
+from fedsvp_jax.devices import compiler_flags, lanes, processes
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.federation.cohort_stream import Cohort
 from fedsvp_jax.federation.program import Program
@@ -27,10 +27,12 @@ class Trainer:
       placement: where and in which portions the work runs.
 
     Raises:
-      ValueError: the placement does not fit the devices or the cells.
+      ValueError: the placement does not fit the devices or the cells, or the device
+        computes wrong numbers (`compiler_flags`).
     """
 
     def __init__(self, program: Program, *, placement: Placement | None = None) -> None:
+        compiler_flags.check_arithmetic()
         self.program = program
         self.placement = placement or Placement()
         if len(program.configs) % self.placement.sweep_devices:

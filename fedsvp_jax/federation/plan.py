@@ -12,7 +12,7 @@ from fedsvp_jax import prng
 from fedsvp_jax.algorithm.local_training import Gradient, TrainingRates, TrainingRecipe
 from fedsvp_jax.algorithm.privacy_estimation import CoalitionPlan
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import ExperimentConfig, check_resolved
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation.federated_data import FederatedData
@@ -60,6 +60,7 @@ def mechanism_config(
     Raises:
       ValueError: a setting that the mechanism refuses, or lacks.
     """
+    check_resolved(config)
     mine = mechanism_settings(config.mechanism)
     told = part(
         MechanismConfig,
@@ -96,6 +97,7 @@ def make_plan(config: ExperimentConfig, data: FederatedData) -> RoundPlan:
             gradient=step_gradient(config),
             augment=config.augment,
             proximal=config.proximal_weight > 0,
+            compute_dtype=config.compute_dtype,
         ),
         cohort_size=config.cohort_size,
         num_clients=config.num_clients,

@@ -203,7 +203,7 @@ def check_noise(mechanism: Mechanism, num_clients: int, num_rounds: int) -> None
     Plays an upload in the first and the last round with R = 0 and R = 1.
 
     Raises:
-      ValueError: a noise multiplier or a std is negative or NaN.
+      ValueError: a noise multiplier or a std is negative, infinite or NaN.
     """
     memory = mechanism.init(num_clients).of(0)
     one = {"w": jnp.ones((1,), jnp.float32)}
@@ -220,10 +220,10 @@ def check_noise(mechanism: Mechanism, num_clients: int, num_rounds: int) -> None
             )
             for name in ("noise_multiplier", "noise_std", "step_noise_std"):
                 value = float(getattr(info, name))
-                if not value >= 0:
+                if not 0 <= value < math.inf:
                     raise ValueError(
-                        f"{name} of an upload must be at least 0, got {value} in round "
-                        f"{round_num + 1} at R = {ratio:g}"
+                        f"{name} of an upload must be at least 0 and finite, got "
+                        f"{value} in round {round_num + 1} at R = {ratio:g}"
                     )
 
 
