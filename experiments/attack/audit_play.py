@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from fedsvp_jax import prng
 from fedsvp_jax.accounting import composed_epsilon, promises
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
@@ -87,23 +85,12 @@ class Prepared(NamedTuple):
       claims: scores -> what is claimed of them.
       proved: whether the claims are proved, and about these two worlds.
       distance: between the updates of the two worlds; NaN where there are none.
-      equal_noise: `(scores, rounds)` -> whether the scores are those of two Gaussians
-        of equal standard deviations.
     """
 
     play: Player
     claims: Callable[[Scores], Claims]
     proved: bool
     distance: float
-    equal_noise: Callable[[Scores, int], bool]
-
-
-def has_equal_noise(scores: Scores, num_rounds: int) -> bool:
-    """Whether both worlds had the same noise std in each of the first rounds."""
-    return all(
-        np.array_equal(stds[0, :num_rounds], stds[1, :num_rounds])
-        for stds in (scores.infos.noise_std, scores.infos.step_noise_std)
-    )
 
 
 def prepare(setting: Setting, case: Case) -> Prepared:
@@ -134,19 +121,18 @@ def prepare(setting: Setting, case: Case) -> Prepared:
             config.num_rounds,
             setting.num_games,
         )
-        return Prepared(play, claims, proved, float("nan"), has_equal_noise)
+        return Prepared(play, claims, proved, float("nan"))
     updates = _updates(setting, case, settings)
     promise = cap = None
     if case.worlds == "promise":
         promise = promise_of(config, mechanism, uploads=config.num_rounds // 2)
         cap = promises.upload_cap(promise, settings, mechanism)
     tells = case.worlds in ("laplace", "randomized response")
-    adapts = case.worlds == "adaptive clip"
     game = audit.Game(
         updates=updates,
         ratios=(1.0, 0.0) if tells or case.worlds == "ratio" else (1.0, 1.0),
         released=settings if tells else None,
-        adaptive=settings if adapts else None,
+        adaptive=settings if case.worlds == "adaptive clip" else None,
         others=(-1.0,) if case.worlds == "two uploads" else (1.0,) * (present - 1),
         num_examples=setting.num_examples,
         num_rounds=config.num_rounds,
@@ -158,9 +144,6 @@ def prepare(setting: Setting, case: Case) -> Prepared:
         claims=partial(_with_promise, claims, promise) if promise else claims,
         proved=proved,
         distance=abs(updates[0] - updates[1]),
-        # A released R mixes Gaussians of several scales. The adaptive clip scales
-        # update and noise alike, so each round is one Gaussian against its shift.
-        equal_noise=(lambda *_: adapts) if tells or adapts else has_equal_noise,
     )
 
 
@@ -218,11 +201,11 @@ def _prepare_filter(setting: Setting, case: Case) -> Prepared:
             _VOTES, float(rates.flip_probability), setting.num_games
         )
         claims = audit_claims.of_votes(config, _VOTES)
-        return Prepared(play, lambda _: claims, True, nan, lambda *_: False)
+        return Prepared(play, lambda _: claims, True, nan)
     passes = config.num_rounds
     play = audit_filter.contribution_player(rates, passes, setting.num_games)
     claims = audit_claims.of_contributions(config, passes)
-    return Prepared(play, lambda _: claims, True, nan, lambda *_: True)
+    return Prepared(play, lambda _: claims, True, nan)
 
 
 def rows_of(setting: Setting, case: Case, prepared: Prepared, seed: int) -> list[Row]:
@@ -237,7 +220,7 @@ def rows_of(setting: Setting, case: Case, prepared: Prepared, seed: int) -> list
             inside,
             outside,
             epsilon_bounds.by_coins(inside, outside, seed=seed),
-            equal_noise=prepared.equal_noise(scores, number + 1),
+            equal_noise=bool(scores.gaussian[number]),
             seed=seed,
         )
         deltas = {

@@ -66,6 +66,7 @@ class Transcript(NamedTuple):
 
     score: Array  # log likelihood ratio of all that was seen so far
     uploaded: Array  # bool: whether the client took part in the round
+    gaussian: Array  # bool: what was seen is a Gaussian of one scale in both worlds
     info: NoiseInfo  # of the client's upload
 
 
@@ -75,6 +76,7 @@ class Scores(NamedTuple):
     inside: np.ndarray  # (T, n)
     outside: np.ndarray  # (T, n)
     uploaded: np.ndarray  # (T,) bool: whether the client took part, the same in all
+    gaussian: np.ndarray  # (T,) bool: up to here two shifted Gaussians, in every game
     infos: NoiseInfo  # (2, T): of one game in each of the worlds (in, out)
 
 
@@ -229,7 +231,9 @@ def _transcript(
         carry = jax.tree.map(
             lambda new, old: jnp.where(uploaded, new, old), after_round, carry
         )
-        return carry, Transcript(carry.score, uploaded, actual.info)
+        stds = both.info.noise_std
+        gaussian = (stds[0] == stds[1]) & (game.released is None)
+        return carry, Transcript(carry.score, uploaded, gaussian, actual.info)
 
     start = _Carry(
         own=jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), first),
@@ -264,6 +268,9 @@ def make_player(
             inside.score.T,
             outside.score.T,
             inside.uploaded[0],
+            np.logical_and.accumulate(
+                np.all(inside.gaussian & outside.gaussian, axis=0)
+            ),
             jax.tree.map(
                 lambda a, b: np.stack([a[0], b[0]]), inside.info, outside.info
             ),

@@ -36,7 +36,8 @@ def vote_player(num_votes: int, flip_probability: float, num_games: int) -> Play
             prng.stream_key(key, prng.Stream.VOTE),
         )
         score = worth.astype(jnp.float32) * jnp.sum(reports, keepdims=True)
-        return Transcript(score, jnp.ones((1,), bool), _info(jnp.zeros((1,))))
+        yes = jnp.ones((1,), bool)
+        return Transcript(score, yes, ~yes, _info(jnp.zeros((1,))))
 
     return make_player(transcript, num_games)
 
@@ -67,7 +68,8 @@ def contribution_player(rates: FilterRates, num_passes: int, num_games: int) -> 
             # C/√2: the difference has the variance 2·std² and the means ±√2·C.
             moved = sent[0, 0, 0] - sent[0, 1, 0]
             score = score + moved * jnp.sqrt(2.0) * rates.clip / jnp.square(std)
-            return score, Transcript(score, jnp.bool_(True), _info(std))
+            yes = jnp.bool_(True)
+            return score, Transcript(score, yes, yes, _info(std))
 
         passes = jnp.arange(num_passes, dtype=jnp.int32)
         return jax.lax.scan(step, jnp.float32(0.0), passes)[1]

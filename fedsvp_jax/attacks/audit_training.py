@@ -154,7 +154,7 @@ def training_player(
                 round_num=round_num,
             )
             score = score + noised[0]
-            return score, Transcript(score, jnp.bool_(True), info)
+            return score, Transcript(score, jnp.bool_(True), jnp.bool_(True), info)
 
         rounds = jnp.arange(num_rounds, dtype=jnp.int32)
         return jax.lax.scan(step, jnp.float32(0.0), rounds)[1]

@@ -40,7 +40,7 @@ def test_every_client_uploads_once_where_uploads_are_seen():
 def test_a_claim_that_is_too_small_is_violated():
     rows = [
         {"p_values": {"rdp": 0.01, "pld": 0.01}},
-        {"p_values": {"rdp": 0.9, "pld": 0.02}},
+        {"p_values": {"rdp": 0.9, "pld": 0.03}},
     ]
     assert [one["status"] for one in canaries.with_verdicts(rows)] == [
         "VIOLATED",
