@@ -125,7 +125,7 @@ def prepare(setting: Setting, case: Case) -> Prepared:
     updates = _updates(setting, case, settings)
     promise = cap = None
     if case.worlds == "promise":
-        promise = promise_of(config, mechanism, uploads=config.num_rounds // 2)
+        promise = promise_of(config, mechanism, uploads=max(1, config.num_rounds // 2))
         cap = promises.upload_cap(promise, settings, mechanism)
     tells = case.worlds in ("laplace", "randomized response")
     game = audit.Game(
