@@ -18,7 +18,7 @@ worst that are known:
     promise              as "presence", until --total_epsilon ends the client's uploads
     laplace, randomized response
                          update and R are both replaced; R's release is seen too
-    votes                the test set of a tester: all of its 4 votes change
+    votes                the test set of a tester: all of its votes change
     contribution         the batch of a contributor to the influence filter
 
 The claims are the ledger's, from the noise that was really applied: after one upload
