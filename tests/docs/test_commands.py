@@ -85,6 +85,7 @@ OTHER_TARGETS = {
     "test-quick",
     "test-slow",
     "test-browser",
+    "mutants",
     "lint",
     "docs",
     "tutorial",
