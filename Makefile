@@ -6,12 +6,14 @@ RUNS ?= runs
 STAMP := $(VENV)/.installed
 QUICK := $(wildcard tests/test_*.py) tests/accounting tests/algorithm tests/data \
 	tests/mechanisms tests/run/test_one_run.py
+LANE := $(wildcard tests/test_*.py) tests/accounting tests/devices/test_compiler_flags.py \
+	tests/run/test_one_run.py
 REFERENCES := .venv-references
 REFERENCES_STAMP := $(REFERENCES)/.installed
 
 export TQDM_MININTERVAL := 0.5
 
-.PHONY: setup demo test test-quick test-slow test-references test-browser docs \
+.PHONY: setup demo test test-quick test-lane test-slow test-references test-browser docs \
 	tutorial lint format bench reproduce-small clean
 
 setup: $(STAMP)
@@ -41,6 +43,12 @@ test: setup
 # time on.
 test-quick: setup
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(QUICK)
+
+# Under another Python, which gets a newer JAX, in an environment of its own:
+#   make PYTHON=python3.13 VENV=.venv-lane test-lane
+# Formulas, ledger, the compiler's flags, and the bytes of a resumed run.
+test-lane: setup
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(LANE)
 
 # PyTorch and what is written in it, to compare networks with; never beside JAX.
 # --no-deps: some needs are left out on purpose (requirements/references.in).
@@ -88,5 +96,5 @@ reproduce-small: setup
 	$(BIN)/python -m experiments.reproduce --size=small --output_dir=$(RUNS)/reproduce
 
 clean:
-	rm -rf $(VENV) $(REFERENCES) $(RUNS) .cache .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf .venv .venv-lane $(REFERENCES) $(RUNS) .cache .pytest_cache .mypy_cache .ruff_cache \
 		.hypothesis build *.egg-info

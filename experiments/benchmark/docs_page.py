@@ -169,10 +169,10 @@ def pythons_table(rows: list[dict[str, Any]]) -> str:
             pick(medians, key=medians.__getitem__) for pick in (min, max)
         )
         if fastest != slowest:
-            ratio = medians[slowest] / medians[fastest]
+            speed = medians[slowest] / medians[fastest]
             sentences.append(
-                f"{work} is fastest under Python {fastest}: {ratio:.2f} times the speed "
-                f"of {slowest}."
+                f"{work} is fastest under Python {fastest}: "
+                f"{speed:.2f} times the speed of {slowest}."
             )
     return f"{markdown_table(head, lines)}\n{' '.join(sentences)}\n"
 

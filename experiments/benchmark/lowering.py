@@ -98,7 +98,10 @@ def row(mechanism: str) -> dict[str, Any]:
         cohort_size=_NUM_DEVICES * _SIDE_BY_SIDE,
     )
     config = dataclasses.replace(
-        workloads.make_config(workload), client_chunk_size=_SIDE_BY_SIDE
+        workloads.make_config(workload),
+        client_chunk_size=_SIDE_BY_SIDE,
+        num_rounds=100,  # some mechanisms' noise follows the round
+        eval_every=100,
     )
     trainer = Trainer(
         build([config], workloads.make_dataset(workload)),
