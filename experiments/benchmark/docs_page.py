@@ -15,7 +15,7 @@ choose_epsilon_proved.md).
 import json
 import pathlib
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -260,7 +260,7 @@ def lowering_table(lowering: dict[str, Any]) -> str:
     head = [
         "mechanism",
         "N",
-        "platform",
+        "platforms",
         "arrays gathered per turn",
         "MB gathered per turn",
         "MB gathered per round",
@@ -275,7 +275,9 @@ def lowering_table(lowering: dict[str, Any]) -> str:
         [
             row["mechanism"],
             str(row["num_attributes"]),
-            platform,
+            ", ".join(
+                name for name, other in row["platforms"].items() if other == program
+            ),
             str(program["gathers"]),
             f"{program['gathered_bytes'] / 1e6:.1f}",
             f"{row['gathered_bytes_per_round'] / 1e6:.1f}",
@@ -287,9 +289,18 @@ def lowering_table(lowering: dict[str, Any]) -> str:
             str(program["grouped_convolutions"]),
         ]
         for row in lowering["rows"]
-        for platform, program in row["platforms"].items()
+        for program in _distinct(row["platforms"].values())
     ]
     return markdown_table(head, lines)
+
+
+def _distinct(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The items without those that equal an earlier one."""
+    kept: list[dict[str, Any]] = []
+    for item in items:
+        if item not in kept:
+            kept.append(item)
+    return kept
 
 
 def limits_table(scaling: dict[str, Any]) -> str:

@@ -220,13 +220,15 @@ class Trainer:
             num_rounds: Array,
         ) -> tuple[ServerState, RoundMetrics]:
             devices = lanes.Devices(placement.num_devices, device_index[0])
-            shapes = jax.eval_shape(
-                lambda state, cells: run_cells(
-                    state, cells, examples, test, devices, first_round
-                ),
-                state,
-                cells,
-            )[1]
+
+            # Inlined, so the program stays the same; the loop reuses the shapes' trace.
+            @partial(jax.jit, inline=True)
+            def one_round(
+                state: ServerState, round_num: Array
+            ) -> tuple[ServerState, RoundMetrics]:
+                return run_cells(state, cells, examples, test, devices, round_num)
+
+            shapes = jax.eval_shape(one_round, state, first_round)[1]
             buffers = jax.tree.map(
                 lambda s: jnp.zeros((self._rounds_in_program, *s.shape), s.dtype),
                 shapes,
@@ -235,9 +237,7 @@ class Trainer:
             def step(
                 index: Array, carry: tuple[ServerState, RoundMetrics]
             ) -> tuple[ServerState, RoundMetrics]:
-                state, rows = run_cells(
-                    carry[0], cells, examples, test, devices, first_round + index
-                )
+                state, rows = one_round(carry[0], first_round + index)
                 return state, jax.tree.map(
                     lambda buffer, row: buffer.at[index].set(row), carry[1], rows
                 )
