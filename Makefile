@@ -14,6 +14,8 @@ MUTMUT := .mutmut
 MUTMUT_STAMP := $(MUTMUT)/.installed
 
 export TQDM_MININTERVAL := 0.5
+# Where this is set, every process that a test starts would compile Python anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup demo test test-quick test-lane test-slow test-references test-browser \
 	mutants docs tutorial lint format bench reproduce-small clean
@@ -35,16 +37,18 @@ demo: setup
 	rm -rf $(RUNS)/demo
 	$(BIN)/python -m experiments.demo --output_dir=$(RUNS)/demo
 
-# All but the slow tests. A file is one worker's, whose fixtures are then made once;
-# compiled programs are kept in .cache/compiled, so a second time takes half as long.
+# All but the slow tests. A file is one worker's, whose fixtures are then made once, and
+# the longest come first (tests/conftest.py). Compiled programs are kept in
+# .cache/compiled, so a second time takes half as long.
+IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest $(IN_TWO)
 
 # While editing: formulas, mechanisms, accounting, data, the parts of a round, the
 # package's structure, and a run with its resumption. Under a minute from the second
 # time on.
 test-quick: setup
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(QUICK)
+	$(BIN)/python -m pytest $(IN_TWO) $(QUICK)
 
 # Under another Python, which gets a newer JAX, in an environment of its own:
 #   make PYTHON=python3.13 VENV=.venv-lane test-lane
