@@ -6,6 +6,8 @@ RUNS ?= runs
 STAMP := $(VENV)/.installed
 QUICK := $(wildcard tests/test_*.py) tests/accounting tests/algorithm tests/data \
 	tests/mechanisms tests/run/test_one_run.py
+LANE := $(wildcard tests/test_*.py) tests/accounting tests/devices/test_compiler_flags.py \
+	tests/run/test_one_run.py
 REFERENCES := .venv-references
 REFERENCES_STAMP := $(REFERENCES)/.installed
 MUTMUT := .mutmut
@@ -15,7 +17,7 @@ export TQDM_MININTERVAL := 0.5
 # Where this is set, every process that a test starts would compile Python anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test test-quick test-slow test-references test-browser \
+.PHONY: setup demo test test-quick test-lane test-slow test-references test-browser \
 	mutants docs tutorial lint format bench reproduce-small clean
 
 setup: $(STAMP)
@@ -47,6 +49,12 @@ test: setup
 # time on.
 test-quick: setup
 	$(BIN)/python -m pytest $(IN_TWO) $(QUICK)
+
+# Under another Python, which gets a newer JAX, in an environment of its own:
+#   make PYTHON=python3.13 VENV=.venv-lane test-lane
+# Formulas, ledger, the compiler's flags, and the bytes of a resumed run.
+test-lane: setup
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(LANE)
 
 # PyTorch and what is written in it, to compare networks with; never beside JAX.
 # --no-deps: some needs are left out on purpose (requirements/references.in).
@@ -110,5 +118,6 @@ reproduce-small: setup
 	$(BIN)/python -m experiments.reproduce --size=small --output_dir=$(RUNS)/reproduce
 
 clean:
-	rm -rf $(VENV) $(REFERENCES) $(MUTMUT) $(RUNS) .cache .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf $(VENV) .venv-lane $(REFERENCES) $(MUTMUT) $(RUNS) .cache .pytest_cache \
+		.mypy_cache .ruff_cache \
 		.hypothesis build *.egg-info
