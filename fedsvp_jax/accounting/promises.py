@@ -1,74 +1,20 @@
-"""A run's promises: what an upload may cost before it is made, and what was spent."""
+"""What was spent: the summary of a run, and the status of each ε in it."""
 
 import math
 from typing import Any
 
-import numpy as np
-
 from fedsvp_jax import accounting
 from fedsvp_jax.accounting import Ledger
-from fedsvp_jax.mechanisms import (
-    Mechanism,
-    MechanismConfig,
-    spends_release_budget,
-)
+from fedsvp_jax.accounting.allowance import release_epsilon
+from fedsvp_jax.accounting.events import ANY_CHANGE
+from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 from fedsvp_jax.mechanisms.base import NOTHING_ELSE
 from fedsvp_jax.settings import PromiseSettings
 
 _FILTER_TOO = (
-    "uploads alone are counted: the influence filter's contributions and votes leave "
-    "the client too, and are counted apart"
+    "the influence filter's contributions and votes leave the client too, and are "
+    f"counted here for {ANY_CHANGE}"
 )
-NO_CAP = int(np.iinfo(np.int32).max)
-
-
-def release_epsilon(config: MechanismConfig, mechanism: Mechanism) -> float:
-    """The budget that one upload spends on telling R; 0 where none is told."""
-    told = mechanism.needs_contribution and spends_release_budget(config)
-    return float(config.release_epsilon) if told else 0.0
-
-
-def upload_cap(
-    promise: PromiseSettings, config: MechanismConfig, mechanism: Mechanism
-) -> int:
-    """How often one client may upload within `promise.total_epsilon`.
-
-    Args:
-      promise: ε of the run and how it is counted.
-      config: the mechanism's settings, concrete.
-      mechanism: made from them.
-
-    Raises:
-      ValueError: the mechanism adds no noise, or one upload is too much already.
-    """
-    if promise.total_epsilon is None:
-        return NO_CAP
-    multiplier = float(mechanism.least_multiplier)
-    if not multiplier > 0:
-        raise ValueError(
-            f"total_epsilon = {promise.total_epsilon} cannot be promised: the "
-            "mechanism adds no noise in proportion to a sensitivity"
-        )
-    cap = accounting.max_uploads(
-        promise.total_epsilon,
-        method=promise.total_accounting,
-        noise_multiplier=multiplier,
-        delta=promise.target_delta,
-        upload_epsilon=float(mechanism.most_epsilon),
-        upload_delta=float(mechanism.most_delta),
-        release_epsilon=release_epsilon(config, mechanism),
-    )
-    if cap < 1 and promise.total_accounting == "basic" and mechanism.most_delta >= 1:
-        raise ValueError(
-            "total_epsilon cannot be promised by basic composition: one upload claims "
-            f"δ = {float(mechanism.most_delta):.3g}; a smaller --delta is needed"
-        )
-    if cap < 1:
-        raise ValueError(
-            f"total_epsilon = {promise.total_epsilon} is less than one upload costs by "
-            f"{promise.total_accounting}; raise it or add noise (smaller --epsilon)"
-        )
-    return min(cap, NO_CAP)
 
 
 def new_ledger(
@@ -107,8 +53,6 @@ def status(
     ledger: Ledger,
     mechanism: Mechanism,
     spent: dict[str, float],
-    *,
-    filtered: bool = False,
 ) -> dict[str, str] | None:
     """Whether each ε of `epsilon_spent` is "proved" or "nominal", as guarantees are.
 
@@ -116,7 +60,6 @@ def status(
       ledger: what was applied.
       mechanism: whose claim the ledger counts.
       spent: ε by accounting, of the ledger.
-      filtered: whether the influence filter runs; nothing is proved then.
 
     Returns:
       The status by accounting; None where the mechanism claims nothing.
@@ -139,9 +82,7 @@ def status(
         for method, value in spent.items()
     }
     proved["basic"] = any(row.proved for row in basic)
-    return {
-        name: "proved" if proved[name] and not filtered else "nominal" for name in spent
-    }
+    return {name: "proved" if proved[name] else "nominal" for name in spent}
 
 
 def summary(
@@ -151,7 +92,6 @@ def summary(
     mechanism: Mechanism,
     *,
     data_assumptions: str,
-    filtered: bool = False,
 ) -> dict[str, Any]:
     """What summary.json says of privacy: spent, by accounting and by adversary.
 
@@ -162,12 +102,10 @@ def summary(
       mechanism: made from the settings.
       data_assumptions: what dealing and splitting the data ask of two neighbours,
         in words; it joins the claim's assumptions in every row.
-      filtered: whether the influence filter ran. Its contributions and votes leave the
-        clients too, so no row about uploads alone is proved then, and cohorts are no
-        uniform draw of all clients.
     """
     delta = promise.target_delta
     assumptions = mechanism.claim.assumptions
+    filtered = ledger.filter_cost.passes > 0  # cohorts are no draw of all clients then
     if filtered:
         assumptions = assumptions.replace(NOTHING_ELSE, _FILTER_TOO)
     rows = accounting.guarantees(
@@ -190,8 +128,7 @@ def summary(
         "most_uploads": int(ledger.uploads.max()),
         "release_epsilon": release_epsilon(config, mechanism),
         "guarantees": [
-            row._asdict()
-            | {"status": "proved" if row.proved and not filtered else "nominal"}
+            row._asdict() | {"status": "proved" if row.proved else "nominal"}
             for row in rows
             if mechanism.claim.relation != "none" or not math.isinf(row.epsilon)
         ],

@@ -3,9 +3,24 @@
 import jax
 import jax.numpy as jnp
 
+from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.structs import Array
 
 NOBODY = -1  # a place in the cohort that no client fills
+
+
+def may_take_part(allowance: Allowance, spent: Array, round_num: Array | int) -> Array:
+    """(M,) bool: whose upload of this round keeps the promise.
+
+    Nobody's does where fewer are left than the promise needs in a round.
+
+    Args:
+      allowance: what the uploads cost, and the budget.
+      spent: (M,) int32: the cost of each client's uploads so far.
+      round_num: () int32, from 0.
+    """
+    able = spent + allowance.costs[round_num] <= allowance.budget
+    return able & (jnp.sum(able.astype(jnp.int32)) >= allowance.least_cohort)
 
 
 def sample_cohort(
