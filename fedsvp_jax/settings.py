@@ -284,6 +284,13 @@ class TrainingSettings(Settings):
         "(0: off).",
         at_least=0,
     )
+    compute_dtype: str = setting(
+        "float32",
+        "Number format of the products in local training. bfloat16 is faster where the "
+        "hardware multiplies it (TPUs, GPUs, CPUs with AMX). Weights, clip, noise, "
+        "averages, utilities and accounting stay float32.",
+        choices=("float32", "bfloat16"),
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,6 +3,8 @@
 import ast
 import pathlib
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -124,6 +126,36 @@ def test_nothing_is_printed_and_no_pickle_is_loaded(name: str) -> None:
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("np.load"):
             allowed = {k.arg: ast.unparse(k.value) for k in node.keywords}
             assert allowed.get("allow_pickle") == "False"
+
+
+# Importing them takes longer than the package, and few commands use any one of them.
+HEAVY = (
+    *("dp_accounting", "flax.nnx", "jax_privacy", "matplotlib", "orbax", "pandas"),
+    *("plotly", "safetensors", "scipy", "sklearn", "tensorboardX", "tensorflow"),
+    *("tensorflow_datasets", "array_record", "PIL"),
+)
+
+
+def test_a_command_starts_without_what_it_may_not_need() -> None:
+    program = f"""if True:
+        import sys
+        import experiments.train
+        print([name for name in {HEAVY} if name in sys.modules])
+        """
+    line = [sys.executable, "-c", program]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_heavy_packages_are_imported_where_they_are_used() -> None:
+    for path in [*PACKAGE.rglob("*.py"), *(ROOT / "experiments").rglob("*.py")]:
+        for node in ast.parse(path.read_text()).body:
+            names = [alias.name for alias in getattr(node, "names", [])]
+            if isinstance(node, ast.ImportFrom):
+                names = [f"{node.module}.{name}" for name in names]
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                early = [n for n in names for h in HEAVY if f"{n}.".startswith(f"{h}.")]
+                assert not early, path
 
 
 HOSTS = re.compile(

@@ -29,7 +29,6 @@ from typing import Any
 import jax
 import numpy as np
 from absl import flags
-from scipy import optimize
 
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
@@ -148,6 +147,8 @@ def fit(rows: list[dict[str, Any]], cores: int) -> dict[str, Any]:
     """The coefficients, and the ratio of predicted to measured time of each row."""
     measured = np.asarray([row["seconds_per_round_median"] for row in rows])
     table = np.asarray([features(row, cores) for row in rows])
+    from scipy import optimize
+
     coefficients, _ = optimize.nnls(table / measured[:, None], np.ones(len(rows)))
     ratios = table @ coefficients / measured
     names = (

@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.optimize
 
 from fedsvp_jax.mechanisms import MechanismConfig, make_mechanism
 from fedsvp_jax.structs import Array
@@ -77,6 +76,8 @@ def response(
             "a response needs two or more stds > 0 and a noiseless accuracy > 0, got "
             f"{list(stds)} and {noiseless}"
         )
+    import scipy.optimize
+
     order = np.argsort(stds)
     shares = np.asarray(accuracies, np.float64)[order] / noiseless
     fitted = scipy.optimize.isotonic_regression(shares, increasing=False)

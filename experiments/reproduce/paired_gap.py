@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import scipy.stats
 
 
 class PairedGap(NamedTuple):
@@ -47,6 +46,8 @@ def paired_gap(a: Sequence[float], b: Sequence[float]) -> PairedGap:
         level = (float(gaps[0]), float(gaps[0]))
         t_interval = bootstrap_interval = level
     else:
+        import scipy.stats
+
         t = scipy.stats.ttest_1samp(gaps, 0.0).confidence_interval(0.95)
         drawn = scipy.stats.bootstrap(
             (gaps,),

@@ -18,6 +18,7 @@ from fedsvp_jax import prng
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import noise
+from fedsvp_jax.models import adapters
 from fedsvp_jax.structs import Array, Examples, Model, Params
 
 Gradient: TypeAlias = Literal["mean", "clipped_mean", "per_example"]
@@ -32,6 +33,7 @@ class TrainingRecipe:
     gradient: Gradient
     augment: bool = False
     proximal: bool = False
+    compute_dtype: str = "float32"  # of the model's products; see adapters.in_dtype
 
 
 @flax.struct.dataclass
@@ -133,7 +135,8 @@ def local_update(
 
     Each step: w <- w - eta * g with g the batch-mean gradient ("mean"), the same
     scaled to ||g|| <= C as one vector ("clipped_mean": FedSDP's public code), or
-    DP-SGD's ("per_example").
+    DP-SGD's ("per_example"). The model's products are computed in
+    `recipe.compute_dtype`; weights, gradients, clip and noise are float32.
 
     Args:
       indices: (m,) rows of `examples` that the client holds, padded.
@@ -145,6 +148,7 @@ def local_update(
     Returns:
       The trained `(params, stats)`; unchanged for a lane without examples.
     """
+    model = adapters.in_dtype(model, recipe.compute_dtype)
     optimizer = optax.sgd(rates.learning_rate)
     count = jnp.sum(member.astype(jnp.int32))
     per_epoch = steps_per_epoch(count, batch_size)

@@ -97,6 +97,7 @@ def make_plan(config: ExperimentConfig, data: FederatedData) -> RoundPlan:
             gradient=step_gradient(config),
             augment=config.augment,
             proximal=config.proximal_weight > 0,
+            compute_dtype=config.compute_dtype,
         ),
         cohort_size=config.cohort_size,
         num_clients=config.num_clients,

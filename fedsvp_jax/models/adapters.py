@@ -1,14 +1,16 @@
 """Turns Flax modules (Linen or NNX) into a `Model`, a pair of pure functions."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from flax import nnx
 
 from fedsvp_jax.structs import Array, Model, Params
+
+if TYPE_CHECKING:
+    from flax import nnx
 
 
 def from_linen(module: nn.Module) -> Model:
@@ -37,7 +39,7 @@ def from_linen(module: nn.Module) -> Model:
     return Model(init, apply)
 
 
-def from_nnx(constructor: Callable[[nnx.Rngs], nnx.Module]) -> Model:
+def from_nnx(constructor: "Callable[[nnx.Rngs], nnx.Module]") -> Model:
     """Wraps an NNX module by splitting it into graph, parameters and the rest.
 
     Variables of the type `nnx.Param` are trained, and all others are `stats`. The only
@@ -48,6 +50,8 @@ def from_nnx(constructor: Callable[[nnx.Rngs], nnx.Module]) -> Model:
         `module.train()` or `module.eval()`. The constructor is called twice:
         abstractly for the graph, and in `init` with its key for the parameters.
     """
+    from flax import nnx
+
     abstract = nnx.eval_shape(lambda: constructor(nnx.Rngs(0)))
     graph, _, random_shapes, _ = _split_nnx(abstract)
     random_leaves, random_tree = jax.tree.flatten(random_shapes)
@@ -85,8 +89,40 @@ def from_nnx(constructor: Callable[[nnx.Rngs], nnx.Module]) -> Model:
     return Model(init, apply)
 
 
-def _split_nnx(module: nnx.Module) -> tuple[Any, Any, Any, Any]:
+def in_dtype(model: Model, dtype: str) -> Model:
+    """The model with its products computed in another number format.
+
+    `apply` rounds the parameters and the inputs to `dtype` and returns logits and stats
+    in float32. Whoever differentiates it gets float32 gradients with respect to float32
+    parameters, which is how "master weights" are kept (Micikevicius et al. 2018,
+    arXiv 1710.03740, section 3.1).
+
+    Args:
+      model: computes in the dtype of its parameters and inputs.
+      dtype: "float32", which returns the model itself, or "bfloat16".
+    """
+    if dtype == "float32":
+        return model
+
+    def apply(
+        params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
+    ) -> tuple[Array, Params]:
+        rounded = jax.tree.map(lambda leaf: leaf.astype(dtype), params)
+        logits, new_stats = model.apply(
+            rounded, stats, x.astype(dtype), train=train, key=key
+        )
+        new_stats = jax.tree.map(
+            lambda new, old: new.astype(old.dtype), new_stats, stats
+        )
+        return logits.astype(jnp.float32), new_stats
+
+    return Model(model.init, apply)
+
+
+def _split_nnx(module: "nnx.Module") -> tuple[Any, Any, Any, Any]:
     """`(graph, parameters, random state, all other variables)`."""
+    from flax import nnx
+
     graph, *states = nnx.split(module, nnx.Param, nnx.RngState, ...)
     params, random, stats = states
     return graph, params, random, stats

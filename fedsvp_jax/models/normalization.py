@@ -13,7 +13,8 @@ class GroupNorm(nn.Module):
     A group is channels / num_groups neighbouring channels. Sums are taken over pixels
     first and over a group's channels second, and both affine maps are joined into
     y = x a + b. Forward and backward pass together are 2.4 times faster than those of
-    `nn.GroupNorm`, which computes the same.
+    `nn.GroupNorm`, which computes the same. All is computed in float32, since the
+    variance is a small difference of large numbers; the result has the dtype of x.
     """
 
     num_groups: int = 32
@@ -30,6 +31,7 @@ class GroupNorm(nn.Module):
         scale = self.param("scale", nn.initializers.ones, (channels,), jnp.float32)
         bias = self.param("bias", nn.initializers.zeros, (channels,), jnp.float32)
         size = channels // self.num_groups
+        dtype, x = x.dtype, x.astype(jnp.float32)
         pixels = x.reshape(batch, height * width, channels)
 
         def group_mean(values: Array) -> Array:
@@ -39,6 +41,6 @@ class GroupNorm(nn.Module):
 
         mean = group_mean(pixels)
         variance = jnp.maximum(group_mean(pixels * pixels) - mean * mean, 0)
-        slope = lax.rsqrt(variance + self.epsilon) * scale[None]
-        offset = bias[None] - mean * slope
-        return x * slope[:, None, None] + offset[:, None, None]
+        slope = lax.rsqrt(variance + self.epsilon) * scale[None].astype(jnp.float32)
+        offset = bias[None].astype(jnp.float32) - mean * slope
+        return (x * slope[:, None, None] + offset[:, None, None]).astype(dtype)

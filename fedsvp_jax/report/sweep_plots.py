@@ -8,8 +8,6 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-import scipy.special
-
 from fedsvp_jax import mechanisms
 from fedsvp_jax.report import labels, read, spent, tables
 from fedsvp_jax.report.plots import Plot, Series, drawable, noisy
@@ -141,6 +139,8 @@ def interval_half_width(std: float | None, count: int) -> float | None:
     """t_{0.975, S−1} · std / sqrt(S); None where the std is unknown."""
     if std is None or count < 2:
         return None
+    import scipy.special
+
     return float(scipy.special.stdtrit(count - 1, 0.975)) * std / math.sqrt(count)
 
 

@@ -7,6 +7,7 @@ other numbers), hence the sums. The folder is written under another name, and re
 when all of it is on the disk: a killed or failed save leaves the others whole.
 """
 
+import functools
 import hashlib
 import json
 import logging
@@ -18,7 +19,6 @@ from typing import Any
 
 import jax
 import numpy as np
-import orbax.checkpoint as ocp
 
 from fedsvp_jax.devices import processes
 from fedsvp_jax.run.folder import WriteError, write_json
@@ -34,15 +34,20 @@ class Checkpointer:
 
     def __init__(self, folder: pathlib.Path) -> None:
         self._folder = folder.absolute()
+        self._intact: list[int] = []  # rounds restored from or saved, ascending
+
+    @functools.cached_property
+    def _orbax(self) -> Any:
+        import orbax.checkpoint as ocp  # half a second, not before it is needed
+
         own = jax.process_index()  # the others of a run do not take part
         alone = ocp.options.MultiprocessingOptions(
             primary_host=own, active_processes={own}
         )
-        self._orbax = ocp.Checkpointer(
+        return ocp.Checkpointer(
             ocp.StandardCheckpointHandler(multiprocessing_options=alone),
             multiprocessing_options=alone,
         )
-        self._intact: list[int] = []  # rounds restored from or saved, ascending
 
     def rounds(self) -> list[int]:
         """The rounds that a folder is named by, intact or not, ascending."""
@@ -66,7 +71,7 @@ class Checkpointer:
         try:
             shutil.rmtree(saving, ignore_errors=True)
             saving.mkdir(parents=True)
-            self._orbax.save(saving / _STATE, args=ocp.args.StandardSave(host))
+            self._orbax.save(saving / _STATE, host)
             write_json(saving / _SUMS, _sums(saving / _STATE))
             if final.exists():  # damaged, or `restore` would have returned it
                 shutil.rmtree(final)
@@ -99,9 +104,7 @@ class Checkpointer:
             for damaged in damages:
                 _log.warning("%s; going on from that of round %d", damaged, round_num)
             target = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), like)
-            state = self._orbax.restore(
-                folder / _STATE, args=ocp.args.StandardRestore(target)
-            )
+            state = self._orbax.restore(folder / _STATE, target)
             self._intact = [round_num]
             return state, round_num
         if damages:
@@ -113,7 +116,8 @@ class Checkpointer:
 
     def close(self) -> None:
         """Releases orbax's threads."""
-        self._orbax.close()
+        if "_orbax" in vars(self):
+            self._orbax.close()
 
 
 def _sums(folder: pathlib.Path) -> dict[str, str]:

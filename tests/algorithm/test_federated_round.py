@@ -28,21 +28,24 @@ def run(
 
 
 @pytest.mark.parametrize(
-    ("chunk", "devices", "model"),
+    ("chunk", "devices", "model", "dtype"),
     [
-        (1, (1, 4), "mlp"),
-        pytest.param(2, (1, 2, 4), "mlp", marks=pytest.mark.slow),
-        pytest.param(5, (1, 3), "small_cnn", marks=pytest.mark.slow),
+        (1, (1, 4), "mlp", "float32"),
+        pytest.param(2, (1, 2, 4), "mlp", "float32", marks=pytest.mark.slow),
+        pytest.param(5, (1, 3), "small_cnn", "float32", marks=pytest.mark.slow),
+        pytest.param(1, (1, 2, 4), "small_cnn", "bfloat16", marks=pytest.mark.slow),
+        pytest.param(2, (1, 2, 3), "mlp", "bfloat16", marks=pytest.mark.slow),
     ],
 )
 def test_bits_do_not_depend_on_the_number_of_devices(
-    chunk: int, devices: tuple[int, ...], model: str
+    chunk: int, devices: tuple[int, ...], model: str, dtype: str
 ) -> None:
     hashes = {
         params_sha256(
             run(
                 client_chunk_size=chunk,
                 model=model,
+                compute_dtype=dtype,
                 placement=Placement(num_devices=count, rounds_per_call=3),
             )[0].params
         )

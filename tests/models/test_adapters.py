@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
+from jax.extend import core
 
 from fedsvp_jax import models, tree
 
@@ -71,3 +72,55 @@ def test_an_nnx_module_trains_under_vmap_over_stacked_parameters(net):
     alone = gradient(jax.tree.map(lambda leaf: leaf * 2, params), keys[1])
     for a, b in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
         np.testing.assert_allclose(a[1], b, rtol=1e-4, atol=1e-4)
+
+
+def products(model, params, stats, x):
+    """The dtypes that the products of a training step multiply, and its gradients."""
+
+    def loss(params):
+        logits, _ = model.apply(params, stats, x, train=True, key=jax.random.key(0))
+        return jnp.sum(logits)
+
+    def dtypes(jaxpr):
+        for equation in jaxpr.eqns:
+            if equation.primitive.name == "dot_general":
+                yield from (str(operand.aval.dtype) for operand in equation.invars)
+            for inner in core.jaxprs_in_params(equation.params):
+                yield from dtypes(inner)
+
+    step, gradients = jax.make_jaxpr(jax.grad(loss), return_shape=True)(params)
+    return set(dtypes(step.jaxpr)), {leaf.dtype for leaf in jax.tree.leaves(gradients)}
+
+
+@pytest.mark.parametrize("name", ["mlp", "small_cnn", "resnet18", "resnet18_gn", "vit"])
+def test_in_bfloat16_every_product_is_and_every_gradient_is_float32(name):
+    model = models.make_model(name, num_classes=3)
+    x = jnp.ones((2, 32, 32, 3), jnp.float32)
+    params, stats = jax.eval_shape(model.init, jax.random.key(0), x)
+    stats = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), stats)
+    rounded = models.in_dtype(model, "bfloat16")
+    # Flax's own norms mix bfloat16 with float32, which the tests forbid in our code.
+    promotion = "standard" if name in ("resnet18", "vit") else "strict"
+    with jax.numpy_dtype_promotion(promotion):
+        found, gradients = products(rounded, params, stats, x)
+    # JAX's attention computes the scores in float32, whatever its inputs are.
+    assert found == ({"bfloat16", "float32"} if name == "vit" else {"bfloat16"})
+    assert gradients == {jnp.dtype("float32")}
+
+
+def test_bfloat16_is_near_float32_and_leaves_statistics_in_float32(net):
+    model, params, stats, x = net
+    assert models.in_dtype(model, "float32") is model
+    rounded = models.in_dtype(model, "bfloat16")
+    exact, moved = model.apply(params, stats, x, train=True, key=jax.random.key(2))
+    with jax.numpy_dtype_promotion("standard"):  # Flax's BatchNorm mixes both formats
+        near, near_moved = rounded.apply(
+            params, stats, x, train=True, key=jax.random.key(2)
+        )
+    assert near.dtype == jnp.float32 and bool(jnp.any(near != exact))
+    np.testing.assert_allclose(near, exact, atol=0.05)
+    for one, other in zip(
+        jax.tree.leaves(near_moved), jax.tree.leaves(moved), strict=True
+    ):
+        assert one.dtype == jnp.float32
+        np.testing.assert_allclose(one, other, atol=0.02)

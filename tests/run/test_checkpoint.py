@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 
 from fedsvp_jax.run import checkpoint
@@ -169,7 +170,7 @@ class Killed(BaseException):
 STEPS = (
     (checkpoint.shutil, "rmtree"),
     (pathlib.Path, "mkdir"),
-    (checkpoint.ocp.Checkpointer, "save"),
+    (ocp.Checkpointer, "save"),
     (checkpoint, "write_json"),
     (checkpoint.os, "rename"),
 )

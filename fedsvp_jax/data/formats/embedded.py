@@ -4,10 +4,15 @@ Their values x in 0..16 are stored as uint8 round(255 x / 16), as any other imag
 Every fifth example of each class, in the order of the file, is a test example. The
 split is therefore fixed and stratified, and the test examples come from all over the
 file, in which the writers follow one another.
+
+The file is read where scikit-learn's installation has it: importing scikit-learn,
+which imports pandas and scipy, takes longer than the whole rest of a command's start.
 """
 
+import importlib.util
+import pathlib
+
 import numpy as np
-from sklearn.datasets import load_digits as _sklearn_digits
 
 from fedsvp_jax.data.dataset import Dataset
 
@@ -16,7 +21,11 @@ _TEST_STRIDE = 5
 
 def load_digits() -> Dataset:
     """1,797 digits as (8, 8, 1) uint8: about 80% for training, 20% for test."""
-    images, labels = _sklearn_digits(return_X_y=True)
+    package = importlib.util.find_spec("sklearn")
+    assert package is not None and package.origin is not None
+    file = pathlib.Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz"
+    rows = np.loadtxt(file, delimiter=",")
+    images, labels = rows[:, :-1], rows[:, -1]
     pixels = np.round(images * (255 / 16)).astype(np.uint8).reshape(-1, 8, 8, 1)
     is_test = np.zeros(len(labels), bool)
     for label in range(10):
