@@ -23,7 +23,7 @@ from fedsvp_jax.settings import PromiseSettings
 from fedsvp_jax.structs import Array
 
 _ROUNDING = 1e-6  # an ε of float32 may lie above the number that was asked for
-_STEPS = 4096  # parts of an upload to which an uneven budget is found
+_STEPS = 1024  # parts of an upload to which an uneven budget is found
 _UNITS = 2**30  # what T of the costliest uploads cost in int32
 
 
@@ -163,36 +163,61 @@ def allowance(
             "mechanism adds no noise in proportion to a sensitivity"
         )
     least = config.cohort_size if mechanism.claim.central else 1
-    basic = promise.total_accounting == "basic"
-    limit = promise.total_epsilon * (1 + _ROUNDING if basic else 1)
+    limit = promise.total_epsilon
+    if promise.total_accounting == "basic":
+        limit *= 1 + _ROUNDING
     if planned_epsilon(promise, costs, filter_cost) <= limit:
         return _allowance(np.zeros(num_rounds), 0, least)
-    shares = (
-        np.maximum(_shares(costs.epsilon), _shares(costs.delta))
-        if basic
-        else _shares(costs.precision)
+    if promise.total_accounting == "basic":
+        shares, fits = _fitting_claims(costs, filter_cost, limit)
+    else:
+        shares, fits = _fitting_noise(promise, costs, filter_cost)
+    if fits < 1:
+        _refuse_upload(promise, costs, filter_cost)
+    unit = _UNITS // num_rounds
+    return _allowance(np.ceil(shares * unit), math.floor(fits * unit), least)
+
+
+def _fitting_claims(
+    costs: UploadCosts, filter_cost: FilterCost, limit: float
+) -> tuple[np.ndarray, float]:
+    """(T,) costs over the largest, and how many of the largest are allowed by claims.
+
+    An upload's cost is the larger of its parts of what is left of ε and of Σδ < 1.
+    """
+    left = limit - filter_cost.basic_epsilon, (1 - filter_cost.delta) * (1 - _ROUNDING)
+    parts = np.maximum(
+        (costs.epsilon + costs.release_epsilon) / left[0], costs.delta / left[1]
     )
-    steps = 1 if shares.min() == 1 else _STEPS
+    if not math.isfinite(parts[-1]):
+        return np.ones_like(parts), 0
+    shares = parts / parts[-1]
+    return shares, math.floor(1 / parts[-1] * _steps(shares)) / _steps(shares)
+
+
+def _fitting_noise(
+    promise: PromiseSettings, costs: UploadCosts, filter_cost: FilterCost
+) -> tuple[np.ndarray, float]:
+    """(T,) 1/z² over the largest, and how many of the largest are allowed together."""
+    shares = costs.precision / costs.precision[-1]
+    steps = _steps(shares)
     fits, exceeds = 0, math.ceil(shares.sum() * steps)
     while exceeds - fits > 1:
         middle = (fits + exceeds) // 2
         spent = planned_epsilon(promise, costs, filter_cost, middle / steps)
-        fits, exceeds = (middle, exceeds) if spent <= limit else (fits, middle)
-    if fits < steps:
-        _refuse_upload(promise, costs, filter_cost)
-    unit = _UNITS // num_rounds
-    return _allowance(np.ceil(shares * unit), fits * unit // steps, least)
+        kept = spent <= (promise.total_epsilon or 0)
+        fits, exceeds = (middle, exceeds) if kept else (fits, middle)
+    return shares, fits / steps
+
+
+def _steps(shares: np.ndarray) -> int:
+    """Into how many parts an upload is divided; none where all cost the same."""
+    return 1 if shares.min() == 1 else _STEPS
 
 
 def _allowance(costs: np.ndarray, budget: int, least_cohort: int) -> Allowance:
     leaves = (costs, budget, least_cohort)
     return Allowance(*(np.asarray(leaf, np.int32) for leaf in leaves))
-
-
-def _shares(values: np.ndarray) -> np.ndarray:
-    """Each upload's part of the costliest; all 1 where that is 0 or infinite."""
-    most = values[-1]
-    return values / most if 0 < most < math.inf else np.ones_like(values)
 
 
 def _refuse_upload(
@@ -211,8 +236,32 @@ def _refuse_upload(
         before = f"the influence filter (ε = {spent:.4g}) and "
     raise ValueError(
         f"total_epsilon = {promise.total_epsilon} is less than {before}one upload "
-        f"costs by {by}; raise it or add noise (smaller --epsilon)"
+        f"costs by {by}; raise it or add noise to each upload"
     )
+
+
+def promised_delta(
+    promise: PromiseSettings,
+    config: MechanismConfig,
+    mechanism: Mechanism,
+    filter_cost: FilterCost,
+) -> float:
+    """The largest Σδ that a promise by basic composition lets one client claim.
+
+    Args:
+      promise, config, mechanism: as in `allowance`.
+      filter_cost: of the influence filter's passes.
+    """
+    found = allowance(
+        promise,
+        config,
+        mechanism,
+        num_rounds=config.num_rounds,
+        filter_cost=filter_cost,
+    )
+    costs = upload_costs(config, mechanism, config.num_rounds)
+    asked_first = np.cumsum(found.costs, dtype=np.int64) <= found.budget
+    return float(asked_first.sum() * costs.delta[-1]) + filter_cost.delta
 
 
 def check_filter(promise: PromiseSettings, cost: FilterCost) -> None:

@@ -5,8 +5,9 @@ from typing import Any
 
 from fedsvp_jax import accounting
 from fedsvp_jax.accounting import Ledger
-from fedsvp_jax.accounting.allowance import release_epsilon
+from fedsvp_jax.accounting.allowance import promised_delta, release_epsilon
 from fedsvp_jax.accounting.events import ANY_CHANGE
+from fedsvp_jax.accounting.guarantees import Guarantee, adversary_name
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 from fedsvp_jax.mechanisms.base import NOTHING_ELSE
 from fedsvp_jax.settings import PromiseSettings
@@ -15,6 +16,11 @@ _FILTER_TOO = (
     "the influence filter's contributions and votes leave the client too, and are "
     f"counted here for {ANY_CHANGE}"
 )
+_TALLY = (
+    "a tally: how often a client uploads follows the votes, so what was spent was not "
+    "known before"
+)
+_PROMISED = "kept for every client, however often the others upload"
 
 
 def new_ledger(
@@ -62,7 +68,9 @@ def status(
       spent: ε by accounting, of the ledger.
 
     Returns:
-      The status by accounting; None where the mechanism claims nothing.
+      The status by accounting; None where the mechanism claims nothing. With the
+      influence filter all are nominal: the votes, and so private data, decide how
+      often a client uploads. A promise is proved nevertheless, see `summary`.
     """
     claim = mechanism.claim
     if claim.relation == "none":
@@ -82,7 +90,10 @@ def status(
         for method, value in spent.items()
     }
     proved["basic"] = any(row.proved for row in basic)
-    return {name: "proved" if proved[name] else "nominal" for name in spent}
+    tally = ledger.filter_cost.passes > 0
+    return {
+        name: "proved" if proved[name] and not tally else "nominal" for name in spent
+    }
 
 
 def summary(
@@ -105,20 +116,28 @@ def summary(
     """
     delta = promise.target_delta
     assumptions = mechanism.claim.assumptions
-    filtered = ledger.filter_cost.passes > 0  # cohorts are no draw of all clients then
+    filtered = ledger.filter_cost.passes > 0
     if filtered:
         assumptions = assumptions.replace(NOTHING_ELSE, _FILTER_TOO)
+    assumptions = "; ".join(filter(None, (assumptions, data_assumptions)))
     rows = accounting.guarantees(
         ledger,
         delta,
         relation=mechanism.claim.relation,
-        assumptions="; ".join(filter(None, (assumptions, data_assumptions))),
+        assumptions=assumptions,
         central=mechanism.claim.central,
         against_server=mechanism.claim.against_server,
         client_swap=mechanism.claim.client_swap,
         any_epsilon=mechanism.claim.any_epsilon,
         secret_cohorts=promise.total_epsilon is None and not filtered,
     )
+    if filtered:
+        rows = [
+            row._replace(proved=False, assumptions=f"{row.assumptions}; {_TALLY}")
+            for row in rows
+        ]
+    if promise.total_epsilon is not None:
+        rows.append(_promised(promise, config, ledger, mechanism, assumptions))
     return {
         "epsilon_spent": epsilon_spent(
             ledger, delta, central=mechanism.claim.central, last=True
@@ -133,3 +152,28 @@ def summary(
             if mechanism.claim.relation != "none" or not math.isinf(row.epsilon)
         ],
     }
+
+
+def _promised(
+    promise: PromiseSettings,
+    config: MechanismConfig,
+    ledger: Ledger,
+    mechanism: Mechanism,
+    assumptions: str,
+) -> Guarantee:
+    """The row of what was promised before the run, for all of it."""
+    assert promise.total_epsilon is not None
+    claim, delta = mechanism.claim, promise.target_delta
+    sound = True
+    if promise.total_accounting == "basic":
+        delta = promised_delta(promise, config, mechanism, ledger.filter_cost)
+        sound = claim.any_epsilon or ledger.largest_claim < 1
+    return Guarantee(
+        adversary_name("observer" if claim.central else "server"),
+        claim.relation,
+        f"promise by {promise.total_accounting}",
+        promise.total_epsilon,
+        delta,
+        ledger.proved and sound,
+        f"{_PROMISED}; {assumptions}",
+    )

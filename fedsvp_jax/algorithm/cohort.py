@@ -9,7 +9,13 @@ from fedsvp_jax.structs import Array
 NOBODY = -1  # a place in the cohort that no client fills
 
 
-def may_take_part(allowance: Allowance, spent: Array, round_num: Array | int) -> Array:
+def may_take_part(
+    allowance: Allowance,
+    spent: Array,
+    round_num: Array | int,
+    *,
+    admitted: Array | bool = True,
+) -> Array:
     """(M,) bool: whose upload of this round keeps the promise.
 
     Nobody's does where fewer are left than the promise needs in a round.
@@ -18,9 +24,10 @@ def may_take_part(allowance: Allowance, spent: Array, round_num: Array | int) ->
       allowance: what the uploads cost, and the budget.
       spent: (M,) int32: the cost of each client's uploads so far.
       round_num: () int32, from 0.
+      admitted: (M,) bool: whom the influence filter does not reject.
     """
-    able = spent + allowance.costs[round_num] <= allowance.budget
-    return able & (jnp.sum(able.astype(jnp.int32)) >= allowance.least_cohort)
+    able = admitted & (spent + allowance.costs[round_num] <= allowance.budget)
+    return able & (able.sum() >= allowance.least_cohort)
 
 
 def sample_cohort(

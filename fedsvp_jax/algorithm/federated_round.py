@@ -151,8 +151,9 @@ def _cohort(
         prng.stream_key(key, prng.Stream.COHORT),
         plan.num_clients,
         plan.cohort_size,
-        eligible=state.admitted
-        & cohort.may_take_part(cell.allowance, state.spent, round_num),
+        eligible=cohort.may_take_part(
+            cell.allowance, state.spent, round_num, admitted=state.admitted
+        ),
     )
     return clients, jnp.maximum(clients, 0)
 

@@ -107,15 +107,14 @@ def test_full_coalition_is_the_local_model_and_the_empty_one_is_worth_zero() -> 
 
 def test_capped_clients_are_not_asked_again() -> None:
     trainer = small_trainer(configured(), placement=PORTION)
-    trainer.cells = trainer.cells.replace(
-        max_uploads=jnp.ones_like(trainer.cells.max_uploads)
-    )
+    once = jax.tree.map(jnp.ones_like, trainer.cells.allowance)
+    trainer.cells = trainer.cells.replace(allowance=once)
     state, metrics = trainer.advance(trainer.initial_state(), 0, 3)
     asked = np.asarray(metrics.clients.client_id)[:, 0]
     assert sorted(asked[asked >= 0].tolist()) == list(range(7))
     assert (asked[1] >= 0).sum() == 2
     assert (asked[2] >= 0).sum() == 0
-    np.testing.assert_array_equal(state.uploads[0], np.ones(7))
+    np.testing.assert_array_equal(state.spent[0], np.ones(7))
 
 
 @pytest.mark.parametrize("sensitivity", ["weight_clip", "update_clip", "per_example"])

@@ -1,5 +1,6 @@
 """A promise played without training: who may take part, and what the ledger says."""
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -8,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from published import published
 
-from fedsvp_jax import mechanisms, prng
-from fedsvp_jax.accounting import Allowance, FilterCost, Ledger, allowance, promises
+from fedsvp_jax import mechanisms
+from fedsvp_jax.accounting import Allowance, FilterCost, allowance, promises
 from fedsvp_jax.accounting.allowance import release_epsilon
 from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
@@ -33,6 +34,29 @@ def uploads_in_a_row(found: Allowance) -> int:
     return len(found.costs)
 
 
+@cache
+def _least_noise(
+    name: str, changes: tuple[tuple[str, Any], ...]
+) -> Callable[[int], NoiseInfo]:
+    """What an upload of a round says of its noise, at the R at which that is least."""
+    config, mechanism = told(name, **dict(changes))
+    ratio = 1.0 if config.contribution_release == "worst_case" else 0.0
+
+    @jax.jit
+    def upload(round_num: jax.Array) -> NoiseInfo:
+        return mechanism.update(
+            {"w": jnp.ones((1,))},
+            mechanism.init(config.num_clients).of(0),
+            key=jax.random.key(0),
+            num_examples=jnp.int32(int(config.min_num_examples)),
+            contribution_ratio=jnp.float32(ratio),
+            round_num=round_num,
+            params={"w": jnp.ones((1,))},
+        )[2]
+
+    return lambda round_num: upload(jnp.int32(round_num))
+
+
 class Played:
     """Rounds of a federation under a promise, each upload at the least noise.
 
@@ -45,8 +69,7 @@ class Played:
 
     Attributes:
       ledger: of the whole run.
-      uploads: (M,) by client.
-      next_costs: what one upload more of each client would cost in the round after.
+      rounds: how many had a cohort.
     """
 
     def __init__(
@@ -58,7 +81,9 @@ class Played:
         filter_cost: FilterCost | None = None,
         **changes: Any,
     ) -> None:
-        self.config, self.mechanism = told(name, num_clients=num_clients, **changes)
+        changes["num_clients"] = num_clients
+        self.config, self.mechanism = told(name, **changes)
+        self._noise = _least_noise(name, tuple(sorted(changes.items())))
         self.promise = promise
         num_rounds = self.config.num_rounds
         self.allowance = allowance(
@@ -74,58 +99,33 @@ class Played:
         if filter_cost is not None:
             self.ledger.record_pass(filter_cost)
         spent = np.zeros(num_clients, np.int32)
+        rng = np.random.default_rng(0)
         self.rounds = 0
         while self.rounds < num_rounds:
-            eligible = cohort.may_take_part(
-                self.allowance, jnp.asarray(spent), self.rounds
-            )
-            key = prng.stream_key(
-                prng.round_key(prng.root_key(0), self.rounds), prng.Stream.COHORT
-            )
-            ids = np.asarray(
-                cohort.sample_cohort(
-                    key, num_clients, self.config.cohort_size, eligible=eligible
-                )
-            )
-            ids = ids[ids >= 0]
-            if not len(ids):
+            able = cohort.may_take_part(self.allowance, spent, self.rounds)
+            left = np.flatnonzero(able)
+            if not len(left):
                 break
+            size = min(len(left), self.config.cohort_size)
+            ids = rng.choice(left, size, replace=False)
             spent[ids] += self.allowance.costs[self.rounds]
             self.upload(ids)
 
     def upload(self, ids: np.ndarray) -> None:
-        """One round's uploads, recorded as the run records them."""
-        info = self._info(self.rounds)
-        size = len(ids)
+        """One round's uploads, recorded as a run records them."""
+        info = self._noise(self.rounds)
+        multiplier = np.full(len(ids), float(info.noise_multiplier))
         self.rounds += 1
         self.ledger.record(
             ids,
             round_num=self.rounds,
-            noise_multiplier=np.full(size, float(info.noise_multiplier)),
-            noise_std=np.full(
-                size, float(info.noise_multiplier) * float(info.sensitivity)
-            ),
-            epsilon=np.full(size, float(info.epsilon)),
-            delta=np.full(size, float(info.delta)),
-            weights=np.full(size, 1 / size),
+            noise_multiplier=multiplier,
+            noise_std=multiplier * float(info.sensitivity),
+            epsilon=np.full(len(ids), float(info.epsilon)),
+            delta=np.full(len(ids), float(info.delta)),
+            weights=np.full(len(ids), 1 / len(ids)),
             release_epsilon=release_epsilon(self.config, self.mechanism),
         )
-
-    @cache  # noqa: B019 - lives as long as the test
-    def _info(self, round_num: int) -> NoiseInfo:
-        """Of an upload at R = 0, where the noise that follows R is least."""
-        return self.mechanism.update(
-            {"w": jnp.ones((1,))},
-            self.mechanism.init(self.config.num_clients).of(0),
-            key=jax.random.key(0),
-            num_examples=jnp.int32(int(self.config.min_num_examples)),
-            contribution_ratio=jnp.float32(self._ratio()),
-            round_num=jnp.int32(round_num),
-            params={"w": jnp.ones((1,))},
-        )[2]
-
-    def _ratio(self) -> float:
-        return 1.0 if self.config.contribution_release == "worst_case" else 0.0
 
     def spent(self) -> float:
         """ε of the client that spent most, as the promise counts it."""

@@ -1,0 +1,138 @@
+"""The tables of docs/privacy.md on the one ledger: its events, and one promise."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from fedsvp_jax import mechanisms
+from fedsvp_jax.accounting import EVENTS, Allowance, FilterCost, allowance
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.federation import budget, plan
+from fedsvp_jax.influence import admission
+from fedsvp_jax.report.tables import markdown_table
+
+Json = dict[str, Any]
+_ROUNDS, _PROMISE, _DELTA = 400, 4.0, 1e-5
+_FILTERS = (  # participants, noise of a contribution, ε of a vote as published
+    (100, 0.1, 1.0),
+    (100, 20.0, 0.05),
+    (100, 40.0, 0.02),
+    (20, 20.0, 0.2),
+)
+
+
+def events_table() -> str:
+    """What leaves a client, and how the ledger counts it."""
+    head = ("what leaves a client", "its noise", "change that it hides", "who sees it")
+    return markdown_table(
+        [*head, "counted as"],
+        [
+            (event.name, event.mechanism, event.relation, event.seen_by, event.counted)
+            for event in EVENTS
+        ],
+    )
+
+
+def _uploads(found: Allowance) -> int:
+    """Uploads of a client that is asked in every round from the first on."""
+    within = np.cumsum(np.asarray(found.costs, np.int64)) <= found.budget
+    return int(within.sum())
+
+
+def _config(**changes: Any) -> ExperimentConfig:
+    settings: Json = {
+        "epsilon": 0.2,
+        "delta": _DELTA,
+        "sensitivity": "update_clip",
+        "num_rounds": _ROUNDS,
+        "total_epsilon": _PROMISE,
+    }
+    return resolve(ExperimentConfig(**(settings | changes)))
+
+
+def promise() -> Json:
+    """How many uploads one promise leaves, with and without the influence filter."""
+    rows = []
+    for participants, noise, vote in ((100, None, None), *_FILTERS):
+        config = _config(mechanism="nbafl", num_clients=participants)
+        row: Json = {
+            "participants": participants,
+            "contribution_noise": noise,
+            "vote_epsilon": vote,
+        }
+        cost = FilterCost()
+        if noise is not None:
+            config = _config(
+                mechanism="nbafl",
+                num_clients=participants,
+                influence_filter="join",
+                contribution_noise=noise,
+                vote_epsilon=vote,
+            )
+            cost = budget.planned_cost(config)
+            told = admission.guarantees(
+                config,
+                num_participants=participants,
+                delta=config.target_delta,
+                passes=cost.passes,
+            )
+            row |= {
+                "contribution": told.contribution,
+                "votes": told.test_set_pld,
+                "together": told.participant_pld,
+            }
+        for method in ("basic", "rdp", "pld"):
+            row[method] = _fitting(config, method, cost)
+        rows.append(row)
+    return {
+        "total_epsilon": _PROMISE,
+        "epsilon": 0.2,
+        "delta": _DELTA,
+        "target_delta": config.target_delta,
+        "rows": rows,
+    }
+
+
+def _fitting(config: ExperimentConfig, method: str, cost: FilterCost) -> int:
+    """Uploads within the promise; 0 where the filter alone is too much."""
+    told = plan.mechanism_config(config)
+    counted = dataclasses.replace(config, total_accounting=method)
+    try:
+        found = allowance(
+            counted,
+            told,
+            mechanisms.make_mechanism(config.mechanism, told),
+            num_rounds=_ROUNDS,
+            filter_cost=cost,
+        )
+    except ValueError:  # the filter's events alone exceed the promise
+        return 0
+    return _uploads(found)
+
+
+def promise_table(results: Json) -> str:
+    """One promise, charged for the filter first."""
+    methods = ("basic", "rdp", "pld")
+    head = ["clients", "`--contribution_noise`", "`--vote_epsilon`"]
+    head += ["ε of contribution, of votes, of both (PLD)"]
+    head += [f"uploads, {method}" for method in methods]
+    rows = []
+    for row in results["rows"]:
+        if row["contribution_noise"] is None:
+            settings = ["no filter", "–", "0"]
+        else:
+            parts = (row[name] for name in ("contribution", "votes", "together"))
+            settings = [
+                f"{row['contribution_noise']:g}",
+                f"{row['vote_epsilon']:g}",
+                ", ".join(f"{part:.3g}" for part in parts),
+            ]
+        uploads = (str(row[method]) if row[method] else "refused" for method in methods)
+        rows.append((str(row["participants"]), *settings, *uploads))
+    return (
+        f"{markdown_table(head, rows)}\nε = {results['total_epsilon']:g} for all that "
+        f"one client sends; `nbafl`, ε = {results['epsilon']:g} and "
+        f"δ = {results['delta']:g} per upload; δ = {results['target_delta']:g} for the "
+        "run (RDP, PLD) and for a contribution (basic)."
+    )
