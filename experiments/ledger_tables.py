@@ -13,7 +13,7 @@ from fedsvp_jax.influence import admission
 from fedsvp_jax.report.tables import markdown_table
 
 Json = dict[str, Any]
-_ROUNDS, _PROMISE, _DELTA = 400, 4.0, 1e-5
+_ROUNDS, _PROMISE, _DELTA = 1000, 4.0, 1e-5
 _FILTERS = (  # participants, noise of a contribution, ε of a vote as published
     (100, 0.1, 1.0),
     (100, 20.0, 0.05),
