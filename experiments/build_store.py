@@ -61,7 +61,7 @@ def main(_: list[str]) -> None:
     folder = pathlib.Path(values.output_dir).expanduser()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".build_") as scratch:
-        stream = store_builder.client_stream(config, pathlib.Path(scratch))
+        stream = store_builder.store_source(config, pathlib.Path(scratch))
         store = client_store.write_store(folder, stream)
     sizes = store.clients[:, 1]
     print(

@@ -337,7 +337,8 @@ def _manual(script: str, manual: str | None) -> str:
         spec = sys.modules["__main__"].__spec__
         title = spec.name.removesuffix(".__main__") if spec else script
         described.insert(0, values.module_help(script).strip().replace(script, title))
-    paragraphs = [(manual or "").rstrip()]
+    examples = (manual or "").replace("python -m experiments.", f"python -m {package}")
+    paragraphs = [examples.rstrip()]
     if "mechanism" in values or "mechanisms" in values:
         paragraphs.append(mechanism_help())
     return "\n\n".join([*paragraphs, "Flags (--name=value):", *described])

@@ -292,7 +292,7 @@ def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
     def block(table: Callable[[Json], str], name: str) -> Callable[[], str]:
         path = results / f"{name}.json"
         return lambda: (
-            table(json.loads(path.read_text())) if path.exists() else _MISSING
+            table(read.from_json(path.read_text())) if path.exists() else _MISSING
         )
 
     def accuracies() -> str:

@@ -147,7 +147,7 @@ def main(_: list[str]) -> None:
     config = command.settings_from_flags(values)
     row = train(values, config)
     print(f"test_accuracy after {row['round']} epochs: {row['test_accuracy']:.4f}")
-    print(f"files:\n  {pathlib.Path(values.output_dir) / _FILE}")
+    command.print_files([pathlib.Path(values.output_dir) / _FILE])
 
 
 if __name__ == "__main__":

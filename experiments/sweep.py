@@ -15,8 +15,6 @@ report.html. --resume continues a sweep that was stopped or killed.
 Exit status: 0 done; 2 bad input, or the sweep cannot continue (one line says why).
 """
 
-import json
-
 from absl import flags
 
 from fedsvp_jax import mechanisms
@@ -71,7 +69,7 @@ def main(_: list[str]) -> None:
     """Runs the sweep."""
     values = flags.FLAGS
     known = mechanisms.mechanism_names()
-    names = tuple(dict.fromkeys(values.mechanisms))
+    names = tuple(dict.fromkeys(map(mechanisms.current_name, values.mechanisms)))
     if names == ("all",):
         names = known
     if not names:
@@ -115,12 +113,11 @@ def main(_: list[str]) -> None:
     )
     if not processes.is_first():
         return
-    from fedsvp_jax.report import tables
+    from fedsvp_jax.report import read, tables
 
     tables.write_tables(values.output_dir)
-    with open(f"{values.output_dir}/results.jsonl") as file:
-        summary = tables.summarize([json.loads(line) for line in file])
-    print(tables.format_table(summary))
+    results = read.read_sweep(values.output_dir).results
+    print(tables.format_table(tables.summarize(results)))
     command.write_report(values, "sweep")
 
 

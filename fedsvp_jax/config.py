@@ -126,6 +126,15 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 }
 
 
+def check_resolved(config: ExperimentConfig) -> None:
+    """Raises ValueError for settings that `resolve` has not filled in."""
+    names = (*_COMMON, "model", "delta")
+    if any(getattr(config, name) is None for name in names):
+        raise ValueError(
+            "config is not resolved: call fedsvp_jax.config.resolve(config) first"
+        )
+
+
 def resolve(config: ExperimentConfig) -> ExperimentConfig:
     """Fills in the data set's defaults and checks the settings as a whole.
 
@@ -155,6 +164,9 @@ def resolve(config: ExperimentConfig) -> ExperimentConfig:
                 f"{getattr(config, name)}"
             )
     names = mechanisms.mechanism_names()
+    config = dataclasses.replace(
+        config, mechanism=mechanisms.current_name(config.mechanism)
+    )
     if config.mechanism not in names:
         raise ValueError(unknown("mechanism", config.mechanism, names))
     if math.isinf(config.l2_norm_clip) and config.mechanism != "none":

@@ -4,10 +4,12 @@ import dataclasses
 from typing import Any
 
 import pytest
+from small_runs import digits
 
 from fedsvp_jax import models
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import sources
+from fedsvp_jax.federation import build, plan
 
 FIELDS = {field.name: field for field in dataclasses.fields(ExperimentConfig)}
 
@@ -27,6 +29,14 @@ def test_every_data_set_resolves_to_settings_without_gaps(name: str) -> None:
     optional = {"data_dir", "total_epsilon", "max_test_examples"}
     assert gaps == optional | {"client_chunk_size"}  # chosen by the device
     assert resolve(config) == config
+
+
+def test_settings_that_were_not_resolved_are_refused_with_what_to_call() -> None:
+    config = ExperimentConfig()
+    with pytest.raises(ValueError, match=r"call fedsvp_jax\.config\.resolve"):
+        plan.mechanism_config(config)
+    with pytest.raises(ValueError, match=r"call fedsvp_jax\.config\.resolve"):
+        build([config], digits())
 
 
 def test_what_is_set_wins_over_the_data_sets_default() -> None:

@@ -121,7 +121,11 @@ def test_a_wheel_in_an_empty_environment_runs_the_demo(tmp_path: pathlib.Path) -
     tiny = ("--num_rounds=2", "--seeds=0:1", "--epsilons=.5", "--mechanisms=fedsva")
     shown = run(python.with_name("fedsvp_jax-demo"), *tiny, cwd=tmp_path)
     assert "FedSVA" in shown
-    assert (tmp_path / "runs" / "demo" / "report.html").stat().st_size > 1_000_000
+    page = tmp_path / "runs" / "demo" / "report.html"
+    assert page.stat().st_size > 1_000_000
+    assert "python -m fedsvp_jax.experiments.sweep --" in page.read_text()
+    manual = run(python, "-m", "fedsvp_jax.experiments.train", "--help", cwd=tmp_path)
+    assert "python -m fedsvp_jax.experiments.train --" in manual
     where = run(
         python,
         "-c",

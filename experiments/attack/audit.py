@@ -11,7 +11,7 @@ worst that are known:
     update      the update is replaced by its opposite, both as long as the clip
     presence    an update as long as the clip against none (add or remove a client)
     ratio       the upload stays the same, R goes from 1 to 0 (fedsva, fedsdp)
-    past norm   the length of the past update differs (the mechanism sensitivity)
+    past norm   the length of the past update differs (the mechanism reestimation)
 
 The claims are the ledger's, from the noise that was really applied: after one upload
 and after all --num_rounds of them, by basic composition (at the sum of the δ), RDP and

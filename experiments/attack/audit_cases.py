@@ -42,7 +42,7 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
         cases = [Case(mechanism, "update_clip", "add_remove", "presence")]
     if mechanism in _SEES_RATIO:
         cases.append(Case(mechanism, "update_clip", "replace_one", "ratio", wide=True))
-    if mechanism == "sensitivity":  # its clip varies, so there is no granted bound
+    if mechanism == "reestimation":  # its clip varies, so there is no granted bound
         cases[0] = Case(mechanism, "update_clip", "replace_one", "past norm", wide=True)
     return [case for case in cases if _is_supported(case, config)]
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from absl import flags
 
+from fedsvp_jax.report import read
 from fedsvp_jax.run.folder import write_json
 
 from .. import command, docs_blocks
@@ -82,9 +83,9 @@ def _blocks(docs_dir: pathlib.Path) -> dict[str, Callable[[], str]]:
 
     def block(name: str) -> str:
         path = docs_dir / "results" / "attacks" / f"{name}.json"
-        return (
-            renderers[name](json.loads(path.read_text())) if path.exists() else _MISSING
-        )
+        if not path.exists():
+            return _MISSING
+        return renderers[name](read.from_json(path.read_text()))
 
     return {name: partial(block, name) for name in renderers}
 

@@ -35,7 +35,7 @@ from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import plan
 from fedsvp_jax.influence import Guarantees
 
-from .. import command
+from .. import command, messages
 from . import grids, price_list
 from .tasks import (
     Result,
@@ -203,9 +203,7 @@ def main(_: list[str]) -> None:
     """Prints the cost and, without --plan, runs and prints what the flags ask for."""
     values = flags.FLAGS
     if values.output_dir is None and not values.plan:
-        raise ValueError(
-            "flag --output_dir is required: the folder where every file is written"
-        )
+        raise ValueError(messages.OUTPUT_DIR_REQUIRED)
     config = settings(values)
     default = 20 if config.dataset == "digits" else 100
     num_participants = values.num_participants or default
@@ -221,9 +219,8 @@ def main(_: list[str]) -> None:
         print(f"{name:<10}{shown}")
     for result in summary.get("baselines", []) + summary.get("ablation", []):
         print(command.shown(result))
-    print("files:")
-    for name in ("config.json", "runs.jsonl", "summary.json", *summary["drawn"]):
-        print(f"  {pathlib.Path(values.output_dir) / name}")
+    names = ("config.json", "runs.jsonl", "summary.json", *summary["drawn"])
+    command.print_files(pathlib.Path(values.output_dir) / name for name in names)
 
 
 if __name__ == "__main__":

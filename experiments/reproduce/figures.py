@@ -19,7 +19,7 @@ from .evidence import (
 )
 from .results import Result
 
-_ORDER = ("nbafl", "time_varying", "sensitivity", "dpa", "fedsdp", "fedsva")
+_ORDER = ("nbafl", "time_varying", "reestimation", "dpa", "fedsdp", "fedsva")
 
 
 def write_figures(evidence: Evidence, folder: Path) -> list[Path]:

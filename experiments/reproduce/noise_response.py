@@ -105,7 +105,7 @@ def averaged_stds(
     """Std of the averaged noise in every round, (T,), from the mechanism itself.
 
     It assumes K equal clients of `config.min_num_examples` examples each, at their
-    first upload. The mechanism `sensitivity` then clips to C, so its std is an upper
+    first upload. The mechanism `reestimation` then clips to C, so its std is an upper
     bound.
     """
     stds = np.asarray(_round_stds(mechanism, config, contribution_ratio), np.float64)

@@ -85,12 +85,7 @@ class Cell(NamedTuple):
     @property
     def has_printed_formula(self) -> bool:
         """Whether the formula is a paper's, as opposed to our reconstruction."""
-        return is_printed(self.mechanism)
-
-
-def is_printed(mechanism: str) -> bool:
-    """Whether the mechanism's formula is printed in a paper, and not reconstructed."""
-    return not mechanisms.mechanism_summary(mechanism).endswith("[reconstruction]")
+        return not mechanisms.is_reconstruction(self.mechanism)
 
 
 def _by_formula(published: Sequence[Cell]) -> dict[str, list[Cell]]:
@@ -279,9 +274,9 @@ def _plain_answer(published: Sequence[Cell]) -> str:
                 f"- {table}: at the same ε, NbAFL's accuracies need {min(needs):.3g} "
                 f"to {max(needs):.3g} times as much noise as {label}'s, while by "
                 + (
-                    "the printed formulas"
-                    if is_printed(guided)
-                    else f"our reconstruction of {label}'s formula"
+                    f"our reconstruction of {label}'s formula"
+                    if mechanisms.is_reconstruction(guided)
+                    else "the printed formulas"
                 )
                 + f" {label} has {min(formulas):.3f} to {max(formulas):.3f} "
                 "times as much noise as NbAFL. The conventions below cannot explain "

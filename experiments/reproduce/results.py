@@ -98,7 +98,7 @@ def _timing(folder: Path) -> dict[str, dict[str, float]]:
     """Seconds and rounds by mechanism: of all calls, and of all but the first."""
     timing: dict[str, dict[str, float]] = {}
     for line in (folder / "timing.jsonl").read_text().splitlines():
-        row = json.loads(line)
+        row = read.from_json(line)
         first = row["mechanism"] not in timing
         total = timing.setdefault(
             row["mechanism"],
@@ -155,7 +155,7 @@ def load(folder: Path) -> dict[str, Result]:
         if path.name == PUBLISHED:
             continue
         try:
-            result = json.loads(path.read_text())
+            result = read.from_json(path.read_text())
             by_preset[result["preset"]] = result
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise ValueError(f"{path} is not the result of a preset: {error}") from None
@@ -164,5 +164,5 @@ def load(folder: Path) -> dict[str, Result]:
 
 def published(folder: Path) -> dict[str, Result]:
     """The published tables by id: their title, source and cells (accuracies in %)."""
-    body = json.loads((folder / PUBLISHED).read_text())
+    body = read.from_json((folder / PUBLISHED).read_text())
     return {table["id"]: table for table in body["tables"]}

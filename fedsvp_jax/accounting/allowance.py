@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.accounting.composition import composed_epsilon
+from fedsvp_jax.accounting.composition import composed_epsilon, largest_count
 from fedsvp_jax.accounting.events import FilterCost
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, spends_release_budget
 from fedsvp_jax.settings import PromiseSettings
@@ -201,13 +201,12 @@ def _fitting_noise(
     """(T,) 1/z² over the largest, and how many of the largest are allowed together."""
     shares = costs.precision / costs.precision[-1]
     steps = _steps(shares)
-    fits, exceeds = 0, math.ceil(shares.sum() * steps)
-    while exceeds - fits > 1:
-        middle = (fits + exceeds) // 2
-        spent = planned_epsilon(promise, costs, filter_cost, middle / steps)
-        kept = spent <= (promise.total_epsilon or 0)
-        fits, exceeds = (middle, exceeds) if kept else (fits, middle)
-    return shares, fits / steps
+
+    def keeps(parts: int) -> bool:
+        spent = planned_epsilon(promise, costs, filter_cost, parts / steps)
+        return spent <= (promise.total_epsilon or 0)
+
+    return shares, largest_count(keeps, math.ceil(shares.sum() * steps)) / steps
 
 
 def _steps(shares: np.ndarray) -> int:

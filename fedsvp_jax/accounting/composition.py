@@ -18,14 +18,18 @@ each is counted as one: exact for votes and `randomized_response`, from above fo
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from fedsvp_jax.mechanisms.calibration import gaussian_epsilon_bound
 
 METHODS = ("basic", "rdp", "pld", "gdp")
 _FINEST_INTERVAL = 1e-4  # dp-accounting's default grid of privacy losses
 _LARGEST_PLD = 100.0  # ε beyond which no distribution of privacy losses is computed
 _GRID_POINTS = 1e5  # beyond ε = 10 the grid coarsens: 0.3 s at any ε
+_EXACT = (1e-12, 1e6)  # precisions at which dp-accounting's Gaussian ε keeps its digits
 
 
 def check_delta(delta: float) -> None:
@@ -97,11 +101,15 @@ def _composed(
 
 
 def _gaussian_epsilon(precision: float, delta: float) -> float:
+    """ε at δ of one Gaussian, exact; from above where that value loses its digits."""
     from dp_accounting import gaussian_mechanism
 
     if precision == 0:
         return 0.0
-    return float(gaussian_mechanism.get_epsilon_gaussian(precision**-0.5, delta))
+    if not _EXACT[0] <= precision <= _EXACT[1]:
+        return gaussian_epsilon_bound(precision, delta)
+    with np.errstate(divide="ignore"):  # of a δ that is 0 in floating point
+        return float(gaussian_mechanism.get_epsilon_gaussian(precision**-0.5, delta))
 
 
 def _rdp_epsilon(precision: float, delta: float, responses: Responses) -> float:
@@ -159,3 +167,22 @@ def _pld_epsilon(
 def response_noise(epsilon: float) -> float:
     """dp-accounting's noise parameter, 2/(1 + e^ε): chance of a uniform answer."""
     return 2.0 / (1.0 + math.exp(epsilon))
+
+
+def largest_count(keeps: Callable[[int], bool], most: int) -> int:
+    """The largest n in [0, most] that keeps a promise; 0 where not even n = 1 does.
+
+    Args:
+      keeps: whether n uploads stay within it; true up to some n, false beyond.
+      most: n is not larger.
+    """
+    low, high = 0, 1  # `low` keeps the promise
+    while high < most and keeps(high):
+        low, high = high, 2 * high
+    high = min(high, most)
+    if high > low and keeps(high):
+        return high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if keeps(middle) else (low, middle)
+    return low

@@ -27,19 +27,22 @@ _VERSION = 1
 _ARRAYS = ("inputs", "labels", "clients", "test_inputs", "test_labels")
 
 
-class StoredClient(NamedTuple):
-    """One client's examples, to be written to a store."""
+class ClientExamples(NamedTuple):
+    """One client's examples, as `write_store` takes them.
+
+    (`stored_clients.HeldExamples` are a client's examples as a run reads them.)
+    """
 
     name: str | int  # clients are numbered in the order of their names
     inputs: np.ndarray  # (n, *example_shape) uint8 or float32
     labels: np.ndarray  # (n,) int32
 
 
-class ClientStream(NamedTuple):
-    """A data set, client by client: what a store is written from."""
+class StoreSource(NamedTuple):
+    """What a store is written from: a data set whose clients come one by one."""
 
     name: str  # the data set's
-    clients: Iterable[StoredClient]  # in any order; those without examples are left out
+    clients: Iterable[ClientExamples]  # in any order; empty ones are left out
     test_inputs: np.ndarray  # (m, *example_shape)
     test_labels: np.ndarray  # (m,) int32
     num_classes: int
@@ -47,7 +50,9 @@ class ClientStream(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ClientStore:
-    """An open store. All its arrays are mapped, except `clients`, which is in memory.
+    """A data set on disk, by client.
+
+    All its arrays are mapped, except `clients`, which is in memory.
 
     Attributes:
       name: the data set that the store was made from.
@@ -140,7 +145,7 @@ def open_store(folder: Path) -> ClientStore:
     )
 
 
-def write_store(folder: Path, stream: ClientStream) -> ClientStore:
+def write_store(folder: Path, stream: StoreSource) -> ClientStore:
     """Writes a store in one pass over the clients and opens it.
 
     One client is in memory at a time. The folder gets its name when it is complete.
@@ -166,8 +171,8 @@ def write_store(folder: Path, stream: ClientStream) -> ClientStore:
     return open_store(folder)
 
 
-def _write(folder: Path, stream: ClientStream) -> None:
-    test = StoredClient("the test set", stream.test_inputs, stream.test_labels)
+def _write(folder: Path, stream: StoreSource) -> None:
+    test = ClientExamples("the test set", stream.test_inputs, stream.test_labels)
     _check(test, test, stream.num_classes)
     digest = hashlib.sha256(f"num_classes {stream.num_classes}".encode())
     names: list[Any] = []
@@ -215,7 +220,7 @@ def _write(folder: Path, stream: ClientStream) -> None:
     (folder / "store.json").write_text(json.dumps(about, indent=2) + "\n")
 
 
-def _check(client: StoredClient, test: StoredClient, num_classes: int) -> None:
+def _check(client: ClientExamples, test: ClientExamples, num_classes: int) -> None:
     inputs, labels = client.inputs, client.labels
     if inputs.dtype not in (np.uint8, np.float32) or inputs.ndim < 2:
         raise ValueError(

@@ -17,7 +17,7 @@ _BLOCK = 1 << 18  # rows of labels that are counted at once
 
 
 class HeldExamples(NamedTuple):
-    """One client's examples: first those for training, then those for validation."""
+    """One client's examples in a run: first for training, then for validation."""
 
     inputs: np.ndarray  # (n, *example_shape)
     labels: np.ndarray  # (n,) int32
@@ -27,7 +27,7 @@ class HeldExamples(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class StoredClients:
-    """M clients of a store.
+    """The clients of a run whose examples lie in a store: who holds which rows.
 
     Attributes:
       store: holds their examples.

@@ -10,13 +10,14 @@ from fedsvp_jax.devices import lanes, processes
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """How the work is laid out; it changes the time, not the numbers.
+    """How the work is laid out. Only `cell_chunk_size` can change the numbers.
 
     Attributes:
       num_devices: devices on the mesh's client axis.
       sweep_devices: devices on the mesh's sweep axis; divides the cells.
       cell_chunk_size: cells of a device that run side by side (vmapped); the
-        others wait their turn. It divides a device's cells.
+        others wait their turn. It divides a device's cells. Above 1 the numbers
+        differ from a single run's in their last bits, so a sweep records it.
       rounds_per_call: rounds between two looks at the results.
     """
 

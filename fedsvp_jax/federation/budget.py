@@ -29,6 +29,8 @@ _STEPS = 40  # halvings of its logarithm: to 1e-11 relative, finer than float32
 
 def planned_cost(config: ExperimentConfig) -> FilterCost:
     """What the influence filter's planned passes cost; nothing without a filter."""
+    if config.influence_filter == "none":
+        return FilterCost()
     return admission.cost(
         config,
         num_participants=config.num_clients,

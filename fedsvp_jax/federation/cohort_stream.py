@@ -1,4 +1,4 @@
-"""The cohorts of a population on disk: drawn by the host, read a round ahead.
+"""The cohorts of a store's clients: drawn by the host, read a round ahead.
 
 A cohort depends on the seed, the round and, under a promise, on who was asked before,
 never on the parameters. So the host draws the one that the compiled
@@ -22,15 +22,6 @@ from fedsvp_jax.data.stored_clients import StoredClients
 from fedsvp_jax.structs import Array, Examples, Split
 
 
-class CohortShape(NamedTuple):
-    """The arrays of every round's cohort; one shape, hence one compiled program."""
-
-    cohort_size: int  # K
-    num_examples: int  # places for all clients' examples: the K largest fit
-    longest_train: int
-    longest_validation: int
-
-
 class Cohort(NamedTuple):
     """One round's clients and their examples."""
 
@@ -39,53 +30,59 @@ class Cohort(NamedTuple):
     examples: Examples  # (num_examples, ...), zeros at the end
 
 
-def read_cohort(
-    population: StoredClients, shape: CohortShape, clients: np.ndarray
-) -> Cohort:
-    """The examples of the clients (K,), one client after another.
+class CohortReader(NamedTuple):
+    """Reads cohorts of a store's clients as arrays of one shape.
 
-    Args:
-      population: who holds what.
-      shape: of the result.
-      clients: ids, -1 where nobody takes part.
+    One shape for every cohort means one compiled program for every round.
     """
-    size, places = shape.cohort_size, shape.num_examples
-    stored = population.store.train_inputs
-    inputs = np.zeros((places, *stored.shape[1:]), stored.dtype)
-    labels, attributes = np.zeros((2, places), np.int32)
-    train = np.zeros((size, shape.longest_train), np.int32)
-    validation = np.zeros((size, shape.longest_validation), np.int32)
-    num_train, num_validation = np.zeros((2, size), np.int32)
-    start = 0
-    for place in np.flatnonzero(clients >= 0):
-        held = population.client(int(clients[place]))
-        stop = start + len(held.labels)
-        middle = start + held.num_train
-        inputs[start:stop] = held.inputs
-        labels[start:stop] = held.labels
-        attributes[start:stop] = held.attributes
-        train[place, : middle - start] = np.arange(start, middle)
-        validation[place, : stop - middle] = np.arange(middle, stop)
-        num_train[place], num_validation[place] = middle - start, stop - middle
-        start = stop
-    return Cohort(
-        jnp.asarray(clients, jnp.int32),
-        Split(
-            train=jnp.asarray(train),
-            num_train=jnp.asarray(num_train),
-            validation=jnp.asarray(validation),
-            num_validation=jnp.asarray(num_validation),
-        ),
-        preprocessing.device_examples(inputs, labels, attributes),
-    )
+
+    clients: StoredClients
+    cohort_size: int  # K
+    num_examples: int  # places for all clients' examples: the K largest fit
+    longest_train: int
+    longest_validation: int
+
+    def read(self, clients: np.ndarray) -> Cohort:
+        """The examples of the clients (K,), one client after another.
+
+        Args:
+          clients: ids, -1 where nobody takes part.
+        """
+        stored = self.clients.store.train_inputs
+        inputs = np.zeros((self.num_examples, *stored.shape[1:]), stored.dtype)
+        labels, attributes = np.zeros((2, self.num_examples), np.int32)
+        train = np.zeros((self.cohort_size, self.longest_train), np.int32)
+        validation = np.zeros((self.cohort_size, self.longest_validation), np.int32)
+        num_train, num_validation = np.zeros((2, self.cohort_size), np.int32)
+        start = 0
+        for place in np.flatnonzero(clients >= 0):
+            held = self.clients.client(int(clients[place]))
+            stop = start + len(held.labels)
+            middle = start + held.num_train
+            inputs[start:stop] = held.inputs
+            labels[start:stop] = held.labels
+            attributes[start:stop] = held.attributes
+            train[place, : middle - start] = np.arange(start, middle)
+            validation[place, : stop - middle] = np.arange(middle, stop)
+            num_train[place], num_validation[place] = middle - start, stop - middle
+            start = stop
+        return Cohort(
+            jnp.asarray(clients, jnp.int32),
+            Split(
+                train=jnp.asarray(train),
+                num_train=jnp.asarray(num_train),
+                validation=jnp.asarray(validation),
+                num_validation=jnp.asarray(num_validation),
+            ),
+            preprocessing.device_examples(inputs, labels, attributes),
+        )
 
 
 class CohortStream:
-    """The cohorts of one run, round after round, each read ahead in a thread.
+    """Draws the cohort of each round and reads the next one ahead in a thread.
 
     Args:
-      population: who holds what.
-      shape: of every cohort.
+      reader: reads the cohorts that were drawn.
       root: the run's root key.
       num_rounds: rounds of the run; nothing is read beyond.
       allowance: keeps the run's promise; None without one.
@@ -93,26 +90,24 @@ class CohortStream:
 
     def __init__(
         self,
-        population: StoredClients,
-        shape: CohortShape,
+        reader: CohortReader,
         *,
         root: Array,
         num_rounds: int,
         allowance: Allowance | None,
     ) -> None:
-        self._population = population
-        self._shape = shape
+        self._cohorts = reader
         self._root = root
         self._num_rounds = num_rounds
         self._allowance = allowance
-        self._spent = np.zeros(len(population.chosen), np.int32)
-        self._reader = ThreadPoolExecutor(1, thread_name_prefix="cohort")
+        self._spent = np.zeros(len(reader.clients.chosen), np.int32)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="cohort")
         self._ahead: tuple[int, Future[Cohort]] | None = None
         self._sample = jax.jit(
             partial(
                 cohort.sample_cohort,
-                num_clients=len(population.chosen),
-                cohort_size=shape.cohort_size,
+                num_clients=len(reader.clients.chosen),
+                cohort_size=reader.cohort_size,
             )
         )
 
@@ -137,7 +132,7 @@ class CohortStream:
         return found
 
     def _read_ahead(self, round_num: int, spent: np.ndarray | None = None) -> None:
-        reading = self._reader.submit(self._read, round_num, spent)
+        reading = self._thread.submit(self._read, round_num, spent)
         self._ahead = (round_num, reading)
 
     def _read(self, round_num: int, spent: np.ndarray | None = None) -> Cohort:
@@ -153,4 +148,4 @@ class CohortStream:
         clients = np.array(self._sample(key, eligible=eligible))
         if self._allowance is not None:
             self._spent[clients[clients >= 0]] += self._allowance.costs[round_num]
-        return read_cohort(self._population, self._shape, clients)
+        return self._cohorts.read(clients)

@@ -16,16 +16,9 @@ from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.corrupted_clients import CorruptedClients
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.stored_clients import StoredClients
-from fedsvp_jax.federation import cohort_stream, loading
-from fedsvp_jax.federation.cohort_stream import CohortShape
+from fedsvp_jax.federation import loading
+from fedsvp_jax.federation.cohort_stream import CohortReader
 from fedsvp_jax.structs import Examples, Split
-
-
-class Stored(NamedTuple):
-    """The clients of a store, and the shape of a cohort of them."""
-
-    clients: StoredClients
-    shape: CohortShape
 
 
 class FederatedData(NamedTuple):
@@ -43,7 +36,7 @@ class FederatedData(NamedTuple):
     min_num_examples: int
     num_classes: int
     corrupted: np.ndarray  # (cells, M) bool
-    stored: Stored | None = None
+    cohorts: CohortReader | None = None  # of a store
     warmup: Examples | None = None  # the centre's own, of the influence filter
 
 
@@ -167,14 +160,15 @@ def _federate_store(config: ExperimentConfig, store: ClientStore) -> FederatedDa
     train, validation = clients.attribute_counts()
     num_train, num_validation = train.sum(1), validation.sum(1)
     held = np.sort(num_train + num_validation)
-    shape = CohortShape(
+    cohorts = CohortReader(
+        clients,
         cohort_size=config.cohort_size,
         num_examples=int(held[-config.cohort_size :].sum()),
         longest_train=int(num_train.max()),
         longest_validation=int(num_validation.max()),
     )
     nobody = np.full(config.cohort_size, cohort.NOBODY, np.int32)
-    empty = cohort_stream.read_cohort(clients, shape, nobody)
+    empty = cohorts.read(nobody)
     return FederatedData(
         examples=empty.examples,
         test=preprocessing.device_examples(store.test_inputs, store.test_labels),
@@ -184,7 +178,7 @@ def _federate_store(config: ExperimentConfig, store: ClientStore) -> FederatedDa
         min_num_examples=int(num_train.min()),
         num_classes=store.num_classes,
         corrupted=np.zeros((1, config.num_clients), bool),
-        stored=Stored(clients, shape),
+        cohorts=cohorts,
     )
 
 

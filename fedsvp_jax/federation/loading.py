@@ -18,7 +18,7 @@ from fedsvp_jax.structs import Examples
 Data = TypeVar("Data", Dataset, ClientStore)
 
 
-def load_population(config: ExperimentConfig) -> Dataset | ClientStore:
+def load_data(config: ExperimentConfig) -> Dataset | ClientStore:
     """The data set by name, in memory or, for `store`, on disk.
 
     Raises:

@@ -13,7 +13,7 @@ from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.algorithm.local_training import Gradient, TrainingRates, TrainingRecipe
 from fedsvp_jax.algorithm.privacy_estimation import CoalitionPlan
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import ExperimentConfig, check_resolved
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation.federated_data import FederatedData
@@ -61,6 +61,7 @@ def mechanism_config(
     Raises:
       ValueError: a setting that the mechanism refuses, or lacks.
     """
+    check_resolved(config)
     mine = mechanism_settings(config.mechanism)
     told = part(
         MechanismConfig,

@@ -10,7 +10,7 @@ import numpy as np
 from fedsvp_jax import models
 from fedsvp_jax.accounting import allowance
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import ExperimentConfig, check_resolved
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
@@ -82,6 +82,7 @@ def build(
         --total_epsilon cannot be kept.
     """
     first = configs[0]
+    check_resolved(first)
     if model is not None and first.influence_filter != "none":
         raise ValueError(
             "influence_filter must be none for a model that is not built by name, got "
@@ -116,9 +117,9 @@ def build(
     mechanism_configs = tuple(jax.tree.map(np.float32, one) for one in told)
     cells = plans.make_cells(configs, data, mechanism_configs, allowances)
     stream = None
-    if data.stored is not None:
+    if data.cohorts is not None:
         stream = CohortStream(
-            *data.stored,
+            data.cohorts,
             root=cells.root[0],
             num_rounds=first.num_rounds,
             allowance=None if first.total_epsilon is None else allowances[0],

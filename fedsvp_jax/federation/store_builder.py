@@ -7,13 +7,13 @@ import numpy as np
 
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
-from fedsvp_jax.data.client_store import ClientStream, StoredClient
+from fedsvp_jax.data.client_store import ClientExamples, StoreSource
 from fedsvp_jax.data.dataset import RowSource
 from fedsvp_jax.data.formats import leaf
 from fedsvp_jax.federation import loading
 
 
-def client_stream(config: ExperimentConfig, scratch: Path) -> ClientStream:
+def store_source(config: ExperimentConfig, scratch: Path) -> StoreSource:
     """The clients of `config.dataset` under `config.partition`.
 
     By writer, every writer is a client, whatever `config.num_clients` is: a run draws
@@ -35,7 +35,7 @@ def client_stream(config: ExperimentConfig, scratch: Path) -> ClientStream:
         parts = _every_writer(source.train_writers)
     else:
         parts = loading.client_parts(config, source)
-    return ClientStream(
+    return StoreSource(
         name=source.name,
         clients=_clients(source, parts),
         test_inputs=source.test_inputs,
@@ -50,6 +50,8 @@ def _every_writer(writers: np.ndarray) -> list[np.ndarray]:
     return np.split(np.argsort(writers, kind="stable"), np.cumsum(counts)[:-1])
 
 
-def _clients(source: RowSource, parts: Sequence[np.ndarray]) -> Iterator[StoredClient]:
+def _clients(
+    source: RowSource, parts: Sequence[np.ndarray]
+) -> Iterator[ClientExamples]:
     for number, rows in enumerate(parts):
-        yield StoredClient(number, source.rows(rows), source.train_labels[rows])
+        yield ClientExamples(number, source.rows(rows), source.train_labels[rows])

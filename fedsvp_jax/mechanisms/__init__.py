@@ -10,7 +10,9 @@ from fedsvp_jax.mechanisms.config import MechanismConfig
 from fedsvp_jax.mechanisms.nbafl import nbafl_downlink_std, nbafl_uplink_std
 from fedsvp_jax.mechanisms.registry import (
     BuiltInSettings,
+    current_name,
     epsilon_sets_noise,
+    is_reconstruction,
     make_mechanism,
     mechanism_label,
     mechanism_names,
@@ -33,9 +35,11 @@ __all__ = [
     "UploadNoise",
     "analytic_multiplier",
     "classical_multiplier",
+    "current_name",
     "dpa_stds",
     "epsilon_sets_noise",
     "fedsva_noise_std",
+    "is_reconstruction",
     "make_mechanism",
     "mechanism_label",
     "mechanism_names",

@@ -27,7 +27,7 @@ LEAST_CLIP = 1e-6  # of C: a client that did not move keeps a positive clip (our
 
 @flax.struct.dataclass(frozen=True)
 class ReestimationSettings(Settings):
-    """Settings of the mechanism sensitivity."""
+    """Settings of the mechanism reestimation."""
 
     norm_mix: float = setting(
         0.5,
@@ -66,7 +66,7 @@ def denoised_norm(step: Params, aggregate_std: Leaf) -> Array:
     return jnp.sqrt(jnp.maximum(jnp.square(l2_norm(step)) - noise_square, 0.0))
 
 
-def make_sensitivity_reestimation(config: MechanismConfig) -> Mechanism:
+def make_reestimation(config: MechanismConfig) -> Mechanism:
     """Clip the update to Ĉ, then σ = z·Δ(Ĉ): 2Ĉ/|D| under `paper`.
 
     State: each client's last norm and the server's h; both start at C, so the
@@ -80,7 +80,7 @@ def make_sensitivity_reestimation(config: MechanismConfig) -> Mechanism:
     check_calibration(config)
     if config.sensitivity not in ("paper", "update_clip"):
         raise ValueError(
-            "sensitivity must be paper or update_clip for the mechanism sensitivity, "
+            "sensitivity must be paper or update_clip for reestimation, "
             f"which clips the update itself, got {config.sensitivity!r}"
         )
     limit = jnp.asarray(config.l2_norm_clip, jnp.float32)

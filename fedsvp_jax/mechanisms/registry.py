@@ -1,7 +1,6 @@
 """Every mechanism by name; others may be added from outside."""
 
 import dataclasses
-import difflib
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ from fedsvp_jax.mechanisms import (
 )
 from fedsvp_jax.mechanisms.base import Mechanism
 from fedsvp_jax.mechanisms.config import MechanismConfig, check_config
-from fedsvp_jax.settings import Settings
+from fedsvp_jax.settings import Settings, unknown
 
 
 class Entry(NamedTuple):
@@ -32,6 +31,8 @@ class Entry(NamedTuple):
 
 
 _REGISTRY: dict[str, Entry] = {}
+# Former names: command lines and files that were written with them stay readable.
+_RENAMED = {"sensitivity": "reestimation"}
 
 
 def register_mechanism(
@@ -70,7 +71,7 @@ def register_mechanism(
     """
     if not name.isidentifier():
         raise ValueError(f"name must be an identifier, got {name!r}")
-    if name in _REGISTRY:
+    if current_name(name) in _REGISTRY:
         raise ValueError(f"name must be new, got {name!r}, which is registered")
     _REGISTRY[name] = Entry(
         factory=factory,
@@ -89,14 +90,20 @@ def mechanism_names() -> tuple[str, ...]:
     return tuple(_REGISTRY)
 
 
+def current_name(name: str) -> str:
+    """A mechanism's name today; `sensitivity` is the former name of `reestimation`."""
+    return _RENAMED.get(name, name)
+
+
+def _known(name: str) -> Entry | None:
+    return _REGISTRY.get(current_name(name))
+
+
 def _entry(name: str) -> Entry:
-    if name not in _REGISTRY:
-        near = difflib.get_close_matches(name, _REGISTRY, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        raise ValueError(
-            f"mechanism must be one of {', '.join(_REGISTRY)}, got {name!r}{hint}"
-        )
-    return _REGISTRY[name]
+    entry = _known(name)
+    if entry is None:
+        raise ValueError(unknown("mechanism", name, mechanism_names()))
+    return entry
 
 
 def mechanism_summary(name: str) -> str:
@@ -109,17 +116,28 @@ def mechanism_summary(name: str) -> str:
     return entry.summary + (" [reconstruction]" if entry.reconstruction else "")
 
 
+def is_reconstruction(name: str) -> bool:
+    """Whether the source's formula was not to be had, so that ours stands for it.
+
+    Raises:
+      ValueError: unknown name.
+    """
+    return _entry(name).reconstruction
+
+
 def mechanism_label(name: str) -> str:
     """How tables and figures call it: `fedsva` -> `FedSVA`; unknown names as they are.
 
     Results of a mechanism from outside can be shown where it is not registered.
     """
-    return _REGISTRY[name].label if name in _REGISTRY else name
+    entry = _known(name)
+    return entry.label if entry else name
 
 
 def epsilon_sets_noise(name: str) -> bool:
     """Whether the setting epsilon decides the noise; true for unknown names."""
-    return name not in _REGISTRY or _REGISTRY[name].epsilon_sets_noise
+    entry = _known(name)
+    return entry is None or entry.epsilon_sets_noise
 
 
 def unread_settings(name: str) -> frozenset[str]:
@@ -128,15 +146,18 @@ def unread_settings(name: str) -> frozenset[str]:
     They are the common ones that it was registered with as `unread`, and the other
     mechanisms' own.
     """
-    if name not in _REGISTRY:
+    entry = _known(name)
+    if entry is None:
         return frozenset()
-    own = {
-        other: {field.name for field in dataclasses.fields(entry.settings)}
-        for other, entry in _REGISTRY.items()
-        if entry.settings is not None
-    }
-    others = set().union(*own.values()) - own.get(name, set())
-    return frozenset(others.union(_REGISTRY[name].unread))
+    others = set().union(*map(_own_settings, _REGISTRY.values()))
+    return frozenset(others - _own_settings(entry) | set(entry.unread))
+
+
+def _own_settings(entry: Entry) -> set[str]:
+    """The names of the settings that are the mechanism's own."""
+    if entry.settings is None:
+        return set()
+    return {field.name for field in dataclasses.fields(entry.settings)}
 
 
 def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
@@ -224,8 +245,8 @@ register_mechanism(
     unread=_RELEASE,
 )
 register_mechanism(
-    "sensitivity",
-    reestimation.make_sensitivity_reestimation,
+    "reestimation",
+    reestimation.make_reestimation,
     settings=reestimation.ReestimationSettings,
     label="Sensitivity re-estimation",
     summary="Sensitivity re-estimation (Xue et al. 2023): the clip follows past norms",

@@ -5,8 +5,10 @@ import json
 import math
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import fedsvp_jax
 from fedsvp_jax import mechanisms
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.report import page, read
@@ -58,10 +60,23 @@ def provenance_html(
     return "".join(body)
 
 
+def commands_package(package: Path) -> str:
+    """What the commands are called: an installed package has them inside itself.
+
+    Args:
+      package: the folder of fedsvp_jax. In the repository `experiments` lies beside it.
+    """
+    inside = (package / "experiments").is_dir()
+    return f"{package.name}.experiments" if inside else "experiments"
+
+
+_COMMANDS = commands_package(Path(fedsvp_jax.__file__).parent)
+_WHERE = " in the root of the repository" if _COMMANDS == "experiments" else ""
 _HOW_TO_REPEAT = (
-    "Run this in the root of the repository, with a new folder for DIR. It gives the"
-    " same numbers on the same kind of device with the same package versions. A data"
-    " set or model that a Python program passed in itself is not part of the command."
+    f"Run this{_WHERE}, with a new"
+    " folder for DIR. It gives the same numbers on the same kind of device with the"
+    " same package versions. A data set or model that a Python program passed in"
+    " itself is not part of the command."
 )
 
 
@@ -72,7 +87,7 @@ def train_command(config: read.Row, metrics: Sequence[read.Row]) -> str:
       config: config.json.
       metrics: the lines of metrics.jsonl, which tell whether the run diverged.
     """
-    return _command("experiments.train", _setting_flags(config), metrics)
+    return _command("train", _setting_flags(config), metrics)
 
 
 def sweep_command(config: read.Row, results: Sequence[read.Row]) -> str:
@@ -86,7 +101,9 @@ def sweep_command(config: read.Row, results: Sequence[read.Row]) -> str:
     settings = read_settings(config)
     lists = [(name, settings.get(name)) for name in (*_SWEPT.values(), "noise_stds")]
     flags += [(name, ",".join(map(shown, values))) for name, values in lists if values]
-    return _command("experiments.sweep", flags, results)
+    if (together := settings.get("cell_chunk_size", 1)) > 1:
+        flags.append(("cell_chunk_size", shown(together)))
+    return _command("sweep", flags, results)
 
 
 def recorded_settings(config: read.Row) -> read.Row:
@@ -144,4 +161,4 @@ def _command(
     ):
         words.append("--on_divergence=continue")
     words.append("--output_dir=DIR")
-    return shlex.join(["python", "-m", program, *words])
+    return shlex.join(["python", "-m", f"{_COMMANDS}.{program}", *words])

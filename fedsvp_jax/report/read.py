@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fedsvp_jax import mechanisms
+
 Row = dict[str, Any]
 
 RUN_FILES = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
@@ -90,6 +92,26 @@ def read_sweep(sweep_dir: str | Path) -> SweepFiles:
         cells=_cells(folder / "cells.json"),
         sha256=_hashes(texts),
     )
+
+
+def from_json(text: str | bytes) -> Any:
+    """The content of a result file; mechanisms go by their names of today.
+
+    Raises:
+      json.JSONDecodeError, RecursionError: the text is not valid JSON.
+    """
+    return json.loads(text, object_hook=_named_as_today)
+
+
+def _named_as_today(row: Row) -> Row:
+    if isinstance(name := row.get("mechanism"), str):
+        row["mechanism"] = mechanisms.current_name(name)
+    if isinstance(names := row.get("mechanisms"), list):
+        row["mechanisms"] = [
+            mechanisms.current_name(one) if isinstance(one, str) else one
+            for one in names
+        ]
+    return row
 
 
 def read_object(path: Path) -> tuple[Row, str]:
@@ -173,7 +195,7 @@ def _hashes(texts: dict[str, str]) -> dict[str, str]:
 
 def _parse(where: str, text: str) -> Row:
     try:
-        value = json.loads(text)
+        value = from_json(text)
     except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"{where} is not valid JSON: {error}") from None
     if not isinstance(value, dict):
@@ -201,7 +223,7 @@ def _cells(path: Path) -> list[Row]:
     if not path.is_file():
         return []
     try:
-        cells = json.loads(_text(path))
+        cells = from_json(_text(path))
     except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"{path} is not valid JSON: {error}") from None
     if not isinstance(cells, list) or not all(isinstance(one, dict) for one in cells):

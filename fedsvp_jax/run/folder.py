@@ -17,8 +17,6 @@ import numpy as np
 
 from fedsvp_jax.devices import processes
 
-pass
-
 _BESIDE = ".tmp"
 
 

@@ -64,7 +64,7 @@ def train(
       FloatingPointError: the run diverged; what it wrote so far stays.
       stopping.Stopped: SIGINT or SIGTERM came; the state is saved.
     """
-    data = dataset or loading.load_population(config)
+    data = dataset or loading.load_data(config)
     folder = SharedFolder(output_dir)
     events = EventFiles(folder.path, wanted=tensorboard)
     program = federation.build([config], data, model=model)

@@ -121,7 +121,7 @@ def sweep(
     folder = SharedFolder(output_dir)
     events = EventFiles(folder.path, wanted=tensorboard)
     settings = recorded_settings(base, data) | dataclasses.asdict(plan)
-    settings |= environment()
+    settings |= {"cell_chunk_size": placement.cell_chunk_size} | environment()
     layout = dataclasses.asdict(placement)
     processes.agree(settings | layout | {"checkpoint_every": checkpoint_every})
     folder.start(settings, resume=resume)

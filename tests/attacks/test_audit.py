@@ -268,7 +268,7 @@ def test_g13_where_the_noise_scale_differs_the_gaussian_bound_exceeds_the_truth(
 @pytest.mark.hole
 @pytest.mark.parametrize(
     ("mechanism", "worlds", "rounds_with_equal_noise"),
-    [("fedsva", "ratio", 0), ("fedsdp", "ratio", 0), ("sensitivity", "past norm", 1)],
+    [("fedsva", "ratio", 0), ("fedsdp", "ratio", 0), ("reestimation", "past norm", 1)],
 )
 def test_g13_ratio_and_past_norm_are_not_bounded_by_the_gaussian_formula(
     mechanism: str, worlds: str, rounds_with_equal_noise: int

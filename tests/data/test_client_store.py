@@ -10,23 +10,23 @@ import numpy as np
 import pytest
 
 from fedsvp_jax.data.client_store import (
-    ClientStream,
-    StoredClient,
+    ClientExamples,
+    StoreSource,
     open_store,
     write_store,
 )
 
 
-def client(name: str | int, count: int, **changes: Any) -> StoredClient:
+def client(name: str | int, count: int, **changes: Any) -> ClientExamples:
     rng = np.random.default_rng(count)
     inputs = rng.integers(0, 256, (count, 3, 3, 1), dtype=np.uint8)
     labels = (np.arange(count) % 4).astype(np.int32)
-    return StoredClient(name, inputs, labels)._replace(**changes)
+    return ClientExamples(name, inputs, labels)._replace(**changes)
 
 
-def stream(*clients: StoredClient) -> ClientStream:
+def stream(*clients: ClientExamples) -> StoreSource:
     test = client("test", 6)
-    return ClientStream("tiny", iter(clients), test.inputs, test.labels, 4)
+    return StoreSource("tiny", iter(clients), test.inputs, test.labels, 4)
 
 
 def test_clients_come_back_in_the_order_of_their_names(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_features_must_be_finite(tmp_path: Path) -> None:
     labels = np.zeros(2, np.int32)
     bad = inputs.copy()
     bad[1, 3] = np.nan
-    made = ClientStream("rows", [StoredClient(7, bad, labels)], inputs, labels, 1)
+    made = StoreSource("rows", [ClientExamples(7, bad, labels)], inputs, labels, 1)
     with pytest.raises(ValueError, match="client 7: inputs hold NaN or infinity"):
         write_store(tmp_path / "store", made)
 

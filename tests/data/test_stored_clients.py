@@ -38,12 +38,12 @@ def test_a_store_gives_every_client_what_memory_gives(
     assert streamed.coalition_sizes == whole.coalition_sizes
     assert streamed.min_num_examples == whole.min_num_examples
     assert streamed.attributes.names == whole.attributes.names
-    assert streamed.stored is not None
+    assert streamed.cohorts is not None
     longest = (whole.split.train.shape[-1], whole.split.validation.shape[-1])
-    shape = streamed.stored.shape
-    assert (shape.longest_train, shape.longest_validation) == longest
+    cohorts = streamed.cohorts
+    assert (cohorts.longest_train, cohorts.longest_validation) == longest
     for number in range(8):
-        held = streamed.stored.clients.client(number)
+        held = cohorts.clients.client(number)
         split = [np.asarray(leaf[0, number]) for leaf in vars(whole.split).values()]
         train, num_train, validation, num_validation = split
         rows = np.concatenate([train[:num_train], validation[:num_validation]])

@@ -25,8 +25,8 @@ from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.federation import build, cohort_stream, federated_data
-from fedsvp_jax.federation.cohort_stream import CohortStream, read_cohort
+from fedsvp_jax.federation import build, federated_data
+from fedsvp_jax.federation.cohort_stream import CohortReader, CohortStream
 from fedsvp_jax.tree import params_sha256
 
 CHANGES = {"partition": "by_writer", "num_clients": 8, "client_chunk_size": 2}
@@ -134,13 +134,17 @@ def test_every_round_takes_the_one_compiled_program(store: ClientStore) -> None:
     assert params_sha256(again.params) == first
 
 
+def reader_of(store: ClientStore) -> CohortReader:
+    reader = federated_data.federate([small(**CHANGES)], store).cohorts
+    assert reader is not None
+    return reader
+
+
 def stream_of(
     store: ClientStore, *, num_rounds: int = 6, allowance: Allowance | None = None
 ) -> CohortStream:
-    stored = federated_data.federate([small(**CHANGES)], store).stored
-    assert stored is not None
     return CohortStream(
-        *stored,
+        reader_of(store),
         root=prng.root_key(0),
         num_rounds=num_rounds,
         allowance=allowance,
@@ -201,16 +205,15 @@ def test_an_error_of_the_reader_reaches_the_run(
         raise OSError("the disk is gone")
 
     stream = stream_of(store)
-    monkeypatch.setattr(cohort_stream, "read_cohort", broken)
+    monkeypatch.setattr(CohortReader, "read", broken)
     with pytest.raises(OSError, match="the disk is gone"):
         stream.take(0, jnp.zeros(8, jnp.int32))
 
 
 def test_places_without_a_client_hold_nothing(store: ClientStore) -> None:
-    stored = federated_data.federate([small(**CHANGES)], store).stored
-    assert stored is not None
-    found = read_cohort(*stored, np.asarray([4, -1, -1], np.int32))
-    held = stored.clients.client(4)
+    reader = reader_of(store)
+    found = reader.read(np.asarray([4, -1, -1], np.int32))
+    held = reader.clients.client(4)
     count = len(held.labels)
     np.testing.assert_array_equal(found.examples.inputs[:count], held.inputs)
     assert not np.any(found.examples.inputs[count:])

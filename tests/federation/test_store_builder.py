@@ -25,7 +25,7 @@ def build(
     config = resolve(ExperimentConfig(dataset=dataset, data_dir=where, **settings))
     scratch = root / "scratch"
     scratch.mkdir(exist_ok=True)
-    return write_store(root / "store", store_builder.client_stream(config, scratch))
+    return write_store(root / "store", store_builder.store_source(config, scratch))
 
 
 def check_writers(store: ClientStore, name: str, data_dir: Path) -> None:

@@ -52,24 +52,24 @@ class Watch:
 
 
 def build(folder: pathlib.Path, num_clients: int) -> None:
-    from fedsvp_jax.data.client_store import ClientStream, StoredClient, write_store
+    from fedsvp_jax.data.client_store import ClientExamples, StoreSource, write_store
 
     rng = np.random.default_rng(0)
     prototypes = rng.integers(0, 256, (10, 8, 8, 1))
 
-    def examples(name: int) -> StoredClient:
+    def examples(name: int) -> ClientExamples:
         labels = rng.integers(0, 10, IMAGES).astype(np.int32)
         noise = rng.integers(0, 256, (IMAGES, 8, 8, 1))
         images = ((prototypes[labels] + noise) // 2).astype(np.uint8)
-        return StoredClient(name, images, labels)
+        return ClientExamples(name, images, labels)
 
-    def clients() -> Iterator[StoredClient]:
+    def clients() -> Iterator[ClientExamples]:
         for name in range(num_clients):
             yield examples(name)
 
     test = examples(-1)
     write_store(
-        folder, ClientStream("synthetic", clients(), test.inputs, test.labels, 10)
+        folder, StoreSource("synthetic", clients(), test.inputs, test.labels, 10)
     )
 
 

@@ -7,9 +7,9 @@ import numpy as np
 from small_runs import digits
 
 from fedsvp_jax.data.client_store import (
+    ClientExamples,
     ClientStore,
-    ClientStream,
-    StoredClient,
+    StoreSource,
     write_store,
 )
 from fedsvp_jax.data.dataset import Dataset
@@ -22,7 +22,7 @@ def digits_store(folder: pathlib.Path, sizes: Sequence[int] = SIZES) -> ClientSt
     data = digits()
     ends = np.cumsum(sizes)
     clients = [
-        StoredClient(
+        ClientExamples(
             number,
             data.train_inputs[end - size : end],
             data.train_labels[end - size : end],
@@ -31,7 +31,7 @@ def digits_store(folder: pathlib.Path, sizes: Sequence[int] = SIZES) -> ClientSt
     ]
     return write_store(
         folder,
-        ClientStream(
+        StoreSource(
             name=data.name,
             clients=clients[1::2] + clients[::2],
             test_inputs=data.test_inputs,

@@ -23,7 +23,7 @@ from fedsvp_jax.mechanisms import MechanismConfig
         ("gaussian", "noise_std", -0.1),
         ("time_varying", "decay", 1.5),
         ("dpa", "contraction", 0.0),
-        ("sensitivity", "norm_mix", 2.0),
+        ("reestimation", "norm_mix", 2.0),
         ("dp_fedavg", "noise_multiplier", -1.0),
         ("fedsva", "noise_floor", 0.0),
         ("nbafl", "relation", "swap"),

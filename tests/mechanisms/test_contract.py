@@ -61,7 +61,7 @@ def silent(name: str) -> MechanismConfig:
     quiet = {
         "dp_fedavg": {"noise_multiplier": 0.0, "l2_norm_clip": WIDE},
         "gaussian": {"noise_std": 0.0},
-        "sensitivity": {"l2_norm_clip": WIDE},
+        "reestimation": {"l2_norm_clip": WIDE},
     }
     # As an array, which passes unchecked: no setting may be infinite here.
     changes = {"epsilon": jnp.float32(jnp.inf), "allow_large_epsilon": True}
@@ -181,7 +181,7 @@ def test_the_server_step_keeps_structure_and_ignores_empty_places(name: str):
     asked = {"nbafl": {"downlink_noise": True}, "dp_fedavg": {"adaptive_clip": True}}
     mechanism = mechanism_of(name, **asked.get(name, {}))
     if mechanism.server is None:
-        assert name not in ("nbafl", "sensitivity", "dp_fedavg")
+        assert name not in ("nbafl", "reestimation", "dp_fedavg")
         return
     _, _, info = call(mechanism, tree(), jax.random.key(0))
     state = mechanism.init(6)
@@ -225,7 +225,7 @@ def test_per_example_noise_goes_into_the_steps_and_not_on_the_upload(name: str):
     np.testing.assert_allclose(step, info.step_noise_std, rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["sensitivity", "dp_fedavg"])
+@pytest.mark.parametrize("name", ["reestimation", "dp_fedavg"])
 @pytest.mark.parametrize("choice", ["weight_clip", "per_example"])
 def test_mechanisms_with_a_clip_of_their_own_refuse_another(name: str, choice: str):
     with pytest.raises(ValueError, match="sensitivity must be paper or update_clip"):

@@ -11,7 +11,7 @@ from fedsvp_jax.structs import MechanismState, NoiseInfo
 
 
 def run(state: MechanismState, update: jax.Array) -> tuple[MechanismState, NoiseInfo]:
-    mechanism = mechanisms.make_mechanism("sensitivity", published())
+    mechanism = mechanisms.make_mechanism("reestimation", published())
     _, state, info = mechanism.update(
         {"w": update},
         state,
@@ -40,7 +40,7 @@ def test_clip_and_noise_of_methods_section_4():
 
 
 def test_the_first_clip_is_c_and_none_is_above_it_or_zero():
-    mechanism = mechanisms.make_mechanism("sensitivity", published())
+    mechanism = mechanisms.make_mechanism("reestimation", published())
     first = mechanism.init(4)
     assert np.all(np.asarray(first.clients["last_norm"]) == 20)
     assert reestimation.reestimated_clip(20.0, 0.5, 90.0, 90.0) == 20
@@ -58,7 +58,7 @@ def test_the_global_norm_is_rid_of_the_noise():
 
 
 def test_the_server_takes_the_aggregates_std_from_those_who_took_part():
-    mechanism = mechanisms.make_mechanism("sensitivity", published())
+    mechanism = mechanisms.make_mechanism("reestimation", published())
     _, info = run(state_of(3.0, 5.0), jnp.asarray([6.0, 8.0]))
     stds = jnp.asarray([0.3, 0.4, 99.0])
     infos = NoiseInfo(**{**vars(info), "noise_std": stds})

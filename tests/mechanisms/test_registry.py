@@ -4,24 +4,20 @@ import pytest
 from published import published
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.mechanisms import registry
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.mechanisms import fixed, registry
 from fedsvp_jax.report import tables
 from fedsvp_jax.run.sweep import SweepPlan
 
 
 def test_every_published_name_is_there_in_order():
-    names = "none nbafl time_varying sensitivity dpa dp_fedavg fedsdp fedsva gaussian"
+    names = "none nbafl time_varying reestimation dpa dp_fedavg fedsdp fedsva gaussian"
     assert mechanisms.mechanism_names() == tuple(names.split())
 
 
 def test_reconstructions_are_named_as_such():
-    named = {
-        name
-        for name in mechanisms.mechanism_names()
-        if mechanisms.mechanism_summary(name).endswith("[reconstruction]")
-    }
-    assert named == {"time_varying", "sensitivity", "dpa", "fedsdp"}
+    named = set(filter(mechanisms.is_reconstruction, mechanisms.mechanism_names()))
+    assert named == {"time_varying", "reestimation", "dpa", "fedsdp"}
 
 
 def test_a_mechanism_from_outside_says_its_label_and_what_sets_its_noise(
@@ -58,6 +54,16 @@ def test_labels_and_what_sets_the_noise_of_the_built_in_mechanisms():
 def test_an_unknown_name_is_refused_with_the_nearest_one():
     with pytest.raises(ValueError, match="did you mean fedsva"):
         mechanisms.make_mechanism("fedsav", published())
+
+
+def test_a_former_name_means_the_mechanism_of_today():
+    assert (
+        resolve(ExperimentConfig(mechanism="sensitivity")).mechanism == "reestimation"
+    )
+    assert mechanisms.mechanism_label("sensitivity") == "Sensitivity re-estimation"
+    assert "epsilon" not in mechanisms.unread_settings("sensitivity")
+    with pytest.raises(ValueError, match="name must be new"):
+        mechanisms.register_mechanism("sensitivity", fixed.make_none, summary="again")
 
 
 def test_a_mechanism_from_outside_is_made_by_name(monkeypatch: pytest.MonkeyPatch):

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from small_folders import read_rows, write_rows
+from small_folders import change, read_rows, write_rows
 
 from fedsvp_jax.report import read
 
@@ -40,6 +40,22 @@ def test_a_sweeps_folder_is_not_read_as_a_run(sweep_dir: Path) -> None:
 def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is not a folder"):
         read.read_run(tmp_path / "nothing")
+
+
+def test_a_mechanism_under_its_former_name_is_read_under_its_name_of_today(
+    sweep_dir: Path,
+) -> None:
+    rows = read_rows(sweep_dir / "results.jsonl")
+    write_rows(
+        sweep_dir / "results.jsonl",
+        (row | {"mechanism": "sensitivity"} for row in rows),
+    )
+    names = ["none", "sensitivity"]
+    change(sweep_dir / "config.json", mechanism="sensitivity", mechanisms=names)
+    sweep = read.read_sweep(sweep_dir)
+    assert {row["mechanism"] for row in sweep.results} == {"reestimation"}
+    assert sweep.config["mechanism"] == "reestimation"
+    assert sweep.config["mechanisms"] == ["none", "reestimation"]
 
 
 def test_a_half_written_line_is_named_by_its_number(run_dir: Path) -> None:

@@ -14,6 +14,7 @@ from small_runs import digits, small
 
 from fedsvp_jax import report, run
 from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.report import provenance, read
 from fedsvp_jax.run.folder import plain
 
@@ -88,6 +89,15 @@ def test_words_are_quoted_for_the_shell_and_null_settings_left_out() -> None:
     )
 
 
+def test_an_installed_package_names_the_commands_inside_itself(tmp_path: Path) -> None:
+    package = tmp_path / "fedsvp_jax"
+    package.mkdir()
+    (tmp_path / "experiments").mkdir()
+    assert provenance.commands_package(package) == "experiments"
+    (package / "experiments").mkdir()
+    assert provenance.commands_package(package) == "fedsvp_jax.experiments"
+
+
 def test_a_sweeps_command_names_the_lists_and_not_the_single_values() -> None:
     config = {"epsilon": 0.1, "epsilons": [0.1, 0.5], "seed": 0, "seeds": [0]}
     stds = {"noise_std": 0.2, "noise_stds": []}
@@ -95,6 +105,17 @@ def test_a_sweeps_command_names_the_lists_and_not_the_single_values() -> None:
         "python -m experiments.sweep --noise_std=0.2 --epsilons=0.1,0.5 --seeds=0"
         " --output_dir=DIR"
     )
+
+
+def test_a_sweep_of_cells_side_by_side_is_repeated_side_by_side(
+    tmp_path: Path,
+) -> None:
+    plan = run.sweep.SweepPlan(("none",), (0.5,), (1, 2))
+    base = small(mechanism="none", num_rounds=1)
+    placement = Placement(cell_chunk_size=2)
+    run.sweep.sweep(base, plan, tmp_path, dataset=digits(), placement=placement)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert "--cell_chunk_size=2" in provenance.sweep_command(config, []).split()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.data.client_store import ClientStream, StoredClient
+from fedsvp_jax.data.client_store import ClientExamples, StoreSource
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.formats import files
 
@@ -115,7 +115,7 @@ def _find(data_dir: Path) -> Path:
     )
 
 
-def stream_femnist(data_dir: Path) -> ClientStream:
+def stream_femnist(data_dir: Path) -> StoreSource:
     """FEMNIST's writers by name; one JSON file is in memory at a time.
 
     Raises:
@@ -125,10 +125,10 @@ def stream_femnist(data_dir: Path) -> ClientStream:
     """
     folder = _find(data_dir)
     test = _read_folder(folder / "test")
-    return ClientStream(
+    return StoreSource(
         name="femnist",
         clients=(
-            StoredClient(part.writers[0], part.inputs, part.labels)
+            ClientExamples(part.writers[0], part.inputs, part.labels)
             for part in _users(folder / "train")
         ),
         test_inputs=test.inputs,

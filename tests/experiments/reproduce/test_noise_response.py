@@ -77,7 +77,7 @@ def test_a_schedules_noise_is_its_own_by_round() -> None:
 
 
 def test_reestimation_stands_at_its_upper_bound() -> None:
-    bound = noise_response.formula_std("sensitivity", published())
+    bound = noise_response.formula_std("reestimation", published())
     assert bound == pytest.approx(noise_response.formula_std("nbafl", published()))
 
 
