@@ -103,7 +103,6 @@ def _fitting(config: ExperimentConfig, method: str, cost: FilterCost) -> int:
             counted,
             told,
             mechanisms.make_mechanism(config.mechanism, told),
-            num_rounds=_ROUNDS,
             filter_cost=cost,
         )
     except ValueError:  # the filter's events alone exceed the promise

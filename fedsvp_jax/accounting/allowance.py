@@ -54,20 +54,17 @@ def release_epsilon(config: MechanismConfig, mechanism: Mechanism) -> float:
     return float(config.release_epsilon) if told else 0.0
 
 
-def upload_costs(
-    config: MechanismConfig, mechanism: Mechanism, num_rounds: int
-) -> UploadCosts:
+def upload_costs(config: MechanismConfig, mechanism: Mechanism) -> UploadCosts:
     """What the mechanism says of its uploads, round by round.
 
     Where every upload releases R too, all cost as much as the costliest: a filter on
     two kinds of costs at once is proved for no accounting but the basic one.
 
     Args:
-      config: the mechanism's settings, concrete.
+      config: the mechanism's settings, concrete, T among them.
       mechanism: made from them.
-      num_rounds: T.
     """
-    released = release_epsilon(config, mechanism)
+    released, num_rounds = release_epsilon(config, mechanism), config.num_rounds
 
     def by_round(values: object) -> np.ndarray:
         found = np.broadcast_to(np.asarray(values, np.float64), (num_rounds,))
@@ -132,7 +129,6 @@ def allowance(
     config: MechanismConfig,
     mechanism: Mechanism,
     *,
-    num_rounds: int,
     filter_cost: FilterCost | None = None,
 ) -> Allowance:
     """What keeps `promise.total_epsilon`; everybody may always take part without one.
@@ -143,20 +139,20 @@ def allowance(
 
     Args:
       promise: ε of the run and how it is counted.
-      config: the mechanism's settings, concrete.
+      config: the mechanism's settings, concrete, T among them.
       mechanism: made from them.
-      num_rounds: T.
       filter_cost: of the influence filter's planned passes; None without a filter.
 
     Raises:
       ValueError: the mechanism adds no noise, or the filter's events, or they and one
         upload, are too much already.
     """
+    num_rounds = config.num_rounds
     if promise.total_epsilon is None:
         return _allowance(np.zeros(num_rounds), 0, 1)
     filter_cost = filter_cost or FilterCost()
     check_filter(promise, filter_cost)
-    costs = upload_costs(config, mechanism, num_rounds)
+    costs = upload_costs(config, mechanism)
     if not np.all(np.isfinite(costs.precision)):
         raise ValueError(
             f"total_epsilon = {promise.total_epsilon} cannot be promised: the "
@@ -251,14 +247,8 @@ def promised_delta(
       promise, config, mechanism: as in `allowance`.
       filter_cost: of the influence filter's passes.
     """
-    found = allowance(
-        promise,
-        config,
-        mechanism,
-        num_rounds=config.num_rounds,
-        filter_cost=filter_cost,
-    )
-    costs = upload_costs(config, mechanism, config.num_rounds)
+    found = allowance(promise, config, mechanism, filter_cost=filter_cost)
+    costs = upload_costs(config, mechanism)
     asked_first = np.cumsum(found.costs, dtype=np.int64) <= found.budget
     return float(asked_first.sum() * costs.delta[-1]) + filter_cost.delta
 

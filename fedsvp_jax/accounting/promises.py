@@ -103,6 +103,7 @@ def summary(
     mechanism: Mechanism,
     *,
     data_assumptions: str,
+    equal_weights: bool = False,
 ) -> dict[str, Any]:
     """What summary.json says of privacy: spent, by accounting and by adversary.
 
@@ -113,6 +114,9 @@ def summary(
       mechanism: made from the settings.
       data_assumptions: what dealing and splitting the data ask of two neighbours,
         in words; it joins the claim's assumptions in every row.
+      equal_weights: whether every client weighs the same in every cohort that may be
+        drawn; amplification by sampling is claimed only then. The cohorts that were
+        drawn do not tell.
     """
     delta = promise.target_delta
     assumptions = mechanism.claim.assumptions
@@ -129,7 +133,9 @@ def summary(
         against_server=mechanism.claim.against_server,
         client_swap=mechanism.claim.client_swap,
         any_epsilon=mechanism.claim.any_epsilon,
-        secret_cohorts=promise.total_epsilon is None and not filtered,
+        secret_cohorts=(
+            equal_weights and promise.total_epsilon is None and not filtered
+        ),
     )
     if filtered:
         rows = [

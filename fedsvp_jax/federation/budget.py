@@ -49,12 +49,15 @@ def run_epsilon(config: ExperimentConfig, told: MechanismConfig) -> float:
       told: the mechanism's settings, concrete.
     """
     mechanism = make_mechanism(config.mechanism, told)
-    costs = upload_costs(told, mechanism, config.num_rounds)
+    costs = upload_costs(told, mechanism)
     return planned_epsilon(config, costs, planned_cost(config))
 
 
 def solve_noise(
-    config: ExperimentConfig, *, min_num_examples: float = 1.0
+    config: ExperimentConfig,
+    *,
+    batch_size: int | None = None,
+    min_num_examples: float = 1.0,
 ) -> ExperimentConfig:
     """The config with the least noise that keeps `total_epsilon` over all its rounds.
 
@@ -65,6 +68,7 @@ def solve_noise(
 
     Args:
       config: resolved, with total_epsilon.
+      batch_size: B where it is not the settings'.
       min_num_examples: m, the smallest client's training examples.
 
     Raises:
@@ -84,7 +88,9 @@ def solve_noise(
     def keeps(value: float) -> bool:
         try:
             tried = with_value(value)
-            told = plan.mechanism_config(tried, min_num_examples=min_num_examples)
+            told = plan.mechanism_config(
+                tried, batch_size=batch_size, min_num_examples=min_num_examples
+            )
         except ValueError:  # the calibration has no proof for so large an ε
             return False
         return run_epsilon(tried, told) <= total

@@ -293,6 +293,7 @@ class Session:
                     self.ledgers[cell],
                     self._program.mechanism,
                     data_assumptions=loading.neighbour_assumptions(config),
+                    equal_weights=self._program.equal_weights,
                 ),
             }
             for cell, config in enumerate(self._program.configs)

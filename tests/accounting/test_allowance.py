@@ -98,7 +98,7 @@ def allowed(name: str, promise: PromiseSettings, **changes: Any) -> Allowance:
     """The allowance of a mechanism over 500 rounds at the published ε = .2."""
     cost = changes.pop("filter_cost", None)
     config, mechanism = told(name, **({"num_rounds": 500, "delta": 1e-3} | changes))
-    return allowance(promise, config, mechanism, num_rounds=500, filter_cost=cost)
+    return allowance(promise, config, mechanism, filter_cost=cost)
 
 
 def test_without_a_promise_everybody_may_always_take_part() -> None:
@@ -166,14 +166,14 @@ def test_costs_that_would_fall_are_counted_as_the_largest_before_them() -> None:
     """So whoever may not take part once never may again, and the run can end."""
     config, mechanism = told("nbafl", num_rounds=4, delta=1e-3)
     uneven = mechanism._replace(least_multiplier=np.asarray([30.0, 10.0, 20.0, 40.0]))
-    costs = upload_costs(config, uneven, 4)
+    costs = upload_costs(config, uneven)
     np.testing.assert_allclose(costs.precision, [1 / 900, 0.01, 0.01, 0.01])
 
 
 def test_uploads_that_release_r_all_cost_as_much_as_the_costliest() -> None:
-    config, mechanism = told("fedsva", contribution_release="laplace")
+    config, mechanism = told("fedsva", contribution_release="laplace", num_rounds=2)
     uneven = mechanism._replace(least_multiplier=np.asarray([30.0, 10.0]))
-    costs = upload_costs(config, uneven, 2)
+    costs = upload_costs(config, uneven)
     np.testing.assert_allclose(costs.precision, [0.01, 0.01])
     assert costs.release_epsilon == config.release_epsilon
 

@@ -90,7 +90,6 @@ class Played:
             promise,
             self.config,
             self.mechanism,
-            num_rounds=num_rounds,
             filter_cost=filter_cost,
         )
         self.ledger = promises.new_ledger(
