@@ -257,8 +257,11 @@ def release_accuracy_table(by_release: dict[str, Json]) -> str:
 
 def convergence_table(results: Json) -> str:
     """The gap after the last round beside Theorem 2's expression and the bound."""
-    head = ["E", "ε", "measured F − F*", "printed expression (no bound)"]
-    head += [
+    head = [
+        "E",
+        "ε per upload (nominal)",
+        "measured F − F*",
+        "printed expression (no bound)",
         "corrected bound (E = 1)",
     ]
     rows = [
@@ -275,7 +278,8 @@ def convergence_table(results: Json) -> str:
     return (
         f"{markdown_table(head, rows)}\n{constants['cohort_size']} clients, "
         f"{constants['num_parameters']} weights, L = {constants['smoothness']:.3g}, "
-        f"ρ = {constants['convexity']:g}, η = {constants['learning_rate']:g}, after "
+        f"ρ = {constants['convexity']:g}, η = {constants['learning_rate']:g}, "
+        f"δ = {config['delta']:g} per upload, after "
         f"{config['num_rounds']} rounds, mean of {config['num_repeats']} runs; device: "
         f"{config['device_kind']}, JAX {config['versions']['jax']}."
     )

@@ -171,14 +171,23 @@ def ablation(outcomes: Sequence[Outcome]) -> str:
     return markdown_table(head, rows)
 
 
+def _baseline_budgets(config: Outcome, name: str) -> list[str]:
+    """ε of a vote and of a contribution under one of the compared filters."""
+    if name != "lazy":
+        return ["none claimed", "none claimed"]
+    return [_epsilon(config["vote_epsilon"]), _contributor(config)]
+
+
 def baselines(outcomes: Sequence[Outcome]) -> str:
-    """Other filters on the same simulations."""
-    head = [*_SETTING_HEADS, "filter", "recall %", "precision %", "F1 %"]
+    """Other filters on the same simulations; `lazy` alone keeps anything private."""
+    head = [*_SETTING_HEADS, "filter", "ε per vote", _CONTRIBUTOR_HEAD]
+    head += ["recall %", "precision %", "F1 %"]
     head += ["accuracy % of the last layer trained on the batches kept"]
     rows = [
         [
             *_setting_cells(outcome["config"]),
             row["filter"],
+            *_baseline_budgets(outcome["config"], row["filter"]),
             _percent(row, "recall"),
             _percent(row, "precision"),
             _percent(row, "f1"),
