@@ -3,10 +3,9 @@
 import dataclasses
 from typing import Any
 
-import numpy as np
-
 from fedsvp_jax import mechanisms
-from fedsvp_jax.accounting import EVENTS, Allowance, FilterCost, allowance
+from fedsvp_jax.accounting import EVENTS, FilterCost, allowance
+from fedsvp_jax.accounting.allowance import most_uploads
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation import budget, plan
 from fedsvp_jax.influence import admission
@@ -32,12 +31,6 @@ def events_table() -> str:
             for event in EVENTS
         ],
     )
-
-
-def _uploads(found: Allowance) -> int:
-    """Uploads of a client that is asked in every round from the first on."""
-    within = np.cumsum(np.asarray(found.costs, np.int64)) <= found.budget
-    return int(within.sum())
 
 
 def _config(**changes: Any) -> ExperimentConfig:
@@ -107,7 +100,7 @@ def _fitting(config: ExperimentConfig, method: str, cost: FilterCost) -> int:
         )
     except ValueError:  # the filter's events alone exceed the promise
         return 0
-    return _uploads(found)
+    return most_uploads(found)
 
 
 def promise_table(results: Json) -> str:

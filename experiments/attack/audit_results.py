@@ -9,8 +9,8 @@ from fedsvp_jax.report import figures
 from fedsvp_jax.report.tables import markdown_table
 
 from ..text_table import aligned
+from .audit_claims import ACCOUNTINGS
 
-ACCOUNTINGS = ("basic", "rdp", "pld")
 _COLORS = {"holds": "#0072B2", "no claim": "#E69F00", "VIOLATED": "#D55E00"}
 
 Row = dict[str, Any]
@@ -20,6 +20,32 @@ def verdicts(rows: Sequence[Row]) -> str:
     """How many rows have each verdict."""
     counts = {v: sum(row["status"] == v for row in rows) for v in _COLORS}
     return ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+
+
+def of_seed(seed: int, rows: Sequence[Row]) -> dict[str, Any]:
+    """What is kept of a seed: its verdicts, and each row that is VIOLATED."""
+    violated = [row for row in rows if row["status"] == "VIOLATED"]
+    return {
+        "seed": seed,
+        "proved": sum(row["proved"] for row in rows),
+        "proved_violated": [_name(row) for row in violated if row["proved"]],
+        "violated": [_name(row) for row in violated],
+    }
+
+
+def _name(row: Row) -> str:
+    return f"{row['mechanism']} {row['sensitivity']} {row['worlds']} {row['uploads']}"
+
+
+def over_seeds(results: dict[str, Any]) -> str:
+    """In how many audits a proved claim was contradicted."""
+    seeds = results["seeds"]
+    wrong = [name for seed in seeds for name in seed["proved_violated"]]
+    named = f" ({', '.join(sorted(set(wrong)))})" if wrong else ""
+    return (
+        f"{len(seeds)} audits (seeds), {seeds[0]['proved']} proved rows in each: "
+        f"{len(wrong)} of their verdicts are VIOLATED{named}."
+    )
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -59,19 +85,20 @@ def terminal_table(rows: Sequence[Row]) -> str:
 
 
 def markdown(results: dict[str, Any]) -> str:
-    """Claims and audited bounds after all uploads, for docs/attacks.md."""
+    """Claims and audited bounds after a case's last upload, for docs/attacks.md."""
     all_rows = results["rows"]
-    last = max(row["uploads"] for row in all_rows)
+    last_rows = {
+        (row["mechanism"], row["sensitivity"], row["worlds"]): row for row in all_rows
+    }
     lines = []
-    for row in all_rows:
-        if row["uploads"] != last:
-            continue
+    for row in last_rows.values():
         *numbers, verdict = _cells(row)
         lines.append(
             [
                 f"`{row['mechanism']}`",
                 f"`{row['sensitivity']}`",
                 row["worlds"],
+                str(row["uploads"]),
                 *numbers,
                 f"**{verdict}**" if verdict == "VIOLATED" else verdict,
             ]
@@ -80,6 +107,7 @@ def markdown(results: dict[str, Any]) -> str:
         "mechanism",
         "sensitivity",
         "worlds",
+        "uploads",
         "ε is",
         "claimed ε: basic",
         "claimed ε: RDP",
@@ -89,10 +117,10 @@ def markdown(results: dict[str, Any]) -> str:
         "verdict",
     )
     return (
-        f"ε after {last} uploads, from {results['trials']} games in each world.\n\n"
+        f"From {results['trials']} games in each world.\n\n"
         f"{markdown_table(head, lines)}\n"
-        f"All {len(all_rows)} rows, after 1 and after {last} uploads: "
-        f"{verdicts(all_rows)}."
+        f"All {len(all_rows)} rows, after one upload and after the last: "
+        f"{verdicts(all_rows)}. {over_seeds(results)}"
     )
 
 

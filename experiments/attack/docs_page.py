@@ -23,8 +23,10 @@ from fedsvp_jax.run.folder import write_json
 from .. import command, docs_blocks
 from . import (
     audit_results,
+    canaries,
     inversion_results,
     membership_results,
+    planted_bugs,
     reconstruction_results,
 )
 
@@ -77,6 +79,8 @@ def _blocks(docs_dir: pathlib.Path) -> dict[str, Callable[[], str]]:
         **{name: partial(acgan_block, docs_dir, name) for name in _RECONSTRUCTIONS},
         "membership": membership_results.markdown,
         "audit": audit_results.markdown,
+        "planted_bugs": planted_bugs.markdown,
+        "canaries": canaries.markdown,
         "gradient_inversion": inversion_results.markdown,
         "gradient_inversion_mnist": inversion_results.markdown,
     }

@@ -5,15 +5,17 @@
 The tables are made from the files of docs/results; a table whose file is missing says
 that nothing was measured. The files are those of `experiments.benchmark` (bench.jsonl),
 `experiments.benchmark.peers` (peers.jsonl), `experiments.benchmark.profile`
-(profile_W1.json) and `experiments.benchmark.scaling` (scaling.json), and table.md of
-two sweeps, whose commands are in docs/choose_epsilon.md (choose_epsilon_nominal.md and
+(profile_W1.json), `experiments.benchmark.scaling` (scaling.json) and
+`experiments.benchmark.lowering` (lowering.json); the benchmark's rows on a GPU
+(bench_gpu.jsonl) and under several Pythons (bench_pythons.jsonl); and table.md of two
+sweeps, whose commands are in docs/choose_epsilon.md (choose_epsilon_nominal.md and
 choose_epsilon_proved.md).
 """
 
 import json
 import pathlib
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -143,6 +145,38 @@ def bench_table(rows: list[dict[str, Any]]) -> str:
     return markdown_table(head, lines) + "".join(notes)
 
 
+def pythons_table(rows: list[dict[str, Any]]) -> str:
+    """Each workload under every Python of the rows, and the one that is fastest."""
+    head = ["workload", "Python", "JAX", "seconds per round: median (min to max)"]
+    rows = sorted(rows, key=lambda row: (row["work"], row["num_attributes"]))
+    lines = [
+        [
+            row["work"],
+            row["versions"]["python"],
+            row["versions"]["jax"],
+            _seconds(row),
+        ]
+        for row in rows
+    ]
+    sentences = []
+    for work in dict.fromkeys(row["work"] for row in rows):
+        medians = {
+            row["versions"]["python"]: row["seconds_per_round_median"]
+            for row in rows
+            if row["work"] == work
+        }
+        fastest, slowest = (
+            pick(medians, key=medians.__getitem__) for pick in (min, max)
+        )
+        if fastest != slowest:
+            speed = medians[slowest] / medians[fastest]
+            sentences.append(
+                f"{work} is fastest under Python {fastest}: "
+                f"{speed:.2f} times the speed of {slowest}."
+            )
+    return f"{markdown_table(head, lines)}\n{' '.join(sentences)}\n"
+
+
 def profile_table(profiled: dict[str, Any]) -> str:
     """Shares of a traced round, and the rate of its matrix products."""
     rate, round_seconds = profiled["gemm_gflops"], profiled["round_seconds"]
@@ -221,6 +255,54 @@ def scaling_table(scaling: dict[str, Any]) -> str:
     )
 
 
+def lowering_table(lowering: dict[str, Any]) -> str:
+    """What every mechanism's round holds when it is lowered for an accelerator."""
+    head = [
+        "mechanism",
+        "N",
+        "platforms",
+        "arrays gathered per turn",
+        "MB gathered per turn",
+        "MB gathered per round",
+        "MB of state",
+        "MB of data",
+        "other collectives",
+        "float64 arrays",
+        "calls of the host",
+        "grouped convolutions",
+    ]
+    lines = [
+        [
+            row["mechanism"],
+            str(row["num_attributes"]),
+            ", ".join(
+                name for name, other in row["platforms"].items() if other == program
+            ),
+            str(program["gathers"]),
+            f"{program['gathered_bytes'] / 1e6:.1f}",
+            f"{row['gathered_bytes_per_round'] / 1e6:.1f}",
+            f"{row['state_bytes'] / 1e6:.1f}",
+            f"{row['data_bytes'] / 1e6:.1f}",
+            str(program["other_collectives"]),
+            str(program["float64"]),
+            str(program["host_calls"]),
+            str(program["grouped_convolutions"]),
+        ]
+        for row in lowering["rows"]
+        for program in _distinct(row["platforms"].values())
+    ]
+    return markdown_table(head, lines)
+
+
+def _distinct(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The items without those that equal an earlier one."""
+    kept: list[dict[str, Any]] = []
+    for item in items:
+        if item not in kept:
+            kept.append(item)
+    return kept
+
+
 def limits_table(scaling: dict[str, Any]) -> str:
     """Gigabytes that a device holds and receives, from the arrays' shapes."""
     head = [
@@ -254,10 +336,19 @@ _PAGES: dict[str, dict[str, tuple[str, Callable[[pathlib.Path], str]]]] = {
     "performance.md": {
         "peers": ("peers.jsonl", lambda file: peers_table(peers.read_rows(file))),
         "bench": ("bench.jsonl", lambda file: bench_table(peers.read_rows(file))),
+        "bench_gpu": (
+            "bench_gpu.jsonl",
+            lambda file: bench_table(peers.read_rows(file)),
+        ),
+        "pythons": (
+            "bench_pythons.jsonl",
+            lambda file: pythons_table(peers.read_rows(file)),
+        ),
         "profile": ("profile_W1.json", lambda file: profile_table(_json(file))),
     },
     "scaling.md": {
         "scaling": ("scaling.json", lambda file: scaling_table(_json(file))),
+        "lowering": ("lowering.json", lambda file: lowering_table(_json(file))),
         "limits": ("scaling.json", lambda file: limits_table(_json(file))),
     },
     "choose_epsilon.md": {

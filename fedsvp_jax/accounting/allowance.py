@@ -235,6 +235,11 @@ def _refuse_upload(
     )
 
 
+def most_uploads(found: Allowance) -> int:
+    """How often a client may upload that is asked in every round from the first on."""
+    return int((np.cumsum(found.costs, dtype=np.int64) <= found.budget).sum())
+
+
 def promised_delta(
     promise: PromiseSettings,
     config: MechanismConfig,
@@ -249,8 +254,7 @@ def promised_delta(
     """
     found = allowance(promise, config, mechanism, filter_cost=filter_cost)
     costs = upload_costs(config, mechanism)
-    asked_first = np.cumsum(found.costs, dtype=np.int64) <= found.budget
-    return float(asked_first.sum() * costs.delta[-1]) + filter_cost.delta
+    return most_uploads(found) * float(costs.delta[-1]) + filter_cost.delta
 
 
 def check_filter(promise: PromiseSettings, cost: FilterCost) -> None:
