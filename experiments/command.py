@@ -269,12 +269,9 @@ def run(
       manual: what --help prints above the flags.
       takes_arguments: whether the command line may hold more than flags.
     """
-    # Orbax logs (as absl) what it raises as well, and leaves the other writes in
-    # flight, which then tell that their event loop is gone.
     logging.set_verbosity(logging.WARNING)
     handler = logging.get_absl_handler().python_handler
     handler.setFormatter(messages.Lines())
-    handler.addFilter(lambda record: record.name not in ("absl", "asyncio"))
     sys.unraisablehook = _unraisable
     warnings.showwarning = messages.show_warning
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -318,7 +315,7 @@ def _unraisable(unraisable: Any) -> None:
         again = threading.Timer(0.1, os.kill, (os.getpid(), error.signal_number))
         again.daemon = True
         again.start()
-    elif str(error) != "Event loop is closed":
+    else:
         sys.__unraisablehook__(unraisable)
 
 

@@ -107,16 +107,13 @@ def trained_classifier(
 ) -> Classifier:
     """The independent classifier; it is kept in checkpoints/classifier."""
     checkpointer = Checkpointer(folder.path / "checkpoints" / "classifier")
-    try:
-        # The keys of clients end below num_clients, so this one is no client's.
-        key = prng.stream_key(prng.root_key(seed), prng.Stream.ATTACKER, num_clients)
-        saved = checkpointer.restore(classifier.initial_params(dataset, key))
-        if saved is not None:
-            return Classifier(dataset.num_classes, saved[0])
-        params = classifier.train_classifier(dataset, key=key, steps=steps)
-        checkpointer.save(steps, params)
-    finally:
-        checkpointer.close()
+    # The keys of clients end below num_clients, so this one is no client's.
+    key = prng.stream_key(prng.root_key(seed), prng.Stream.ATTACKER, num_clients)
+    saved = checkpointer.restore(classifier.initial_params(dataset, key))
+    if saved is not None:
+        return Classifier(dataset.num_classes, saved[0])
+    params = classifier.train_classifier(dataset, key=key, steps=steps)
+    checkpointer.save(steps, params)
     return Classifier(dataset.num_classes, params)
 
 
