@@ -1,14 +1,19 @@
-"""A table for a terminal."""
+"""Tables as text, for a terminal and for a Markdown page.
 
-from collections.abc import Sequence
+A table is a list of rows, and a row is what it shows by column: `{"ε": "0.2", …}`. All
+rows of a table have the same columns in the same order.
+"""
+
+from collections.abc import Mapping, Sequence
+
+MISSING = "Not measured yet.\n"
+
+Row = Mapping[str, str]
 
 
-def aligned(lines: Sequence[Sequence[str]]) -> str:
-    """The lines with columns of equal width: the first flush left, the others right.
-
-    Args:
-      lines: the head and the rows, all of the same length.
-    """
+def aligned(rows: Sequence[Row]) -> str:
+    """Columns of equal width, without Markdown's marks: the first flush left."""
+    lines = [[*rows[0]], *([text.strip("*`") for text in row.values()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(
@@ -17,3 +22,12 @@ def aligned(lines: Sequence[Sequence[str]]) -> str:
         ).rstrip()
         for line in lines
     )
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """A Markdown table, or a sentence where there are no rows."""
+    if not rows:
+        return MISSING
+    lines = [[*rows[0]], ["---"] * len(rows[0]), *([*row.values()] for row in rows)]
+    escaped = [[text.replace("|D|", "\\|D\\|") for text in line] for line in lines]
+    return "".join(f"| {' | '.join(line)} |\n" for line in escaped)

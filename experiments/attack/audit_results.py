@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax.report import figures
-from fedsvp_jax.report.tables import markdown_table
 
-from ..text_table import aligned
+from ..text_table import aligned, markdown
 
 ACCOUNTINGS = ("basic", "rdp", "pld")
 _COLORS = {"holds": "#0072B2", "no claim": "#E69F00", "VIOLATED": "#D55E00"}
@@ -22,77 +21,49 @@ def verdicts(rows: Sequence[Row]) -> str:
     return ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    """Whether ε is proved, ε by accounting, the largest audited bounds, the verdict."""
-    return (
-        "proved" if row["proved"] else "nominal",
-        *(_number(row["claims"][method]) for method in ACCOUNTINGS),
-        _number(max(row["audited"].values())),
-        _number(max(row["audited_at_basic_delta"].values())),
-        row["status"],
-    )
-
-
 def _number(value: float | None) -> str:
     return "inf" if value is None or math.isinf(value) else f"{value:.3g}"
 
 
+def table(rows: Sequence[Row]) -> list[dict[str, str]]:
+    """Claims and the largest audited bounds by case, as texts."""
+    return [
+        {
+            "mechanism": f"`{row['mechanism']}`",
+            "sensitivity": f"`{row['sensitivity']}`",
+            "worlds": row["worlds"],
+            "ε is": "proved" if row["proved"] else "nominal",
+            "claimed ε: basic": _number(row["claims"]["basic"]),
+            "claimed ε: RDP": _number(row["claims"]["rdp"]),
+            "claimed ε: PLD": _number(row["claims"]["pld"]),
+            "audited ε ≥": _number(max(row["audited"].values())),
+            "audited ε ≥ at the basic δ": _number(
+                max(row["audited_at_basic_delta"].values())
+            ),
+            "verdict": row["status"].replace("VIOLATED", "**VIOLATED**"),
+        }
+        for row in rows
+    ]
+
+
 def terminal_table(rows: Sequence[Row]) -> str:
     """Claims and audited bounds after one upload and after all, for a terminal."""
-    head = (
-        *("mechanism", "sensitivity", "worlds", "uploads", "ε is", "basic", "RDP"),
-        *("PLD", "audited ≥", "audited ≥ at the basic δ", "verdict"),
-    )
     return aligned(
-        [head]
-        + [
-            (
-                row["mechanism"],
-                row["sensitivity"],
-                row["worlds"],
-                str(row["uploads"]),
-                *_cells(row),
-            )
-            for row in rows
+        [
+            cells | {"uploads": str(row["uploads"])}
+            for row, cells in zip(rows, table(rows), strict=True)
         ]
     )
 
 
-def markdown(results: dict[str, Any]) -> str:
-    """Claims and audited bounds after all uploads, for docs/attacks.md."""
-    all_rows = results["rows"]
-    last = max(row["uploads"] for row in all_rows)
-    lines = []
-    for row in all_rows:
-        if row["uploads"] != last:
-            continue
-        *numbers, verdict = _cells(row)
-        lines.append(
-            [
-                f"`{row['mechanism']}`",
-                f"`{row['sensitivity']}`",
-                row["worlds"],
-                *numbers,
-                f"**{verdict}**" if verdict == "VIOLATED" else verdict,
-            ]
-        )
-    head = (
-        "mechanism",
-        "sensitivity",
-        "worlds",
-        "ε is",
-        "claimed ε: basic",
-        "claimed ε: RDP",
-        "claimed ε: PLD",
-        "audited ε ≥",
-        "audited ε ≥ at the basic δ",
-        "verdict",
-    )
+def page(results: dict[str, Any]) -> str:
+    """Claims and audited bounds after all uploads: the block of docs/attacks.md."""
+    rows = results["rows"]
+    last = max(row["uploads"] for row in rows)
     return (
         f"ε after {last} uploads, from {results['trials']} games in each world.\n\n"
-        f"{markdown_table(head, lines)}\n"
-        f"All {len(all_rows)} rows, after 1 and after {last} uploads: "
-        f"{verdicts(all_rows)}."
+        f"{markdown(table([row for row in rows if row['uploads'] == last]))}\n"
+        f"All {len(rows)} rows, after 1 and after {last} uploads: {verdicts(rows)}."
     )
 
 

@@ -49,6 +49,7 @@ from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.structs import Array, Examples, Model, Params
 
 from .. import command, flag_values
+from ..text_table import aligned
 from . import inversion_results
 from .inversion_defences import Defence, mechanism_settings, named_defences
 from .resumable import finished_or_made
@@ -349,6 +350,6 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     inversion_results.draw(
         folder.path / "inversion.png", truth, rows, [*inversion.MATCHES]
     )
-    print(inversion_results.terminal_table(summaries, mean_image_scores))
+    print(aligned(inversion_results.table(summaries, mean_image_scores)))
     names = ("config.json", "results.json", "inversion.png")
     command.print_files(folder.path / name for name in names)

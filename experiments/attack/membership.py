@@ -48,6 +48,7 @@ from fedsvp_jax.run.sweep import SweepPlan
 from fedsvp_jax.structs import Split
 
 from .. import command, flag_values
+from ..text_table import aligned
 from . import membership_results
 from .membership_results import ROC_POINTS
 from .resumable import finished_or_made
@@ -261,6 +262,6 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         },
     )
     membership_results.draw(folder.path / "roc.png", rows)
-    print(membership_results.terminal_table(rows))
+    print(aligned(membership_results.table(rows)))
     names = ("config.json", "results.json", "roc.png")
     command.print_files(folder.path / name for name in names)

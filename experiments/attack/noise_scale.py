@@ -245,28 +245,19 @@ def terminal_table(rows: list[dict[str, Any]], expected: float) -> str:
       rows: one per release.
       expected: relative error of the std that is expected, 1/sqrt(2d).
     """
-    lines: list[tuple[str, ...]] = [
-        (
-            "release of R",
-            "its e",
-            "relative error of the std",
-            "expected: 1/sqrt(2d)",
-            "error of R",
-            "smallest",
-        )
-    ]
-    lines += [
-        (
-            row["release"],
-            f"{row['epsilon']:g}",
-            f"{row['std_relative_error']:.2e}",
-            f"{expected:.2e}",
-            f"{row['ratio_error']:.3f}",
-            f"{row['least_error']:.3f}",
-        )
-        for row in rows
-    ]
-    return aligned(lines)
+    return aligned(
+        [
+            {
+                "release of R": row["release"],
+                "its ε": f"{row['epsilon']:g}",
+                "relative error of the std": f"{row['std_relative_error']:.2e}",
+                "expected: 1/sqrt(2d)": f"{expected:.2e}",
+                "error of R": f"{row['ratio_error']:.3f}",
+                "smallest": f"{row['least_error']:.3f}",
+            }
+            for row in rows
+        ]
+    )
 
 
 def run(values: flags.FlagValues, config: ExperimentConfig) -> None:

@@ -44,6 +44,7 @@ from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.tree import cell_of
 
 from .. import command, flag_values
+from ..text_table import aligned
 from . import image_grid, reconstruction_results
 
 DEFAULTS = {"num_rounds": 20, "epsilon": 0.3}
@@ -217,12 +218,12 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     reconstruction_results.draw_scores(
         pictures[-1],
         folder.rows(curious_clients.SCORES),
-        reconstruction_results.head(results)[3],
+        reconstruction_results.distances(results)[0],
     )
     write_json(folder.path / "results.json", results)
     read.write_text(
-        folder.path / "table.md", reconstruction_results.markdown(results) + "\n"
+        folder.path / "table.md", reconstruction_results.page(results) + "\n"
     )
-    print(reconstruction_results.terminal_table(results))
+    print(aligned(reconstruction_results.table(results)))
     names = ("config.json", curious_clients.SCORES, "results.json", "table.md")
     command.print_files([*(folder.path / name for name in names), *pictures])

@@ -10,23 +10,19 @@ two sweeps, whose commands are in docs/choose_epsilon.md (choose_epsilon_nominal
 choose_epsilon_proved.md).
 """
 
-import json
 import pathlib
 import statistics
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from absl import flags
 
-from fedsvp_jax.report.tables import markdown_table
-
 from .. import command, docs_blocks
+from ..text_table import markdown
 from . import peers
 
 flags.DEFINE_string("pages_dir", "docs", "Folder that holds the pages and results/.")
 
-_MISSING = "Not measured yet."
 _REQUIRED_RATIOS = {  # (workload, library) -> least ratio of its time to ours
     ("W1", "PyTorch loop, lean"): 0.8,
     ("W1", "pfl"): 0.8,
@@ -54,16 +50,6 @@ def _seconds(row: dict[str, Any], digits: str = ".3g") -> str:
 
 def peers_table(rows: list[dict[str, Any]]) -> str:
     """Seconds per round over the turns, and the ratio of each library's to ours."""
-    head = [
-        "workload",
-        "library",
-        "seconds per round: median of the turns (min to max)",
-        "their time ÷ ours (each turn)",
-        "required ratio",
-        "requirement met?",
-        "peak MB",
-        "compile s",
-    ]
     lines = []
     for work in peers.WORKS:
         of_work = [row for row in rows if row["work"] == work]
@@ -73,6 +59,7 @@ def peers_table(rows: list[dict[str, Any]]) -> str:
             if not turns:
                 continue
             medians = [row["seconds_median"] for row in turns]
+            compiling = statistics.median(row["compile_seconds"] for row in turns)
             ratios = [
                 row["seconds_median"] / ours[row["turn"]]["seconds_median"]
                 for row in turns
@@ -85,35 +72,26 @@ def peers_table(rows: list[dict[str, Any]]) -> str:
                 row.get("others_cores", 0) > peers.DISTURBED for row in turns
             )
             lines.append(
-                [
-                    work,
-                    f"{who} (disturbed)" if disturbed else who,
-                    _range(statistics.median(medians), min(medians), max(medians)),
-                    "1"
+                {
+                    "workload": work,
+                    "library": f"{who} (disturbed)" if disturbed else who,
+                    "seconds per round: median of the turns (min to max)": _range(
+                        statistics.median(medians), min(medians), max(medians)
+                    ),
+                    "their time ÷ ours (each turn)": "1"
                     if who == peers.OURS
                     else ", ".join(f"{ratio:.2f}" for ratio in ratios),
-                    "" if required is None else str(required),
-                    met,
-                    f"{max(row['peak_mb'] for row in turns):.0f}",
-                    f"{statistics.median(row['compile_seconds'] for row in turns):.1f}",
-                ]
+                    "required ratio": "" if required is None else str(required),
+                    "requirement met?": met,
+                    "peak MB": f"{max(row['peak_mb'] for row in turns):.0f}",
+                    "compile s": f"{compiling:.1f}",
+                }
             )
-    return markdown_table(head, lines)
+    return markdown(lines)
 
 
 def bench_table(rows: list[dict[str, Any]]) -> str:
     """The rows of `make bench`, with the ratio of FedSVA's time to FedAvg's."""
-    head = [
-        "workload",
-        "mechanism",
-        "N",
-        "seconds per round: median (min to max)",
-        "time ÷ FedAvg's",
-        "arithmetic ÷ FedAvg's, at most",
-        "share of the matrix-product rate",
-        "peak MB",
-        "compile s",
-    ]
     lines, notes = [], []
     fedavg = {row["work"]: row for row in rows if row["mechanism"] == "none"}
     for row in rows:
@@ -122,17 +100,17 @@ def bench_table(rows: list[dict[str, Any]]) -> str:
             base = fedavg[row["work"]]["seconds_per_round_median"]
             ratio = f"{row['seconds_per_round_median'] / base:.2f}"
         lines.append(
-            [
-                row["work"],
-                row["mechanism"],
-                str(row["num_attributes"]),
-                _seconds(row),
-                ratio,
-                "" if bound is None else f"{bound:g}",
-                f"{row['gemm_fraction']:.2f}",
-                f"{row['peak_mb']:.0f}",
-                f"{row['compile_seconds']:.1f}",
-            ]
+            {
+                "workload": row["work"],
+                "mechanism": row["mechanism"],
+                "N": str(row["num_attributes"]),
+                "seconds per round: median (min to max)": _seconds(row),
+                "time ÷ FedAvg's": ratio,
+                "arithmetic ÷ FedAvg's, at most": "" if bound is None else f"{bound:g}",
+                "share of the matrix-product rate": f"{row['gemm_fraction']:.2f}",
+                "peak MB": f"{row['peak_mb']:.0f}",
+                "compile s": f"{row['compile_seconds']:.1f}",
+            }
         )
         if "sweep_over_singles" in row:
             notes.append(
@@ -140,20 +118,12 @@ def bench_table(rows: list[dict[str, Any]]) -> str:
                 f"{row['sweep_over_singles']:.2f} times as long as the rounds of the "
                 "single runs together.\n"
             )
-    return markdown_table(head, lines) + "".join(notes)
+    return markdown(lines) + "".join(notes)
 
 
 def profile_table(profiled: dict[str, Any]) -> str:
     """Shares of a traced round, and the rate of its matrix products."""
     rate, round_seconds = profiled["gemm_gflops"], profiled["round_seconds"]
-    head = [
-        "layer or part",
-        "direction",
-        "kind",
-        "share of the round",
-        "GFLOP/s",
-        "share of the matrix-product rate",
-    ]
     lines = []
     for part in profiled["parts"]:
         share = part["seconds"] / round_seconds
@@ -161,56 +131,47 @@ def profile_table(profiled: dict[str, Any]) -> str:
             continue
         speed = part.get("gflops")
         lines.append(
-            [
-                part["layer"],
-                part["direction"],
-                "products" if part["product"] else "other",
-                f"{share:.1%}",
-                f"{speed:.0f}" if speed else "",
-                f"{speed / rate:.2f}" if speed else "",
-            ]
+            {
+                "layer or part": part["layer"],
+                "direction": part["direction"],
+                "kind": "products" if part["product"] else "other",
+                "share of the round": f"{share:.1%}",
+                "GFLOP/s": f"{speed:.0f}" if speed else "",
+                "share of the matrix-product rate": f"{speed / rate:.2f}"
+                if speed
+                else "",
+            }
         )
     return (
         f"One traced round took {round_seconds:.2f} s; "
         f"{profiled['attributed_seconds'] / round_seconds:.0%} of it could be "
         "attributed to the parts below. A float32 matrix product of size 4096³ ran at "
-        f"{rate:.0f} GFLOP/s on the same machine.\n\n{markdown_table(head, lines)}"
+        f"{rate:.0f} GFLOP/s on the same machine.\n\n{markdown(lines)}"
     )
 
 
 def scaling_table(scaling: dict[str, Any]) -> str:
     """Seconds per round by what varies, and the cost model fitted to them."""
-    head = [
-        "what varies",
-        "model",
-        "D",
-        "K",
-        "N",
-        "examples",
-        "seconds per round: median (min to max)",
-        "load before",
-        "predicted ÷ measured",
-    ]
     fit = scaling["fit"]
     lines = [
-        [
-            row["varied"],
-            row["model"],
-            str(row["num_devices"]),
-            str(row["cohort_size"]),
-            str(row["num_attributes"]),
-            str(row["examples_per_client"]),
-            _seconds(row, ".4f"),
-            f"{row['load_before']:.1f}",
-            f"{ratio:.2f}",
-        ]
+        {
+            "what varies": row["varied"],
+            "model": row["model"],
+            "D": str(row["num_devices"]),
+            "K": str(row["cohort_size"]),
+            "N": str(row["num_attributes"]),
+            "examples": str(row["examples_per_client"]),
+            "seconds per round: median (min to max)": _seconds(row, ".4f"),
+            "load before": f"{row['load_before']:.1f}",
+            "predicted ÷ measured": f"{ratio:.2f}",
+        }
         for row, ratio in zip(
             scaling["rows"], fit["predicted_over_measured"], strict=True
         )
     ]
     by_name = fit["coefficients"]
     return (
-        f"{markdown_table(head, lines)}\n"
+        f"{markdown(lines)}\n"
         f"    seconds = {by_name['seconds_a_round']:.2g} + waves · "
         f"({by_name['seconds_a_step']:.2g} · steps + {by_name['seconds_a_gflop']:.2g} "
         f"· GFLOP) + crowd · {by_name['seconds_a_gigabyte_of_uploads']:.2g} · GB of "
@@ -223,66 +184,49 @@ def scaling_table(scaling: dict[str, Any]) -> str:
 
 def limits_table(scaling: dict[str, Any]) -> str:
     """Gigabytes that a device holds and receives, from the arrays' shapes."""
-    head = [
-        "P",
-        "K",
-        "D",
-        "GB of uploads held",
-        "GB of models held (5 · 4P)",
-        "GB received per round",
-    ]
     lines = [
-        [
-            f"{row['parameters']:g}",
-            str(row["cohort_size"]),
-            str(row["num_devices"]),
-            f"{row['gigabytes_of_uploads']:g}",
-            f"{row['gigabytes_of_models']:g}",
-            f"{row['gigabytes_received_a_round']:g}",
-        ]
+        {
+            "P": f"{row['parameters']:g}",
+            "K": str(row["cohort_size"]),
+            "D": str(row["num_devices"]),
+            "GB of uploads held": f"{row['gigabytes_of_uploads']:g}",
+            "GB of models held (5 · 4P)": f"{row['gigabytes_of_models']:g}",
+            "GB received per round": f"{row['gigabytes_received_a_round']:g}",
+        }
         for row in scaling["limits"]
     ]
-    return markdown_table(head, lines)
+    return markdown(lines)
 
 
-def _json(path: pathlib.Path) -> dict[str, Any]:
-    return json.loads(path.read_text())
-
-
-# Page -> block -> (its file, the function that makes the table).
-_PAGES: dict[str, dict[str, tuple[str, Callable[[pathlib.Path], str]]]] = {
+# Page -> block -> (its file, the function that makes the table of its content).
+_PAGES: dict[str, dict[str, tuple[str, Callable[[Any], str]]]] = {
     "performance.md": {
-        "peers": ("peers.jsonl", lambda file: peers_table(peers.read_rows(file))),
-        "bench": ("bench.jsonl", lambda file: bench_table(peers.read_rows(file))),
-        "profile": ("profile_W1.json", lambda file: profile_table(_json(file))),
+        "peers": ("peers.jsonl", peers_table),
+        "bench": ("bench.jsonl", bench_table),
+        "profile": ("profile_W1.json", profile_table),
     },
     "scaling.md": {
-        "scaling": ("scaling.json", lambda file: scaling_table(_json(file))),
-        "limits": ("scaling.json", lambda file: limits_table(_json(file))),
+        "scaling": ("scaling.json", scaling_table),
+        "limits": ("scaling.json", limits_table),
     },
     "choose_epsilon.md": {
-        name: (f"choose_epsilon_{name}.md", pathlib.Path.read_text)
-        for name in ("nominal", "proved")
+        name: (f"choose_epsilon_{name}.md", str) for name in ("nominal", "proved")
     },
 }
 
 
-def _block(path: pathlib.Path, render: Callable[[pathlib.Path], str]) -> str:
-    return render(path) if path.exists() else _MISSING
-
-
 def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
     """Rewrites the blocks of the pages; returns their paths."""
-    written = []
-    for name, blocks in _PAGES.items():
-        page = docs_dir / name
-        writers = {
-            block: partial(_block, docs_dir / "results" / file, render)
-            for block, (file, render) in blocks.items()
-        }
-        page.write_text(docs_blocks.rewritten(page.read_text(), writers))
-        written.append(page)
-    return written
+    return [
+        docs_blocks.rewrite(
+            docs_dir / page,
+            {
+                block: docs_blocks.made_from(docs_dir / "results" / file, table)
+                for block, (file, table) in blocks.items()
+            },
+        )
+        for page, blocks in _PAGES.items()
+    ]
 
 
 def main(_: list[str]) -> None:

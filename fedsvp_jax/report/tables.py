@@ -312,12 +312,3 @@ def _noise(row: SummaryRow) -> str:
 
 def _aligned(text: str, width: int, column: int) -> str:
     return text.ljust(width) if column == 0 else text.rjust(width)
-
-
-def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table, or a sentence where there are no rows."""
-    if not rows:
-        return "Not measured yet.\n"
-    lines = [head, ["---"] * len(head), *rows]
-    escaped = [[text.replace("|D|", "\\|D\\|") for text in line] for line in lines]
-    return "".join(f"| {' | '.join(line)} |\n" for line in escaped)

@@ -4,6 +4,7 @@ import pathlib
 import shutil
 from typing import Any
 
+from experiments import text_table
 from experiments.benchmark import docs_page, peers
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -81,4 +82,4 @@ def test_what_is_not_measured_says_so(tmp_path: pathlib.Path) -> None:
     shutil.copytree(ROOT / "docs", docs)
     shutil.rmtree(docs / "results")
     for path in docs_page.rewrite(docs):
-        assert docs_page._MISSING in path.read_text()
+        assert text_table.MISSING in path.read_text()
