@@ -15,11 +15,14 @@ What people use, and where it is:
     report                      report/        pages, tables, figures, data frames
 
 How a round works: algorithm/federated_round.py. How the folders stand on one another:
-docs/architecture.md. Nothing is imported before it is asked for.
+docs/architecture.md. Nothing is imported before it is asked for; `import fedsvp_jax`
+itself only sets XLA's flags (devices/compiler_flags.py).
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
+
+from fedsvp_jax.devices.compiler_flags import set_safe_flags
 
 if TYPE_CHECKING:
     from fedsvp_jax import accounting as accounting
@@ -60,6 +63,8 @@ _MODULES = (
 )
 
 __all__ = [*_NAMES, *_MODULES]
+
+set_safe_flags()
 
 
 def __getattr__(name: str) -> Any:

@@ -19,6 +19,9 @@ import numpy as np
 
 _LARGEST_INT = 2**31 - 1
 _LARGEST_FLOAT, _LEAST_FLOAT = 3.4e38, 1.2e-38  # float32's normal numbers
+# The squares of numbers below 1e-19 vanish in float32, and norms with them. A vector of
+# 1e9 such numbers is up to 4e-15 long, which a clip of this size does not notice.
+LEAST_CLIP = 1e-6
 
 
 def setting(
@@ -316,7 +319,7 @@ class NoiseSettings(Settings):
         None,
         "C: bound on the norm that --sensitivity names. FedAvg (mechanism none) clips "
         "its gradients too, unless C is inf. Default: 20 (digits, adult: 1).",
-        above=0,
+        at_least=LEAST_CLIP,
         infinite=True,
         traced=True,
     )

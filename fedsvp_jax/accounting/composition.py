@@ -17,15 +17,20 @@ randomised response (Kairouz et al. 2015), so each is counted as one: exact for
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from fedsvp_jax.mechanisms.calibration import gaussian_epsilon_bound
 
 METHODS = ("basic", "rdp", "pld", "gdp")
 _FINEST_INTERVAL = 1e-4  # dp-accounting's default grid of privacy losses
 _ROUNDING = 1e-6  # an ε of float32 may lie above the number that was asked for
 _LARGEST_PLD = 100.0  # ε beyond which no distribution of privacy losses is computed
 _GRID_POINTS = 1e5  # beyond ε = 10 the grid coarsens: 0.3 s at any ε
+_EXACT = (1e-12, 1e6)  # precisions at which dp-accounting's Gaussian ε keeps its digits
+_MOST_UPLOADS = 2**31 - 1
 
 
 def check_delta(delta: float) -> None:
@@ -88,11 +93,15 @@ def _composed(
 
 
 def _gaussian_epsilon(precision: float, delta: float) -> float:
+    """ε at δ of one Gaussian, exact; from above where that value loses its digits."""
     from dp_accounting import gaussian_mechanism
 
     if precision == 0:
         return 0.0
-    return float(gaussian_mechanism.get_epsilon_gaussian(precision**-0.5, delta))
+    if not _EXACT[0] <= precision <= _EXACT[1]:
+        return gaussian_epsilon_bound(precision, delta)
+    with np.errstate(divide="ignore"):  # of a δ that is 0 in floating point
+        return float(gaussian_mechanism.get_epsilon_gaussian(precision**-0.5, delta))
 
 
 def _rdp_epsilon(
@@ -167,6 +176,7 @@ def max_uploads(
     upload_epsilon: float | None = None,
     upload_delta: float = 0.0,
     release_epsilon: float = 0.0,
+    most: int = _MOST_UPLOADS,
 ) -> int:
     """The most uploads of one client whose composed ε stays within a promise.
 
@@ -179,9 +189,10 @@ def max_uploads(
       upload_delta: the largest δ that an upload may claim; basic alone reads it, and
         keeps Σδ below 1.
       release_epsilon: ε_r spent with each upload on R; 0 for none.
+      most: no more are counted, say the rounds of the run.
 
     Returns:
-      n ≥ 0; 0 where one upload is too much.
+      n in [0, most]; 0 where one upload is too much.
 
     Raises:
       ValueError: a promise that is not > 0 and finite, or basic without ε.
@@ -192,10 +203,8 @@ def max_uploads(
         if upload_epsilon is None or not upload_epsilon > 0:
             raise ValueError(f"upload_epsilon must be > 0, got {upload_epsilon}")
         each = upload_epsilon + release_epsilon
-        most = math.floor(total_epsilon / each * (1 + _ROUNDING))
-        if upload_delta > 0:
-            most = min(most, math.ceil(1 / upload_delta - 1e-9) - 1)
-        return most
+        by_delta = math.ceil(1 / upload_delta - 1e-9) - 1 if upload_delta > 0 else most
+        return math.floor(min(total_epsilon / each * (1 + _ROUNDING), by_delta, most))
     if noise_multiplier <= 0:
         return 0
 
@@ -208,41 +217,23 @@ def max_uploads(
             release_epsilon=release_epsilon,
         )
 
-    if spent(1) > total_epsilon:
-        return 0
-    most = _search(total_epsilon, noise_multiplier, delta, release_epsilon)
-    while spent(most + 1) <= total_epsilon:
-        most += 1
-    while spent(most) > total_epsilon:
-        most -= 1
-    return most
+    return largest_count(lambda uploads: spent(uploads) <= total_epsilon, most)
 
 
-def _search(
-    total_epsilon: float, noise_multiplier: float, delta: float, release_epsilon: float
-) -> int:
-    """dp-accounting's integer search, by RDP: where the exact walk starts from."""
-    import dp_accounting
-    from dp_accounting.rdp import rdp_privacy_accountant
+def largest_count(keeps: Callable[[int], bool], most: int) -> int:
+    """The largest n in [0, most] that keeps a promise; 0 where not even n = 1 does.
 
-    upload: Any = dp_accounting.GaussianDpEvent(noise_multiplier)
-    if release_epsilon > 0:
-        response = dp_accounting.RandomizedResponseDpEvent(
-            response_noise(release_epsilon), 2
-        )
-        upload = dp_accounting.ComposedDpEvent([upload, response])
-
-    def event(uploads: int) -> Any:
-        if uploads <= 0:
-            return dp_accounting.NoOpDpEvent()
-        return dp_accounting.SelfComposedDpEvent(upload, uploads)
-
-    def accountant() -> Any:
-        return rdp_privacy_accountant.RdpAccountant(
-            neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE
-        )
-
-    found = dp_accounting.calibrate_dp_mechanism(
-        accountant, event, total_epsilon, delta, discrete=True
-    )
-    return max(int(found), 1)
+    Args:
+      keeps: whether n uploads stay within it; true up to some n, false beyond.
+      most: n is not larger.
+    """
+    low, high = 0, 1  # `low` keeps the promise
+    while high < most and keeps(high):
+        low, high = high, 2 * high
+    high = min(high, most)
+    if high > low and keeps(high):
+        return high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if keeps(middle) else (low, middle)
+    return low

@@ -33,6 +33,8 @@ def upload_cap(
 ) -> int:
     """How often one client may upload within `promise.total_epsilon`.
 
+    No more than once in each of the run's rounds; `NO_CAP` without a promise.
+
     Args:
       promise: ε of the run and how it is counted.
       config: the mechanism's settings, concrete.
@@ -57,6 +59,7 @@ def upload_cap(
         upload_epsilon=float(mechanism.most_epsilon),
         upload_delta=float(mechanism.most_delta),
         release_epsilon=release_epsilon(config, mechanism),
+        most=config.num_rounds,
     )
     if cap < 1 and promise.total_accounting == "basic" and mechanism.most_delta >= 1:
         raise ValueError(
@@ -68,7 +71,7 @@ def upload_cap(
             f"total_epsilon = {promise.total_epsilon} is less than one upload costs by "
             f"{promise.total_accounting}; raise it or add noise (smaller --epsilon)"
         )
-    return min(cap, NO_CAP)
+    return cap
 
 
 def new_ledger(

@@ -12,7 +12,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from fedsvp_jax.algorithm.federated_round import federated_round
 from fedsvp_jax.algorithm.state import Cell, RoundMetrics, ServerState, initial_state
-from fedsvp_jax.devices import lanes, processes
+from fedsvp_jax.devices import compiler_flags, lanes, processes
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.federation.cohort_stream import Cohort
 from fedsvp_jax.federation.program import Program
@@ -27,10 +27,12 @@ class Trainer:
       placement: where and in which portions the work runs.
 
     Raises:
-      ValueError: the placement does not fit the devices or the cells.
+      ValueError: the placement does not fit the devices or the cells, or the device
+        computes wrong numbers (`compiler_flags`).
     """
 
     def __init__(self, program: Program, *, placement: Placement | None = None) -> None:
+        compiler_flags.check_arithmetic()
         self.program = program
         self.placement = placement or Placement()
         if len(program.configs) % self.placement.sweep_devices:
@@ -200,13 +202,15 @@ class Trainer:
             num_rounds: Array,
         ) -> tuple[ServerState, RoundMetrics]:
             devices = lanes.Devices(placement.num_devices, device_index[0])
-            shapes = jax.eval_shape(
-                lambda state, cells: run_cells(
-                    state, cells, examples, test, devices, first_round
-                ),
-                state,
-                cells,
-            )[1]
+
+            # Inlined, so the program stays the same; the loop reuses the shapes' trace.
+            @partial(jax.jit, inline=True)
+            def one_round(
+                state: ServerState, round_num: Array
+            ) -> tuple[ServerState, RoundMetrics]:
+                return run_cells(state, cells, examples, test, devices, round_num)
+
+            shapes = jax.eval_shape(one_round, state, first_round)[1]
             buffers = jax.tree.map(
                 lambda s: jnp.zeros((self._rounds_in_program, *s.shape), s.dtype),
                 shapes,
@@ -215,9 +219,7 @@ class Trainer:
             def step(
                 index: Array, carry: tuple[ServerState, RoundMetrics]
             ) -> tuple[ServerState, RoundMetrics]:
-                state, rows = run_cells(
-                    carry[0], cells, examples, test, devices, first_round + index
-                )
+                state, rows = one_round(carry[0], first_round + index)
                 return state, jax.tree.map(
                     lambda buffer, row: buffer.at[index].set(row), carry[1], rows
                 )

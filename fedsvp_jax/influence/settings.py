@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from fedsvp_jax.settings import Settings, setting
+from fedsvp_jax.settings import LEAST_CLIP, Settings, setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +59,7 @@ class FilterSettings(Settings):
     influence_clip: float = setting(
         2.0,
         "Bound on the norm of a contributed last layer's update.",
-        above=0,
+        at_least=LEAST_CLIP,
     )
     contribution_noise: float = setting(
         0.1,

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.mechanisms.sensitivity import Sensitivity
@@ -203,27 +204,32 @@ def check_noise(mechanism: Mechanism, num_clients: int, num_rounds: int) -> None
     Plays an upload in the first and the last round with R = 0 and R = 1.
 
     Raises:
-      ValueError: a noise multiplier or a std is negative or NaN.
+      ValueError: a noise multiplier or a std is negative, infinite or NaN.
     """
     memory = mechanism.init(num_clients).of(0)
     one = {"w": jnp.ones((1,), jnp.float32)}
+
+    @jax.jit  # operation by operation it takes a second
+    def upload(ratio: Array, round_num: Array) -> NoiseInfo:
+        return mechanism.update(
+            one,
+            memory,
+            key=jax.random.key(0),
+            num_examples=jnp.int32(1),
+            contribution_ratio=ratio,
+            round_num=round_num,
+            params=one,
+        )[2]
+
     for round_num in (0, num_rounds - 1):
         for ratio in (0.0, 1.0):
-            _, _, info = mechanism.update(
-                one,
-                memory,
-                key=jax.random.key(0),
-                num_examples=jnp.int32(1),
-                contribution_ratio=jnp.float32(ratio),
-                round_num=jnp.int32(round_num),
-                params=one,
-            )
+            info = upload(np.float32(ratio), np.int32(round_num))
             for name in ("noise_multiplier", "noise_std", "step_noise_std"):
                 value = float(getattr(info, name))
-                if not value >= 0:
+                if not 0 <= value < math.inf:
                     raise ValueError(
-                        f"{name} of an upload must be at least 0, got {value} in round "
-                        f"{round_num + 1} at R = {ratio:g}"
+                        f"{name} of an upload must be at least 0 and finite, got "
+                        f"{value} in round {round_num + 1} at R = {ratio:g}"
                     )
 
 

@@ -17,7 +17,7 @@ from fedsvp_jax.mechanisms.base import Mechanism
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
 from fedsvp_jax.mechanisms.sensitivity import clip_update
-from fedsvp_jax.settings import Settings, setting
+from fedsvp_jax.settings import LEAST_CLIP, Settings, setting
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
 
 
@@ -73,7 +73,7 @@ def update_multiplier(noise_multiplier: Leaf, count_noise_std: Leaf) -> Array:
 def adapted_clip(
     clip: Leaf, unclipped_share: Leaf, quantile: Leaf, learning_rate: Leaf
 ) -> Array:
-    """S·exp(−η_C(b̃ − γ)), () float32.
+    """S·exp(−η_C(b̃ − γ)), but at least `LEAST_CLIP`. () float32.
 
     Args:
       clip: S. unclipped_share: b̃, noised share of updates within S. quantile: γ,
@@ -83,7 +83,8 @@ def adapted_clip(
     """
     gap = jnp.asarray(unclipped_share, jnp.float32) - jnp.asarray(quantile, jnp.float32)
     rate = jnp.asarray(learning_rate, jnp.float32)
-    return jnp.asarray(clip, jnp.float32) * jnp.exp(-rate * gap)
+    moved = jnp.asarray(clip, jnp.float32) * jnp.exp(-rate * gap)
+    return jnp.maximum(moved, LEAST_CLIP)
 
 
 def make_dp_fedavg(config: MechanismConfig) -> Mechanism:

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 
+from fedsvp_jax.devices import compiler_flags
 from fedsvp_jax.run import checkpoint
 
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "dp-accounting")
@@ -18,9 +19,15 @@ def versions() -> dict[str, str]:
 
 
 def environment() -> dict[str, Any]:
-    """Versions and device kind: the same bits are promised on the same of these."""
+    """Versions, compiler flags, device kind: equal ones are promised equal bits.
+
+    Raises:
+      ValueError: the device computes wrong numbers (`compiler_flags`).
+    """
+    compiler_flags.check_arithmetic()
     return {
         "versions": versions(),
         "state_version": checkpoint.STATE_VERSION,
         "device_kind": jax.devices()[0].device_kind,
+        "xla_flags": compiler_flags.flags_in_force(),
     }

@@ -226,6 +226,13 @@ def test_g20_negative_noise_is_refused_when_the_program_is_built(monkeypatch):
         federation.build([small(mechanism="backwards")], digits())
 
 
+def test_g17_noise_beyond_float32_is_refused_when_the_program_is_built():
+    """Over 4000 rounds a contraction of .5 asks for infinite noise in the first."""
+    config = small(mechanism="dpa", contraction=0.5, num_rounds=4000)
+    with pytest.raises(ValueError, match="of an upload must be at least 0 and finite"):
+        federation.build([config], digits())
+
+
 def test_the_ledgers_table_is_still_complete():
     rows = accounting.guarantees(Ledger(3), 1e-5, relation="r", assumptions="a")
     assert len({row.adversary for row in rows}) == 4

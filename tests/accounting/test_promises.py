@@ -13,7 +13,7 @@ from fedsvp_jax.federation import plan
 from fedsvp_jax.federation.federated_data import federate
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
 
-PROMISE = {"epsilon": 0.3, "num_hbc_clients": 0, "delta": 1e-3}
+PROMISE = {"epsilon": 0.3, "num_hbc_clients": 0, "delta": 1e-3, "num_rounds": 1000}
 
 
 def made(**changes: Any) -> tuple[ExperimentConfig, MechanismConfig, Mechanism]:

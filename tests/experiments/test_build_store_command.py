@@ -5,7 +5,7 @@ import pathlib
 
 import numpy as np
 import pytest
-from commands import command, commands
+from commands import command
 
 from fedsvp_jax.data import sources
 
@@ -93,7 +93,8 @@ def test_what_cannot_be_built_or_trained_ends_in_one_line(
             folder,
         ],
     }
-    for message, ended in zip(cases, commands(list(cases.values())), strict=True):
+    for message, line in cases.items():
+        ended = command(*line)
         assert ended.status == 2 and message in ended.stderr, ended
         assert ended.stderr.startswith("error: ") and ended.stderr.count("\n") == 1
     assert not list(tmp_path.iterdir())

@@ -6,7 +6,8 @@ import sys
 import types
 
 import pytest
-from commands import ROOT, commands, environment
+from commands import ROOT, environment
+from commands import command as run_command
 
 from experiments import command, messages
 
@@ -84,12 +85,12 @@ def test_a_signal_that_a_finaliser_drops_stops_all_the_same() -> None:
     ],
 )
 def test_a_mistyped_flag_is_a_sentence(flag: str, sentence: str) -> None:
-    (ended,) = commands([["experiments.train", flag, "--output_dir=unused"]])
+    ended = run_command("experiments.train", flag, "--output_dir=unused")
     assert (ended.status, ended.stderr) == (2, f"error: {sentence}\n")
 
 
 def test_a_missing_output_dir_is_a_sentence() -> None:
-    (ended,) = commands([["experiments.train"]])
+    ended = run_command("experiments.train")
     assert ended.stderr == f"error: {messages.OUTPUT_DIR_REQUIRED}\n"
 
 

@@ -1,7 +1,7 @@
 """Presets: every one is accepted as typed, and a small one tells what it shrank."""
 
 import pytest
-from commands import Ended, commands
+from commands import Ended, command
 
 from experiments import presets
 from experiments.reproduce import evidence
@@ -14,17 +14,16 @@ PAIRS = presets.preset_names("full")
 def ends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
     """Every preset as a command line whose last flag alone is refused."""
     folder = tmp_path_factory.mktemp("refused")
-    lines = [
-        [
+    return {
+        name: command(
             "experiments.sweep",
             f"--flagfile=experiments/presets/{name}.flags",
             "--data_dir=/nowhere",
             f"--output_dir={folder / name}",
             "--num_devices=99",
-        ]
+        )
         for name in NAMES
-    ]
-    return dict(zip(NAMES, commands(lines), strict=True))
+    }
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from commands import ROOT, Ended, command, environment, start
+from commands import ROOT, Ended, command, environment, start, typed
 from stores import digits_store
 
 SETTINGS = (
@@ -296,7 +296,7 @@ def test_distributed_reads_the_launchers_variables(
 
 
 def test_distributed_without_a_cluster_names_the_flags(tmp_path: pathlib.Path) -> None:
-    ended = command(*train(tmp_path / "run", "--distributed"))
+    ended = typed(*train(tmp_path / "run", "--distributed"))
     assert ended.status == 2
     assert ended.stderr.startswith("error: the processes could not meet")
     assert "coordinator_address" in ended.stderr

@@ -1,7 +1,7 @@
 """experiments.sweep as a user types it."""
 
 import pytest
-from commands import Ended, commands
+from commands import Ended, command
 
 REFUSED = {
     "--epsilons=much": "epsilons must be numbers",
@@ -33,17 +33,9 @@ REFUSED = {
 @pytest.fixture(scope="module")
 def ends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
     folder = tmp_path_factory.mktemp("refused")
-    lines = [
-        [
-            "experiments.sweep",
-            "--model=mlp",
-            "--num_rounds=1",
-            *case.split(),
-            f"--output_dir={folder / 'sweep'}",
-        ]
-        for case in REFUSED
-    ]
-    found = dict(zip(REFUSED, commands(lines), strict=True))
+    small = ("experiments.sweep", "--model=mlp", "--num_rounds=1")
+    place = f"--output_dir={folder / 'sweep'}"
+    found = {case: command(*small, *case.split(), place) for case in REFUSED}
     assert list(folder.iterdir()) == []
     return found
 

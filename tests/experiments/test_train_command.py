@@ -5,7 +5,7 @@ import pathlib
 import time
 
 import pytest
-from commands import Ended, command, commands, start
+from commands import Ended, command, start, typed
 
 SETTINGS = (
     "--model=mlp",
@@ -124,7 +124,7 @@ def ends(
         flags = case.replace("TRUNCATED", str(damaged)).split()
         lines[case] = ["experiments.train", *flags, f"--output_dir={folder / 'run'}"]
     before = {path: path.stat().st_mtime_ns for path in whole.rglob("*")}
-    found = dict(zip(lines, commands(list(lines.values())), strict=True))
+    found = {name: command(*line) for name, line in lines.items()}
     assert list(folder.iterdir()) == []
     assert len(list(damaged.iterdir())) == 2
     assert before == {path: path.stat().st_mtime_ns for path in whole.rglob("*")}
@@ -142,7 +142,7 @@ def test_a_bad_flag_in_a_process_of_its_own_is_one_line_and_status_two(
     tmp_path: pathlib.Path,
 ) -> None:
     folder = tmp_path / "run"
-    ended = command("experiments.train", "--epsilon=-1", f"--output_dir={folder}")
+    ended = typed("experiments.train", "--epsilon=-1", f"--output_dir={folder}")
     assert_refused(ended, "epsilon must be greater than 0, got -1")
     assert not folder.exists()
 

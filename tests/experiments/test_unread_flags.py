@@ -3,7 +3,7 @@
 import pathlib
 
 import pytest
-from commands import assert_refused, commands
+from commands import assert_refused, command
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.report import provenance
@@ -69,7 +69,7 @@ def test_g19_a_sweep_refuses_a_flag_that_no_mechanism_reads(
     line = [*SWEEP, "--mechanisms=none,gaussian"]
     assert_refused(line, {"--epsilons=0.2": message}, folder)
     read = [*SWEEP, "--mechanisms=none,nbafl", "--epsilons=0.2", "--num_devices=99"]
-    (ended,) = commands([[*read, f"--output_dir={folder}"]])
+    ended = command(*read, f"--output_dir={folder}")
     assert "num_devices" in ended.stderr  # what one of them reads is accepted
 
 

@@ -1,5 +1,7 @@
-"""The experiments as a user starts them: in processes of their own."""
+"""The experiments as a user starts them, each in a process of its own or a fork."""
 
+import atexit
+import functools
 import json
 import os
 import pathlib
@@ -28,7 +30,7 @@ def environment() -> dict[str, str]:
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
-    """`python -m ARGUMENTS`, running."""
+    """`python -m ARGUMENTS` in a process of its own, running."""
     return subprocess.Popen(
         [sys.executable, "-m", *arguments],
         cwd=ROOT,
@@ -39,34 +41,45 @@ def start(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def command(*arguments: str) -> Ended:
-    """`python -m ARGUMENTS`, to its end."""
+def typed(*arguments: str) -> Ended:
+    """`python -m ARGUMENTS` in a process of its own, to its end."""
     with start(*arguments) as process:
         out, err = process.communicate(timeout=300)
     return Ended(process.returncode, out, err)
 
 
-def commands(lines: list[list[str]]) -> list[Ended]:
-    """Many command lines that end early, one after the other in one process."""
-    found = subprocess.run(
+@functools.cache
+def _server() -> subprocess.Popen[str]:
+    """Runs command lines in forks of what it imported; ends with its input."""
+    process = subprocess.Popen(
         [sys.executable, str(DRIVER)],
-        input=json.dumps(lines),
         cwd=ROOT,
         env=environment(),
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        timeout=300,
-        check=True,
     )
-    return [Ended(**ended) for ended in json.loads(found.stdout)]
+    atexit.register(process.communicate)
+    return process
+
+
+def command(*arguments: str) -> Ended:
+    """`python -m ARGUMENTS` to its end, in a fork of one process for all tests.
+
+    Its standard input is empty. Variables that a test sets do not reach it.
+    """
+    asks, answers = _server().stdin, _server().stdout
+    assert asks is not None and answers is not None
+    print(json.dumps(arguments), file=asks, flush=True)
+    return Ended(**json.loads(answers.readline()))
 
 
 def assert_refused(
     line: Sequence[str], messages: dict[str, str], folder: pathlib.Path
 ) -> None:
     """Each flag added to the line ends it with one sentence, and writes nothing."""
-    lines = [[*line, flag, f"--output_dir={folder}"] for flag in messages]
-    for done, message in zip(commands(lines), messages.values(), strict=True):
+    for flag, message in messages.items():
+        done = command(*line, flag, f"--output_dir={folder}")
         assert done.status == 2, done
         assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done
         assert message in done.stderr, done

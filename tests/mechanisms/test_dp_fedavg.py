@@ -12,6 +12,7 @@ from published import published
 from fedsvp_jax import mechanisms
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.mechanisms import Mechanism, dp_fedavg
+from fedsvp_jax.settings import LEAST_CLIP
 from fedsvp_jax.structs import NoiseInfo, Params
 
 
@@ -143,3 +144,8 @@ def test_g12_the_relation_is_add_or_remove_a_client_whatever_the_setting_says():
     assert "relation of dp_fedavg is always add_remove" in helped
     for page in pages:
         assert "always to add or remove a client" in " ".join(page.split())
+
+
+def test_an_adaptive_clip_stays_where_norms_can_be_measured() -> None:
+    shrunk = dp_fedavg.adapted_clip(1e-3, 1.0, 0.0, 1e3)
+    assert float(shrunk) == pytest.approx(LEAST_CLIP)

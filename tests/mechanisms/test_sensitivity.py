@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 from published import published
 
+from fedsvp_jax import settings
 from fedsvp_jax.mechanisms import sensitivity
+from fedsvp_jax.mechanisms.noise import clip_by_l2_norm
 from fedsvp_jax.structs import Array, Params
 
 EXAMPLES, BATCH, EPOCHS, FEATURES = 20, 5, 2, 3
@@ -283,3 +285,15 @@ def test_relations_and_proofs_are_stated():
     assert all(rule.relation and rule.assumptions for rule in rules.values())
     assert rules["paper"].client_swap is None
     assert rules["per_example"].client_swap is None
+
+
+def test_the_least_clip_still_clips_what_float32_can_square() -> None:
+    """Squares below 1e-38 vanish: a clip of 1e-20 let five times its length pass."""
+    size = 10**4
+    for bound in (1e-20, settings.LEAST_CLIP):
+        long = {"w": jnp.full((size,), 5 * bound / math.sqrt(size), jnp.float32)}
+        kept, was = clip_by_l2_norm(long, bound)
+        length = float(np.linalg.norm(np.asarray(kept["w"], np.float64)))
+        assert (length <= bound * (1 + 1e-5)) == bool(was) == (bound > 1e-19)
+    with pytest.raises(ValueError, match="l2_norm_clip must be at least 1e-06"):
+        published(l2_norm_clip=1e-20)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import ROOT, command, commands, start
+from commands import ROOT, command, start
 
 from experiments.attack import docs_page, reconstruction_results
 from fedsvp_jax.config import ExperimentConfig, resolve
@@ -195,8 +195,8 @@ def test_bad_input_is_one_line_and_nothing_is_written(tmp_path: pathlib.Path) ->
         ("--inception_weights=/nowhere.pth",): "/nowhere.pth",
         ("--epsilon=2", "--mechanisms=none,nbafl"): "epsilon",
     }
-    lines = [[*LINE, *more, f"--output_dir={folder}"] for more in messages]
-    for done, message in zip(commands(lines), messages.values(), strict=True):
+    for more, message in messages.items():
+        done = command(*LINE, *more, f"--output_dir={folder}")
         assert done.status == 2, done
         assert done.stderr.strip().count("\n") == 0
         assert message in done.stderr

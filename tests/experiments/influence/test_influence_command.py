@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from commands import Ended, assert_refused, command, commands
+from commands import Ended, assert_refused, command
 
 FOLDER = os.environ.get("FEDSVP_DATA")
 SAME = ("config.json", "runs.jsonl", "summary.json")
@@ -75,7 +75,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(
 def test_the_plan_is_printed_without_running(tmp_path: pathlib.Path):
     folder = tmp_path / "run"
     line = ["--plan", "--vote_epsilon=1", "--num_participants=100"]
-    (planned,) = commands([["experiments.influence", *line, f"--output_dir={folder}"]])
+    planned = command("experiments.influence", *line, f"--output_dir={folder}")
     assert planned.status == 0, planned.stderr
     assert "f = 0.755081" in planned.stdout and "0.622459" in planned.stdout
     assert "epsilon 49.5 by basic composition" in planned.stdout

@@ -1,0 +1,67 @@
+"""A search over drawn settings: the accounting ends in numbers or in one sentence."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from drawn_settings import ROUNDING, account
+
+from fedsvp_jax.accounting import composition
+
+FAST = range(40)
+
+
+@pytest.fixture(autouse=True)
+def coarse_grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PLD on a coarse grid: the same steps in a fiftieth of the time, ε from above."""
+    monkeypatch.setattr(composition, "_FINEST_INTERVAL", 1e-2)
+    monkeypatch.setattr(composition, "_GRID_POINTS", 2e3)
+
+
+def numbers(value: Any) -> Iterator[float]:
+    """All numbers that a summary holds."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            yield from numbers(one)
+    elif isinstance(value, float | np.floating):
+        yield float(value)
+
+
+def check(seed: int) -> bool:
+    """Whether the settings of a seed are accepted; what they then say is looked at."""
+    try:
+        told = account(seed)
+    except ValueError as error:
+        assert 10 < len(str(error)) < 400 and "\n" not in str(error), error
+        return False
+    config, spent = told.config, told.summary["epsilon_spent"]
+    assert not any(map(math.isnan, numbers(told.summary))), told.summary
+    assert all(epsilon >= 0 for epsilon in spent.values())
+    status = told.summary["status"]
+    assert (status is None) == (config.mechanism == "none")
+    assert status is None or set(status) == set(spent)
+    for row in told.summary["guarantees"]:
+        assert row["status"] == "nominal" or math.isfinite(row["epsilon"])
+        assert row["status"] == "nominal" or row["delta"] < 1
+    assert told.ledger.uploads.max() <= told.cap
+    if config.total_epsilon is not None:
+        promised = config.total_epsilon * (1 + ROUNDING)
+        assert spent[config.total_accounting] <= promised
+    assert "nan" not in told.text.replace("nance", "")
+    return True
+
+
+def test_drawn_settings_end_in_numbers_or_in_one_sentence() -> None:
+    accepted = sum(map(check, FAST))
+    assert 0.3 * len(FAST) < accepted < 0.8 * len(FAST)  # the search sees both
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(100, 600, 50))
+def test_five_hundred_drawn_settings_find_no_traceback(first: int) -> None:
+    for seed in range(first, first + 50):
+        check(seed)

@@ -1,0 +1,241 @@
+"""Settings drawn at random over what the accounting reads, and their account.
+
+The account takes the steps of a run from its settings to its pages, with a simulated
+upload in the place of training: resolve, solve, cap, record, sum up, write.
+"""
+
+import dataclasses
+import functools
+import json
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedsvp_jax import mechanisms
+from fedsvp_jax.accounting import Ledger, promises
+from fedsvp_jax.algorithm.state import ClientMetrics, RoundMetrics
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.federation import plan, solve_noise
+from fedsvp_jax.influence import admission
+from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, base, noise
+from fedsvp_jax.report import guarantees as guarantees_page
+from fedsvp_jax.report import spent as spent_text
+from fedsvp_jax.run import records
+from fedsvp_jax.run.folder import plain
+
+ROUNDING = 1e-5  # relative: claims are float32 numbers
+
+
+class Account(NamedTuple):
+    """What a run with these settings would say of its privacy."""
+
+    config: ExperimentConfig
+    cap: int
+    ledger: Ledger
+    summary: dict[str, Any]  # summary.json's part, before it is written
+    text: str  # the terminal's line and the page's table
+
+
+def drawn(seed: int) -> dict[str, Any]:
+    """The settings of one draw; many of them are refused."""
+    rng = np.random.default_rng(seed)
+
+    def one(*values: Any) -> Any:
+        return values[rng.integers(len(values))]
+
+    def between(low: float, high: float) -> float:
+        return float(10 ** rng.uniform(np.log10(low), np.log10(high)))
+
+    def number(ordinary: float, low: float, high: float, *extremes: float) -> float:
+        """Mostly near `ordinary`, sometimes anywhere, sometimes an extreme."""
+        kind = rng.random()
+        if kind < 0.6:
+            return between(ordinary / 5, ordinary * 5)
+        return between(low, high) if kind < 0.8 else one(low, high, *extremes)
+
+    name = one(*mechanisms.mechanism_names())
+    clients = one(1, 2, 7, 30)
+    settings = {
+        "mechanism": name,
+        "num_clients": clients,
+        "num_hbc_clients": 0,
+        "cohort_size": one(1, 2, clients, max(1, clients // 2)),
+        "num_rounds": one(1, 2, 5, 40, 400, 4000),
+        "local_epochs": one(1, 2, 5),
+        "batch_size": one(1, 10, 50),
+        "epsilon": number(0.3, 1e-6, 1e6, 1e-30, 1e30, 1.0),
+        "delta": number(1e-4, 1e-30, 0.999, 1e-37, 0.9999999, 0.5),
+        "l2_norm_clip": number(1.0, 1e-10, 1e10, 1e-37, 3e38, math.inf),
+        "sensitivity": one("paper", "weight_clip", "update_clip", "per_example"),
+        "relation": one("replace_one", "add_remove"),
+        "calibration": one("classical", "classical", "analytic"),
+        "allow_large_epsilon": bool(one(False, True)),
+        "contribution_release": one(
+            "none", "worst_case", "laplace", "randomized_response"
+        ),
+        "release_epsilon": number(0.1, 1e-6, 100.0, 1e-30, 1e6),
+        "target_delta": number(1e-5, 1e-12, 0.5, 1e-30, 0.999999),
+        "total_epsilon": one(None, number(3.0, 1e-3, 1e4, 1e-30, 1e30)),
+        "total_accounting": one("basic", "rdp", "pld"),
+        "solve": one("uploads", "uploads", "noise"),
+        "colluders": one(1, 2, 5, 1000),
+        "weighting": one("examples", "uniform"),
+        "noise_std": number(0.5, 1e-10, 1e10, 0.0, 1e-37, 3e38),
+        "noise_multiplier": number(1.0, 1e-10, 1e10, 0.0, 1e-37, 3e38),
+        "adaptive_clip": bool(one(False, True)),
+        "clip_quantile": one(0.001, 0.5, 0.999),
+        "clip_learning_rate": number(0.2, 1e-6, 1e3),
+        "count_noise_std": number(3.0, 1e-6, 1e6),
+        "noise_floor": number(0.1, 1e-10, 1e10),
+        "exposures": number(1.0, 1e-6, 1e6),
+        "downlink_noise": bool(one(False, True)),
+        "clip_weights": bool(one(False, True)),
+        "decay": one(1e-6, 0.5, 0.995, 1.0),
+        "contraction": one(1e-6, 0.5, 0.98, 1.0),
+        "norm_mix": one(0.0, 0.5, 1.0),
+        "influence_filter": one("none", "none", "join", "every_k"),
+        "vote_epsilon": number(1.0, 1e-6, 1e3, 1e-30, 1e30, math.inf),
+        "contribution_noise": number(1.0, 1e-6, 1e6, 0.0, 1e-37, 3e38),
+    }
+    ordinary = ("num_clients", "cohort_size", "num_hbc_clients", "mechanism")
+    kept = {key: value for key, value in settings.items() if rng.random() < 0.6}
+    return kept | {key: settings[key] for key in ordinary}
+
+
+def account(seed: int, *, most_rounds: int = 4000) -> Account:
+    """The account of `drawn(seed)`.
+
+    Args:
+      seed: of the settings, the clients' sizes, the cohorts and the R.
+      most_rounds: how many rounds are simulated at most.
+
+    Raises:
+      ValueError: the settings are refused.
+    """
+    config = resolve(ExperimentConfig(dataset="digits", **drawn(seed)))
+    rng = np.random.default_rng((seed, 1))
+    sizes = rng.integers(1, 300, config.num_clients)
+    if rng.random() < 0.5:
+        sizes[:] = 40
+    smallest = float(sizes.min())
+    if config.total_epsilon is not None and config.influence_filter != "none":
+        raise ValueError("refused by federation.build")
+    if config.solve == "noise":
+        config = solve_noise(config, min_num_examples=smallest)
+    told = plan.mechanism_config(config, min_num_examples=smallest)
+    mechanism = mechanisms.make_mechanism(config.mechanism, told)
+    with mock.patch.object(noise, "add_gaussian_noise", _no_draw):
+        base.check_noise(mechanism, config.num_clients, config.num_rounds)
+    cap = promises.upload_cap(config, told, mechanism)
+    ledger = promises.new_ledger(
+        mechanism,
+        config.num_clients,
+        keeps_stats=bool(rng.random() < 0.1),
+        colluders=config.colluders,
+    )
+    released = promises.release_epsilon(told, mechanism)
+    rounds = _rounds(config, told, mechanism, sizes, cap, rng)
+    for number, metrics in enumerate(rounds, 1):
+        if number > most_rounds:
+            break
+        records.record_round(
+            ledger, metrics, round_num=number, release_epsilon=released
+        )
+    return Account(config, cap, ledger, *_summed_up(config, told, mechanism, ledger))
+
+
+def _rounds(
+    config: ExperimentConfig,
+    told: MechanismConfig,
+    mechanism: Mechanism,
+    sizes: np.ndarray,
+    cap: int,
+    rng: np.random.Generator,
+) -> Iterator[RoundMetrics]:
+    """The rounds as `records` takes them; they end when nobody may upload any more."""
+    uploads = np.zeros(len(sizes), np.int64)
+    uniform = config.weighting == "uniform" or mechanism.uniform_weights
+    state = mechanism.init(len(sizes)).of(0)
+    weights_of = {"w": jnp.ones((2,), jnp.float32)}
+
+    @functools.partial(jax.vmap, in_axes=(0, 0, None))
+    def info(size: jax.Array, ratio: jax.Array, round_num: jax.Array) -> Any:
+        return mechanism.update(
+            weights_of,
+            state,
+            key=jax.random.key(0),
+            num_examples=size,
+            contribution_ratio=ratio,
+            round_num=round_num,
+            params=weights_of,
+        )[2]
+
+    # The schedules' noise changes with the round; some rounds stand for those around.
+    every = max(1, config.num_rounds // 3)
+    for round_num in range(config.num_rounds):
+        if round_num % every == 0:
+            ratios = rng.choice([0.0, 1.0, 0.3], len(sizes)).astype(np.float32)
+            with mock.patch.object(noise, "add_gaussian_noise", _no_draw):
+                played = info(jnp.asarray(sizes), jnp.asarray(ratios), round_num)
+            infos = jax.device_get(played)
+        able = np.flatnonzero(uploads < cap)
+        if not len(able):
+            return
+        count = min(config.cohort_size, len(able))
+        chosen = np.sort(rng.choice(able, count, replace=False))
+        uploads[chosen] += 1
+        share = np.ones(count) if uniform else sizes[chosen].astype(np.float64)
+        yield _metrics(chosen, share / share.sum(), infos)
+
+
+def _no_draw(tree: Any, std: Any, *, key: Any) -> tuple[Any, Any]:
+    """In the place of the noise, whose draw would be most of the time."""
+    del key
+    return tree, jnp.asarray(std, jnp.float32)
+
+
+def _metrics(chosen: np.ndarray, weights: np.ndarray, infos: Any) -> RoundMetrics:
+    clients = ClientMetrics(
+        client_id=chosen,
+        num_examples=None,
+        update_l2=None,
+        weight=weights.astype(np.float32),
+        finite=None,
+        estimation=None,
+        released_ratio=None,
+        noise=jax.tree.map(lambda leaf: leaf[chosen], infos),
+        steps=None,
+    )
+    fields = dict.fromkeys(f.name for f in dataclasses.fields(RoundMetrics))
+    return RoundMetrics(**fields | {"clients": clients})
+
+
+def _summed_up(
+    config: ExperimentConfig,
+    told: MechanismConfig,
+    mechanism: Mechanism,
+    ledger: Ledger,
+) -> tuple[dict[str, Any], str]:
+    filtered = config.influence_filter != "none"
+    summary = promises.summary(
+        config, told, ledger, mechanism, data_assumptions="", filtered=filtered
+    )
+    status = promises.status(
+        ledger, mechanism, summary["epsilon_spent"], filtered=filtered
+    )
+    summary = summary | {"status": status}
+    if filtered:
+        summary["filter"] = admission.guarantees(
+            config,
+            num_participants=config.num_clients,
+            delta=config.target_delta,
+            passes=admission.num_passes(config, ledger.rounds),
+        )._asdict()
+    written = json.loads(json.dumps(plain(summary)))
+    text = spent_text.spent_line(summary) + guarantees_page.table(written)
+    return summary, text
