@@ -6,8 +6,7 @@ from fedsvp_jax import federation, mechanisms
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation import plan
 from fedsvp_jax.federation.budget import run_epsilon
-
-from .text_table import markdown
+from fedsvp_jax.report.text_table import markdown
 
 Json = dict[str, Any]
 _BUDGET, _BUDGET_ROUNDS = 2.0, 10  # a client's ε over its uploads

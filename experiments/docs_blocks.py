@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax.report import read
-
-from .text_table import MISSING
+from fedsvp_jax.report.text_table import MISSING
 
 _BLOCK = re.compile(r"(<!-- measured: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

@@ -30,11 +30,11 @@ from absl import flags
 from fedsvp_jax.accounting import Ledger, composed_epsilon
 from fedsvp_jax.mechanisms import shapley_guided
 from fedsvp_jax.report import read, tables
+from fedsvp_jax.report.text_table import MISSING, markdown
 from fedsvp_jax.run.folder import write_json
 
-from . import command, docs_blocks, text_table
+from . import command, docs_blocks
 from .budget_table import budgets, budgets_table
-from .text_table import markdown
 
 flags.DEFINE_string("guarantee_docs_dir", "docs", "Folder of the pages and results/.")
 flags.DEFINE_list(
@@ -291,7 +291,7 @@ def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
     def accuracies() -> str:
         paths = {name: results / f"release_{name}.json" for name in _RELEASES}
         if not all(path.exists() for path in paths.values()):
-            return text_table.MISSING
+            return MISSING
         return release_accuracy_table(
             {name: json.loads(path.read_text()) for name, path in paths.items()}
         )

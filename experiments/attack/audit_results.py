@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax.report import figures
-
-from ..text_table import aligned, markdown
+from fedsvp_jax.report.text_table import aligned, markdown
 
 ACCOUNTINGS = ("basic", "rdp", "pld")
 _COLORS = {"holds": "#0072B2", "no claim": "#E69F00", "VIOLATED": "#D55E00"}

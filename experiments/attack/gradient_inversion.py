@@ -44,12 +44,12 @@ from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading, plan
 from fedsvp_jax.mechanisms import make_mechanism, noise
+from fedsvp_jax.report.text_table import aligned
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.structs import Array, Examples, Model, Params
 
 from .. import command, flag_values
-from ..text_table import aligned
 from . import inversion_results
 from .inversion_defences import Defence, mechanism_settings, named_defences
 from .resumable import finished_or_made

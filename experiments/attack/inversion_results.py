@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from ..text_table import markdown
+from fedsvp_jax.report.text_table import markdown
+
 from .inversion_defences import Defence
 from .picture_table import PictureRow, picture_table
 

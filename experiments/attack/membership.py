@@ -42,13 +42,13 @@ from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, loading
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.prng import Stream
+from fedsvp_jax.report.text_table import aligned
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.run.sweep import SweepPlan
 from fedsvp_jax.structs import Split
 
 from .. import command, flag_values
-from ..text_table import aligned
 from . import membership_results
 from .membership_results import ROC_POINTS
 from .resumable import finished_or_made

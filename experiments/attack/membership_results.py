@@ -9,8 +9,7 @@ import numpy as np
 
 from fedsvp_jax.attacks import membership
 from fedsvp_jax.report import figures
-
-from ..text_table import markdown
+from fedsvp_jax.report.text_table import markdown
 
 ROC_POINTS = np.concatenate([[0.0], np.logspace(-4, 0, 81)])  # false positive rates
 _COLORS = ("#000000", "#D55E00", "#E69F00", "#009E73", "#0072B2", "#CC79A7")

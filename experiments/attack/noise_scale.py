@@ -34,6 +34,7 @@ from fedsvp_jax.devices import lanes
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, loading, plan
 from fedsvp_jax.mechanisms import MechanismConfig
+from fedsvp_jax.report.text_table import aligned
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.settings import NoiseSettings
@@ -41,7 +42,6 @@ from fedsvp_jax.structs import Array, NoiseInfo, Params
 from fedsvp_jax.tree import cell_of
 
 from .. import command, flag_values
-from ..text_table import aligned
 
 DEFAULTS = {"num_rounds": 5}
 _RELEASES = NoiseSettings.__dataclass_fields__["contribution_release"].metadata[

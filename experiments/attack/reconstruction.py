@@ -38,13 +38,13 @@ from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading, plan
 from fedsvp_jax.report import read
+from fedsvp_jax.report.text_table import aligned
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.tree import cell_of
 
 from .. import command, flag_values
-from ..text_table import aligned
 from . import image_grid, reconstruction_results
 
 DEFAULTS = {"num_rounds": 20, "epsilon": 0.3}

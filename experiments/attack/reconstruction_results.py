@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedsvp_jax.report import figures, labels
-
-from ..text_table import markdown
+from fedsvp_jax.report.text_table import markdown
 
 _FID = "Inception-v3 pool3"  # the only features whose distances have those names
 

@@ -17,8 +17,9 @@ from typing import Any
 
 from absl import flags
 
+from fedsvp_jax.report.text_table import markdown
+
 from .. import command, docs_blocks
-from ..text_table import markdown
 from . import peers
 
 flags.DEFINE_string("pages_dir", "docs", "Folder that holds the pages and results/.")

@@ -18,10 +18,10 @@ from absl import flags
 
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.influence import privacy
+from fedsvp_jax.report.text_table import markdown
 from fedsvp_jax.run.folder import write_json
 
 from .. import command, docs_blocks
-from ..text_table import markdown
 from . import price_list
 
 flags.DEFINE_list("keep", [], "NAME=FOLDER: outcomes to copy to docs/results.")

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from fedsvp_jax import mechanisms
 from fedsvp_jax.mechanisms import MechanismConfig
 from fedsvp_jax.report import labels
+from fedsvp_jax.report.text_table import markdown
 
-from ..text_table import markdown
 from . import noise_response, results
 from .evidence import (
     SCENARIOS,

@@ -12,9 +12,9 @@ from typing import Any
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.report import labels, tables
+from fedsvp_jax.report.text_table import markdown
 
 from .. import docs_blocks
-from ..text_table import markdown
 from . import results
 from .evidence import (
     CONTRIBUTION,

@@ -4,8 +4,8 @@ import pathlib
 import shutil
 from typing import Any
 
-from experiments import text_table
 from experiments.benchmark import docs_page, peers
+from fedsvp_jax.report import text_table
 
 ROOT = pathlib.Path(__file__).parents[3]
 

@@ -1,6 +1,6 @@
 """Tables of text: the same rows for a terminal and for a Markdown page."""
 
-from experiments import text_table
+from fedsvp_jax.report import text_table
 
 ROWS = [
     {"mechanism": "`nbafl`", "bound of |D|": "1", "verdict": "holds"},

@@ -4,8 +4,10 @@ A table is a list of rows, and a row is what it shows by column: `{"ε": "0.2", 
 rows of a table have the same columns in the same order.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 
+_BARE_BAR = re.compile(r"(?<!\\)\|")
 MISSING = "Not measured yet.\n"
 
 Row = Mapping[str, str]
@@ -29,5 +31,5 @@ def markdown(rows: Sequence[Row]) -> str:
     if not rows:
         return MISSING
     lines = [[*rows[0]], ["---"] * len(rows[0]), *([*row.values()] for row in rows)]
-    escaped = [[text.replace("|D|", "\\|D\\|") for text in line] for line in lines]
+    escaped = [[_BARE_BAR.sub(r"\|", text) for text in line] for line in lines]
     return "".join(f"| {' | '.join(line)} |\n" for line in escaped)
