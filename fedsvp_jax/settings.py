@@ -356,8 +356,10 @@ class NoiseSettings(Settings):
     )
     release_epsilon: float = setting(
         0.1,
-        "Budget of one release of R (laplace, randomized_response).",
+        "Budget of one release of R (laplace, randomized_response). At most 10: a draw "
+        "in float32 cannot tell smaller probabilities apart.",
         above=0,
+        at_most=10,
         traced=True,
     )
 

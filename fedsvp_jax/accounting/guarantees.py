@@ -65,7 +65,8 @@ def guarantees(
         the sensitivity; None where it has no bound. Amplification needs it.
       any_epsilon: whether an upload's (ε, δ) follows at ε ≥ 1 too.
       secret_cohorts: whether cohorts are a uniform draw that nobody but the server
-        sees, the same for all clients (so without participation caps).
+        sees, the same for all clients (so without participation caps), in which every
+        client would weigh the same, drawn or not.
       methods: of rdp, pld, gdp.
 
     Returns:

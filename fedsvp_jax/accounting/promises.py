@@ -155,6 +155,7 @@ def summary(
     *,
     data_assumptions: str,
     filtered: bool = False,
+    equal_weights: bool = False,
 ) -> dict[str, Any]:
     """What summary.json says of privacy: spent, by accounting and by adversary.
 
@@ -168,6 +169,9 @@ def summary(
       filtered: whether the influence filter ran. Its contributions and votes leave the
         clients too, so no row about uploads alone is proved then, and cohorts are no
         uniform draw of all clients.
+      equal_weights: whether every client weighs the same in every cohort that may be
+        drawn; amplification by sampling is claimed only then. The cohorts that were
+        drawn do not tell.
     """
     delta = promise.target_delta
     assumptions = mechanism.claim.assumptions
@@ -182,7 +186,9 @@ def summary(
         against_server=mechanism.claim.against_server,
         client_swap=mechanism.claim.client_swap,
         any_epsilon=mechanism.claim.any_epsilon,
-        secret_cohorts=promise.total_epsilon is None and not filtered,
+        secret_cohorts=(
+            equal_weights and promise.total_epsilon is None and not filtered
+        ),
     )
     return {
         "epsilon_spent": epsilon_spent(

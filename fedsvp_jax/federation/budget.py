@@ -48,7 +48,10 @@ def run_epsilon(config: ExperimentConfig, told: MechanismConfig) -> float:
 
 
 def solve_noise(
-    config: ExperimentConfig, *, min_num_examples: float = 1.0
+    config: ExperimentConfig,
+    *,
+    batch_size: int | None = None,
+    min_num_examples: float = 1.0,
 ) -> ExperimentConfig:
     """The config with the least noise that keeps `total_epsilon` over all its rounds.
 
@@ -59,6 +62,7 @@ def solve_noise(
 
     Args:
       config: resolved, with total_epsilon.
+      batch_size: B where it is not the settings'.
       min_num_examples: m, the smallest client's training examples.
 
     Raises:
@@ -76,7 +80,9 @@ def solve_noise(
     def keeps(value: float) -> bool:
         try:
             tried = with_value(value)
-            told = plan.mechanism_config(tried, min_num_examples=min_num_examples)
+            told = plan.mechanism_config(
+                tried, batch_size=batch_size, min_num_examples=min_num_examples
+            )
         except ValueError:  # the calibration has no proof for so large an ε
             return False
         return run_epsilon(tried, told) <= total

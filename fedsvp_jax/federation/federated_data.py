@@ -33,7 +33,8 @@ class FederatedData(NamedTuple):
     split: Split  # leading axis (cells,)
     attributes: Attributes
     coalition_sizes: dict[int, int]  # bitmask -> most examples of any client
-    min_num_examples: int
+    min_num_examples: int  # of the smallest client, in any cell
+    max_num_examples: int  # of the largest
     num_classes: int
     corrupted: np.ndarray  # (cells, M) bool
     cohorts: CohortReader | None = None  # of a store
@@ -108,6 +109,7 @@ def federate(
             split, np.asarray(examples.attributes), len(found.names)
         ),
         min_num_examples=int(sizes.min()),
+        max_num_examples=int(sizes.max()),
         num_classes=dataset.num_classes,
         corrupted=np.stack([cell.corrupted for cell in cells]),
         warmup=warmup,
@@ -176,6 +178,7 @@ def _federate_store(config: ExperimentConfig, store: ClientStore) -> FederatedDa
         attributes=found,
         coalition_sizes=_largest_coalitions(train),
         min_num_examples=int(num_train.min()),
+        max_num_examples=int(num_train.max()),
         num_classes=store.num_classes,
         corrupted=np.zeros((1, config.num_clients), bool),
         cohorts=cohorts,

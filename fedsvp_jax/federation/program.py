@@ -57,6 +57,13 @@ class Program:
         return preprocessing.normalize(self.data.examples.inputs[:1])
 
     @property
+    def equal_weights(self) -> bool:
+        """Whether every client weighs the same in every cohort that may be drawn."""
+        uniform = self.plan.uniform_weights or self.mechanism.uniform_weights
+        data = self.data
+        return uniform or data.min_num_examples == data.max_num_examples
+
+    @property
     def keeps_stats(self) -> bool:
         """Whether the model uploads statistics (BatchNorm's) beside its parameters."""
         _, stats = jax.eval_shape(self.model.init, jax.random.key(0), self.example)
@@ -98,7 +105,10 @@ def build(
     data = federate(configs, dataset)
     if first.solve == "noise":
         least = float(data.min_num_examples)
-        configs = [solve_noise(one, min_num_examples=least) for one in configs]
+        size = plans.batch_size(first, data)
+        configs = [
+            solve_noise(one, batch_size=size, min_num_examples=least) for one in configs
+        ]
     told = [
         plans.mechanism_config(
             config,

@@ -279,6 +279,7 @@ class Session:
                     self._program.mechanism,
                     data_assumptions=loading.neighbour_assumptions(config),
                     filtered=self._hook is not None,
+                    equal_weights=self._program.equal_weights,
                 ),
             }
             for cell, config in enumerate(self._program.configs)

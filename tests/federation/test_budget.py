@@ -52,6 +52,18 @@ def test_the_promise_is_spent_and_not_exceeded(name: str, accounting: str) -> No
         assert "epsilon must be" in str(error)
 
 
+def test_noise_in_the_steps_is_solved_for_the_batches_that_there_are() -> None:
+    """Clients smaller than --batch_size have smaller batches, of more sensitivity."""
+    config = solvable(
+        "gaussian", "rdp", sensitivity="per_example", batch_size=500, partition="iid"
+    )
+    program = federation.build([config], digits())
+    (solved,) = program.configs
+    assert program.plan.recipe.batch_size < config.batch_size
+    told = program.mechanism_configs[0]
+    assert TOTAL * (1 - 1e-3) < budget.run_epsilon(solved, told) <= TOTAL * (1 + 1e-6)
+
+
 def test_pld_is_solved_for_too() -> None:
     solved = federation.solve_noise(solvable("nbafl", "pld", num_rounds=3))
     assert TOTAL * (1 - 1e-3) < spent(solved) <= TOTAL

@@ -70,7 +70,7 @@ def drawn(seed: int) -> dict[str, Any]:
         "batch_size": one(1, 10, 50),
         "epsilon": number(0.3, 1e-6, 1e6, 1e-30, 1e30, 1.0),
         "delta": number(1e-4, 1e-30, 0.999, 1e-37, 0.9999999, 0.5),
-        "l2_norm_clip": number(1.0, 1e-10, 1e10, 1e-37, 3e38, math.inf),
+        "l2_norm_clip": number(1.0, 1e-6, 1e10, 1e-10, 3e38, math.inf),
         "sensitivity": one("paper", "weight_clip", "update_clip", "per_example"),
         "relation": one("replace_one", "add_remove"),
         "calibration": one("classical", "classical", "analytic"),
@@ -78,7 +78,7 @@ def drawn(seed: int) -> dict[str, Any]:
         "contribution_release": one(
             "none", "worst_case", "laplace", "randomized_response"
         ),
-        "release_epsilon": number(0.1, 1e-6, 100.0, 1e-30, 1e6),
+        "release_epsilon": number(0.1, 1e-6, 10.0, 1e-30, 1e6),
         "target_delta": number(1e-5, 1e-12, 0.5, 1e-30, 0.999999),
         "total_epsilon": one(None, number(3.0, 1e-3, 1e4, 1e-30, 1e30)),
         "total_accounting": one("basic", "rdp", "pld"),
@@ -180,6 +180,8 @@ def _rounds(
     for round_num in range(config.num_rounds):
         if round_num % every == 0:
             ratios = rng.choice([0.0, 1.0, 0.3], len(sizes)).astype(np.float32)
+            if not mechanism.needs_contribution:
+                ratios[:] = 1.0
             with mock.patch.object(noise, "add_gaussian_noise", _no_draw):
                 played = info(jnp.asarray(sizes), jnp.asarray(ratios), round_num)
             infos = jax.device_get(played)
@@ -223,7 +225,13 @@ def _summed_up(
 ) -> tuple[dict[str, Any], str]:
     filtered = config.influence_filter != "none"
     summary = promises.summary(
-        config, told, ledger, mechanism, data_assumptions="", filtered=filtered
+        config,
+        told,
+        ledger,
+        mechanism,
+        data_assumptions="",
+        filtered=filtered,
+        equal_weights=True,
     )
     status = promises.status(
         ledger, mechanism, summary["epsilon_spent"], filtered=filtered

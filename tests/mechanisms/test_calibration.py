@@ -10,6 +10,7 @@ import scipy.stats
 from published import published
 
 from fedsvp_jax import mechanisms
+from fedsvp_jax.accounting import composed_epsilon
 from fedsvp_jax.mechanisms import calibration
 
 
@@ -78,3 +79,11 @@ def test_an_analytic_claim_is_the_target_and_holds_where_noise_is_scaled():
         claim = calibration.scaled_claim(config, jnp.float32(factor))
         multiplier = float(claim.noise_multiplier)
         assert true_delta(multiplier, float(claim.epsilon)) <= 1e-3
+
+
+def test_below_one_the_classical_formula_is_proved_at_every_delta() -> None:
+    """Its proof is for small δ; the exact ε says the same of large ones."""
+    for epsilon in (1e-3, 0.1, 0.5, 0.9, 0.999):
+        for delta in (1e-30, 1e-10, 1e-5, 1e-2, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 0.9999):
+            z = float(calibration.classical_multiplier(epsilon, delta))
+            assert composed_epsilon("gdp", z**-2, delta) <= epsilon

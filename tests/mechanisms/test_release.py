@@ -60,7 +60,8 @@ def test_a_small_budget_hardly_tells_r(epsilon: float, gap: float):
 
 
 def test_a_large_budget_tells_the_laplace_release_almost_r():
-    np.testing.assert_allclose(np.median(released("laplace", 0.3, 1e4)), 0.3, atol=1e-4)
+    median = np.median(released("laplace", 0.3, 10.0))
+    np.testing.assert_allclose(median, 0.3, atol=0.02)
 
 
 def test_one_validation_record_can_move_r_from_zero_to_one():

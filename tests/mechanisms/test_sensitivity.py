@@ -296,3 +296,13 @@ def test_the_least_clip_still_clips_what_float32_can_square() -> None:
         assert (length <= bound * (1 + 1e-5)) == bool(was) == (bound > 1e-19)
     with pytest.raises(ValueError, match="l2_norm_clip must be at least 1e-06"):
         published(l2_norm_clip=1e-20)
+
+
+@pytest.mark.parametrize("size", [10, 11_173_962])
+def test_a_clip_is_off_by_a_rounding_only(size: int) -> None:
+    """1.3e-7 of C at most, at ResNet-18's size too."""
+    draw = np.random.default_rng(0).standard_normal(size).astype(np.float32)
+    for bound in (1e-6, 20.0):
+        kept, _ = clip_by_l2_norm({"w": jnp.asarray(draw)}, bound)
+        length = np.linalg.norm(np.asarray(kept["w"], np.float64))
+        assert length <= np.float32(bound) * (1 + 5e-7)
