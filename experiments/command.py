@@ -237,7 +237,7 @@ def start_processes(values: flags.FlagValues) -> None:
 
 
 def placement(values: flags.FlagValues, **more: int) -> Any:
-    """The `training.Placement` that the flags of `define_running` name.
+    """The `Placement` that the flags of `define_running` name.
 
     Args:
       values: the command line's.
@@ -327,7 +327,10 @@ def _manual(script: str, manual: str | None) -> str:
     themes = [name for name in modules if name.startswith(_THEME)]
     shared = sorted(name for name in modules if name.startswith(package))
     described = [
-        values.module_help(name).strip().removeprefix(_THEME)
+        values.module_help(name)
+        .strip()
+        .removeprefix(_THEME)
+        .replace(f"{__name__}:", "Files, devices and progress:", 1)
         for name in [*themes, *shared]
     ]
     if script in modules:

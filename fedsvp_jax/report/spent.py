@@ -55,7 +55,7 @@ def spent_line(summary: Mapping[str, Any]) -> str:
 
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """The columns of a table that tell ε spent, one per method, and its status.
+    """The columns of a table that show ε spent, one per method, and its status.
 
     Args:
       rows: with `epsilon_spent`, `delta_spent`, `target_delta` and `status`.

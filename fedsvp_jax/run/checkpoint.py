@@ -1,4 +1,4 @@
-"""Checkpoints: what a run needs to go on to the same bits.
+"""Checkpoints: what a run needs in order to continue to the same bits.
 
 A checkpoint is one file, named by its round: a line with the SHA-256 of the rest, then
 the state as `flax.serialization` writes it (msgpack). It is written beside its place
@@ -21,8 +21,8 @@ from fedsvp_jax.run.folder import BESIDE, WriteError, replace_file
 _KEPT = 2  # intact checkpoints that a save leaves
 _log = logging.getLogger(__name__)
 
-# Of what a checkpoint holds and how it is gone on with: raised when either changes,
-# so that no version goes on with what another one left.
+# Raised when the content of a checkpoint changes, or the way in which a run continues
+# from it: a run that another version started is then refused.
 STATE_VERSION = 4
 
 
@@ -98,7 +98,7 @@ def _sum(content: bytes) -> bytes:
 
 
 def _intact_content(file: pathlib.Path) -> bytes:
-    """What follows the line of the sum.
+    """The state as it was written, without the line of the sum.
 
     Raises:
       OSError: the file cannot be read.

@@ -118,7 +118,7 @@ class RunFolder:
             if not resume:
                 raise ValueError(
                     f"output_dir {self.path} already holds a run; give another folder "
-                    "or go on with it by --resume"
+                    "or continue it with --resume"
                 )
             try:
                 old = json.loads(file.read_bytes())
@@ -148,8 +148,8 @@ class RunFolder:
                     self.path.rmdir()
             reason = getattr(error, "reason", error.strerror)
             raise OSError(
-                f"output_dir {self.path} cannot be written ({reason}); give a folder "
-                "that can"
+                f"output_dir {self.path} cannot be written ({reason}); give another "
+                "folder"
             ) from error
 
     def append(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
