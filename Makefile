@@ -8,11 +8,13 @@ QUICK := $(wildcard tests/test_*.py) tests/accounting tests/algorithm tests/data
 	tests/mechanisms tests/run/test_one_run.py
 REFERENCES := .venv-references
 REFERENCES_STAMP := $(REFERENCES)/.installed
+MUTMUT := .mutmut
+MUTMUT_STAMP := $(MUTMUT)/.installed
 
 export TQDM_MININTERVAL := 0.5
 
-.PHONY: setup demo test test-quick test-slow test-references test-browser docs \
-	tutorial lint format bench reproduce-small clean
+.PHONY: setup demo test test-quick test-slow test-references test-browser \
+	mutants docs tutorial lint format bench reproduce-small clean
 
 setup: $(STAMP)
 
@@ -61,6 +63,22 @@ test-browser: setup
 	FEDSVP_BROWSER=$$(tests/report/browser.sh) \
 		$(BIN)/python -m pytest tests/report/test_browser.py
 
+# mutmut, in a folder beside .venv, whose libraries it works with.
+$(MUTMUT_STAMP): requirements/mutants.txt $(STAMP)
+	rm -rf $(MUTMUT)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+		--no-deps --target $(MUTMUT) -r requirements/mutants.txt
+	touch $(MUTMUT_STAMP)
+
+# Which small mistakes the tests would notice: docs/testing.md. PART, SAMPLE, AGAIN and
+# TABLES say how much is done. Mutants are compiled without optimization: that is most
+# of their time.
+mutants: setup $(MUTMUT_STAMP)
+	PYTHONPATH=$(abspath $(MUTMUT)) JAX_PLATFORMS=cpu \
+		XLA_FLAGS="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true" \
+		$(BIN)/python -m tests.mutants $(PART:%=--part=%) $(SAMPLE:%=--sample=%) \
+		$(AGAIN:1=--again) $(TABLES:1=--tables)
+
 # The site, to runs/site: a broken link fails. Nothing is fetched.
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict \
@@ -88,5 +106,5 @@ reproduce-small: setup
 	$(BIN)/python -m experiments.reproduce --size=small --output_dir=$(RUNS)/reproduce
 
 clean:
-	rm -rf $(VENV) $(REFERENCES) $(RUNS) .cache .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf $(VENV) $(REFERENCES) $(MUTMUT) $(RUNS) .cache .pytest_cache .mypy_cache .ruff_cache \
 		.hypothesis build *.egg-info

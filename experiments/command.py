@@ -105,6 +105,34 @@ def refuse_unread(
         raise ValueError(f"{message}; remove it")
 
 
+def refuse_unneeded(values: flags.FlagValues, config: ExperimentConfig) -> None:
+    """Refuses a flag that is read only together with another setting's value.
+
+    Args:
+      values: the command line's; a default, which nobody typed, is never refused.
+      config: the settings that it names.
+
+    Raises:
+      ValueError: names the flag and what it is read with.
+    """
+    for field in dataclasses.fields(config):
+        needs = field.metadata["needs"]
+        if needs is None or field.name not in values or not values[field.name].present:
+            continue
+        other, readers = needs
+        value = getattr(config, other)
+        if value in readers or (not readers and value is not None):
+            continue
+        given = " or ".join(f"--{other}={_typed(one)}" for one in readers)
+        raise ValueError(
+            f"--{field.name} is only read with {given or f'--{other}'}; remove it"
+        )
+
+
+def _typed(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _what_sets_noise(name: str) -> str:
     """`, whose noise --noise_std sets` of a mechanism whose noise ε does not set."""
     settings = mechanisms.mechanism_settings(name)

@@ -259,7 +259,9 @@ def convergence_table(results: Json) -> str:
     rows = [
         {
             "E": str(row["local_epochs"]),
-            "ε": "no noise" if row["epsilon"] is None else f"{row['epsilon']:g}",
+            "ε per upload (nominal)": "no noise"
+            if row["epsilon"] is None
+            else f"{row['epsilon']:g}",
             "measured F − F*": f"{row['measured_mean']:.2g}",
             "printed expression (no bound)": f"{row['printed_expression']:.2g}",
             "corrected bound (E = 1)": "–"
@@ -272,7 +274,8 @@ def convergence_table(results: Json) -> str:
     return (
         f"{markdown(rows)}\n{constants['cohort_size']} clients, "
         f"{constants['num_parameters']} weights, L = {constants['smoothness']:.3g}, "
-        f"ρ = {constants['convexity']:g}, η = {constants['learning_rate']:g}, after "
+        f"ρ = {constants['convexity']:g}, η = {constants['learning_rate']:g}, "
+        f"δ = {config['delta']:g} per upload, after "
         f"{config['num_rounds']} rounds, mean of {config['num_repeats']} runs; device: "
         f"{config['device_kind']}, JAX {config['versions']['jax']}."
     )

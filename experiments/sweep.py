@@ -93,6 +93,7 @@ def main(_: list[str]) -> None:
                 values, mechanism=name, epsilon=epsilon, seed=seeds[0]
             )
     command.refuse_unread(values, names, flag_names={"epsilon": "epsilons"})
+    command.refuse_unneeded(values, base)
 
     from fedsvp_jax.run import sweep
 

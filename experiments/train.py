@@ -34,6 +34,7 @@ def main(_: list[str]) -> None:
     command.start_processes(values)
     config = command.settings_from_flags(values)
     command.refuse_unread(values, [config.mechanism])
+    command.refuse_unneeded(values, config)
 
     from fedsvp_jax import run
 

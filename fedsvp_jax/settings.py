@@ -35,6 +35,7 @@ def setting(
     below: float | None = None,
     infinite: bool = False,
     traced: bool = False,
+    needs: tuple[str, tuple[Any, ...]] | None = None,
 ) -> Any:
     """One setting of a `Settings` class.
 
@@ -48,6 +49,9 @@ def setting(
       infinite: whether infinity is allowed too.
       traced: whether the cells of one compiled sweep may differ in it. Another value
         of a setting that is not traced is another program.
+      needs: another setting and those of its values with which alone this one is read;
+        no values: whenever the other is given. The command line refuses its flag
+        otherwise.
     """
     metadata = {
         "help": help,
@@ -59,6 +63,7 @@ def setting(
             "less than": below,
         },
         "infinite": infinite,
+        "needs": needs,
         "pytree_node": traced,  # read by flax.struct.dataclass
     }
     return dataclasses.field(default=default, metadata=metadata)
@@ -337,6 +342,7 @@ class NoiseSettings(Settings):
         "Neighbouring relation of update_clip: replace_one or add_remove (a whole "
         "client). The relation of dp_fedavg is always add_remove.",
         choices=("replace_one", "add_remove"),
+        needs=("sensitivity", ("update_clip",)),
     )
     calibration: str = setting(
         "classical",
@@ -360,6 +366,7 @@ class NoiseSettings(Settings):
         "in float32 cannot tell smaller probabilities apart.",
         above=0,
         at_most=10,
+        needs=("contribution_release", ("laplace", "randomized_response")),
         traced=True,
     )
 
@@ -384,6 +391,7 @@ class PromiseSettings(Settings):
         "rdp",
         "How --total_epsilon is counted.",
         choices=("basic", "rdp", "pld"),
+        needs=("total_epsilon", ()),
     )
     solve: str = setting(
         "uploads",
@@ -391,6 +399,7 @@ class PromiseSettings(Settings):
         "noise that is set. noise: the least noise with which a client may upload in "
         "every round.",
         choices=("uploads", "noise"),
+        needs=("total_epsilon", ()),
     )
     colluders: int = setting(
         1,

@@ -86,8 +86,9 @@ def page(results: dict[str, Any]) -> str:
     bound = "inf" if clip is None else f"{clip:g}"
     return (
         f"{markdown(table(results))}\n"
-        f"{settings['dataset']}, {settings['model']}, ε = {settings['epsilon']:g} per "
-        f"upload, C = {bound}, {settings['num_clients']} clients, "
+        f"{settings['dataset']}, {settings['model']}, ε = {settings['epsilon']:g} at "
+        f"δ = {settings['delta']:g} per upload by --sensitivity="
+        f"{settings['sensitivity']}, C = {bound}, {settings['num_clients']} clients, "
         f"{settings['cohort_size']} per round, {settings['num_rounds']} rounds; "
         f"{settings['attack_mode']} attackers: {settings['num_attackers']}, "
         f"{settings['attack_steps']} steps per round. Private class: "

@@ -169,13 +169,23 @@ def ablation(outcomes: Sequence[Outcome]) -> str:
     return markdown(rows)
 
 
+def _baseline_budgets(config: Outcome, name: str) -> dict[str, str]:
+    """ε of a vote and of a contribution under one of the compared filters."""
+    lazy = name == "lazy"
+    return {
+        "ε per vote": _epsilon(config["vote_epsilon"]) if lazy else "none claimed",
+        _CONTRIBUTOR_HEAD: _contributor(config) if lazy else "none claimed",
+    }
+
+
 def baselines(outcomes: Sequence[Outcome]) -> str:
-    """Other filters on the same simulations."""
+    """Other filters on the same simulations; `lazy` alone keeps anything private."""
     accuracy = "accuracy % of the last layer trained on the batches kept"
     rows = [
         {
             **_setting_cells(outcome["config"]),
             "filter": row["filter"],
+            **_baseline_budgets(outcome["config"], row["filter"]),
             "recall %": _percent(row, "recall"),
             "precision %": _percent(row, "precision"),
             "F1 %": _percent(row, "f1"),

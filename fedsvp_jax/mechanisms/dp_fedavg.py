@@ -42,9 +42,14 @@ class DpFedavgSettings(Settings):
         above=0,
         below=1,
         traced=True,
+        needs=("adaptive_clip", (True,)),
     )
     clip_learning_rate: float = setting(
-        0.2, "Step size of the adaptive clip.", above=0, traced=True
+        0.2,
+        "Step size of the adaptive clip.",
+        above=0,
+        traced=True,
+        needs=("adaptive_clip", (True,)),
     )
     count_noise_std: float = setting(
         2.0,
@@ -52,6 +57,7 @@ class DpFedavgSettings(Settings):
         "adaptive clip; greater than the noise multiplier.",
         above=0,
         traced=True,
+        needs=("adaptive_clip", (True,)),
     )
 
 

@@ -5,16 +5,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedsvp_jax import models
+from fedsvp_jax import models, prng
 from fedsvp_jax.algorithm import local_training
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
+from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.structs import Examples, Params
 
 RATES = TrainingRates(
-    learning_rate=jnp.float32(0.1),
-    l2_norm_clip=jnp.float32(0.5),
-    step_noise_std=jnp.float32(0.0),
-    proximal_weight=jnp.float32(0.0),
+    learning_rate=np.float32(0.1),
+    l2_norm_clip=np.float32(0.5),
+    step_noise_std=np.float32(0.0),
+    proximal_weight=np.float32(0.0),
 )
 
 
@@ -56,30 +57,71 @@ def train(
     return params, trained
 
 
-def test_update_equals_a_plain_loop_over_the_same_shuffles() -> None:
-    member = np.arange(20) < 14
-    start, trained = train(member)
-    model = models.make_model("mlp", num_classes=3)
-    examples = make_examples()
+PLAIN = {
+    "clipped mean": {},
+    "mean": {"gradient": "mean"},
+    "proximal": {
+        "proximal": True,
+        "rates": RATES.replace(proximal_weight=np.float32(0.7)),
+    },
+    "per example": {
+        "gradient": "per_example",
+        "rates": RATES.replace(step_noise_std=np.float32(0.2)),
+    },
+}
 
-    def loss(params, rows):
-        logits, _ = model.apply(
-            params, {}, examples.inputs[rows], train=False, key=None
-        )
-        chosen = jax.nn.log_softmax(logits)[
-            jnp.arange(len(rows)), examples.labels[rows]
-        ]
-        return -jnp.mean(chosen)
 
-    params = start
+@pytest.mark.parametrize("kind", PLAIN)
+@pytest.mark.parametrize("count", [14, 3])  # three batches of 4; less than one batch
+def test_update_equals_a_plain_loop_over_the_same_shuffles(
+    kind: str, count: int
+) -> None:
+    member = np.arange(20) < count
+    start, trained = train(member, **PLAIN[kind])
+    model, examples = models.make_model("mlp", num_classes=3), make_examples()
+    rates = PLAIN[kind].get("rates", RATES)
+
+    @jax.jit
+    def gradient_of(params, row):
+        def loss(params):
+            logits, _ = model.apply(
+                params, {}, examples.inputs[row][None], train=False, key=None
+            )
+            return -jax.nn.log_softmax(logits)[0, examples.labels[row]]
+
+        return jax.grad(loss)(params)
+
+    def clipped(gradient):
+        norm = jnp.sqrt(sum(jnp.sum(g**2) for g in jax.tree.leaves(gradient)))
+        return jax.tree.map(lambda g: g * jnp.minimum(1.0, 0.5 / norm), gradient)
+
+    params, number = start, 0
     for epoch in range(2):
         key = jax.random.fold_in(jax.random.key(1), epoch)
         order = local_training.shuffled(key, jnp.asarray(member))
-        for step in range(3):  # 14 examples, batch 4: two are dropped
-            gradient = jax.grad(loss)(params, order[4 * step : 4 * step + 4])
-            norm = jnp.sqrt(sum(jnp.sum(g**2) for g in jax.tree.leaves(gradient)))
-            scale = 0.1 * jnp.minimum(1.0, 0.5 / norm)
-            params = jax.tree.map(lambda p, g, s=scale: p - s * g, params, gradient)
+        for step in range(max(count // 4, 1)):  # of 14 examples, two are dropped
+            rows = order[4 * step : min(4 * step + 4, count)]
+            each = [gradient_of(params, row) for row in rows]
+            if kind == "per example":
+                total = jax.tree.map(lambda *g: sum(g), *map(clipped, each))
+                mean = jax.tree.map(lambda g: g / 4, total)  # whatever the batch holds
+                step_key = jax.random.fold_in(jax.random.key(1), 2 + number)
+                gradient, _ = noise.add_gaussian_noise(
+                    mean, 0.2, key=prng.stream_key(step_key, prng.Stream.DP_SGD)
+                )
+            else:
+                total = jax.tree.map(lambda *g: sum(g), *each)
+                share = 1 / len(rows)
+                gradient = jax.tree.map(lambda g, share=share: share * g, total)
+                gradient = gradient if kind == "mean" else clipped(gradient)
+            pull = float(rates.proximal_weight)
+            params = jax.tree.map(
+                lambda p, g, w0, pull=pull: p - 0.1 * (g + pull * (p - w0)),
+                params,
+                gradient,
+                start,
+            )
+            number += 1
     for mine, reference in zip(
         jax.tree.leaves(trained), jax.tree.leaves(params), strict=True
     ):

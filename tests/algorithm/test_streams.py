@@ -72,12 +72,13 @@ def program(**changes: Any) -> Program:
     return build([small(**changes)], digits())
 
 
-KEY = prng.round_key(prng.root_key(7), 2)
+def round_key() -> jax.Array:
+    return prng.round_key(prng.root_key(7), 2)
 
 
 def stream(purpose: prng.Stream, client_id: int = 0) -> jax.Array:
     """The documented address of a key: round, purpose, client."""
-    return jax.random.fold_in(jax.random.fold_in(KEY, int(purpose)), client_id)
+    return jax.random.fold_in(jax.random.fold_in(round_key(), int(purpose)), client_id)
 
 
 def test_every_purpose_of_a_client_has_the_key_of_its_address(
@@ -104,7 +105,9 @@ def test_every_purpose_of_a_client_has_the_key_of_its_address(
     mechanism = program().mechanism._replace(update=recorded("noise", None))
     made, rows = program(), jnp.arange(4, dtype=jnp.int32)
     cell = cell_of(made.cells, 0)
-    client.released_ratio(jnp.float32(0.5), cell.mechanism, key=KEY, client_id=5)
+    client.released_ratio(
+        jnp.float32(0.5), cell.mechanism, key=round_key(), client_id=5
+    )
     client.train(
         made.model,
         made.plan.recipe,
@@ -114,7 +117,7 @@ def test_every_purpose_of_a_client_has_the_key_of_its_address(
         made.data.examples,
         rows,
         jnp.int32(4),
-        key=KEY,
+        key=round_key(),
         client_id=5,
         lane_axes=(),
     )
@@ -126,7 +129,7 @@ def test_every_purpose_of_a_client_has_the_key_of_its_address(
         None,
         made.data.examples,
         None,
-        key=KEY,
+        key=round_key(),
         client_id=5,
         lane_axes=(),
     )
@@ -138,7 +141,7 @@ def test_every_purpose_of_a_client_has_the_key_of_its_address(
         ratio=None,
         round_num=None,
         params=None,
-        key=KEY,
+        key=round_key(),
         client_id=5,
     )
     expected = {
@@ -191,7 +194,7 @@ def test_clients_with_the_same_data_train_in_orders_of_their_own() -> None:
             made.data.examples,
             cell.split.train[0],
             cell.split.num_train[0],
-            key=KEY,
+            key=round_key(),
             client_id=client_id,
             lane_axes=(),
         )[0]
@@ -216,7 +219,7 @@ def test_a_utility_is_the_accuracy_of_an_independent_training() -> None:
             stats,
             examples,
             held,
-            key=KEY,
+            key=round_key(),
             client_id=1,
             lane_axes=(),
         )

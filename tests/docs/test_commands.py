@@ -78,6 +78,7 @@ OTHER_TARGETS = {
     "test-quick",
     "test-slow",
     "test-browser",
+    "mutants",
     "lint",
     "docs",
     "tutorial",

@@ -31,3 +31,18 @@ def test_every_test_and_file_that_a_page_names_exists(page: pathlib.Path) -> Non
     assert not [name for name in _TEST.findall(text) if not known(name)]
     paths = [path for path in _PATH.findall(text) if PLACEHOLDER not in path]
     assert not [path for path in paths if not (ROOT / path).exists()]
+
+
+@pytest.mark.parametrize("number", range(1, 21))
+def test_every_hole_names_files_whose_tests_carry_its_number(number: int) -> None:
+    page = (ROOT / "docs" / "privacy.md").read_text()
+    (row,) = re.findall(rf"^\| G{number} \|.*$", page, re.MULTILINE)
+    files = re.findall(r"`(tests/[^`]*)`", row)
+    named = [f"def test_g{number}_" in (ROOT / file).read_text() for file in files]
+    assert any(named)
+    every = [
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if f"def test_g{number}_" in path.read_text()
+    ]
+    assert set(every) <= set(files)

@@ -61,6 +61,33 @@ def test_g19_train_refuses_a_flag_that_the_mechanism_does_not_read(
 
 
 @pytest.mark.hole
+@pytest.mark.parametrize(
+    ("mechanism", "messages"),
+    [
+        (
+            "fedsva",
+            {
+                "--release_epsilon=1": "--release_epsilon is only read with"
+                " --contribution_release=laplace or"
+                " --contribution_release=randomized_response; remove it",
+                "--relation=add_remove": "only read with --sensitivity=update_clip;",
+                "--total_accounting=pld": "is only read with --total_epsilon; remove",
+                "--solve=noise": "--solve is only read with --total_epsilon; remove",
+            },
+        ),
+        (
+            "dp_fedavg",
+            {"--count_noise_std=3": "is only read with --adaptive_clip=true; remove"},
+        ),
+    ],
+)
+def test_g19_train_refuses_a_flag_that_needs_another_setting(
+    mechanism: str, messages: dict[str, str], tmp_path: pathlib.Path
+) -> None:
+    assert_refused([*TRAIN, f"--mechanism={mechanism}"], messages, tmp_path / "run")
+
+
+@pytest.mark.hole
 def test_g19_a_sweep_refuses_a_flag_that_no_mechanism_reads(
     tmp_path: pathlib.Path,
 ) -> None:

@@ -3,8 +3,12 @@
 import dataclasses
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+
 from fedsvp_jax import mechanisms
-from fedsvp_jax.mechanisms import MechanismConfig
+from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
+from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
 
 SET_UP = MechanismConfig(  # FedSVA (arXiv 2503.12958v2), sec. 4.1
     epsilon=0.2,
@@ -29,6 +33,28 @@ def published(name: str = "none", **changes: Any) -> MechanismConfig:
     return dataclasses.replace(SET_UP, settings=settings, **told)
 
 
-def make(name: str, **changes: Any) -> mechanisms.Mechanism:
+def make(name: str, **changes: Any) -> Mechanism:
     """The mechanism of `published`."""
     return mechanisms.make_mechanism(name, published(name, **changes))
+
+
+def upload(
+    mechanism: Mechanism,
+    update: Array,
+    *,
+    state: MechanismState | None = None,
+    num_examples: int = 2000,
+    ratio: float = 1.0,
+    round_num: int = 0,
+    params: Array | None = None,
+) -> tuple[Params, MechanismState, NoiseInfo]:
+    """One client's upload of {"w": update}, from a server's model of zeros."""
+    return mechanism.update(
+        {"w": update},
+        mechanism.init(100).of(0) if state is None else state,
+        key=jax.random.key(0),
+        num_examples=jnp.int32(num_examples),
+        contribution_ratio=jnp.float32(ratio),
+        round_num=jnp.int32(round_num),
+        params={"w": jnp.zeros_like(update) if params is None else params},
+    )

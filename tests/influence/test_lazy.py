@@ -1,6 +1,7 @@
 """The filter: contributions, votes and their randomised response, sums, decision."""
 
 import math
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +12,14 @@ from worlds import World, make_world, rates
 from fedsvp_jax import influence
 from fedsvp_jax.influence import Batches, FilterRates, Verdict, lazy
 from fedsvp_jax.influence.last_layer import losses
+from fedsvp_jax.structs import Array
 
 FLIP = 0.755081  # of a vote at the published ε = 1
-KEYS = {"contribution_key": jax.random.key(7), "vote_key": jax.random.key(8)}
+
+
+@cache
+def keys() -> dict[str, Array]:
+    return {"contribution_key": jax.random.key(7), "vote_key": jax.random.key(8)}
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +29,7 @@ def world() -> World:
 
 def run(world: World, rates: FilterRates) -> Verdict:
     return influence.lazy_influence(
-        world.kernel, world.train, world.test, rates, **KEYS
+        world.kernel, world.train, world.test, rates, **keys()
     )
 
 
@@ -36,7 +42,7 @@ def test_the_corrupted_contributors_are_found_without_noise(world: World):
 def test_a_vote_is_the_sign_of_the_sum_of_loss_differences(world: World):
     chosen = rates()
     sent = lazy.contributions(
-        world.kernel, world.train, chosen, key=KEYS["contribution_key"]
+        world.kernel, world.train, chosen, key=keys()["contribution_key"]
     )
     scores = []
     for contributor, kernel in enumerate(sent):
@@ -58,7 +64,7 @@ def test_a_tie_votes_minus_1(world: World):
 
 
 def test_a_contribution_is_clipped_and_noised_by_its_own_key(world: World):
-    key = KEYS["contribution_key"]
+    key = keys()["contribution_key"]
     free, clipped, noised = (
         lazy.contributions(world.kernel, world.train, chosen, key=key)
         - world.kernel[None]

@@ -81,6 +81,90 @@ def test_an_analytic_claim_is_the_target_and_holds_where_noise_is_scaled():
         assert true_delta(multiplier, float(claim.epsilon)) <= 1e-3
 
 
+def test_the_closed_forms_are_those_of_their_sources():
+    np.testing.assert_allclose(
+        calibration.classical_constant(1e-5), 4.844805, rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        calibration.classical_multiplier(0.5, 1e-5), 2 * 4.844805, rtol=1e-6
+    )
+    rho = 1 / (2 * 2.0**2)
+    np.testing.assert_allclose(
+        calibration.concentrated_epsilon(2.0, 1e-3),
+        rho + 2 * math.sqrt(rho * math.log(1e3)),
+        rtol=1e-6,
+    )
+    assert calibration.concentrated_epsilon(0.0, 1e-3) == np.inf
+
+
+def test_pairs_of_epsilon_and_delta_are_solved_each_for_itself():
+    found = calibration.analytic_multiplier([[1.0], [10.0]], [1e-5, 1e-3])
+    assert found.shape == (2, 2)
+    for (row, column), multiplier in np.ndenumerate(found):
+        epsilon, delta = (1.0, 10.0)[row], (1e-5, 1e-3)[column]
+        np.testing.assert_allclose(true_delta(multiplier, epsilon), delta, rtol=1e-6)
+
+
+def test_the_base_multiplier_is_the_calibrations():
+    classical = published(epsilon=0.5, delta=1e-5)
+    np.testing.assert_allclose(
+        calibration.base_multiplier(classical), 2 * 4.844805, rtol=1e-6
+    )
+    analytic = published(epsilon=1.0, delta=1e-5, calibration="analytic")
+    for config in (analytic, mechanisms.with_analytic_multiplier(analytic)):
+        np.testing.assert_allclose(
+            calibration.base_multiplier(config), 3.730632, rtol=2e-6
+        )
+    assert mechanisms.with_analytic_multiplier(classical) is classical
+
+
+def test_classical_is_refused_from_one_on_unless_it_is_asked_for():
+    calibration.check_calibration(published(epsilon=0.999))
+    calibration.check_calibration(published(epsilon=1.0, allow_large_epsilon=True))
+    calibration.check_calibration(published(epsilon=9.0, calibration="analytic"))
+    for epsilon in (1.0, np.asarray([0.5, 2.0])):
+        with pytest.raises(ValueError, match="epsilon must be < 1"):
+            calibration.check_calibration(published(epsilon=epsilon))
+
+
+def test_analytic_needs_its_multiplier_before_epsilon_or_delta_is_traced():
+    def check(**traced: jax.Array) -> jax.Array:
+        calibration.check_calibration(published(calibration="analytic", **traced))
+        return jnp.zeros(())
+
+    for name in ("epsilon", "delta"):
+        with pytest.raises(ValueError, match="with_analytic_multiplier"):
+            jax.jit(lambda value, name=name: check(**{name: value}))(0.5)
+        jax.jit(
+            lambda value, name=name: check(
+                **{name: value, "analytic_multiplier": jnp.float32(1.0)}
+            )
+        )(0.5)
+
+
+def test_a_classical_claim_reads_the_formula_backwards():
+    config = published(epsilon=0.5, delta=0.02)
+    base = float(calibration.base_multiplier(config))
+    for factor in (0.5, 1.0, 2.0):
+        claim = calibration.scaled_claim(config, jnp.float32(factor))
+        np.testing.assert_allclose(claim.noise_multiplier, factor * base, rtol=1e-6)
+        np.testing.assert_allclose(claim.epsilon, 0.5 / factor, rtol=1e-6)
+        np.testing.assert_allclose(claim.delta, 0.02, rtol=1e-6)
+
+
+def test_an_analytic_claim_with_more_noise_is_at_most_the_target():
+    config = mechanisms.with_analytic_multiplier(
+        published(epsilon=2.0, delta=1e-3, calibration="analytic")
+    )
+    base = float(calibration.base_multiplier(config))
+    for factor in (0.5, 1.001, 4.0):
+        claim = calibration.scaled_claim(config, jnp.float32(factor))
+        by_zcdp = float(calibration.concentrated_epsilon(factor * base, 1e-3))
+        expected = min(by_zcdp, 2.0) if factor >= 1 else by_zcdp
+        np.testing.assert_allclose(claim.epsilon, expected, rtol=1e-5)
+        np.testing.assert_allclose(claim.delta, 1e-3, rtol=1e-6)
+
+
 def test_below_one_the_classical_formula_is_proved_at_every_delta() -> None:
     """Its proof is for small δ; the exact ε says the same of large ones."""
     for epsilon in (1e-3, 0.1, 0.5, 0.9, 0.999):

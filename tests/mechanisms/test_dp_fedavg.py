@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from published import published
+from published import make, published, upload
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.mechanisms import Mechanism, dp_fedavg
+from fedsvp_jax.mechanisms import Mechanism, calibration, dp_fedavg
 from fedsvp_jax.settings import LEAST_CLIP
 from fedsvp_jax.structs import NoiseInfo, Params
 
@@ -144,6 +144,90 @@ def test_g12_the_relation_is_add_or_remove_a_client_whatever_the_setting_says():
     assert "relation of dp_fedavg is always add_remove" in helped
     for page in pages:
         assert "always to add or remove a client" in " ".join(page.split())
+
+
+def test_an_upload_is_told_with_its_part_of_the_rounds_noise_and_the_rounds_claim():
+    mechanism = make(
+        "dp_fedavg", noise_multiplier=1.5, l2_norm_clip=2.0, cohort_size=16, delta=0.01
+    )
+    _, state, info = upload(mechanism, jnp.ones((3,)))
+    assert info.sensitivity == 2 and state.shared == {"clip": 2.0}
+    np.testing.assert_allclose(info.noise_multiplier, 1.5 / 4, rtol=1e-6)
+    np.testing.assert_allclose(
+        info.epsilon, calibration.concentrated_epsilon(1.5, 0.01), rtol=1e-6
+    )
+    np.testing.assert_allclose(info.delta, 0.01, rtol=1e-6)
+    assert np.isnan(info.risk_tolerance) and info.step_noise_std == 0
+    np.testing.assert_allclose(mechanism.least_multiplier, 1.5 / 4, rtol=1e-6)
+    np.testing.assert_allclose(
+        mechanism.most_epsilon,
+        calibration.concentrated_epsilon(1.5 / 4, 0.01),
+        rtol=1e-6,
+    )
+    np.testing.assert_allclose(mechanism.most_delta, 0.01, rtol=1e-6)
+    claim = mechanism.claim
+    assert claim.proved and claim.central and claim.against_server and claim.any_epsilon
+    assert claim.client_swap == 2 and mechanism.server is None
+    silent = upload(make("dp_fedavg", noise_multiplier=0.0), jnp.ones((3,)))[2]
+    assert silent.delta == 0
+
+
+def test_a_count_with_just_as_much_noise_is_refused():
+    with pytest.raises(ValueError, match="count_noise_std must be greater than"):
+        make("dp_fedavg", noise_multiplier=2.0, count_noise_std=2.0, adaptive_clip=True)
+
+
+def test_traced_settings_are_told_apart_from_refused_ones():
+    def on_sum(z: jax.Array, count: jax.Array) -> jax.Array:
+        mechanism = make(
+            "dp_fedavg",
+            noise_multiplier=z,
+            count_noise_std=count,
+            adaptive_clip=True,
+            l2_norm_clip=1.0,
+            cohort_size=1,
+        )
+        return upload(mechanism, jnp.ones((3,)))[2].noise_std
+
+    expected = dp_fedavg.update_multiplier(1.0, 2.0)
+    for traced in (
+        jax.jit(on_sum)(1.0, 2.0),
+        jax.jit(lambda z: on_sum(z, 2.0))(1.0),
+        jax.jit(lambda count: on_sum(1.0, count))(2.0),
+    ):
+        np.testing.assert_allclose(traced, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("took_part", [3, 0])
+def test_the_server_moves_the_clip_by_the_noised_share_of_whole_updates(took_part: int):
+    mechanism = make(
+        "dp_fedavg",
+        noise_multiplier=1.0,
+        count_noise_std=2.0,
+        clip_quantile=0.4,
+        clip_learning_rate=0.3,
+        l2_norm_clip=2.0,
+        adaptive_clip=True,
+    )
+    info = upload(mechanism, jnp.ones((1,)))[2]
+    infos = info.replace(clipped=jnp.asarray([1.0, 0.0, 0.0, 0.0]))
+    assert mechanism.server is not None
+    key, params = jax.random.key(3), {"w": jnp.ones((1,))}
+    after, state = mechanism.server(
+        params,
+        {"w": jnp.zeros((1,))},
+        mechanism.init(100),
+        key=key,
+        round_num=jnp.int32(0),
+        infos=infos,
+        valid=jnp.arange(4) < took_part,
+    )
+    whole = {3: 2.0, 0: 0.0}[took_part]
+    share = (whole + 2.0 * float(jax.random.normal(key, ()))) / max(took_part, 1)
+    np.testing.assert_allclose(
+        state.shared["clip"], 2.0 * np.exp(-0.3 * (share - 0.4)), rtol=1e-5
+    )
+    np.testing.assert_array_equal(after["w"], params["w"])
 
 
 def test_an_adaptive_clip_stays_where_norms_can_be_measured() -> None:

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from published import published
+from published import make, published, upload
 
 from fedsvp_jax import mechanisms
 
@@ -120,3 +120,66 @@ def test_weights_are_clipped_as_one_vector_if_asked_for():
     )
     np.testing.assert_allclose(update["w"] + params["w"], [1.2, 1.6], atol=1e-6)
     assert info.clipped == 1
+
+
+def test_an_upload_claims_its_share_of_an_epsilon_for_several():
+    """z = c·L/ε, and L uploads of ε/L each spend ε."""
+    mechanism = make("nbafl", exposures=4.0, min_num_examples=1000.0)
+    info = upload(mechanism, jnp.ones((3,)), num_examples=5000)[2]
+    multiplier = np.sqrt(2 * np.log(1.25 / 0.02)) * 4 / 0.2
+    np.testing.assert_allclose(info.noise_multiplier, multiplier, rtol=1e-6)
+    np.testing.assert_allclose(info.sensitivity, 2 * 20 / 1000, rtol=1e-6)
+    np.testing.assert_allclose(info.noise_std, multiplier * 0.04, rtol=1e-6)
+    np.testing.assert_allclose(info.epsilon, 0.05, rtol=1e-6)
+    np.testing.assert_allclose(info.delta, 0.02, rtol=1e-6)
+    np.testing.assert_allclose(mechanism.least_multiplier, multiplier, rtol=1e-6)
+    np.testing.assert_allclose(mechanism.most_epsilon, 0.05, rtol=1e-6)
+    np.testing.assert_allclose(mechanism.most_delta, 0.02, rtol=1e-6)
+    assert mechanism.server is None and not mechanism.needs_contribution
+    assert not mechanism.uniform_weights and not mechanism.claim.proved
+
+
+def test_the_claim_follows_sensitivity_and_calibration():
+    claims = [
+        make("nbafl", sensitivity=choice, calibration=calibration).claim
+        for choice in ("paper", "update_clip")
+        for calibration in ("classical", "analytic")
+    ]
+    assert [claim.proved for claim in claims] == [False, False, True, True]
+    assert [claim.any_epsilon for claim in claims] == [False, True, False, True]
+    assert [claim.client_swap for claim in claims] == [None, None, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "clipped_to"),
+    [
+        ({}, None),
+        ({"sensitivity": "update_clip"}, 2.0),
+        ({"sensitivity": "update_clip", "clip_weights": True}, 2.0),
+    ],
+)
+def test_what_is_clipped_follows_the_sensitivity(
+    changes: dict, clipped_to: float | None
+):
+    mechanism = make("nbafl", l2_norm_clip=2.0, **changes)
+    start, update = jnp.asarray([1.0, 1.0]), jnp.asarray([3.0, 4.0])
+    sent, _, info = upload(mechanism, update, params=start)
+    whole = update if clipped_to is None else update * clipped_to / 5
+    drawn = info.noise_std * jax.random.normal(
+        jax.random.fold_in(jax.random.key(0), 0), (2,)
+    )
+    np.testing.assert_allclose(sent["w"], whole + drawn, rtol=1e-5)
+    assert bool(info.clipped) == (clipped_to is not None)
+
+
+def test_the_downlinks_noise_is_the_servers_keys_own():
+    mechanism = make("nbafl", min_num_examples=2000.0, downlink_noise=True)
+    key, params = jax.random.key(5), {"w": jnp.full((4,), 7.0)}
+    state = mechanism.init(100)
+    assert mechanism.server is not None
+    noised, after = mechanism.server(
+        params, params, state, key=key, round_num=None, infos=None, valid=None
+    )
+    drawn = 1.144128 * jax.random.normal(jax.random.fold_in(key, 0), (4,))
+    np.testing.assert_allclose(noised["w"], 7.0 + drawn, rtol=1e-5)
+    assert after == state

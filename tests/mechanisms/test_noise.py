@@ -31,3 +31,42 @@ def test_leaves_get_draws_of_their_own():
     tree = {"a": jnp.zeros((50,)), "b": jnp.zeros((50,))}
     noised, _ = noise.add_gaussian_noise(tree, 1.0, key=jax.random.key(0))
     assert not np.any(np.asarray(noised["a"]) == np.asarray(noised["b"]))
+
+
+def test_each_leafs_noise_is_std_times_the_normal_draw_of_its_own_key():
+    key, std = jax.random.key(4), 0.3
+    tree = {"a": jnp.ones((2000,)), "b": jnp.full((30, 100), -2.0)}
+    noised, told = noise.add_gaussian_noise(tree, std, key=key)
+    square = 0.0
+    for index, name in enumerate(("a", "b")):
+        shape = tree[name].shape
+        drawn = std * jax.random.normal(jax.random.fold_in(key, index), shape)
+        np.testing.assert_allclose(noised[name], tree[name] + drawn, atol=1e-6)
+        square += float(jnp.sum(jnp.square(drawn)))
+        assert abs(np.std(drawn) - std) < 5 * std / np.sqrt(2 * drawn.size)
+    np.testing.assert_allclose(told, np.sqrt(square), rtol=1e-5)
+
+
+def test_without_noise_every_bit_stays_and_the_norm_is_zero():
+    tree = {"w": jnp.asarray([-0.0, 0.0, 1.5])}
+    noised, told = noise.add_gaussian_noise(tree, 0.0, key=jax.random.key(0))
+    assert np.asarray(noised["w"]).tobytes() == np.asarray(tree["w"]).tobytes()
+    assert told == 0
+
+
+def test_a_narrow_leaf_is_noised_wide_and_rounded_once():
+    key = jax.random.key(1)
+    wide = {"w": jnp.linspace(-1.0, 1.0, 64).astype(jnp.bfloat16).astype(jnp.float32)}
+    narrow = {"w": wide["w"].astype(jnp.bfloat16)}
+    expected, told = noise.add_gaussian_noise(wide, 0.5, key=key)
+    noised, norm = noise.add_gaussian_noise(narrow, 0.5, key=key)
+    assert noised["w"].dtype == jnp.bfloat16
+    np.testing.assert_array_equal(noised["w"], expected["w"].astype(jnp.bfloat16))
+    assert norm == told
+
+
+def test_a_tree_of_exactly_the_bound_is_not_clipped():
+    tree = {"w": jnp.asarray([3.0, 4.0])}
+    clipped, was = noise.clip_by_l2_norm(tree, 5.0)
+    assert was == 0 and was.dtype == jnp.float32
+    np.testing.assert_array_equal(clipped["w"], tree["w"])

@@ -3,7 +3,8 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from published import published
+import pytest
+from published import make, published, upload
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.mechanisms import reestimation
@@ -75,3 +76,62 @@ def test_the_server_takes_the_aggregates_std_from_those_who_took_part():
     )
     # σ_agg² = (0.09 + 0.16)/4, d = 4: h² = 4 − 4·0.0625
     np.testing.assert_allclose(state.shared["global_norm"], 3.75**0.5, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("choice", "bound"), [("paper", 2 * 4 / 2000), ("update_clip", 2 * 4.0)]
+)
+def test_an_upload_is_noised_for_its_own_clip_and_claims_the_target(
+    choice: str, bound: float
+):
+    mechanism = make("reestimation", sensitivity=choice)
+    update = jnp.asarray([6.0, 8.0])
+    sent, after, info = upload(mechanism, update, state=state_of(3.0, 5.0))
+    multiplier = np.sqrt(2 * np.log(1.25 / 0.02)) / 0.2
+    np.testing.assert_allclose(info.noise_multiplier, multiplier, rtol=1e-6)
+    np.testing.assert_allclose(info.sensitivity, bound, rtol=1e-6)
+    np.testing.assert_allclose(info.noise_std, multiplier * bound, rtol=1e-6)
+    np.testing.assert_allclose([info.epsilon, info.delta], [0.2, 0.02], rtol=1e-6)
+    drawn = info.noise_std * jax.random.normal(
+        jax.random.fold_in(jax.random.key(0), 0), (2,)
+    )
+    np.testing.assert_allclose(sent["w"], 0.4 * update + drawn, rtol=1e-5)
+    assert after.shared["global_norm"] == 5
+    np.testing.assert_allclose(mechanism.least_multiplier, multiplier, rtol=1e-6)
+    np.testing.assert_allclose(mechanism.most_epsilon, 0.2, rtol=1e-6)
+    np.testing.assert_allclose(mechanism.most_delta, 0.02, rtol=1e-6)
+    claim = mechanism.claim
+    assert not claim.proved and claim.client_swap is None
+    assert "the client's own past norm, which no noise hides" in claim.assumptions
+
+
+def test_the_weight_of_the_own_norm_is_a_setting_and_the_least_clip_is_positive():
+    assert reestimation.reestimated_clip(20.0, 0.25, 4.0, 8.0) == 7
+    mechanism = make("reestimation", norm_mix=1.0)
+    info = upload(mechanism, jnp.ones((2,)), state=state_of(3.0, 5.0))[2]
+    np.testing.assert_allclose(info.sensitivity, 2 * 3 / 2000, rtol=1e-6)
+    np.testing.assert_allclose(
+        reestimation.reestimated_clip(20.0, 0.5, 0.0, 0.0), 20e-6, rtol=1e-6
+    )
+    first = make("reestimation").init(4)
+    assert first.shared["global_norm"] == 20
+
+
+def test_the_global_norm_of_a_round_without_uploads_is_that_of_its_step():
+    mechanism = make("reestimation")
+    info = upload(mechanism, jnp.ones((2,)))[2]
+    infos = info.replace(noise_std=jnp.asarray([9.0, 9.0]))
+    after, before = {"w": jnp.full((4,), 2.0)}, {"w": jnp.full((4,), 5.0)}
+    assert mechanism.server is not None
+    kept, state = mechanism.server(
+        after,
+        before,
+        mechanism.init(100),
+        key=jax.random.key(0),
+        round_num=jnp.int32(0),
+        infos=infos,
+        valid=jnp.zeros((2,), bool),
+    )
+    np.testing.assert_allclose(state.shared["global_norm"], 6.0, rtol=1e-6)
+    np.testing.assert_array_equal(kept["w"], after["w"])
+    assert np.all(np.asarray(state.clients["last_norm"]) == 20)

@@ -82,3 +82,28 @@ def test_only_the_two_releases_spend():
         for method in ("none", "worst_case", "laplace", "randomized_response")
     ]
     assert spends == [False, False, True, True]
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_the_laplace_release_has_the_tails_of_its_scale(epsilon: float):
+    """P(R + Laplace(1/ε) > R + t) = e^(−εt)/2: no more noise than the budget asks."""
+    draws = released("laplace", 0.25, epsilon)
+    error = 5 * math.sqrt(0.25 / DRAWS)
+    for threshold in (0.5, 0.75, 0.999):
+        tail = 0.5 * math.exp(-epsilon * (threshold - 0.25))
+        assert abs(np.mean(draws > threshold) - tail) < error
+    assert abs(np.mean(draws <= 0) - 0.5 * math.exp(-epsilon * 0.25)) < error
+
+
+@pytest.mark.parametrize("method", ["laplace", "randomized_response"])
+def test_an_r_outside_its_range_is_released_as_the_nearest_end(method: str):
+    np.testing.assert_array_equal(
+        released(method, 7.0, 1.0), released(method, 1.0, 1.0)
+    )
+    np.testing.assert_array_equal(
+        released(method, -7.0, 1.0), released(method, 0.0, 1.0)
+    )
+
+
+def test_randomized_response_tells_one_bit():
+    assert set(np.unique(released("randomized_response", 0.4, 1.0))) == {0.0, 1.0}

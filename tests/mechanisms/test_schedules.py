@@ -1,12 +1,14 @@
 """Time-varying and dynamic allocation: one budget, METHODS section 4's numbers."""
 
+from collections.abc import Callable
+
 import hypothesis
 import hypothesis.strategies as st
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from published import published
+from published import make, published, upload
 
 from fedsvp_jax import mechanisms
 
@@ -71,11 +73,11 @@ def test_a_steep_schedule_does_not_overflow():
 @pytest.mark.parametrize(
     ("name", "stds"),
     [
-        ("time_varying", mechanisms.time_varying_stds(400, 0.995, 0.287582)),
-        ("dpa", mechanisms.dpa_stds(400, 0.98, 0.287582)),
+        ("time_varying", lambda: mechanisms.time_varying_stds(400, 0.995, 0.287582)),
+        ("dpa", lambda: mechanisms.dpa_stds(400, 0.98, 0.287582)),
     ],
 )
-def test_the_mechanism_follows_its_schedule(name: str, stds: jnp.ndarray):
+def test_the_mechanism_follows_its_schedule(name: str, stds: Callable[[], jnp.ndarray]):
     mechanism = mechanisms.make_mechanism(name, published(name))
     for t in (0, 399):
         info = mechanism.update(
@@ -87,7 +89,45 @@ def test_the_mechanism_follows_its_schedule(name: str, stds: jnp.ndarray):
             round_num=jnp.int32(t),
             params={"w": jnp.ones((3,))},
         )[2]
-        np.testing.assert_allclose(info.noise_std, stds[t], rtol=1e-5)
+        np.testing.assert_allclose(info.noise_std, stds()[t], rtol=1e-5)
         np.testing.assert_allclose(
-            info.epsilon, 0.2 * 0.287582 / float(stds[t]), rtol=1e-5
+            info.epsilon, 0.2 * 0.287582 / float(stds()[t]), rtol=1e-5
         )
+
+
+def test_without_decay_the_noise_is_the_same_in_all_rounds():
+    for stds in (
+        mechanisms.time_varying_stds(7, 1.0, 0.3),
+        mechanisms.dpa_stds(7, 1.0, 0.3),
+    ):
+        np.testing.assert_allclose(stds, np.full(7, 0.3), rtol=1e-6)
+
+
+def test_a_traced_rate_gives_the_same_schedule():
+    for stds in (mechanisms.time_varying_stds, mechanisms.dpa_stds):
+        traced = jax.jit(lambda rate, base, stds=stds: stds(9, rate, base))(0.9, 0.3)
+        np.testing.assert_allclose(traced, stds(9, 0.9, 0.3), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("time_varying", {"decay": 0.8}), ("dpa", {"contraction": 0.8})],
+)
+def test_the_quietest_round_decides_what_an_upload_may_cost(name: str, settings: dict):
+    rounds = 4
+    mechanism = make(name, num_rounds=rounds, **settings)
+    factors = getattr(mechanisms, f"{name}_stds")(rounds, 0.8, 1.0)
+    multiplier = np.sqrt(2 * np.log(1.25 / 0.02)) / 0.2
+    info = upload(mechanism, jnp.ones((3,)), round_num=2, num_examples=500)[2]
+    np.testing.assert_allclose(
+        info.noise_multiplier, multiplier * factors[2], rtol=1e-6
+    )
+    np.testing.assert_allclose(info.sensitivity, 2 * 20 / 500, rtol=1e-6)
+    least = multiplier * np.min(factors)
+    np.testing.assert_allclose(mechanism.least_multiplier, least, rtol=1e-6)
+    np.testing.assert_allclose(mechanism.most_epsilon, 0.2 / np.min(factors), rtol=1e-6)
+    np.testing.assert_allclose(mechanism.most_delta, 0.02, rtol=1e-6)
+    assert not mechanism.claim.any_epsilon and not mechanism.needs_contribution
+    assert make(name, calibration="analytic").claim.any_epsilon
+    with pytest.raises(ValueError, match="epsilon must be < 1"):
+        make(name, epsilon=1.0)

@@ -36,11 +36,11 @@ def mlp(params: Params, x: Array, y: Array) -> Array:
     return jnp.square(jnp.tanh(x @ params["v"]) @ params["w"] + params["b"] - y)
 
 
-LINEAR = {"w": jnp.asarray([0.5, -0.3, 0.1]), "b": jnp.float32(0.2)}
+LINEAR = {"w": np.asarray([0.5, -0.3, 0.1], np.float32), "b": np.float32(0.2)}
 MLP = {
-    "v": jax.random.normal(jax.random.key(8), (FEATURES, 4)),
-    "w": jnp.asarray([0.5, -0.3, 0.1, 0.4]),
-    "b": jnp.float32(0.2),
+    "v": np.random.default_rng(8).normal(size=(FEATURES, 4)).astype(np.float32),
+    "w": np.asarray([0.5, -0.3, 0.1, 0.4], np.float32),
+    "b": np.float32(0.2),
 }
 NETS = pytest.mark.parametrize(("loss", "params"), [(linear, LINEAR), (mlp, MLP)])
 
@@ -284,6 +284,58 @@ def test_relations_and_proofs_are_stated():
     assert all(rule.relation and rule.assumptions for rule in rules.values())
     assert rules["paper"].client_swap is None
     assert rules["per_example"].client_swap is None
+
+
+def test_no_clip_leaves_the_update_and_says_that_nothing_was_clipped():
+    update = {"w": jnp.asarray([1e6, -0.0])}
+    kept, was = sensitivity.no_clip(update, {"w": jnp.zeros((2,))})
+    assert np.asarray(kept["w"]).tobytes() == np.asarray(update["w"]).tobytes()
+    assert was == 0 and was.shape == ()
+
+
+def test_the_published_bound_is_2c_over_d_and_2c_without_examples():
+    np.testing.assert_allclose(sensitivity.published_bound(20.0, 2000), 0.02, rtol=1e-6)
+    for size in (0, 1):
+        assert sensitivity.published_bound(20.0, jnp.int32(size)) == 40
+
+
+def test_clipped_weights_lie_on_the_sphere_along_the_trained_ones():
+    params, update = {"w": jnp.asarray([3.0, 0.0])}, {"w": jnp.asarray([0.0, 4.0])}
+    moved, was = sensitivity.clip_weights(update, params, 2.0)
+    assert was == 1
+    np.testing.assert_allclose(params["w"] + moved["w"], [1.2, 1.6], rtol=1e-6)
+
+
+def test_the_rules_bounds_and_swaps_are_those_of_the_modules_table():
+    def rule(choice: str, **changes: str) -> sensitivity.Sensitivity:
+        config = published(
+            l2_norm_clip=3.0,
+            batch_size=6,
+            local_epochs=4,
+            sensitivity=choice,
+            **changes,
+        )
+        made = sensitivity.make_sensitivity(config)
+        assert made.name == choice
+        return made
+
+    size = jnp.int32(100)
+    alone = rule("update_clip", relation="add_remove")
+    bounds = {
+        rule("paper"): (2 * 3 / 100, None, "replace one record"),
+        rule("weight_clip"): (2 * 3, 1.0, "replace all records"),
+        rule("update_clip"): (2 * 3, 1.0, "replace all records"),
+        alone: (3.0, 2.0, "add or remove a client"),
+        rule("per_example"): (2 * 2 * 3 / 6, None, "replace one record"),
+    }
+    big = {"w": jnp.asarray([30.0, 40.0])}
+    for made, (bound, swap, relation) in bounds.items():
+        np.testing.assert_allclose(made.bound(size), bound, rtol=1e-6)
+        assert made.client_swap == swap and made.relation.startswith(relation)
+        clipped, was = made.clip(big, {"w": jnp.zeros((2,))})
+        clips = made.name.endswith("_clip")
+        np.testing.assert_allclose(norm(clipped), 3.0 if clips else 50.0, rtol=1e-6)
+        assert bool(was) == clips
 
 
 def test_the_least_clip_still_clips_what_float32_can_square() -> None:

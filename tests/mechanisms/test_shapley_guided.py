@@ -6,7 +6,7 @@ import math
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from published import published
+from published import make, published, upload
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.mechanisms import shapley_guided
@@ -82,7 +82,9 @@ def test_published_noise_on_resnet18_is_304_long_every_round():
     assert round(averaged * math.sqrt(11_173_962)) == 304
 
 
-@pytest.mark.parametrize(("ratio", "x"), [(0.0, -1.0), (1.0, -0.5), (9.0, 1.0)])
+@pytest.mark.parametrize(
+    ("ratio", "x"), [(-9.0, -3.0), (0.0, -1.0), (1.0, -0.5), (9.0, 1.0)]
+)
 def test_fedsdp_offset_is_the_codes_clip(ratio: float, x: float):
     np.testing.assert_allclose(
         shapley_guided.fedsdp_risk_tolerance(ratio, 0.02),
@@ -116,3 +118,44 @@ def test_the_worst_case_release_raises_the_least_multiplier_to_r_one():
         for release in ("none", "laplace", "worst_case")
     ]
     np.testing.assert_allclose(least, [13.98575, 13.98575, 14.85265], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["fedsva", "fedsdp"])
+@pytest.mark.parametrize("release", ["none", "worst_case", "laplace"])
+def test_an_upload_is_noised_by_its_r_and_counted_by_the_least_that_may_be(
+    name: str, release: str
+):
+    mechanism = make(
+        name, contribution_release=release, sensitivity="update_clip", noise_floor=0.5
+    )
+    tolerance_of = {
+        "fedsva": shapley_guided.risk_tolerance,
+        "fedsdp": shapley_guided.fedsdp_risk_tolerance,
+    }[name]
+    ratio = 0.7
+    info = upload(mechanism, jnp.ones((3,)), ratio=ratio, round_num=399)[2]
+    tolerance = float(tolerance_of(ratio, 0.02))
+    counted = float(tolerance_of(0.0, 0.02)) if release == "laplace" else tolerance
+    np.testing.assert_allclose(info.risk_tolerance, tolerance, rtol=1e-6)
+    np.testing.assert_allclose(info.noise_multiplier, counted**0.5 / 0.2, rtol=1e-6)
+    np.testing.assert_allclose(info.sensitivity, 40.0, rtol=1e-6)
+    np.testing.assert_allclose(info.noise_std, 40 * tolerance**0.5 / 0.2, rtol=1e-6)
+    np.testing.assert_allclose(info.epsilon, 0.2, rtol=1e-6)
+    np.testing.assert_allclose(info.delta, 1.25 * math.exp(-counted / 2), rtol=1e-5)
+    assert mechanism.needs_contribution == (release != "worst_case")
+    quietest = 1.0 if release == "worst_case" else 0.0
+    least = float(tolerance_of(quietest, 0.02))
+    np.testing.assert_allclose(mechanism.least_multiplier, least**0.5 / 0.2, rtol=1e-6)
+    np.testing.assert_allclose(mechanism.most_epsilon, 0.2, rtol=1e-6)
+    np.testing.assert_allclose(
+        mechanism.most_delta, 1.25 * math.exp(-least / 2), rtol=1e-5
+    )
+    claim = mechanism.claim
+    assert claim.proved == (release != "none")
+    assert shapley_guided.RELEASE_ASSUMPTIONS[release] in claim.assumptions
+
+
+def test_the_floor_is_the_least_tolerance_of_noise_and_delta():
+    info = upload(make("fedsva", noise_floor=10.0), jnp.ones((3,)), ratio=1.0)[2]
+    np.testing.assert_allclose(info.noise_multiplier, 10**0.5 / 0.2, rtol=1e-6)
+    np.testing.assert_allclose(info.delta, 1.25 * math.exp(-5), rtol=1e-6)

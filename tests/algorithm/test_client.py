@@ -1,0 +1,189 @@
+"""One client's round: every step has the inputs that its formula names."""
+
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from quick_training import quick_training  # noqa: F401, a fixture
+from small_runs import digits, small
+
+from fedsvp_jax import prng, tree
+from fedsvp_jax.algorithm import client, local_training, privacy_estimation
+from fedsvp_jax.algorithm.state import ServerState, initial_state
+from fedsvp_jax.federation import Program, build
+from fedsvp_jax.structs import Array
+from fedsvp_jax.tree import cell_of
+
+ROW, CLIENT, WEIGHT, ROUND = 2, 4, 0.25, 3
+
+
+pytestmark = pytest.mark.usefixtures("quick_training")
+
+
+@cache
+def program(**changes: Any) -> Program:
+    return build([small(**changes)], digits())
+
+
+def round_key() -> Array:
+    return prng.round_key(prng.root_key(7), ROUND)
+
+
+def trained_state(made: Program) -> ServerState:
+    """A state whose every part can be told from every other's."""
+    state = initial_state(made.model, made.plan, made.example, cell_of(made.cells, 0))
+    return state.replace(params=jax.tree.map(lambda leaf: leaf + 0.01, state.params))
+
+
+def whole(made: Program, client_id: int = CLIENT, row: int = ROW) -> Any:
+    """What `client_round` gives for one client, its row being another's number."""
+    return jax.jit(
+        lambda client_id, row, weight: client.client_round(
+            made.model,
+            made.plan,
+            cell_of(made.cells, 0),
+            trained_state(made),
+            made.data.examples,
+            client_id,
+            row,
+            weight,
+            key=round_key(),
+            round_num=jnp.int32(ROUND),
+            lane_axes=(),
+        )
+    )(jnp.int32(client_id), jnp.int32(row), jnp.float32(WEIGHT))
+
+
+def assert_equal(found: Any, expected: Any) -> None:
+    for mine, other in zip(
+        jax.tree.leaves(found), jax.tree.leaves(expected), strict=True
+    ):
+        np.testing.assert_allclose(mine, other, rtol=2e-5, atol=1e-6)
+
+
+def steps_by_hand(made: Program, *, release: bool) -> Any:
+    """The same client, step by step: (upload, stats, memory, metrics as a dict)."""
+    cell, state = cell_of(made.cells, 0), trained_state(made)
+    held, examples = cell_of(cell.split, ROW), made.data.examples
+    named = {"key": round_key(), "client_id": jnp.int32(CLIENT)}
+    mechanism, ratio, estimation, steps = made.mechanism, jnp.float32(1.0), None, []
+    common = (made.model, made.plan, cell.rates, state.params, state.stats, examples)
+    if release:
+        *trained, estimation = client.estimate(*common, held, lane_axes=(), **named)
+        ratio = client.released_ratio(
+            estimation.contribution_ratio, cell.mechanism, **named
+        )
+        steps = privacy_estimation.coalition_steps(
+            made.plan.recipe, made.plan.coalitions, examples, held
+        )
+    rates = cell.rates
+    if mechanism.step_noise_std is not None:
+        std = mechanism.step_noise_std(ratio, round_num=jnp.int32(ROUND))
+        rates = rates.replace(step_noise_std=std)
+    if mechanism.step_noise_std is not None or not release:
+        trained = client.train(
+            made.model,
+            made.plan.recipe,
+            rates,
+            state.params,
+            state.stats,
+            examples,
+            held.train,
+            held.num_train,
+            lane_axes=(),
+            **named,
+        )
+        per_epoch = held.num_train // made.plan.recipe.batch_size
+        steps = [*steps, made.plan.recipe.local_epochs * per_epoch]
+    update = jax.tree.map(jnp.subtract, trained[0], state.params)
+    upload, memory, info = client.add_noise(
+        mechanism,
+        update,
+        state.mechanism.of(CLIENT),
+        num_examples=held.num_train,
+        ratio=ratio,
+        round_num=jnp.int32(ROUND),
+        params=state.params,
+        **named,
+    )
+    return (
+        (upload, trained[1]),
+        memory,
+        {
+            "client_id": CLIENT,
+            "num_examples": held.num_train,
+            "weight": WEIGHT,
+            "update_l2": tree.l2_norm(update),
+            "released_ratio": ratio,
+            "estimation": estimation,
+            "noise": info,
+            "steps": jnp.stack(steps),
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mechanism": "time_varying", "sensitivity": "update_clip"},
+        {"mechanism": "fedsva", "contribution_release": "laplace", "epsilon": 0.9},
+        {"mechanism": "fedsva", "sensitivity": "per_example", "l2_norm_clip": 0.5},
+        {"mechanism": "reestimation", "l2_norm_clip": 0.05},
+    ],
+    ids=lambda changes: "-".join(map(str, changes.values())),
+)
+def test_a_round_is_estimate_train_noise_and_weigh(changes: dict[str, Any]) -> None:
+    made = program(**changes)
+    parts, (memory, metrics) = whole(made)
+    sent, expected_memory, expected = jax.jit(
+        lambda: steps_by_hand(made, release=changes["mechanism"] == "fedsva")
+    )()
+    assert_equal(parts, jax.tree.map(lambda leaf: WEIGHT * leaf, sent))
+    assert_equal(memory, expected_memory)
+    for name, value in expected.items():
+        assert_equal(getattr(metrics, name), value)
+    assert metrics.finite
+    assert (metrics.estimation is not None) == (changes["mechanism"] == "fedsva")
+
+
+def test_an_empty_place_trains_on_nothing() -> None:
+    made = program(mechanism="none")
+    parts, (_, metrics) = whole(made, client_id=-1)
+    assert metrics.client_id == -1 and metrics.num_examples == 0
+    assert metrics.update_l2 == 0 and np.all(np.asarray(metrics.steps) == 0)
+    assert not any(np.any(np.asarray(leaf)) for leaf in jax.tree.leaves(parts))
+
+
+def test_an_estimation_trains_without_noise_in_its_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[local_training.TrainingRecipe] = []
+
+    def recorded(model: Any, recipe: Any, *_: Any, **named: Any) -> Any:
+        asked.append(recipe)
+        return None, None, None
+
+    monkeypatch.setattr(client.privacy_estimation, "estimate_contribution", recorded)
+    for sensitivity in ("per_example", "paper", "weight_clip"):
+        made = program(mechanism="fedsva", sensitivity=sensitivity)
+        cell = cell_of(made.cells, 0)
+        client.estimate(
+            *(made.model, made.plan, cell.rates, None, None, None, None),
+            key=round_key(),
+            client_id=jnp.int32(0),
+            lane_axes=(),
+        )
+        plain = made.plan.recipe.gradient
+        noiseless = "clipped_mean" if plain == "per_example" else plain
+        assert asked.pop() == made.plan.recipe.__class__(
+            **vars(made.plan.recipe) | {"gradient": noiseless}
+        )
+
+
+def test_an_upload_or_statistics_that_are_not_finite_are_told() -> None:
+    made = program(mechanism="none", learning_rate=3e38)
+    _, (_, metrics) = whole(made)
+    assert not metrics.finite

@@ -1,0 +1,46 @@
+"""docs/testing.md: its tables are those of the results, its reasons the listed ones."""
+
+import json
+import pathlib
+
+import pytest
+
+from tests.mutants import page, parts
+
+ROOT = pathlib.Path(__file__).parents[2]
+RESULTS = json.loads((ROOT / "docs/results/testing/mutants.json").read_text())
+
+
+def test_the_page_is_what_the_results_say(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "testing.md"
+    copy.write_text(page.PAGE.read_text())
+    kept = copy.read_text()
+    monkeypatch.setattr(page, "PAGE", copy)
+    page.write_page(RESULTS)
+    assert copy.read_text() == kept
+
+
+def test_the_parts_name_modules_and_tests_that_exist() -> None:
+    for part in parts.PARTS.values():
+        for module in part.modules:
+            assert (ROOT / "fedsvp_jax" / module).is_file()
+        for path in part.tests:
+            assert (ROOT / path).exists()
+
+
+def test_a_score_leaves_out_equivalent_mutants_and_has_an_interval_when_sampled() -> (
+    None
+):
+    change = {"module": "m.py", "function": "f", "before": "a", "after": "b"}
+    other = {**change, "after": "c", "status": "survived"}
+    left = [{**change, "status": "survived"}, other]
+    known = {("m.py", "f", "a", "b"): "the same"}
+    whole = {"mutants": 10, "run": 10, "killed": 8, "left": left}
+    table = page.scores_table({"m.py": whole}, known)
+    assert "| `m.py` | 10 | 10 | 8 | 1 | 1 | 88.9 % |" in table
+    sampled = page.scores_table({"m.py": {**whole, "mutants": 99}}, known)
+    low, high = page.wilson(8, 9)
+    assert f"88.9 % ({100 * low:.0f} to {100 * high:.0f})" in sampled
+    assert 0.5 < low < 8 / 9 < high < 1

@@ -1,0 +1,103 @@
+"""The parts of the mutation run: modules, and the tests that must notice a mistake."""
+
+from typing import NamedTuple
+
+
+class Part(NamedTuple):
+    """Modules of fedsvp_jax, and what pytest is told to run for their mutants.
+
+    Attributes:
+      modules: below fedsvp_jax.
+      tests: files and folders.
+      left_out: words in the names of tests that take too long to be run for a mutant.
+    """
+
+    modules: tuple[str, ...]
+    tests: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+
+
+def _mechanism(*names: str, left_out: tuple[str, ...] = ()) -> Part:
+    return Part(
+        tuple(f"mechanisms/{name}.py" for name in names),
+        tuple(f"tests/mechanisms/test_{name}.py" for name in names),
+        left_out,
+    )
+
+
+PARTS = {
+    "accounting": Part(
+        tuple(
+            f"accounting/{name}.py"
+            for name in ("composition", "guarantees", "ledger", "promises")
+        ),
+        ("tests/accounting",),
+    ),
+    "noise": _mechanism(
+        "calibration",
+        "noise",
+        "release",
+        "sensitivity",
+        left_out=("neighbour", "within_s", "more_than_s", "exceeds"),
+    ),
+    "mechanisms": _mechanism(
+        "dp_fedavg",
+        "nbafl",
+        "reestimation",
+        "schedules",
+        "shapley_guided",
+        left_out=("median_norm",),
+    ),
+    "shapley": Part(
+        ("shapley.py", "algorithm/privacy_estimation.py"),
+        ("tests/test_shapley.py", "tests/algorithm/test_privacy_estimation.py"),
+    ),
+    "round": Part(
+        tuple(
+            f"algorithm/{name}.py"
+            for name in (
+                "aggregation",
+                "client",
+                "cohort",
+                "federated_round",
+                "local_training",
+            )
+        ),
+        tuple(
+            f"tests/algorithm/test_{name}.py"
+            for name in (
+                "aggregation",
+                "client",
+                "cohort",
+                "federated_round",
+                "local_training",
+                "streams",
+            )
+        ),
+        left_out=(
+            "devices",
+            "compiled_once",
+            "rounding",
+            "equally_likely",
+            "same_bits",
+            "fedavg",
+            "curious",
+            "full_coalition",
+            "capped",
+            "every_sensitivity",
+        ),
+    ),
+    "votes": Part(
+        ("influence/lazy.py", "influence/privacy.py"),
+        tuple(f"tests/influence/test_{name}.py" for name in ("lazy", "privacy")),
+    ),
+    "registry": Part(
+        tuple(
+            f"mechanisms/{name}.py" for name in ("base", "config", "fixed", "registry")
+        ),
+        tuple(
+            f"tests/mechanisms/test_{name}.py"
+            for name in ("config", "contract", "registry")
+        ),
+    ),
+}
