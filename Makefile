@@ -6,14 +6,18 @@ RUNS ?= runs
 STAMP := $(VENV)/.installed
 QUICK := $(wildcard tests/test_*.py) tests/accounting tests/algorithm tests/data \
 	tests/mechanisms tests/run/test_one_run.py
+LANE := $(wildcard tests/test_*.py) tests/accounting tests/devices/test_compiler_flags.py \
+	tests/run/test_one_run.py
 REFERENCES := .venv-references
 REFERENCES_STAMP := $(REFERENCES)/.installed
 MUTMUT := .mutmut
 MUTMUT_STAMP := $(MUTMUT)/.installed
 
 export TQDM_MININTERVAL := 0.5
+# Where this is set, every process that a test starts would compile Python anew.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test test-quick test-slow test-references test-browser \
+.PHONY: setup demo test test-quick test-lane test-slow test-references test-browser \
 	mutants docs tutorial lint format bench reproduce-small clean
 
 setup: $(STAMP)
@@ -33,16 +37,24 @@ demo: setup
 	rm -rf $(RUNS)/demo
 	$(BIN)/python -m experiments.demo --output_dir=$(RUNS)/demo
 
-# All but the slow tests. A file is one worker's, whose fixtures are then made once;
-# compiled programs are kept in .cache/compiled, so a second time takes half as long.
+# All but the slow tests. A file is one worker's, whose fixtures are then made once, and
+# the longest come first (tests/conftest.py). Compiled programs are kept in
+# .cache/compiled, so a second time takes half as long.
+IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest $(IN_TWO)
 
 # While editing: formulas, mechanisms, accounting, data, the parts of a round, the
 # package's structure, and a run with its resumption. Under a minute from the second
 # time on.
 test-quick: setup
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(QUICK)
+	$(BIN)/python -m pytest $(IN_TWO) $(QUICK)
+
+# Under another Python, which gets a newer JAX, in an environment of its own:
+#   make PYTHON=python3.13 VENV=.venv-lane test-lane
+# Formulas, ledger, the compiler's flags, and the bytes of a resumed run.
+test-lane: setup
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(LANE)
 
 # PyTorch and what is written in it, to compare networks with; never beside JAX.
 # --no-deps: some needs are left out on purpose (requirements/references.in).
@@ -106,5 +118,6 @@ reproduce-small: setup
 	$(BIN)/python -m experiments.reproduce --size=small --output_dir=$(RUNS)/reproduce
 
 clean:
-	rm -rf $(VENV) $(REFERENCES) $(MUTMUT) $(RUNS) .cache .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf $(VENV) .venv-lane $(REFERENCES) $(MUTMUT) $(RUNS) .cache .pytest_cache \
+		.mypy_cache .ruff_cache \
 		.hypothesis build *.egg-info

@@ -152,14 +152,20 @@ def define_output(*, required: bool = True) -> None:
     )
     flags.DEFINE_string(
         "compilation_cache_dir",
-        os.environ.get("JAX_COMPILATION_CACHE_DIR")
-        or os.path.join(os.path.expanduser("~"), ".cache", "fedsvp_jax"),
+        _cache_dir(),
         "Folder that keeps compiled programs between starts; an empty value turns "
-        "the cache off. JAX_COMPILATION_CACHE_DIR, JAX's own environment variable, "
-        "sets the default.",
+        "the cache off, and so do several processes on a CPU. "
+        "JAX_COMPILATION_CACHE_DIR, JAX's own environment variable, sets the default.",
     )
     if required:
         flags.mark_flag_as_required("output_dir")
+
+
+def _cache_dir() -> str:
+    """JAX's folder if the environment names one, else ours in the user's cache."""
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    named = os.environ.get("JAX_COMPILATION_CACHE_DIR")
+    return named or os.path.join(caches, "fedsvp_jax")
 
 
 def define_running() -> None:
@@ -245,12 +251,16 @@ def mechanism_help() -> str:
 
 
 def start_jax(values: flags.FlagValues) -> None:
-    """Sets JAX up before its first use."""
+    """Sets JAX up before its first use: where compiled programs are kept.
+
+    All of them are, unless JAX's own environment variable names a least time: a run has
+    many small ones, and even a program that compiles in milliseconds is read faster.
+    """
     import jax
 
     jax.config.update("jax_compilation_cache_dir", values.compilation_cache_dir or None)
     if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
 def start_processes(values: flags.FlagValues) -> None:

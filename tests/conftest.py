@@ -16,6 +16,39 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 import jax
+import pytest
+
+# A worker runs one file after another. The files that take longest, 20 CPU seconds or
+# more from nothing, come first: so neither worker waits long for the other at the end.
+LONGEST_FIRST = (
+    "algorithm/test_federated_round.py",
+    "models/test_registry.py",
+    "run/test_sweep.py",
+    "report/test_read.py",
+    "federation/test_cohort_stream.py",
+    "attacks/test_audit.py",
+    "devices/test_lanes.py",
+    "models/test_convolution.py",
+    "mechanisms/test_contract.py",
+    "experiments/attack/test_noise_scale_command.py",
+    "experiments/attack/test_reconstruction_command.py",
+    "experiments/attack/test_inversion_command.py",
+    "experiments/test_train_command.py",
+    "experiments/test_several_processes.py",
+    "run/test_one_run.py",
+    "run/test_stopping.py",
+    "experiments/benchmark/test_communication.py",
+    "experiments/benchmark/test_arithmetic.py",
+    "report/test_repeat_command.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = pathlib.Path(__file__).parent
+    ranks = {here / name: rank for rank, name in enumerate(LONGEST_FIRST)}
+    assert all(path.is_file() for path in ranks)
+    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")

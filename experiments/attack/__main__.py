@@ -11,13 +11,23 @@ from absl import flags
 from fedsvp_jax.config import ExperimentConfig
 
 from .. import command
-from . import audit, gradient_inversion, membership, noise_scale, reconstruction
+from . import (
+    audit,
+    canaries,
+    gradient_inversion,
+    membership,
+    noise_scale,
+    planted_bugs,
+    reconstruction,
+)
 
 ATTACKS = {
     "noise_scale": noise_scale,
     "acgan": reconstruction,
     "gradient_inversion": gradient_inversion,
     "audit": audit,
+    "planted_bugs": planted_bugs,
+    "canaries": canaries,
     "membership": membership,
 }
 

@@ -1,13 +1,17 @@
 """Which mechanisms, sensitivities and pairs of worlds are audited."""
 
 import dataclasses
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import plan
 from fedsvp_jax.mechanisms import MechanismConfig
 
+FILTER = "influence_filter"  # audited beside the mechanisms
 _SEES_RATIO = ("fedsva", "fedsdp")
+_PROMISED = ("nbafl", "gaussian", "dp_fedavg")  # uploads after which a cap is tested
+_NOTHING: Mapping[str, Any] = {}
 
 
 class Case(NamedTuple):
@@ -19,6 +23,7 @@ class Case(NamedTuple):
     worlds: str
     claimed: bool = True  # whether the worlds are neighbours as the claim means it
     wide: bool = False  # the noise scale is to be read from the upload
+    changes: Mapping[str, Any] = _NOTHING  # settings that the worlds need
 
     @property
     def name(self) -> str:
@@ -26,9 +31,38 @@ class Case(NamedTuple):
         worlds = self.worlds.replace(" ", "_")
         return f"{self.mechanism}-{self.sensitivity}-{worlds}"
 
+    def settings(self, config: ExperimentConfig) -> ExperimentConfig:
+        """The experiment's settings in this case."""
+        if self.mechanism == FILTER:
+            return dataclasses.replace(config, **self.changes)
+        return dataclasses.replace(
+            config,
+            mechanism=self.mechanism,
+            sensitivity=self.sensitivity,
+            relation=self.relation,
+            # fedsva and fedsdp keep their formula.
+            calibration="classical"
+            if self.mechanism in _SEES_RATIO
+            else config.calibration,
+            **self.changes,
+        )
+
 
 def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
     """The cases whose sensitivity and relation the mechanism supports."""
+    if mechanism == FILTER:
+        return [
+            Case(
+                FILTER, "votes", "replace_one", "votes", changes={"vote_epsilon": 1.0}
+            ),
+            Case(
+                FILTER,
+                "update_clip",
+                "replace_one",
+                "contribution",
+                changes={"contribution_noise": 2.0},
+            ),
+        ]
     cases = [
         Case(mechanism, "paper", "replace_one", "granted"),
         Case(mechanism, "paper", "replace_one", "record"),
@@ -39,9 +73,34 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
         Case(mechanism, "per_example", "replace_one", "record"),
     ]
     if mechanism == "dp_fedavg":
-        cases = [Case(mechanism, "update_clip", "add_remove", "presence")]
+        adaptive = {"adaptive_clip": True, "count_noise_std": 1.1}
+        cases = [
+            Case(mechanism, "update_clip", "add_remove", "presence"),
+            Case(mechanism, "update_clip", "add_remove", "partial cohort"),
+            Case(
+                mechanism,
+                "update_clip",
+                "add_remove",
+                "adaptive clip",
+                changes=adaptive,
+            ),
+        ]
+    if mechanism == "gaussian":
+        cases.append(Case(mechanism, "update_clip", "replace_one", "two uploads"))
+    if mechanism in _PROMISED:
+        cases.append(Case(mechanism, "update_clip", "add_remove", "promise"))
     if mechanism in _SEES_RATIO:
         cases.append(Case(mechanism, "update_clip", "replace_one", "ratio", wide=True))
+        cases += [
+            Case(
+                mechanism,
+                "update_clip",
+                "replace_one",
+                name.replace("_", " "),
+                changes={"contribution_release": name, "release_epsilon": 1.0},
+            )
+            for name in ("laplace", "randomized_response")
+        ]
     if mechanism == "reestimation":  # its clip varies, so there is no granted bound
         cases[0] = Case(mechanism, "update_clip", "replace_one", "past norm", wide=True)
     return [case for case in cases if _is_supported(case, config)]
@@ -58,15 +117,5 @@ def _is_supported(case: Case, config: ExperimentConfig) -> bool:
 def case_settings(
     case: Case, config: ExperimentConfig, num_examples: int = 1
 ) -> MechanismConfig:
-    """The mechanism's settings in a case: fedsva and fedsdp keep their formula."""
-    printed = case.mechanism in _SEES_RATIO
-    return plan.mechanism_config(
-        dataclasses.replace(
-            config,
-            mechanism=case.mechanism,
-            sensitivity=case.sensitivity,
-            relation=case.relation,
-            calibration="classical" if printed else config.calibration,
-        ),
-        min_num_examples=num_examples,
-    )
+    """The mechanism's settings in a case; not for a case of the filter."""
+    return plan.mechanism_config(case.settings(config), min_num_examples=num_examples)

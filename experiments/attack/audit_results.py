@@ -8,7 +8,8 @@ from typing import Any
 from fedsvp_jax.report import figures
 from fedsvp_jax.report.text_table import aligned, markdown
 
-ACCOUNTINGS = ("basic", "rdp", "pld")
+from .audit_claims import ACCOUNTINGS
+
 _COLORS = {"holds": "#0072B2", "no claim": "#E69F00", "VIOLATED": "#D55E00"}
 
 Row = dict[str, Any]
@@ -20,49 +21,103 @@ def verdicts(rows: Sequence[Row]) -> str:
     return ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
 
 
+def of_seed(seed: int, rows: Sequence[Row]) -> dict[str, Any]:
+    """What is kept of a seed: its verdicts, and each row that is VIOLATED."""
+    violated = [row for row in rows if row["status"] == "VIOLATED"]
+    return {
+        "seed": seed,
+        "proved": sum(row["proved"] for row in rows),
+        "proved_violated": [_name(row) for row in violated if row["proved"]],
+        "violated": [_name(row) for row in violated],
+    }
+
+
+def _name(row: Row) -> str:
+    return f"{row['mechanism']} {row['sensitivity']} {row['worlds']} {row['uploads']}"
+
+
+def over_seeds(results: dict[str, Any]) -> str:
+    """In how many audits a proved claim was contradicted."""
+    seeds = results["seeds"]
+    wrong = [name for seed in seeds for name in seed["proved_violated"]]
+    named = f" ({', '.join(sorted(set(wrong)))})" if wrong else ""
+    return (
+        f"{len(seeds)} audits (seeds), {seeds[0]['proved']} proved rows in each: "
+        f"{len(wrong)} of their verdicts are VIOLATED{named}."
+    )
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    """Whether ε is proved, ε by accounting, the largest audited bounds, the verdict."""
+    return (
+        "proved" if row["proved"] else "nominal",
+        *(_number(row["claims"][method]) for method in ACCOUNTINGS),
+        _number(max(row["audited"].values())),
+        _number(max(row["audited_at_basic_delta"].values())),
+        row["status"],
+    )
+
+
 def _number(value: float | None) -> str:
     return "inf" if value is None or math.isinf(value) else f"{value:.3g}"
 
 
-def table(rows: Sequence[Row]) -> list[dict[str, str]]:
-    """Claims and the largest audited bounds by case, as texts."""
-    return [
-        {
-            "mechanism": f"`{row['mechanism']}`",
-            "sensitivity": f"`{row['sensitivity']}`",
-            "worlds": row["worlds"],
-            "ε is": "proved" if row["proved"] else "nominal",
-            "claimed ε: basic": _number(row["claims"]["basic"]),
-            "claimed ε: RDP": _number(row["claims"]["rdp"]),
-            "claimed ε: PLD": _number(row["claims"]["pld"]),
-            "audited ε ≥": _number(max(row["audited"].values())),
-            "audited ε ≥ at the basic δ": _number(
-                max(row["audited_at_basic_delta"].values())
-            ),
-            "verdict": row["status"].replace("VIOLATED", "**VIOLATED**"),
-        }
-        for row in rows
-    ]
-
-
 def terminal_table(rows: Sequence[Row]) -> str:
     """Claims and audited bounds after one upload and after all, for a terminal."""
-    return aligned(
-        [
-            cells | {"uploads": str(row["uploads"])}
-            for row, cells in zip(rows, table(rows), strict=True)
-        ]
+    head = (
+        *("mechanism", "sensitivity", "worlds", "uploads", "ε is", "basic", "RDP"),
+        *("PLD", "audited ≥", "audited ≥ at the basic δ", "verdict"),
     )
+    lines = [
+        (
+            row["mechanism"],
+            row["sensitivity"],
+            row["worlds"],
+            str(row["uploads"]),
+            *_cells(row),
+        )
+        for row in rows
+    ]
+    return aligned([dict(zip(head, line, strict=True)) for line in lines])
 
 
 def page(results: dict[str, Any]) -> str:
-    """Claims and audited bounds after all uploads: the block of docs/attacks.md."""
-    rows = results["rows"]
-    last = max(row["uploads"] for row in rows)
+    """Claims and audited bounds after a case's last upload, for docs/attacks.md."""
+    all_rows = results["rows"]
+    last_rows = {
+        (row["mechanism"], row["sensitivity"], row["worlds"]): row for row in all_rows
+    }
+    lines = []
+    for row in last_rows.values():
+        *numbers, verdict = _cells(row)
+        lines.append(
+            [
+                f"`{row['mechanism']}`",
+                f"`{row['sensitivity']}`",
+                row["worlds"],
+                str(row["uploads"]),
+                *numbers,
+                f"**{verdict}**" if verdict == "VIOLATED" else verdict,
+            ]
+        )
+    head = (
+        "mechanism",
+        "sensitivity",
+        "worlds",
+        "uploads",
+        "ε is",
+        "claimed ε: basic",
+        "claimed ε: RDP",
+        "claimed ε: PLD",
+        "audited ε ≥",
+        "audited ε ≥ at the basic δ",
+        "verdict",
+    )
     return (
-        f"ε after {last} uploads, from {results['trials']} games in each world.\n\n"
-        f"{markdown(table([row for row in rows if row['uploads'] == last]))}\n"
-        f"All {len(rows)} rows, after 1 and after {last} uploads: {verdicts(rows)}."
+        f"From {results['trials']} games in each world.\n\n"
+        f"{markdown([dict(zip(head, line, strict=True)) for line in lines])}\n"
+        f"All {len(all_rows)} rows, after one upload and after the last: "
+        f"{verdicts(all_rows)}. {over_seeds(results)}"
     )
 
 

@@ -22,8 +22,10 @@ from fedsvp_jax.run.folder import write_json
 from .. import command, docs_blocks
 from . import (
     audit_results,
+    canaries,
     inversion_results,
     membership_results,
+    planted_bugs,
     reconstruction_results,
 )
 
@@ -75,6 +77,8 @@ def _blocks(docs_dir: pathlib.Path) -> dict[str, Callable[[], str]]:
         **{name: partial(acgan_block, docs_dir, name) for name in _RECONSTRUCTIONS},
         "membership": membership_results.page,
         "audit": audit_results.page,
+        "planted_bugs": planted_bugs.page,
+        "canaries": canaries.page,
         "gradient_inversion": inversion_results.page,
         "gradient_inversion_mnist": inversion_results.page,
     }

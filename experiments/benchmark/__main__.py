@@ -2,7 +2,9 @@
 
   make bench
   python -m experiments.benchmark | tee docs/results/bench.jsonl
-  python -m experiments.benchmark --works=W1,PE-W2 --rounds=3 --device=gpu
+  python -m experiments.benchmark --works=W1,PE-W2 --rounds=3
+  python -m experiments.benchmark --device=gpu --works=all \\
+      | tee docs/results/bench_gpu.jsonl
 
 Workloads (synthetic images; the sizes are those used for the other libraries):
   W1     LEAF CNN, 6.6 M parameters: 10 of 100 clients per round, 200 images of 28x28
@@ -36,7 +38,7 @@ from .. import command
 from . import workloads
 
 flags.DEFINE_list(
-    "works", list(workloads.NAMES), "Workloads to time, by the names listed above."
+    "works", ["all"], "Workloads to time, by the names listed above; `all` of them."
 )
 flags.DEFINE_enum(
     "device",
@@ -74,9 +76,11 @@ def main(_: list[str]) -> None:
     """Times the chosen workloads."""
     values = flags.FLAGS
     names = list(dict.fromkeys(values.works))
+    if names == ["all"]:
+        names = list(workloads.NAMES)
     if not names or set(names) - set(workloads.NAMES):
         raise ValueError(
-            f"works must be some of {', '.join(workloads.NAMES)}, got "
+            f"works must be all, or some of {', '.join(workloads.NAMES)}, got "
             f"{','.join(names)!r}"
         )
     device = values.device or ""

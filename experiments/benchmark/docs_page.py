@@ -5,14 +5,16 @@
 The tables are made from the files of docs/results; a table whose file is missing says
 that nothing was measured. The files are those of `experiments.benchmark` (bench.jsonl),
 `experiments.benchmark.peers` (peers.jsonl), `experiments.benchmark.profile`
-(profile_W1.json) and `experiments.benchmark.scaling` (scaling.json), and table.md of
-two sweeps, whose commands are in docs/choose_epsilon.md (choose_epsilon_nominal.md and
+(profile_W1.json), `experiments.benchmark.scaling` (scaling.json) and
+`experiments.benchmark.lowering` (lowering.json); the benchmark's rows on a GPU
+(bench_gpu.jsonl) and under several Pythons (bench_pythons.jsonl); and table.md of two
+sweeps, whose commands are in docs/choose_epsilon.md (choose_epsilon_nominal.md and
 choose_epsilon_proved.md).
 """
 
 import pathlib
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from absl import flags
@@ -122,6 +124,37 @@ def bench_table(rows: list[dict[str, Any]]) -> str:
     return markdown(lines) + "".join(notes)
 
 
+def pythons_table(rows: list[dict[str, Any]]) -> str:
+    """Each workload under every Python of the rows, and the one that is fastest."""
+    rows = sorted(rows, key=lambda row: (row["work"], row["num_attributes"]))
+    lines = [
+        {
+            "workload": row["work"],
+            "Python": row["versions"]["python"],
+            "JAX": row["versions"]["jax"],
+            "seconds per round: median (min to max)": _seconds(row),
+        }
+        for row in rows
+    ]
+    sentences = []
+    for work in dict.fromkeys(row["work"] for row in rows):
+        medians = {
+            row["versions"]["python"]: row["seconds_per_round_median"]
+            for row in rows
+            if row["work"] == work
+        }
+        fastest, slowest = (
+            pick(medians, key=medians.__getitem__) for pick in (min, max)
+        )
+        if fastest != slowest:
+            speed = medians[slowest] / medians[fastest]
+            sentences.append(
+                f"{work} is fastest under Python {fastest}: "
+                f"{speed:.2f} times the speed of {slowest}."
+            )
+    return f"{markdown(lines)}\n{' '.join(sentences)}\n"
+
+
 def profile_table(profiled: dict[str, Any]) -> str:
     """Shares of a traced round, and the rate of its matrix products."""
     rate, round_seconds = profiled["gemm_gflops"], profiled["round_seconds"]
@@ -183,6 +216,40 @@ def scaling_table(scaling: dict[str, Any]) -> str:
     )
 
 
+def lowering_table(lowering: dict[str, Any]) -> str:
+    """What every mechanism's round holds when it is lowered for an accelerator."""
+    lines = [
+        {
+            "mechanism": row["mechanism"],
+            "N": str(row["num_attributes"]),
+            "platforms": ", ".join(
+                name for name, other in row["platforms"].items() if other == program
+            ),
+            "arrays gathered per turn": str(program["gathers"]),
+            "MB gathered per turn": f"{program['gathered_bytes'] / 1e6:.1f}",
+            "MB gathered per round": f"{row['gathered_bytes_per_round'] / 1e6:.1f}",
+            "MB of state": f"{row['state_bytes'] / 1e6:.1f}",
+            "MB of data": f"{row['data_bytes'] / 1e6:.1f}",
+            "other collectives": str(program["other_collectives"]),
+            "float64 arrays": str(program["float64"]),
+            "calls of the host": str(program["host_calls"]),
+            "grouped convolutions": str(program["grouped_convolutions"]),
+        }
+        for row in lowering["rows"]
+        for program in _distinct(row["platforms"].values())
+    ]
+    return markdown(lines)
+
+
+def _distinct(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The items without those that equal an earlier one."""
+    kept: list[dict[str, Any]] = []
+    for item in items:
+        if item not in kept:
+            kept.append(item)
+    return kept
+
+
 def limits_table(scaling: dict[str, Any]) -> str:
     """Gigabytes that a device holds and receives, from the arrays' shapes."""
     lines = [
@@ -204,10 +271,13 @@ _PAGES: dict[str, dict[str, tuple[str, Callable[[Any], str]]]] = {
     "performance.md": {
         "peers": ("peers.jsonl", peers_table),
         "bench": ("bench.jsonl", bench_table),
+        "bench_gpu": ("bench_gpu.jsonl", bench_table),
+        "pythons": ("bench_pythons.jsonl", pythons_table),
         "profile": ("profile_W1.json", profile_table),
     },
     "scaling.md": {
         "scaling": ("scaling.json", scaling_table),
+        "lowering": ("lowering.json", lowering_table),
         "limits": ("scaling.json", limits_table),
     },
     "choose_epsilon.md": {

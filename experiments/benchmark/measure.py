@@ -20,9 +20,11 @@ import jax.numpy as jnp
 
 from fedsvp_jax.algorithm.state import ServerState
 from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.devices.compiler_flags import flags_in_force
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, loading
+from fedsvp_jax.run.environment import versions
 from fedsvp_jax.run.sweep import SweepPlan
 
 from . import arithmetic, workloads
@@ -141,6 +143,8 @@ def row(
         "gemm_fraction": flops / median / 1e9 / rate,
         "arithmetic_bound": bound,
         "note": "; ".join(notes),
+        "versions": versions(),
+        "xla_flags": flags_in_force(),
     }
 
 

@@ -14,12 +14,14 @@ last.
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from fedsvp_jax import prng
 
 METHODS = ("clopper_pearson", "gaussian", "one_run")
+_MOST_HALVINGS = 14  # of a significance of .05: the smallest p-value is 3e-6
 
 
 def by_coins(
@@ -85,7 +87,7 @@ def lower_bounds(
         scores with the same zeros.
       one_run: scores of a single run's canaries, those in and those out; None leaves
         out this bound.
-      delta: δ in (0, 1).
+      delta: δ in [0, 1); at 0 only `clopper_pearson` is defined.
       equal_noise: whether the noise has the same standard deviations in both worlds.
         If not, the trade-off is not of Gaussian form and `gaussian` is left out.
       significance: probability that a bound exceeds the true ε.
@@ -106,11 +108,11 @@ def lower_bounds(
             threshold_strategy=auditing.Split(seed=seed),
         ),
     }
-    if equal_noise:
+    if equal_noise and delta > 0:
         bounds["gaussian"] = gaussian_bound(
             inside, outside, delta=delta, significance=share
         )
-    if one_run is not None:
+    if one_run is not None and delta > 0:
         bounds["one_run"] = auditing.CanaryScoreAuditor(*one_run).epsilon_one_run(
             share, delta, threshold_strategy=auditing.Split(seed=seed)
         )
@@ -118,3 +120,24 @@ def lower_bounds(
         name: float(value) if math.isfinite(value) else math.inf
         for name, value in bounds.items()
     }
+
+
+def p_value(claim: float, bound: Callable[[float], float]) -> float:
+    """A p-value of the hypothesis that a claimed ε holds.
+
+    It is .05/2^k for the largest k ≤ 14 such that the lower bounds at the significances
+    .05, .05/2, ..., .05/2^k all exceed the claim, and 1 if the first does not. A lower
+    bound at the significance α exceeds a true claim with a probability of at most α,
+    so this number is at most α with a probability of at most α.
+
+    Args:
+      claim: ε, or inf.
+      bound: significance -> lower bound of ε.
+    """
+    p = 1.0
+    for halvings in range(_MOST_HALVINGS + 1):
+        significance = 0.05 / 2**halvings
+        if not bound(significance) > claim:
+            break
+        p = significance
+    return p

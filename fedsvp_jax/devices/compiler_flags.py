@@ -13,6 +13,7 @@ first device is asked for. `import fedsvp_jax` therefore sets them.
 import os
 import sys
 from functools import cache, partial
+from importlib import metadata
 from types import MappingProxyType
 
 # jaxlib -> flag -> value. A jaxlib refuses to start with a flag that it does not know,
@@ -33,15 +34,13 @@ def set_safe_flags() -> None:
     that is set but empty gets no flag. Nothing happens where JAX_PLATFORMS leaves out
     the CPU, or where JAX has started already and would not read the flags.
     """
-    from jaxlib import version
-
     platforms = os.environ.get("JAX_PLATFORMS", "")
     wanted = os.environ.get("XLA_FLAGS")
     if wanted == "" or (platforms and "cpu" not in platforms) or _jax_has_started():
         return
     words = (wanted or "").split()
     named = _flags(words)
-    safe = SAFE_FLAGS.get(version.__version__, {})
+    safe = SAFE_FLAGS.get(metadata.version("jaxlib"), {})
     words += [f"--{name}={value}" for name, value in safe.items() if name not in named]
     if words:
         os.environ["XLA_FLAGS"] = " ".join(words)
@@ -93,13 +92,11 @@ def check_arithmetic() -> None:
     right = (np.full(size, 0.5 * size**2), np.arange(num_rows) ** 2.0)
     if all(map(np.allclose, results, right)):
         return
-    from jaxlib import version
-
-    now = os.environ.get("XLA_FLAGS")
+    jaxlib, now = metadata.version("jaxlib"), os.environ.get("XLA_FLAGS")
     flags = " ".join(f"--{name}={value}" for name, value in _SEPARATE_PRODUCTS.items())
     raise ValueError(
-        f"jaxlib {version.__version__} computes sums of matrix products wrongly on "
-        f"this CPU; start Python with XLA_FLAGS={flags} in the environment ("
+        f"jaxlib {jaxlib} computes sums of matrix products wrongly on this CPU; start "
+        f"Python with XLA_FLAGS={flags} in the environment ("
         + ("it is not set now)" if now is None else f"now it is {now!r})")
     )
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
@@ -65,10 +66,12 @@ class Trainer:
 
     def initial_state(self) -> ServerState:
         """The cells' states before round 0, stacked."""
+        return self.place(jax.jit(self._start)(self.program.cells))
+
+    def _start(self, cells: Cell) -> ServerState:
         program = self.program
         start = partial(initial_state, program.model, program.plan, program.example)
-        states = jax.jit(lambda cells: jax.lax.map(start, cells))(program.cells)
-        return self.place(states)
+        return jax.lax.map(start, cells)
 
     def place(self, state: ServerState) -> ServerState:
         """Puts a state (a restored one, say) where the compiled rounds want it."""
@@ -138,15 +141,30 @@ class Trainer:
         cells = dataclasses.replace(self.cells, split=split, cohort=clients)
         return cells, processes.place(cohort.examples, everywhere)
 
-    def lower(self) -> jax.stages.Lowered:
-        """The program that `advance` runs, lowered: for tests of its arithmetic."""
-        return self._compiled.lower(
-            self.initial_state(),
+    def arguments(self) -> tuple[Any, ...]:
+        """What the compiled rounds take, with the state's shapes in its place."""
+        by_cell = NamedSharding(self._mesh, PartitionSpec(lanes.SWEEP_AXIS))
+        state = jax.tree.map(
+            lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=by_cell),
+            jax.eval_shape(self._start, self.program.cells),
+        )
+        return (
+            state,
             self.cells,
             *self._data,
             self._device_index,
             jnp.int32(0),
             jnp.int32(1),
+        )
+
+    def lower(self) -> jax.stages.Lowered:
+        """The program that `advance` runs, lowered: for tests of its arithmetic."""
+        return self._compiled.lower(*self.arguments())
+
+    def export(self, platform: str) -> jax.export.Exported:
+        """The same program lowered for `cuda`, `tpu` or `cpu`, which may be absent."""
+        return jax.export.export(self._compiled, platforms=[platform])(
+            *self.arguments()
         )
 
     def _rounds(self) -> Callable[..., tuple[ServerState, RoundMetrics]]:

@@ -24,7 +24,7 @@ class CNN(nn.Module):
     kernel_size: int
     hidden: int
     dropout_rate: float = 0.0
-    conv_backend: ConvBackend | None = None
+    conv_backend: ConvBackend = "patches"
 
     @nn.compact
     def __call__(self, x: Array, *, train: bool) -> Array:

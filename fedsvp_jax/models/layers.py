@@ -79,7 +79,7 @@ class Conv(nn.Module):
     kernel_size: tuple[int, int]
     strides: tuple[int, int] = (1, 1)
     padding: Padding = "SAME"
-    backend: ConvBackend | None = None
+    backend: ConvBackend = "patches"
     kernel_init: nn.initializers.Initializer = HE_UNIFORM
 
     @nn.compact
@@ -104,7 +104,7 @@ class ConvReluPool(nn.Module):
 
     features: int
     kernel_size: tuple[int, int]
-    backend: ConvBackend | None = None
+    backend: ConvBackend = "patches"
 
     @nn.compact
     def __call__(self, x: Array) -> Array:

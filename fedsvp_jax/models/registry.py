@@ -6,7 +6,7 @@ import flax.linen as nn
 
 from fedsvp_jax.models.adapters import from_linen
 from fedsvp_jax.models.cnn import CNN
-from fedsvp_jax.models.convolution import ConvBackend, resolve_conv_backend
+from fedsvp_jax.models.convolution import ConvBackend, check_conv_backend
 from fedsvp_jax.models.mlp import MLP
 from fedsvp_jax.models.resnet import ResNet18
 from fedsvp_jax.models.vit import ViT
@@ -31,7 +31,7 @@ MODEL_NAMES: tuple[str, ...] = tuple(_BUILDERS)
 
 
 def make_model(
-    name: str, *, num_classes: int, conv_backend: ConvBackend | None = None
+    name: str, *, num_classes: int, conv_backend: ConvBackend = "patches"
 ) -> Model:
     """Builds a model by name; it adapts to the shape of the example given to `init`.
 
@@ -48,8 +48,7 @@ def make_model(
     Args:
       name: one of `MODEL_NAMES`.
       num_classes: logits per example, >= 2.
-      conv_backend: "patches" or "lax" (`convolution.conv2d`); None takes the device's
-        default (`convolution.resolve_conv_backend`).
+      conv_backend: "patches" or "lax" (`convolution.conv2d`).
 
     Raises:
       ValueError: a name is unknown, or `num_classes` < 2.
@@ -61,5 +60,5 @@ def make_model(
             f"at least two classes are needed, got {num_classes}; are all labels of "
             "the data set the same?"
         )
-    backend = resolve_conv_backend(conv_backend)
-    return from_linen(_BUILDERS[name](num_classes, backend))
+    check_conv_backend(conv_backend)
+    return from_linen(_BUILDERS[name](num_classes, conv_backend))

@@ -22,7 +22,7 @@ class BasicBlock(nn.Module):
     features: int
     stride: int
     norm: Callable[[], nn.Module]
-    conv_backend: ConvBackend | None
+    conv_backend: ConvBackend
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
@@ -51,7 +51,7 @@ class ResNet18(nn.Module):
 
     num_classes: int
     normalization: Literal["batch", "group"]
-    conv_backend: ConvBackend | None = None
+    conv_backend: ConvBackend = "patches"
 
     @nn.compact
     def __call__(self, x: Array, *, train: bool) -> Array:

@@ -3,21 +3,22 @@
 import os
 import subprocess
 import sys
+from importlib import metadata
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from commands import ROOT, environment
-from jaxlib import version
 
 from fedsvp_jax.devices import compiler_flags
 
 NAME = "xla_cpu_experimental_ynn_fusion_type"
 SAFE = f"--{NAME}=individual_dot"
+JAXLIB = metadata.version("jaxlib")
 
 known_to_be_wrong = pytest.mark.skipif(
-    version.__version__ not in compiler_flags.SAFE_FLAGS,
+    JAXLIB not in compiler_flags.SAFE_FLAGS,
     reason="not known whether this jaxlib computes wrongly without flags",
 )
 
@@ -81,7 +82,7 @@ except ValueError as error:
     first, second, flags, refusal = done.stdout.splitlines()
     assert first == "False" and flags == "{}", done
     # Mended in 0.12.
-    assert second == str(not version.__version__.startswith("0.10.")), done
+    assert second == str(not JAXLIB.startswith("0.10.")), done
     assert SAFE in refusal and "(it is not set now)" in refusal
 
 
@@ -106,7 +107,7 @@ def test_an_empty_xla_flags_ends_the_command_in_one_sentence(tmp_path) -> None:
     ],
 )
 def test_the_users_flags_win(monkeypatch, before, platforms, after) -> None:
-    monkeypatch.setattr(version, "__version__", "0.10.2")
+    monkeypatch.setattr(metadata, "version", lambda _: "0.10.2")
     monkeypatch.setattr(compiler_flags, "_jax_has_started", lambda: False)
     for name, value in (("XLA_FLAGS", before), ("JAX_PLATFORMS", platforms)):
         if value is None:
@@ -118,7 +119,7 @@ def test_the_users_flags_win(monkeypatch, before, platforms, after) -> None:
 
 
 def test_a_jaxlib_that_was_not_tried_gets_no_flags(monkeypatch) -> None:
-    monkeypatch.setattr(version, "__version__", "0.99.0")
+    monkeypatch.setattr(metadata, "version", lambda _: "0.99.0")
     monkeypatch.setattr(compiler_flags, "_jax_has_started", lambda: False)
     monkeypatch.delenv("XLA_FLAGS")
     compiler_flags.set_safe_flags()

@@ -55,6 +55,13 @@ SMALL: dict[str, tuple[str, ...]] = {
 # environment of its own that the page says how to make.
 ELSEWHERE = {
     "python -m experiments.benchmark.peers --environments=V": None,
+    "python -m experiments.attack --attack=planted_bugs": (
+        "experiments/attack/test_planted_bugs.py"
+        "::test_the_command_tells_the_bugs_and_resumes"
+    ),
+    "python -m experiments.attack --attack=canaries": (
+        "experiments/attack/test_canaries_command.py::test_the_command_prints_every_run"
+    ),
     "python -m experiments.benchmark.profile --work=W1": (
         "experiments/benchmark/test_profile.py"
         "::test_most_of_a_rounds_time_is_attributed_and_drawn"

@@ -104,3 +104,21 @@ def test_less_than_warnings_is_quiet(
     """--verbosity: 0 info, -1 warnings (the default), -2 errors alone."""
     values = types.SimpleNamespace(progress=progress, verbosity=verbosity)
     assert command.shows_progress(values) is shown
+
+
+@pytest.mark.parametrize(
+    ("variables", "folder"),
+    [
+        ({"HOME": "/h"}, "/h/.cache/fedsvp_jax"),
+        ({"HOME": "/h", "XDG_CACHE_HOME": "/x"}, "/x/fedsvp_jax"),
+        ({"XDG_CACHE_HOME": "/x", "JAX_COMPILATION_CACHE_DIR": "/j"}, "/j"),
+    ],
+)
+def test_compiled_programs_are_kept_in_the_users_cache(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], folder: str
+) -> None:
+    for name in ("XDG_CACHE_HOME", "JAX_COMPILATION_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert command._cache_dir() == folder

@@ -23,7 +23,6 @@ SETTINGS = (
     "--rounds_per_call=2",
     "--checkpoint_every=2",
     "--noreport",
-    "--compilation_cache_dir=",
 )
 SAME_BYTES = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
 LONG = "--num_rounds=100000"
@@ -160,7 +159,6 @@ def test_two_processes_read_a_store_and_write_the_bytes_of_one(
         "--local_epochs=1",
         "--checkpoint_every=2",
         "--noreport",
-        "--compilation_cache_dir=",
         "--num_rounds=6",
     )
     ended = command(*line, f"--output_dir={tmp_path / 'alone'}")

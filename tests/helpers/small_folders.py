@@ -1,8 +1,10 @@
 """Folders of real small runs and sweeps: made once a session, copied for each test."""
 
+import fcntl
 import json
+import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -52,20 +54,43 @@ def lengthen(run_dir: Path, *, rounds: int, clients: int, cohort: int) -> None:
     )
 
 
+def _made_once(
+    factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]
+) -> Path:
+    """A folder that the worker that asks first makes for all workers of a session."""
+    place = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:  # its own folder lies in the session's
+        place = place.parent
+    folder = place / name
+    with open(place / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            make(place / f"{name}.unfinished")
+            (place / f"{name}.unfinished").rename(folder)
+    return folder
+
+
 @pytest.fixture(scope="session")
 def whole_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """FedSVA, 6 rounds of 3 uploads, every second round evaluated."""
-    folder = tmp_path_factory.mktemp("real") / "run"
-    run.train(small(num_rounds=6, eval_every=2), folder, dataset=digits())
-    return folder
+    config = small(num_rounds=6, eval_every=2)
+    return _made_once(
+        tmp_path_factory,
+        "whole_run",
+        lambda folder: run.train(config, folder, dataset=digits()),
+    )
 
 
 @pytest.fixture(scope="session")
 def whole_sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three mechanisms, two ε, two seeds, 4 rounds."""
-    folder = tmp_path_factory.mktemp("real") / "sweep"
-    run.sweep.sweep(small(num_rounds=4), SWEEP, folder, dataset=digits())
-    return folder
+    return _made_once(
+        tmp_path_factory,
+        "whole_sweep",
+        lambda folder: run.sweep.sweep(
+            small(num_rounds=4), SWEEP, folder, dataset=digits()
+        ),
+    )
 
 
 @pytest.fixture

@@ -20,15 +20,25 @@ from fedsvp_jax.run.folder import plain
 
 pytest.importorskip("plotly", reason="pages need the extra [report]")
 
+SMALL = (
+    "--model=mlp",
+    "--num_clients=7",
+    "--num_hbc_clients=1",
+    "--cohort_size=3",
+    "--class_share=0.03",
+    "--batch_size=5",
+    "--local_epochs=1",
+)
+# As flags: a run in this process, with its four devices, would compile another program.
 RUNS = {
-    "default settings": resolve(ExperimentConfig(model="mlp", num_rounds=1)),
-    "infinite clip": small(mechanism="none", l2_norm_clip=math.inf, num_rounds=1),
-    "infinite vote": small(
-        influence_filter="join",
-        corrupted_share=0.3,
-        backbone_epochs=1,
-        vote_epsilon=math.inf,
-        num_rounds=1,
+    "default settings": ("--model=mlp",),
+    "infinite clip": (*SMALL, "--mechanism=none", "--l2_norm_clip=inf"),
+    "infinite vote": (
+        *SMALL,
+        "--influence_filter=join",
+        "--corrupted_share=0.3",
+        "--backbone_epochs=1",
+        "--vote_epsilon=inf",
     ),
 }
 # The plan, and the base that the command line makes of it: last mechanism and ε.
@@ -72,8 +82,11 @@ def assert_repeats(page: Path) -> None:
     ],
 )
 def test_the_command_on_a_runs_page_repeats_it(name: str, tmp_path: Path) -> None:
-    run.train(RUNS[name], tmp_path / "run", dataset=digits())
-    assert_repeats(report.write_run_report(tmp_path / "run"))
+    folder = tmp_path / "run"
+    line = ("experiments.train", *RUNS[name], "--num_rounds=1")
+    ended = command(*line, f"--output_dir={folder}")
+    assert ended.status == 0, ended.stderr
+    assert_repeats(folder / "report.html")
 
 
 @pytest.mark.slow

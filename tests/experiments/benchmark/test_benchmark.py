@@ -28,6 +28,8 @@ KEYS = {
     "gemm_fraction",
     "arithmetic_bound",
     "note",
+    "versions",
+    "xla_flags",
 }
 
 
@@ -87,8 +89,9 @@ def test_the_command_prints_one_json_line_per_work() -> None:
 def test_an_unknown_workload_is_one_line_of_error() -> None:
     done = benchmark("--works=W2,W9")
     assert done.returncode == 2 and not done.stdout
+    names = ", ".join(workloads.NAMES)
     assert done.stderr.splitlines() == [
-        f"error: works must be some of {', '.join(workloads.NAMES)}, got 'W2,W9'"
+        f"error: works must be all, or some of {names}, got 'W2,W9'"
     ]
 
 

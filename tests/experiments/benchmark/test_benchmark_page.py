@@ -56,6 +56,17 @@ def test_fedsva_stands_over_the_fedavg_of_its_work() -> None:
     assert "| 2.50 | 2 |" in docs_page.bench_table(rows).splitlines()[3]
 
 
+def test_the_faster_python_is_named() -> None:
+    rows = [
+        bench_row("none", seconds, None) | {"versions": {"python": name, "jax": "0"}}
+        for name, seconds in (("3.11.7", 3.0), ("3.12.1", 2.0))
+    ]
+    last = docs_page.pythons_table(rows).splitlines()[-1]
+    assert last == (
+        "PE-W2 is fastest under Python 3.12.1: 1.50 times the speed of 3.11.7."
+    )
+
+
 def test_shares_of_a_profile_are_of_the_whole_round() -> None:
     part = {"layer": "Dense_0", "direction": "forward", "product": True}
     found = {

@@ -1,0 +1,299 @@
+"""One case of the audit: its games, its claims, and its rows for any seed.
+
+The games of a case are compiled once and played with every seed's key.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, NamedTuple
+
+from fedsvp_jax import prng
+from fedsvp_jax.accounting import composed_epsilon, promises
+from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
+from fedsvp_jax.attacks import audit, audit_filter, audit_training, epsilon_bounds
+from fedsvp_jax.attacks.audit import Player, Scores
+from fedsvp_jax.attacks.multiple_tests import holm
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.influence import pipeline
+from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
+from fedsvp_jax.settings import PromiseSettings
+
+from . import audit_claims
+from .audit_cases import FILTER, Case, case_settings
+from .audit_claims import ACCOUNTINGS, Claims
+
+_WIDE = 2048  # numbers in an upload whose noise scale is to be read
+_NARROW = 8  # numbers in any other upload
+_BEYOND = 10.0  # updates that are clipped are so many times as long as the clip
+_PRESENT = 2  # clients in a partial cohort
+_VOTES = 4  # votes of one tester
+
+Row = dict[str, Any]
+
+
+class Setting(NamedTuple):
+    """What all cases of one command share."""
+
+    config: ExperimentConfig
+    recipe: TrainingRecipe
+    rates: TrainingRates
+    num_examples: int
+    num_games: int
+    trained: dict[str, tuple[float, float]]  # worlds -> updates of real training
+
+
+def make_setting(
+    config: ExperimentConfig, num_examples: int, num_games: int
+) -> Setting:
+    """Settings of the games, and the updates of real local training.
+
+    Args:
+      config: resolved.
+      num_examples: |D|, the client's number of examples.
+      num_games: in each world.
+
+    Raises:
+      ValueError: the client has fewer examples than a batch.
+    """
+    if num_examples < config.batch_size:
+        raise ValueError(
+            f"audit_examples must be at least batch_size = {config.batch_size}, got "
+            f"{num_examples}"
+        )
+    recipe = TrainingRecipe(
+        batch_size=config.batch_size,
+        local_epochs=config.local_epochs,
+        gradient="clipped_mean",
+    )
+    rates = TrainingRates(config.learning_rate, config.l2_norm_clip, 0.0, 0.0)
+    key = prng.stream_key(prng.root_key(config.seed), prng.Stream.CANARY, 1)
+    trained = {
+        worlds: audit_training.trained_updates(
+            recipe, rates, num_examples, replaced, key=key
+        )
+        for worlds, replaced in (("record", 1), ("client", num_examples))
+    }
+    return Setting(config, recipe, rates, num_examples, num_games, trained)
+
+
+class Prepared(NamedTuple):
+    """A case that is ready to be played.
+
+    Attributes:
+      play: key -> scores.
+      claims: scores -> what is claimed of them.
+      proved: whether the claims are proved, and about these two worlds.
+      distance: between the updates of the two worlds; NaN where there are none.
+    """
+
+    play: Player
+    claims: Callable[[Scores], Claims]
+    proved: bool
+    distance: float
+
+
+def prepare(setting: Setting, case: Case) -> Prepared:
+    """The case's game, compiled at its first use."""
+    if case.mechanism == FILTER:
+        return _prepare_filter(setting, case)
+    config = setting.config
+    settings = case_settings(case, config, setting.num_examples)
+    mechanism = make_mechanism(case.mechanism, settings)
+    central = mechanism.claim.central
+    partly = case.worlds == "partial cohort"
+    present = _PRESENT if partly else settings.cohort_size if central else 1
+    claims = partial(
+        audit_claims.of_uploads,
+        mechanism,
+        settings,
+        present=present,
+        target_delta=config.target_delta,
+    )
+    proved = mechanism.claim.proved and case.claimed
+    if case.sensitivity == "per_example":
+        push = 2.0 * float(settings.l2_norm_clip)
+        play = audit_training.training_player(
+            mechanism,
+            dataclasses.replace(setting.recipe, gradient="per_example"),
+            setting.rates,
+            audit_training.neighbours(setting.num_examples, 1, push),
+            config.num_rounds,
+            setting.num_games,
+        )
+        return Prepared(play, claims, proved, float("nan"))
+    updates = _updates(setting, case, settings)
+    promise = cap = None
+    if case.worlds == "promise":
+        promise = promise_of(config, mechanism, uploads=max(1, config.num_rounds // 2))
+        cap = promises.upload_cap(promise, settings, mechanism)
+    tells = case.worlds in ("laplace", "randomized response")
+    game = audit.Game(
+        updates=updates,
+        ratios=(1.0, 0.0) if tells or case.worlds == "ratio" else (1.0, 1.0),
+        released=settings if tells else None,
+        adaptive=settings if case.worlds == "adaptive clip" else None,
+        others=(-1.0,) if case.worlds == "two uploads" else (1.0,) * (present - 1),
+        num_examples=setting.num_examples,
+        num_rounds=config.num_rounds,
+        max_uploads=cap,
+        dimension=_WIDE if case.wide else _NARROW,
+    )
+    return Prepared(
+        play=audit.upload_player(mechanism, game, setting.num_games),
+        claims=partial(_with_promise, claims, promise) if promise else claims,
+        proved=proved,
+        distance=abs(updates[0] - updates[1]),
+    )
+
+
+def _updates(
+    setting: Setting, case: Case, settings: MechanismConfig
+) -> tuple[float, float]:
+    """The client's update in the two worlds, along one axis: (inside, outside)."""
+    clip = float(settings.l2_norm_clip)
+    if case.worlds in setting.trained:
+        return setting.trained[case.worlds]
+    half, far = clip / setting.num_examples, _BEYOND * clip
+    opposite, absent = (far, -far), (far, 0.0)
+    return {
+        "granted": (half, -half),
+        "ratio": (clip, clip),
+        "past norm": (clip, clip / 100),
+        "partial cohort": absent,
+        "adaptive clip": absent,
+        "presence": absent,
+        "promise": absent,
+    }.get(case.worlds, opposite)
+
+
+def promise_of(
+    config: ExperimentConfig, mechanism: Mechanism, uploads: int
+) -> PromiseSettings:
+    """A promise that so many uploads keep and one more would break."""
+    exact = composed_epsilon(
+        "gdp",
+        uploads / float(mechanism.least_multiplier) ** 2,
+        config.target_delta,
+    )
+    return PromiseSettings(
+        target_delta=config.target_delta,
+        total_epsilon=exact * 1.001,
+        total_accounting="pld",
+    )
+
+
+def _with_promise(
+    claims: Callable[[Scores], Claims], promise: PromiseSettings, scores: Scores
+) -> Claims:
+    return {
+        number: row | {"promise": float(promise.total_epsilon or 0.0)}
+        for number, row in claims(scores).items()
+    }
+
+
+def _prepare_filter(setting: Setting, case: Case) -> Prepared:
+    config = case.settings(setting.config)
+    rates = pipeline.filter_rates(config)
+    nan = float("nan")
+    if case.worlds == "votes":
+        play = audit_filter.vote_player(
+            _VOTES, float(rates.flip_probability), setting.num_games
+        )
+        claims = audit_claims.of_votes(config, _VOTES)
+        return Prepared(play, lambda _: claims, True, nan)
+    passes = config.num_rounds
+    play = audit_filter.contribution_player(rates, passes, setting.num_games)
+    claims = audit_claims.of_contributions(config, passes)
+    return Prepared(play, lambda _: claims, True, nan)
+
+
+def rows_of(setting: Setting, case: Case, prepared: Prepared, seed: int) -> list[Row]:
+    """One seed's games: one row after one upload and one after all of them."""
+    key = prng.stream_key(prng.root_key(seed), prng.Stream.CANARY)
+    scores = prepared.play(key)
+    rows = []
+    for number, claims in prepared.claims(scores).items():
+        inside, outside = scores.inside[number], scores.outside[number]
+        bounds = partial(
+            epsilon_bounds.lower_bounds,
+            inside,
+            outside,
+            epsilon_bounds.by_coins(inside, outside, seed=seed),
+            equal_noise=bool(scores.gaussian[number]),
+            seed=seed,
+        )
+        deltas = {
+            method: claims["basic_delta"]
+            if method == "basic"
+            else setting.config.target_delta
+            for method in claims
+            if method != "basic_delta"
+        }
+        rows.append(
+            {
+                **case._asdict(),
+                "proved": prepared.proved,
+                "uploads": int(scores.uploaded[: number + 1].sum()),
+                "distance": prepared.distance,
+                "claims": claims,
+                "audited": bounds(delta=setting.config.target_delta),
+                "audited_at_basic_delta": (
+                    bounds(delta=claims["basic_delta"])
+                    if claims["basic_delta"] < 1
+                    else {"clopper_pearson": 0.0}
+                ),
+                "p_values": {
+                    method: epsilon_bounds.p_value(
+                        claims[method], partial(_largest, bounds, delta)
+                    )
+                    for method, delta in deltas.items()
+                },
+            }
+        )
+    return rows
+
+
+def _largest(
+    bounds: Callable[..., dict[str, float]], delta: float, level: float
+) -> float:
+    if not delta < 1:
+        return 0.0
+    return max(bounds(delta=delta, significance=level).values())
+
+
+def with_verdicts(rows: list[Row]) -> list[Row]:
+    """The rows of one seed with the claims that Holm's test rejects, and a verdict.
+
+    The family is every claim of every row: with a probability of 95 % no true claim is
+    among the rejected.
+    """
+    family = [
+        (number, method)
+        for number, row in enumerate(rows)
+        for method in row["p_values"]
+    ]
+    rejected = holm([rows[number]["p_values"][method] for number, method in family])
+    beaten: dict[int, list[str]] = {number: [] for number in range(len(rows))}
+    for (number, method), is_rejected in zip(family, rejected, strict=True):
+        if is_rejected:
+            beaten[number].append(method)
+    return [
+        row
+        | {
+            "beaten": beaten[number],
+            "status": (
+                "holds"
+                if not beaten[number]
+                else "VIOLATED"
+                if row["claimed"]
+                else "no claim"
+            ),
+        }
+        for number, row in enumerate(rows)
+    ]
+
+
+def most_claims(cases: Iterable[Case]) -> int:
+    """How many claims these cases have at most: the size of the family of tests."""
+    return sum(2 * (len(ACCOUNTINGS) + (case.worlds == "promise")) for case in cases)

@@ -1,0 +1,328 @@
+"""Canaries: ε measured in one training run of the real compiled round.
+
+Canaries are planted in a federation of the built-in digits, half of them (by a coin)
+take part, and one run is trained. The adversary scores every canary by how far the
+model moved along its direction. Two numbers follow, beside the claimed ε:
+
+    one run    a lower bound at 95 % from guesses about the coins (Steinke, Nasr and
+               Jagielski 2023)
+    one shot   an estimate with a 95 % interval from the cosines of the canaries that
+               took part (Andrew et al. 2023)
+
+What the adversary sees, and which canaries there are:
+
+    final model   every client is in every cohort; the adversary sees the first and the
+                  last model. A canary is a client
+    each upload   cohorts of one client, so that the difference of two models is an
+                  upload; a promise of one upload's ε lets each client upload once. A
+                  canary is a client, or one record of a client (per_example)
+
+The claims are the ledger's, from the noise that was really applied. A bound above a
+claim contradicts it (VIOLATED): Holm's test over the claims of all rows does so
+wrongly with a probability of at most 5 %.
+
+  python -m experiments.attack --attack=canaries --output_dir=runs/canaries
+
+Written to --output_dir: config.json, pieces/ (one file per finished run, from which
+--resume continues), results.json.
+"""
+
+import dataclasses
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from absl import flags
+from tqdm import tqdm
+
+from fedsvp_jax.accounting import Ledger, promises
+from fedsvp_jax.attacks import canaries, one_run, one_shot
+from fedsvp_jax.attacks.multiple_tests import holm
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.data import sources
+from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.federation import Program, build, plan
+from fedsvp_jax.mechanisms import make_mechanism
+from fedsvp_jax.report.text_table import aligned, markdown
+from fedsvp_jax.run import records
+from fedsvp_jax.run.environment import environment
+from fedsvp_jax.run.folder import RunFolder, write_json
+
+from .. import command, flag_values
+from .audit_play import promise_of
+from .resumable import finished_or_made
+
+DEFAULTS = {
+    "num_rounds": 4,
+    "delta": 1e-5,
+    "batch_size": 4,
+    "learning_rate": 0.5,
+    "local_epochs": 2,
+}
+_RECORDS = 8  # examples of a canary client
+_PUSH = 10.0  # a canary's gradient is so many times as long as the clip
+_HONEST = 10  # clients that hold the digits, where canaries are clients
+_LEVEL = 0.05
+
+
+class Run(NamedTuple):
+    """One training run: its name, its settings and its canaries."""
+
+    name: str
+    settings: dict[str, Any]
+    sees: str  # "final model" or "each upload"
+    canary: str  # "client" or "record"
+
+
+_LOCAL = {"mechanism": "gaussian", "noise_std": 0.5}
+_CLIPPED = _LOCAL | {"sensitivity": "update_clip", "relation": "add_remove"}
+_ADAPTIVE = {"mechanism": "dp_fedavg", "adaptive_clip": True}
+RUNS = (
+    Run("dp_fedavg", {"mechanism": "dp_fedavg"}, "final model", "client"),
+    Run("dp_fedavg, adaptive clip", _ADAPTIVE, "final model", "client"),
+    Run("gaussian, update_clip", _CLIPPED, "each upload", "client"),
+    Run(
+        "gaussian, per_example",
+        _LOCAL | {"sensitivity": "per_example"},
+        "each upload",
+        "record",
+    ),
+)
+
+
+def define_flags() -> None:
+    """Defines how many canaries there are."""
+    flags.DEFINE_integer(
+        "num_canaries", 150, "Canaries in each run.", lower_bound=10, upper_bound=150
+    )
+    flags.DEFINE_integer(
+        "canary_dimension",
+        8192,
+        "d, weights of the model. Random directions in many dimensions are almost at "
+        "right angles to one another.",
+        lower_bound=640,
+    )
+
+
+def planted(
+    run: Run, drawn: canaries.Canaries, config: ExperimentConfig
+) -> canaries.Planted:
+    """The digits with the run's canaries."""
+    digits = sources.load("digits")
+    push = _PUSH * float(config.l2_norm_clip)
+    if run.canary == "record":
+        return canaries.plant_records(digits, drawn, push=push)
+    return canaries.plant_clients(
+        digits, drawn, num_honest=_HONEST, push=push, records=_RECORDS
+    )
+
+
+def run_settings(
+    run: Run, config: ExperimentConfig, num_canaries: int
+) -> ExperimentConfig:
+    """The settings of a run; where uploads are seen, a promise allows one each."""
+    clients = num_canaries + (_HONEST if run.canary == "client" else 0)
+    whole = run.sees == "final model"
+    told = dataclasses.replace(
+        config,
+        dataset="digits",
+        partition="by_writer",
+        split="by_position",
+        num_attributes=1,
+        num_clients=clients,
+        cohort_size=clients if whole else 1,
+        num_rounds=config.num_rounds if whole else clients,
+        eval_every=clients,
+        **run.settings,
+    )
+    if whole:
+        return told
+    mechanism = make_mechanism(told.mechanism, plan.mechanism_config(told))
+    return dataclasses.replace(
+        told, **dataclasses.asdict(promise_of(told, mechanism, uploads=1))
+    )
+
+
+class Trained(NamedTuple):
+    """What the adversary saw of a run, and what was counted."""
+
+    movements: np.ndarray  # (steps, d): of the model, in all rounds or in each
+    clients: np.ndarray  # (steps,) the first client of the cohort
+    ledger: Ledger
+
+
+def train(run: Run, program: Program) -> Trained:
+    """Trains the program's one cell with its compiled rounds."""
+    trainer = Trainer(program)
+    config, mechanism = program.configs[0], program.mechanism
+    ledger = promises.new_ledger(
+        mechanism, config.num_clients, keeps_stats=program.keeps_stats
+    )
+    state = trainer.initial_state()
+    before = np.asarray(state.params["w"][0])
+    movements, clients = [], []
+    for number in range(config.num_rounds):
+        state, metrics = trainer.advance(state, number, 1)
+        (row,) = records.rounds_of(metrics, 0)
+        records.record_round(ledger, row, round_num=number + 1, release_epsilon=0.0)
+        last = number + 1 == config.num_rounds
+        if run.sees == "each upload" or last:
+            after = np.asarray(state.params["w"][0])
+            movements.append(after - before)
+            before = after
+            clients.append(int(row.clients.client_id[0]))
+    return Trained(np.stack(movements), np.asarray(clients), ledger)
+
+
+def scores(
+    run: Run, planted: canaries.Planted, program: Program, trained: Trained
+) -> tuple[np.ndarray, np.ndarray]:
+    """The cosines of the canaries, (m,), and which of them had a chance to be seen.
+
+    A canary that is a record has none where it is among its client's validation
+    examples.
+    """
+    directions = planted.canaries.directions
+    count = len(directions)
+    rows = np.asarray(program.data.split.train[0])
+    sizes = np.asarray(program.data.split.num_train[0])
+    held = [part[:size] for part, size in zip(rows, sizes, strict=True)]
+    writers = planted.dataset.train_writers
+    assert writers is not None
+    if run.sees == "final model":
+        return canaries.cosines(directions, trained.movements[0]), np.ones(count, bool)
+    cosines, seen = np.zeros(count), np.zeros(count, bool)
+    for client, movement in zip(trained.clients, trained.movements, strict=True):
+        writer = writers[held[client][0]]
+        if writer < count:
+            cosines[writer] = canaries.cosines(directions[[writer]], movement)[0]
+            seen[writer] = True
+    if run.canary == "record":  # the records come first in the data set
+        seen &= np.isin(np.arange(count), np.concatenate(held))
+    return cosines, seen
+
+
+def run_row(
+    run: Run, config: ExperimentConfig, num_canaries: int, dimension: int
+) -> dict[str, Any]:
+    """Trains a run and measures its ε."""
+    told = run_settings(run, config, num_canaries)
+    drawn = canaries.draw_canaries(num_canaries, dimension, config.seed)
+    made = planted(run, drawn, told)
+    program = build([told], made.dataset, model=made.model)
+    trained = train(run, program)
+    cosines, seen = scores(run, made, program, trained)
+    inside, outside = cosines[seen & drawn.coins], cosines[seen & ~drawn.coins]
+    delta = told.target_delta
+    view = "observer" if program.mechanism.claim.central else "server"
+    claims = {
+        method: trained.ledger.epsilon_spent(method, delta, view=view)
+        for method in ("rdp", "pld")
+    }
+    return {
+        "run": run.name,
+        "sees": run.sees,
+        "canary": run.canary,
+        "canaries": [len(inside), len(outside)],
+        "dimension": dimension,
+        "uploads": int(trained.ledger.uploads.max()),
+        "proved": trained.ledger.proved,
+        "claims": claims,
+        "one_run": one_run.lower_bound(inside, outside, delta=delta),
+        "one_run_at_most": one_run.lower_bound(
+            np.ones(len(inside)), np.zeros(len(outside)), delta=delta
+        ),
+        "one_shot": one_shot.estimate(inside, dimension, delta)._asdict(),
+        "p_values": {
+            method: one_run.p_value(inside, outside, epsilon=epsilon, delta=delta)
+            for method, epsilon in claims.items()
+        },
+    }
+
+
+def with_verdicts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with "holds" or "VIOLATED", by Holm's test over all claims."""
+    family = [p for row in rows for p in row["p_values"].values()]
+    rejected = iter(holm(family, _LEVEL))
+    return [
+        row
+        | {
+            "status": "VIOLATED"
+            if any([next(rejected) for _ in row["p_values"]])
+            else "holds"
+        }
+        for row in rows
+    ]
+
+
+def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
+    """Trains every run with its canaries."""
+    flag_values.refuse_flags(
+        values,
+        (
+            *("mechanism", "sensitivity", "relation", "noise_std", "adaptive_clip"),
+            *("dataset", "partition", "split", "num_attributes", "total_epsilon"),
+            *("num_clients", "cohort_size", "eval_every", "influence_filter"),
+        ),
+        "the runs choose it themselves",
+    )
+    folder = RunFolder(values.output_dir)
+    chosen = {
+        "attack": values.attack,
+        "num_canaries": values.num_canaries,
+        "canary_dimension": values.canary_dimension,
+    }
+    folder.start(
+        dataclasses.asdict(config) | environment() | chosen, resume=values.resume
+    )
+    rows = []
+    for one in tqdm(RUNS, unit="run", disable=None):
+        name = one.name.replace(", ", "-").replace(" ", "_")
+        make = partial(
+            run_row, one, config, values.num_canaries, values.canary_dimension
+        )
+        rows.append(finished_or_made(folder, name, make))
+    results = {"attack": values.attack, "rows": with_verdicts(rows)}
+    write_json(folder.path / "results.json", results)
+    print(aligned(_rows(results)))
+    command.print_files(folder.path / name for name in ("config.json", "results.json"))
+
+
+_HEAD = (
+    *("run", "canaries: in, out", "the adversary sees", "uploads", "ε is"),
+    *("claimed ε: RDP", "claimed ε: PLD", "one run ε ≥", "one shot ε ≈", "verdict"),
+)
+
+
+def _rows(results: dict[str, Any]) -> list[dict[str, str]]:
+    return [dict(zip(_HEAD, line, strict=True)) for line in _lines(results)]
+
+
+def _lines(results: dict[str, Any]) -> list[tuple[str, ...]]:
+    lines = []
+    for row in results["rows"]:
+        shot = row["one_shot"]
+        kind = "clients" if row["canary"] == "client" else "records"
+        lines.append(
+            (
+                row["run"],
+                f"{kind}: {row['canaries'][0]}, {row['canaries'][1]}",
+                row["sees"],
+                str(row["uploads"]),
+                "proved" if row["proved"] else "nominal",
+                *(f"{row['claims'][method]:.3g}" for method in ("rdp", "pld")),
+                f"{row['one_run']:.3g}",
+                f"{shot['epsilon']:.3g} ({shot['low']:.3g} to {shot['high']:.3g})",
+                row["status"],
+            )
+        )
+    return lines
+
+
+def page(results: dict[str, Any]) -> str:
+    """The table of docs/attacks.md."""
+    most = max(row["one_run_at_most"] for row in results["rows"])
+    return (
+        f"{markdown(_rows(results))}\n"
+        f'If every guess had been right, "one run" would have been {most:.2f} at most.'
+    )

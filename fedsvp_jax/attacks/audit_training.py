@@ -1,0 +1,162 @@
+"""Audit games with real local training, on a loss that is linear in the weights.
+
+The loss lets a record move the first weight as far as the clip allows, so that worlds
+which differ in one record are as far apart as any. `audit` says what a game is.
+"""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedsvp_jax import prng
+from fedsvp_jax.algorithm import client
+from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
+from fedsvp_jax.attacks.audit import Player, Transcript, make_player, upload
+from fedsvp_jax.mechanisms import Mechanism
+from fedsvp_jax.structs import Array, Examples, Model, Params
+
+_OFFSET = 1e6  # makes the loss linear: the records are far in the wrong class
+
+
+def pushed_model(dimension: int) -> Model:
+    """A model with a linear loss: gradient descent moves the weights w along each x.
+
+    A record x of class 0 has the logits (w·x - 1e6, 0). Their cross-entropy is
+    1e6 - w·x to the last bit, so that the gradient is -x.
+    """
+
+    def init(key: Array, example: Array) -> tuple[Params, Params]:
+        del key, example
+        return {"w": jnp.zeros((dimension,), jnp.float32)}, {}
+
+    def apply(
+        params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
+    ) -> tuple[Array, Params]:
+        del train, key
+        first = x @ params["w"] - jnp.float32(_OFFSET)
+        return jnp.stack([first, jnp.zeros_like(first)], axis=-1), stats
+
+    return Model(init, apply)
+
+
+def neighbours(num_examples: int, replaced: int, push: float) -> list[Examples]:
+    """The data of the worlds (in, out), which differ in `replaced` records.
+
+    In world "in" these records push the first weight of `pushed_model` up, in world
+    "out" down. All other records are zero and have no gradient.
+
+    Args:
+      num_examples: |D|.
+      replaced: number of records that differ.
+      push: L2 norm of such a record.
+    """
+    worlds = []
+    for sign in (1.0, -1.0):
+        inputs = np.zeros((num_examples, 2), np.float32)
+        inputs[:replaced, 0] = sign * push
+        nobody = jnp.zeros((num_examples,), jnp.int32)
+        worlds.append(Examples(jnp.asarray(inputs), nobody, nobody))
+    return worlds
+
+
+def trained_update(
+    recipe: TrainingRecipe, rates: TrainingRates, data: Examples, *, key: Array
+) -> Array:
+    """() float32: how far local training on `data` moves the first weight in a round.
+
+    Args:
+      recipe, rates: of the local training.
+      data: the client's examples.
+      key: of the round.
+    """
+    count = data.labels.shape[0]
+    model = pushed_model(2)
+    params, stats = model.init(key, data.inputs[:1])
+    trained, _ = client.train(
+        model,
+        recipe,
+        rates,
+        params,
+        stats,
+        data,
+        jnp.arange(count, dtype=jnp.int32),
+        jnp.int32(count),
+        key=key,
+        client_id=0,
+        lane_axes=(),
+    )
+    return trained["w"][0]
+
+
+def trained_updates(
+    recipe: TrainingRecipe,
+    rates: TrainingRates,
+    num_examples: int,
+    replaced: int,
+    *,
+    key: Array,
+) -> tuple[float, float]:
+    """`trained_update` in the worlds (in, out), with records longer than the clip."""
+    push = 2.0 * recipe.batch_size * float(rates.l2_norm_clip)
+    worlds = neighbours(num_examples, replaced, push)
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *worlds)
+    moved = jax.jit(jax.vmap(partial(trained_update, recipe, rates, key=key)))(stacked)
+    return float(moved[0]), float(moved[1])
+
+
+def training_player(
+    mechanism: Mechanism,
+    recipe: TrainingRecipe,
+    rates: TrainingRates,
+    worlds: list[Examples],
+    num_rounds: int,
+    num_games: int,
+) -> Player:
+    """Plays games as `audit.upload_player` does, with noise in the local steps.
+
+    An upload is the sum of its steps (`per_example`). The score is the first weight of
+    the uploads, summed over the rounds. It increases with the likelihood ratio, since
+    the noise has the same variance in both worlds.
+
+    Args:
+      mechanism: adds its noise in the local steps.
+      recipe, rates: of the local training.
+      worlds: the data of the worlds (in, out), as `neighbours` makes them.
+      num_rounds: T.
+      num_games: n, in each world.
+
+    Raises:
+      ValueError: the mechanism adds no noise in the local steps.
+    """
+    if mechanism.step_noise_std is None:
+        raise ValueError("mechanism must add its noise in the local steps")
+    first = mechanism.init(1).of(0)
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *worlds)
+
+    def transcript(world: Array, key: Array) -> Transcript:
+        data = jax.tree.map(lambda leaf: leaf[world], stacked)
+
+        def step(score: Array, round_num: Array) -> tuple[Array, Transcript]:
+            round_key = prng.round_key(key, round_num)
+            noised_rates = client.with_step_noise(
+                rates, mechanism, ratio=jnp.float32(1.0), round_num=round_num
+            )
+            moved = trained_update(recipe, noised_rates, data, key=round_key)
+            noised, _, info = upload(
+                mechanism,
+                moved[None],
+                jnp.float32(1.0),
+                first,
+                key=round_key,
+                num_examples=data.labels.shape[0],
+                round_num=round_num,
+            )
+            score = score + noised[0]
+            return score, Transcript(score, jnp.bool_(True), jnp.bool_(True), info)
+
+        rounds = jnp.arange(num_rounds, dtype=jnp.int32)
+        return jax.lax.scan(step, jnp.float32(0.0), rounds)[1]
+
+    return make_player(transcript, num_games)

@@ -1,0 +1,70 @@
+"""Games with real local training: the worst record moves as far as it may."""
+
+import jax
+import numpy as np
+import pytest
+from published import published
+
+from fedsvp_jax import mechanisms
+from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
+from fedsvp_jax.attacks import audit_training
+from fedsvp_jax.attacks.epsilon_bounds import lower_bounds
+
+DELTA = 1e-5
+
+
+def test_local_training_moves_the_pushed_weight_by_eta_c_a_step():
+    recipe = TrainingRecipe(batch_size=5, local_epochs=2, gradient="clipped_mean")
+    rates = TrainingRates(0.1, 3.0, 0.0, 0.0)
+    moved = [
+        length
+        for replaced in (1, 20)
+        for length in audit_training.trained_updates(
+            recipe, rates, 20, replaced, key=jax.random.key(3)
+        )
+    ]
+    # One record is in one batch an epoch; all records are in all 4 of them.
+    np.testing.assert_allclose(moved, [0.6, -0.6, 2.4, -2.4], rtol=1e-5)
+
+
+def test_dp_sgd_in_the_client_keeps_its_promise():
+    settings = published(
+        sensitivity="per_example",
+        epsilon=2.0,
+        delta=DELTA,
+        calibration="analytic",
+        l2_norm_clip=1.0,
+        local_epochs=2,
+        batch_size=5,
+    )
+    mechanism = mechanisms.make_mechanism(
+        "nbafl", mechanisms.with_analytic_multiplier(settings)
+    )
+    recipe = TrainingRecipe(batch_size=5, local_epochs=2, gradient="per_example")
+    play = audit_training.training_player(
+        mechanism,
+        recipe,
+        TrainingRates(0.1, 1.0, 0.0, 0.0),
+        audit_training.neighbours(5, 1, 2.0),
+        1,
+        1000,
+    )
+    scores = play(jax.random.key(4))
+    bounds = lower_bounds(
+        scores.inside[0], scores.outside[0], None, delta=DELTA, equal_noise=True
+    )
+    # With one batch an epoch the upload is the worst case itself: the bound is near.
+    assert 0.5 * 2.0 < max(bounds.values()) < 2.0
+
+
+def test_noise_on_the_upload_is_not_played_as_training():
+    mechanism = mechanisms.make_mechanism("dp_fedavg", published("dp_fedavg"))
+    with pytest.raises(ValueError, match="local steps"):
+        audit_training.training_player(
+            mechanism,
+            TrainingRecipe(5, 1, "per_example"),
+            TrainingRates(0.1, 1.0, 0.0, 0.0),
+            audit_training.neighbours(5, 1, 2.0),
+            1,
+            20,
+        )

@@ -1,0 +1,79 @@
+"""The audit's cases: claims, worlds and verdicts."""
+
+import pytest
+
+from experiments.attack import audit as audit_command
+from experiments.attack import audit_cases, audit_play
+from fedsvp_jax.config import ExperimentConfig, resolve
+
+
+def setting(mechanism: str, num_games: int, **changes: object) -> audit_play.Setting:
+    settings = {**audit_command.DEFAULTS, "mechanism": mechanism, **changes}
+    config = resolve(ExperimentConfig(**settings))
+    return audit_play.make_setting(config, 10, num_games)
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    ("mechanism", "worlds", "rounds_with_equal_noise"),
+    [("fedsva", "ratio", 0), ("fedsdp", "ratio", 0), ("reestimation", "past norm", 1)],
+)
+def test_g13_ratio_and_past_norm_are_not_bounded_by_the_gaussian_formula(
+    mechanism: str, worlds: str, rounds_with_equal_noise: int
+):
+    told = setting(mechanism, 40, num_rounds=2)
+    (case,) = (
+        case
+        for case in audit_cases.cases_of(mechanism, told.config)
+        if case.worlds == worlds
+    )
+    prepared = audit_play.prepare(told, case)
+    for row in audit_play.rows_of(told, case, prepared, seed=0):
+        is_equal = row["uploads"] <= rounds_with_equal_noise
+        assert ("gaussian" in row["audited"]) == is_equal
+        assert "clopper_pearson" in row["audited"]
+
+
+def row(*p_values: float, claimed: bool = True) -> audit_play.Row:
+    methods = ("basic", "rdp", "pld")
+    return {"claimed": claimed, "p_values": dict(zip(methods, p_values, strict=True))}
+
+
+def test_a_verdict_counts_all_claims_of_all_rows():
+    # Six claims: the smallest p-value must be at most .05/6 = .0083.
+    alone = audit_play.with_verdicts([row(0.009, 1, 1), row(1, 1, 1)])
+    assert [one["status"] for one in alone] == ["holds", "holds"]
+    both = audit_play.with_verdicts([row(0.008, 0.009, 1), row(1, 1, 0.04)])
+    assert both[0]["beaten"] == ["basic", "rdp"] and both[0]["status"] == "VIOLATED"
+    assert both[1]["beaten"] == [] and both[1]["status"] == "holds"
+
+
+def test_worlds_that_nothing_is_claimed_for_are_not_violated():
+    (judged,) = audit_play.with_verdicts([row(0, 0, 0, claimed=False)])
+    assert judged["status"] == "no claim"
+
+
+def test_every_release_of_a_round_has_a_case():
+    config = resolve(ExperimentConfig(**audit_command.DEFAULTS))
+    worlds = {case.worlds for case in audit_command.audited_cases(["all"], config)}
+    assert worlds == {
+        *("granted", "record", "client", "update", "presence", "ratio", "past norm"),
+        *("two uploads", "partial cohort", "adaptive clip", "promise"),
+        *("laplace", "randomized response", "votes", "contribution"),
+    }
+
+
+@pytest.mark.parametrize("name", ["votes", "contribution"])
+def test_the_filter_is_audited_near_its_claim_and_not_above(name: str):
+    told = setting("none", 1000, num_rounds=2)
+    (case,) = (
+        case
+        for case in audit_cases.cases_of(audit_cases.FILTER, told.config)
+        if case.worlds == name
+    )
+    prepared = audit_play.prepare(told, case)
+    rows = audit_play.rows_of(told, case, prepared, seed=1)
+    for one in audit_play.with_verdicts(rows):
+        claim = one["claims"]["pld"]
+        assert 0.5 * claim < max(one["audited"].values()) < claim
+        assert one["proved"] and one["status"] == "holds"

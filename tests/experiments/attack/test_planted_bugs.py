@@ -1,0 +1,71 @@
+"""Every planted bug is flagged; the package without it is not."""
+
+import json
+import pathlib
+
+import pytest
+from commands import assert_refused, command
+
+from experiments.attack import audit, audit_play, planted_bugs
+from experiments.attack.planted_bugs import BUGS
+from fedsvp_jax.config import ExperimentConfig, resolve
+
+CONFIG = resolve(ExperimentConfig(**audit.DEFAULTS))
+CASES = {case.name: case for case in audit.audited_cases(["all"], CONFIG)}
+NUM_CLAIMS = audit_play.most_claims(CASES.values())
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_a_planted_bug_is_flagged_with_a_margin(name: str):
+    bug = BUGS[name]
+    setting = audit_play.make_setting(CONFIG, 10, 1000)
+    found = planted_bugs.flagged_seeds(
+        setting, CASES[bug.case], bug, range(1), 10 * NUM_CLAIMS
+    )
+    assert found["flagged"] == [0]
+    right = getattr(bug.where, bug.function)
+    assert right.__name__ == bug.function  # nothing stays planted
+
+
+@pytest.mark.slow
+def test_bugs_are_flagged_in_95_percent_of_40_seeds_and_correct_code_in_none():
+    setting = audit_play.make_setting(CONFIG, 10, 1000)
+    for bug in BUGS.values():
+        play = (setting, CASES[bug.case])
+        seeds = range(40)
+        planted = planted_bugs.flagged_seeds(*play, bug, seeds, NUM_CLAIMS)
+        correct = planted_bugs.flagged_seeds(*play, None, seeds, NUM_CLAIMS)
+        assert len(planted["flagged"]) >= 38, bug.says
+        assert not correct["flagged"], bug.says
+
+
+@pytest.mark.slow
+def test_the_command_tells_the_bugs_and_resumes(tmp_path: pathlib.Path):
+    folder = tmp_path / "run"
+    line = (
+        "experiments.attack",
+        "--attack=planted_bugs",
+        "--planted_bugs=votes",
+        "--bug_seeds=2",
+        "--audit_trials=1000",
+        f"--output_dir={folder}",
+    )
+    done = command(*line)
+    assert done.status == 0, done.stderr
+    assert "2 of 2" in done.stdout and "0 of 2" in done.stdout
+    before = (folder / "results.json").read_bytes()
+    (row,) = json.loads(before)["rows"]
+    assert row["planted"]["flagged"] == [0, 1] and row["correct"]["flagged"] == []
+    (folder / "results.json").unlink()
+    assert command(*line, "--resume").status == 0
+    assert (folder / "results.json").read_bytes() == before
+
+
+def test_bad_input_is_one_line_and_nothing_is_written(tmp_path: pathlib.Path):
+    messages = {
+        "--planted_bugs=noise": "planted_bugs must be among noise_halved",
+        "--adaptive_clip": "adaptive_clip must be left out",
+        "--audit_examples=3": "audit_examples must be at least batch_size = 10",
+    }
+    line = ("experiments.attack", "--attack=planted_bugs")
+    assert_refused(line, messages, tmp_path / "run")
