@@ -9,7 +9,7 @@ from fedsvp_jax.accounting.allowance import most_uploads
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation import budget, plan
 from fedsvp_jax.influence import admission
-from fedsvp_jax.report.tables import markdown_table
+from fedsvp_jax.report.text_table import markdown
 
 Json = dict[str, Any]
 _ROUNDS, _PROMISE, _DELTA = 1000, 4.0, 1e-5
@@ -23,13 +23,17 @@ _FILTERS = (  # participants, noise of a contribution, ε of a vote as published
 
 def events_table() -> str:
     """What leaves a client, and how the ledger counts it."""
-    head = ("what leaves a client", "its noise", "change that it hides", "who sees it")
-    return markdown_table(
-        [*head, "counted as"],
+    return markdown(
         [
-            (event.name, event.mechanism, event.relation, event.seen_by, event.counted)
+            {
+                "what leaves a client": event.name,
+                "its noise": event.mechanism,
+                "change that it hides": event.relation,
+                "who sees it": event.seen_by,
+                "counted as": event.counted,
+            }
             for event in EVENTS
-        ],
+        ]
     )
 
 
@@ -105,26 +109,27 @@ def _fitting(config: ExperimentConfig, method: str, cost: FilterCost) -> int:
 
 def promise_table(results: Json) -> str:
     """One promise, charged for the filter first."""
-    methods = ("basic", "rdp", "pld")
-    head = ["clients", "`--contribution_noise`", "`--vote_epsilon`"]
-    head += ["ε of contribution, of votes, of both (PLD)"]
-    head += [f"uploads, {method}" for method in methods]
     rows = []
     for row in results["rows"]:
-        if row["contribution_noise"] is None:
-            settings = ["no filter", "–", "0"]
-        else:
-            parts = (row[name] for name in ("contribution", "votes", "together"))
-            settings = [
-                f"{row['contribution_noise']:g}",
-                f"{row['vote_epsilon']:g}",
-                ", ".join(f"{part:.3g}" for part in parts),
-            ]
-        uploads = (str(row[method]) if row[method] else "refused" for method in methods)
-        rows.append((str(row["participants"]), *settings, *uploads))
+        noise, vote, parts = "no filter", "–", "0"
+        if row["contribution_noise"] is not None:
+            noise, vote = f"{row['contribution_noise']:g}", f"{row['vote_epsilon']:g}"
+            of_both = (row[name] for name in ("contribution", "votes", "together"))
+            parts = ", ".join(f"{part:.3g}" for part in of_both)
+        settings = {
+            "clients": str(row["participants"]),
+            "`--contribution_noise`": noise,
+            "`--vote_epsilon`": vote,
+            "ε of contribution, of votes, of both (PLD)": parts,
+        }
+        uploads = {
+            f"uploads, {method}": str(row[method]) if row[method] else "refused"
+            for method in ("basic", "rdp", "pld")
+        }
+        rows.append(settings | uploads)
     return (
-        f"{markdown_table(head, rows)}\nε = {results['total_epsilon']:g} for all that "
-        f"one client sends; `nbafl`, ε = {results['epsilon']:g} and "
-        f"δ = {results['delta']:g} per upload; δ = {results['target_delta']:g} for the "
-        "run (RDP, PLD) and for a contribution (basic)."
+        f"{markdown(rows)}\nε = {results['total_epsilon']:g} for all that one client "
+        f"sends; `nbafl`, ε = {results['epsilon']:g} and δ = {results['delta']:g} per "
+        f"upload; δ = {results['target_delta']:g} for the run (RDP, PLD) and for a "
+        "contribution (basic)."
     )
