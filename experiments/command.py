@@ -22,6 +22,7 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.devices import processes
 from fedsvp_jax.run import stopping
+from fedsvp_jax.settings import missing_need
 
 from . import messages
 
@@ -116,13 +117,11 @@ def refuse_unneeded(values: flags.FlagValues, config: ExperimentConfig) -> None:
       ValueError: names the flag and what it is read with.
     """
     for field in dataclasses.fields(config):
-        needs = field.metadata["needs"]
-        if needs is None or field.name not in values or not values[field.name].present:
+        typed = field.name in values and values[field.name].present
+        missing = missing_need(field, vars(config)) if typed else None
+        if missing is None:
             continue
-        other, readers = needs
-        value = getattr(config, other)
-        if value in readers or (not readers and value is not None):
-            continue
+        other, readers = missing
         given = " or ".join(f"--{other}={_typed(one)}" for one in readers)
         raise ValueError(
             f"--{field.name} is only read with {given or f'--{other}'}; remove it"

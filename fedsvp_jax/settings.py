@@ -124,6 +124,27 @@ def unknown(name: str, value: Any, choices: Sequence[str]) -> str:
     return f"{name} must be one of {', '.join(choices)}, got {value!r}{hint}"
 
 
+def missing_need(
+    field: dataclasses.Field, settings: Mapping[str, Any]
+) -> tuple[str, tuple[Any, ...]] | None:
+    """The setting, and those of its values, without which `field` is not read here.
+
+    Args:
+      field: of a `Settings` class.
+      settings: values by name.
+
+    Returns:
+      `needs` of the field where `settings` does not meet it, else None.
+    """
+    needs = field.metadata["needs"]
+    if needs is None:
+        return None
+    other, readers = needs
+    value = settings.get(other)
+    met = value in readers if readers else value is not None
+    return None if met else needs
+
+
 Chosen = TypeVar("Chosen")
 
 
