@@ -127,6 +127,22 @@ def test_three_attributes_as_in_methods_section_1():
     np.testing.assert_allclose(ratio, 0.226190, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("values", "ratio", "was_clipped"),
+    [
+        ([0.8, -0.2], 1.0, True),
+        ([-0.2, 0.8], 0.0, True),
+        ([0.4, 0.0], 1.0, False),
+        ([0.0, 0.4], 0.0, False),
+    ],
+)
+def test_a_ratio_is_clipped_at_both_ends_and_the_ends_themselves_are_not(
+    values: list[float], ratio: float, was_clipped: bool
+):
+    report = shapley.contribution_ratio_with_flags(jnp.asarray(values), 0)
+    assert report.ratio == ratio and bool(report.was_clipped) == was_clipped
+
+
 def test_values_that_cancel_give_ratio_one_and_are_counted_as_degenerate_only():
     report = shapley.contribution_ratio_with_flags(jnp.asarray([-0.3, 0.3]), 0)
     assert report.ratio == 1 and report.was_degenerate and not report.was_clipped

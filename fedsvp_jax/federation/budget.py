@@ -1,8 +1,8 @@
-"""From a budget to noise: the setting with which a run spends what it was promised.
+"""--solve=noise: finds the noise with which a run spends exactly its budget.
 
 `--total_epsilon` alone keeps a promise by asking clients less often. With
-`--solve=noise` the noise is solved for instead: the least with which one client may
-upload in every round. Opacus has the same direction (`make_private_with_epsilon`).
+`--solve=noise` every client may upload in every round, and the noise is the least that
+keeps the promise. Opacus has the same direction (`make_private_with_epsilon`).
 """
 
 import dataclasses
@@ -90,10 +90,10 @@ def solve_noise(
     quiet, loud = (_LEAST, _MOST) if more_is_less_noise else (_MOST, _LEAST)
     if not keeps(quiet):
         raise ValueError(
-            f"total_epsilon = {total} over {config.num_rounds} rounds "
-            f"cannot be had by {config.total_accounting}: no {name} of mechanism "
-            f"{config.mechanism} from {_LEAST:g} to {_MOST:g} keeps it; a smaller "
-            "--delta asks for more noise"
+            f"total_epsilon = {total} over {config.num_rounds} rounds cannot be kept, "
+            f"counted by {config.total_accounting}: no {name} of mechanism "
+            f"{config.mechanism} from {_LEAST:g} to {_MOST:g} adds enough noise; raise "
+            "it, or lower --delta"
         )
     # `quiet` always keeps the promise, `loud` never does (or is the end of the range).
     for _ in range(_STEPS):

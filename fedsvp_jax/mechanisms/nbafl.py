@@ -37,7 +37,9 @@ class NbaflSettings(Settings):
         above=0,
         traced=True,
     )
-    downlink_noise: bool = setting(False, "Add its noise to the broadcast model too.")
+    downlink_noise: bool = setting(
+        False, "Add the noise of the downlink to the broadcast model too."
+    )
     clip_weights: bool = setting(False, "Clip the uploaded weights to C as one vector.")
 
 

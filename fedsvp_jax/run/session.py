@@ -212,7 +212,6 @@ class Session:
             self._folder.write_held()
             self._bar.close()
             self._events.close()
-            self._checkpointer.close()
         return self._summaries()
 
     def _write_round(

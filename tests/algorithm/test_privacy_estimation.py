@@ -5,14 +5,18 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from quick_training import quick_training  # noqa: F401, a fixture
 from small_runs import digits, share_compiled_rounds, small
 
-from fedsvp_jax import run
+from fedsvp_jax import run, shapley
+from fedsvp_jax.algorithm import evaluation, local_training, privacy_estimation
 from fedsvp_jax.algorithm.privacy_estimation import CoalitionPlan, coalition_members
-from fedsvp_jax.federation import federated_data
+from fedsvp_jax.federation import build, federated_data
+from fedsvp_jax.tree import cell_of
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -116,3 +120,96 @@ def test_coalition_sizes_are_the_most_that_any_client_holds() -> None:
             for row, count in zip(rows, counts, strict=True)
         ]
         assert size == max(held)
+
+
+@pytest.mark.usefixtures("quick_training")
+@pytest.mark.parametrize("empty_utility", ["zero", "initial"])
+def test_an_estimation_is_the_shapley_value_of_independent_trainings(
+    empty_utility: str,
+) -> None:
+    made = build([small(num_attributes=2, empty_utility=empty_utility)], digits())
+    cell, plan, examples = cell_of(made.cells, 0), made.plan, made.data.examples
+    held, key = cell_of(cell.split, 1), jax.random.key(3)
+    params, stats = made.model.init(jax.random.key(0), made.example)
+    *trained, found = jax.jit(
+        lambda: privacy_estimation.estimate_contribution(
+            made.model,
+            plan.recipe,
+            cell.rates,
+            plan.coalitions,
+            params,
+            stats,
+            examples,
+            held,
+            key=key,
+            num_attributes=2,
+            private_attribute=1,
+            empty_utility=empty_utility,
+            validation_batch_size=plan.validation_batch_size,
+            lane_axes=(),
+        )
+    )()
+
+    @jax.jit
+    def accuracy(params: Any) -> Any:
+        return evaluation.held_out_accuracy(
+            made.model,
+            params,
+            stats,
+            examples,
+            held.validation,
+            held.num_validation,
+            batch_size=plan.validation_batch_size,
+            lane_axes=(),
+        )
+
+    rows = np.asarray(held.train)
+    real = np.arange(len(rows)) < int(held.num_train)
+    attributes = np.asarray(examples.attributes)[rows]
+    utilities = [float(accuracy(params)) if empty_utility == "initial" else 0.0]
+    for mask in (1, 2, 3):
+        member = real & np.isin(attributes, [a for a in (0, 1) if mask >> a & 1])
+        alone, _ = local_training.local_update(
+            made.model,
+            plan.recipe,
+            cell.rates,
+            params,
+            stats,
+            examples,
+            held.train,
+            jnp.asarray(member),
+            key=key,
+            batch_size=dict(
+                (m, size) for size, masks in plan.coalitions.groups for m in masks
+            )[mask],
+            lane_axes=(),
+        )
+        utilities.append(float(accuracy(alone)) if member.any() else utilities[0])
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6),
+        trained,
+        [alone, stats],
+    )
+    np.testing.assert_allclose(found.utilities, utilities, atol=1e-6)
+    values = shapley.exact_shapley(jnp.asarray(utilities, jnp.float32))
+    np.testing.assert_allclose(found.shapley_values, values, atol=1e-6)
+    report = shapley.contribution_ratio_with_flags(values, 1)
+    np.testing.assert_allclose(found.contribution_ratio, report.ratio, atol=1e-5)
+    assert bool(found.clipped) == bool(report.was_clipped)
+    assert bool(found.degenerate) == bool(report.was_degenerate)
+
+
+def test_the_steps_of_a_coalition_are_those_of_its_own_examples() -> None:
+    made = build([small(num_attributes=2, local_epochs=3)], digits())
+    cell, plan, examples = cell_of(made.cells, 0), made.plan, made.data.examples
+    held = cell_of(cell.split, 1)
+    steps = privacy_estimation.coalition_steps(
+        plan.recipe, plan.coalitions, examples, held
+    )
+    own = np.asarray(examples.attributes)[held.train[: int(held.num_train)]]
+    expected = []
+    for size, masks in plan.coalitions.groups:
+        for mask in masks:
+            count = int(np.sum(mask >> own & 1))
+            expected.append(3 * (count // size if count >= size else min(count, 1)))
+    assert [int(number) for number in steps] == expected

@@ -79,7 +79,7 @@ def test_a_release_of_r_is_paid_from_the_same_budget() -> None:
 def test_what_cannot_be_had_is_refused() -> None:
     with pytest.raises(ValueError, match="solve=noise needs total_epsilon"):
         federation.solve_noise(solvable("nbafl", "rdp", total_epsilon=None))
-    with pytest.raises(ValueError, match="cannot be had by rdp"):
+    with pytest.raises(ValueError, match="cannot be kept, counted by rdp"):
         federation.solve_noise(
             solvable(
                 "fedsva",

@@ -73,3 +73,29 @@ def test_bad_input_is_refused():
         influence.flip_probability(0.0)
     with pytest.raises(ValueError, match="flip_probability must be in"):
         influence.vote_epsilon(-0.1)
+
+
+def test_every_price_of_one_pass_is_named():
+    told = {"noise_multiplier": 2.0, "delta": 1e-5}
+    cost = influence.guarantees(num_participants=5, vote_epsilon_published=1.0, **told)
+    flip = influence.flip_probability(1.0)
+    np.testing.assert_allclose(cost.flip_probability, flip)
+    np.testing.assert_allclose(cost.keep_probability, 1 - flip / 2)
+    np.testing.assert_allclose([cost.vote_published, cost.vote], [1.0, 0.5])
+    assert cost.delta == 1e-5
+    ledger = influence.contribution_ledger(5, **told)
+    assert cost.contribution == ledger.epsilon_spent("gdp", 1e-5)
+    bare = influence.guarantees(
+        num_participants=5,
+        vote_epsilon_published=math.inf,
+        noise_multiplier=0.0,
+        delta=1e-5,
+    )
+    prices = (bare.vote, bare.vote_published, bare.test_set_basic, bare.contribution)
+    assert prices == (math.inf,) * 4 and bare.keep_probability == 1
+
+
+def test_a_vote_that_is_always_drawn_tells_nothing_and_f_has_ends():
+    assert influence.exact_vote_epsilon(1.0) == 0.0
+    with pytest.raises(ValueError, match="flip_probability must be in"):
+        influence.exact_vote_epsilon(1.1)

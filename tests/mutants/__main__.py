@@ -51,11 +51,10 @@ process_isolation = "forkserver"
 use_git_change_detection = false
 timeout_multiplier = 10.0
 """
-
-
 _TEXT = re.compile(r"""[rf]?("(\\.|[^"\\])*"|'(\\.|[^'\\])*')""")
-_DTYPE = re.compile(
-    r"(,\s*|^|(?<=astype\())(dtype=)?((jnp|np)\.(bool|float|int|uint)\d*_?|float|int|bool|[\w.]+\.dtype|None)"
+_DTYPE = re.compile(  # an argument, or a line of its own
+    r"(,\s*|^|(?<=astype\())(dtype=)?"
+    r"((jnp|np)\.(bool|float|int|uint)\d*_?|float|int|bool|[\w.]+\.dtype|None)"
     r"(?=\s*([,)]|$))"
 )
 
