@@ -4,8 +4,9 @@
   python -m experiments.guarantee_tables --keep_guarantees=noise_scale=runs/noise_scale
   python -m experiments.guarantee_tables --solve_budgets
 
-Each table is made from one file of docs/results/privacy. `composition` and
-`release_cost` hold what the library computes now. `budgets` holds what --solve=noise
+Each table is made from one file of docs/results/privacy. `composition`,
+`release_cost` and `promise` hold what the library computes now, and the table of events
+is the library's own. `budgets` holds what --solve=noise
 finds for every mechanism; --solve_budgets computes it anew (minutes). The others come
 from runs, which --keep_guarantees copies:
 
@@ -35,6 +36,7 @@ from fedsvp_jax.run.folder import write_json
 
 from . import command, docs_blocks
 from .budget_table import budgets, budgets_table
+from .ledger_tables import events_table, promise, promise_table
 
 flags.DEFINE_string("guarantee_docs_dir", "docs", "Folder of the pages and results/.")
 flags.DEFINE_list(
@@ -287,6 +289,7 @@ def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
     results.mkdir(parents=True, exist_ok=True)
     write_json(results / "composition.json", composition())
     write_json(results / "release_cost.json", release_cost())
+    write_json(results / "promise.json", promise())
 
     def block(table: Callable[[Json], str], name: str) -> Callable[[], str]:
         return docs_blocks.made_from(results / f"{name}.json", table)
@@ -302,6 +305,8 @@ def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
     blocks = {
         "methods.md": {"convergence": block(convergence_table, "convergence")},
         "privacy.md": {
+            "events": events_table,
+            "promise": block(promise_table, "promise"),
             "composition": block(composition_table, "composition"),
             "budgets": block(budgets_table, "budgets"),
             "release_cost": block(release_cost_table, "release_cost"),

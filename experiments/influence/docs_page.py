@@ -87,10 +87,14 @@ def _contributor(config: Outcome, noise_multiplier: float | None = None) -> str:
     """
     if noise_multiplier is None:
         noise_multiplier = config["contribution_noise"]
-    ledger = privacy.contribution_ledger(
-        1, noise_multiplier=noise_multiplier, delta=config["target_delta"]
+    delta = config["target_delta"]
+    cost = privacy.filter_cost(
+        num_participants=1,
+        vote_epsilon_published=math.inf,
+        noise_multiplier=noise_multiplier,
+        delta=delta,
     )
-    epsilon = ledger.epsilon_spent("gdp", config["target_delta"])
+    epsilon = cost.contribution_epsilon
     if math.isinf(epsilon):
         return "∞"
     return f"{epsilon:.3g}, {config['target_delta']:g}"

@@ -38,6 +38,11 @@ _SEEN = {
 }
 
 
+def adversary_name(view: str) -> str:
+    """How the rows call who has a view of `ledger.VIEWS` but the colluders'."""
+    return _SEEN[view][0]
+
+
 def guarantees(
     ledger: Ledger,
     delta: float,

@@ -160,6 +160,6 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
         calibrate,
         smallest,
         base.claim_of(sensitivity, any_epsilon=config.calibration == "analytic"),
-        num_rounds=config.num_rounds,
+        num_rounds=1,
     )
     return mechanism._replace(server=server if config.settings.downlink_noise else None)
