@@ -67,10 +67,10 @@ def scores_table(results: Mapping[str, Json], known: Mapping[Any, str]) -> str:
 
 
 def waiting(results: Mapping[str, Json]) -> str:
-    """A sentence that names the modules of which no mutant was run, if there are any."""
+    """A sentence that names the modules of which no mutant was run, if any."""
     modules = [module for part in PARTS.values() for module in part.modules]
     missing = [f"`{module}`" for module in modules if module not in results]
-    return f"\n\nNot run yet: {', '.join(missing)}." if missing else ""
+    return f"\nNot run yet: {', '.join(missing)}." if missing else ""
 
 
 def _row(counts: Sequence[int]) -> list[str]:
