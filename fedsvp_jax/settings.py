@@ -383,8 +383,10 @@ class PromiseSettings(Settings):
     )
     total_epsilon: float | None = setting(
         None,
-        "A promise: no client's ε over the run exceeds it. Clients whose next upload "
-        "would exceed it are not asked; the run stops when none is left.",
+        "A promise: no client's ε over the run exceeds it, the influence filter's "
+        "events included. Clients whose next upload would exceed it are not asked; the "
+        "run stops when none is left. With dp_fedavg it is kept against those who see "
+        "the average, and the run stops when no whole cohort is left.",
         above=0,
     )
     total_accounting: str = setting(

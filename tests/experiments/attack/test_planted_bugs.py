@@ -29,7 +29,7 @@ def test_a_planted_bug_is_flagged_with_a_margin(name: str):
 
 @pytest.mark.slow
 def test_bugs_are_flagged_in_95_percent_of_40_seeds_and_correct_code_in_none():
-    setting = audit_play.make_setting(CONFIG, 10, 1000)
+    setting = audit_play.make_setting(CONFIG, 10, 2000)
     for bug in BUGS.values():
         play = (setting, CASES[bug.case])
         seeds = range(40)
