@@ -9,6 +9,8 @@ from typing import Any
 from experiments import docs_blocks
 from fedsvp_jax.report.text_table import markdown
 
+from .parts import PARTS
+
 ROOT = pathlib.Path(__file__).parents[2]
 PAGE = ROOT / "docs/testing.md"
 EQUIVALENT = ROOT / "tests/mutants/equivalent.toml"
@@ -62,6 +64,13 @@ def scores_table(results: Mapping[str, Json], known: Mapping[Any, str]) -> str:
     return markdown([*rows, _row("all", sums)])
 
 
+def waiting(results: Mapping[str, Json]) -> str:
+    """A sentence that names the modules of which no mutant was run, if any."""
+    modules = [module for part in PARTS.values() for module in part.modules]
+    missing = [f"`{module}`" for module in modules if module not in results]
+    return f"\nNot run yet: {', '.join(missing)}." if missing else ""
+
+
 def _row(name: str, counts: Sequence[int]) -> dict[str, str]:
     mutants, ran, killed, equivalent, survived = counts
     return {
@@ -107,7 +116,7 @@ def write_page(results: Mapping[str, Json]) -> None:
     alike = [(c, known[_key(c)]) for c in left if _key(c) in known]
     survived = [(c, c["status"]) for c in left if _key(c) not in known]
     blocks = {
-        "scores": lambda: scores_table(results, known),
+        "scores": lambda: scores_table(results, known) + waiting(results),
         "equivalent": lambda: left_table(alike, "why no test can notice it"),
         "survived": lambda: left_table(survived, "what mutmut says"),
     }
