@@ -6,7 +6,7 @@ from fedsvp_jax import federation, mechanisms
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation import plan
 from fedsvp_jax.federation.budget import run_epsilon
-from fedsvp_jax.report.tables import markdown_table
+from fedsvp_jax.report.text_table import markdown
 
 Json = dict[str, Any]
 _BUDGET, _BUDGET_ROUNDS = 2.0, 10  # a client's ε over its uploads
@@ -61,22 +61,19 @@ def budgets() -> Json:
 
 def budgets_table(results: Json) -> str:
     """For each mechanism what was solved for, and the ε that it spends."""
-    accountings = ("basic", "rdp", "pld")
-    spent = (f"value, spent by {accounting}" for accounting in accountings)
-    head = ("mechanism", "solved for", *spent)
     by_name: dict[str, dict[str, Json]] = {}
     for row in results["rows"]:
         by_name.setdefault(row["mechanism"], {})[row["accounting"]] = row
     rows = [
-        (
-            f"`{name}`",
-            f"`{of[accountings[0]]['setting']}`",
-            *(f"{of[a]['value']:.4g}, {of[a]['spent']:.4f}" for a in accountings),
-        )
+        {"mechanism": f"`{name}`", "solved for": f"`{of['basic']['setting']}`"}
+        | {
+            f"value, spent by {accounting}": f"{row['value']:.4g}, {row['spent']:.4f}"
+            for accounting, row in of.items()
+        }
         for name, of in by_name.items()
     ]
     return (
-        f"{markdown_table(head, rows)}\nε = {results['total_epsilon']:g} over "
+        f"{markdown(rows)}\nε = {results['total_epsilon']:g} over "
         f"{results['num_rounds']} uploads of a client; δ = {results['delta']:g} per "
         f"upload (basic), {results['target_delta']:g} for the run (RDP, PLD)."
     )

@@ -22,6 +22,7 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.devices import processes
 from fedsvp_jax.run import stopping
+from fedsvp_jax.settings import missing_need
 
 from . import messages
 
@@ -116,13 +117,11 @@ def refuse_unneeded(values: flags.FlagValues, config: ExperimentConfig) -> None:
       ValueError: names the flag and what it is read with.
     """
     for field in dataclasses.fields(config):
-        needs = field.metadata["needs"]
-        if needs is None or field.name not in values or not values[field.name].present:
+        typed = field.name in values and values[field.name].present
+        missing = missing_need(field, vars(config)) if typed else None
+        if missing is None:
             continue
-        other, readers = needs
-        value = getattr(config, other)
-        if value in readers or (not readers and value is not None):
-            continue
+        other, readers = missing
         given = " or ".join(f"--{other}={_typed(one)}" for one in readers)
         raise ValueError(
             f"--{field.name} is only read with {given or f'--{other}'}; remove it"
@@ -275,7 +274,7 @@ def start_processes(values: flags.FlagValues) -> None:
 
 
 def placement(values: flags.FlagValues, **more: int) -> Any:
-    """The `training.Placement` that the flags of `define_running` name.
+    """The `Placement` that the flags of `define_running` name.
 
     Args:
       values: the command line's.
@@ -307,12 +306,9 @@ def run(
       manual: what --help prints above the flags.
       takes_arguments: whether the command line may hold more than flags.
     """
-    # Orbax logs (as absl) what it raises as well, and leaves the other writes in
-    # flight, which then tell that their event loop is gone.
     logging.set_verbosity(logging.WARNING)
     handler = logging.get_absl_handler().python_handler
     handler.setFormatter(messages.Lines())
-    handler.addFilter(lambda record: record.name not in ("absl", "asyncio"))
     sys.unraisablehook = _unraisable
     warnings.showwarning = messages.show_warning
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -356,7 +352,7 @@ def _unraisable(unraisable: Any) -> None:
         again = threading.Timer(0.1, os.kill, (os.getpid(), error.signal_number))
         again.daemon = True
         again.start()
-    elif str(error) != "Event loop is closed":
+    else:
         sys.__unraisablehook__(unraisable)
 
 
@@ -368,7 +364,10 @@ def _manual(script: str, manual: str | None) -> str:
     themes = [name for name in modules if name.startswith(_THEME)]
     shared = sorted(name for name in modules if name.startswith(package))
     described = [
-        values.module_help(name).strip().removeprefix(_THEME)
+        values.module_help(name)
+        .strip()
+        .removeprefix(_THEME)
+        .replace(f"{__name__}:", "Files, devices and progress:", 1)
         for name in [*themes, *shared]
     ]
     if script in modules:

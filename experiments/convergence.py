@@ -40,6 +40,7 @@ from absl import flags
 from fedsvp_jax import convergence, mechanisms, prng, tree
 from fedsvp_jax.data import partition, preprocessing, sources
 from fedsvp_jax.mechanisms import noise
+from fedsvp_jax.report import figures
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.structs import Array
@@ -257,44 +258,31 @@ def panel(
 
 def draw(panels: list[dict[str, Any]], path: pathlib.Path) -> None:
     """Draws printed dashed, corrected dotted, measured solid; one colour per ε."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    lines = (
+        ("printed_expression", "--", "printed expression (no bound)"),
+        ("corrected_bound", ":", "corrected bound (E = 1)"),
+        ("measured_mean", "-", "measured"),
+    )
 
-    figure = Figure(figsize=(1 + 4 * len(panels), 4.2), layout="constrained")
-    FigureCanvasAgg(figure)
-    all_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for axes, shown in zip(all_axes, panels, strict=True):
+    def draw_panel(axes: Any, shown: dict[str, Any]) -> None:
         for number, curve in enumerate(shown["curves"]):
             noisy = math.isfinite(curve["epsilon"])
             name = f"ε = {curve['epsilon']:g}" if noisy else "no noise"
-            color = f"C{number}"
-            lines = [
-                ("printed_expression", "--", "printed expression"),
-                ("corrected_bound", ":", "corrected bound (E = 1)"),
-                ("measured_mean", "-", "measured"),
-            ]
             for key, style, label in lines:
                 if curve[key] is not None:
-                    axes.plot(curve[key], style, color=color, label=f"{label}, {name}")
+                    color, text = f"C{number}", f"{label}, {name}"
+                    axes.plot(curve[key], style, color=color, label=text)
         axes.set_yscale("log")
-        axes.set_title(f"E = {shown['constants']['local_epochs']}")
+        figures.plain_ticks(axes.yaxis)
+        axes.set_title(f"Ridge regression on digits, E = {_epochs(shown)}")
         axes.set_xlabel("round")
-        axes.grid(color="#e3e6ea")
-        axes.spines[["top", "right"]].set_visible(False)
-    all_axes[0].set_ylabel("F(w) − F*")
-    handles, names = max(
-        (axes.get_legend_handles_labels() for axes in all_axes),
-        key=lambda entries: len(entries[1]),
-    )
-    columns = len(panels[0]["curves"])
-    figure.legend(
-        handles, names, loc="outside lower center", ncols=columns, frameon=False
-    )
-    figure.suptitle(
-        "Theorem 2 as printed is no bound: it forgets the noise of earlier rounds\n"
-        "ridge regression on digits"
-    )
-    figure.savefig(path, dpi=150)
+        axes.set_ylabel("F(w) − F*")
+
+    figures.panels(path, [partial(draw_panel, shown=shown) for shown in panels])
+
+
+def _epochs(shown: dict[str, Any]) -> int:
+    return shown["constants"]["local_epochs"]
 
 
 def main(_: list[str]) -> None:
@@ -332,7 +320,7 @@ def main(_: list[str]) -> None:
     for shown in panels:
         for curve in shown["curves"]:
             print(
-                f"  E {shown['constants']['local_epochs']}, epsilon "
+                f"  E {_epochs(shown)}, epsilon "
                 f"{curve['epsilon']:g}: measured {curve['measured_mean'][-1]:.3g}, "
                 f"printed expression {curve['printed_expression'][-1]:.3g}"
                 + (

@@ -7,6 +7,11 @@ what the program wrote
 
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fedsvp_jax.report import read
+from fedsvp_jax.report.text_table import MISSING
 
 _BLOCK = re.compile(r"(<!-- measured: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -30,3 +35,31 @@ def rewritten(page: str, blocks: Mapping[str, Callable[[], str]]) -> str:
     return _BLOCK.sub(
         lambda match: f"{match[1]}\n{blocks[match[2]]().strip()}\n\n{match[3]}", page
     )
+
+
+def rewrite(page: Path, blocks: Mapping[str, Callable[[], str]]) -> Path:
+    """Writes every block of a page again; returns its path. Errors: `rewritten`."""
+    read.write_text(page, rewritten(page.read_text(), blocks))
+    return page
+
+
+def made_from(file: Path, table: Callable[[Any], str]) -> Callable[[], str]:
+    """The function that writes a block from the content of one file.
+
+    Args:
+      file: a .json file (its value is the content), a .jsonl file (its rows are), or
+        another (its text is). Where it does not exist the block says so.
+      table: content -> text.
+    """
+
+    def write() -> str:
+        if not file.exists():
+            return MISSING
+        text = file.read_text()
+        if file.suffix == ".json":
+            return table(read.from_json(text))
+        if file.suffix == ".jsonl":
+            return table([read.from_json(line) for line in text.splitlines()])
+        return table(text)
+
+    return write

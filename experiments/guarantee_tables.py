@@ -4,8 +4,9 @@
   python -m experiments.guarantee_tables --keep_guarantees=noise_scale=runs/noise_scale
   python -m experiments.guarantee_tables --solve_budgets
 
-Each table is made from one file of docs/results/privacy. `composition` and
-`release_cost` hold what the library computes now. `budgets` holds what --solve=noise
+Each table is made from one file of docs/results/privacy. `composition`,
+`release_cost` and `promise` hold what the library computes now, and the table of events
+is the library's own. `budgets` holds what --solve=noise
 finds for every mechanism; --solve_budgets computes it anew (minutes). The others come
 from runs, which --keep_guarantees copies:
 
@@ -30,11 +31,12 @@ from absl import flags
 from fedsvp_jax.accounting import Ledger, composed_epsilon
 from fedsvp_jax.mechanisms import shapley_guided
 from fedsvp_jax.report import read, tables
-from fedsvp_jax.report.tables import markdown_table
+from fedsvp_jax.report.text_table import MISSING, markdown
 from fedsvp_jax.run.folder import write_json
 
 from . import command, docs_blocks
 from .budget_table import budgets, budgets_table
+from .ledger_tables import events_table, promise, promise_table
 
 flags.DEFINE_string("guarantee_docs_dir", "docs", "Folder of the pages and results/.")
 flags.DEFINE_list(
@@ -43,7 +45,6 @@ flags.DEFINE_list(
 flags.DEFINE_bool("solve_budgets", False, "Compute the table of budgets anew.")
 
 Json = dict[str, Any]
-_MISSING = "Not measured yet."
 _RELEASES = ("none", "worst_case", "laplace", "randomized_response")
 _DELTA = 0.02  # δ of an upload in the published set-up
 _TARGET_DELTA = 1e-5
@@ -173,108 +174,107 @@ KEEPERS: dict[str, Callable[[pathlib.Path], Json]] = {
 
 def composition_table(results: Json) -> str:
     """ε by number of uploads and accounting."""
-    head = ("uploads", "basic (published), at this δ", "exact Gaussian", "PLD", "RDP")
     rows = [
-        (
-            str(row["uploads"]),
-            f"{row['basic']:g}, {min(row['delta'], 1.0):.3g}",
-            *(f"{row[method]:.3f}" for method in ("gdp", "pld", "rdp")),
-        )
+        {
+            "uploads": str(row["uploads"]),
+            "basic (published), at this δ": (
+                f"{row['basic']:g}, {min(row['delta'], 1.0):.3g}"
+            ),
+            "exact Gaussian": f"{row['gdp']:.3f}",
+            "PLD": f"{row['pld']:.3f}",
+            "RDP": f"{row['rdp']:.3f}",
+        }
         for row in results["rows"]
     ]
-    return markdown_table(head, rows)
+    return markdown(rows)
 
 
 def release_cost_table(results: Json) -> str:
     """What each release of R costs in noise and in ε."""
-    head = ["`--contribution_release`", "the R that sets the noise", "cost in noise"]
-    head += ["ε of 40 uploads at δ = 1e-5 (PLD)", "rigorous"]
     cost = f"at most {100 * results['most_noise_added']:.1f} %"
     rows = []
     for row in results["rows"]:
-        epsilon = f"{row['epsilon']:.3f}"
-        if row["release"] == "none":
-            rows.append(
-                ("`none`", "R", "–", f"{epsilon} (at R = 0), and R itself", "no")
-            )
-        elif row["release"] == "worst_case":
-            rows.append(("`worst_case`", "always 1", cost, epsilon, "yes"))
+        name, epsilon = row["release"], f"{row['epsilon']:.3f}"
+        if name == "none":
+            shown, ratio = "`none`", "R"
+            epsilon += " (at R = 0), and R itself"
+        elif name == "worst_case":
+            shown, ratio = "`worst_case`", "always 1"
         else:
-            rows.append(
-                (
-                    "`laplace`, `randomized_response`, "
-                    f"ε_r = {row['release_epsilon']:g}",
-                    "of randomised response, the means at R = 0 and R = 1 differ by "
-                    f"{row['mean_gap']:.2g}",
-                    cost,
-                    epsilon,
-                    "yes",
-                )
+            shown = (
+                f"`laplace`, `randomized_response`, ε_r = {row['release_epsilon']:g}"
             )
-    return markdown_table(head, rows)
+            ratio = (
+                "of randomised response, the means at R = 0 and R = 1 differ by "
+                f"{row['mean_gap']:.2g}"
+            )
+        rows.append(
+            {
+                "`--contribution_release`": shown,
+                "the R that sets the noise": ratio,
+                "cost in noise": "–" if name == "none" else cost,
+                "ε of 40 uploads at δ = 1e-5 (PLD)": epsilon,
+                "rigorous": "no" if name == "none" else "yes",
+            }
+        )
+    return markdown(rows)
 
 
 def noise_scale_table(results: Json) -> str:
     """What the attack on the noise scale reads."""
-    head = ["release", "ε of R", "mean \\|σ̂/σ − 1\\|", "1/sqrt(2d)"]
-    head += ["mean \\|R̂ − R\\|", "smallest error that ε guarantees"]
     rows = [
-        (
-            f"`{row['release']}`",
-            "–" if row["epsilon"] is None else f"{row['epsilon']:g}",
-            f"{row['std_relative_error']:.4f}",
-            f"{results['expected_std_relative_error']:.4f}",
-            f"{row['ratio_error']:.3f}",
-            f"{row['least_error']:.3f}",
-        )
+        {
+            "release": f"`{row['release']}`",
+            "ε of R": "–" if row["epsilon"] is None else f"{row['epsilon']:g}",
+            "mean \\|σ̂/σ − 1\\|": f"{row['std_relative_error']:.4f}",
+            "1/sqrt(2d)": f"{results['expected_std_relative_error']:.4f}",
+            "mean \\|R̂ − R\\|": f"{row['ratio_error']:.3f}",
+            "smallest error that ε guarantees": f"{row['least_error']:.3f}",
+        }
         for row in results["releases"]
     ]
-    return markdown_table(head, rows)
+    return markdown(rows)
 
 
 def release_accuracy_table(by_release: dict[str, Json]) -> str:
     """Accuracy of each release, with the mean paired difference from `none`."""
     reference = by_release["none"]["rows"]
     epsilons = [f"{row['epsilon']:g}" for row in reference]
-    head = ["release", *(f"ε = {epsilon}" for epsilon in epsilons)]
-    head.append(f"ε spent (PLD) at ε = {', '.join(epsilons)}")
     rows = []
     for name, results in by_release.items():
-        cells = []
+        cells = {"release": f"`{name}`"}
         for row, other in zip(results["rows"], reference, strict=True):
             mean, std = tables.mean_std([100 * value for value in row["last5"]])
             pairs = zip(row["last5"], other["last5"], strict=True)
             gap = 100 * statistics.fmean(a - b for a, b in pairs)
-            cells.append(f"{mean:.1f} ± {std:.1f}")
-            cells[-1] += "" if name == "none" else f" ({gap:+.1f})"
+            cells[f"ε = {other['epsilon']:g}"] = f"{mean:.1f} ± {std:.1f}" + (
+                "" if name == "none" else f" ({gap:+.1f})"
+            )
         spent = ", ".join(f"{row['epsilon_spent_pld']:.2f}" for row in results["rows"])
         spent += ", and R itself" if name == "none" else ""
-        rows.append((f"`{name}`", *cells, spent))
-    return markdown_table(head, rows)
+        rows.append(cells | {f"ε spent (PLD) at ε = {', '.join(epsilons)}": spent})
+    return markdown(rows)
 
 
 def convergence_table(results: Json) -> str:
     """The gap after the last round beside Theorem 2's expression and the bound."""
-    head = [
-        "E",
-        "ε per upload (nominal)",
-        "measured F − F*",
-        "printed expression (no bound)",
-        "corrected bound (E = 1)",
-    ]
     rows = [
-        (
-            str(row["local_epochs"]),
-            "no noise" if row["epsilon"] is None else f"{row['epsilon']:g}",
-            f"{row['measured_mean']:.2g}",
-            f"{row['printed_expression']:.2g}",
-            "–" if row["corrected_bound"] is None else f"{row['corrected_bound']:.2g}",
-        )
+        {
+            "E": str(row["local_epochs"]),
+            "ε per upload (nominal)": "no noise"
+            if row["epsilon"] is None
+            else f"{row['epsilon']:g}",
+            "measured F − F*": f"{row['measured_mean']:.2g}",
+            "printed expression (no bound)": f"{row['printed_expression']:.2g}",
+            "corrected bound (E = 1)": "–"
+            if row["corrected_bound"] is None
+            else f"{row['corrected_bound']:.2g}",
+        }
         for row in results["rows"]
     ]
     constants, config = results["constants"], results["config"]
     return (
-        f"{markdown_table(head, rows)}\n{constants['cohort_size']} clients, "
+        f"{markdown(rows)}\n{constants['cohort_size']} clients, "
         f"{constants['num_parameters']} weights, L = {constants['smoothness']:.3g}, "
         f"ρ = {constants['convexity']:g}, η = {constants['learning_rate']:g}, "
         f"δ = {config['delta']:g} per upload, after "
@@ -289,17 +289,15 @@ def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
     results.mkdir(parents=True, exist_ok=True)
     write_json(results / "composition.json", composition())
     write_json(results / "release_cost.json", release_cost())
+    write_json(results / "promise.json", promise())
 
     def block(table: Callable[[Json], str], name: str) -> Callable[[], str]:
-        path = results / f"{name}.json"
-        return lambda: (
-            table(read.from_json(path.read_text())) if path.exists() else _MISSING
-        )
+        return docs_blocks.made_from(results / f"{name}.json", table)
 
     def accuracies() -> str:
         paths = {name: results / f"release_{name}.json" for name in _RELEASES}
         if not all(path.exists() for path in paths.values()):
-            return _MISSING
+            return MISSING
         return release_accuracy_table(
             {name: json.loads(path.read_text()) for name, path in paths.items()}
         )
@@ -307,6 +305,8 @@ def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
     blocks = {
         "methods.md": {"convergence": block(convergence_table, "convergence")},
         "privacy.md": {
+            "events": events_table,
+            "promise": block(promise_table, "promise"),
             "composition": block(composition_table, "composition"),
             "budgets": block(budgets_table, "budgets"),
             "release_cost": block(release_cost_table, "release_cost"),
@@ -314,10 +314,10 @@ def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
             "release_accuracy": accuracies,
         },
     }
-    for name, of_page in blocks.items():
-        page = docs_dir / name
-        page.write_text(docs_blocks.rewritten(page.read_text(), of_page))
-    return [docs_dir / name for name in blocks]
+    return [
+        docs_blocks.rewrite(docs_dir / name, of_page)
+        for name, of_page in blocks.items()
+    ]
 
 
 def main(_: list[str]) -> None:

@@ -125,6 +125,27 @@ def unknown(name: str, value: Any, choices: Sequence[str]) -> str:
     return f"{name} must be one of {', '.join(choices)}, got {value!r}{hint}"
 
 
+def missing_need(
+    field: dataclasses.Field, settings: Mapping[str, Any]
+) -> tuple[str, tuple[Any, ...]] | None:
+    """The setting, and those of its values, without which `field` is not read here.
+
+    Args:
+      field: of a `Settings` class.
+      settings: values by name.
+
+    Returns:
+      `needs` of the field where `settings` does not meet it, else None.
+    """
+    needs = field.metadata["needs"]
+    if needs is None:
+        return None
+    other, readers = needs
+    value = settings.get(other)
+    met = value in readers if readers else value is not None
+    return None if met else needs
+
+
 Chosen = TypeVar("Chosen")
 
 
@@ -358,8 +379,10 @@ class PromiseSettings(Settings):
     )
     total_epsilon: float | None = setting(
         None,
-        "A promise: no client's ε over the run exceeds it. Clients whose next upload "
-        "would exceed it are not asked; the run stops when none is left.",
+        "A promise: no client's ε over the run exceeds it, the influence filter's "
+        "events included. Clients whose next upload would exceed it are not asked; the "
+        "run stops when none is left. With dp_fedavg it is kept against those who see "
+        "the average, and the run stops when no whole cohort is left.",
         above=0,
     )
     total_accounting: str = setting(

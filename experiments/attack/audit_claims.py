@@ -91,14 +91,15 @@ def of_contributions(config: ExperimentConfig, num_passes: int) -> Claims:
     """What the first pass, and all, claim for a contributor's whole batch."""
     claims = {}
     for passes in {1, num_passes}:
-        ledger = privacy.contribution_ledger(
-            2,
+        cost = privacy.filter_cost(
+            num_participants=1,  # so without votes
+            vote_epsilon_published=config.vote_epsilon,
             noise_multiplier=config.contribution_noise,
             delta=config.target_delta,
             passes=passes,
         )
         claims[passes - 1] = {
-            method: ledger.epsilon_spent(method, config.target_delta)
-            for method in ACCOUNTINGS
-        } | {"basic_delta": ledger.delta_spent()}
+            method: composed_epsilon(method, cost.precision, config.target_delta)
+            for method in ("rdp", "pld")
+        } | {"basic": cost.basic_epsilon, "basic_delta": cost.delta}
     return claims

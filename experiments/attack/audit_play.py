@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fedsvp_jax import prng
-from fedsvp_jax.accounting import composed_epsilon, promises
+from fedsvp_jax.accounting import allowance, composed_epsilon
+from fedsvp_jax.accounting.allowance import most_uploads
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.attacks import audit, audit_filter, audit_training, epsilon_bounds
 from fedsvp_jax.attacks.audit import Player, Scores
@@ -126,7 +127,7 @@ def prepare(setting: Setting, case: Case) -> Prepared:
     promise = cap = None
     if case.worlds == "promise":
         promise = promise_of(config, mechanism, uploads=max(1, config.num_rounds // 2))
-        cap = promises.upload_cap(promise, settings, mechanism)
+        cap = most_uploads(allowance(promise, settings, mechanism))
     tells = case.worlds in ("laplace", "randomized response")
     game = audit.Game(
         updates=updates,

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax.report import figures
-from fedsvp_jax.report.tables import markdown_table
+from fedsvp_jax.report.text_table import aligned, markdown
 
-from ..text_table import aligned
 from .audit_claims import ACCOUNTINGS
 
 _COLORS = {"holds": "#0072B2", "no claim": "#E69F00", "VIOLATED": "#D55E00"}
@@ -69,22 +68,20 @@ def terminal_table(rows: Sequence[Row]) -> str:
         *("mechanism", "sensitivity", "worlds", "uploads", "ε is", "basic", "RDP"),
         *("PLD", "audited ≥", "audited ≥ at the basic δ", "verdict"),
     )
-    return aligned(
-        [head]
-        + [
-            (
-                row["mechanism"],
-                row["sensitivity"],
-                row["worlds"],
-                str(row["uploads"]),
-                *_cells(row),
-            )
-            for row in rows
-        ]
-    )
+    lines = [
+        (
+            row["mechanism"],
+            row["sensitivity"],
+            row["worlds"],
+            str(row["uploads"]),
+            *_cells(row),
+        )
+        for row in rows
+    ]
+    return aligned([dict(zip(head, line, strict=True)) for line in lines])
 
 
-def markdown(results: dict[str, Any]) -> str:
+def page(results: dict[str, Any]) -> str:
     """Claims and audited bounds after a case's last upload, for docs/attacks.md."""
     all_rows = results["rows"]
     last_rows = {
@@ -118,7 +115,7 @@ def markdown(results: dict[str, Any]) -> str:
     )
     return (
         f"From {results['trials']} games in each world.\n\n"
-        f"{markdown_table(head, lines)}\n"
+        f"{markdown([dict(zip(head, line, strict=True)) for line in lines])}\n"
         f"All {len(all_rows)} rows, after one upload and after the last: "
         f"{verdicts(all_rows)}. {over_seeds(results)}"
     )

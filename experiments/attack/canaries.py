@@ -43,13 +43,12 @@ from fedsvp_jax.data import sources
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import Program, build, plan
 from fedsvp_jax.mechanisms import make_mechanism
-from fedsvp_jax.report.tables import markdown_table
+from fedsvp_jax.report.text_table import aligned, markdown
 from fedsvp_jax.run import records
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
 
 from .. import command, flag_values
-from ..text_table import aligned
 from .audit_play import promise_of
 from .resumable import finished_or_made
 
@@ -285,7 +284,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         rows.append(finished_or_made(folder, name, make))
     results = {"attack": values.attack, "rows": with_verdicts(rows)}
     write_json(folder.path / "results.json", results)
-    print(aligned([_HEAD, *_lines(results)]))
+    print(aligned(_rows(results)))
     command.print_files(folder.path / name for name in ("config.json", "results.json"))
 
 
@@ -293,6 +292,10 @@ _HEAD = (
     *("run", "canaries: in, out", "the adversary sees", "uploads", "ε is"),
     *("claimed ε: RDP", "claimed ε: PLD", "one run ε ≥", "one shot ε ≈", "verdict"),
 )
+
+
+def _rows(results: dict[str, Any]) -> list[dict[str, str]]:
+    return [dict(zip(_HEAD, line, strict=True)) for line in _lines(results)]
 
 
 def _lines(results: dict[str, Any]) -> list[tuple[str, ...]]:
@@ -316,10 +319,10 @@ def _lines(results: dict[str, Any]) -> list[tuple[str, ...]]:
     return lines
 
 
-def markdown(results: dict[str, Any]) -> str:
+def page(results: dict[str, Any]) -> str:
     """The table of docs/attacks.md."""
     most = max(row["one_run_at_most"] for row in results["rows"])
     return (
-        f"{markdown_table(_HEAD, _lines(results))}\n"
+        f"{markdown(_rows(results))}\n"
         f'If every guess had been right, "one run" would have been {most:.2f} at most.'
     )

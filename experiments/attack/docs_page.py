@@ -17,7 +17,6 @@ from typing import Any
 
 from absl import flags
 
-from fedsvp_jax.report import read
 from fedsvp_jax.run.folder import write_json
 
 from .. import command, docs_blocks
@@ -41,7 +40,6 @@ flags.DEFINE_list(
     "with commas between them.",
 )
 
-_MISSING = "Not measured yet."
 _RECONSTRUCTIONS = ("acgan_mnist", "acgan_mnist_eps03", "acgan_digits")
 
 
@@ -60,7 +58,7 @@ def acgan_block(docs_dir: pathlib.Path, name: str, results: dict[str, Any]) -> s
     settings = results["settings"]
     versions = settings["versions"]
     paragraphs = [
-        f"{reconstruction_results.markdown(results)} Device: "
+        f"{reconstruction_results.page(results)} Device: "
         f"{settings['device_kind']}, JAX {versions['jax']}."
     ]
     for picture_name in (
@@ -77,28 +75,24 @@ def _blocks(docs_dir: pathlib.Path) -> dict[str, Callable[[], str]]:
     """The functions that write the blocks, by block."""
     renderers: dict[str, Callable[[dict[str, Any]], str]] = {
         **{name: partial(acgan_block, docs_dir, name) for name in _RECONSTRUCTIONS},
-        "membership": membership_results.markdown,
-        "audit": audit_results.markdown,
-        "planted_bugs": planted_bugs.markdown,
-        "canaries": canaries.markdown,
-        "gradient_inversion": inversion_results.markdown,
-        "gradient_inversion_mnist": inversion_results.markdown,
+        "membership": membership_results.page,
+        "audit": audit_results.page,
+        "planted_bugs": planted_bugs.page,
+        "canaries": canaries.page,
+        "gradient_inversion": inversion_results.page,
+        "gradient_inversion_mnist": inversion_results.page,
     }
 
-    def block(name: str) -> str:
-        path = docs_dir / "results" / "attacks" / f"{name}.json"
-        if not path.exists():
-            return _MISSING
-        return renderers[name](read.from_json(path.read_text()))
-
-    return {name: partial(block, name) for name in renderers}
+    results = docs_dir / "results" / "attacks"
+    return {
+        name: docs_blocks.made_from(results / f"{name}.json", table)
+        for name, table in renderers.items()
+    }
 
 
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     """Rewrites the blocks of the page; returns its path."""
-    page = docs_dir / "attacks.md"
-    page.write_text(docs_blocks.rewritten(page.read_text(), _blocks(docs_dir)))
-    return page
+    return docs_blocks.rewrite(docs_dir / "attacks.md", _blocks(docs_dir))
 
 
 def main(_: list[str]) -> None:

@@ -44,6 +44,7 @@ from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading, plan
 from fedsvp_jax.mechanisms import make_mechanism, noise
+from fedsvp_jax.report.text_table import aligned
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.structs import Array, Examples, Model, Params
@@ -349,6 +350,6 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     inversion_results.draw(
         folder.path / "inversion.png", truth, rows, [*inversion.MATCHES]
     )
-    print(inversion_results.terminal_table(summaries, mean_image_scores))
+    print(aligned(inversion_results.table(summaries, mean_image_scores)))
     names = ("config.json", "results.json", "inversion.png")
     command.print_files(folder.path / name for name in names)

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from fedsvp_jax.report.tables import markdown_table
+from fedsvp_jax.report.text_table import markdown
 
-from ..text_table import aligned
 from .inversion_defences import Defence
 from .picture_table import PictureRow, picture_table
 
@@ -41,75 +40,47 @@ def summarize(rows: list[Row]) -> list[Row]:
     ]
 
 
-def _psnr(row: Row) -> str:
-    return f"{row['psnr_mean']:.1f} ({row['psnr_min']:.1f} to {row['psnr_max']:.1f})"
+def table(summaries: list[Row], mean_image: dict[str, float]) -> list[dict[str, str]]:
+    """PSNR and SSIM by defence and way of matching, as texts.
 
-
-def terminal_table(summaries: list[Row], mean_image: dict[str, float]) -> str:
-    """PSNR and SSIM by defence and way of matching, for a terminal."""
-    lines = [
-        (
-            "defence",
-            "match",
-            "noise / gradient",
-            "PSNR in dB: mean (min to max)",
-            "SSIM",
-            "labels recovered",
-        )
-    ]
-    lines += [
-        (
-            _defence_name(row),
-            row["match"],
-            f"{row['noise_over_gradient']:.3g}",
-            _psnr(row),
-            f"{row['ssim_mean']:.2f}",
-            f"{row['labels_read']} of {row['victims']}",
-        )
-        for row in summaries
-    ]
-    psnr, ssim = f"{mean_image['psnr']:.1f}", f"{mean_image['ssim']:.2f}"
-    lines.append(("mean image, no upload", "", "", psnr, ssim, ""))
-    return aligned(lines)
-
-
-def markdown(results: dict[str, Any]) -> str:
-    """PSNR and SSIM by defence and way of matching, for docs/attacks.md."""
+    Args:
+      summaries: as `summarize` makes them.
+      mean_image: the scores of the mean image, which needs no upload.
+    """
     rows = []
-    for row in results["defences"]:
+    for row in summaries:
         std = f", std {row['noise_std']:g}" if row["mechanism"] == "gaussian" else ""
+        plain = row["mechanism"] == "none"
         rows.append(
-            [
-                f"`{row['mechanism']}`{std}",
-                "–" if row["mechanism"] == "none" else f"`{row['sensitivity']}`",
-                "–" if row["epsilon"] is None else f"{row['epsilon']:.3g}",
-                f"{row['noise_over_gradient']:.3g}",
-                row["match"],
-                _psnr(row),
-                f"{row['ssim_mean']:.2f}",
-                f"{row['labels_read']} of {row['victims']}",
-            ]
+            {
+                "defence": f"`{row['mechanism']}`{std}",
+                "sensitivity": "–" if plain else f"`{row['sensitivity']}`",
+                "claimed ε": "–" if row["epsilon"] is None else f"{row['epsilon']:.3g}",
+                "norm of noise ÷ norm of gradient": f"{row['noise_over_gradient']:.3g}",
+                "match": row["match"],
+                "PSNR in dB: mean (min to max)": (
+                    f"{row['psnr_mean']:.1f} ({row['psnr_min']:.1f} to "
+                    f"{row['psnr_max']:.1f})"
+                ),
+                "SSIM": f"{row['ssim_mean']:.2f}",
+                "labels recovered": f"{row['labels_read']} of {row['victims']}",
+            }
         )
-    mean_image = results["mean_image"]
+    nothing = dict.fromkeys(rows[0], "–")
     rows.append(
-        [
-            *("mean image, no upload", "–", "–", "–", "–"),
-            f"{mean_image['psnr']:.1f}",
-            f"{mean_image['ssim']:.2f}",
-            "–",
-        ]
+        nothing
+        | {
+            "defence": "mean image, no upload",
+            "PSNR in dB: mean (min to max)": f"{mean_image['psnr']:.1f}",
+            "SSIM": f"{mean_image['ssim']:.2f}",
+        }
     )
-    head = (
-        "defence",
-        "sensitivity",
-        "claimed ε",
-        "norm of noise ÷ norm of gradient",
-        "match",
-        "PSNR in dB: mean (min to max)",
-        "SSIM",
-        "labels recovered",
-    )
-    return markdown_table(head, rows)
+    return rows
+
+
+def page(results: dict[str, Any]) -> str:
+    """The block of docs/attacks.md."""
+    return markdown(table(results["defences"], results["mean_image"]))
 
 
 def draw(path: Path, truth: np.ndarray, rows: list[Row], matches: list[str]) -> None:

@@ -42,6 +42,7 @@ from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, loading
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.prng import Stream
+from fedsvp_jax.report.text_table import aligned
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.run.sweep import SweepPlan
@@ -261,6 +262,6 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         },
     )
     membership_results.draw(folder.path / "roc.png", rows)
-    print(membership_results.terminal_table(rows))
+    print(aligned(membership_results.table(rows)))
     names = ("config.json", "results.json", "roc.png")
     command.print_files(folder.path / name for name in names)

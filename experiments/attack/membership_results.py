@@ -9,9 +9,7 @@ import numpy as np
 
 from fedsvp_jax.attacks import membership
 from fedsvp_jax.report import figures
-from fedsvp_jax.report.tables import markdown_table
-
-from ..text_table import aligned
+from fedsvp_jax.report.text_table import markdown
 
 ROC_POINTS = np.concatenate([[0.0], np.logspace(-4, 0, 81)])  # false positive rates
 _COLORS = ("#000000", "#D55E00", "#E69F00", "#009E73", "#0072B2", "#CC79A7")
@@ -19,60 +17,41 @@ _COLORS = ("#000000", "#D55E00", "#E69F00", "#009E73", "#0072B2", "#CC79A7")
 Row = dict[str, Any]
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    """ε, round, attack, AUC and TPRs with their intervals, and three accuracies."""
-    auc, low, high = (f"{row[name]:.3f}" for name in ("auc", "auc_low", "auc_high"))
-    rates = (
-        [row[name][level] for name in ("tpr", "tpr_low", "tpr_high")]
-        for level in row["tpr"]
-    )
-    return (
-        "–" if row["epsilon"] is None else f"{row['epsilon']:g}",
-        str(row["round"]),
-        row["attack"],
-        f"{auc} ({low} to {high})",
-        *(
-            f"{100 * rate:.2f}% ({100 * least:.2f} to {100 * most:.2f})"
-            for rate, least, most in rates
-        ),
-        *(
-            f"{100 * row[name]:.0f}%"
-            for name in ("accuracy_members", "accuracy_others", "test_accuracy")
-        ),
-    )
+def table(rows: Sequence[Row]) -> list[dict[str, str]]:
+    """AUC and TPR at small FPR by mechanism, ε, round and attack, as texts."""
+    return [
+        {
+            "mechanism": f"`{row['mechanism']}`",
+            "ε per upload": "–" if row["epsilon"] is None else f"{row['epsilon']:g}",
+            "round": str(row["round"]),
+            "attack": row["attack"],
+            "AUC (95 % interval)": (
+                f"{row['auc']:.3f} ({row['auc_low']:.3f} to {row['auc_high']:.3f})"
+            ),
+            **{
+                f"TPR at {100 * rate:g} % FPR (95 % interval)": (
+                    f"{100 * row['tpr'][level]:.2f}% "
+                    f"({100 * row['tpr_low'][level]:.2f} to "
+                    f"{100 * row['tpr_high'][level]:.2f})"
+                )
+                for rate, level in zip(
+                    membership.FALSE_POSITIVE_RATES, row["tpr"], strict=True
+                )
+            },
+            "accuracy on members": f"{100 * row['accuracy_members']:.0f}%",
+            "accuracy on non-members": f"{100 * row['accuracy_others']:.0f}%",
+            "accuracy on the test set": f"{100 * row['test_accuracy']:.0f}%",
+        }
+        for row in rows
+    ]
 
 
-def terminal_table(rows: Sequence[Row]) -> str:
-    """AUC and TPR at small FPR by mechanism, ε, round and attack, for a terminal."""
-    rates = [f"TPR@{100 * rate:g}% (95 %)" for rate in membership.FALSE_POSITIVE_RATES]
-    head = ("mechanism", "ε", "round", "attack", "AUC (95 %)", *rates)
-    accuracies = ("members' accuracy", "others' accuracy", "test accuracy")
-    return aligned(
-        [(*head, *accuracies)] + [(row["mechanism"], *_cells(row)) for row in rows]
-    )
-
-
-def markdown(results: dict[str, Any]) -> str:
-    """AUC and TPR at small FPR, for docs/attacks.md."""
-    head = (
-        "mechanism",
-        "ε per upload",
-        "round",
-        "attack",
-        "AUC (95 % interval)",
-        *(
-            f"TPR at {100 * rate:g} % FPR (95 % interval)"
-            for rate in membership.FALSE_POSITIVE_RATES
-        ),
-        "accuracy on members",
-        "accuracy on non-members",
-        "accuracy on the test set",
-    )
-    rows = [[f"`{row['mechanism']}`", *_cells(row)] for row in results["rows"]]
+def page(results: dict[str, Any]) -> str:
+    """The block of docs/attacks.md."""
     return (
         f"{results['shadows']} federations, {results['examples']} examples, "
         f"{results['label_noise']:.0%} of the labels random.\n\n"
-        f"{markdown_table(head, rows)}"
+        f"{markdown(table(results['rows']))}"
     )
 
 

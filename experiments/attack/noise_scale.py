@@ -34,6 +34,7 @@ from fedsvp_jax.devices import lanes
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, loading, plan
 from fedsvp_jax.mechanisms import MechanismConfig
+from fedsvp_jax.report.text_table import aligned
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.settings import NoiseSettings
@@ -41,7 +42,6 @@ from fedsvp_jax.structs import Array, NoiseInfo, Params
 from fedsvp_jax.tree import cell_of
 
 from .. import command, flag_values
-from ..text_table import aligned
 
 DEFAULTS = {"num_rounds": 5}
 _RELEASES = NoiseSettings.__dataclass_fields__["contribution_release"].metadata[
@@ -245,28 +245,19 @@ def terminal_table(rows: list[dict[str, Any]], expected: float) -> str:
       rows: one per release.
       expected: relative error of the std that is expected, 1/sqrt(2d).
     """
-    lines: list[tuple[str, ...]] = [
-        (
-            "release of R",
-            "its e",
-            "relative error of the std",
-            "expected: 1/sqrt(2d)",
-            "error of R",
-            "smallest",
-        )
-    ]
-    lines += [
-        (
-            row["release"],
-            f"{row['epsilon']:g}",
-            f"{row['std_relative_error']:.2e}",
-            f"{expected:.2e}",
-            f"{row['ratio_error']:.3f}",
-            f"{row['least_error']:.3f}",
-        )
-        for row in rows
-    ]
-    return aligned(lines)
+    return aligned(
+        [
+            {
+                "release of R": row["release"],
+                "its ε": f"{row['epsilon']:g}",
+                "relative error of the std": f"{row['std_relative_error']:.2e}",
+                "expected: 1/sqrt(2d)": f"{expected:.2e}",
+                "error of R": f"{row['ratio_error']:.3f}",
+                "smallest": f"{row['least_error']:.3f}",
+            }
+            for row in rows
+        ]
+    )
 
 
 def run(values: flags.FlagValues, config: ExperimentConfig) -> None:

@@ -40,12 +40,11 @@ from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.influence import lazy
 from fedsvp_jax.mechanisms import dp_fedavg, noise, release, sensitivity
-from fedsvp_jax.report.tables import markdown_table
+from fedsvp_jax.report.text_table import aligned, markdown
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
 
 from .. import command
-from ..text_table import aligned
 from . import audit, audit_play
 from .audit_cases import Case
 from .resumable import finished_or_made
@@ -273,11 +272,15 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         "rows": rows,
     }
     write_json(folder.path / "results.json", results)
-    print(aligned([_HEAD, *_lines(results)]))
+    print(aligned(_rows(results)))
     command.print_files(folder.path / n for n in ("config.json", "results.json"))
 
 
 _HEAD = ("planted bug", "case of the audit", "seeds that flag it", "flagged without it")
+
+
+def _rows(results: dict[str, Any]) -> list[dict[str, str]]:
+    return [dict(zip(_HEAD, line, strict=True)) for line in _lines(results)]
 
 
 def _lines(results: dict[str, Any]) -> list[tuple[str, ...]]:
@@ -293,10 +296,10 @@ def _lines(results: dict[str, Any]) -> list[tuple[str, ...]]:
     ]
 
 
-def markdown(results: dict[str, Any]) -> str:
+def page(results: dict[str, Any]) -> str:
     """The table of docs/attacks.md."""
     return (
         f"{results['trials']} games in each world; a seed flags a bug where a claim's "
         f"p-value is at most .05/{results['claims']}.\n\n"
-        f"{markdown_table(_HEAD, _lines(results))}"
+        f"{markdown(_rows(results))}"
     )

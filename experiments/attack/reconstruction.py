@@ -38,6 +38,7 @@ from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading, plan
 from fedsvp_jax.report import read
+from fedsvp_jax.report.text_table import aligned
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
@@ -107,16 +108,13 @@ def trained_classifier(
 ) -> Classifier:
     """The independent classifier; it is kept in checkpoints/classifier."""
     checkpointer = Checkpointer(folder.path / "checkpoints" / "classifier")
-    try:
-        # The keys of clients end below num_clients, so this one is no client's.
-        key = prng.stream_key(prng.root_key(seed), prng.Stream.ATTACKER, num_clients)
-        saved = checkpointer.restore(classifier.initial_params(dataset, key))
-        if saved is not None:
-            return Classifier(dataset.num_classes, saved[0])
-        params = classifier.train_classifier(dataset, key=key, steps=steps)
-        checkpointer.save(steps, params)
-    finally:
-        checkpointer.close()
+    # The keys of clients end below num_clients, so this one is no client's.
+    key = prng.stream_key(prng.root_key(seed), prng.Stream.ATTACKER, num_clients)
+    saved = checkpointer.restore(classifier.initial_params(dataset, key))
+    if saved is not None:
+        return Classifier(dataset.num_classes, saved[0])
+    params = classifier.train_classifier(dataset, key=key, steps=steps)
+    checkpointer.save(steps, params)
     return Classifier(dataset.num_classes, params)
 
 
@@ -220,12 +218,12 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     reconstruction_results.draw_scores(
         pictures[-1],
         folder.rows(curious_clients.SCORES),
-        reconstruction_results.head(results)[3],
+        reconstruction_results.distances(results)[0],
     )
     write_json(folder.path / "results.json", results)
     read.write_text(
-        folder.path / "table.md", reconstruction_results.markdown(results) + "\n"
+        folder.path / "table.md", reconstruction_results.page(results) + "\n"
     )
-    print(reconstruction_results.terminal_table(results))
+    print(aligned(reconstruction_results.table(results)))
     names = ("config.json", curious_clients.SCORES, "results.json", "table.md")
     command.print_files([*(folder.path / name for name in names), *pictures])

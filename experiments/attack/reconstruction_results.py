@@ -8,28 +8,16 @@ from typing import Any
 import numpy as np
 
 from fedsvp_jax.report import figures, labels
-from fedsvp_jax.report.tables import markdown_table
-
-from ..text_table import aligned
+from fedsvp_jax.report.text_table import markdown
 
 _FID = "Inception-v3 pool3"  # the only features whose distances have those names
 
 
-def head(results: dict[str, Any]) -> list[str]:
-    """The columns' names."""
-    is_fid = results["extractor"] == _FID
-    distance = "FID" if is_fid else "Fréchet distance"
-    return [
-        "mechanism",
-        "test accuracy %",
-        "recognised %",
-        distance,
-        "increase over none, %",
-        f"mean {distance} of all classes",
-        "increase of the mean, %",
-        "KID" if is_fid else "kernel distance",
-        "nearest",
-    ]
+def distances(results: dict[str, Any]) -> tuple[str, str]:
+    """What the Fréchet and the kernel distance of these features are called."""
+    if results["extractor"] == _FID:
+        return "FID", "KID"
+    return "Fréchet distance", "kernel distance"
 
 
 def _mean_distance(mechanism: dict[str, Any]) -> float:
@@ -42,8 +30,8 @@ def _kernel_distance(scores: dict[str, float]) -> str:
     return f"{scores['kernel_distance']:.4g} ± {scores['kernel_standard_error']:.3g}"
 
 
-def summary_cells(results: dict[str, Any]) -> list[list[str]]:
-    """One row of texts per mechanism and per reference, with the columns of `head`.
+def table(results: dict[str, Any]) -> list[dict[str, str]]:
+    """One row of texts per mechanism and per reference.
 
     The increase is over the mechanism none (FedAvg), as in FedSVA, Fig. 3; it is empty
     if none was not attacked. A number after ± is the std over several attackers, in
@@ -52,6 +40,7 @@ def summary_cells(results: dict[str, Any]) -> list[list[str]]:
     several = results["settings"]["num_attackers"] > 1
     by_name = {row["mechanism"]: row for row in results["mechanisms"]}
     fedavg = by_name.get("none")
+    distance, kernel = distances(results)
     rows = []
     for name, row in by_name.items():
         private, mean = row["classes"][0], _mean_distance(row)
@@ -61,59 +50,53 @@ def summary_cells(results: dict[str, Any]) -> list[list[str]]:
             increase = f"{100 * (private['frechet_distance'] / before - 1):+.1f}"
             mean_increase = f"{100 * (mean / _mean_distance(fedavg) - 1):+.1f}"
         rows.append(
-            [
-                name,
-                f"{100 * row['test_accuracy']:.1f}",
-                f"{100 * private['recognised']:.1f}"
+            {
+                "mechanism": name,
+                "test accuracy %": f"{100 * row['test_accuracy']:.1f}",
+                "recognised %": f"{100 * private['recognised']:.1f}"
                 + several * f" ± {100 * private['recognised_std']:.1f}",
-                f"{private['frechet_distance']:.2f}"
+                distance: f"{private['frechet_distance']:.2f}"
                 + several * f" ± {private['frechet_distance_std']:.2f}",
-                increase,
-                f"{mean:.2f}",
-                mean_increase,
-                _kernel_distance(private),
-                f"{private['nearest_distance']:.3f}",
-            ]
+                "increase over none, %": increase,
+                f"mean {distance} of all classes": f"{mean:.2f}",
+                "increase of the mean, %": mean_increase,
+                kernel: _kernel_distance(private),
+                "nearest": f"{private['nearest_distance']:.3f}",
+            }
         )
     for name, scores in results["references"].items():
         rows.append(
-            [
-                f"({name})",
-                "",
-                f"{100 * scores['recognised']:.1f}",
-                f"{scores['frechet_distance']:.2f}",
-                *("", "", ""),
-                _kernel_distance(scores),
-                f"{scores['nearest_distance']:.3f}",
-            ]
+            dict.fromkeys(rows[0], "")
+            | {
+                "mechanism": f"({name})",
+                "recognised %": f"{100 * scores['recognised']:.1f}",
+                distance: f"{scores['frechet_distance']:.2f}",
+                kernel: _kernel_distance(scores),
+                "nearest": f"{scores['nearest_distance']:.3f}",
+            }
         )
     return rows
 
 
-def markdown(results: dict[str, Any]) -> str:
+def page(results: dict[str, Any]) -> str:
     """The table as Markdown, and below it the settings and what was measured."""
-    names = head(results)
+    distance, kernel = distances(results)
     settings = results["settings"]
     clip = settings["l2_norm_clip"]
     bound = "inf" if clip is None else f"{clip:g}"
     return (
-        f"{markdown_table(names, summary_cells(results))}\n"
+        f"{markdown(table(results))}\n"
         f"{settings['dataset']}, {settings['model']}, ε = {settings['epsilon']:g} at "
         f"δ = {settings['delta']:g} per upload by --sensitivity="
         f"{settings['sensitivity']}, C = {bound}, {settings['num_clients']} clients, "
         f"{settings['cohort_size']} per round, {settings['num_rounds']} rounds; "
         f"{settings['attack_mode']} attackers: {settings['num_attackers']}, "
         f"{settings['attack_steps']} steps per round. Private class: "
-        f"{settings['private_attribute']}. {names[3]} and {names[7]} "
+        f"{settings['private_attribute']}. {distance} and {kernel} "
         f"({results['extractor']}) are taken between {settings['num_images']} "
         "reconstructions and as many real images. The classifier's accuracy on the "
         f"real test images is {100 * results['classifier_accuracy']:.1f} %."
     )
-
-
-def terminal_table(results: dict[str, Any]) -> str:
-    """The table for a terminal."""
-    return aligned([head(results), *summary_cells(results)])
 
 
 def draw_scores(

@@ -1,19 +1,12 @@
-"""The bytes that devices exchange in a round: by a formula, and as compiled."""
+"""The bytes that devices exchange in a round, by a formula."""
 
 import dataclasses
 import math
-import re
 from typing import NamedTuple
 
 import jax
 
 from fedsvp_jax.engine.trainer import Trainer
-
-_GATHER = re.compile(r"= (\w+)\[([\d,]*)\]\S* all-gather\(")
-_COLLECTIVE = re.compile(
-    r"= \S+ (all-reduce|all-to-all|reduce-scatter|collective-permute)(-start)?\("
-)
-_BYTES = {"pred": 1, "s32": 4, "u32": 4, "f32": 4}
 
 
 class Gathered(NamedTuple):
@@ -67,23 +60,3 @@ def gathered(trainer: Trainer) -> Gathered:
     rows = rows_of(plan.cohort_size, plan.client_chunk_size, num_devices)
     batches = -(-trainer.program.data.test.labels.shape[0] // plan.test_batch_size)
     return Gathered(rows * model, rows * record, rows_of(batches, 1, num_devices) * 8)
-
-
-class Compiled(NamedTuple):
-    """The collectives of a compiled program, by what they carry."""
-
-    gathers: list[tuple[str, tuple[int, ...]]]  # dtype and shape of each result
-    others: list[str]  # names of the collectives that are not gathers
-
-    def gathered_bytes(self) -> int:
-        """Bytes of the results of all gathers."""
-        return sum(_BYTES[kind] * math.prod(shape) for kind, shape in self.gathers)
-
-
-def compiled_collectives(program: str) -> Compiled:
-    """The collectives in an optimised program's text; a loop's body counts once."""
-    gathers = [
-        (kind, tuple(int(length) for length in shape.split(",") if length))
-        for kind, shape in _GATHER.findall(program)
-    ]
-    return Compiled(gathers, [name for name, _ in _COLLECTIVE.findall(program)])

@@ -12,23 +12,20 @@ sweeps, whose commands are in docs/choose_epsilon.md (choose_epsilon_nominal.md 
 choose_epsilon_proved.md).
 """
 
-import json
 import pathlib
 import statistics
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any
 
 from absl import flags
 
-from fedsvp_jax.report.tables import markdown_table
+from fedsvp_jax.report.text_table import markdown
 
 from .. import command, docs_blocks
 from . import peers
 
 flags.DEFINE_string("pages_dir", "docs", "Folder that holds the pages and results/.")
 
-_MISSING = "Not measured yet."
 _REQUIRED_RATIOS = {  # (workload, library) -> least ratio of its time to ours
     ("W1", "PyTorch loop, lean"): 0.8,
     ("W1", "pfl"): 0.8,
@@ -56,16 +53,6 @@ def _seconds(row: dict[str, Any], digits: str = ".3g") -> str:
 
 def peers_table(rows: list[dict[str, Any]]) -> str:
     """Seconds per round over the turns, and the ratio of each library's to ours."""
-    head = [
-        "workload",
-        "library",
-        "seconds per round: median of the turns (min to max)",
-        "their time ÷ ours (each turn)",
-        "required ratio",
-        "requirement met?",
-        "peak MB",
-        "compile s",
-    ]
     lines = []
     for work in peers.WORKS:
         of_work = [row for row in rows if row["work"] == work]
@@ -75,6 +62,7 @@ def peers_table(rows: list[dict[str, Any]]) -> str:
             if not turns:
                 continue
             medians = [row["seconds_median"] for row in turns]
+            compiling = statistics.median(row["compile_seconds"] for row in turns)
             ratios = [
                 row["seconds_median"] / ours[row["turn"]]["seconds_median"]
                 for row in turns
@@ -87,35 +75,26 @@ def peers_table(rows: list[dict[str, Any]]) -> str:
                 row.get("others_cores", 0) > peers.DISTURBED for row in turns
             )
             lines.append(
-                [
-                    work,
-                    f"{who} (disturbed)" if disturbed else who,
-                    _range(statistics.median(medians), min(medians), max(medians)),
-                    "1"
+                {
+                    "workload": work,
+                    "library": f"{who} (disturbed)" if disturbed else who,
+                    "seconds per round: median of the turns (min to max)": _range(
+                        statistics.median(medians), min(medians), max(medians)
+                    ),
+                    "their time ÷ ours (each turn)": "1"
                     if who == peers.OURS
                     else ", ".join(f"{ratio:.2f}" for ratio in ratios),
-                    "" if required is None else str(required),
-                    met,
-                    f"{max(row['peak_mb'] for row in turns):.0f}",
-                    f"{statistics.median(row['compile_seconds'] for row in turns):.1f}",
-                ]
+                    "required ratio": "" if required is None else str(required),
+                    "requirement met?": met,
+                    "peak MB": f"{max(row['peak_mb'] for row in turns):.0f}",
+                    "compile s": f"{compiling:.1f}",
+                }
             )
-    return markdown_table(head, lines)
+    return markdown(lines)
 
 
 def bench_table(rows: list[dict[str, Any]]) -> str:
     """The rows of `make bench`, with the ratio of FedSVA's time to FedAvg's."""
-    head = [
-        "workload",
-        "mechanism",
-        "N",
-        "seconds per round: median (min to max)",
-        "time ÷ FedAvg's",
-        "arithmetic ÷ FedAvg's, at most",
-        "share of the matrix-product rate",
-        "peak MB",
-        "compile s",
-    ]
     lines, notes = [], []
     fedavg = {row["work"]: row for row in rows if row["mechanism"] == "none"}
     for row in rows:
@@ -124,17 +103,17 @@ def bench_table(rows: list[dict[str, Any]]) -> str:
             base = fedavg[row["work"]]["seconds_per_round_median"]
             ratio = f"{row['seconds_per_round_median'] / base:.2f}"
         lines.append(
-            [
-                row["work"],
-                row["mechanism"],
-                str(row["num_attributes"]),
-                _seconds(row),
-                ratio,
-                "" if bound is None else f"{bound:g}",
-                f"{row['gemm_fraction']:.2f}",
-                f"{row['peak_mb']:.0f}",
-                f"{row['compile_seconds']:.1f}",
-            ]
+            {
+                "workload": row["work"],
+                "mechanism": row["mechanism"],
+                "N": str(row["num_attributes"]),
+                "seconds per round: median (min to max)": _seconds(row),
+                "time ÷ FedAvg's": ratio,
+                "arithmetic ÷ FedAvg's, at most": "" if bound is None else f"{bound:g}",
+                "share of the matrix-product rate": f"{row['gemm_fraction']:.2f}",
+                "peak MB": f"{row['peak_mb']:.0f}",
+                "compile s": f"{row['compile_seconds']:.1f}",
+            }
         )
         if "sweep_over_singles" in row:
             notes.append(
@@ -142,20 +121,19 @@ def bench_table(rows: list[dict[str, Any]]) -> str:
                 f"{row['sweep_over_singles']:.2f} times as long as the rounds of the "
                 "single runs together.\n"
             )
-    return markdown_table(head, lines) + "".join(notes)
+    return markdown(lines) + "".join(notes)
 
 
 def pythons_table(rows: list[dict[str, Any]]) -> str:
     """Each workload under every Python of the rows, and the one that is fastest."""
-    head = ["workload", "Python", "JAX", "seconds per round: median (min to max)"]
     rows = sorted(rows, key=lambda row: (row["work"], row["num_attributes"]))
     lines = [
-        [
-            row["work"],
-            row["versions"]["python"],
-            row["versions"]["jax"],
-            _seconds(row),
-        ]
+        {
+            "workload": row["work"],
+            "Python": row["versions"]["python"],
+            "JAX": row["versions"]["jax"],
+            "seconds per round: median (min to max)": _seconds(row),
+        }
         for row in rows
     ]
     sentences = []
@@ -174,20 +152,12 @@ def pythons_table(rows: list[dict[str, Any]]) -> str:
                 f"{work} is fastest under Python {fastest}: "
                 f"{speed:.2f} times the speed of {slowest}."
             )
-    return f"{markdown_table(head, lines)}\n{' '.join(sentences)}\n"
+    return f"{markdown(lines)}\n{' '.join(sentences)}\n"
 
 
 def profile_table(profiled: dict[str, Any]) -> str:
     """Shares of a traced round, and the rate of its matrix products."""
     rate, round_seconds = profiled["gemm_gflops"], profiled["round_seconds"]
-    head = [
-        "layer or part",
-        "direction",
-        "kind",
-        "share of the round",
-        "GFLOP/s",
-        "share of the matrix-product rate",
-    ]
     lines = []
     for part in profiled["parts"]:
         share = part["seconds"] / round_seconds
@@ -195,56 +165,47 @@ def profile_table(profiled: dict[str, Any]) -> str:
             continue
         speed = part.get("gflops")
         lines.append(
-            [
-                part["layer"],
-                part["direction"],
-                "products" if part["product"] else "other",
-                f"{share:.1%}",
-                f"{speed:.0f}" if speed else "",
-                f"{speed / rate:.2f}" if speed else "",
-            ]
+            {
+                "layer or part": part["layer"],
+                "direction": part["direction"],
+                "kind": "products" if part["product"] else "other",
+                "share of the round": f"{share:.1%}",
+                "GFLOP/s": f"{speed:.0f}" if speed else "",
+                "share of the matrix-product rate": f"{speed / rate:.2f}"
+                if speed
+                else "",
+            }
         )
     return (
         f"One traced round took {round_seconds:.2f} s; "
         f"{profiled['attributed_seconds'] / round_seconds:.0%} of it could be "
         "attributed to the parts below. A float32 matrix product of size 4096³ ran at "
-        f"{rate:.0f} GFLOP/s on the same machine.\n\n{markdown_table(head, lines)}"
+        f"{rate:.0f} GFLOP/s on the same machine.\n\n{markdown(lines)}"
     )
 
 
 def scaling_table(scaling: dict[str, Any]) -> str:
     """Seconds per round by what varies, and the cost model fitted to them."""
-    head = [
-        "what varies",
-        "model",
-        "D",
-        "K",
-        "N",
-        "examples",
-        "seconds per round: median (min to max)",
-        "load before",
-        "predicted ÷ measured",
-    ]
     fit = scaling["fit"]
     lines = [
-        [
-            row["varied"],
-            row["model"],
-            str(row["num_devices"]),
-            str(row["cohort_size"]),
-            str(row["num_attributes"]),
-            str(row["examples_per_client"]),
-            _seconds(row, ".4f"),
-            f"{row['load_before']:.1f}",
-            f"{ratio:.2f}",
-        ]
+        {
+            "what varies": row["varied"],
+            "model": row["model"],
+            "D": str(row["num_devices"]),
+            "K": str(row["cohort_size"]),
+            "N": str(row["num_attributes"]),
+            "examples": str(row["examples_per_client"]),
+            "seconds per round: median (min to max)": _seconds(row, ".4f"),
+            "load before": f"{row['load_before']:.1f}",
+            "predicted ÷ measured": f"{ratio:.2f}",
+        }
         for row, ratio in zip(
             scaling["rows"], fit["predicted_over_measured"], strict=True
         )
     ]
     by_name = fit["coefficients"]
     return (
-        f"{markdown_table(head, lines)}\n"
+        f"{markdown(lines)}\n"
         f"    seconds = {by_name['seconds_a_round']:.2g} + waves · "
         f"({by_name['seconds_a_step']:.2g} · steps + {by_name['seconds_a_gflop']:.2g} "
         f"· GFLOP) + crowd · {by_name['seconds_a_gigabyte_of_uploads']:.2g} · GB of "
@@ -257,41 +218,27 @@ def scaling_table(scaling: dict[str, Any]) -> str:
 
 def lowering_table(lowering: dict[str, Any]) -> str:
     """What every mechanism's round holds when it is lowered for an accelerator."""
-    head = [
-        "mechanism",
-        "N",
-        "platforms",
-        "arrays gathered per turn",
-        "MB gathered per turn",
-        "MB gathered per round",
-        "MB of state",
-        "MB of data",
-        "other collectives",
-        "float64 arrays",
-        "calls of the host",
-        "grouped convolutions",
-    ]
     lines = [
-        [
-            row["mechanism"],
-            str(row["num_attributes"]),
-            ", ".join(
+        {
+            "mechanism": row["mechanism"],
+            "N": str(row["num_attributes"]),
+            "platforms": ", ".join(
                 name for name, other in row["platforms"].items() if other == program
             ),
-            str(program["gathers"]),
-            f"{program['gathered_bytes'] / 1e6:.1f}",
-            f"{row['gathered_bytes_per_round'] / 1e6:.1f}",
-            f"{row['state_bytes'] / 1e6:.1f}",
-            f"{row['data_bytes'] / 1e6:.1f}",
-            str(program["other_collectives"]),
-            str(program["float64"]),
-            str(program["host_calls"]),
-            str(program["grouped_convolutions"]),
-        ]
+            "arrays gathered per turn": str(program["gathers"]),
+            "MB gathered per turn": f"{program['gathered_bytes'] / 1e6:.1f}",
+            "MB gathered per round": f"{row['gathered_bytes_per_round'] / 1e6:.1f}",
+            "MB of state": f"{row['state_bytes'] / 1e6:.1f}",
+            "MB of data": f"{row['data_bytes'] / 1e6:.1f}",
+            "other collectives": str(program["other_collectives"]),
+            "float64 arrays": str(program["float64"]),
+            "calls of the host": str(program["host_calls"]),
+            "grouped convolutions": str(program["grouped_convolutions"]),
+        }
         for row in lowering["rows"]
         for program in _distinct(row["platforms"].values())
     ]
-    return markdown_table(head, lines)
+    return markdown(lines)
 
 
 def _distinct(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -305,75 +252,52 @@ def _distinct(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def limits_table(scaling: dict[str, Any]) -> str:
     """Gigabytes that a device holds and receives, from the arrays' shapes."""
-    head = [
-        "P",
-        "K",
-        "D",
-        "GB of uploads held",
-        "GB of models held (5 · 4P)",
-        "GB received per round",
-    ]
     lines = [
-        [
-            f"{row['parameters']:g}",
-            str(row["cohort_size"]),
-            str(row["num_devices"]),
-            f"{row['gigabytes_of_uploads']:g}",
-            f"{row['gigabytes_of_models']:g}",
-            f"{row['gigabytes_received_a_round']:g}",
-        ]
+        {
+            "P": f"{row['parameters']:g}",
+            "K": str(row["cohort_size"]),
+            "D": str(row["num_devices"]),
+            "GB of uploads held": f"{row['gigabytes_of_uploads']:g}",
+            "GB of models held (5 · 4P)": f"{row['gigabytes_of_models']:g}",
+            "GB received per round": f"{row['gigabytes_received_a_round']:g}",
+        }
         for row in scaling["limits"]
     ]
-    return markdown_table(head, lines)
+    return markdown(lines)
 
 
-def _json(path: pathlib.Path) -> dict[str, Any]:
-    return json.loads(path.read_text())
-
-
-# Page -> block -> (its file, the function that makes the table).
-_PAGES: dict[str, dict[str, tuple[str, Callable[[pathlib.Path], str]]]] = {
+# Page -> block -> (its file, the function that makes the table of its content).
+_PAGES: dict[str, dict[str, tuple[str, Callable[[Any], str]]]] = {
     "performance.md": {
-        "peers": ("peers.jsonl", lambda file: peers_table(peers.read_rows(file))),
-        "bench": ("bench.jsonl", lambda file: bench_table(peers.read_rows(file))),
-        "bench_gpu": (
-            "bench_gpu.jsonl",
-            lambda file: bench_table(peers.read_rows(file)),
-        ),
-        "pythons": (
-            "bench_pythons.jsonl",
-            lambda file: pythons_table(peers.read_rows(file)),
-        ),
-        "profile": ("profile_W1.json", lambda file: profile_table(_json(file))),
+        "peers": ("peers.jsonl", peers_table),
+        "bench": ("bench.jsonl", bench_table),
+        "bench_gpu": ("bench_gpu.jsonl", bench_table),
+        "pythons": ("bench_pythons.jsonl", pythons_table),
+        "profile": ("profile_W1.json", profile_table),
     },
     "scaling.md": {
-        "scaling": ("scaling.json", lambda file: scaling_table(_json(file))),
-        "lowering": ("lowering.json", lambda file: lowering_table(_json(file))),
-        "limits": ("scaling.json", lambda file: limits_table(_json(file))),
+        "scaling": ("scaling.json", scaling_table),
+        "lowering": ("lowering.json", lowering_table),
+        "limits": ("scaling.json", limits_table),
     },
     "choose_epsilon.md": {
-        name: (f"choose_epsilon_{name}.md", pathlib.Path.read_text)
-        for name in ("nominal", "proved")
+        name: (f"choose_epsilon_{name}.md", str) for name in ("nominal", "proved")
     },
 }
 
 
-def _block(path: pathlib.Path, render: Callable[[pathlib.Path], str]) -> str:
-    return render(path) if path.exists() else _MISSING
-
-
 def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
     """Rewrites the blocks of the pages; returns their paths."""
-    written = []
-    for name, blocks in _PAGES.items():
-        page = docs_dir / name
-        writers = {
-            block: partial(_block, docs_dir / "results" / file, render)
-            for block, (file, render) in blocks.items()
-        }
-        page.write_text(docs_blocks.rewritten(page.read_text(), writers))
-        written.append(page)
-    return written
+    return [
+        docs_blocks.rewrite(
+            docs_dir / page,
+            {
+                block: docs_blocks.made_from(docs_dir / "results" / file, table)
+                for block, (file, table) in blocks.items()
+            },
+        )
+        for page, blocks in _PAGES.items()
+    ]
 
 
 def main(_: list[str]) -> None:

@@ -18,7 +18,7 @@ from absl import flags
 
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.influence import privacy
-from fedsvp_jax.report.tables import markdown_table
+from fedsvp_jax.report.text_table import markdown
 from fedsvp_jax.run.folder import write_json
 
 from .. import command, docs_blocks
@@ -30,7 +30,6 @@ flags.DEFINE_string(
 )
 
 Outcome = dict[str, Any]  # config and summary of one `experiments.influence`
-_SETTING_HEADS = ["data", "partition", "participants", "backbone"]
 _CONTRIBUTOR_HEAD = "ε and δ of a contributor's batch"
 _MOST_NOISE = 0.1  # shown of the ablation; stronger noise drowns every contribution
 
@@ -88,10 +87,14 @@ def _contributor(config: Outcome, noise_multiplier: float | None = None) -> str:
     """
     if noise_multiplier is None:
         noise_multiplier = config["contribution_noise"]
-    ledger = privacy.contribution_ledger(
-        1, noise_multiplier=noise_multiplier, delta=config["target_delta"]
+    delta = config["target_delta"]
+    cost = privacy.filter_cost(
+        num_participants=1,
+        vote_epsilon_published=math.inf,
+        noise_multiplier=noise_multiplier,
+        delta=delta,
     )
-    epsilon = ledger.epsilon_spent("gdp", config["target_delta"])
+    epsilon = cost.contribution_epsilon
     if math.isinf(epsilon):
         return "∞"
     return f"{epsilon:.3g}, {config['target_delta']:g}"
@@ -109,101 +112,97 @@ def _backbone(config: Outcome) -> str:
     )
 
 
-def _setting_cells(config: Outcome) -> list[str]:
-    """The cells under `_SETTING_HEADS`."""
+def _setting_cells(config: Outcome) -> dict[str, str]:
+    """The columns that say what was run."""
     partition = config["partition"]
     if partition == "dirichlet":
         partition = f"Dirichlet({config['dirichlet_alpha']:g})"
-    participants = f"{config['num_participants']}, {config['num_runs']} runs"
-    return [config["dataset"], partition, participants, _backbone(config)]
+    return {
+        "data": config["dataset"],
+        "partition": partition,
+        "participants": f"{config['num_participants']}, {config['num_runs']} runs",
+        "backbone": _backbone(config),
+    }
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
     """Table 1: what was measured, next to what is published."""
-    head = [*_SETTING_HEADS, "ε per vote", "contribution noise z", _CONTRIBUTOR_HEAD]
-    head += ["recall %", "precision %", "accuracy %", "F1 %"]
-    head += ["published recall, precision, accuracy %"]
     rows = []
     for outcome in outcomes:
         config, summary = outcome["config"], outcome["summary"]
         published = PUBLISHED.get((config["dataset"], config["partition"]))
         rows.append(
-            [
-                *_setting_cells(config),
-                _epsilon(config["vote_epsilon"]),
-                f"{config['contribution_noise']:g}",
-                _contributor(config),
-                *(
-                    _percent(summary, name)
-                    for name in ("recall", "precision", "accuracy", "f1")
+            {
+                **_setting_cells(config),
+                "ε per vote": _epsilon(config["vote_epsilon"]),
+                "contribution noise z": f"{config['contribution_noise']:g}",
+                _CONTRIBUTOR_HEAD: _contributor(config),
+                "recall %": _percent(summary, "recall"),
+                "precision %": _percent(summary, "precision"),
+                "accuracy %": _percent(summary, "accuracy"),
+                "F1 %": _percent(summary, "f1"),
+                "published recall, precision, accuracy %": ", ".join(
+                    published or ["–"]
                 ),
-                ", ".join(published) if published else "–",
-            ]
+            }
         )
-    return markdown_table(head, rows)
+    return markdown(rows)
 
 
 def ablation(outcomes: Sequence[Outcome]) -> str:
     """The filter at each strength of noise, and at the best possible threshold."""
-    head = [*_SETTING_HEADS, "ε per vote", "contribution noise z", _CONTRIBUTOR_HEAD]
-    head += ["recall %", "precision %", "F1 %", "F1 % at the best threshold"]
-    head += ["mean sum of true votes on a clean and on a corrupted contributor"]
+    votes = "mean sum of true votes on a clean and on a corrupted contributor"
     rows = [
-        [
-            *_setting_cells(outcome["config"]),
-            _epsilon(row["vote_epsilon"]),
-            f"{row['contribution_noise']:g}",
-            _contributor(outcome["config"], row["contribution_noise"]),
-            _percent(row, "recall"),
-            _percent(row, "precision"),
-            _percent(row, "f1"),
-            _percent(row, "best_cut_f1"),
-            f"{row['true_vote_clean']:.1f}, {row['true_vote_corrupted']:.1f}",
-        ]
+        {
+            **_setting_cells(outcome["config"]),
+            "ε per vote": _epsilon(row["vote_epsilon"]),
+            "contribution noise z": f"{row['contribution_noise']:g}",
+            _CONTRIBUTOR_HEAD: _contributor(
+                outcome["config"], row["contribution_noise"]
+            ),
+            "recall %": _percent(row, "recall"),
+            "precision %": _percent(row, "precision"),
+            "F1 %": _percent(row, "f1"),
+            "F1 % at the best threshold": _percent(row, "best_cut_f1"),
+            votes: f"{row['true_vote_clean']:.1f}, {row['true_vote_corrupted']:.1f}",
+        }
         for outcome in outcomes
         for row in outcome["summary"].get("ablation", [])
         if row["contribution_noise"] <= _MOST_NOISE
     ]
-    return markdown_table(head, rows)
+    return markdown(rows)
 
 
-def _baseline_budgets(config: Outcome, name: str) -> list[str]:
+def _baseline_budgets(config: Outcome, name: str) -> dict[str, str]:
     """ε of a vote and of a contribution under one of the compared filters."""
-    if name != "lazy":
-        return ["none claimed", "none claimed"]
-    return [_epsilon(config["vote_epsilon"]), _contributor(config)]
+    lazy = name == "lazy"
+    return {
+        "ε per vote": _epsilon(config["vote_epsilon"]) if lazy else "none claimed",
+        _CONTRIBUTOR_HEAD: _contributor(config) if lazy else "none claimed",
+    }
 
 
 def baselines(outcomes: Sequence[Outcome]) -> str:
     """Other filters on the same simulations; `lazy` alone keeps anything private."""
-    head = [*_SETTING_HEADS, "filter", "ε per vote", _CONTRIBUTOR_HEAD]
-    head += ["recall %", "precision %", "F1 %"]
-    head += ["accuracy % of the last layer trained on the batches kept"]
+    accuracy = "accuracy % of the last layer trained on the batches kept"
     rows = [
-        [
-            *_setting_cells(outcome["config"]),
-            row["filter"],
-            *_baseline_budgets(outcome["config"], row["filter"]),
-            _percent(row, "recall"),
-            _percent(row, "precision"),
-            _percent(row, "f1"),
-            _percent(row, "model_accuracy"),
-        ]
+        {
+            **_setting_cells(outcome["config"]),
+            "filter": row["filter"],
+            **_baseline_budgets(outcome["config"], row["filter"]),
+            "recall %": _percent(row, "recall"),
+            "precision %": _percent(row, "precision"),
+            "F1 %": _percent(row, "f1"),
+            accuracy: _percent(row, "model_accuracy"),
+        }
         for outcome in outcomes
         for row in outcome["summary"].get("baselines", [])
     ]
-    return markdown_table(head, rows)
+    return markdown(rows)
 
 
 def federations(outcomes: Sequence[Outcome]) -> str:
     """Figure 2 in numbers: accuracy by the share of corrupted clients."""
-    head = [
-        "data",
-        "corrupted clients",
-        f"{_CONTRIBUTOR_HEAD}, with filter",
-        "accuracy % without filter",
-        "accuracy % with filter",
-    ]
     rows = []
     for outcome in outcomes:
         by_share: dict[float, dict[str, float]] = {}
@@ -211,42 +210,39 @@ def federations(outcomes: Sequence[Outcome]) -> str:
             of_share = by_share.setdefault(row["corrupted_share"], {})
             of_share[row["filter"]] = row["accuracy"]
         rows += [
-            [
-                outcome["config"]["dataset"],
-                f"{share:.0%}",
-                _contributor(outcome["config"]),
-                f"{100 * accuracy['none']:.2f}",
-                f"{100 * accuracy['join']:.2f}",
-            ]
+            {
+                "data": outcome["config"]["dataset"],
+                "corrupted clients": f"{share:.0%}",
+                f"{_CONTRIBUTOR_HEAD}, with filter": _contributor(outcome["config"]),
+                "accuracy % without filter": f"{100 * accuracy['none']:.2f}",
+                "accuracy % with filter": f"{100 * accuracy['join']:.2f}",
+            }
             for share, accuracy in by_share.items()
         ]
-    return markdown_table(head, rows)
+    return markdown(rows)
 
 
 def growth(outcomes: Sequence[Outcome]) -> str:
     """Figure 6 in numbers: recall and precision by participants and ε of a vote."""
-    head = ["data", "participants", "ε per vote", _CONTRIBUTOR_HEAD]
-    head += ["recall %", "precision %"]
     rows = [
-        [
-            outcome["config"]["dataset"],
-            str(row["num_participants"]),
-            _epsilon(row["vote_epsilon"]),
-            _contributor(outcome["config"]),
-            _percent(row, "recall"),
-            _percent(row, "precision"),
-        ]
+        {
+            "data": outcome["config"]["dataset"],
+            "participants": str(row["num_participants"]),
+            "ε per vote": _epsilon(row["vote_epsilon"]),
+            _CONTRIBUTOR_HEAD: _contributor(outcome["config"]),
+            "recall %": _percent(row, "recall"),
+            "precision %": _percent(row, "precision"),
+        }
         for outcome in outcomes
         for row in outcome["summary"].get("figure6", [])
     ]
-    return markdown_table(head, rows)
+    return markdown(rows)
 
 
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     """Writes the blocks of influence.md anew and returns the page's path."""
     by_name = kept_outcomes(docs_dir / "results" / "influence")
     kept = [by_name[name] for name in sorted(by_name)]
-    page = docs_dir / "influence.md"
     prices = price_list.lines(
         price_list.cost(resolve(ExperimentConfig(dataset="cifar10")), 100)
     )
@@ -258,8 +254,7 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
         "federations": lambda: federations(kept),
         "growth": lambda: growth(kept),
     }
-    page.write_text(docs_blocks.rewritten(page.read_text(), blocks))
-    return page
+    return docs_blocks.rewrite(docs_dir / "influence.md", blocks)
 
 
 def main(_: list[str]) -> None:

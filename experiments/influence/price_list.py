@@ -32,5 +32,7 @@ def lines(cost: influence.Guarantees) -> list[str]:
         f"epsilon {number(cost.test_set_advanced)} by advanced composition and "
         f"{number(cost.test_set_pld)} by PLD",
         "a contributor's batch, hidden by the noise on its contribution: epsilon "
-        f"{number(cost.contribution)} at delta {cost.delta:g}, in a budget of its own",
+        f"{number(cost.contribution)} at delta {cost.delta:g}",
+        "all that one participant sends, contribution and votes together: epsilon "
+        f"{number(cost.participant_pld)} at delta {cost.delta:g} by PLD",
     ]

@@ -92,12 +92,12 @@ def mean_accuracy(group: Result | None) -> float | None:
     return tables.mean_std([v for v in group["last5"] if v is not None])[0]
 
 
-def provenance(measured: Sequence[Result]) -> list[str]:
-    """Command, date and device of a row; dashes if nothing was measured."""
-    if not measured:
-        return ["not run", "–", "–"]
-    return [
-        "; ".join(f"`{preset_command(result['preset'])}`" for result in measured),
-        "; ".join(result["date"] for result in measured),
-        "; ".join(dict.fromkeys(result["device_kind"] for result in measured)),
-    ]
+def provenance(measured: Sequence[Result]) -> dict[str, str]:
+    """The columns that end a row: where it comes from; dashes if from nowhere."""
+    commands = [f"`{preset_command(result['preset'])}`" for result in measured]
+    devices = dict.fromkeys(result["device_kind"] for result in measured)
+    return {
+        "command": "; ".join(commands) or "not run",
+        "date": "; ".join(result["date"] for result in measured) or "–",
+        "device": "; ".join(devices) or "–",
+    }

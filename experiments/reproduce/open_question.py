@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from fedsvp_jax import mechanisms
 from fedsvp_jax.mechanisms import MechanismConfig
 from fedsvp_jax.report import labels
-from fedsvp_jax.report.tables import markdown_table
+from fedsvp_jax.report.text_table import markdown
 
 from . import noise_response, results
 from .evidence import (
@@ -181,13 +181,14 @@ def _curve_table(result: Result) -> str:
     for group in result["groups"]:
         mean = mean_accuracy(group) or math.nan
         std = results.noise_std(group)
-        rows.append([f"{std:.3g}", f"{100 * mean:.2f}", f"{100 * mean / fedavg:.0f}%"])
-    head = [
-        "std of the averaged noise",
-        "accuracy % (last 5)",
-        "share of the noise-free accuracy",
-    ]
-    return markdown_table(head, rows)
+        rows.append(
+            {
+                "std of the averaged noise": f"{std:.3g}",
+                "accuracy % (last 5)": f"{100 * mean:.2f}",
+                "share of the noise-free accuracy": f"{100 * mean / fedavg:.0f}%",
+            }
+        )
+    return markdown(rows)
 
 
 def _check_of_the_curve(
@@ -215,36 +216,28 @@ def _check_of_the_curve(
 
 
 def _cell_table(published: Sequence[Cell], curve: noise_response.Response) -> str:
-    head = [
-        "table",
-        "mechanism",
-        "formula",
-        "ε",
-        "std by the formula",
-        "share at that std",
-        "published share",
-        "std that it needs",
-        "needed ÷ formula",
-        "the formula",
-    ]
     rows = [
-        [
-            cell.table,
-            mechanisms.mechanism_label(cell.mechanism),
-            "printed" if cell.has_printed_formula else "reconstructed",
-            labels.significant(cell.epsilon),
-            f"{cell.formula:.3g}",
-            f"{100 * noise_response.share_at(curve, cell.formula):.0f}%",
-            f"{100 * cell.share:.0f}%",
-            _reading(cell.needed),
-            _reading(cell.factor),
-            "is consistent"
+        {
+            "table": cell.table,
+            "mechanism": mechanisms.mechanism_label(cell.mechanism),
+            "formula": "printed" if cell.has_printed_formula else "reconstructed",
+            "ε": labels.significant(cell.epsilon),
+            "std by the formula": f"{cell.formula:.3g}",
+            "share at that std": _share(noise_response.share_at(curve, cell.formula)),
+            "published share": _share(cell.share),
+            "std that it needs": _reading(cell.needed),
+            "needed ÷ formula": _reading(cell.factor),
+            "the formula": "is consistent"
             if noise_response.agrees(cell.factor, 1.0)
             else "is not consistent",
-        ]
+        }
         for cell in published
     ]
-    return markdown_table(head, rows)
+    return markdown(rows)
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.0f}%"
 
 
 def _plain_answer(published: Sequence[Cell]) -> str:
@@ -333,12 +326,17 @@ def _convention_table(published: Sequence[Cell], scenario: Scenario) -> str:
         for name, group in groups.items()
     }
     rows = [
-        [
-            convention.budget,
-            convention.bound,
-            f"{convention.factor:.3g}",
-            *(f"{counts[name][i]} of {len(group)}" for name, group in groups.items()),
-        ]
+        {
+            "what ε covers": convention.budget,
+            "what C bounds": convention.bound,
+            "factor on σ": f"{convention.factor:.3g}",
+            **{
+                f"consistent cells with a {name} formula": (
+                    f"{counts[name][i]} of {len(group)}"
+                )
+                for name, group in groups.items()
+            },
+        }
         for i, convention in enumerate(conventions)
     ]
     answers = []
@@ -355,13 +353,7 @@ def _convention_table(published: Sequence[Cell], scenario: Scenario) -> str:
             if most
             else f"No convention explains any cell with a {name} formula.\n"
         )
-    head = [
-        "what ε covers",
-        "what C bounds",
-        "factor on σ",
-        *(f"consistent cells with a {name} formula" for name in groups),
-    ]
-    return markdown_table(head, rows) + "\n" + "\n".join(answers)
+    return markdown(rows) + "\n" + "\n".join(answers)
 
 
 def _reading(reading: noise_response.Reading) -> str:

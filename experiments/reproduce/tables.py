@@ -5,13 +5,14 @@ the files of docs/results/reproduction. Every statement in a block is a comparis
 numbers that is made here.
 """
 
+import statistics
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.report import labels, tables
-from fedsvp_jax.report.tables import markdown_table
+from fedsvp_jax.report.text_table import markdown
 
 from .. import docs_blocks
 from . import results
@@ -45,17 +46,16 @@ def render(page: str, evidence: Evidence) -> str:
 
 def _runs(evidence: Evidence) -> str:
     rows = [
-        [
-            name,
-            f"`{preset_command(name)}`",
-            result["date"],
-            result["device_kind"],
-            f"{results.seconds(result):.0f}",
-        ]
+        {
+            "preset": name,
+            "command": f"`{preset_command(name)}`",
+            "date": result["date"],
+            "device": result["device_kind"],
+            "seconds": f"{results.seconds(result):.0f}",
+        }
         for name, result in evidence.measured.items()
     ]
     total = sum(results.seconds(result) for result in evidence.measured.values())
-    head = ["preset", "command", "date", "device", "seconds"]
     versions = {
         " ".join(f"{k} {v}" for k, v in result["versions"].items())
         for result in evidence.measured.values()
@@ -64,7 +64,7 @@ def _runs(evidence: Evidence) -> str:
         f"All rounds together took {total:.0f} s. "
         f"Versions: {'; '.join(sorted(versions))}.\n"
     )
-    return markdown_table(head, rows) + "\n" + note
+    return markdown(rows) + "\n" + note
 
 
 def _accuracies(preset: str) -> Callable[[Evidence], str]:
@@ -73,42 +73,42 @@ def _accuracies(preset: str) -> Callable[[Evidence], str]:
     def block(evidence: Evidence) -> str:
         table, scenario = TABLES[preset]
         measured = sizes(evidence, preset)
-        head = ["mechanism", "ε"]
-        for source in ("published", *(size for size, _ in measured)):
-            head += [f"{source}: best %", f"{source}: last 5 %"]
-            head.append(f"{source}: loss vs FedAvg (last 5)")
-        head += ["command", "date", "device"]
         rows = []
         cells = evidence.published_cells(table, scenario)
         fedavg = next(cell["last5"] for cell in cells if cell["mechanism"] == "none")
         for cell in cells:
-            row = [
-                mechanisms.mechanism_label(cell["mechanism"]),
-                labels.significant(cell["epsilon"]),
-                _published(cell, "best"),
-                _published(cell, "last5"),
-                _below(cell["last5"], fedavg) if cell["epsilon"] else "–",
-            ]
-            for _, result in measured:
-                row += _measured(result, cell["mechanism"], cell["epsilon"])
-            rows.append(row + provenance([result for _, result in measured]))
-        return markdown_table(head, rows)
+            loss = _below(cell["last5"], fedavg) if cell["epsilon"] else "–"
+            row = {
+                "mechanism": mechanisms.mechanism_label(cell["mechanism"]),
+                "ε": labels.significant(cell["epsilon"]),
+                "published: best %": _published(cell, "best"),
+                "published: last 5 %": _published(cell, "last5"),
+                "published: loss vs FedAvg (last 5)": loss,
+            }
+            for size, result in measured:
+                row |= _measured(size, result, cell["mechanism"], cell["epsilon"])
+            rows.append(row | provenance([result for _, result in measured]))
+        return markdown(rows)
 
     return block
 
 
-def _measured(result: Result, mechanism: str, epsilon: float | None) -> list[str]:
+def _measured(
+    size: str, result: Result, mechanism: str, epsilon: float | None
+) -> dict[str, str]:
     group = results.group_of(result, mechanism, epsilon)
-    if group is None:
-        return ["–", "–", "–"]
-    fedavg = mean_accuracy(results.group_of(result, "none"))
-    accuracy = mean_accuracy(group)
-    known = fedavg is not None and accuracy is not None and mechanism != "none"
-    return [
-        labels.percent(*tables.mean_std(group["best"])),
-        labels.percent(*tables.mean_std(group["last5"])),
-        _below(accuracy, fedavg) if known else "–",
-    ]
+    best = last5 = loss = "–"
+    if group is not None:
+        best = labels.percent(*tables.mean_std(group["best"]))
+        last5 = labels.percent(*tables.mean_std(group["last5"]))
+        if mechanism != "none":
+            fedavg = mean_accuracy(results.group_of(result, "none"))
+            loss = _below(mean_accuracy(group), fedavg)
+    return {
+        f"{size}: best %": best,
+        f"{size}: last 5 %": last5,
+        f"{size}: loss vs FedAvg (last 5)": loss,
+    }
 
 
 def _attributes(evidence: Evidence) -> str:
@@ -116,44 +116,31 @@ def _attributes(evidence: Evidence) -> str:
     published = evidence.published["fedsva_table2"]["cells"]
     (fedavg,) = evidence.published["fedsva_runtime"]["cells"]
     base = next(c["seconds"] for c in published if c["num_attributes"] == 2)
-    head = [
-        "N",
-        "ε",
-        "published: last 5 %",
-        "published: seconds per run",
-        "published: time ÷ time at N = 2",
-        "measured: last 5 %",
-        "measured: seconds per round",
-        "measured: time ÷ time at N = 2",
-        "command",
-        "date",
-        "device",
-    ]
-    rows = []
     two = _round_seconds(evidence, "fedsva_table2_n2_cifar10", "fedsva")
-    rows.append(
-        [
-            "FedAvg",
-            "–",
-            "–",
-            f"{fedavg['seconds']:,.0f}",
-            f"{fedavg['seconds'] / base:.2f}",
-            *_timed(evidence, "fedsva_table2_n2_cifar10", "none", None, two),
-        ]
-    )
+    rows = [
+        {
+            "N": "FedAvg",
+            "ε": "–",
+            "published: last 5 %": "–",
+            "published: seconds per run": f"{fedavg['seconds']:,.0f}",
+            "published: time ÷ time at N = 2": f"{fedavg['seconds'] / base:.2f}",
+            **_timed(evidence, "fedsva_table2_n2_cifar10", "none", None, two),
+        }
+    ]
     for cell in published:
         preset = f"fedsva_table2_n{cell['num_attributes']}_cifar10"
+        seconds = f"{cell['seconds']:,.0f} ± {cell['seconds_std']:,.0f}"
         rows.append(
-            [
-                str(cell["num_attributes"]),
-                labels.significant(cell["epsilon"]),
-                _published(cell, "last5"),
-                f"{cell['seconds']:,.0f} ± {cell['seconds_std']:,.0f}",
-                f"{cell['seconds'] / base:.2f}",
-                *_timed(evidence, preset, "fedsva", cell["epsilon"], two),
-            ]
+            {
+                "N": str(cell["num_attributes"]),
+                "ε": labels.significant(cell["epsilon"]),
+                "published: last 5 %": _published(cell, "last5"),
+                "published: seconds per run": seconds,
+                "published: time ÷ time at N = 2": f"{cell['seconds'] / base:.2f}",
+                **_timed(evidence, preset, "fedsva", cell["epsilon"], two),
+            }
         )
-    return markdown_table(head, rows)
+    return markdown(rows)
 
 
 def _timed(
@@ -162,15 +149,22 @@ def _timed(
     mechanism: str,
     epsilon: float | None,
     base: float | None,
-) -> list[str]:
-    measured = sizes(evidence, preset)
+) -> dict[str, str]:
+    measured = [result for _, result in sizes(evidence, preset)][-1:]
     seconds = _round_seconds(evidence, preset, mechanism)
-    if not measured or seconds is None or base is None:
-        return ["–", "–", "–", *provenance([])]
-    result = measured[-1][1]
-    group = results.group_of(result, mechanism, epsilon)
-    last5 = labels.percent(*tables.mean_std(group["last5"])) if group else "–"
-    return [last5, f"{seconds:.3g}", f"{seconds / base:.2f}", *provenance([result])]
+    last5 = time = ratio = "–"
+    if measured and seconds is not None and base is not None:
+        group = results.group_of(measured[0], mechanism, epsilon)
+        last5 = labels.percent(*tables.mean_std(group["last5"])) if group else "–"
+        time, ratio = f"{seconds:.3g}", f"{seconds / base:.2f}"
+    else:
+        measured = []
+    return {
+        "measured: last 5 %": last5,
+        "measured: seconds per round": time,
+        "measured: time ÷ time at N = 2": ratio,
+        **provenance(measured),
+    }
 
 
 def _round_seconds(evidence: Evidence, preset: str, mechanism: str) -> float | None:
@@ -190,65 +184,47 @@ def _round_seconds(evidence: Evidence, preset: str, mechanism: str) -> float | N
 
 def _noise(evidence: Evidence) -> str:
     """FedSVA, Fig. 2 and FedSDP, Fig. 3: noise by round and cumulative ε."""
-    head = [
-        "preset",
-        "mechanism",
-        "ε",
-        "L2 norm of an upload's noise: first round",
-        "middle round",
-        "last round",
-        "ε spent: basic",
-        "ε spent: RDP",
-        "command",
-        "date",
-        "device",
-    ]
     rows = []
     for preset in NOISE_FIGURES:
         for size, result in sizes(evidence, preset):
             for group in result["groups"]:
                 noise, spent = group["noise_l2"], group["epsilon_spent"]
-                rows.append(
-                    [
-                        f"{preset}, {size}",
-                        mechanisms.mechanism_label(group["mechanism"]),
-                        labels.significant(group["epsilon"]),
-                        *(
-                            labels.significant(noise[t], 4)
-                            for t in (0, len(noise) // 2, -1)
-                        ),
-                        *(
-                            labels.significant(spent[method][-1])
-                            for method in ("basic", "rdp")
-                        ),
-                        *provenance([result]),
-                    ]
+                first, middle, last = (
+                    labels.significant(noise[t], 4) for t in (0, len(noise) // 2, -1)
                 )
-    return markdown_table(head, rows)
+                rows.append(
+                    {
+                        "preset": f"{preset}, {size}",
+                        "mechanism": mechanisms.mechanism_label(group["mechanism"]),
+                        "ε": labels.significant(group["epsilon"]),
+                        "L2 norm of an upload's noise: first round": first,
+                        "middle round": middle,
+                        "last round": last,
+                        "ε spent: basic": labels.significant(spent["basic"][-1]),
+                        "ε spent: RDP": labels.significant(spent["rdp"][-1]),
+                        **provenance([result]),
+                    }
+                )
+    return markdown(rows)
 
 
 def _contribution(evidence: Evidence) -> str:
     """FedSDP, Fig. 1: the private data's contribution ratio by round."""
-    head = ["ε", "mean R: first 5 rounds", "last 5 rounds", "smallest R", "largest R"]
-    head += ["command", "date", "device"]
     rows = []
     for _, result in sizes(evidence, CONTRIBUTION):
         for group in result["groups"]:
             ratio = [r for r in group["contribution_ratio_mean"] if r is not None]
-            numbers = (
-                sum(ratio[:5]) / len(ratio[:5]),
-                sum(ratio[-5:]) / len(ratio[-5:]),
-                min(ratio),
-                max(ratio),
-            )
             rows.append(
-                [
-                    labels.significant(group["epsilon"]),
-                    *(f"{value:.3f}" for value in numbers),
-                    *provenance([result]),
-                ]
+                {
+                    "ε": labels.significant(group["epsilon"]),
+                    "mean R: first 5 rounds": f"{statistics.fmean(ratio[:5]):.3f}",
+                    "last 5 rounds": f"{statistics.fmean(ratio[-5:]):.3f}",
+                    "smallest R": f"{min(ratio):.3f}",
+                    "largest R": f"{max(ratio):.3f}",
+                    **provenance([result]),
+                }
             )
-    return markdown_table(head, rows)
+    return markdown(rows)
 
 
 def _impossible(evidence: Evidence) -> str:
@@ -268,21 +244,6 @@ def _impossible(evidence: Evidence) -> str:
 
 def _gap(evidence: Evidence) -> str:
     """FedSVA against NbAFL at L = 1 and one ε, paired by seed."""
-    head = [
-        "preset",
-        "ε",
-        "seeds",
-        "FedSVA's σ ÷ NbAFL's",
-        "NbAFL: last 5 %",
-        "FedSVA: last 5 %",
-        "gap in percentage points",
-        "95 % t interval",
-        "95 % bootstrap interval",
-        "95 % t interval contains 0",
-        "command",
-        "date",
-        "device",
-    ]
     rows = []
     for preset in GAPS:
         for size, result in sizes(evidence, preset):
@@ -294,22 +255,28 @@ def _gap(evidence: Evidence) -> str:
                     continue
                 gap = paired_gap(fedsva["last5"], nbafl["last5"])
                 ratio = results.noise_std(fedsva) / results.noise_std(nbafl)
-                rows.append(
-                    [
-                        f"{preset}, {size}",
-                        labels.significant(nbafl["epsilon"]),
-                        str(gap.num_seeds),
-                        f"{ratio:.4f}",
-                        labels.percent(*tables.mean_std(nbafl["last5"])),
-                        labels.percent(*tables.mean_std(fedsva["last5"])),
-                        f"{100 * gap.mean:+.2f}",
-                        _interval(gap.t_interval),
-                        _interval(gap.bootstrap_interval),
-                        "yes" if gap.contains_zero else "no",
-                        *provenance([result]),
-                    ]
+                nbafl_last5, fedsva_last5 = (
+                    labels.percent(*tables.mean_std(group["last5"]))
+                    for group in (nbafl, fedsva)
                 )
-    return markdown_table(head, rows)
+                rows.append(
+                    {
+                        "preset": f"{preset}, {size}",
+                        "ε": labels.significant(nbafl["epsilon"]),
+                        "seeds": str(gap.num_seeds),
+                        "FedSVA's σ ÷ NbAFL's": f"{ratio:.4f}",
+                        "NbAFL: last 5 %": nbafl_last5,
+                        "FedSVA: last 5 %": fedsva_last5,
+                        "gap in percentage points": f"{100 * gap.mean:+.2f}",
+                        "95 % t interval": _interval(gap.t_interval),
+                        "95 % bootstrap interval": _interval(gap.bootstrap_interval),
+                        "95 % t interval contains 0": (
+                            "yes" if gap.contains_zero else "no"
+                        ),
+                        **provenance([result]),
+                    }
+                )
+    return markdown(rows)
 
 
 def _interval(limits: tuple[float, float]) -> str:

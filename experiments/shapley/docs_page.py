@@ -14,7 +14,7 @@ from typing import Any
 
 from absl import flags
 
-from fedsvp_jax.report.tables import markdown_table
+from  import markdown_table
 from fedsvp_jax.run.folder import write_json
 
 from .. import command, docs_blocks

@@ -1,4 +1,4 @@
-"""ε of a sequence of Gaussian uploads and releases of R, by several accountants.
+"""ε of Gaussian uploads, releases of R and votes together, by several accountants.
 
 Gaussians compose to one Gaussian: uploads of multipliers z_t are together the
 Gaussian mechanism of multiplier (Σ 1/z_t²)^(−1/2), exactly. The sum Σ 1/z_t², here
@@ -7,12 +7,13 @@ Gaussian mechanism of multiplier (Σ 1/z_t²)^(−1/2), exactly. The sum Σ 1/z_
 That holds for multipliers fixed in advance. Where a multiplier was chosen from what
 was released before (R from a release, a clip from past models), the same sum is what
 a privacy filter adds up: a promise that was fixed before the run and is kept by
-`max_uploads` stands (Feldman and Zrnic 2021 for RDP; Smith and Thakurta 2022 and
-Koskela et al. 2023 for Gaussians), a total read off afterwards is a tally.
+an `Allowance` stands (Feldman and Zrnic 2021 for RDP; Smith and Thakurta 2022
+and Koskela et al. 2023 for Gaussians), a total read off afterwards is a tally.
 
-A release of R is (ε_r, 0)-DP. Every such mechanism is a post-processing of binary
-randomised response (Kairouz et al. 2015), so each is counted as one: exact for
-`randomized_response`, from above for `laplace`.
+A release of R is (ε_r, 0)-DP, a vote of the influence filter (ε_v, 0)-DP. Every such
+mechanism is a post-processing of binary randomised response (Kairouz et al. 2015), so
+each is counted as one: exact for votes and `randomized_response`, from above for
+`laplace`.
 """
 
 import functools
@@ -26,11 +27,9 @@ from fedsvp_jax.mechanisms.calibration import gaussian_epsilon_bound
 
 METHODS = ("basic", "rdp", "pld", "gdp")
 _FINEST_INTERVAL = 1e-4  # dp-accounting's default grid of privacy losses
-_ROUNDING = 1e-6  # an ε of float32 may lie above the number that was asked for
 _LARGEST_PLD = 100.0  # ε beyond which no distribution of privacy losses is computed
 _GRID_POINTS = 1e5  # beyond ε = 10 the grid coarsens: 0.3 s at any ε
 _EXACT = (1e-12, 1e6)  # precisions at which dp-accounting's Gaussian ε keeps its digits
-_MOST_UPLOADS = 2**31 - 1
 
 
 def check_delta(delta: float) -> None:
@@ -46,20 +45,24 @@ def composed_epsilon(
     *,
     releases: int = 0,
     release_epsilon: float = 0.0,
+    votes: int = 0,
+    vote_epsilon: float = 0.0,
 ) -> float:
-    """ε at δ of Gaussians of the given precision together with the releases.
+    """ε at δ of Gaussians of the given precision with the releases and the votes.
 
     Args:
       method: "rdp" (Mironov 2017), "pld" (Koskela et al. 2020; Doroshenko et al.
         2022), both by dp-accounting, or "gdp": exact for Gaussians alone (Balle and
-        Wang 2018), with releases added up.
-      precision: Σ 1/z_t² over the uploads; inf where one went without noise.
+        Wang 2018), with releases and votes added up.
+      precision: Σ 1/z_t² over what had Gaussian noise; inf where one had none.
       delta: δ in (0, 1).
       releases: how many releases of R.
       release_epsilon: ε_r of each.
+      votes: how many votes.
+      vote_epsilon: ε_v of each; inf for a vote that is reported as it is.
 
     Returns:
-      ε, an upper bound; inf where the precision is.
+      ε, an upper bound; inf where the precision or ε_v is.
 
     Raises:
       ValueError: δ outside (0, 1), or an unknown method.
@@ -67,29 +70,34 @@ def composed_epsilon(
     check_delta(delta)
     if method not in METHODS[1:]:
         raise ValueError(f"method must be one of rdp, pld, gdp, got {method!r}")
-    if math.isinf(precision):
-        return math.inf
-    if release_epsilon == 0:
-        releases = 0
-    if precision == 0 and releases == 0:
-        return 0.0
-    return _composed(
-        method, float(precision), float(delta), int(releases), float(release_epsilon)
+    responses = tuple(
+        (int(count), float(epsilon))
+        for count, epsilon in ((releases, release_epsilon), (votes, vote_epsilon))
+        if count > 0 and epsilon > 0
     )
+    if math.isinf(precision) or any(math.isinf(epsilon) for _, epsilon in responses):
+        return math.inf
+    if precision == 0 and not responses:
+        return 0.0
+    return _composed(method, float(precision), float(delta), responses)
+
+
+Responses = tuple[tuple[int, float], ...]  # (count, ε) of randomised responses
 
 
 @functools.lru_cache(maxsize=4096)
 def _composed(
-    method: str, precision: float, delta: float, releases: int, release_epsilon: float
+    method: str, precision: float, delta: float, responses: Responses
 ) -> float:
     if method == "rdp":
-        return _rdp_epsilon(precision, delta, releases, release_epsilon)
+        return _rdp_epsilon(precision, delta, responses)
     exact = _gaussian_epsilon(precision, delta)
+    largest = exact + sum(count * epsilon for count, epsilon in responses)
     if method == "gdp":
-        return exact + releases * release_epsilon
-    if exact > _LARGEST_PLD:  # dp-accounting overflows there; exact without releases
-        return exact + releases * release_epsilon
-    return _pld_epsilon(precision, delta, releases, release_epsilon, exact)
+        return largest
+    if exact > _LARGEST_PLD:  # dp-accounting overflows there; exact without responses
+        return largest
+    return _pld_epsilon(precision, delta, responses, largest)
 
 
 def _gaussian_epsilon(precision: float, delta: float) -> float:
@@ -104,15 +112,13 @@ def _gaussian_epsilon(precision: float, delta: float) -> float:
         return float(gaussian_mechanism.get_epsilon_gaussian(precision**-0.5, delta))
 
 
-def _rdp_epsilon(
-    precision: float, delta: float, releases: int, release_epsilon: float
-) -> float:
+def _rdp_epsilon(precision: float, delta: float, responses: Responses) -> float:
     from dp_accounting.rdp import rdp_privacy_accountant
 
     orders = np.asarray(rdp_privacy_accountant.DEFAULT_RDP_ORDERS, float)
     curve = 0.5 * precision * orders
-    if releases:
-        curve = curve + releases * randomized_response_rdp(orders, release_epsilon)
+    for count, epsilon in responses:
+        curve = curve + count * randomized_response_rdp(orders, epsilon)
     epsilon, _ = rdp_privacy_accountant.compute_epsilon(orders, curve, delta)
     return float(epsilon)
 
@@ -132,16 +138,12 @@ def randomized_response_rdp(orders: np.ndarray, epsilon: float) -> np.ndarray:
 
 
 def _pld_epsilon(
-    precision: float,
-    delta: float,
-    releases: int,
-    release_epsilon: float,
-    gaussian_epsilon: float,
+    precision: float, delta: float, responses: Responses, largest: float
 ) -> float:
+    """By privacy loss distributions, on a grid that suits ε of at most `largest`."""
     from dp_accounting import NeighboringRelation
     from dp_accounting.pld import privacy_loss_distribution
 
-    largest = gaussian_epsilon + releases * release_epsilon
     interval = max(_FINEST_INTERVAL, largest / _GRID_POINTS)
     parts: list[Any] = []
     if precision > 0:
@@ -149,75 +151,22 @@ def _pld_epsilon(
             precision**-0.5, value_discretization_interval=interval
         )
         parts.append(gaussian)
-    if releases:
+    for count, epsilon in responses:
         # Composed here: dp-accounting 0.6's PLDAccountant drops a count of these.
         response = privacy_loss_distribution.from_randomized_response(
-            response_noise(release_epsilon),
+            response_noise(epsilon),
             2,
             value_discretization_interval=interval,
             neighboring_relation=NeighboringRelation.REPLACE_ONE,
         )
-        parts.append(response.self_compose(releases))
-    whole = parts[0] if len(parts) == 1 else parts[0].compose(parts[1])
+        parts.append(response.self_compose(count))
+    whole = functools.reduce(lambda one, other: one.compose(other), parts)
     return float(whole.get_epsilon_for_delta(delta))
 
 
 def response_noise(epsilon: float) -> float:
     """dp-accounting's noise parameter, 2/(1 + e^ε): chance of a uniform answer."""
     return 2.0 / (1.0 + math.exp(epsilon))
-
-
-def max_uploads(
-    total_epsilon: float,
-    *,
-    method: str,
-    noise_multiplier: float,
-    delta: float,
-    upload_epsilon: float | None = None,
-    upload_delta: float = 0.0,
-    release_epsilon: float = 0.0,
-    most: int = _MOST_UPLOADS,
-) -> int:
-    """The most uploads of one client whose composed ε stays within a promise.
-
-    Args:
-      total_epsilon: the promise, > 0.
-      method: basic, rdp, pld or gdp.
-      noise_multiplier: the least z that any upload may have.
-      delta: δ at which the promise holds (basic: not read; its δ add up).
-      upload_epsilon: the largest ε that an upload may claim; basic alone needs it.
-      upload_delta: the largest δ that an upload may claim; basic alone reads it, and
-        keeps Σδ below 1.
-      release_epsilon: ε_r spent with each upload on R; 0 for none.
-      most: no more are counted, say the rounds of the run.
-
-    Returns:
-      n in [0, most]; 0 where one upload is too much.
-
-    Raises:
-      ValueError: a promise that is not > 0 and finite, or basic without ε.
-    """
-    if not 0 < total_epsilon < math.inf:
-        raise ValueError(f"total_epsilon must be > 0 and finite, got {total_epsilon}")
-    if method == "basic":
-        if upload_epsilon is None or not upload_epsilon > 0:
-            raise ValueError(f"upload_epsilon must be > 0, got {upload_epsilon}")
-        each = upload_epsilon + release_epsilon
-        by_delta = math.ceil(1 / upload_delta - 1e-9) - 1 if upload_delta > 0 else most
-        return math.floor(min(total_epsilon / each * (1 + _ROUNDING), by_delta, most))
-    if noise_multiplier <= 0:
-        return 0
-
-    def spent(uploads: int) -> float:
-        return composed_epsilon(
-            method,
-            uploads / noise_multiplier**2,
-            delta,
-            releases=uploads,
-            release_epsilon=release_epsilon,
-        )
-
-    return largest_count(lambda uploads: spent(uploads) <= total_epsilon, most)
 
 
 def largest_count(keeps: Callable[[int], bool], most: int) -> int:

@@ -38,6 +38,11 @@ _SEEN = {
 }
 
 
+def adversary_name(view: str) -> str:
+    """How the rows call who has a view of `ledger.VIEWS` but the colluders'."""
+    return _SEEN[view][0]
+
+
 def guarantees(
     ledger: Ledger,
     delta: float,
@@ -63,7 +68,7 @@ def guarantees(
       against_server: whether any claim is made against the server.
       client_swap: L2 distance that swapping one client for another can cover, over
         the sensitivity; None where it has no bound. Amplification needs it.
-      any_epsilon: whether an upload's (ε, δ) follows at ε ≥ 1 too.
+      any_epsilon: whether the (ε, δ) claimed for an upload is proved at ε ≥ 1 too.
       secret_cohorts: whether cohorts are a uniform draw that nobody but the server
         sees, the same for all clients (so without participation caps), in which every
         client would weigh the same, drawn or not.

@@ -1,4 +1,7 @@
-"""The ledger: what every client has really sent, as a few sums per client."""
+"""The ledger: what every client has really sent, as a few sums per client.
+
+`events.EVENTS` lists what that is.
+"""
 
 import math
 from typing import Any
@@ -7,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.accounting.composition import METHODS, check_delta, composed_epsilon
+from fedsvp_jax.accounting.events import FilterCost
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 
 # What an adversary sees of a client's upload: the upload itself ("server"), or the
@@ -25,6 +29,9 @@ class Ledger:
 
     H is the cohort without the 0, 1 or h clients other than i whose noise is largest
     (colluders know their own; which ones they are is not, so the worst is taken).
+    The influence filter asks the same of all clients, so its cost is kept once; every
+    view counts it in full. Its bounds hold for any change of one client's data, so
+    they add up with uploads under each relation that changes one client alone.
     The relation is the mechanism's, and so is whether the numbers are `proved` or
     nominal: see `guarantees`.
     """
@@ -63,6 +70,7 @@ class Ledger:
         self.claimed_epsilon = np.zeros(num_clients)
         self.claimed_delta = np.zeros(num_clients)
         self.precision = {view: np.zeros(num_clients) for view in VIEWS}
+        self.filter_cost = FilterCost()
         self.rounds = 0
         self.release_epsilon = 0.0
         self.largest_claim = 0.0  # largest ε of one upload
@@ -153,6 +161,14 @@ class Ledger:
         even = len(ids) if _equal(std) and _equal(share) and len(ids) > 1 else 0
         self.even_cohort = even if self.even_cohort in (-1, even) else 0
 
+    def record_pass(self, cost: FilterCost) -> None:
+        """Adds one pass of the influence filter, in which every client takes part.
+
+        Args:
+          cost: of one pass; the same in all passes of a run.
+        """
+        self.filter_cost = cost._replace(passes=self.filter_cost.passes + 1)
+
     def epsilon_spent(
         self,
         method: str,
@@ -181,8 +197,10 @@ class Ledger:
         chosen = self._chosen(client_id)
         if method == "basic":
             release = self.releases[chosen] * self.release_epsilon
-            return float(np.max(self.claimed_epsilon[chosen] + release))
-        precision, releases = self.precision[view][chosen], self.releases[chosen]
+            claimed = float(np.max(self.claimed_epsilon[chosen] + release))
+            return claimed + self.filter_cost.basic_epsilon
+        precision = self.precision[view][chosen] + self.filter_cost.precision
+        releases = self.releases[chosen]
         return max(
             composed_epsilon(
                 method,
@@ -190,13 +208,16 @@ class Ledger:
                 delta,
                 releases=int(count),
                 release_epsilon=self.release_epsilon,
+                votes=self.filter_cost.votes,
+                vote_epsilon=self.filter_cost.vote_epsilon,
             )
             for count in np.unique(releases)
         )
 
     def delta_spent(self, client_id: int | None = None) -> float:
         """Σδ as claimed: the δ at which basic composition's ε holds."""
-        return float(np.max(self.claimed_delta[self._chosen(client_id)]))
+        claimed = float(np.max(self.claimed_delta[self._chosen(client_id)]))
+        return claimed + self.filter_cost.delta
 
     def _chosen(self, client_id: int | None) -> slice:
         if client_id is None:
@@ -216,6 +237,7 @@ class Ledger:
             self.largest_claim,
             self.even_cohort,
             self.least_multiplier,
+            *self.filter_cost,
         )
         return {
             "uploads": self.uploads.copy(),
@@ -245,6 +267,10 @@ class Ledger:
         ledger.rounds, ledger.even_cohort = int(scalars[1]), int(scalars[4])
         ledger.release_epsilon, ledger.largest_claim = scalars[2], scalars[3]
         ledger.least_multiplier = scalars[5]
+        passes, multiplier, epsilon, delta, votes, vote_epsilon = scalars[6:]
+        ledger.filter_cost = FilterCost(
+            int(passes), multiplier, epsilon, delta, int(votes), vote_epsilon
+        )
         return ledger
 
 

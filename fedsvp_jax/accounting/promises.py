@@ -1,77 +1,26 @@
-"""A run's promises: what an upload may cost before it is made, and what was spent."""
+"""What was spent: the summary of a run, and the status of each ε in it."""
 
 import math
 from typing import Any
 
-import numpy as np
-
 from fedsvp_jax import accounting
 from fedsvp_jax.accounting import Ledger
-from fedsvp_jax.mechanisms import (
-    Mechanism,
-    MechanismConfig,
-    spends_release_budget,
-)
+from fedsvp_jax.accounting.allowance import promised_delta, release_epsilon
+from fedsvp_jax.accounting.events import ANY_CHANGE
+from fedsvp_jax.accounting.guarantees import Guarantee, adversary_name
+from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 from fedsvp_jax.mechanisms.base import NOTHING_ELSE
 from fedsvp_jax.settings import PromiseSettings
 
 _FILTER_TOO = (
-    "uploads alone are counted: the influence filter's contributions and votes leave "
-    "the client too, and are counted apart"
+    "the influence filter's contributions and votes leave the client too, and are "
+    f"counted here for {ANY_CHANGE}"
 )
-NO_CAP = int(np.iinfo(np.int32).max)
-
-
-def release_epsilon(config: MechanismConfig, mechanism: Mechanism) -> float:
-    """The budget that one upload spends on telling R; 0 where none is told."""
-    told = mechanism.needs_contribution and spends_release_budget(config)
-    return float(config.release_epsilon) if told else 0.0
-
-
-def upload_cap(
-    promise: PromiseSettings, config: MechanismConfig, mechanism: Mechanism
-) -> int:
-    """How often one client may upload within `promise.total_epsilon`.
-
-    No more than once in each of the run's rounds; `NO_CAP` without a promise.
-
-    Args:
-      promise: ε of the run and how it is counted.
-      config: the mechanism's settings, concrete.
-      mechanism: made from them.
-
-    Raises:
-      ValueError: the mechanism adds no noise, or one upload is too much already.
-    """
-    if promise.total_epsilon is None:
-        return NO_CAP
-    multiplier = float(mechanism.least_multiplier)
-    if not multiplier > 0:
-        raise ValueError(
-            f"total_epsilon = {promise.total_epsilon} cannot be promised: the "
-            "mechanism adds no noise in proportion to a sensitivity"
-        )
-    cap = accounting.max_uploads(
-        promise.total_epsilon,
-        method=promise.total_accounting,
-        noise_multiplier=multiplier,
-        delta=promise.target_delta,
-        upload_epsilon=float(mechanism.most_epsilon),
-        upload_delta=float(mechanism.most_delta),
-        release_epsilon=release_epsilon(config, mechanism),
-        most=config.num_rounds,
-    )
-    if cap < 1 and promise.total_accounting == "basic" and mechanism.most_delta >= 1:
-        raise ValueError(
-            "total_epsilon cannot be promised by basic composition: one upload claims "
-            f"δ = {float(mechanism.most_delta):.3g}; a smaller --delta is needed"
-        )
-    if cap < 1:
-        raise ValueError(
-            f"total_epsilon = {promise.total_epsilon} is less than one upload costs by "
-            f"{promise.total_accounting}; raise it or add noise (smaller --epsilon)"
-        )
-    return cap
+_TALLY = (
+    "a tally: how often a client uploads follows the votes, so what was spent was not "
+    "known before"
+)
+_PROMISED = "kept for every client, however often the others upload"
 
 
 def new_ledger(
@@ -110,8 +59,6 @@ def status(
     ledger: Ledger,
     mechanism: Mechanism,
     spent: dict[str, float],
-    *,
-    filtered: bool = False,
 ) -> dict[str, str] | None:
     """Whether each ε of `epsilon_spent` is "proved" or "nominal", as guarantees are.
 
@@ -119,10 +66,11 @@ def status(
       ledger: what was applied.
       mechanism: whose claim the ledger counts.
       spent: ε by accounting, of the ledger.
-      filtered: whether the influence filter runs; nothing is proved then.
 
     Returns:
-      The status by accounting; None where the mechanism claims nothing.
+      The status by accounting; None where the mechanism claims nothing. With the
+      influence filter all are nominal: the votes, and so private data, decide how
+      often a client uploads. A promise is proved nevertheless, see `summary`.
     """
     claim = mechanism.claim
     if claim.relation == "none":
@@ -142,8 +90,9 @@ def status(
         for method, value in spent.items()
     }
     proved["basic"] = any(row.proved for row in basic)
+    tally = ledger.filter_cost.passes > 0
     return {
-        name: "proved" if proved[name] and not filtered else "nominal" for name in spent
+        name: "proved" if proved[name] and not tally else "nominal" for name in spent
     }
 
 
@@ -154,7 +103,6 @@ def summary(
     mechanism: Mechanism,
     *,
     data_assumptions: str,
-    filtered: bool = False,
     equal_weights: bool = False,
 ) -> dict[str, Any]:
     """What summary.json says of privacy: spent, by accounting and by adversary.
@@ -166,22 +114,21 @@ def summary(
       mechanism: made from the settings.
       data_assumptions: what dealing and splitting the data ask of two neighbours,
         in words; it joins the claim's assumptions in every row.
-      filtered: whether the influence filter ran. Its contributions and votes leave the
-        clients too, so no row about uploads alone is proved then, and cohorts are no
-        uniform draw of all clients.
       equal_weights: whether every client weighs the same in every cohort that may be
         drawn; amplification by sampling is claimed only then. The cohorts that were
         drawn do not tell.
     """
     delta = promise.target_delta
     assumptions = mechanism.claim.assumptions
+    filtered = ledger.filter_cost.passes > 0
     if filtered:
         assumptions = assumptions.replace(NOTHING_ELSE, _FILTER_TOO)
+    assumptions = "; ".join(filter(None, (assumptions, data_assumptions)))
     rows = accounting.guarantees(
         ledger,
         delta,
         relation=mechanism.claim.relation,
-        assumptions="; ".join(filter(None, (assumptions, data_assumptions))),
+        assumptions=assumptions,
         central=mechanism.claim.central,
         against_server=mechanism.claim.against_server,
         client_swap=mechanism.claim.client_swap,
@@ -190,6 +137,13 @@ def summary(
             equal_weights and promise.total_epsilon is None and not filtered
         ),
     )
+    if filtered:
+        rows = [
+            row._replace(proved=False, assumptions=f"{row.assumptions}; {_TALLY}")
+            for row in rows
+        ]
+    if promise.total_epsilon is not None:
+        rows.append(_promised(promise, config, ledger, mechanism, assumptions))
     return {
         "epsilon_spent": epsilon_spent(
             ledger, delta, central=mechanism.claim.central, last=True
@@ -199,9 +153,33 @@ def summary(
         "most_uploads": int(ledger.uploads.max()),
         "release_epsilon": release_epsilon(config, mechanism),
         "guarantees": [
-            row._asdict()
-            | {"status": "proved" if row.proved and not filtered else "nominal"}
+            row._asdict() | {"status": "proved" if row.proved else "nominal"}
             for row in rows
             if mechanism.claim.relation != "none" or not math.isinf(row.epsilon)
         ],
     }
+
+
+def _promised(
+    promise: PromiseSettings,
+    config: MechanismConfig,
+    ledger: Ledger,
+    mechanism: Mechanism,
+    assumptions: str,
+) -> Guarantee:
+    """The row of what was promised before the run, for all of it."""
+    assert promise.total_epsilon is not None
+    claim, delta = mechanism.claim, promise.target_delta
+    sound = True
+    if promise.total_accounting == "basic":
+        delta = promised_delta(promise, config, mechanism, ledger.filter_cost)
+        sound = claim.any_epsilon or ledger.largest_claim < 1
+    return Guarantee(
+        adversary_name("observer" if claim.central else "server"),
+        claim.relation,
+        f"promise by {promise.total_accounting}",
+        promise.total_epsilon,
+        delta,
+        ledger.proved and sound,
+        f"{_PROMISED}; {assumptions}",
+    )

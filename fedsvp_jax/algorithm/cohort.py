@@ -3,9 +3,31 @@
 import jax
 import jax.numpy as jnp
 
+from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.structs import Array
 
 NOBODY = -1  # a place in the cohort that no client fills
+
+
+def may_take_part(
+    allowance: Allowance,
+    spent: Array,
+    round_num: Array | int,
+    *,
+    admitted: Array | bool = True,
+) -> Array:
+    """(M,) bool: whose upload of this round keeps the promise.
+
+    Nobody's does where fewer are left than the promise needs in a round.
+
+    Args:
+      allowance: what the uploads cost, and the budget.
+      spent: (M,) int32: the cost of each client's uploads so far.
+      round_num: () int32, from 0.
+      admitted: (M,) bool: whom the influence filter does not reject.
+    """
+    able = admitted & (spent + allowance.costs[round_num] <= allowance.budget)
+    return able & (able.sum() >= allowance.least_cohort)
 
 
 def sample_cohort(

@@ -59,7 +59,7 @@ def federated_round(
     """
     key = prng.round_key(cell.root, round_num)
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
-    clients, rows = _cohort(plan, cell, state, key)
+    clients, rows = _cohort(plan, cell, state, key, round_num)
     valid = clients >= 0
     sizes = cell.split.num_train[rows]
     weights = aggregation.client_weights(
@@ -122,7 +122,9 @@ def federated_round(
             params=params,
             stats=stats,
             mechanism=memory,
-            uploads=state.uploads.at[places].add(1, mode="drop"),
+            spent=state.spent.at[places].add(
+                cell.allowance.costs[round_num], mode="drop"
+            ),
             admitted=state.admitted,
         ),
         RoundMetrics(
@@ -137,7 +139,7 @@ def federated_round(
 
 
 def _cohort(
-    plan: RoundPlan, cell: Cell, state: ServerState, key: Array
+    plan: RoundPlan, cell: Cell, state: ServerState, key: Array, round_num: Array
 ) -> tuple[Array, Array]:
     """(K,) the clients, ascending, -1 for an empty place, and their rows of the split.
 
@@ -149,7 +151,9 @@ def _cohort(
         prng.stream_key(key, prng.Stream.COHORT),
         plan.num_clients,
         plan.cohort_size,
-        eligible=state.admitted & (state.uploads < cell.max_uploads),
+        eligible=cohort.may_take_part(
+            cell.allowance, state.spent, round_num, admitted=state.admitted
+        ),
     )
     return clients, jnp.maximum(clients, 0)
 

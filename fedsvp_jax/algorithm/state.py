@@ -6,6 +6,7 @@ import flax.struct
 import jax.numpy as jnp
 
 from fedsvp_jax import prng
+from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.algorithm.privacy_estimation import Estimation, EstimationPlan
 from fedsvp_jax.mechanisms import (
@@ -50,7 +51,7 @@ class Cell:
     split: Split
     rates: TrainingRates
     mechanism: MechanismConfig
-    max_uploads: Array  # () int32: participation cap per client
+    allowance: Allowance  # who may take part, so that the promise is kept
     cohort: Array | None = None  # (K,) int32: drawn by the host, ascending, then -1
 
 
@@ -61,7 +62,7 @@ class ServerState:
     params: Params
     stats: Params
     mechanism: MechanismState
-    uploads: Array  # (M,) int32: uploads so far by client
+    spent: Array  # (M,) int32: cost of the uploads so far by client, see Allowance
     admitted: Array  # (M,) bool: false keeps a client out of the cohort
 
 
@@ -103,6 +104,6 @@ def initial_state(
         params=params,
         stats=stats,
         mechanism=mechanism.init(plan.num_clients),
-        uploads=jnp.zeros((plan.num_clients,), jnp.int32),
+        spent=jnp.zeros((plan.num_clients,), jnp.int32),
         admitted=jnp.ones((plan.num_clients,), bool),
     )

@@ -251,37 +251,34 @@ def run_mechanism(
     """
     config, target = clients.config, clients.plan.target
     checkpointer = Checkpointer(folder.path / "checkpoints" / config.mechanism)
-    try:
-        state = clients.initial_state()
-        done = 0
-        if (saved := checkpointer.restore(state)) is not None:
-            (restored, done) = saved
-            state = restored | {"server": clients.trainer.place(restored["server"])}
-        folder.keep_rounds(
-            SCORES, done, of=lambda row: row["mechanism"] == config.mechanism
+    state = clients.initial_state()
+    done = 0
+    if (saved := checkpointer.restore(state)) is not None:
+        (restored, done) = saved
+        state = restored | {"server": clients.trainer.place(restored["server"])}
+    folder.keep_rounds(
+        SCORES, done, of=lambda row: row["mechanism"] == config.mechanism
+    )
+    bar = tqdm(
+        range(done, config.num_rounds),
+        initial=done,
+        total=config.num_rounds,
+        unit="round",
+        desc=config.mechanism,
+        disable=None,
+    )
+    for round_num in bar:
+        state, row = clients.advance(state, round_num)
+        images = clients.reconstructions(state["attackers"], target)
+        scores = [examiner.score(one, target) for one in images]
+        rows = _rows(clients, state, images, scores, row, round_num + 1)
+        folder.append(SCORES, rows)
+        bar.set_postfix(
+            accuracy=f"{float(row['test_accuracy']):.3f}",
+            recognised=f"{np.mean([s.recognised for s in scores]):.2f}",
+            distance=f"{np.mean([s.frechet_distance for s in scores]):.1f}",
         )
-        bar = tqdm(
-            range(done, config.num_rounds),
-            initial=done,
-            total=config.num_rounds,
-            unit="round",
-            desc=config.mechanism,
-            disable=None,
-        )
-        for round_num in bar:
-            state, row = clients.advance(state, round_num)
-            images = clients.reconstructions(state["attackers"], target)
-            scores = [examiner.score(one, target) for one in images]
-            rows = _rows(clients, state, images, scores, row, round_num + 1)
-            folder.append(SCORES, rows)
-            bar.set_postfix(
-                accuracy=f"{float(row['test_accuracy']):.3f}",
-                recognised=f"{np.mean([s.recognised for s in scores]):.2f}",
-                distance=f"{np.mean([s.frechet_distance for s in scores]):.1f}",
-            )
-            checkpointer.save(round_num + 1, state)
-    finally:
-        checkpointer.close()
+        checkpointer.save(round_num + 1, state)
     return _final(clients, examiner, state["attackers"], classes, folder)
 
 

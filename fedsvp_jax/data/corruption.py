@@ -167,5 +167,8 @@ class CorruptionSettings(Settings):
         0.0, "Share of the clients that are corrupted.", at_least=0, at_most=1
     )
     corrupted_points: float = setting(
-        0.9, "Share of a corrupted client's examples.", at_least=0, at_most=1
+        0.9,
+        "Share of a corrupted client's examples that are bad.",
+        at_least=0,
+        at_most=1,
     )

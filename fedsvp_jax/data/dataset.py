@@ -158,17 +158,6 @@ class Dataset:
         """The shape of one example."""
         return self.train_inputs.shape[1:]
 
-    @property
-    def input_range(self) -> tuple[float, float]:
-        """Smallest and largest value that a model sees after normalisation.
-
-        It is [-1, 1] for pixels, and the smallest and largest training value for
-        features.
-        """
-        if self.train_inputs.dtype == np.uint8:
-            return -1.0, 1.0
-        return float(self.train_inputs.min()), float(self.train_inputs.max())
-
     @functools.cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the content: name, type, shape and bytes of every array."""

@@ -104,7 +104,7 @@ class Trainer:
             return self._run(state, self.cells, data, first_round, num_rounds)
         by_round = []
         for round_num in range(first_round, first_round + num_rounds):
-            cohort = stream.take(round_num, processes.to_host(state.uploads)[0])
+            cohort = stream.take(round_num, processes.to_host(state.spent)[0])
             cells, examples = self._with_cohort(cohort)
             state, metrics = self._run(state, cells, examples, round_num, 1)
             by_round.append(metrics)

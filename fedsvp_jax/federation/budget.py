@@ -1,16 +1,22 @@
-"""From a budget to noise: the setting with which a run spends what it was promised.
+"""--solve=noise: finds the noise with which a run spends exactly its budget.
 
 `--total_epsilon` alone keeps a promise by asking clients less often. With
-`--solve=noise` the noise is solved for instead: the least with which one client may
-upload in every round. Opacus has the same direction (`make_private_with_epsilon`).
+`--solve=noise` every client may upload in every round, and the noise is the least that
+keeps the promise. Opacus has the same direction (`make_private_with_epsilon`).
 """
 
 import dataclasses
 from typing import Any
 
-from fedsvp_jax.accounting import composed_epsilon, promises
+from fedsvp_jax.accounting import FilterCost
+from fedsvp_jax.accounting.allowance import (
+    check_filter,
+    planned_epsilon,
+    upload_costs,
+)
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import plan
+from fedsvp_jax.influence import admission
 from fedsvp_jax.mechanisms import (
     MechanismConfig,
     make_mechanism,
@@ -21,30 +27,30 @@ _LEAST, _MOST = 1e-4, 1e4  # of the setting that is solved for
 _STEPS = 40  # halvings of its logarithm: to 1e-11 relative, finer than float32
 
 
+def planned_cost(config: ExperimentConfig) -> FilterCost:
+    """What the influence filter's planned passes cost; nothing without a filter."""
+    if config.influence_filter == "none":
+        return FilterCost()
+    return admission.cost(
+        config,
+        num_participants=config.num_clients,
+        delta=config.target_delta,
+        passes=admission.num_passes(config, config.num_rounds),
+    )
+
+
 def run_epsilon(config: ExperimentConfig, told: MechanismConfig) -> float:
     """ε of a client that uploads in all rounds, counted as --total_accounting says.
+
+    The influence filter's planned passes are counted too.
 
     Args:
       config: the promise and T.
       told: the mechanism's settings, concrete.
     """
     mechanism = make_mechanism(config.mechanism, told)
-    rounds = config.num_rounds
-    released = promises.release_epsilon(told, mechanism)
-    if config.total_accounting == "basic":
-        if rounds * float(mechanism.most_delta) >= 1:
-            return float("inf")
-        return rounds * (float(mechanism.most_epsilon) + released)
-    multiplier = float(mechanism.least_multiplier)
-    if not multiplier > 0:
-        return float("inf")
-    return composed_epsilon(
-        config.total_accounting,
-        rounds / multiplier**2,
-        config.target_delta,
-        releases=rounds,
-        release_epsilon=released,
-    )
+    costs = upload_costs(told, mechanism)
+    return planned_epsilon(config, costs, planned_cost(config))
 
 
 def solve_noise(
@@ -66,11 +72,13 @@ def solve_noise(
       min_num_examples: m, the smallest client's training examples.
 
     Raises:
-      ValueError: no total_epsilon, or no noise keeps it.
+      ValueError: no total_epsilon, or no noise keeps it, because of the influence
+        filter's events alone or with the uploads.
     """
     total = config.total_epsilon
     if total is None:
         raise ValueError("solve=noise needs total_epsilon, the budget of the run")
+    check_filter(config, planned_cost(config))
     name, more_is_less_noise = noise_setting(config.mechanism)
 
     def with_value(value: float) -> ExperimentConfig:
@@ -90,10 +98,10 @@ def solve_noise(
     quiet, loud = (_LEAST, _MOST) if more_is_less_noise else (_MOST, _LEAST)
     if not keeps(quiet):
         raise ValueError(
-            f"total_epsilon = {total} over {config.num_rounds} rounds "
-            f"cannot be had by {config.total_accounting}: no {name} of mechanism "
-            f"{config.mechanism} from {_LEAST:g} to {_MOST:g} keeps it; a smaller "
-            "--delta asks for more noise"
+            f"total_epsilon = {total} over {config.num_rounds} rounds cannot be kept, "
+            f"counted by {config.total_accounting}: no {name} of mechanism "
+            f"{config.mechanism} from {_LEAST:g} to {_MOST:g} adds enough noise; raise "
+            "it, or lower --delta"
         )
     # `quiet` always keeps the promise, `loud` never does (or is the end of the range).
     for _ in range(_STEPS):

@@ -1,7 +1,7 @@
 """The cohorts of a store's clients: drawn by the host, read a round ahead.
 
-A cohort depends on the seed, the round and, under a participation cap, on who was
-asked before, never on the parameters. So the host draws the one that the compiled
+A cohort depends on the seed, the round and, under a promise, on who was asked before,
+never on the parameters. So the host draws the one that the compiled
 round would draw (`cohort.sample_cohort` with the same key) and reads the clients of
 round t + 1 while round t runs.
 """
@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import prng
+from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.stored_clients import StoredClients
@@ -84,7 +85,7 @@ class CohortStream:
       reader: reads the cohorts that were drawn.
       root: the run's root key.
       num_rounds: rounds of the run; nothing is read beyond.
-      max_uploads: participation cap of a client; None for no cap.
+      allowance: keeps the run's promise; None without one.
     """
 
     def __init__(
@@ -93,13 +94,13 @@ class CohortStream:
         *,
         root: Array,
         num_rounds: int,
-        max_uploads: int | None,
+        allowance: Allowance | None,
     ) -> None:
         self._cohorts = reader
         self._root = root
         self._num_rounds = num_rounds
-        self._max_uploads = max_uploads
-        self._uploads = np.zeros(len(reader.clients.chosen), np.int32)
+        self._allowance = allowance
+        self._spent = np.zeros(len(reader.clients.chosen), np.int32)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="cohort")
         self._ahead: tuple[int, Future[Cohort]] | None = None
         self._sample = jax.jit(
@@ -110,19 +111,19 @@ class CohortStream:
             )
         )
 
-    def take(self, round_num: int, uploads: Array) -> Cohort:
+    def take(self, round_num: int, spent: Array) -> Cohort:
         """The cohort of a round; the next round's is read from now on.
 
         Args:
           round_num: from 0. Rounds that follow one another were read ahead; any
             other one is read now.
-          uploads: (M,) int32 uploads by client before the round; looked at only
-            where the round does not follow the one before.
+          spent: (M,) int32 by client before the round, as in `ServerState`; looked
+            at only where the round does not follow the one before.
         """
         if self._ahead is None or self._ahead[0] != round_num:
             if self._ahead is not None:
                 self._ahead[1].cancel()
-            self._read_ahead(round_num, np.array(uploads))
+            self._read_ahead(round_num, np.array(spent))
         assert self._ahead is not None
         found = self._ahead[1].result()
         self._ahead = None
@@ -130,18 +131,21 @@ class CohortStream:
             self._read_ahead(round_num + 1)
         return found
 
-    def _read_ahead(self, round_num: int, uploads: np.ndarray | None = None) -> None:
-        reading = self._thread.submit(self._read, round_num, uploads)
+    def _read_ahead(self, round_num: int, spent: np.ndarray | None = None) -> None:
+        reading = self._thread.submit(self._read, round_num, spent)
         self._ahead = (round_num, reading)
 
-    def _read(self, round_num: int, uploads: np.ndarray | None = None) -> Cohort:
-        """Runs in the thread, which alone counts the uploads."""
-        if uploads is not None:
-            self._uploads = uploads
+    def _read(self, round_num: int, spent: np.ndarray | None = None) -> Cohort:
+        """Runs in the thread, which alone counts what was spent."""
+        if spent is not None:
+            self._spent = spent
         eligible = None
-        if self._max_uploads is not None:
-            eligible = self._uploads < self._max_uploads
+        if self._allowance is not None:
+            eligible = cohort.may_take_part(
+                self._allowance, jnp.asarray(self._spent), round_num
+            )
         key = prng.stream_key(prng.round_key(self._root, round_num), prng.Stream.COHORT)
         clients = np.array(self._sample(key, eligible=eligible))
-        self._uploads[clients[clients >= 0]] += 1
+        if self._allowance is not None:
+            self._spent[clients[clients >= 0]] += self._allowance.costs[round_num]
         return self._cohorts.read(clients)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import prng
+from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.algorithm.local_training import Gradient, TrainingRates, TrainingRecipe
 from fedsvp_jax.algorithm.privacy_estimation import EstimationPlan, coalition_groups
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
@@ -123,7 +124,7 @@ def make_cells(
     configs: Sequence[ExperimentConfig],
     data: FederatedData,
     mechanisms: Sequence[MechanismConfig],
-    max_uploads: Sequence[int],
+    allowances: Sequence[Allowance],
 ) -> Cell:
     """The cells' values, stacked along a leading axis."""
     rates = [
@@ -144,7 +145,7 @@ def make_cells(
         split=data.split,
         rates=jax.tree.map(stack, *rates),
         mechanism=jax.tree.map(stack, *mechanisms),
-        max_uploads=jnp.asarray(np.asarray(max_uploads, np.int32)),
+        allowance=jax.tree.map(lambda *leaves: jnp.stack(leaves), *allowances),
     )
 
 

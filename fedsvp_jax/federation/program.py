@@ -8,14 +8,14 @@ import jax
 import numpy as np
 
 from fedsvp_jax import models
-from fedsvp_jax.accounting import promises
+from fedsvp_jax.accounting import allowance
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
 from fedsvp_jax.config import ExperimentConfig, check_resolved
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import plan as plans
-from fedsvp_jax.federation.budget import solve_noise
+from fedsvp_jax.federation.budget import planned_cost, solve_noise
 from fedsvp_jax.federation.cohort_stream import CohortStream
 from fedsvp_jax.federation.federated_data import FederatedData, federate
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
@@ -95,12 +95,6 @@ def build(
             "influence_filter must be none for a model that is not built by name, got "
             f"{first.influence_filter}"
         )
-    if first.total_epsilon is not None and first.influence_filter != "none":
-        raise ValueError(
-            "total_epsilon cannot be promised with the influence filter, whose "
-            "contributions and votes are not counted by it: leave out "
-            "--influence_filter or --total_epsilon"
-        )
     model = model or models.make_model(first.model, num_classes=dataset.num_classes)
     data = federate(configs, dataset)
     if first.solve == "noise":
@@ -120,19 +114,24 @@ def build(
     for one in told:
         mechanism = make_mechanism(first.mechanism, one)
         check_noise(mechanism, first.num_clients, first.num_rounds)
-    caps = [
-        promises.upload_cap(config, one, make_mechanism(config.mechanism, one))
+    allowances = [
+        allowance(
+            config,
+            one,
+            make_mechanism(config.mechanism, one),
+            filter_cost=planned_cost(config),
+        )
         for config, one in zip(configs, told, strict=True)
     ]
     mechanism_configs = tuple(jax.tree.map(np.float32, one) for one in told)
-    cells = plans.make_cells(configs, data, mechanism_configs, caps)
+    cells = plans.make_cells(configs, data, mechanism_configs, allowances)
     stream = None
     if data.cohorts is not None:
         stream = CohortStream(
             data.cohorts,
             root=cells.root[0],
             num_rounds=first.num_rounds,
-            max_uploads=None if caps[0] == promises.NO_CAP else caps[0],
+            allowance=None if first.total_epsilon is None else allowances[0],
         )
     return Program(
         configs=tuple(configs),

@@ -12,7 +12,6 @@ from fedsvp_jax.influence.lazy import (
 from fedsvp_jax.influence.participants import Participants, draw_participants
 from fedsvp_jax.influence.privacy import (
     Guarantees,
-    contribution_ledger,
     exact_vote_epsilon,
     flip_probability,
     guarantees,
@@ -35,7 +34,6 @@ __all__ = [
     "Guarantees",
     "Participants",
     "Verdict",
-    "contribution_ledger",
     "corrupt",
     "corrupt_clients",
     "corrupted_participants",

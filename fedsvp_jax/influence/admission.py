@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import prng
+from fedsvp_jax.accounting import FilterCost
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.influence import last_layer, pipeline, privacy
 from fedsvp_jax.influence.lazy import Verdict
@@ -33,10 +34,23 @@ def num_passes(settings: FilterSettings, rounds: int) -> int:
             return -(-rounds // settings.influence_every)
 
 
+def cost(
+    settings: FilterSettings, *, num_participants: int, delta: float, passes: int
+) -> FilterCost:
+    """What so many passes add to a run's ledger, known before the first one."""
+    return privacy.filter_cost(
+        num_participants=num_participants,
+        vote_epsilon_published=settings.vote_epsilon,
+        noise_multiplier=settings.contribution_noise,
+        delta=delta,
+        passes=passes,
+    )
+
+
 def guarantees(
     settings: FilterSettings, *, num_participants: int, delta: float, passes: int
 ) -> privacy.Guarantees:
-    """What so many passes cost each participant, known before the first one."""
+    """What so many passes cost each participant, in the words of the paper."""
     return privacy.guarantees(
         num_participants=num_participants,
         vote_epsilon_published=settings.vote_epsilon,
@@ -145,14 +159,15 @@ def _first_examples(indices: Array, count: Array, most: int) -> tuple[Array, Arr
     return kept, held.astype(jnp.float32)
 
 
-def verdict_record(verdict: Verdict) -> dict[str, Any]:
-    """What metrics.jsonl keeps of a pass: who was rejected, and why."""
+def verdict_record(verdict: Verdict, cost: FilterCost) -> dict[str, Any]:
+    """What metrics.jsonl keeps of a pass: who was rejected, why, and what it cost."""
     return {
         "rejected": np.flatnonzero(np.asarray(verdict.rejected)),
         "scores": np.asarray(verdict.scores),
         "threshold": np.asarray(verdict.threshold)[()],
         "gap": np.asarray(verdict.high - verdict.low)[()],
         "required_gap": np.asarray(verdict.required_gap)[()],
+        "cost": cost._asdict(),
     }
 
 
@@ -176,7 +191,7 @@ def summary(
     """
     summary: dict[str, Any] = {"corrupted_clients": np.flatnonzero(corrupted)}
     if settings.influence_filter != "none":
-        cost = guarantees(
+        told = guarantees(
             settings,
             num_participants=len(admitted),
             delta=delta,
@@ -185,6 +200,6 @@ def summary(
         summary |= {
             "rejected_clients": np.flatnonzero(~admitted),
             "filtration": filtration(~admitted, corrupted)._asdict(),
-            "influence_guarantees": cost._asdict(),
+            "influence_guarantees": told._asdict(),
         }
     return summary

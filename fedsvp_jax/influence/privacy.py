@@ -6,9 +6,7 @@ All of it is known before the filter runs.
 import math
 from typing import NamedTuple
 
-import numpy as np
-
-from fedsvp_jax.accounting import Ledger, composed_epsilon
+from fedsvp_jax.accounting import FilterCost, composed_epsilon
 
 
 def vote_epsilon(flip_probability: float) -> float:
@@ -74,7 +72,46 @@ class Guarantees(NamedTuple):
     test_set_advanced: float  # the same at δ, by advanced composition
     test_set_pld: float  # the same at δ, by privacy loss distributions
     contribution: float  # ε at δ of a contributor's batch against another batch
-    delta: float  # δ of the three ε above
+    participant_pld: float  # ε at δ of all that one participant sends, likewise by PLD
+    delta: float  # δ of the ε above that are at δ
+
+
+def filter_cost(
+    *,
+    num_participants: int,
+    vote_epsilon_published: float,
+    noise_multiplier: float,
+    delta: float,
+    passes: int = 1,
+) -> FilterCost:
+    """What passes of the filter add to a ledger, for each participant.
+
+    A contribution is clipped to C as one vector, so replacing the batch, one record of
+    it or all, changes it by at most 2C, and the noise multiplier under that replacement
+    is z/2. It assumes nothing but that clip. A vote is one bit of the tester's data and
+    of contributions that were released before, so its randomised response is (ε, 0)-DP
+    under any change of the tester's data.
+
+    Args:
+      num_participants: contributors, each tested by all the others.
+      vote_epsilon_published: ε as `vote_epsilon` defines it; inf for votes that are
+        reported as they are.
+      noise_multiplier: z, the std of a contribution's Gaussian noise divided by its
+        clip C; 0 for no noise.
+      delta: δ of one contribution's ε.
+      passes: how often the filter runs on the same participants.
+    """
+    claimed = math.inf
+    if noise_multiplier > 0:
+        claimed = composed_epsilon("gdp", (noise_multiplier / 2) ** -2, delta)
+    return FilterCost(
+        passes=passes,
+        contribution_multiplier=noise_multiplier / 2,
+        contribution_epsilon=claimed,
+        contribution_delta=delta if noise_multiplier > 0 else 0.0,
+        votes_per_pass=num_participants - 1,
+        epsilon_per_vote=exact_vote_epsilon(flip_probability(vote_epsilon_published)),
+    )
 
 
 def guarantees(
@@ -98,70 +135,40 @@ def guarantees(
     ε covers that, so with several passes every ε of the votes is inf.
 
     Args:
-      num_participants: contributors, each tested by all the others.
-      vote_epsilon_published: ε as `vote_epsilon` defines it; inf for votes that are
-        reported as they are.
-      noise_multiplier: z, the std of a contribution's Gaussian noise divided by its
-        clip C.
+      num_participants, vote_epsilon_published, noise_multiplier, passes: as in
+        `filter_cost`.
       delta: δ of the composed test set and of the contribution.
-      passes: how often the filter runs on the same participants.
     """
+    cost = filter_cost(
+        num_participants=num_participants,
+        vote_epsilon_published=vote_epsilon_published,
+        noise_multiplier=noise_multiplier,
+        delta=delta,
+        passes=passes,
+    )
     flip = flip_probability(vote_epsilon_published)
-    once = exact_vote_epsilon(flip)
+    once = exact_vote_epsilon(flip) if passes == 1 else math.inf
     answers = num_participants - 1
-    hidden = math.isfinite(once) and passes == 1
-    basic = advanced = composed = math.inf
-    if hidden:
-        basic = answers * once
+    advanced = math.inf
+    if math.isfinite(once):
         advanced = once * math.sqrt(2 * answers * math.log(1 / delta))
         advanced += answers * once * math.expm1(once)
-        composed = composed_epsilon(
-            "pld", 0.0, delta, releases=answers, release_epsilon=once
+
+    def spent(method: str, precision: float, votes: int) -> float:
+        return composed_epsilon(
+            method, precision, delta, votes=votes, vote_epsilon=cost.vote_epsilon
         )
-    ledger = contribution_ledger(
-        num_participants, noise_multiplier=noise_multiplier, delta=delta, passes=passes
-    )
+
     return Guarantees(
         flip_probability=flip,
         keep_probability=1 - flip / 2,
-        vote_published=2 * once if hidden else math.inf,
-        vote=once if hidden else math.inf,
+        vote_published=2 * once,
+        vote=once,
         num_votes=answers,
-        test_set_basic=basic,
+        test_set_basic=answers * once if answers else 0.0,
         test_set_advanced=advanced,
-        test_set_pld=composed,
-        contribution=ledger.epsilon_spent("gdp", delta),
+        test_set_pld=spent("pld", 0.0, cost.votes),
+        contribution=spent("gdp", cost.precision, 0),
+        participant_pld=spent("pld", cost.precision, cost.votes),
         delta=delta,
     )
-
-
-def contribution_ledger(
-    num_participants: int, *, noise_multiplier: float, delta: float, passes: int = 1
-) -> Ledger:
-    """What the contributors release: one clipped, noised last layer per pass.
-
-    The update is clipped to C as one vector, so replacing the batch, one record of it
-    or all, changes the update by at most 2C, and the noise multiplier under that
-    replacement is z/2. The guarantee is proved: it assumes nothing but that clip.
-
-    Args:
-      num_participants: contributors.
-      noise_multiplier: z, the std of the noise divided by C; 0 for no noise.
-      delta: δ of the ε that is recorded per pass.
-      passes: how often the filter runs.
-    """
-    ledger = Ledger(num_participants, proved=True)
-    everyone = np.arange(num_participants)
-    claimed = math.inf
-    if noise_multiplier > 0:
-        claimed = composed_epsilon("gdp", (noise_multiplier / 2) ** -2, delta)
-    for number in range(1, passes + 1):
-        ledger.record(
-            everyone,
-            round_num=number,
-            noise_multiplier=np.full(num_participants, noise_multiplier / 2),
-            noise_std=np.full(num_participants, noise_multiplier),
-            epsilon=np.full(num_participants, claimed),
-            delta=np.full(num_participants, delta if noise_multiplier > 0 else 0.0),
-        )
-    return ledger

@@ -68,7 +68,7 @@ class FilterSettings(Settings):
     )
     vote_epsilon: float = setting(
         None,
-        "Ε of one vote as defined in the paper, "
+        "Budget ε of one vote as defined in the paper, "
         "2 ln((1 - f/2)/(f/2)); the tight value is half of it. inf: no randomisation. "
         "Default: 1 (digits: inf).",
         above=0,

@@ -24,7 +24,6 @@ from fedsvp_jax.mechanisms.registry import (
 )
 from fedsvp_jax.mechanisms.release import release_contribution, spends_release_budget
 from fedsvp_jax.mechanisms.schedules import dpa_stds, time_varying_stds
-from fedsvp_jax.mechanisms.sensitivity import per_example_step_std
 from fedsvp_jax.mechanisms.shapley_guided import fedsva_noise_std, risk_tolerance
 
 __all__ = [
@@ -48,7 +47,6 @@ __all__ = [
     "nbafl_downlink_std",
     "nbafl_uplink_std",
     "noise_setting",
-    "per_example_step_std",
     "register_mechanism",
     "release_contribution",
     "risk_tolerance",

@@ -59,9 +59,10 @@ class Mechanism(NamedTuple):
       needs_contribution: whether `update` reads R.
       uniform_weights: whether the claim asks for equal weights in the average.
       claim: what the guarantee rests on.
-      least_multiplier: () the least z that any upload may be counted with.
-      most_epsilon, most_delta: () the largest ε and δ that any upload may claim. A cap
-        on uploads rests on these three.
+      least_multiplier: () or (T,) the least z that an upload may be counted with, of
+        any round or of each. Of a central claim: z of a whole cohort's average.
+      most_epsilon, most_delta: () or (T,) likewise, the largest ε and δ that an upload
+        may claim. A promise rests on these three.
     """
 
     init: Callable[[int], MechanismState]
@@ -150,7 +151,7 @@ def gaussian_mechanism(
       calibrate: z and the claim from R and the round (from 0).
       sensitivity: the clip and Δ.
       claim: what the guarantee rests on.
-      num_rounds: T; rounds 0 to T − 1 decide what an upload may cost at most.
+      num_rounds: T where `calibrate` reads the round, else 1.
       needs_contribution: whether `calibrate` reads R, in which z, ε and δ are then
         monotone.
     """
@@ -192,9 +193,9 @@ def gaussian_mechanism(
         step_noise_std=None if sensitivity.at_upload else step_noise_std,
         needs_contribution=needs_contribution,
         claim=claim,
-        least_multiplier=jnp.min(possible.counted_multiplier),
-        most_epsilon=jnp.max(possible.epsilon),
-        most_delta=jnp.max(possible.delta),
+        least_multiplier=jnp.squeeze(jnp.min(possible.counted_multiplier, axis=0)),
+        most_epsilon=jnp.squeeze(jnp.max(possible.epsilon, axis=0)),
+        most_delta=jnp.squeeze(jnp.max(possible.delta, axis=0)),
     )
 
 

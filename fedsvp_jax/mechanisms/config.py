@@ -1,4 +1,4 @@
-"""What a mechanism is told."""
+"""The settings and the facts of the federation that a mechanism is built from."""
 
 from typing import Any
 

@@ -200,8 +200,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
             client_swap=2.0,
             any_epsilon=True,
         ),
-        # A cohort of one client, as caps may leave it, has its noise alone.
-        least_multiplier=z / root_cohort,
-        most_epsilon=concentrated_epsilon(z / root_cohort, config.delta),
+        least_multiplier=z,
+        most_epsilon=concentrated_epsilon(z, config.delta),
         most_delta=jnp.asarray(config.delta, jnp.float32),
     )

@@ -37,7 +37,9 @@ class NbaflSettings(Settings):
         above=0,
         traced=True,
     )
-    downlink_noise: bool = setting(False, "Add its noise to the broadcast model too.")
+    downlink_noise: bool = setting(
+        False, "Add the noise of the downlink to the broadcast model too."
+    )
     clip_weights: bool = setting(False, "Clip the uploaded weights to C as one vector.")
 
 
@@ -158,6 +160,6 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
         calibrate,
         smallest,
         base.claim_of(sensitivity, any_epsilon=config.calibration == "analytic"),
-        num_rounds=config.num_rounds,
+        num_rounds=1,
     )
     return mechanism._replace(server=server if config.settings.downlink_noise else None)

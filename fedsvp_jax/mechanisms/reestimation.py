@@ -27,7 +27,7 @@ LEAST_CLIP = 1e-6  # of C: a client that did not move keeps a positive clip (our
 
 @flax.struct.dataclass(frozen=True)
 class ReestimationSettings(Settings):
-    """Settings of the mechanism reestimation."""
+    """Settings of reestimation."""
 
     norm_mix: float = setting(
         0.5,

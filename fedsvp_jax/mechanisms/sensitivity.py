@@ -99,23 +99,6 @@ def per_example_bound(
     return bound * (math.sqrt(local_epochs) / batch_size)
 
 
-def per_example_step_std(
-    noise_multiplier: Leaf,
-    l2_norm_clip: Leaf,
-    *,
-    local_epochs: int,
-    batch_size: int,
-) -> Array:
-    """Std on each local step's batch-mean gradient: z·sqrt(E)·2C/B, () float32.
-
-    With it the whole upload is one Gaussian mechanism of noise multiplier z under
-    replace-one-record: see `per_example_bound`.
-    """
-    return jnp.asarray(noise_multiplier, jnp.float32) * per_example_bound(
-        l2_norm_clip, local_epochs=local_epochs, batch_size=batch_size
-    )
-
-
 def make_sensitivity(config: MechanismConfig) -> Sensitivity:
     """The config's choice. Its numbers may be tracers."""
     c = config.l2_norm_clip

@@ -1,9 +1,10 @@
 """Cumulative ε for each adversary, recomputed from clients.jsonl."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from fedsvp_jax.accounting import Ledger, guarantees
+from fedsvp_jax.accounting import FilterCost, Ledger, guarantees
 from fedsvp_jax.report import labels, read, spent
 from fedsvp_jax.report.plots import Plot, Series
 
@@ -15,8 +16,9 @@ _NEEDED = ("weight", "noise_multiplier")
 def adversaries_plot(run: read.RunFiles) -> Plot:
     """Cumulative ε, one curve for each adversary with an RDP guarantee in summary.json.
 
-    A ledger is filled again with the uploads of clients.jsonl, so that the curves end
-    at the table's numbers. There is no series where a field that this needs is missing.
+    A ledger is filled again with the uploads of clients.jsonl and the filter's passes
+    of metrics.jsonl, so that the curves end at the table's numbers. There is no series
+    where a field that this needs is missing.
     """
     delta = read.number(run.summary.get("target_delta"))
     status = {
@@ -59,12 +61,19 @@ def _spent(run: read.RunFiles, delta: float) -> list[tuple[int, dict[str, float]
     for row in run.clients:
         by_round.setdefault(row["round"], []).append(row)
     last = run.metrics[-1]["round"]
+    passes = {
+        row["round"]: _cost(row["influence_filter"]["cost"])
+        for row in run.metrics
+        if row.get("influence_filter")
+    }
     shown = {-(-last * i // NUM_POINTS) for i in range(1, NUM_POINTS + 1)}
     ledger = Ledger(1 + max(row["client"] for row in run.clients))
     release = read.number(run.summary.get("release_epsilon")) or 0.0
     curve = []
     for round_num in range(1, last + 1):
         rows = by_round.get(round_num, [])
+        if round_num in passes:
+            ledger.record_pass(passes[round_num])
         weights = [row["weight"] for row in rows]
         ledger.record(
             [row["client"] for row in rows],
@@ -85,6 +94,14 @@ def _spent(run: read.RunFiles, delta: float) -> list[tuple[int, dict[str, float]
             }
             curve.append((round_num, by_adversary))
     return curve
+
+
+def _cost(told: dict[str, Any]) -> FilterCost:
+    """What a pass cost; null in the file stands for infinity."""
+    fields: dict[str, Any] = {
+        name: math.inf if told[name] is None else told[name] for name in told
+    }
+    return FilterCost(**fields)
 
 
 def _counted_std(row: read.Row) -> float:

@@ -65,16 +65,14 @@ def read_all(folders: Sequence[str | Path]) -> dict[str, Files]:
 def compare_html(files: dict[str, Files], *, timestamp: str | None = None) -> str:
     """The page as text."""
     plots = compare_plots(files)
-    head, rows = _table(files)
-    columns = {
-        name: list(column)
-        for name, column in zip(head, zip(*rows, strict=True), strict=True)
-    }
+    rows = _table(files)
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    cells = [list(row.values()) for row in rows]
     sections = [
         (
             "results",
             "Results",
-            page.table(head, rows, caption=_CAPTION) + _nominal(files) + _CSV,
+            page.table(list(columns), cells, caption=_CAPTION) + _nominal(files) + _CSV,
         ),
         (
             "curves",
@@ -159,8 +157,8 @@ def _renamed(
     )
 
 
-def _table(files: dict[str, Files]) -> tuple[list[str], list[list[str]]]:
-    cells: list[list[str]] = []
+def _table(files: dict[str, Files]) -> list[dict[str, str]]:
+    cells: list[tuple[str, ...]] = []
     summaries: list[dict[str, Any]] = []  # of the same rows: what they spent
     for name, one in files.items():
         if isinstance(one, read.SweepFiles):
@@ -169,7 +167,7 @@ def _table(files: dict[str, Files]) -> tuple[list[str], list[list[str]]]:
                 last5 = labels.percent(row.last5_mean, row.last5_std)
                 label = mechanisms.mechanism_label(row.mechanism)
                 epsilon = labels.significant(row.epsilon)
-                cells.append([name, label, epsilon, best, last5])
+                cells.append((name, label, epsilon, best, last5))
                 summaries.append(dataclasses.asdict(row))
             continue
         number = {
@@ -177,19 +175,20 @@ def _table(files: dict[str, Files]) -> tuple[list[str], list[list[str]]]:
             for key in ("best_accuracy", "final5_accuracy", "final5_std")
         }
         cells.append(
-            [
+            (
                 name,
                 mechanisms.mechanism_label(str(one.config.get("mechanism"))),
                 spent.claimed(one.clients, "epsilon") or "–",
                 labels.percent(number["best_accuracy"]),
                 labels.percent(number["final5_accuracy"], number["final5_std"]),
-            ]
+            )
         )
         summaries.append(one.summary)
-    head = ["folder", "mechanism", "ε per upload", "best %", "last 5 %"]
-    more, spent_cells = spent.columns(summaries)
-    rows = [first + last for first, last in zip(cells, spent_cells, strict=True)]
-    return head + more, rows
+    head = ("folder", "mechanism", "ε per upload", "best %", "last 5 %")
+    return [
+        dict(zip(head, row, strict=True)) | cost
+        for row, cost in zip(cells, spent.columns(summaries), strict=True)
+    ]
 
 
 def _nominal(files: dict[str, Files]) -> str:

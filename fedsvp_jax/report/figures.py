@@ -49,25 +49,24 @@ def sweep_png(sweep_dir: str | Path, path: str | Path) -> Path:
     Raises:
       ValueError: a file is missing or damaged, or the suffix is unknown.
     """
-    plots = {plot.id: plot for plot in sweep_plots(read.read_sweep(sweep_dir).results)}
-    wanted = ("accuracy", "noise", "ratio", "epsilon_0")
-    shown = [plots[name] for name in wanted if name in plots]
-    return panels(Path(path), [partial(_plot, plot=plot) for plot in shown])
+    return _drawn(sweep_plots(read.read_sweep(sweep_dir).results), path)
 
 
 def run_png(run_dir: str | Path, path: str | Path) -> Path:
     """Draws a run as 2×2; arguments and errors as for `sweep_png`."""
-    plots = {plot.id: plot for plot in run_plots(read.read_run(run_dir))}
-    wanted = ("accuracy", "noise", "ratio", "epsilon")
-    shown = [plots[name] for name in wanted if name in plots]
-    return panels(Path(path), [partial(_plot, plot=plot) for plot in shown])
+    return _drawn(run_plots(read.read_run(run_dir)), path)
 
 
 def compare_png(folders: Sequence[str | Path], path: str | Path) -> Path:
     """Draws several runs and sweeps on the same axes; errors as for `sweep_png`."""
-    plots = {plot.id: plot for plot in compare_plots(read_all(folders))}
+    return _drawn(compare_plots(read_all(folders)), path)
+
+
+def _drawn(plots: Sequence[Plot], path: str | Path) -> Path:
+    """Draws those that say most; ε spent by the first accounting method of a sweep."""
     wanted = ("accuracy", "noise", "ratio", "epsilon", "epsilon_0")
-    shown = [plots[name] for name in wanted if name in plots]
+    by_id = {plot.id: plot for plot in plots}
+    shown = [by_id[name] for name in wanted if name in by_id]
     return panels(Path(path), [partial(_plot, plot=plot) for plot in shown])
 
 

@@ -12,6 +12,7 @@ import fedsvp_jax
 from fedsvp_jax import mechanisms
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.report import page, read
+from fedsvp_jax.settings import missing_need
 
 _SETTINGS = {field.name: field for field in dataclasses.fields(ExperimentConfig)}
 # The settings that a sweep varies, and the flags that list their values.
@@ -121,7 +122,7 @@ def recorded_settings(config: read.Row) -> read.Row:
 
 
 def read_settings(config: read.Row) -> read.Row:
-    """`recorded_settings` without those that no mechanism of the result reads."""
+    """`recorded_settings` without those that nothing in the result reads."""
     names = config.get("mechanisms") or [config.get("mechanism")]
     unread = frozenset.intersection(
         *(mechanisms.unread_settings(str(name)) for name in names)
@@ -129,6 +130,9 @@ def read_settings(config: read.Row) -> read.Row:
     if "epsilon" in unread:
         unread |= {"epsilons"}
     settings = recorded_settings(config)
+    unread |= {
+        name for name, field in _SETTINGS.items() if missing_need(field, settings)
+    }
     return {name: value for name, value in settings.items() if name not in unread}
 
 

@@ -54,34 +54,33 @@ def spent_line(summary: Mapping[str, Any]) -> str:
     return f"{name}: {', '.join(spent)}"
 
 
-def columns(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """The columns of a table that tell ε spent, one per method, and its status.
+def columns(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """The columns of a table that show ε spent, one per method, and its status.
 
     Args:
       rows: with `epsilon_spent`, `delta_spent`, `target_delta` and `status`.
 
     Returns:
-      The heads, and the cells of every row. δ stands in the head where it is that of
-      all rows, else beside each ε.
+      The cells of every row by column. δ stands in the column's name where it is that
+      of all rows, else beside each ε.
     """
     methods = read.spent_methods(rows)
-    head = [f"ε spent, {method}" for method in methods]
     shared = {}
-    for index, method in enumerate(methods):
+    for method in methods:
         known = {text for row in rows if (text := delta_text(method, row))}
         if method != "basic" and len(known) == 1:
-            shared[method] = known.pop()
-            head[index] += f", {shared[method]}"
+            shared[method] = f", {known.pop()}"
     cells = []
     for row in rows:
-        of_row = []
+        of_row = {}
         for method in methods:
             value = read.number((row.get("epsilon_spent") or {}).get(method))
             delta = "" if method in shared else delta_text(method, row)
             text = labels.significant(value)
-            of_row.append(f"{text} at {delta}" if delta and value is not None else text)
-        cells.append([*of_row, status_text(row.get("status") or {}) or "–"])
-    return [*head, "status"], cells
+            text += f" at {delta}" if delta and value is not None else ""
+            of_row[f"ε spent, {method}{shared.get(method, '')}"] = text
+        cells.append(of_row | {"status": status_text(row.get("status") or {}) or "–"})
+    return cells
 
 
 def axis_title(status: Mapping[str, str | None], delta: str = "") -> str:

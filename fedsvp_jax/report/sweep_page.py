@@ -65,7 +65,8 @@ def sweep_html(sweep: read.SweepFiles, *, timestamp: str | None = None) -> str:
 
 
 def _table(rows: list[tables.SummaryRow], cells: list[read.Row]) -> str:
-    head, *body = tables.shown_cells(rows)
+    shown = tables.shown_cells(rows)
+    texts = [list(row.values()) for row in shown]
     caption = (
         "Mean ± std over seeds. Loss vs FedAvg: 100·(FedAvg − mechanism) / FedAvg."
         " ε: budget of one upload. Noise L2: mean L2 norm of the noise on one upload."
@@ -77,7 +78,7 @@ def _table(rows: list[tables.SummaryRow], cells: list[read.Row]) -> str:
     }
     note = guarantees.nominal_note(by_mechanism)
     return (
-        page.table(head, body, caption=caption)
+        page.table(list(shown[0]), texts, caption=caption)
         + note
         + '<button type="button" data-csv="table">Download CSV'
         '<span class="sr"> of the table</span></button>'

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.report import labels, read, spent
+from fedsvp_jax.report import labels, read, spent, text_table
 
 _BY_METHOD = ("epsilon_spent", "status")
 
@@ -110,19 +110,7 @@ def summarize(results: Sequence[read.Row]) -> list[SummaryRow]:
 
 def format_table(rows: Sequence[SummaryRow]) -> str:
     """The table for a terminal: aligned columns, no colour."""
-    body = shown_cells(rows)
-    widths = [max(len(line[i]) for line in body) for i in range(len(body[0]))]
-    lines = ["  ".join(map(_aligned, line, widths, range(len(line)))) for line in body]
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(line.rstrip() for line in lines) + "\n"
-
-
-def summary_markdown(rows: Sequence[SummaryRow]) -> str:
-    """The table as GitHub's Markdown."""
-    body = shown_cells(rows)
-    body.insert(1, ["---", *["---:"] * (len(body[0]) - 1)])
-    escaped = [[text.replace("|", "\\|") for text in line] for line in body]
-    return "".join(f"| {' | '.join(line)} |\n" for line in escaped)
+    return text_table.aligned(shown_cells(rows)) + "\n"
 
 
 def csv_table(rows: Sequence[SummaryRow]) -> str:
@@ -151,11 +139,10 @@ def columns(rows: Sequence[SummaryRow]) -> dict[str, list[Any]]:
     return named
 
 
-def shown_cells(rows: Sequence[SummaryRow]) -> list[list[str]]:
-    """The table as text: the head, then one line per row."""
-    head, cells = spent.columns([dataclasses.asdict(row) for row in rows])
-    shown = [_shown(row) + last for row, last in zip(rows, cells, strict=True)]
-    return [_HEAD + head, *shown]
+def shown_cells(rows: Sequence[SummaryRow]) -> list[dict[str, str]]:
+    """What the table shows of each row, by column."""
+    costs = spent.columns([dataclasses.asdict(row) for row in rows])
+    return [_shown(row) | cost for row, cost in zip(rows, costs, strict=True)]
 
 
 def write_tables(sweep_dir: str | Path) -> tuple[Path, Path]:
@@ -169,7 +156,7 @@ def write_tables(sweep_dir: str | Path) -> tuple[Path, Path]:
     """
     rows = summarize(read.read_sweep(sweep_dir).results)
     markdown, table = Path(sweep_dir) / "table.md", Path(sweep_dir) / "table.csv"
-    read.write_text(markdown, summary_markdown(rows))
+    read.write_text(markdown, text_table.markdown(shown_cells(rows)))
     read.write_text(table, csv_table(rows))
     return markdown, table
 
@@ -272,35 +259,23 @@ def _order(group: Group) -> tuple[bool, str, float, float]:
     return mechanism != "none", mechanism, epsilon, std
 
 
-_HEAD = [
-    "mechanism",
-    "ε",
-    "seeds",
-    "best %",
-    "loss vs FedAvg, % (best)",
-    "last 5 %",
-    "loss vs FedAvg, % (last 5)",
-    "noise L2",
-]
-
-
-def _shown(row: SummaryRow) -> list[str]:
+def _shown(row: SummaryRow) -> dict[str, str]:
     def gap(value: float | None) -> str:
         return "–" if value is None else f"{value:.2f}"
 
     name = mechanisms.mechanism_label(row.mechanism)
     if row.noise_std is not None:
         name += f", std = {labels.significant(row.noise_std)}"
-    return [
-        name,
-        labels.significant(row.epsilon),
-        str(row.num_seeds),
-        labels.percent(row.best_mean, row.best_std),
-        gap(row.best_below_fedavg),
-        labels.percent(row.last5_mean, row.last5_std),
-        gap(row.last5_below_fedavg),
-        _noise(row),
-    ]
+    return {
+        "mechanism": name,
+        "ε": labels.significant(row.epsilon),
+        "seeds": str(row.num_seeds),
+        "best %": labels.percent(row.best_mean, row.best_std),
+        "loss vs FedAvg, % (best)": gap(row.best_below_fedavg),
+        "last 5 %": labels.percent(row.last5_mean, row.last5_std),
+        "loss vs FedAvg, % (last 5)": gap(row.last5_below_fedavg),
+        "noise L2": _noise(row),
+    }
 
 
 def _noise(row: SummaryRow) -> str:
@@ -308,16 +283,3 @@ def _noise(row: SummaryRow) -> str:
     if not row.noise_l2 and row.step_noise_std:
         return f"in steps, σ = {labels.significant(row.step_noise_std)}"
     return labels.significant(row.noise_l2)
-
-
-def _aligned(text: str, width: int, column: int) -> str:
-    return text.ljust(width) if column == 0 else text.rjust(width)
-
-
-def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table, or a sentence where there are no rows."""
-    if not rows:
-        return "Not measured yet.\n"
-    lines = [head, ["---"] * len(head), *rows]
-    escaped = [[text.replace("|D|", "\\|D\\|") for text in line] for line in lines]
-    return "".join(f"| {' | '.join(line)} |\n" for line in escaped)

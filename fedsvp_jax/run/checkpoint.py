@@ -1,32 +1,29 @@
-"""Checkpoints through orbax: what a run needs to go on to the same bits.
+"""Checkpoints: what a run needs in order to continue to the same bits.
 
-A checkpoint is a folder named by its round: `state/` as orbax writes it, and
-`sha256.json`, the SHA-256 of every file in it. Orbax itself notices most damage of
-its indices and none of the arrays' bytes (12 of 12 flipped bits were restored as
-other numbers), hence the sums. The folder is written under another name, and renamed
-when all of it is on the disk: a killed or failed save leaves the others whole.
+A checkpoint is one file, named by its round: a line with the SHA-256 of the rest, then
+the state as `flax.serialization` writes it (msgpack). It is written beside its place
+and renamed when all of it is on the disk, so a killed or failed save leaves the others
+whole.
 """
 
-import functools
 import hashlib
-import json
 import logging
-import os
 import pathlib
-import re
-import shutil
 from typing import Any
 
 import jax
 import numpy as np
+from flax import serialization
 
 from fedsvp_jax.devices import processes
-from fedsvp_jax.run.folder import WriteError, write_json
+from fedsvp_jax.run.folder import BESIDE, WriteError, replace_file
 
 _KEPT = 2  # intact checkpoints that a save leaves
-_SAVING = "saving"
-_STATE, _SUMS = "state", "sha256.json"
 _log = logging.getLogger(__name__)
+
+# Raised when the content of a checkpoint changes, or the way in which a run continues
+# from it: a run that another version started is then refused.
+STATE_VERSION = 4
 
 
 class Checkpointer:
@@ -36,21 +33,8 @@ class Checkpointer:
         self._folder = folder.absolute()
         self._intact: list[int] = []  # rounds restored from or saved, ascending
 
-    @functools.cached_property
-    def _orbax(self) -> Any:
-        import orbax.checkpoint as ocp  # half a second, not before it is needed
-
-        own = jax.process_index()  # the others of a run do not take part
-        alone = ocp.options.MultiprocessingOptions(
-            primary_host=own, active_processes={own}
-        )
-        return ocp.Checkpointer(
-            ocp.StandardCheckpointHandler(multiprocessing_options=alone),
-            multiprocessing_options=alone,
-        )
-
     def rounds(self) -> list[int]:
-        """The rounds that a folder is named by, intact or not, ascending."""
+        """The rounds that a file is named by, intact or not, ascending."""
         if not self._folder.exists():
             return []
         names = [path.name for path in self._folder.iterdir()]
@@ -66,24 +50,19 @@ class Checkpointer:
         """
         if round_num in self._intact:
             return
-        host = jax.tree.map(np.asarray, jax.device_get(state))
-        saving, final = self._folder / _SAVING, self._folder / str(round_num)
+        file = self._folder / str(round_num)
+        content = serialization.to_bytes(jax.device_get(state))
         try:
-            shutil.rmtree(saving, ignore_errors=True)
-            saving.mkdir(parents=True)
-            self._orbax.save(saving / _STATE, host)
-            write_json(saving / _SUMS, _sums(saving / _STATE))
-            if final.exists():  # damaged, or `restore` would have returned it
-                shutil.rmtree(final)
-            os.rename(saving, final)
-        # Orbax and tensorstore answer a failed write with ValueError and others.
-        except Exception as error:
-            shutil.rmtree(saving, ignore_errors=True)
-            raise WriteError(final, _reason(error)) from error
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise WriteError(file, error.strerror or str(error)) from error
+        replace_file(file, _sum(content) + b"\n", content)
         self._intact = [*self._intact, round_num][-_KEPT:]
         for old in self.rounds():
             if old < round_num and old not in self._intact:
-                shutil.rmtree(self._folder / str(old), ignore_errors=True)
+                (self._folder / str(old)).unlink()
+        for unfinished in self._folder.glob(f"*{BESIDE}"):  # of saves that were killed
+            unfinished.unlink()
 
     def restore(self, like: Any) -> tuple[Any, int] | None:
         """The newest intact checkpoint as `(state, rounds done)`; None without any.
@@ -96,17 +75,16 @@ class Checkpointer:
         """
         damages: list[str] = []
         for round_num in reversed(self.rounds()):
-            folder = self._folder / str(round_num)
-            damage = _damage(folder)
-            if damage is not None:
-                damages.append(f"checkpoint {folder} is damaged ({damage})")
+            file = self._folder / str(round_num)
+            try:
+                content = _intact_content(file)
+            except (OSError, ValueError) as error:
+                damages.append(f"checkpoint {file} is damaged ({error})")
                 continue
             for damaged in damages:
                 _log.warning("%s; going on from that of round %d", damaged, round_num)
-            target = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), like)
-            state = self._orbax.restore(folder / _STATE, target)
             self._intact = [round_num]
-            return state, round_num
+            return serialization.from_bytes(like, content), round_num
         if damages:
             raise ValueError(
                 f"{'; '.join(damages)}; none is left to go on from: put a copy back, "
@@ -114,55 +92,22 @@ class Checkpointer:
             )
         return None
 
-    def close(self) -> None:
-        """Releases orbax's threads."""
-        if "_orbax" in vars(self):
-            self._orbax.close()
+
+def _sum(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()
 
 
-def _sums(folder: pathlib.Path) -> dict[str, str]:
-    """Path below the folder -> SHA-256, for every file in it."""
-    found = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            with path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256")
-            found[path.relative_to(folder).as_posix()] = digest.hexdigest()
-    return found
+def _intact_content(file: pathlib.Path) -> bytes:
+    """The state as it was written, without the line of the sum.
 
-
-def _damage(folder: pathlib.Path) -> str | None:
-    """What is wrong with a checkpoint, None when it is as it was saved."""
-    try:
-        promised = json.loads((folder / _SUMS).read_bytes())
-        found = _sums(folder / _STATE)
-    except (OSError, ValueError) as error:
-        return f"{_SUMS} or a file cannot be read: {_reason(error)}"
-    if found == promised:
-        return None
-    if not isinstance(promised, dict):
-        return f"{_SUMS} is no list of sums"
-    names = sorted({*promised, *found})
-    wrong = next(name for name in names if promised.get(name) != found.get(name))
-    what = "is missing" if wrong not in found else "differs from its SHA-256"
-    return f"{_STATE}/{wrong} {what}"
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, WriteError):
-        return error.reason
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    code = re.search(r"os_error_code='(\d+)'", str(error))  # tensorstore's
-    if code:
-        return os.strerror(int(code[1]))
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
-
-
-# Of what a checkpoint holds and how it is gone on with: raised when either changes,
-# so that no version goes on with what another one left.
-STATE_VERSION = 3
+    Raises:
+      OSError: the file cannot be read.
+      ValueError: its content is not what the sum was taken of.
+    """
+    promised, _, content = file.read_bytes().partition(b"\n")
+    if promised != _sum(content):
+        raise ValueError("it differs from its SHA-256")
+    return content
 
 
 class SharedCheckpointer:
@@ -196,8 +141,3 @@ class SharedCheckpointer:
         if saved is None:  # only its shapes count here
             saved = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), like)
         return processes.arrays_from_first(saved), round_num
-
-    def close(self) -> None:
-        """As `Checkpointer.close`."""
-        if self._own is not None:
-            self._own.close()

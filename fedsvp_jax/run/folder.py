@@ -17,7 +17,7 @@ import numpy as np
 
 from fedsvp_jax.devices import processes
 
-_BESIDE = ".tmp"
+BESIDE = ".tmp"  # ends the name of a file that is not whole yet
 
 
 def plain(value: Any) -> Any:
@@ -56,16 +56,16 @@ class WriteError(OSError):
         self.reason = reason
 
 
-def _replace(path: pathlib.Path, content: bytes) -> None:
-    """Writes the file whole or not at all.
+def replace_file(path: pathlib.Path, *parts: bytes) -> None:
+    """Writes the parts, one after another, as the whole file or not at all.
 
     Raises:
       WriteError: it cannot be written; what was there is as it was.
     """
-    beside = path.with_name(path.name + _BESIDE)
+    beside = path.with_name(path.name + BESIDE)
     try:
         with open(beside, "wb") as file:
-            file.write(content)
+            file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
@@ -82,7 +82,7 @@ def write_json(path: pathlib.Path, content: Any) -> None:
       WriteError: it cannot be written; what was there is as it was.
     """
     text = json.dumps(plain(content), indent=2, allow_nan=False) + "\n"
-    _replace(path, text.encode())
+    replace_file(path, text.encode())
 
 
 def _differences(old: Any, new: Any, name: str = "") -> list[str]:
@@ -118,7 +118,7 @@ class RunFolder:
             if not resume:
                 raise ValueError(
                     f"output_dir {self.path} already holds a run; give another folder "
-                    "or go on with it by --resume"
+                    "or continue it with --resume"
                 )
             try:
                 old = json.loads(file.read_bytes())
@@ -130,7 +130,7 @@ class RunFolder:
             if changed:
                 raise ValueError(f"cannot resume {self.path}: {'; '.join(changed[:3])}")
             return
-        unfinished = {file.name + _BESIDE}
+        unfinished = {file.name + BESIDE}
         if self.path.exists() and (
             not self.path.is_dir()
             or any(path.name not in unfinished for path in self.path.iterdir())
@@ -148,8 +148,8 @@ class RunFolder:
                     self.path.rmdir()
             reason = getattr(error, "reason", error.strerror)
             raise OSError(
-                f"output_dir {self.path} cannot be written ({reason}); give a folder "
-                "that can"
+                f"output_dir {self.path} cannot be written ({reason}); give another "
+                "folder"
             ) from error
 
     def append(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
@@ -218,7 +218,7 @@ class RunFolder:
                 "(nothing was changed)"
             )
         if b"".join(kept) != content:
-            _replace(file, b"".join(kept))
+            replace_file(file, b"".join(kept))
 
     def drop_torn_line(self, name: str) -> None:
         """Drops a last line that a killed run left unfinished."""
@@ -226,7 +226,7 @@ class RunFolder:
         content = file.read_bytes() if file.exists() else b""
         whole = content[: content.rfind(b"\n") + 1]
         if whole != content:
-            _replace(file, whole)
+            replace_file(file, whole)
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         """The lines of a json-lines file; none when it is not there."""

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fedsvp_jax.accounting import Ledger, promises
+from fedsvp_jax.accounting import FilterCost, Ledger, promises
 from fedsvp_jax.algorithm.state import RoundMetrics, ServerState
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.run import records
@@ -23,6 +23,8 @@ OnRound = Callable[[int, int, RoundMetrics, dict[str, float]], None]
 
 class BeforeRound(Protocol):
     """What changes the state before some rounds: the influence filter."""
+
+    cost: FilterCost  # of one call, for the ledgers
 
     def rounds_until_due(self, done: int) -> int:
         """Rounds from `done` on until it is called next; 0: before the next round."""
@@ -132,6 +134,8 @@ def drive(
         if before_round is not None:
             if before_round.rounds_until_due(done) == 0:
                 state = before_round(state, done)
+                for ledger in ledgers:
+                    ledger.record_pass(before_round.cost)
             count = min(count, before_round.rounds_until_due(done + 1) + 1)
         state, metrics = trainer.advance(state, done, count)
         asked = (metrics.clients.client_id >= 0).any(axis=(1, 2))

@@ -17,8 +17,8 @@ from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.devices import processes
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import loading
-from fedsvp_jax.influence import Verdict
-from fedsvp_jax.influence.admission import Admission, verdict_record
+from fedsvp_jax.influence import Verdict, admission
+from fedsvp_jax.influence.admission import Admission
 from fedsvp_jax.mechanisms import noise_setting
 from fedsvp_jax.run import loop, records
 from fedsvp_jax.run.checkpoint import SharedCheckpointer
@@ -92,24 +92,43 @@ class FilterHook:
             root=prng.root_key(config.seed),
         )
         self.verdict: Verdict | None = None  # of the pass before the next round
+        self.cost = admission.cost(
+            config,
+            num_participants=config.num_clients,
+            delta=config.target_delta,
+            passes=1,
+        )
+        self._least_cohort = int(program.cells.allowance.least_cohort[0])
 
     def rounds_until_due(self, done: int) -> int:
         """As `Admission.rounds_until_due`."""
         return self._admission.rounds_until_due(done)
 
     def __call__(self, state: ServerState, done: int) -> ServerState:
-        """Judges all clients: the state with those who may take part."""
+        """Judges all clients: the state with those who may take part.
+
+        Raises:
+          ValueError: fewer are left than the promise needs in a round.
+        """
         host = processes.to_host(state)
         params, stats = cell_of((host.params, host.stats), 0)
         self.verdict = jax.device_get(self._admission.decide(params, stats, done))
         assert self.verdict is not None
-        admitted = dataclasses.replace(host, admitted=~self.verdict.rejected[None])
-        return self._trainer.place(admitted)
+        admitted = ~self.verdict.rejected[None]
+        if admitted.sum() < self._least_cohort:
+            raise ValueError(
+                f"the influence filter admits {admitted.sum()} clients, fewer than the "
+                f"cohort of {self._least_cohort} that total_epsilon needs in every "
+                "round; lower --cohort_size"
+            )
+        return self._trainer.place(dataclasses.replace(host, admitted=admitted))
 
     def take_record(self) -> dict[str, Any] | None:
         """What the next row keeps of a pass; None where there was none."""
         verdict, self.verdict = self.verdict, None
-        return None if verdict is None else verdict_record(verdict)
+        if verdict is None:
+            return None
+        return admission.verdict_record(verdict, self.cost)
 
 
 class Session:
@@ -212,7 +231,6 @@ class Session:
             self._folder.write_held()
             self._bar.close()
             self._events.close()
-            self._checkpointer.close()
         return self._summaries()
 
     def _write_round(
@@ -240,12 +258,7 @@ class Session:
     def _meaning(self, cell: int, spent: dict[str, float]) -> dict[str, Any]:
         """What stands beside `epsilon_spent` in a row: null where none is claimed."""
         ledger = self.ledgers[cell]
-        status = promises.status(
-            ledger,
-            self._program.mechanism,
-            spent,
-            filtered=self._hook is not None,
-        )
+        status = promises.status(ledger, self._program.mechanism, spent)
         claims = status is not None
         target = self._program.configs[cell].target_delta
         return {
@@ -279,7 +292,6 @@ class Session:
                     self.ledgers[cell],
                     self._program.mechanism,
                     data_assumptions=loading.neighbour_assumptions(config),
-                    filtered=self._hook is not None,
                     equal_weights=self._program.equal_weights,
                 ),
             }
@@ -287,15 +299,7 @@ class Session:
         ]
         mechanism = self._program.mechanism
         return [
-            one
-            | {
-                "status": promises.status(
-                    ledger,
-                    mechanism,
-                    one["epsilon_spent"],
-                    filtered=self._hook is not None,
-                )
-            }
+            one | {"status": promises.status(ledger, mechanism, one["epsilon_spent"])}
             for one, ledger in zip(summaries, self.ledgers, strict=True)
         ]
 

@@ -1,4 +1,4 @@
-"""Promises before the run and their account after it."""
+"""What a run says of the ε that it spent."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ from small_runs import digits, small
 
 from fedsvp_jax import accounting
 from fedsvp_jax.accounting import Ledger, promises
+from fedsvp_jax.accounting.allowance import release_epsilon
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import plan
 from fedsvp_jax.federation.federated_data import federate
@@ -25,10 +26,6 @@ def made(**changes: Any) -> tuple[ExperimentConfig, MechanismConfig, Mechanism]:
     return config, settings, make_mechanism(config.mechanism, settings)
 
 
-def cap(**changes: Any) -> int:
-    return promises.upload_cap(*made(**PROMISE | changes))
-
-
 def ledger_of(uploads: int, **changes: Any) -> Ledger:
     """A ledger after one client's uploads at the least noise that may be."""
     config, settings, mechanism = made(**PROMISE | changes)
@@ -37,65 +34,13 @@ def ledger_of(uploads: int, **changes: Any) -> Ledger:
         ledger.record(
             np.asarray([2]),
             round_num=round_num,
-            noise_multiplier=np.asarray([float(mechanism.least_multiplier)]),
+            noise_multiplier=np.asarray([float(np.min(mechanism.least_multiplier))]),
             noise_std=np.ones(1),
             epsilon=np.asarray([config.epsilon]),
             delta=np.asarray([config.delta]),
-            release_epsilon=promises.release_epsilon(settings, mechanism),
+            release_epsilon=release_epsilon(settings, mechanism),
         )
     return ledger
-
-
-def test_without_a_promise_there_is_no_cap() -> None:
-    assert cap() == promises.NO_CAP
-
-
-@pytest.mark.parametrize(("promise", "uploads"), [(0.3, 1), (1.0, 3), (1.2, 4)])
-def test_basic_composition_allows_as_many_uploads_as_fit(
-    promise: float, uploads: int
-) -> None:
-    found = cap(total_epsilon=promise, total_accounting="basic", mechanism="nbafl")
-    assert found == uploads
-
-
-@pytest.mark.parametrize("method", ["basic", "rdp", "pld"])
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"mechanism": "nbafl"},
-        {"mechanism": "fedsva"},
-        {"mechanism": "fedsva", "contribution_release": "laplace"},
-    ],
-    ids=str,
-)
-def test_the_cap_is_the_most_uploads_that_keep_the_promise(
-    method: str, more: dict[str, Any]
-) -> None:
-    promise = 3.0
-    uploads = cap(total_epsilon=promise, total_accounting=method, **more)
-    assert uploads >= 1
-    spent = ledger_of(uploads, **more).epsilon_spent(method, 1e-5)
-    one_more = ledger_of(uploads + 1, **more).epsilon_spent(method, 1e-5)
-    assert spent <= promise * (1 + 1e-6) < one_more
-
-
-def test_a_larger_promise_allows_no_fewer_uploads() -> None:
-    caps = [
-        cap(total_epsilon=promise, total_accounting="rdp", mechanism="nbafl")
-        for promise in (1.0, 2.0, 4.0, 8.0)
-    ]
-    assert caps == sorted(caps) and caps[0] < caps[-1]
-
-
-@pytest.mark.parametrize("mechanism", ["none", "gaussian"])
-def test_a_mechanism_without_scaled_noise_cannot_promise(mechanism: str) -> None:
-    with pytest.raises(ValueError, match="cannot be promised"):
-        cap(total_epsilon=1.0, mechanism=mechanism, noise_std=0.0)
-
-
-def test_a_promise_below_one_uploads_cost_is_refused() -> None:
-    with pytest.raises(ValueError, match="less than one upload costs by rdp"):
-        cap(total_epsilon=1e-6, mechanism="nbafl")
 
 
 def test_only_a_mechanism_that_tells_r_pays_for_it() -> None:
@@ -107,7 +52,7 @@ def test_only_a_mechanism_that_tells_r_pays_for_it() -> None:
         ("nbafl", released, 0.0),
     ):
         _, settings, found = made(mechanism=mechanism, **changes)
-        assert promises.release_epsilon(settings, found) == expected
+        assert release_epsilon(settings, found) == expected
 
 
 def test_statistics_that_leave_without_noise_make_every_number_nominal() -> None:

@@ -114,15 +114,14 @@ def test_full_coalition_is_the_local_model_and_the_empty_one_is_worth_zero() -> 
 
 def test_capped_clients_are_not_asked_again() -> None:
     trainer = small_trainer(configured(), placement=PORTION)
-    trainer.cells = trainer.cells.replace(
-        max_uploads=jnp.ones_like(trainer.cells.max_uploads)
-    )
+    once = jax.tree.map(jnp.ones_like, trainer.cells.allowance)
+    trainer.cells = trainer.cells.replace(allowance=once)
     state, metrics = trainer.advance(trainer.initial_state(), 0, 3)
     asked = np.asarray(metrics.clients.client_id)[:, 0]
     assert sorted(asked[asked >= 0].tolist()) == list(range(7))
     assert (asked[1] >= 0).sum() == 2
     assert (asked[2] >= 0).sum() == 0
-    np.testing.assert_array_equal(state.uploads[0], np.ones(7))
+    np.testing.assert_array_equal(state.spent[0], np.ones(7))
 
 
 @pytest.mark.parametrize("sensitivity", ["weight_clip", "update_clip", "per_example"])
@@ -182,7 +181,8 @@ def by_hand(made: Program, state: ServerState, round_num: int) -> dict[str, Any]
         prng.stream_key(key, prng.Stream.COHORT),
         plan.num_clients,
         plan.cohort_size,
-        eligible=state.admitted & (state.uploads < cell.max_uploads),
+        eligible=state.admitted
+        & (state.spent + cell.allowance.costs[0] <= cell.allowance.budget),
     )
     valid, rows = clients >= 0, jnp.maximum(clients, 0)
     weights = aggregation.client_weights(
@@ -242,7 +242,7 @@ def by_hand(made: Program, state: ServerState, round_num: int) -> dict[str, Any]
         "params": params,
         "memory": memory,
         "clients": clients,
-        "uploads": state.uploads.at[rows].add(valid.astype(jnp.int32)),
+        "spent": state.spent.at[rows].add(valid.astype(jnp.int32)),
         "upload_noise": metrics.noise.noise_std[kept],
         "score": (score.accuracy, score.loss),
         "aggregate_noise_l2": np.sqrt(size * np.sum(np.square(weights * stds))),
@@ -268,12 +268,13 @@ def test_a_round_is_what_its_clients_send_summed_in_turn(
         [small(cohort_size=4, num_rounds=1, client_chunk_size=chunk, **changes)],
         digits(),
     )
-    capped = made.cells.replace(max_uploads=jnp.ones((1,), jnp.int32))
+    once = jax.tree.map(jnp.ones_like, made.cells.allowance)
+    capped = made.cells.replace(allowance=once)
     made = dataclasses.replace(made, cells=capped)
     trainer = Trainer(made)
     state = trainer.initial_state()
     state = state.replace(
-        uploads=jnp.asarray([[1, 0, 0, 1, 0, 0, 1]], jnp.int32),
+        spent=jnp.asarray([[1, 0, 0, 1, 0, 0, 1]], jnp.int32),
         admitted=jnp.asarray([[True, True, False, True, True, True, True]]),
     )
     expected = by_hand(made, cell_of(state, 0), 0)
@@ -287,7 +288,7 @@ def test_a_round_is_what_its_clients_send_summed_in_turn(
         (found.params, found.mechanism),
         (expected["params"], expected["memory"]),
     )
-    np.testing.assert_array_equal(found.uploads, expected["uploads"])
+    np.testing.assert_array_equal(found.spent, expected["spent"])
     assert found.admitted.tolist() == [id_ != 2 for id_ in range(7)]
     np.testing.assert_allclose(
         row.clients.noise.noise_std[:3], expected["upload_noise"], rtol=1e-5

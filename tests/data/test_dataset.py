@@ -80,12 +80,6 @@ def test_fingerprint_changes_with_any_content(changes: dict[str, Any]) -> None:
     assert make(**changes).fingerprint != make().fingerprint
 
 
-def test_input_range_is_what_a_model_sees() -> None:
-    assert make().input_range == (-1.0, 1.0)
-    features = np.array([[-2.0, 0.5], [3.0, 0.0], [1.0, 1.0]], np.float32)
-    assert make(train_inputs=features, test_inputs=features[:2]).input_range == (-2, 3)
-
-
 def test_a_dataset_is_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         make().name = "other"  # type: ignore[misc]

@@ -20,6 +20,7 @@ from small_runs import (
 from stores import digits_store, in_memory
 
 from fedsvp_jax import prng, run
+from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
@@ -140,38 +141,39 @@ def reader_of(store: ClientStore) -> CohortReader:
 
 
 def stream_of(
-    store: ClientStore, *, num_rounds: int = 6, max_uploads: int | None = None
+    store: ClientStore, *, num_rounds: int = 6, allowance: Allowance | None = None
 ) -> CohortStream:
     return CohortStream(
         reader_of(store),
         root=prng.root_key(0),
         num_rounds=num_rounds,
-        max_uploads=max_uploads,
+        allowance=allowance,
     )
 
 
-def drawn(round_num: int, uploads: np.ndarray, max_uploads: int) -> np.ndarray:
+def drawn(round_num: int, eligible: np.ndarray) -> np.ndarray:
     """The draw of the compiled round."""
     key = prng.stream_key(
         prng.round_key(prng.root_key(0), round_num), prng.Stream.COHORT
     )
-    eligible = jnp.asarray(uploads < max_uploads)
-    return np.asarray(cohort.sample_cohort(key, 8, 3, eligible=eligible))
+    return np.asarray(cohort.sample_cohort(key, 8, 3, eligible=jnp.asarray(eligible)))
 
 
 @pytest.mark.parametrize("first", [0, 2])
-def test_the_host_draws_as_the_compiled_round_does_under_a_cap(
-    first: int, store: ClientStore
+@pytest.mark.parametrize("costs", [(1, 1, 1, 1, 1, 1), (1, 1, 1, 2, 2, 3)], ids=str)
+def test_the_host_draws_as_the_compiled_round_does_under_a_promise(
+    first: int, costs: tuple[int, ...], store: ClientStore
 ) -> None:
-    uploads = np.zeros(8, np.int32)
-    stream = stream_of(store, max_uploads=2)
+    spent = np.zeros(8, np.int32)
+    kept = Allowance(np.asarray(costs, np.int32), np.asarray(2), np.asarray(1))
+    stream = stream_of(store, allowance=kept)
     for round_num in range(6):
-        expected = drawn(round_num, uploads, 2)
+        expected = drawn(round_num, spent + costs[round_num] <= 2)
         if round_num >= first:
-            taken = stream.take(round_num, jnp.asarray(uploads))
+            taken = stream.take(round_num, jnp.asarray(spent))
             np.testing.assert_array_equal(taken.clients, expected)
-        uploads[expected[expected >= 0]] += 1
-    assert uploads.max() == 2
+        spent[expected[expected >= 0]] += costs[round_num]
+    assert spent.max() == 2
 
 
 def test_the_next_round_is_read_while_one_runs_and_none_beyond_the_last(

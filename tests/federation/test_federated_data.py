@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from small_runs import digits, small
 
+from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Column, Dataset
 from fedsvp_jax.federation import build, federated_data, loading, plan
@@ -81,9 +82,14 @@ def test_cells_stack_what_they_vary_and_keep_one_root_a_seed() -> None:
     configs = [dataclasses.replace(c, allow_large_epsilon=True) for c in configs]
     made = federated_data.federate(configs, digits())
     settings = [plan.mechanism_config(config) for config in configs]
-    cells = plan.make_cells(configs, made, settings, [3, 4, 5])
+    kept = [
+        Allowance(np.full(5, 1, np.int32), np.asarray(most), np.asarray(1))
+        for most in (3, 4, 5)
+    ]
+    cells = plan.make_cells(configs, made, settings, kept)
     np.testing.assert_allclose(cells.mechanism.epsilon, [0.1, 0.1, 1.1], rtol=1e-6)
-    np.testing.assert_array_equal(cells.max_uploads, [3, 4, 5])
+    np.testing.assert_array_equal(cells.allowance.budget, [3, 4, 5])
+    assert cells.allowance.costs.shape == (3, 5)
     roots = np.asarray(jax.random.key_data(cells.root))
     np.testing.assert_array_equal(roots[0], roots[1])
     assert not np.array_equal(roots[0], roots[2])

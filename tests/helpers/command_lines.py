@@ -29,7 +29,6 @@ _USED = (
     "experiments.messages",
     "matplotlib.backends.backend_agg",
     "matplotlib.figure",
-    "orbax.checkpoint",
     "plotly.offline",
     "scipy.stats",
     "sklearn.metrics",

@@ -15,12 +15,16 @@ from unittest import mock
 import jax
 import jax.numpy as jnp
 import numpy as np
+from promised import uploads_in_a_row
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.accounting import Ledger, promises
+from fedsvp_jax.accounting import Allowance, Ledger, allowance, promises
+from fedsvp_jax.accounting.allowance import release_epsilon
+from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.algorithm.state import ClientMetrics, RoundMetrics
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation import plan, solve_noise
+from fedsvp_jax.federation.budget import planned_cost
 from fedsvp_jax.influence import admission
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, base, noise
 from fedsvp_jax.report import guarantees as guarantees_page
@@ -123,42 +127,42 @@ def account(seed: int, *, most_rounds: int = 4000) -> Account:
     if rng.random() < 0.5:
         sizes[:] = 40
     smallest = float(sizes.min())
-    if config.total_epsilon is not None and config.influence_filter != "none":
-        raise ValueError("refused by federation.build")
     if config.solve == "noise":
         config = solve_noise(config, min_num_examples=smallest)
     told = plan.mechanism_config(config, min_num_examples=smallest)
     mechanism = mechanisms.make_mechanism(config.mechanism, told)
     with mock.patch.object(noise, "add_gaussian_noise", _no_draw):
         base.check_noise(mechanism, config.num_clients, config.num_rounds)
-    cap = promises.upload_cap(config, told, mechanism)
+    kept = allowance(config, told, mechanism, filter_cost=planned_cost(config))
     ledger = promises.new_ledger(
         mechanism,
         config.num_clients,
         keeps_stats=bool(rng.random() < 0.1),
         colluders=config.colluders,
     )
-    released = promises.release_epsilon(told, mechanism)
-    rounds = _rounds(config, told, mechanism, sizes, cap, rng)
+    released = release_epsilon(told, mechanism)
+    rounds = _rounds(config, mechanism, sizes, kept, rng)
     for number, metrics in enumerate(rounds, 1):
         if number > most_rounds:
             break
+        if admission.num_passes(config, number) > ledger.filter_cost.passes:
+            ledger.record_pass(planned_cost(config))
         records.record_round(
             ledger, metrics, round_num=number, release_epsilon=released
         )
-    return Account(config, cap, ledger, *_summed_up(config, told, mechanism, ledger))
+    summed_up = _summed_up(config, told, mechanism, ledger)
+    return Account(config, uploads_in_a_row(kept), ledger, *summed_up)
 
 
 def _rounds(
     config: ExperimentConfig,
-    told: MechanismConfig,
     mechanism: Mechanism,
     sizes: np.ndarray,
-    cap: int,
+    kept: Allowance,
     rng: np.random.Generator,
 ) -> Iterator[RoundMetrics]:
     """The rounds as `records` takes them; they end when nobody may upload any more."""
-    uploads = np.zeros(len(sizes), np.int64)
+    spent = np.zeros(len(sizes), np.int32)
     uniform = config.weighting == "uniform" or mechanism.uniform_weights
     state = mechanism.init(len(sizes)).of(0)
     weights_of = {"w": jnp.ones((2,), jnp.float32)}
@@ -185,12 +189,12 @@ def _rounds(
             with mock.patch.object(noise, "add_gaussian_noise", _no_draw):
                 played = info(jnp.asarray(sizes), jnp.asarray(ratios), round_num)
             infos = jax.device_get(played)
-        able = np.flatnonzero(uploads < cap)
+        able = np.flatnonzero(cohort.may_take_part(kept, spent, round_num))
         if not len(able):
             return
         count = min(config.cohort_size, len(able))
         chosen = np.sort(rng.choice(able, count, replace=False))
-        uploads[chosen] += 1
+        spent[chosen] += kept.costs[round_num]
         share = np.ones(count) if uniform else sizes[chosen].astype(np.float64)
         yield _metrics(chosen, share / share.sum(), infos)
 
@@ -225,17 +229,9 @@ def _summed_up(
 ) -> tuple[dict[str, Any], str]:
     filtered = config.influence_filter != "none"
     summary = promises.summary(
-        config,
-        told,
-        ledger,
-        mechanism,
-        data_assumptions="",
-        filtered=filtered,
-        equal_weights=True,
+        config, told, ledger, mechanism, data_assumptions="", equal_weights=True
     )
-    status = promises.status(
-        ledger, mechanism, summary["epsilon_spent"], filtered=filtered
-    )
+    status = promises.status(ledger, mechanism, summary["epsilon_spent"])
     summary = summary | {"status": status}
     if filtered:
         summary["filter"] = admission.guarantees(

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pytest
+from flax import serialization
 
 from fedsvp_jax import models
 from fedsvp_jax.config import ExperimentConfig, resolve
@@ -66,6 +68,13 @@ def small_trainer(
     model = _make_model(configs[0].model, num_classes=digits().num_classes)
     program = build(configs, digits(), model=model)
     return shared_trainer(program, placement=placement)
+
+
+def saved_ledger(folder: pathlib.Path, round_num: int) -> dict[str, np.ndarray]:
+    """The first cell's ledger in the checkpoint of a round."""
+    content = (folder / "checkpoints" / str(round_num)).read_bytes()
+    _, _, state = content.partition(b"\n")  # the first line is the sum
+    return dict(serialization.msgpack_restore(state)["ledgers"]["0"])
 
 
 def share_compiled_rounds(patch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,9 @@ from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, federated_data
-from fedsvp_jax.influence import admission
+from fedsvp_jax.influence import Verdict, admission
+from fedsvp_jax.report.adversaries import adversaries_plot
+from fedsvp_jax.report.read import read_run
 from fedsvp_jax.run.session import FilterHook
 
 FILTERED: dict[str, Any] = {
@@ -128,6 +130,54 @@ def test_passes_are_counted_and_priced():
 
     np.testing.assert_allclose(cost(influence_filter="join")["test_set_basic"], 9 * 0.5)
     assert cost()["vote"] == np.inf
+
+
+@pytest.mark.hole
+def test_one_promise_pays_for_the_filter_and_the_uploads(tmp_path: pathlib.Path):
+    """The rows and the plot of a run count contributions and votes."""
+    hidden = {"vote_epsilon": 0.02, "contribution_noise": 60.0}
+    noised = {"mechanism": "nbafl", "sensitivity": "update_clip", "delta": 1e-3}
+    promise = {"total_epsilon": 0.6, "epsilon": 0.3, "num_rounds": 12}
+    config = filtered(influence_filter="join", **promise, **hidden, **noised)
+    placed = Placement(rounds_per_call=4)
+    summary = run.train(config, tmp_path / "run", dataset=digits(), placement=placed)
+    assert summary["stopped_by_promise"] and summary["most_uploads"] >= 2
+    alone = summary["influence_guarantees"]["participant_pld"]
+    assert 0.1 < alone < summary["epsilon_spent"]["pld"]
+    assert summary["epsilon_spent"]["rdp"] <= 0.6
+    assert set(summary["status"].values()) == {"nominal"}  # of a tally
+    proved = [row for row in summary["guarantees"] if row["status"] == "proved"]
+    assert [(row["method"], row["epsilon"]) for row in proved] == [
+        ("promise by rdp", 0.6)
+    ]
+    first, second = rows(tmp_path / "run", "metrics.jsonl")[:2]
+    assert first["influence_filter"]["cost"]["votes_per_pass"] == 9
+    assert second["influence_filter"] is None
+    curves = adversaries_plot(read_run(tmp_path / "run")).series
+    ends = {curve.name: curve.y[-1] for curve in curves}
+    for row in summary["guarantees"]:
+        if row["method"] == "rdp":
+            assert ends[row["adversary"]] == pytest.approx(row["epsilon"], rel=1e-6)
+
+
+def test_a_filter_that_leaves_no_whole_cohort_ends_the_run_with_a_sentence(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
+    def everybody_but_three(*_: Any) -> Verdict:
+        fields = {field.name: np.zeros(()) for field in dataclasses.fields(Verdict)}
+        return Verdict(**fields | {"rejected": np.arange(10) >= 3})
+
+    monkeypatch.setattr(admission.Admission, "decide", everybody_but_three)
+    config = filtered(
+        mechanism="dp_fedavg",
+        influence_filter="join",
+        noise_multiplier=30.0,
+        total_epsilon=1.0,
+        vote_epsilon=0.02,
+        contribution_noise=60.0,
+    )
+    with pytest.raises(ValueError, match="admits 3 clients, fewer than the cohort"):
+        run.train(config, tmp_path / "run", dataset=digits())
 
 
 def test_a_sweep_and_a_foreign_model_are_refused():

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from fedsvp_jax import influence
+from fedsvp_jax.accounting import FilterCost, composed_epsilon
+from fedsvp_jax.influence import privacy
 
 
 @pytest.mark.parametrize(
@@ -55,17 +57,43 @@ def test_a_vote_that_may_change_between_passes_has_no_finite_price():
     assert math.isfinite(twice.contribution)
 
 
-def test_the_contributions_gaussian_is_counted_apart_by_a_ledger():
-    ledger = influence.contribution_ledger(5, noise_multiplier=2 * 3.730632, delta=1e-5)
-    np.testing.assert_allclose(ledger.epsilon_spent("gdp", 1e-5), 1.0, atol=1e-4)
-    np.testing.assert_allclose(ledger.epsilon_spent("basic", 1e-5), 1.0, atol=1e-4)
-    twice = influence.contribution_ledger(
-        5, noise_multiplier=2 * 3.730632, delta=1e-5, passes=2
+def hidden(noise_multiplier: float, passes: int = 1) -> FilterCost:
+    return privacy.filter_cost(
+        num_participants=5,
+        vote_epsilon_published=0.4,
+        noise_multiplier=noise_multiplier,
+        delta=1e-5,
+        passes=passes,
     )
-    spent = twice.epsilon_spent("gdp", 1e-5)
-    assert 1.0 < spent < 2.0 and ledger.proved
-    none = influence.contribution_ledger(5, noise_multiplier=0.0, delta=1e-5)
-    assert none.epsilon_spent("gdp", 1e-5) == math.inf
+
+
+def test_a_contribution_is_a_gaussian_of_half_the_noise_multiplier():
+    """Another batch may turn the clipped update around: sensitivity 2C."""
+    cost = hidden(2 * 3.730632)
+    np.testing.assert_allclose(cost.contribution_epsilon, 1.0, atol=1e-4)
+    np.testing.assert_allclose(cost.precision, 3.730632**-2)
+    assert cost.delta == 1e-5
+    assert hidden(2 * 3.730632, passes=2).precision == 2 * cost.precision
+    without = hidden(0.0)
+    assert without.precision == without.contribution_epsilon == math.inf
+    assert without.delta == 0
+
+
+def test_a_client_pays_for_its_contribution_and_for_a_vote_on_each_other_client():
+    cost = hidden(20.0)
+    assert (cost.votes, cost.vote_epsilon) == (4, pytest.approx(0.2))
+    assert cost.basic_epsilon == pytest.approx(cost.contribution_epsilon + 4 * 0.2)
+
+
+def test_the_price_list_has_both_together():
+    cost = influence.guarantees(
+        num_participants=20,
+        vote_epsilon_published=0.2,
+        noise_multiplier=10.0,
+        delta=1e-5,
+    )
+    parts = cost.test_set_pld, cost.contribution
+    assert max(parts) < cost.participant_pld < sum(parts)
 
 
 def test_bad_input_is_refused():
@@ -83,8 +111,7 @@ def test_every_price_of_one_pass_is_named():
     np.testing.assert_allclose(cost.keep_probability, 1 - flip / 2)
     np.testing.assert_allclose([cost.vote_published, cost.vote], [1.0, 0.5])
     assert cost.delta == 1e-5
-    ledger = influence.contribution_ledger(5, **told)
-    assert cost.contribution == ledger.epsilon_spent("gdp", 1e-5)
+    assert cost.contribution == composed_epsilon("gdp", 1.0, 1e-5)  # z/2 = 1
     bare = influence.guarantees(
         num_participants=5,
         vote_epsilon_published=math.inf,

@@ -35,7 +35,7 @@ def test_a_mechanism_from_outside_says_its_label_and_what_sets_its_noise(
     ]
     (row,) = tables.summarize(results)
     assert (row.epsilon, row.num_seeds) == (None, 2)
-    assert tables.shown_cells([row])[1][0] == "Mine"
+    assert tables.shown_cells([row])[0]["mechanism"] == "Mine"
     plan = SweepPlan(("mine",), epsilons=(0.1, 0.5), seeds=(0, 1))
     cells = plan.cells(ExperimentConfig(), "mine")
     assert [(cell.epsilon, cell.seed) for cell in cells] == [(0.1, 0), (0.1, 1)]

@@ -121,6 +121,10 @@ def prepare(part: str) -> pathlib.Path:
     (folder / "pyproject.toml").write_text(
         (ROOT / "pyproject.toml").read_text() + config
     )
+    for module in PARTS[part].modules:  # half written, if mutmut was stopped then
+        made = folder / "mutants" / PACKAGE / module
+        if not made.with_name(f"{made.name}.meta").exists():
+            made.unlink(missing_ok=True)
     return folder
 
 

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments import docs_blocks
-from fedsvp_jax.report.tables import markdown_table
+from fedsvp_jax.report.text_table import markdown
+
+from .parts import PARTS
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGE = ROOT / "docs/testing.md"
@@ -58,16 +60,28 @@ def scores_table(results: Mapping[str, Json], known: Mapping[Any, str]) -> str:
             len(found["left"]) - equivalent,
         ]
         sums = [a + b for a, b in zip(sums, counts, strict=True)]
-        rows.append([f"`{module}`", *_row(counts)])
-    rows.append(["all", *_row(sums)])
-    head = ["module", "mutants", "run", "killed", "equivalent", "survived", "score"]
-    return markdown_table(head, rows)
+        rows.append(_row(f"`{module}`", counts))
+    return markdown([*rows, _row("all", sums)])
 
 
-def _row(counts: Sequence[int]) -> list[str]:
-    mutants, ran, killed, equivalent, _ = counts
-    score = _score(killed, ran - equivalent, mutants - equivalent)
-    return [*map(str, counts), score]
+def waiting(results: Mapping[str, Json]) -> str:
+    """A sentence that names the modules of which no mutant was run, if any."""
+    modules = [module for part in PARTS.values() for module in part.modules]
+    missing = [f"`{module}`" for module in modules if module not in results]
+    return f"\nNot run yet: {', '.join(missing)}." if missing else ""
+
+
+def _row(name: str, counts: Sequence[int]) -> dict[str, str]:
+    mutants, ran, killed, equivalent, survived = counts
+    return {
+        "module": name,
+        "mutants": str(mutants),
+        "run": str(ran),
+        "killed": str(killed),
+        "equivalent": str(equivalent),
+        "survived": str(survived),
+        "score": _score(killed, ran - equivalent, mutants - equivalent),
+    }
 
 
 def _key(change: Json) -> tuple[str, ...]:
@@ -83,16 +97,16 @@ def left_table(changes: Sequence[tuple[Json, str]], title: str) -> str:
     if not changes:
         return "None."
     rows = [
-        [
-            f"`{change['module']}`",
-            f"`{change['function']}`",
-            _code(change["before"]).replace("|", "\\|"),
-            _code(change["after"]).replace("|", "\\|"),
-            text,
-        ]
+        {
+            "module": f"`{change['module']}`",
+            "function": f"`{change['function']}`",
+            "code": _code(change["before"]).replace("|", "\\|"),
+            "mutant": _code(change["after"]).replace("|", "\\|"),
+            title: text,
+        }
         for change, text in changes
     ]
-    return markdown_table(["module", "function", "code", "mutant", title], rows)
+    return markdown(rows)
 
 
 def write_page(results: Mapping[str, Json]) -> None:
@@ -102,7 +116,7 @@ def write_page(results: Mapping[str, Json]) -> None:
     alike = [(c, known[_key(c)]) for c in left if _key(c) in known]
     survived = [(c, c["status"]) for c in left if _key(c) not in known]
     blocks = {
-        "scores": lambda: scores_table(results, known),
+        "scores": lambda: scores_table(results, known) + waiting(results),
         "equivalent": lambda: left_table(alike, "why no test can notice it"),
         "survived": lambda: left_table(survived, "what mutmut says"),
     }

@@ -8,9 +8,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import orbax.checkpoint as ocp
 import pytest
-from small_runs import SAME_BYTES, contents, digits, share_compiled_rounds, small
+from small_runs import (
+    SAME_BYTES,
+    contents,
+    digits,
+    saved_ledger,
+    share_compiled_rounds,
+    small,
+)
 
 from fedsvp_jax import run
 from fedsvp_jax.engine.placement import Placement
@@ -19,7 +25,7 @@ from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.folder import WriteError
 
 ROUNDS = 4
-WRITES = ("fsync", "replace", "rename", "mkdir")
+WRITES = ("fsync", "replace", "mkdir")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -42,10 +48,7 @@ def train(folder: pathlib.Path, *, resume: bool = True) -> dict[str, Any]:
 
 def ledger(folder: pathlib.Path) -> dict[str, np.ndarray]:
     """The ledger in the last round's checkpoint."""
-    reader = ocp.Checkpointer(ocp.StandardCheckpointHandler())
-    state = reader.restore(folder / "checkpoints" / str(ROUNDS) / "state")
-    reader.close()
-    return dict(state["ledgers"][0])
+    return saved_ledger(folder, ROUNDS)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +98,7 @@ def num_writes(tmp_path_factory: pytest.TempPathFactory) -> int:
     with pytest.MonkeyPatch.context() as patch:
         writes = Writes(patch, Killed(), 0, 0)
         train(folder)
-    assert writes.count > 40
+    assert writes.count > 25
     return writes.count
 
 
@@ -192,12 +195,12 @@ def test_after_a_damaged_checkpoint_the_files_end_byte_equal(
 ) -> None:
     train(tmp_path / "run")
     checkpoints = tmp_path / "run" / "checkpoints"
-    (checkpoints / "4" / "state" / "_METADATA").write_text("{}")
+    (checkpoints / "4").write_text("{}")
     train(tmp_path / "run")
     assert "going on from that of round 3" in caplog.text
     assert_same(tmp_path / "run", whole)
     for number in ("3", "4"):
-        (checkpoints / number / "sha256.json").unlink()
+        (checkpoints / number).write_bytes(b"")
     before = contents(tmp_path / "run", SAME_BYTES)
     with pytest.raises(ValueError, match="none is left to go on from"):
         train(tmp_path / "run")

@@ -193,6 +193,20 @@ def test_a_run_that_a_promise_ended_resumes_to_the_same_rows(
     assert contents(promised, SAME_BYTES) == before
 
 
+@pytest.mark.hole
+def test_a_promise_about_the_average_uploads_in_whole_cohorts_alone(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Against those who see the average; one client alone was counted before."""
+    changes = PROMISE | {"mechanism": "dp_fedavg", "noise_multiplier": 12.0}
+    summary = train(tmp_path / "run", total_epsilon=0.6, **changes)
+    rows = read(tmp_path / "run", "metrics.jsonl")
+    assert summary["stopped_by_promise"] and len(rows) == summary["rounds"] >= 3
+    assert {row["num_clients"] for row in rows} == {changes["cohort_size"]}
+    assert 0.4 < summary["epsilon_spent"]["rdp"] <= 0.6
+    assert summary["status"]["rdp"] == "proved"
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

@@ -86,7 +86,7 @@ def test_a_signal_ends_a_run_after_the_call_in_flight_and_it_resumes_to_the_same
         f"stopped by {name} after round {rounds} of 6 (none), which is saved; go on "
         "with the same command and --resume"
     )
-    assert (tmp_path / "run" / "checkpoints" / str(rounds)).is_dir()
+    assert (tmp_path / "run" / "checkpoints" / str(rounds)).is_file()
     assert not (tmp_path / "run" / "summary.json").exists()
     train(tmp_path / "run", resume=True)
     train(tmp_path / "whole")

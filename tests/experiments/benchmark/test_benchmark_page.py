@@ -5,6 +5,7 @@ import shutil
 from typing import Any
 
 from experiments.benchmark import docs_page, peers
+from fedsvp_jax.report import text_table
 
 ROOT = pathlib.Path(__file__).parents[3]
 
@@ -92,4 +93,4 @@ def test_what_is_not_measured_says_so(tmp_path: pathlib.Path) -> None:
     shutil.copytree(ROOT / "docs", docs)
     shutil.rmtree(docs / "results")
     for path in docs_page.rewrite(docs):
-        assert docs_page._MISSING in path.read_text()
+        assert text_table.MISSING in path.read_text()

@@ -1,5 +1,9 @@
 """What a round sends: the formula against the compiled program's collectives."""
 
+import math
+import re
+from typing import NamedTuple
+
 import jax
 import pytest
 from small_runs import digits, small
@@ -8,6 +12,32 @@ from experiments.benchmark import communication
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build
+
+_GATHER = re.compile(r"= (\w+)\[([\d,]*)\]\S* all-gather\(")
+_COLLECTIVE = re.compile(
+    r"= \S+ (all-reduce|all-to-all|reduce-scatter|collective-permute)(-start)?\("
+)
+_BYTES = {"pred": 1, "s32": 4, "u32": 4, "f32": 4}
+
+
+class Compiled(NamedTuple):
+    """The collectives of a compiled program, by what they carry."""
+
+    gathers: list[tuple[str, tuple[int, ...]]]  # dtype and shape of each result
+    others: list[str]  # names of the collectives that are not gathers
+
+    def gathered_bytes(self) -> int:
+        """Bytes of the results of all gathers."""
+        return sum(_BYTES[kind] * math.prod(shape) for kind, shape in self.gathers)
+
+
+def compiled_collectives(program: str) -> Compiled:
+    """The collectives in an optimised program's text; a loop's body counts once."""
+    gathers = [
+        (kind, tuple(int(length) for length in shape.split(",") if length))
+        for kind, shape in _GATHER.findall(program)
+    ]
+    return Compiled(gathers, [name for name, _ in _COLLECTIVE.findall(program)])
 
 
 def trainer_of(
@@ -43,7 +73,7 @@ def test_the_formula_is_what_the_compiled_round_gathers(
     Of the records XLA may merge columns that are equal.
     """
     trainer = trainer_of(num_devices, cohort_size, chunk_size, cells=cells)
-    found = communication.compiled_collectives(trainer.lower().compile().as_text())
+    found = compiled_collectives(trainer.lower().compile().as_text())
     expected = communication.gathered(trainer)
     num_parameters = 64 * 128 + 128 + 128 * 10 + 10
     rows = communication.rows_of(cohort_size, chunk_size, num_devices)
@@ -56,7 +86,7 @@ def test_the_formula_is_what_the_compiled_round_gathers(
     assert least < sent <= least + expected.records // turns
     assert expected.records < 0.005 * expected.uploads
     model_rows = sum(
-        communication.Compiled([gather], []).gathered_bytes()
+        Compiled([gather], []).gathered_bytes()
         for gather in found.gathers
         if gather[1][1:] in {(128, 64), (128,), (10, 128), (10,)}
     )
@@ -65,7 +95,7 @@ def test_the_formula_is_what_the_compiled_round_gathers(
 
 def test_one_device_sends_nothing() -> None:
     trainer = trainer_of(1, 3, 1)
-    found = communication.compiled_collectives(trainer.lower().compile().as_text())
+    found = compiled_collectives(trainer.lower().compile().as_text())
     assert not found.gathers and not found.others
     assert communication.gathered(trainer).total == 0
 
@@ -80,7 +110,7 @@ def test_a_sum_over_devices_would_be_seen() -> None:
         out_specs=jax.sharding.PartitionSpec(),
     )
     text = jax.jit(summed).lower(jax.numpy.ones(4)).compile().as_text()
-    assert communication.compiled_collectives(text).others == ["all-reduce"]
+    assert compiled_collectives(text).others == ["all-reduce"]
 
 
 @pytest.mark.parametrize(

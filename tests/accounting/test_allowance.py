@@ -1,0 +1,270 @@
+"""One promise for all that leaves a client: what fits in it, and what is refused."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from promised import Played, told, uploads_in_a_row
+
+from fedsvp_jax import mechanisms
+from fedsvp_jax.accounting import Allowance, FilterCost, allowance, composed_epsilon
+from fedsvp_jax.accounting.allowance import upload_costs
+from fedsvp_jax.algorithm import cohort
+from fedsvp_jax.influence import privacy
+from fedsvp_jax.settings import PromiseSettings
+
+NOISY = [name for name in mechanisms.mechanism_names() if name != "none"]
+RELEASES = ("none", "worst_case", "laplace", "randomized_response")
+ROUNDS, CLIENTS = 24, 6
+TOTALS = {"basic": 1.0, "rdp": 0.6, "pld": 0.5}  # two to four uploads
+SET_UP: dict[str, Any] = {
+    "num_rounds": ROUNDS,
+    "delta": 1e-3,
+    "epsilon": 0.3,
+    "release_epsilon": 0.05,
+    "min_num_examples": 2000.0,
+}
+OWN = {  # about ε = .3 per upload, as the others
+    "gaussian": {"noise_std": 0.26},
+    "dp_fedavg": {"noise_multiplier": 13.0},
+    "time_varying": {"decay": 0.95},
+    "dpa": {"contraction": 0.85},
+}
+
+
+def filter_cost(**changes: Any) -> FilterCost:
+    """A pass that leaves most of `TOTALS` to the uploads."""
+    settings: dict[str, Any] = {
+        "num_participants": CLIENTS,
+        "vote_epsilon_published": 0.04,
+        "noise_multiplier": 60.0,
+        "delta": 1e-5,
+    }
+    return privacy.filter_cost(**(settings | changes))
+
+
+def cases() -> list[Any]:
+    """Every mechanism x release x filter x cohort x accounting.
+
+    By PLD (half a second a case) the fast suite has one mechanism of each kind.
+    """
+    quick = {"nbafl", "dpa", "dp_fedavg", "fedsva"}
+    found = []
+    for name in NOISY:
+        guided = name in ("fedsva", "fedsdp")
+        for release in RELEASES if guided else ("worst_case",):
+            for filtered in (False, True):
+                for size in (2, CLIENTS):
+                    for method in ("basic", "rdp", "pld"):
+                        slow = method == "pld" and (
+                            name not in quick
+                            or size == CLIENTS
+                            or release not in ("worst_case", "randomized_response")
+                        )
+                        found.append(
+                            pytest.param(
+                                *(name, release, filtered, size, method),
+                                marks=[pytest.mark.slow] if slow else [],
+                            )
+                        )
+    return found
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(("name", "release", "filtered", "size", "method"), cases())
+def test_the_promise_is_kept_and_one_upload_more_would_break_it(
+    name: str, release: str, filtered: bool, size: int, method: str
+) -> None:
+    total = TOTALS[method]
+    played = Played(
+        name,
+        PromiseSettings(total_epsilon=total, total_accounting=method),
+        num_clients=CLIENTS,
+        filter_cost=filter_cost() if filtered else None,
+        cohort_size=size,
+        contribution_release=release,
+        **(SET_UP | OWN.get(name, {})),
+    )
+    uploads = played.ledger.uploads
+    assert uploads.max() >= 1 and played.rounds < ROUNDS  # the promise ended the run
+    assert played.spent() <= total * (1 + 1e-6)
+    everybody = np.arange(CLIENTS)
+    played.upload(everybody[: size if played.mechanism.claim.central else CLIENTS])
+    assert played.spent() > total
+
+
+def allowed(name: str, promise: PromiseSettings, **changes: Any) -> Allowance:
+    """The allowance of a mechanism over 500 rounds at the published ε = .2."""
+    cost = changes.pop("filter_cost", None)
+    config, mechanism = told(name, **({"num_rounds": 500, "delta": 1e-3} | changes))
+    return allowance(promise, config, mechanism, filter_cost=cost)
+
+
+def test_without_a_promise_everybody_may_always_take_part() -> None:
+    found = allowed("nbafl", PromiseSettings())
+    assert uploads_in_a_row(found) == 500
+    assert not np.any(found.costs) and found.least_cohort == 1
+
+
+@pytest.mark.parametrize(
+    ("total", "uploads"), [(0.4, 2), (1.0, 5), (1.1, 5), (8.0, 40), (99.9, 499)]
+)
+def test_equal_costs_are_a_cap_on_the_number_of_uploads(
+    total: float, uploads: int
+) -> None:
+    promise = PromiseSettings(total_epsilon=total, total_accounting="basic")
+    assert uploads_in_a_row(allowed("nbafl", promise)) == uploads
+    released = {"contribution_release": "laplace", "release_epsilon": 0.2}
+    found = allowed("fedsva", promise, delta=1e-4, **released)
+    assert uploads_in_a_row(found) == uploads // 2
+
+
+@pytest.mark.parametrize("method", ["rdp", "pld"])
+@pytest.mark.parametrize("release", [0.0, 0.02])
+def test_the_cap_is_the_last_number_of_uploads_that_fits(
+    method: str, release: float
+) -> None:
+    promise = PromiseSettings(total_epsilon=1.0, total_accounting=method)
+    more = {"contribution_release": "laplace", "release_epsilon": release}
+    found = allowed("fedsva", promise, **(more if release else {}))
+    uploads = uploads_in_a_row(found)
+    z = float(told("fedsva", delta=1e-3)[1].least_multiplier)
+
+    def spent(uploads: int) -> float:
+        return composed_epsilon(
+            method, uploads / z**2, 1e-5, releases=uploads, release_epsilon=release
+        )
+
+    assert 1 < uploads < 500
+    assert spent(uploads) <= 1.0 < spent(uploads + 1)
+
+
+def test_deltas_of_basic_composition_stay_below_one() -> None:
+    promise = PromiseSettings(total_epsilon=50.0, total_accounting="basic")
+    found = allowed("nbafl", promise, delta=0.025)
+    assert uploads_in_a_row(found) == 39  # 40 would have Σδ = 1
+    with_filter = allowed(
+        "nbafl", promise, delta=0.025, filter_cost=filter_cost(delta=0.03)
+    )
+    assert uploads_in_a_row(with_filter) == 38
+
+
+@pytest.mark.parametrize("method", ["basic", "rdp"])
+def test_costs_by_round_allow_more_than_a_cap_at_the_least_noise(method: str) -> None:
+    """Time-Varying DP's last upload costs 4 times its mean; a cap counted it so."""
+    promise = PromiseSettings(total_epsilon=4.0, total_accounting=method)
+    found = allowed("time_varying", promise, decay=0.995, epsilon=0.2)
+    costs = np.asarray(found.costs, float)
+    cap = int(found.budget) // int(costs.max())
+    assert uploads_in_a_row(found) > 2 * cap
+    assert np.all(np.diff(costs) >= 0)
+    assert costs.sum() > found.budget
+
+
+def test_costs_that_would_fall_are_counted_as_the_largest_before_them() -> None:
+    """So whoever may not take part once never may again, and the run can end."""
+    config, mechanism = told("nbafl", num_rounds=4, delta=1e-3)
+    uneven = mechanism._replace(least_multiplier=np.asarray([30.0, 10.0, 20.0, 40.0]))
+    costs = upload_costs(config, uneven)
+    np.testing.assert_allclose(costs.precision, [1 / 900, 0.01, 0.01, 0.01])
+
+
+def test_uploads_that_release_r_all_cost_as_much_as_the_costliest() -> None:
+    config, mechanism = told("fedsva", contribution_release="laplace", num_rounds=2)
+    uneven = mechanism._replace(least_multiplier=np.asarray([30.0, 10.0]))
+    costs = upload_costs(config, uneven)
+    np.testing.assert_allclose(costs.precision, [0.01, 0.01])
+    assert costs.release_epsilon == config.release_epsilon
+
+
+def test_a_claim_about_the_average_is_promised_to_whole_cohorts_alone() -> None:
+    """Before, one client alone was counted: K times the precision of a whole cohort."""
+    promise = PromiseSettings(total_epsilon=2.0)
+    found = allowed("dp_fedavg", promise, noise_multiplier=20.0, cohort_size=10)
+    alone = allowed("dp_fedavg", promise, noise_multiplier=20.0, cohort_size=1)
+    assert found.least_cohort == 10
+    assert uploads_in_a_row(found) == uploads_in_a_row(alone)
+    spent = np.zeros(12, np.int32)
+    assert np.all(cohort.may_take_part(found, spent, 0))
+    admitted = np.arange(12) < 9  # by the influence filter
+    assert not np.any(cohort.may_take_part(found, spent, 0, admitted=admitted))
+    spent[:3] = found.budget
+    assert not np.any(cohort.may_take_part(found, spent, 0))
+
+
+@pytest.mark.parametrize("method", ["basic", "rdp", "pld"])
+def test_the_filter_is_charged_before_the_uploads(method: str) -> None:
+    promise = PromiseSettings(total_epsilon=1.0, total_accounting=method)
+    free = uploads_in_a_row(allowed("nbafl", promise))
+    charged = uploads_in_a_row(allowed("nbafl", promise, filter_cost=filter_cost()))
+    assert 1 <= charged < free
+
+
+REFUSED = {
+    "none": (
+        {"name": "none"},
+        "the mechanism adds no noise in proportion to a sensitivity",
+    ),
+    "gaussian without noise": (
+        {"name": "gaussian", "noise_std": 0.0},
+        "the mechanism adds no noise in proportion to a sensitivity",
+    ),
+    "one upload": (
+        {"total_epsilon": 1e-3},
+        "total_epsilon = 0.001 is less than one upload costs by rdp; raise it or add",
+    ),
+    "one upload by basic composition": (
+        {"total_epsilon": 0.1, "total_accounting": "basic"},
+        "total_epsilon = 0.1 is less than one upload costs by basic",
+    ),
+    "delta of one upload": (
+        {"name": "fedsva", "noise_floor": 1e-3, "delta": 0.999}
+        | {"total_accounting": "basic"},
+        "one upload claims δ = 1.*a smaller --delta is needed",
+    ),
+    "one upload after the filter": (
+        {"filter_cost": filter_cost(), "total_epsilon": 0.2},
+        r"less than the influence filter \(ε = 0\.1.*\) and one upload costs by rdp",
+    ),
+    "two passes": (
+        {"filter_cost": filter_cost(passes=2)},
+        "may change between 2 passes have no finite ε; take influence_filter=join",
+    ),
+    "votes as they are": (
+        {"filter_cost": filter_cost(vote_epsilon_published=math.inf)},
+        "votes that are not randomised have no finite ε; set --vote_epsilon",
+    ),
+    "published contributions": (
+        {"filter_cost": filter_cost(noise_multiplier=0.1)},
+        r"ε = 2\d\d.* \(contributions 2\d\d.*\): raise it or --contribution_noise",
+    ),
+    "contributions without noise": (
+        {"filter_cost": filter_cost(noise_multiplier=0.0)},
+        r"ε = inf \(contributions inf, .*raise it or --contribution_noise",
+    ),
+    "published votes": (
+        {
+            "filter_cost": filter_cost(
+                num_participants=100, vote_epsilon_published=1.0
+            ),
+            "total_accounting": "basic",
+        },
+        r"votes 49\.5\): raise it or lower --vote_epsilon",
+    ),
+}
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_promised_is_refused_in_a_sentence(case: str) -> None:
+    changes, message = REFUSED[case]
+    name = changes.get("name", "nbafl")
+    promise = PromiseSettings(
+        total_epsilon=changes.get("total_epsilon", 2.0),
+        total_accounting=changes.get("total_accounting", "rdp"),
+    )
+    ours = {"name", "total_epsilon", "total_accounting"}
+    more = {key: value for key, value in changes.items() if key not in ours}
+    with pytest.raises(ValueError, match=message):
+        allowed(name, promise, **more)

@@ -1,0 +1,24 @@
+"""Tables of text: the same rows for a terminal and for a Markdown page."""
+
+from fedsvp_jax.report import text_table
+
+ROWS = [
+    {"mechanism": "`nbafl`", "bound of |D|": "1", "verdict": "holds"},
+    {"mechanism": "`fedsva`", "bound of |D|": "20", "verdict": "**VIOLATED**"},
+]
+
+
+def test_a_terminal_gets_columns_of_equal_width_without_markdowns_marks() -> None:
+    assert text_table.aligned(ROWS).splitlines() == [
+        "mechanism  bound of |D|   verdict",
+        "nbafl                 1     holds",
+        "fedsva               20  VIOLATED",
+    ]
+
+
+def test_a_page_gets_markdown_and_an_empty_table_says_so() -> None:
+    head, line, *body = text_table.markdown(ROWS).splitlines()
+    assert head == "| mechanism | bound of \\|D\\| | verdict |"
+    assert line == "| --- | --- | --- |"
+    assert body[1] == "| `fedsva` | 20 | **VIOLATED** |"
+    assert text_table.markdown([]) == text_table.MISSING
