@@ -14,7 +14,7 @@ from typing import Any
 
 from absl import flags
 
-from  import markdown_table
+from fedsvp_jax.report.text_table import markdown
 from fedsvp_jax.run.folder import write_json
 
 from .. import command, docs_blocks
@@ -80,7 +80,7 @@ def error_table(kept: Sequence[Study], *, late: bool) -> str:
                     _mean(mine, "margin", 3),
                 ]
             )
-    return markdown_table(_HEAD, rows)
+    return markdown([dict(zip(_HEAD, row, strict=True)) for row in rows])
 
 
 def round_table(kept: Sequence[Study]) -> str:
@@ -98,8 +98,8 @@ def round_table(kept: Sequence[Study]) -> str:
             [f"`{name}`", *(f"{found[name, r]['ratio_error']:.3f}" for r in rounds)]
             for name in names
         ]
-        blocks.append(markdown_table(head, rows))
-    return "\n\n".join(blocks)
+        blocks.append(markdown([dict(zip(head, row, strict=True)) for row in rows]))
+    return "\n".join(blocks)
 
 
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:

@@ -22,6 +22,7 @@ from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import Program, build, loading
 from fedsvp_jax.federation import plan as plans
+from fedsvp_jax.report.text_table import aligned
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, plain, write_json
 from fedsvp_jax.structs import Array, Split
@@ -29,7 +30,6 @@ from fedsvp_jax.tree import cell_of
 
 from .. import command
 from ..attack.resumable import finished_or_made
-from ..text_table import aligned
 
 REPORTED = (
     "ratio_error",
@@ -375,8 +375,12 @@ def run(
 
 def terminal_table(table: Sequence[dict[str, Any]]) -> str:
     """The results by estimator and round, for a terminal."""
-    lines = [("estimator", "round", *REPORTED)]
+    lines = []
     for row in table:
-        cells = ["-" if row[name] is None else f"{row[name]:.3f}" for name in REPORTED]
-        lines.append((row["estimator"], str(row["round"]), *cells))
+        cells = {
+            name: "-" if row[name] is None else f"{row[name]:.3f}" for name in REPORTED
+        }
+        lines.append(
+            {"estimator": row["estimator"], "round": str(row["round"]), **cells}
+        )
     return aligned(lines)
