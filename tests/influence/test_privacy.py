@@ -131,7 +131,7 @@ def test_a_vote_that_is_always_drawn_tells_nothing_and_f_has_ends():
 
 def test_a_vote_that_float32_would_never_flip_is_refused():
     """A uniform draw steps by 2^-23, so a flip rarer than that would never happen."""
-    with pytest.raises(ValueError, match="vote_epsilon must be .* at most 20, or inf"):
+    with pytest.raises(ValueError, match=r"vote_epsilon must be .* at most 20, or inf"):
         FilterSettings(vote_epsilon=40.0)
     assert FilterSettings(vote_epsilon=math.inf).vote_epsilon == math.inf
     assert influence.flip_probability(20.0) / 2 > 100 * 2.0**-23
