@@ -110,8 +110,11 @@ def _check(field: dataclasses.Field, value: Any) -> None:
             f"{field.name} must fit the device's 32 bits, {_LEAST_FLOAT} to {largest}, "
             f"got {value}"
         )
-    if any(np.any(_BROKEN[name](numbers, limit)) for name, limit in set_limits.items()):
+    limited = numbers[numbers != math.inf] if meta["infinite"] else numbers
+    if any(np.any(_BROKEN[name](limited, limit)) for name, limit in set_limits.items()):
         allowed = " and ".join(f"{name} {limit}" for name, limit in set_limits.items())
+        if meta["infinite"] and set_limits.keys() & {"at most", "less than"}:
+            allowed += ", or inf"
         raise ValueError(f"{field.name} must be {allowed}, got {value}")
     finite = np.isfinite(numbers) | (numbers == math.inf if meta["infinite"] else False)
     if not np.all(finite):

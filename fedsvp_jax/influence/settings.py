@@ -69,9 +69,11 @@ class FilterSettings(Settings):
     vote_epsilon: float = setting(
         None,
         "Budget ε of one vote as defined in the paper, "
-        "2 ln((1 - f/2)/(f/2)); the tight value is half of it. inf: no randomisation. "
-        "Default: 1 (digits: inf).",
+        "2 ln((1 - f/2)/(f/2)); the tight value is half of it. At most 20, above which "
+        "float32's draws would never flip a vote, or inf: no randomisation. Default: 1 "
+        "(digits: inf).",
         above=0,
+        at_most=20,
         infinite=True,
     )
     minimum_gap: float = setting(

@@ -8,6 +8,7 @@ import pytest
 from fedsvp_jax import influence
 from fedsvp_jax.accounting import FilterCost, composed_epsilon
 from fedsvp_jax.influence import privacy
+from fedsvp_jax.influence.settings import FilterSettings
 
 
 @pytest.mark.parametrize(
@@ -126,3 +127,11 @@ def test_a_vote_that_is_always_drawn_tells_nothing_and_f_has_ends():
     assert influence.exact_vote_epsilon(1.0) == 0.0
     with pytest.raises(ValueError, match="flip_probability must be in"):
         influence.exact_vote_epsilon(1.1)
+
+
+def test_a_vote_that_float32_would_never_flip_is_refused():
+    """A uniform draw steps by 2^-23, so a flip rarer than that would never happen."""
+    with pytest.raises(ValueError, match=r"vote_epsilon must be .* at most 20, or inf"):
+        FilterSettings(vote_epsilon=40.0)
+    assert FilterSettings(vote_epsilon=math.inf).vote_epsilon == math.inf
+    assert influence.flip_probability(20.0) / 2 > 100 * 2.0**-23
