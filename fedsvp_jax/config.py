@@ -5,11 +5,11 @@ import difflib
 import math
 from typing import Any
 
-from fedsvp_jax import mechanisms
+from fedsvp_jax import mechanisms, shapley
+from fedsvp_jax.data.attributes import AttributeSettings
 from fedsvp_jax.data.corruption import CorruptionSettings
 from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.settings import (
-    AttributeSettings,
     DataSettings,
     NoiseSettings,
     PartitionSettings,
@@ -68,6 +68,7 @@ class ExperimentConfig(
     TrainingSettings,
     RoundSettings,
     PartitionSettings,
+    shapley.ShapleySettings,
     AttributeSettings,
     DataSettings,
 ):
@@ -163,6 +164,7 @@ def resolve(config: ExperimentConfig) -> ExperimentConfig:
                 f"{name} must be at most num_clients = {config.num_clients}, got "
                 f"{getattr(config, name)}"
             )
+    shapley.check_settings(config, config.num_attributes)
     names = mechanisms.mechanism_names()
     config = dataclasses.replace(
         config, mechanism=mechanisms.current_name(config.mechanism)

@@ -14,8 +14,6 @@ import numpy as np
 
 from fedsvp_jax.structs import Array
 
-pass
-
 
 class Stream(enum.IntEnum):
     """What a key is for. Numbers are part of the format: append, never renumber."""
@@ -34,6 +32,7 @@ class Stream(enum.IntEnum):
     CORRUPTION = 11
     VOTE = 12
     INFLUENCE = 13
+    COALITIONS = 14
 
 
 def root_key(seed: Array | int) -> Array:

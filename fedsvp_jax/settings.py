@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+MAX_ATTRIBUTES = 64
 _LARGEST_INT = 2**31 - 1
 _LARGEST_FLOAT, _LEAST_FLOAT = 3.4e38, 1.2e-38  # float32's normal numbers
 # The squares of numbers below 1e-19 vanish in float32, and norms with them. A vector of
@@ -187,32 +188,6 @@ class DataSettings(Settings):
         "Evaluate on this many test examples, evenly spaced in the test set. Default: "
         "on all of them.",
         at_least=1,
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class AttributeSettings(Settings):
-    """Attributes: what may be private about an example."""
-
-    num_attributes: int = setting(
-        2, "N: attributes of the Shapley game.", at_least=1, at_most=6
-    )
-    attributes: str = setting(
-        "class",
-        "What an attribute is: class (groups of classes), column:NAME (a column of "
-        "the data set, for example adult's sex or race), or writer_groups.",
-    )
-    private_attribute: int = setting(
-        None,
-        "The private class (attributes=class), category of the column, or group. "
-        "Default: 5 for image data sets, else 0.",
-        at_least=0,
-    )
-    empty_utility: str = setting(
-        "zero",
-        "Utility of the empty coalition: zero (the authors' public code) or initial "
-        "(the accuracy of the broadcast model).",
-        choices=("zero", "initial"),
     )
 
 

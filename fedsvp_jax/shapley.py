@@ -1,10 +1,12 @@
 """Shapley values of attributes and the contribution ratio R.
 
-A game over N attributes is a table of 2**N utilities indexed by bitmask: bit a is
-set when attribute a is present. FedSVA (arXiv 2503.12958v2, sec. 3.1) takes the
-validation accuracy of the model fine-tuned on the coalition's data as utility.
+Where all 2**N utilities are known, a coalition of N attributes is a bitmask: bit a is
+set when attribute a is present. Where some are asked for, it is a row of N booleans.
+FedSVA (arXiv 2503.12958v2, sec. 3.1) takes the validation accuracy of the model
+fine-tuned on the coalition's data as utility.
 """
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -15,9 +17,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedsvp_jax.settings import MAX_ATTRIBUTES, Settings, setting
 from fedsvp_jax.structs import Array
 
-MAX_ATTRIBUTES = 6  # 2**6 - 2 = 62 extra trainings a client and round
+MAX_EXACT = 10  # attributes: 2**10 - 2 = 1022 extra trainings per client and round
 DEGENERATE_TOTAL = 1e-6  # |Σψ| under this carries no information about shares
 
 
@@ -27,6 +30,66 @@ class ContributionRatio(NamedTuple):
     ratio: Array  # (...) float: R, in [0, 1] when clipped
     was_clipped: Array  # (...) bool: the raw ratio lay outside [0, 1]
     was_degenerate: Array  # (...) bool: |Σψ| < 1e-6, so R = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class ShapleySettings(Settings):
+    """Estimation: how the attributes' Shapley values are computed."""
+
+    shapley: str = setting(
+        "exact",
+        "exact: train every coalition of attributes, 2^N - 2 extra trainings, N up to "
+        "10. additive: train each attribute alone, blend their models for all other "
+        "coalitions, and correct the blend by --shapley_trainings. paired: "
+        "--shapley_trainings of random coalitions and their complements.",
+        choices=("exact", "additive", "paired"),
+    )
+    shapley_trainings: int = setting(
+        6,
+        "Trainings of random coalitions per client and round, an even number: half of "
+        "them are the complements of the others. They make the estimate unbiased and "
+        "give it a standard error. With additive, 0 leaves the blend as it is, without "
+        "a standard error. Not read by exact.",
+        at_least=0,
+        at_most=10_000,
+    )
+    utility: str = setting(
+        "accuracy",
+        "What a coalition's model is worth on the client's validation set: accuracy, "
+        "as published, or loss (how much lower the mean cross-entropy is than that of "
+        "guessing, in nats).",
+        choices=("accuracy", "loss"),
+    )
+
+
+def check_settings(config: ShapleySettings, num_attributes: int) -> None:
+    """Refuses an estimator that does not fit the number of attributes.
+
+    Raises:
+      ValueError: more than MAX_ATTRIBUTES attributes, or MAX_EXACT with exact, or a
+        number of trainings that cannot be paired.
+    """
+    if num_attributes > MAX_ATTRIBUTES:
+        raise ValueError(
+            f"num_attributes must be at most {MAX_ATTRIBUTES}, got {num_attributes}: "
+            "merge attributes in the data, for example all rare categories into one"
+        )
+    if config.shapley == "exact" and num_attributes > MAX_EXACT:
+        raise ValueError(
+            f"num_attributes must be at most {MAX_EXACT} with shapley=exact, which "
+            f"trains 2^N - 2 coalitions, got {num_attributes}: choose "
+            "--shapley=additive or --shapley=paired"
+        )
+    if config.shapley != "exact" and config.shapley_trainings % 2:
+        raise ValueError(
+            "shapley_trainings must be even, because they come in pairs, got "
+            f"{config.shapley_trainings}"
+        )
+    if config.shapley == "paired" and config.shapley_trainings < 2:
+        raise ValueError(
+            "shapley_trainings must be at least 2 with shapley=paired, got "
+            f"{config.shapley_trainings}"
+        )
 
 
 @functools.cache
@@ -56,27 +119,34 @@ def exact_shapley(utilities: Array) -> Array:
             = Σ_{S ∌ a} |S|!(N−|S|−1)!/N! · [U(S ∪ {a}) − U(S)]
 
     Args:
-      utilities: (..., 2**N) float, N in 1…6; entry m is the utility of the
+      utilities: (..., 2**N) float, N in 1…10; entry m is the utility of the
         coalition whose bits are set in m, entry 0 is U(∅).
 
     Returns:
       (..., N) values of the same dtype; they sum to U(all) − U(∅).
 
     Raises:
-      ValueError: the last axis is not 2**N with N in 1…6.
+      ValueError: the last axis is not 2**N with N in 1…10.
 
     Source: FedSVA (arXiv 2503.12958v2, sec. 3.1).
     """
     utilities = jnp.asarray(utilities)
     size = utilities.shape[-1] if utilities.ndim else 0
     num_attributes = size.bit_length() - 1
-    if not 1 <= num_attributes <= MAX_ATTRIBUTES or size != 2**num_attributes:
+    if not 1 <= num_attributes <= MAX_EXACT or size != 2**num_attributes:
         raise ValueError(
             "the last axis of utilities must be 2**N with N from 1 to "
-            f"{MAX_ATTRIBUTES}, got {size}"
+            f"{MAX_EXACT}, got {size}"
         )
     weights = jnp.asarray(_weights(num_attributes), utilities.dtype)
     return jnp.matmul(utilities, weights, precision=jax.lax.Precision.HIGHEST)
+
+
+class SampledValues(NamedTuple):
+    """Estimates with the standard errors that follow from how they were drawn."""
+
+    values: Array  # (N,) float
+    standard_errors: Array  # (N,) float; nan with a single draw
 
 
 def sampled_shapley(
@@ -85,37 +155,46 @@ def sampled_shapley(
     *,
     num_permutations: int,
     key: Array,
-) -> Array:
+    both_ways: bool = False,
+) -> SampledValues:
     """Monte-Carlo Shapley values: mean marginal gain over random orders.
 
         ψ̂_a = (1/P) Σ_{p<P} [U(S_a^p ∪ {a}) − U(S_a^p)]
 
     Unbiased; the gains of one order telescope, so ψ̂ sums to U(all) − U(∅)
     exactly, whatever P. For N beyond the power set's reach: it asks for
-    P·(N + 1) utilities instead of 2**N.
+    P·(N + 1) utilities instead of 2**N. The orders are gone through one after another.
 
     Args:
-      utility: coalition (N,) bool -> () float; it is vmapped.
+      utility: coalition (N,) bool -> () float; it is vmapped over one order.
       num_attributes: N ≥ 1.
       num_permutations: P ≥ 1.
       key: a PRNG key.
-
-    Returns:
-      (N,) estimated values.
+      both_ways: go through every order backwards too (antithetic orders), with 2 P
+        (N + 1) utilities; the mean of both is one draw.
 
     Raises:
       ValueError: N < 1 or P < 1.
     """
-    orders = _random_orders(num_attributes, num_permutations, key)
-    ranks = jnp.argsort(orders, axis=-1)  # (P, N): the place of each attribute
+    orders = random_orders(num_attributes, num_permutations, key)
     steps = jnp.arange(num_attributes + 1)
-    coalitions = ranks[:, None, :] < steps[None, :, None]  # (P, N + 1, N)
-    utilities = jax.vmap(jax.vmap(utility))(coalitions)  # (P, N + 1)
-    gains = jnp.diff(utilities, axis=-1)  # by place
-    return jnp.mean(jnp.take_along_axis(gains, ranks, axis=-1), axis=0)
+
+    def gains(order: Array) -> Array:
+        ranks = jnp.argsort(order)  # the place of each attribute
+        utilities = jax.vmap(utility)(ranks[None, :] < steps[:, None])
+        return jnp.diff(utilities)[ranks]
+
+    def draw(order: Array) -> Array:
+        if both_ways:
+            return (gains(order) + gains(order[::-1])) / 2
+        return gains(order)
+
+    draws = jax.lax.map(draw, orders)  # (P, N)
+    errors = jnp.std(draws, axis=0, ddof=1) / math.sqrt(num_permutations)
+    return SampledValues(jnp.mean(draws, axis=0), errors)
 
 
-def _random_orders(num_attributes: int, num_permutations: int, key: Array) -> Array:
+def random_orders(num_attributes: int, num_permutations: int, key: Array) -> Array:
     """(P, N) int32: in each row the attributes in random order."""
     if num_attributes < 1:
         raise ValueError(f"num_attributes must be >= 1, got {num_attributes}")
@@ -161,7 +240,7 @@ def truncated_shapley(
     """
     if tolerance < 0:
         raise ValueError(f"tolerance must be >= 0, got {tolerance}")
-    orders = _random_orders(num_attributes, num_permutations, key)
+    orders = random_orders(num_attributes, num_permutations, key)
     whole = utility(jnp.ones((num_attributes,), bool))
     start = utility(jnp.zeros((num_attributes,), bool))
 

@@ -128,16 +128,17 @@ def coalition_steps(trainer: Trainer) -> dict[int, tuple[int, int]]:
 
     Without privacy estimation only the full coalition is trained. The counts are those
     of the client with the most examples; in the workloads all clients hold as many.
+    Random coalitions are not among them.
     """
     plan, sizes = trainer.program.plan, trainer.program.data.coalition_sizes
-    full = 2**plan.num_attributes - 1
+    full = 2**plan.estimation.num_attributes - 1
     return {
         mask: (
             batch,
             plan.recipe.local_epochs
             * int(local_training.steps_per_epoch(jnp.int32(sizes[mask]), batch)),
         )
-        for batch, masks in plan.coalitions.groups
+        for batch, masks in plan.estimation.groups
         for mask in masks
         if _estimates_privacy(trainer) or mask == full
     }
@@ -165,7 +166,9 @@ def round_flops(trainer: Trainer, num_classes: int) -> RoundFlops:
 
         K * sum over coalitions of (steps * FLOPs per step + batches * FLOPs per batch)
 
-    The batches of validation examples are computed only if privacy is estimated.
+    The batches of validation examples are computed only if privacy is estimated. A
+    random pair of complementary coalitions holds every example once and is counted like
+    the full coalition, with one utility more.
     """
     plan, shape = trainer.program.plan, trainer.program.data.examples.inputs.shape[1:]
     model, params, stats = _by_patches(trainer, num_classes)
@@ -180,8 +183,9 @@ def round_flops(trainer: Trainer, num_classes: int) -> RoundFlops:
     training = costs[max(coalitions)]
     estimation = sum(costs.values()) - training
     if _estimates_privacy(trainer):
-        batch = plan.validation_batch_size
+        batch, pairs = plan.estimation.validation_batch_size, plan.estimation.num_pairs
         longest = trainer.program.data.split.validation.shape[-1]
         utility = forward_flops(model, params, stats, shape, batch)
-        estimation += len(coalitions) * -(-longest // batch) * utility
+        utilities = len(coalitions) + 2 * pairs
+        estimation += utilities * -(-longest // batch) * utility + pairs * training
     return RoundFlops(plan.cohort_size * training, plan.cohort_size * estimation)

@@ -136,7 +136,7 @@ def row(
     return {
         "work": name,
         "mechanism": plan.mechanism,
-        "num_attributes": plan.num_attributes,
+        "num_attributes": plan.estimation.num_attributes,
         **clock,
         "examples_per_second": examples / median,
         "gemm_gflops": rate,

@@ -87,7 +87,7 @@ def flops_by_scope(trainer: Trainer, num_classes: int) -> dict[tuple[str, str], 
     """FLOPs of the layers' products in one round of local training."""
     counted: collections.Counter[tuple[str, str]] = collections.Counter()
     (batch, steps) = arithmetic.coalition_steps(trainer)[
-        2**trainer.program.plan.num_attributes - 1
+        2**trainer.program.plan.estimation.num_attributes - 1
     ]
     for stack, flops in arithmetic.step_flops(trainer, num_classes, batch).items():
         scope = scope_of(stack)

@@ -57,16 +57,13 @@ def estimate(
         model,
         recipe,
         rates,
-        plan.coalitions,
+        plan.estimation,
         params,
         stats,
         examples,
         held,
         key=prng.stream_key(key, Stream.LOCAL_TRAINING, client_id),
-        num_attributes=plan.num_attributes,
-        private_attribute=plan.private_attribute,
-        empty_utility=plan.empty_utility,
-        validation_batch_size=plan.validation_batch_size,
+        pairs_key=prng.stream_key(key, Stream.COALITIONS, client_id),
         lane_axes=lane_axes,
     )
 
@@ -213,8 +210,14 @@ def client_round(
             client_id=client,
             lane_axes=lane_axes,
         )
-        steps += privacy_estimation.coalition_steps(
-            plan.recipe, plan.coalitions, examples, held
+        steps.append(
+            privacy_estimation.training_steps(
+                plan.recipe,
+                plan.estimation,
+                examples,
+                held,
+                pairs_key=prng.stream_key(key, Stream.COALITIONS, client),
+            )
         )
         ratio = released_ratio(
             estimation.contribution_ratio, cell.mechanism, key=key, client_id=client
@@ -238,7 +241,7 @@ def client_round(
         per_epoch = local_training.steps_per_epoch(
             held.num_train, plan.recipe.batch_size
         )
-        steps.append(plan.recipe.local_epochs * per_epoch)
+        steps.append(plan.recipe.local_epochs * per_epoch[None])
     update = jax.tree.map(jnp.subtract, trained, state.params)
     upload, memory, info = add_noise(
         mechanism,
@@ -260,6 +263,6 @@ def client_round(
         estimation=estimation,
         released_ratio=ratio,
         noise=info,
-        steps=jnp.stack(steps),
+        steps=jnp.concatenate(steps),
     )
     return aggregation.weighted((upload, stats), weight), (memory, metrics)

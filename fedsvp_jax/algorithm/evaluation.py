@@ -1,5 +1,7 @@
 """Accuracy and loss of a model on examples, in batches of one shape."""
 
+import dataclasses
+import math
 from typing import NamedTuple
 
 import jax
@@ -29,35 +31,101 @@ def batch_sums(
     return (jnp.argmax(logits, -1) == labels).astype(jnp.int32), losses
 
 
-def held_out_accuracy(
-    model: Model,
-    params: Params,
-    stats: Params,
-    examples: Examples,
-    indices: Array,
-    count: Array,
-    *,
-    batch_size: int,
-    lane_axes: tuple[str, ...],
-) -> Array:
-    """Accuracy on the first `count` of `indices` (v,): the coalition's utility.
+@dataclasses.dataclass(frozen=True)
+class Validation:
+    """A client's validation examples, and what a model is worth on them.
 
-    Returns 0 for a client without validation examples (no evidence, no utility).
+    Attributes:
+      indices: (v,) rows of `examples`, of which the first `count` are the client's.
+      batch_size: examples in one batch.
+      lane_axes: names of the enclosing vmap axes.
+      kind: `accuracy`, or `loss`: how many nats the mean cross-entropy lies below that
+        of guessing, ln c for c classes.
+
+    A client without validation examples finds every model worth 0.
     """
-    padded = jnp.pad(indices, (0, -indices.shape[0] % batch_size))
-    num_batches = lanes.largest(-(-count // batch_size), lane_axes)
 
-    def step(batch: Array, right: Array) -> Array:
-        start = batch * batch_size
-        rows = jax.lax.dynamic_slice_in_dim(padded, start, batch_size)
-        hits, _ = batch_sums(
-            model, params, stats, examples.inputs[rows], examples.labels[rows]
+    model: Model
+    examples: Examples
+    indices: Array
+    count: Array
+    batch_size: int
+    lane_axes: tuple[str, ...]
+    kind: str = "accuracy"
+
+    @property
+    def _padded(self) -> Array:
+        return jnp.pad(self.indices, (0, -self.indices.shape[0] % self.batch_size))
+
+    @property
+    def _num_batches(self) -> Array:
+        return lanes.largest(-(-self.count // self.batch_size), self.lane_axes)
+
+    @property
+    def resolution(self) -> Array | float:
+        """The least step of a utility: one example's for accuracy, 0 for loss."""
+        if self.kind == "loss":
+            return 0.0
+        return 1 / jnp.maximum(self.count, 1).astype(jnp.float32)
+
+    def _rows(self, batch: Array) -> Array:
+        start = batch * self.batch_size
+        return jax.lax.dynamic_slice_in_dim(self._padded, start, self.batch_size)
+
+    def _scores(self, logits: Array, labels: Array) -> Array:
+        """(b,) int32 or float32: what the mean is taken of."""
+        if self.kind == "accuracy":
+            return (jnp.argmax(logits, -1) == labels).astype(jnp.int32)
+        losses = optax.softmax_cross_entropy_with_integer_labels(logits, labels)
+        return math.log(logits.shape[-1]) - losses
+
+    def _mean(self, total: Array) -> Array:
+        return total.astype(jnp.float32) / jnp.maximum(self.count, 1).astype(
+            jnp.float32
         )
-        counted = start + jnp.arange(batch_size, dtype=jnp.int32) < count
-        return right + jnp.sum(jnp.where(counted, hits, 0))
 
-    right = jax.lax.fori_loop(0, num_batches, step, jnp.zeros((), jnp.int32))
-    return right.astype(jnp.float32) / jnp.maximum(count, 1).astype(jnp.float32)
+    def _batch_logits(self, params: Params, stats: Params, rows: Array) -> Array:
+        inputs = preprocessing.normalize(self.examples.inputs[rows])
+        return self.model.apply(params, stats, inputs, train=False, key=None)[0]
+
+    def utility(self, params: Params, stats: Params) -> Array:
+        """() float32: what a model is worth."""
+
+        def step(batch: Array, total: Array) -> Array:
+            rows = self._rows(batch)
+            logits = self._batch_logits(params, stats, rows)
+            scores = self._scores(logits, self.examples.labels[rows])
+            place = batch * self.batch_size + jnp.arange(
+                self.batch_size, dtype=jnp.int32
+            )
+            return total + jnp.sum(jnp.where(place < self.count, scores, 0))
+
+        start = jnp.int32(0) if self.kind == "accuracy" else jnp.float32(0)
+        return self._mean(jax.lax.fori_loop(0, self._num_batches, step, start))
+
+    def logits_shape(self, params: Params, stats: Params) -> tuple[int, int]:
+        """(v, c) of `logits`, with v padded to whole batches."""
+        rows = self._padded
+        one = jax.eval_shape(self._batch_logits, params, stats, rows[:1])
+        return rows.shape[0], one.shape[-1]
+
+    def logits(self, params: Params, stats: Params) -> Array:
+        """(v, c) float32: a model's logits; 0 in batches without an example."""
+
+        def step(batch: Array, found: Array) -> Array:
+            logits = self._batch_logits(params, stats, self._rows(batch))
+            return jax.lax.dynamic_update_slice_in_dim(
+                found, logits.astype(jnp.float32), batch * self.batch_size, 0
+            )
+
+        found = jnp.zeros(self.logits_shape(params, stats))
+        return jax.lax.fori_loop(0, self._num_batches, step, found)
+
+    def utility_of(self, logits: Array) -> Array:
+        """() float32: the worth of a model with these logits, (v, c)."""
+        scores = self._scores(logits, self.examples.labels[self._padded])
+        counted = jnp.arange(scores.shape[0], dtype=jnp.int32) < self.count
+        return self._mean(jnp.sum(jnp.where(counted, scores, 0)))
 
 
 def evaluate(

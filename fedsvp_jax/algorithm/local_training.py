@@ -46,7 +46,7 @@ class TrainingRates:
     proximal_weight: Array | float  # mu of mu/2 ||w - w_prev||^2
 
 
-def steps_per_epoch(num_examples: Array, batch_size: int) -> Array:
+def steps_per_epoch(num_examples: Array, batch_size: Array | int) -> Array:
     """Full batches only, as published; a lane smaller than one batch takes one.
 
     The last incomplete batch is dropped (FedSDP's public code). A client or

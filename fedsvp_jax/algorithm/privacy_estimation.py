@@ -1,164 +1,211 @@
 """Privacy estimation (PE): what the private attribute adds to a client's model.
 
 FedSVA (arXiv 2503.12958v2, sec. 3.1): fine-tune a copy of the broadcast model on
-every coalition of attributes, take its accuracy on the client's validation set
-as utility, and read the contribution ratio R off the exact Shapley values.
+coalitions of attributes, take its accuracy on the client's validation set as utility,
+and read the contribution ratio R off the Shapley values (`estimators`).
 """
 
+import dataclasses
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 
 from fedsvp_jax import shapley
-from fedsvp_jax.algorithm import evaluation, local_training
+from fedsvp_jax.algorithm import estimators, evaluation, local_training
+from fedsvp_jax.algorithm.estimators import Game, Groups, Trained
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.structs import Array, Examples, Model, Params, Split
 
 
 class Estimation(NamedTuple):
-    """One client's PE result."""
+    """One client's PE result; the last four fields are None where nothing is drawn."""
 
-    utilities: Array  # (2**N,) float32, by coalition bitmask
+    utilities: Array | None  # (2**N,) float32, by coalition bitmask; exact only
     shapley_values: Array  # (N,) float32
     contribution_ratio: Array  # () float32: R, clipped to [0, 1]
     clipped: Array  # () bool: R left [0, 1] and was clipped
     degenerate: Array  # () bool: |sum of psi| < 1e-6, R = 1 by definition
+    shapley_errors: Array | None = None  # (N,) float32: standard errors of the values
+    shapley_margins: Array | None = None  # (N,) float32: half the 95 % interval
+    ratio_error: Array | None = None  # () float32: standard error of the unclipped R
+    ratio_margin: Array | None = None  # () float32: half its 95 % interval
 
 
-class CoalitionPlan(NamedTuple):
-    """Which coalitions are trained, in groups of one batch shape (static)."""
+@dataclasses.dataclass(frozen=True)
+class EstimationPlan:
+    """What is fixed about PE when the round is compiled.
 
-    groups: tuple[tuple[int, tuple[int, ...]], ...]  # (batch size, bitmasks)
+    Attributes:
+      num_attributes: N.
+      private_attribute: the private one's index.
+      groups: (batch size, bitmasks) of the coalitions that every client trains, by
+        `coalition_groups`.
+      validation_batch_size: examples in one batch of a utility.
+      estimator: `exact`, `additive` or `paired`, of `shapley.ShapleySettings`.
+      num_pairs: P, random pairs of complementary coalitions that are trained too.
+      utility: `accuracy` or `loss`.
+      empty_utility: U(empty): "zero" (FedSDP's public code) or "initial", what the
+        broadcast model is worth.
+    """
 
-    @classmethod
-    def of(
-        cls,
-        sizes: dict[int, int],
-        *,
-        num_attributes: int,
-        batch_size: int,
-    ) -> "CoalitionPlan":
-        """Groups the coalitions by batch shape; the full one comes last.
-
-        Args:
-          sizes: bitmask -> the most examples that any client holds of it.
-          num_attributes: N.
-          batch_size: B; a coalition that never fills B takes its own size.
-        """
-        full = 2**num_attributes - 1
-        groups: dict[int, list[int]] = {}
-        for mask in range(1, full + 1):
-            if sizes[mask] > 0:
-                groups.setdefault(min(batch_size, sizes[mask]), []).append(mask)
-        ordered = sorted(groups.items(), key=lambda group: full in group[1])
-        return cls(tuple((size, tuple(masks)) for size, masks in ordered))
+    num_attributes: int
+    private_attribute: int
+    groups: Groups
+    validation_batch_size: int
+    estimator: str = "exact"
+    num_pairs: int = 0
+    utility: str = "accuracy"
+    empty_utility: str = "zero"
 
 
-def coalition_members(attributes: Array, coalition: Array | int, valid: Array) -> Array:
-    """(m,) bool: the rows whose attribute belongs to the coalition's bitmask."""
-    return valid & (((coalition >> attributes) & 1) == 1)
+def coalition_groups(sizes: dict[int, int], batch_size: int) -> Groups:
+    """The coalitions grouped by batch shape; the full one comes last.
+
+    Args:
+      sizes: bitmask -> the most examples that any client holds of it; a coalition that
+        nobody holds is left out.
+      batch_size: B; a coalition that never fills B takes its own size.
+    """
+    full = max(sizes)
+    groups: dict[int, list[int]] = {}
+    for mask in sorted(sizes):
+        if sizes[mask] > 0:
+            groups.setdefault(min(batch_size, sizes[mask]), []).append(mask)
+    ordered = sorted(groups.items(), key=lambda group: full in group[1])
+    return tuple((size, tuple(masks)) for size, masks in ordered)
 
 
-def coalition_steps(
-    recipe: TrainingRecipe, plan: CoalitionPlan, examples: Examples, held: Split
-) -> list[Array]:
-    """SGD steps, () int32, that each training of `estimate_contribution` needs."""
-    valid = jnp.arange(held.train.shape[0], dtype=jnp.int32) < held.num_train
-    attributes = examples.attributes[held.train]
-    return [
-        recipe.local_epochs
-        * local_training.steps_per_epoch(
-            jnp.sum(coalition_members(attributes, mask, valid).astype(jnp.int32)),
-            batch_size,
-        )
-        for batch_size, masks in plan.groups
-        for mask in masks
-    ]
+def coalition_members(attributes: Array, coalition: Array, valid: Array) -> Array:
+    """(m,) bool: the rows whose attribute belongs to the coalition, (N,) bool."""
+    return valid & coalition[attributes]
 
 
 def estimate_contribution(
     model: Model,
     recipe: TrainingRecipe,
     rates: TrainingRates,
-    plan: CoalitionPlan,
+    plan: EstimationPlan,
     params: Params,
     stats: Params,
     examples: Examples,
     held: Split,
     *,
     key: Array,
-    num_attributes: int,
-    private_attribute: int,
-    empty_utility: str,
-    validation_batch_size: int,
+    pairs_key: Array,
     lane_axes: tuple[str, ...],
 ) -> tuple[Params, Params, Estimation]:
-    """Trains every coalition, the full one last, and returns the full one's model.
+    """Trains coalitions, and returns the full one's model and the values.
 
-    The full coalition is the local model itself, to the bit the one that a run
-    without PE trains, hence 2**N - 2 extra trainings. All coalitions share one key:
-    an attribute that a client holds nothing of changes no coalition, so its Shapley
-    value is 0 exactly (the dummy axiom), and the others' differences carry less
-    noise. A coalition without data is worth what the empty one is.
+    The full coalition is the local model itself, to the bit the one that a run without
+    PE trains. Beside it `exact` trains 2**N - 2 coalitions, `additive` N + 2P and
+    `paired` 2P. All share one key of training: an attribute that a client holds nothing
+    of changes no coalition, so its Shapley value is 0 exactly (the dummy axiom), and
+    the others' differences carry less noise. A coalition without data is worth what
+    the empty one is.
 
     Args:
       held: one client's row of the federation's Split.
       key: the client's key of local training.
-      empty_utility: U(empty): "zero" (FedSDP's public code) or "initial", the
-        broadcast model's accuracy.
+      pairs_key: the client's key of random coalitions.
 
     Returns:
       `(trained params, trained stats, Estimation)`.
     """
-    valid = jnp.arange(held.train.shape[0], dtype=jnp.int32) < held.num_train
-    attributes = examples.attributes[held.train]
+    validation = evaluation.Validation(
+        model,
+        examples,
+        held.validation,
+        held.num_validation,
+        batch_size=plan.validation_batch_size,
+        lane_axes=lane_axes,
+        kind=plan.utility,
+    )
+    attributes, valid = _attributes(examples, held)
 
-    def utility(params: Params, stats: Params) -> Array:
-        return evaluation.held_out_accuracy(
+    def train(coalition: Array, batch_size: int) -> Trained:
+        return local_training.local_update(
             model,
+            recipe,
+            rates,
             params,
             stats,
             examples,
-            held.validation,
-            held.num_validation,
-            batch_size=validation_batch_size,
+            held.train,
+            coalition_members(attributes, coalition, valid),
+            key=key,
+            batch_size=batch_size,
             lane_axes=lane_axes,
         )
 
-    empty = utility(params, stats) if empty_utility == "initial" else jnp.float32(0.0)
-    utilities = jnp.full((2**num_attributes,), empty)
-    trained = (params, stats)
-    for batch_size, masks in plan.groups:
-        coalitions = jnp.asarray(masks, jnp.int32)
+    game = Game(
+        num_attributes=plan.num_attributes,
+        groups=plan.groups,
+        batch_size=recipe.batch_size,
+        start=(params, stats),
+        train=train,
+        validation=validation,
+        counts=_counts(plan, examples, held),
+        empty=validation.utility(params, stats)
+        if plan.empty_utility == "initial"
+        else jnp.float32(0.0),
+    )
+    match plan.estimator:
+        case "exact":
+            trained, found = estimators.exact(game)
+        case "additive":
+            trained, found = estimators.additive(game, pairs_key, plan.num_pairs)
+        case _:
+            trained, found = estimators.complementary(game, pairs_key, plan.num_pairs)
+    report = shapley.contribution_ratio_with_flags(found.values, plan.private_attribute)
+    estimation = Estimation(found.utilities, found.values, *report)
+    if found.standard_errors is None or found.margins is None:
+        return *trained, estimation
+    # The sum of the values is known without error, so R's error is the value's.
+    total = jnp.abs(jnp.sum(found.values))
+    share = jnp.where(report.was_degenerate, jnp.nan, 1 / total)
+    return *trained, estimation._replace(
+        shapley_errors=found.standard_errors,
+        shapley_margins=found.margins,
+        ratio_error=share * found.standard_errors[plan.private_attribute],
+        ratio_margin=share * found.margins[plan.private_attribute],
+    )
 
-        def train_coalition(
-            lane: Array,
-            carry: tuple[tuple[Params, Params], Array],
-            batch_size: int = batch_size,
-            coalitions: Array = coalitions,
-        ) -> tuple[tuple[Params, Params], Array]:
-            coalition = coalitions[lane]
-            member = coalition_members(attributes, coalition, valid)
-            trained = local_training.local_update(
-                model,
-                recipe,
-                rates,
-                params,
-                stats,
-                examples,
-                held.train,
-                member,
-                key=key,
-                batch_size=batch_size,
-                lane_axes=lane_axes,
-            )
-            worth = jnp.where(jnp.any(member), utility(*trained), empty)
-            return trained, carry[1].at[coalition].set(worth)
 
-        trained, utilities = jax.lax.fori_loop(
-            0, len(masks), train_coalition, (trained, utilities)
+def training_steps(
+    recipe: TrainingRecipe,
+    plan: EstimationPlan,
+    examples: Examples,
+    held: Split,
+    *,
+    pairs_key: Array,
+) -> Array:
+    """(T,) int32: SGD steps that each training of `estimate_contribution` needs."""
+    counts = _counts(plan, examples, held)
+    rows = [
+        jnp.asarray(estimators.coalition_rows(masks, plan.num_attributes))
+        for _, masks in plan.groups
+    ]
+    batch_sizes = [size for size, masks in plan.groups for _ in masks]
+    if plan.estimator != "exact":
+        rows.append(
+            estimators.drawn_coalitions(
+                plan.estimator, pairs_key, counts > 0, plan.num_pairs
+            )[1]
         )
-    values = shapley.exact_shapley(utilities)
-    report = shapley.contribution_ratio_with_flags(values, private_attribute)
-    return *trained, Estimation(utilities, values, *report)
+        batch_sizes += [recipe.batch_size] * 2 * plan.num_pairs
+    sizes = jnp.sum(jnp.where(jnp.concatenate(rows), counts[None], 0), axis=1)
+    per_epoch = local_training.steps_per_epoch(sizes, jnp.asarray(batch_sizes))
+    return recipe.local_epochs * per_epoch
+
+
+def _attributes(examples: Examples, held: Split) -> tuple[Array, Array]:
+    """(m,) int32 the attributes of the client's training rows, and (m,) which count."""
+    valid = jnp.arange(held.train.shape[0], dtype=jnp.int32) < held.num_train
+    return examples.attributes[held.train], valid
+
+
+def _counts(plan: EstimationPlan, examples: Examples, held: Split) -> Array:
+    """(N,) int32: the client's training examples by attribute."""
+    attributes, valid = _attributes(examples, held)
+    counts = jnp.zeros((plan.num_attributes,), jnp.int32)
+    return counts.at[attributes].add(valid.astype(jnp.int32))

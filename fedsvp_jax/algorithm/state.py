@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from fedsvp_jax import prng
 from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
-from fedsvp_jax.algorithm.privacy_estimation import CoalitionPlan, Estimation
+from fedsvp_jax.algorithm.privacy_estimation import Estimation, EstimationPlan
 from fedsvp_jax.mechanisms import (
     MechanismConfig,
     make_mechanism,
@@ -31,13 +31,9 @@ class RoundPlan:
     recipe: TrainingRecipe
     cohort_size: int
     num_clients: int
-    num_attributes: int
-    private_attribute: int
-    coalitions: CoalitionPlan
-    empty_utility: str
+    estimation: EstimationPlan
     uniform_weights: bool
     client_chunk_size: int
-    validation_batch_size: int
     test_batch_size: int
     eval_every: int
     num_rounds: int

@@ -4,12 +4,40 @@ The papers divide a client's data into N disjoint subsets by attribute; one of t
 attributes, p, is private (FedSVA, arXiv 2503.12958v2, sec. 3).
 """
 
+import dataclasses
 from typing import NamedTuple
 
 import numpy as np
 
 from fedsvp_jax.data.dataset import Column
 from fedsvp_jax.prng import Draw, generator
+from fedsvp_jax.settings import MAX_ATTRIBUTES, Settings, setting
+
+
+@dataclasses.dataclass(frozen=True)
+class AttributeSettings(Settings):
+    """Attributes: what may be private about an example."""
+
+    num_attributes: int = setting(
+        2, f"N: attributes of the Shapley game, at most {MAX_ATTRIBUTES}.", at_least=1
+    )
+    attributes: str = setting(
+        "class",
+        "What an attribute is: class (groups of classes), column:NAME (a column of "
+        "the data set, for example adult's sex or race), or writer_groups.",
+    )
+    private_attribute: int = setting(
+        None,
+        "The private class (attributes=class), category of the column, or group. "
+        "Default: 5 for image data sets, else 0.",
+        at_least=0,
+    )
+    empty_utility: str = setting(
+        "zero",
+        "Utility of the empty coalition: zero (the authors' public code) or initial "
+        "(the accuracy of the broadcast model).",
+        choices=("zero", "initial"),
+    )
 
 
 class Attributes(NamedTuple):
@@ -86,6 +114,11 @@ def from_column(column: Column, private: str) -> Attributes:
         raise ValueError(
             "the private category must be one of at least two categories "
             f"({', '.join(column.categories)}), got {private!r}"
+        )
+    if len(column.categories) > MAX_ATTRIBUTES:
+        raise ValueError(
+            f"a column may have at most {MAX_ATTRIBUTES} categories to serve as "
+            f"attributes, got {len(column.categories)}: merge its rarest ones into one"
         )
     return Attributes(column.codes, column.categories, column.categories.index(private))
 

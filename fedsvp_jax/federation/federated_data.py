@@ -9,6 +9,7 @@ import numpy as np
 
 from fedsvp_jax import influence, prng
 from fedsvp_jax.algorithm import cohort
+from fedsvp_jax.algorithm.estimators import coalition_rows, planned_coalitions
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import partition, preprocessing, train_validation
 from fedsvp_jax.data.attributes import Attributes
@@ -18,6 +19,7 @@ from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.stored_clients import StoredClients
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.cohort_stream import CohortReader
+from fedsvp_jax.shapley import ShapleySettings
 from fedsvp_jax.structs import Examples, Split
 
 
@@ -32,7 +34,7 @@ class FederatedData(NamedTuple):
     test: Examples
     split: Split  # leading axis (cells,)
     attributes: Attributes
-    coalition_sizes: dict[int, int]  # bitmask -> most examples of any client
+    coalition_sizes: dict[int, int]  # planned bitmask -> most examples of any client
     min_num_examples: int  # of the smallest client, in any cell
     max_num_examples: int  # of the largest
     num_classes: int
@@ -105,8 +107,9 @@ def federate(
         test=preprocessing.device_examples(dataset.test_inputs, dataset.test_labels),
         split=split,
         attributes=found,
-        coalition_sizes=_coalition_sizes(
-            split, np.asarray(examples.attributes), len(found.names)
+        coalition_sizes=_largest_coalitions(
+            first,
+            _attribute_counts(split, np.asarray(examples.attributes), len(found.names)),
         ),
         min_num_examples=int(sizes.min()),
         max_num_examples=int(sizes.max()),
@@ -176,7 +179,7 @@ def _federate_store(config: ExperimentConfig, store: ClientStore) -> FederatedDa
         test=preprocessing.device_examples(store.test_inputs, store.test_labels),
         split=jax.tree.map(lambda leaf: leaf[None], empty.split),
         attributes=found,
-        coalition_sizes=_largest_coalitions(train),
+        coalition_sizes=_largest_coalitions(config, train),
         min_num_examples=int(num_train.min()),
         max_num_examples=int(num_train.max()),
         num_classes=store.num_classes,
@@ -185,22 +188,26 @@ def _federate_store(config: ExperimentConfig, store: ClientStore) -> FederatedDa
     )
 
 
-def _coalition_sizes(
+def _attribute_counts(
     split: Split, attributes: np.ndarray, num_attributes: int
-) -> dict[int, int]:
+) -> np.ndarray:
+    """(clients of all cells, N): training examples by attribute."""
     rows = np.asarray(split.train).reshape(-1, split.train.shape[-1])
     counts = np.asarray(split.num_train).reshape(-1)
     held = np.arange(rows.shape[1]) < counts[:, None]
     of_row = attributes[rows]
     by_attribute = [((of_row == a) & held).sum(1) for a in range(num_attributes)]
-    return _largest_coalitions(np.stack(by_attribute, axis=1))
+    return np.stack(by_attribute, axis=1)
 
 
-def _largest_coalitions(counts: np.ndarray) -> dict[int, int]:
-    """Bitmask -> most examples that a client holds of it; counts (M, N)."""
-    num_attributes = counts.shape[1]
-    held = {
-        mask: [a for a in range(num_attributes) if mask >> a & 1]
-        for mask in range(1, 2**num_attributes)
+def _largest_coalitions(config: ShapleySettings, counts: np.ndarray) -> dict[int, int]:
+    """Bitmask -> most examples that a client holds of it; counts (M, N).
+
+    Of the coalitions that every client trains.
+    """
+    masks = planned_coalitions(config.shapley, counts.shape[1])
+    rows = coalition_rows(masks, counts.shape[1])
+    return {
+        mask: int(counts[:, row].sum(1).max())
+        for mask, row in zip(masks, rows, strict=True)
     }
-    return {mask: int(counts[:, of].sum(1).max()) for mask, of in held.items()}

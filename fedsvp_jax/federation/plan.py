@@ -11,7 +11,7 @@ import numpy as np
 from fedsvp_jax import prng
 from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.algorithm.local_training import Gradient, TrainingRates, TrainingRecipe
-from fedsvp_jax.algorithm.privacy_estimation import CoalitionPlan
+from fedsvp_jax.algorithm.privacy_estimation import EstimationPlan, coalition_groups
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
 from fedsvp_jax.config import ExperimentConfig, check_resolved
 from fedsvp_jax.data.client_store import ClientStore
@@ -102,17 +102,18 @@ def make_plan(config: ExperimentConfig, data: FederatedData) -> RoundPlan:
         ),
         cohort_size=config.cohort_size,
         num_clients=config.num_clients,
-        num_attributes=config.num_attributes,
-        private_attribute=data.attributes.private,
-        coalitions=CoalitionPlan.of(
-            data.coalition_sizes,
+        estimation=EstimationPlan(
             num_attributes=config.num_attributes,
-            batch_size=config.batch_size,
+            private_attribute=data.attributes.private,
+            groups=coalition_groups(data.coalition_sizes, config.batch_size),
+            validation_batch_size=min(longest, config.eval_batch_size),
+            estimator=config.shapley,
+            num_pairs=0 if config.shapley == "exact" else config.shapley_trainings // 2,
+            utility=config.utility,
+            empty_utility=config.empty_utility,
         ),
-        empty_utility=config.empty_utility,
         uniform_weights=config.weighting == "uniform",
         client_chunk_size=chunk_size(config),
-        validation_batch_size=min(longest, config.eval_batch_size),
         test_batch_size=min(config.eval_batch_size, data.test.labels.shape[0]),
         eval_every=config.eval_every,
         num_rounds=config.num_rounds,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fedsvp_jax.report import plotly_spec
-from fedsvp_jax.report.plots import Plot, csv_columns
+from fedsvp_jax.report.plots import HeatMap, Plot, csv_columns, heat_map_columns
 
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"
@@ -98,22 +98,21 @@ def script_json(data: object) -> str:
     return text
 
 
-def plot_data(plots: Iterable[Plot]) -> list[dict[str, Any]]:
+def plot_data(plots: Iterable[Plot | HeatMap]) -> list[dict[str, Any]]:
     """What page.js needs to draw each plot and to write its CSV."""
-    return [
-        {
-            "id": plot.id,
-            "spec": plotly_spec.plotly_spec(plot),
-            "columns": {
-                name: plotly_spec.rounded(values)
-                for name, values in csv_columns(plot).items()
-            },
-        }
-        for plot in plots
-    ]
+    made = []
+    for plot in plots:
+        if isinstance(plot, HeatMap):
+            spec = plotly_spec.heat_map_spec(plot)
+            columns = heat_map_columns(plot)
+        else:
+            spec, columns = plotly_spec.plotly_spec(plot), csv_columns(plot)
+        rounded = {name: plotly_spec.rounded(row) for name, row in columns.items()}
+        made.append({"id": plot.id, "spec": spec, "columns": rounded})
+    return made
 
 
-def plot_figure(plot: Plot) -> str:
+def plot_figure(plot: Plot | HeatMap) -> str:
     """A plot on the page: title, note, drawing and download button."""
     wide = " wide" if len(plot.panels) > 1 else ""
     return (

@@ -8,7 +8,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fedsvp_jax.report.plots import Plot, Series
+from fedsvp_jax.report.labels import SEQUENTIAL
+from fedsvp_jax.report.plots import HeatMap, Plot, Series
 
 Spec = dict[str, Any]
 
@@ -56,6 +57,34 @@ def plotly_spec(plot: Plot) -> Spec:
         y_axis |= {"matches": "y"} if index else {}
         layout[f"yaxis{suffix}"] = y_axis
     return {"data": data, "layout": layout}
+
+
+def heat_map_spec(plot: HeatMap) -> Spec:
+    """The same of a heat map, on which the first row is on top."""
+    last = len(SEQUENTIAL) - 1
+    trace: Spec = {
+        "type": "heatmap",
+        "x": [escaped(name) for name in plot.columns],
+        "y": [escaped(name) for name in plot.rows],
+        "z": [
+            [v if v is None else float(f"{v:.3g}") for v in row] for row in plot.cells
+        ],
+        "colorscale": [[place / last, color] for place, color in enumerate(SEQUENTIAL)],
+        "colorbar": {"title": {"text": escaped(plot.z_title), "side": "right"}},
+        "hoverongaps": False,
+    }
+    x_axis, y_axis = _axis(plot.x_title, 0), _axis(plot.y_title, 0)
+    layout: Spec = {
+        "font": {"family": FONT, "size": 12, "color": "#1b1f24"},
+        "paper_bgcolor": "#ffffff",
+        "plot_bgcolor": "#ffffff",
+        "margin": {"l": 64, "r": 16, "t": 40, "b": 52},
+        "height": max(330, 160 + 12 * len(plot.rows)),
+        "xaxis": x_axis | {"type": "category", "showgrid": False},
+        "yaxis": y_axis
+        | {"type": "category", "showgrid": False, "autorange": "reversed"},
+    }
+    return {"data": [trace], "layout": layout}
 
 
 def escaped(text: str) -> str:

@@ -48,6 +48,36 @@ class Plot:
         return list(named) or [""]
 
 
+@dataclasses.dataclass(frozen=True)
+class HeatMap:
+    """A table of numbers as colours; a cell without a number stays empty."""
+
+    id: str
+    title: str
+    note: str
+    x_title: str
+    y_title: str
+    z_title: str
+    columns: Sequence[str]
+    rows: Sequence[str]
+    cells: Sequence[Numbers]  # one sequence per row
+
+    @property
+    def panels(self) -> list[str]:
+        """One, without a name."""
+        return [""]
+
+
+def heat_map_columns(plot: HeatMap) -> dict[str, list[Any]]:
+    """The numbers as columns of equal length, one row per cell."""
+    width = len(plot.columns)
+    return {
+        plot.y_title: [row for row in plot.rows for _ in range(width)],
+        plot.x_title: list(plot.columns) * len(plot.rows),
+        plot.z_title: [value for row in plot.cells for value in row],
+    }
+
+
 def csv_columns(plot: Plot) -> dict[str, list[Any]]:
     """The plotted numbers as columns of equal length, one row per point."""
     keys = list(dict.fromkeys(key for series in plot.series for key in series.keys))

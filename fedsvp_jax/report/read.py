@@ -247,6 +247,8 @@ _NUMBERS = (
     "aggregate_noise_l2",
     "contribution_ratio",
     "contribution_ratio_mean",
+    "ratio_error",
+    "ratio_margin",
     "risk_tolerance",
     "epsilon",
     "delta",
@@ -257,7 +259,7 @@ _NUMBERS = (
     "num_clipped_ratios",
     "num_degenerate_ratios",
 )
-_LISTS = ("shapley_values", "utilities")
+_LISTS = ("shapley_values", "shapley_errors", "shapley_margins", "utilities")
 
 
 def _require(path: Path, rows: list[Row], names: Sequence[str]) -> None:

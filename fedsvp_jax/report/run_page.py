@@ -5,12 +5,21 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.report import guarantees, labels, page, provenance, read, spent
+from fedsvp_jax.report import (
+    attribute_values,
+    guarantees,
+    labels,
+    page,
+    provenance,
+    read,
+    spent,
+)
 from fedsvp_jax.report.adversaries import adversaries_plot
 from fedsvp_jax.report.plotly_spec import rounded
 from fedsvp_jax.report.plots import drawable
 from fedsvp_jax.report.run_plots import run_plots
 
+MOST_COALITIONS = 64  # whose utilities the page tells for every upload
 SCRIPTS = ("common.js", "explain.js", "cells.js")
 
 
@@ -40,6 +49,15 @@ def run_html(run: read.RunFiles, *, timestamp: str | None = None) -> str:
     plots = [*run_plots(run), *drawable([adversaries_plot(run)])]
     spent = [plot for plot in plots if plot.id in ("epsilon", "adversaries")]
     curves = [plot for plot in plots if plot not in spent]
+    values = attribute_values.attribute_plots(run)
+    attributes = [
+        (
+            "attributes",
+            "Which attribute matters",
+            f'<div class="grid">{_figures(values)}</div>'
+            + attribute_values.ranking_table(run),
+        )
+    ]
     title, subtitle = _title(run)
     sections = [
         (
@@ -47,6 +65,7 @@ def run_html(run: read.RunFiles, *, timestamp: str | None = None) -> str:
             "Results",
             _facts(run) + f'<div class="grid">{_figures(curves)}</div>',
         ),
+        *(attributes if values else ()),
         ("explained", "Noise of each upload, explained", _explorer(run)),
         (
             "privacy",
@@ -71,7 +90,7 @@ def run_html(run: read.RunFiles, *, timestamp: str | None = None) -> str:
         subtitle=subtitle,
         sections=sections,
         data={
-            "plots": page.plot_data(plots),
+            "plots": page.plot_data([*plots, *values]),
             "cells": cell_columns(run.clients),
             "context": context(run),
         },
@@ -103,6 +122,7 @@ def cell_columns(clients: list[read.Row]) -> dict[str, Any]:
         columns[name] = rounded([read.number(row.get(name)) for row in clients])
     for name in ("shapley_values", "utilities"):
         width = max((len(row.get(name) or ()) for row in clients), default=0)
+        width = 0 if width > MOST_COALITIONS and name == "utilities" else width
         columns[name] = [
             rounded([_item(row.get(name), index) for row in clients])
             for index in range(width)

@@ -114,14 +114,22 @@ def client_rows(metrics: RoundMetrics, *, round_num: int) -> list[dict[str, Any]
             "risk_tolerance": client.noise.risk_tolerance,
         }
         if client.estimation is not None:
+            found = client.estimation
             row |= {
-                "utilities": client.estimation.utilities,
-                "shapley_values": client.estimation.shapley_values,
-                "contribution_ratio": client.estimation.contribution_ratio,
+                "utilities": found.utilities,
+                "shapley_values": found.shapley_values,
+                "contribution_ratio": found.contribution_ratio,
                 "released_ratio": client.released_ratio,
-                "clipped": bool(client.estimation.clipped),
-                "degenerate": bool(client.estimation.degenerate),
+                "clipped": bool(found.clipped),
+                "degenerate": bool(found.degenerate),
             }
+            if found.shapley_errors is not None:  # the values are estimates
+                row |= {
+                    "shapley_errors": found.shapley_errors,
+                    "shapley_margins": found.shapley_margins,
+                    "ratio_error": found.ratio_error,
+                    "ratio_margin": found.ratio_margin,
+                }
         rows.append(row)
     return rows
 

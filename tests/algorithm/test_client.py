@@ -76,8 +76,12 @@ def steps_by_hand(made: Program, *, release: bool) -> Any:
         ratio = client.released_ratio(
             estimation.contribution_ratio, cell.mechanism, **named
         )
-        steps = privacy_estimation.coalition_steps(
-            made.plan.recipe, made.plan.coalitions, examples, held
+        steps = privacy_estimation.training_steps(
+            made.plan.recipe,
+            made.plan.estimation,
+            examples,
+            held,
+            pairs_key=jax.random.key(0),
         )
     rates = cell.rates
     if mechanism.step_noise_std is not None:

@@ -79,18 +79,15 @@ def test_the_score_has_the_same_bits_on_any_number_of_devices(num_devices: int) 
 
 
 def held_out(indices: list[int], count: int, batch_size: int) -> float:
-    return float(
-        evaluation.held_out_accuracy(
-            linear_model(),
-            jnp.asarray(WEIGHTS),
-            {},
-            examples(),
-            jnp.asarray(indices, jnp.int32),
-            jnp.int32(count),
-            batch_size=batch_size,
-            lane_axes=(),
-        )
+    held = evaluation.Validation(
+        linear_model(),
+        examples(),
+        jnp.asarray(indices, jnp.int32),
+        jnp.int32(count),
+        batch_size=batch_size,
+        lane_axes=(),
     )
+    return float(held.utility(jnp.asarray(WEIGHTS), {}))
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 4, 7])
@@ -105,3 +102,29 @@ def test_held_out_accuracy_counts_the_clients_rows_and_no_padding(
 
 def test_a_client_without_validation_examples_has_no_utility() -> None:
     assert held_out([0, 0], 0, 2) == 0.0
+
+
+@pytest.mark.parametrize("batch_size", [1, 5, 23])
+def test_what_a_model_is_worth_on_validation_examples(batch_size: int) -> None:
+    """Accuracy, or the nats by which the loss is below ln 3, at any batch size."""
+    right, losses = by_hand()
+    order = np.random.default_rng(2).permutation(NUM_EXAMPLES).astype(np.int32)
+    for kind, per_example in (("accuracy", right), ("loss", np.log(3) - losses)):
+        held = evaluation.Validation(
+            linear_model(),
+            examples(),
+            jnp.asarray(order),
+            jnp.int32(17),
+            batch_size=batch_size,
+            lane_axes=(),
+            kind=kind,
+        )
+        expected = per_example[order[:17]].mean()
+        params = jnp.asarray(WEIGHTS)
+        np.testing.assert_allclose(held.utility(params, {}), expected, rtol=1e-5)
+        logits = held.logits(params, {})
+        assert logits.shape == held.logits_shape(params, {})
+        np.testing.assert_allclose(held.utility_of(logits), expected, rtol=1e-5)
+        assert float(held.resolution) == pytest.approx(
+            1 / 17 if kind == "accuracy" else 0
+        )

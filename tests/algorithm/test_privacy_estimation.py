@@ -1,5 +1,6 @@
 """Privacy estimation: which coalitions train, and the Shapley axioms in a real run."""
 
+import dataclasses
 import json
 import pathlib
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from small_runs import digits, share_compiled_rounds, small
 
 from fedsvp_jax import run, shapley
 from fedsvp_jax.algorithm import evaluation, local_training, privacy_estimation
-from fedsvp_jax.algorithm.privacy_estimation import CoalitionPlan, coalition_members
+from fedsvp_jax.algorithm.privacy_estimation import coalition_groups, coalition_members
 from fedsvp_jax.federation import build, federated_data
 from fedsvp_jax.tree import cell_of
 
@@ -28,8 +29,7 @@ def _one_compilation() -> Iterator[None]:
 
 def test_coalitions_are_grouped_by_the_batch_that_they_fill() -> None:
     sizes = {0b01: 3, 0b10: 40, 0b11: 43}
-    plan = CoalitionPlan.of(sizes, num_attributes=2, batch_size=10)
-    assert plan.groups == ((3, (0b01,)), (10, (0b10, 0b11)))
+    assert coalition_groups(sizes, 10) == ((3, (0b01,)), (10, (0b10, 0b11)))
 
 
 def test_the_full_coalition_is_trained_last_and_no_other_twice() -> None:
@@ -42,18 +42,17 @@ def test_the_full_coalition_is_trained_last_and_no_other_twice() -> None:
             mask: int(sum(own[a] for a in range(num_attributes) if mask >> a & 1))
             for mask in range(1, full + 1)
         }
-        plan = CoalitionPlan.of(sizes, num_attributes=num_attributes, batch_size=20)
-        trained = [mask for _, masks in plan.groups for mask in masks]
+        groups = coalition_groups(sizes, 20)
+        trained = [mask for _, masks in groups for mask in masks]
         assert trained[-1] == full
         assert sorted(trained) == [m for m in sizes if sizes[m] > 0]
         assert len(trained) - 1 <= 2**num_attributes - 2
-        for batch_size, masks in plan.groups:
+        for batch_size, masks in groups:
             assert {min(20, sizes[mask]) for mask in masks} == {batch_size}
 
 
 def test_a_coalition_that_nobody_holds_is_not_trained() -> None:
-    plan = CoalitionPlan.of({1: 0, 2: 8, 3: 8}, num_attributes=2, batch_size=5)
-    assert plan.groups == ((5, (2, 3)),)
+    assert coalition_groups({1: 0, 2: 8, 3: 8}, 5) == ((5, (2, 3)),)
 
 
 def test_members_are_the_held_rows_of_the_coalitions_attributes() -> None:
@@ -65,7 +64,8 @@ def test_members_are_the_held_rows_of_the_coalitions_attributes() -> None:
         0b101: [1, 0, 1, 0, 0],
         0b111: [1, 1, 1, 1, 0],
     }.items():
-        found = coalition_members(attributes, mask, valid)
+        coalition = jnp.asarray([mask >> a & 1 == 1 for a in range(3)])
+        found = coalition_members(attributes, coalition, valid)
         np.testing.assert_array_equal(found, np.asarray(expected, bool))
 
 
@@ -122,6 +122,94 @@ def test_coalition_sizes_are_the_most_that_any_client_holds() -> None:
         assert size == max(held)
 
 
+ESTIMATES = ("shapley_values", "shapley_errors", "shapley_margins")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"shapley": "additive", "shapley_trainings": 2},
+        {"shapley": "paired", "shapley_trainings": 4, "utility": "loss"},
+    ],
+    ids=["additive", "paired"],
+)
+def test_estimates_keep_the_axioms_and_leave_the_upload_as_it_is(
+    changes: dict[str, Any], tmp_path: pathlib.Path
+) -> None:
+    """Efficiency, the dummy axiom to the bit, and the local model of an exact run."""
+    shared = {
+        "num_attributes": 4,
+        "contribution_release": "laplace",
+        "num_hbc_clients": 5,  # of 7: at least one of the cohort holds nothing private
+    }
+    exact = client_rows(tmp_path / "exact", **shared)
+    rows = client_rows(tmp_path / "run", **shared, **changes)
+    made = federated_data.federate([small(**shared)], digits())
+    rows_of, counts = made.split.train[0], np.asarray(made.split.num_train[0])
+    dummies = 0
+    for row, known in zip(rows, exact, strict=True):
+        mine = np.asarray(rows_of[row["client"]])[: counts[row["client"]]]
+        held = np.bincount(made.attributes.ids[mine], minlength=4) > 0
+        dummies += int((~held).sum())
+        for name in ESTIMATES:
+            np.testing.assert_array_equal(np.asarray(row[name])[~held], 0)
+        assert row["utilities"] is None
+        assert row["update_l2"] == known["update_l2"]
+        assert row["epsilon"] == known["epsilon"]
+        margins, errors = (np.asarray(row[name])[held] for name in ESTIMATES[:0:-1])
+        assert np.all(margins > errors) and np.all(errors > 0)
+        if "utility" not in changes:
+            whole = sum(known["shapley_values"])
+            assert sum(row["shapley_values"]) == pytest.approx(whole, abs=1e-5)
+            # All utilities of one and of all attributes are known: a near miss.
+            near = np.abs(np.subtract(row["shapley_values"], known["shapley_values"]))
+            assert np.all(near[held] <= margins)
+        if not row["degenerate"]:
+            share = errors[0] / abs(sum(row["shapley_values"]))
+            assert not held[0] or row["ratio_error"] == pytest.approx(share, rel=1e-3)
+    assert dummies > 0
+    spent = [
+        json.loads((tmp_path / name / "summary.json").read_text())["epsilon_spent"]
+        for name in ("exact", "run")
+    ]
+    assert spent[0]["basic"] == spent[1]["basic"]
+
+
+def test_two_attributes_are_known_exactly_once_each_is_trained_alone(
+    tmp_path: pathlib.Path,
+) -> None:
+    exact = client_rows(tmp_path / "exact")
+    rows = client_rows(tmp_path / "run", shapley="additive", shapley_trainings=2)
+    for row, known in zip(rows, exact, strict=True):
+        np.testing.assert_allclose(
+            row["shapley_values"], known["shapley_values"], atol=1e-6
+        )
+        assert row["shapley_errors"] == [0, 0] and row["shapley_margins"] == [0, 0]
+
+
+def test_sixty_four_attributes_without_a_correction_have_no_error(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Groups of writers, of which a client holds few; no interval is told."""
+    writers = dataclasses.replace(
+        digits(), train_writers=np.arange(len(digits().train_labels), dtype=np.int32)
+    )
+    changes = {"attributes": "writer_groups", "num_attributes": 64, "num_rounds": 1}
+    run.train(
+        small(**changes, shapley="additive", shapley_trainings=0),
+        tmp_path / "run",
+        dataset=writers,
+    )
+    lines = (tmp_path / "run" / "clients.jsonl").read_text().splitlines()
+    for row in map(json.loads, lines):
+        assert len(row["shapley_values"]) == 64
+        held = np.asarray(row["shapley_values"]) != 0
+        assert 2 < held.sum() < 64
+        assert row["ratio_error"] is None
+        errors = np.asarray(row["shapley_errors"], float)
+        assert np.isnan(errors).any() and not np.nan_to_num(errors).any()
+
+
 @pytest.mark.usefixtures("quick_training")
 @pytest.mark.parametrize("empty_utility", ["zero", "initial"])
 def test_an_estimation_is_the_shapley_value_of_independent_trainings(
@@ -136,32 +224,27 @@ def test_an_estimation_is_the_shapley_value_of_independent_trainings(
             made.model,
             plan.recipe,
             cell.rates,
-            plan.coalitions,
+            dataclasses.replace(plan.estimation, private_attribute=1),
             params,
             stats,
             examples,
             held,
             key=key,
-            num_attributes=2,
-            private_attribute=1,
-            empty_utility=empty_utility,
-            validation_batch_size=plan.validation_batch_size,
+            pairs_key=key,
             lane_axes=(),
         )
     )()
 
     @jax.jit
     def accuracy(params: Any) -> Any:
-        return evaluation.held_out_accuracy(
+        return evaluation.Validation(
             made.model,
-            params,
-            stats,
             examples,
             held.validation,
             held.num_validation,
-            batch_size=plan.validation_batch_size,
+            batch_size=plan.estimation.validation_batch_size,
             lane_axes=(),
-        )
+        ).utility(params, stats)
 
     rows = np.asarray(held.train)
     real = np.arange(len(rows)) < int(held.num_train)
@@ -180,7 +263,7 @@ def test_an_estimation_is_the_shapley_value_of_independent_trainings(
             jnp.asarray(member),
             key=key,
             batch_size=dict(
-                (m, size) for size, masks in plan.coalitions.groups for m in masks
+                (m, size) for size, masks in plan.estimation.groups for m in masks
             )[mask],
             lane_axes=(),
         )
@@ -203,12 +286,12 @@ def test_the_steps_of_a_coalition_are_those_of_its_own_examples() -> None:
     made = build([small(num_attributes=2, local_epochs=3)], digits())
     cell, plan, examples = cell_of(made.cells, 0), made.plan, made.data.examples
     held = cell_of(cell.split, 1)
-    steps = privacy_estimation.coalition_steps(
-        plan.recipe, plan.coalitions, examples, held
+    steps = privacy_estimation.training_steps(
+        plan.recipe, plan.estimation, examples, held, pairs_key=jax.random.key(0)
     )
     own = np.asarray(examples.attributes)[held.train[: int(held.num_train)]]
     expected = []
-    for size, masks in plan.coalitions.groups:
+    for size, masks in plan.estimation.groups:
         for mask in masks:
             count = int(np.sum(mask >> own & 1))
             expected.append(3 * (count // size if count >= size else min(count, 1)))

@@ -225,13 +225,23 @@ def test_a_utility_is_the_accuracy_of_an_independent_training() -> None:
         )
     )()
     valid = np.arange(held.train.shape[0]) < int(held.num_train)
+    validation = evaluation.Validation(
+        made.model,
+        examples,
+        held.validation,
+        held.num_validation,
+        batch_size=made.plan.estimation.validation_batch_size,
+        lane_axes=(),
+    )
 
     def alone(mask: int) -> float:
         member = coalition_members(
-            examples.attributes[held.train], mask, jnp.asarray(valid)
+            examples.attributes[held.train],
+            jnp.asarray([mask & 1 == 1, mask & 2 == 2]),
+            jnp.asarray(valid),
         )
         batch = next(
-            size for size, masks in made.plan.coalitions.groups if mask in masks
+            size for size, masks in made.plan.estimation.groups if mask in masks
         )
         recipe = dataclasses.replace(made.plan.recipe, batch_size=batch)
         trained = client.local_training.local_update(
@@ -247,28 +257,9 @@ def test_a_utility_is_the_accuracy_of_an_independent_training() -> None:
             batch_size=batch,
             lane_axes=(),
         )
-        return float(
-            evaluation.held_out_accuracy(
-                made.model,
-                *trained,
-                examples,
-                held.validation,
-                held.num_validation,
-                batch_size=made.plan.validation_batch_size,
-                lane_axes=(),
-            )
-        )
+        return float(validation.utility(*trained))
 
-    broadcast = evaluation.held_out_accuracy(
-        made.model,
-        params,
-        stats,
-        examples,
-        held.validation,
-        held.num_validation,
-        batch_size=made.plan.validation_batch_size,
-        lane_axes=(),
-    )
+    broadcast = validation.utility(params, stats)
     utilities = [alone(mask) for mask in (1, 2, 3)]
     np.testing.assert_allclose(estimation.utilities[1:], utilities, atol=1e-6)
     assert any(abs(u - float(broadcast)) > 0.05 for u in utilities)

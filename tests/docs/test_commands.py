@@ -25,6 +25,14 @@ DATA = os.environ.get("FEDSVP_DATA", "")
 RUN = ("--model=mlp", "--num_rounds=2", "--cohort_size=4", "--local_epochs=1")
 SMALL: dict[str, tuple[str, ...]] = {
     "experiments.architecture": (),
+    "experiments.shapley": (
+        "--num_attributes=3",
+        "--cohort_size=2",
+        "--model=mlp",
+        "--rounds=1",
+        "--repeats=2",
+    ),
+    "experiments.shapley.docs_page": ("--shapley_docs_dir=docs",),
     "experiments.attack": (
         "--num_rounds=1",
         "--cohort_size=2",

@@ -12,7 +12,11 @@ import pytest
 from experiments.benchmark import arithmetic, workloads
 from fedsvp_jax.algorithm import privacy_estimation
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
-from fedsvp_jax.algorithm.privacy_estimation import CoalitionPlan, Estimation
+from fedsvp_jax.algorithm.privacy_estimation import (
+    Estimation,
+    EstimationPlan,
+    coalition_groups,
+)
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build
 from fedsvp_jax.models.convolution import conv2d
@@ -168,7 +172,12 @@ def test_a_coalition_takes_e_times_its_own_full_batches(
             model,
             TrainingRecipe(batch, epochs, "clipped_mean"),
             TrainingRates(zero, zero, zero, zero),
-            CoalitionPlan.of(sizes(held), num_attributes=3, batch_size=batch),
+            EstimationPlan(
+                num_attributes=3,
+                private_attribute=0,
+                groups=coalition_groups(sizes(held), batch),
+                validation_batch_size=places,
+            ),
             params,
             stats,
             examples,
@@ -179,10 +188,7 @@ def test_a_coalition_takes_e_times_its_own_full_batches(
                 num_validation=jnp.int32(places),
             ),
             key=jax.random.key(0),
-            num_attributes=3,
-            private_attribute=0,
-            empty_utility="zero",
-            validation_batch_size=places,
+            pairs_key=jax.random.key(1),
             lane_axes=("lane",),
         )[2]
 

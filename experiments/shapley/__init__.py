@@ -1,0 +1,1 @@
+"""How near estimators of Shapley values come to the exact ones, and at what price."""

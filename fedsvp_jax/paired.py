@@ -1,0 +1,143 @@
+"""Shapley values from random coalitions and their complements.
+
+    psi_a = sum over pairs {T, T'} of [U(T) - U(T')] (s_a / C(n, t)),
+    s_a = 1/t if a is in T, else -1/(n - t);   T' the complement, t = |T|
+
+sums over all pairs of complements among n attributes; the pair (all, none) adds
+[U(all) - U(none)]/n. So a random pair, weighted by one over its chance, is an unbiased
+estimate of what the other pairs add. Pairs of size t are drawn with a chance in
+proportion to w(t) = |s| = sqrt(1/t + 1/(n - t)), half of that for t = n/2, which is
+best if [U(T) - U(T')]^2 is as large for all pairs. With Z = sum of w(t),
+
+    psi_a ~ [U(all) - U(none)]/n + (Z/P) sum over drawn pairs of [U(T) - U(T')] s_a/|s|
+
+Only held attributes play: one that a client holds nothing of has value 0 exactly.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fedsvp_jax.structs import Array
+
+ORDERED = 10  # attributes whose coalitions are windows of one order
+
+
+class Pairs(NamedTuple):
+    """P coalitions with their complements among the held attributes."""
+
+    coalitions: Array  # (P, N) bool: the larger half, at most one attribute missing
+    complements: Array  # (P, N) bool
+
+
+class Correction(NamedTuple):
+    """What pairs say about the values of a game whose U(all) and U(none) are 0."""
+
+    values: Array  # (N,) float32; they sum to 0
+    standard_error: Array  # () float32, of each value; nan without a pair
+
+
+def _weights(num_held: Array, num_attributes: int) -> Array:
+    """(N,) float32: w(t) at t = 0, ..., N - 1; 0 for a size that is no larger half."""
+    size = jnp.arange(num_attributes, dtype=jnp.float32)
+    total = num_held.astype(jnp.float32)
+    drawn = (2 * size >= total) & (size >= 1) & (size < total)
+    weight = jnp.sqrt(1 / jnp.maximum(size, 1) + 1 / jnp.maximum(total - size, 1))
+    return jnp.where(drawn, jnp.where(2 * size == total, weight / 2, weight), 0)
+
+
+def draw_pairs(key: Array, held: Array, num_pairs: int) -> Pairs:
+    """Random pairs, of which each is drawn with the chance that `correction` takes.
+
+    The sizes are drawn systematically: with P pairs, a size of chance q comes up P q
+    times, rounded up or down. Up to ORDERED held attributes, coalitions are windows of
+    one random order of them, spread evenly over it; after n windows of a size comes
+    another order. So few pairs come twice and every attribute is in as many. With more
+    attributes, windows would mostly be alike, and each has an order of its own.
+
+    Args:
+      key: a PRNG key.
+      held: (N,) bool, the attributes that play.
+      num_pairs: P >= 0.
+
+    Returns:
+      Pairs; all empty where fewer than two attributes are held.
+    """
+    num_attributes = held.shape[0]
+    num_held = jnp.sum(held.astype(jnp.int32))
+    weights = _weights(num_held, num_attributes)
+    start_key, order_key = jax.random.split(key)
+    number = jnp.arange(num_pairs, dtype=jnp.int32)
+    start = jax.random.uniform(start_key)
+    place = (number.astype(jnp.float32) + start) / max(num_pairs, 1)
+    cumulated = jnp.cumsum(weights)
+    sizes = jnp.searchsorted(cumulated, place * cumulated[-1], side="right")
+    sizes = jnp.clip(sizes.astype(jnp.int32), 0, jnp.maximum(num_held - 1, 0))
+    earlier = (sizes[None, :] == sizes[:, None]) & (number[None, :] < number[:, None])
+    repeat = jnp.sum(earlier, axis=1, dtype=jnp.int32) // jnp.maximum(num_held, 1)
+    repeat = jnp.where(num_held <= ORDERED, repeat, number)
+    spread = jnp.maximum(num_pairs, num_held)
+    first = jnp.where(
+        num_pairs > num_held, number, number * num_held // jnp.maximum(spread, 1)
+    )
+
+    def window(repeat: Array, first: Array, size: Array) -> Array:
+        draws = jax.random.uniform(
+            jax.random.fold_in(order_key, repeat), (num_attributes,)
+        )
+        ranks = jnp.argsort(jnp.argsort(jnp.where(held, draws, 2)))
+        return held & ((ranks - first) % jnp.maximum(num_held, 1) < size)
+
+    coalitions = jax.vmap(window)(repeat, first, sizes)
+    anything = jnp.any(coalitions, axis=1, keepdims=True)
+    return Pairs(coalitions, held[None] & ~coalitions & anything)
+
+
+def correction(
+    pairs: Pairs, held: Array, differences: Array, *, resolution: Array | float = 0.0
+) -> Correction:
+    """Unbiased values of a game with U(all) = U(none) = 0 from what the pairs differ.
+
+    The standard error takes the mean square of the differences for that of all pairs:
+
+        SE^2 = Z^2/(n P) (sum of differences^2 + resolution^2)/P
+
+    so it is the same for all held attributes and has P degrees of freedom (`margin`).
+
+    Args:
+      pairs: P pairs of `draw_pairs`.
+      held: (N,) bool, the attributes that play.
+      differences: (P,) float32, U(T) - U(T').
+      resolution: the least step of a utility, for example one validation example. It
+        counts as one more difference, so that few equal ones are not taken for proof.
+    """
+    num_pairs = differences.shape[0]
+    number = jnp.sum(held.astype(jnp.float32))
+    if num_pairs == 0:
+        unknown = jnp.float32(jnp.nan)
+        return Correction(jnp.zeros(held.shape, jnp.float32), unknown)
+    total = jnp.sum(_weights(number, held.shape[0]))
+    size = jnp.sum(pairs.coalitions.astype(jnp.float32), axis=1)
+    rest = jnp.sum(pairs.complements.astype(jnp.float32), axis=1)
+    inside, outside = 1 / jnp.maximum(size, 1), 1 / jnp.maximum(rest, 1)
+    signs = jnp.where(pairs.coalitions, inside[:, None], 0)
+    signs = signs - jnp.where(pairs.complements, outside[:, None], 0)
+    scaled = total * differences / jnp.sqrt(inside + outside)
+    squares = jnp.sum(differences**2) + resolution**2
+    error = total * jnp.sqrt(squares / jnp.maximum(number, 1)) / num_pairs
+    return Correction(jnp.sum(scaled[:, None] * signs, axis=0) / num_pairs, error)
+
+
+def margin(standard_error: Array, num_pairs: int) -> Array:
+    """Half the width of the 95 % interval: Student's t with P degrees of freedom.
+
+    Args:
+      standard_error: of any shape.
+      num_pairs: P; without pairs there is no interval, and the margin is nan.
+    """
+    if num_pairs == 0:
+        return jnp.full_like(standard_error, jnp.nan)
+    import scipy.special
+
+    return standard_error * float(scipy.special.stdtrit(num_pairs, 0.975))

@@ -1,0 +1,174 @@
+"""Values from pairs of complementary coalitions, against independent references."""
+
+import itertools
+import math
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedsvp_jax import paired
+
+Utility = Callable[[np.ndarray], np.ndarray]  # (P, N) bool -> (P,)
+
+
+def by_permutations(utility: Utility, held: np.ndarray) -> np.ndarray:
+    """The definition, order by order, in float64."""
+    values = np.zeros(len(held))
+    orders = list(itertools.permutations(range(len(held))))
+    for order in orders:
+        steps = np.zeros((len(held) + 1, len(held)), bool)
+        for place, attribute in enumerate(order):
+            steps[place + 1 :, attribute] = True
+        values[list(order)] += np.diff(utility(steps))
+    return values / len(orders)
+
+
+def table_game(held: np.ndarray, seed: int) -> Utility:
+    """A random game in which the attributes that are not held change nothing."""
+    table = np.random.default_rng(seed).normal(size=2 ** len(held)).astype(np.float32)
+
+    def utility(coalitions: np.ndarray) -> np.ndarray:
+        return table[(coalitions & held) @ 2 ** np.arange(len(held))]
+
+    return utility
+
+
+def estimates(
+    utility: Utility, held: np.ndarray, num_pairs: int, seeds: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(seeds, N) estimated values and (seeds,) standard errors."""
+    keys = jax.random.split(jax.random.key(num_pairs), seeds)
+    pairs = jax.vmap(lambda key: paired.draw_pairs(key, jnp.asarray(held), num_pairs))(
+        keys
+    )
+    differences = utility(np.asarray(pairs.coalitions)) - utility(
+        np.asarray(pairs.complements)
+    )
+    found = jax.vmap(lambda p, d: paired.correction(p, jnp.asarray(held), d))(
+        pairs, jnp.asarray(differences, jnp.float32)
+    )
+    whole = utility(held[None]) - utility(np.zeros((1, len(held)), bool))
+    shared = np.where(held, whole / max(held.sum(), 1), 0)
+    return np.asarray(found.values, np.float64) + shared, np.asarray(
+        found.standard_error
+    )
+
+
+HELD = {
+    "all of five": np.ones(5, bool),
+    "all of six": np.ones(6, bool),
+    "four of seven": np.asarray([1, 0, 1, 1, 0, 1, 0], bool),
+}
+
+
+@pytest.mark.parametrize("name", HELD)
+@pytest.mark.parametrize("num_pairs", [1, 4, 11])
+def test_the_mean_over_2000_seeds_is_the_exact_value_within_its_error(
+    name: str, num_pairs: int
+) -> None:
+    held = HELD[name]
+    utility = table_game(held, seed=3)
+    values, errors = estimates(utility, held, num_pairs, seeds=2000)
+    exact = by_permutations(utility, held)
+    spread = np.maximum(values.std(axis=0), 1e-6) / math.sqrt(2000)
+    assert np.all(np.abs(values.mean(axis=0) - exact) < 4 * spread)
+    np.testing.assert_array_equal(values[:, ~held], 0)
+    margins = np.asarray(paired.margin(jnp.asarray(errors), num_pairs))
+    covered = np.abs(values - exact) <= margins[:, None]
+    assert covered[:, held].mean() >= 0.93
+    # The error is not only wide enough: it is the estimate's own, within a half.
+    within = np.sqrt(((values - exact)[:, held] ** 2).mean())
+    assert within <= 1.2 * np.sqrt((errors**2).mean())
+    if num_pairs == 1:
+        assert within >= 0.8 * np.sqrt((errors**2).mean())
+
+
+def test_values_sum_to_what_all_attributes_add() -> None:
+    held = HELD["four of seven"]
+    utility = table_game(held, seed=5)
+    values, _ = estimates(utility, held, 3, seeds=50)
+    whole = utility(held[None]) - utility(np.zeros((1, 7), bool))
+    np.testing.assert_allclose(values.sum(axis=1), np.full(50, whole[0]), atol=1e-5)
+
+
+def test_all_pairs_of_three_attributes_give_the_exact_values() -> None:
+    held = np.ones(3, bool)
+    utility = table_game(held, seed=1)
+    values, _ = estimates(utility, held, 3, seeds=20)
+    exact = by_permutations(utility, held)
+    np.testing.assert_allclose(values, np.tile(exact, (20, 1)), atol=1e-5)
+
+
+def test_unanimity_games_of_64_attributes_have_their_closed_form() -> None:
+    """U(S) = sum of w_T over the T within S; each T gives w_T/|T| to its members."""
+    rng = np.random.default_rng(0)
+    members = np.asarray([rng.permutation(64) < size for size in (1, 2, 3, 5, 8, 13)])
+    worths = rng.normal(size=len(members)).astype(np.float32)
+    exact = (worths / members.sum(axis=1)) @ members
+
+    def utility(coalitions: np.ndarray) -> np.ndarray:
+        missing = (~coalitions).astype(np.float32) @ members.T.astype(np.float32)
+        return (missing == 0) @ worths
+
+    held = np.ones(64, bool)
+    values, errors = estimates(utility, held, 16, seeds=400)
+    spread = values.std(axis=0) / math.sqrt(400)
+    assert np.all(np.abs(values.mean(axis=0) - exact) < 4.5 * spread)
+    margins = np.asarray(paired.margin(jnp.asarray(errors), 16))
+    assert (np.abs(values - exact) <= margins[:, None]).mean() >= 0.93
+
+
+def test_pairs_are_complements_among_the_held_and_each_is_as_likely_as_weighted() -> (
+    None
+):
+    held = HELD["all of five"]
+    keys = jax.random.split(jax.random.key(0), 3000)
+    pairs = jax.vmap(lambda key: paired.draw_pairs(key, jnp.asarray(held), 2))(keys)
+    coalitions = np.asarray(pairs.coalitions)
+    np.testing.assert_array_equal(np.asarray(pairs.complements), ~coalitions)
+    sizes = coalitions.sum(axis=-1)
+    weights = {t: math.sqrt(1 / t + 1 / (5 - t)) for t in (3, 4)}
+    for size, weight in weights.items():
+        share = (sizes == size).mean()
+        assert share == pytest.approx(weight / sum(weights.values()), abs=0.02)
+    np.testing.assert_allclose(
+        coalitions[sizes == 3].mean(axis=0), np.full(5, 0.6), atol=0.04
+    )
+
+
+def test_few_held_attributes_leave_nothing_to_draw() -> None:
+    for held in ([False, False], [True, False]):
+        pairs = paired.draw_pairs(jax.random.key(0), jnp.asarray(held), 3)
+        assert not np.any(pairs.coalitions) and not np.any(pairs.complements)
+        found = paired.correction(pairs, jnp.asarray(held), jnp.zeros(3))
+        np.testing.assert_array_equal(found.values, 0)
+        np.testing.assert_array_equal(found.standard_error, 0)
+
+
+def test_without_pairs_there_is_no_error_and_no_interval() -> None:
+    pairs = paired.draw_pairs(jax.random.key(0), jnp.ones(4, bool), 0)
+    found = paired.correction(pairs, jnp.ones(4, bool), jnp.zeros(0))
+    np.testing.assert_array_equal(found.values, 0)
+    assert np.isnan(found.standard_error)
+    assert np.isnan(paired.margin(jnp.float32(0.1), 0))
+
+
+def test_the_margin_is_students_t() -> None:
+    """The 97.5 % quantiles of t with 1, 3 and 10 degrees of freedom, from a table."""
+    for pairs, quantile in ((1, 12.706), (3, 3.182), (10, 2.228)):
+        assert float(paired.margin(jnp.float32(1), pairs)) == pytest.approx(
+            quantile, abs=1e-3
+        )
+
+
+def test_the_resolution_keeps_equal_utilities_from_passing_as_proof() -> None:
+    held = jnp.ones(5, bool)
+    pairs = paired.draw_pairs(jax.random.key(0), held, 3)
+    found = paired.correction(pairs, held, jnp.zeros(3), resolution=0.1)
+    larger = sum(math.sqrt(1 / t + 1 / (5 - t)) for t in (3, 4))
+    assert float(found.standard_error) == pytest.approx(
+        larger * 0.1 / math.sqrt(5) / 3, rel=1e-5
+    )
