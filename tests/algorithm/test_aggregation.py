@@ -35,3 +35,10 @@ def test_a_client_without_weight_adds_nothing_even_when_it_diverged() -> None:
     np.testing.assert_array_equal(
         aggregation.weighted(upload, jnp.float32(0.0)), [0.0, 0.0]
     )
+
+
+def test_a_single_client_with_one_example_weighs_one() -> None:
+    weights = aggregation.client_weights(
+        jnp.asarray([1, 7]), jnp.asarray([True, False]), uniform=False
+    )
+    np.testing.assert_array_equal(weights, [1.0, 0.0])
