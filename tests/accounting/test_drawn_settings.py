@@ -10,7 +10,7 @@ from drawn_settings import ROUNDING, account
 
 from fedsvp_jax.accounting import composition
 
-FAST = range(40)
+FAST = range(15)
 
 
 @pytest.fixture(autouse=True)

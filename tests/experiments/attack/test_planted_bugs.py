@@ -12,10 +12,18 @@ from fedsvp_jax.config import ExperimentConfig, resolve
 
 CONFIG = resolve(ExperimentConfig(**audit.DEFAULTS))
 CASES = {case.name: case for case in audit.audited_cases(["all"], CONFIG)}
+QUICK = ("noise_halved", "count", "release")
 NUM_CLAIMS = audit_play.most_claims(CASES.values())
 
 
-@pytest.mark.parametrize("name", BUGS)
+# Three stand for all in every run of the suite; the others are slow to compile.
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
+        for name in BUGS
+    ],
+)
 def test_a_planted_bug_is_flagged_with_a_margin(name: str):
     bug = BUGS[name]
     setting = audit_play.make_setting(CONFIG, 10, 1000)

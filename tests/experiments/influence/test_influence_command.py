@@ -79,7 +79,7 @@ def test_the_plan_is_printed_without_running(tmp_path: pathlib.Path):
     assert planned.status == 0, planned.stderr
     assert "f = 0.755081" in planned.stdout and "0.622459" in planned.stdout
     assert "epsilon 49.5 by basic composition" in planned.stdout
-    assert "in a budget of its own" in planned.stdout
+    assert "all that one participant sends" in planned.stdout
     assert not folder.exists()
 
 
