@@ -29,7 +29,7 @@ PARTS = {
     "accounting": Part(
         tuple(
             f"accounting/{name}.py"
-            for name in ("composition", "guarantees", "ledger", "promises")
+            for name in ("allowance", "composition", "guarantees", "ledger", "promises")
         ),
         ("tests/accounting",),
         left_out=("pld", "g1_a_cap"),
@@ -50,8 +50,17 @@ PARTS = {
         left_out=("median_norm",),
     ),
     "shapley": Part(
-        ("shapley.py", "algorithm/privacy_estimation.py"),
-        ("tests/test_shapley.py", "tests/algorithm/test_privacy_estimation.py"),
+        (
+            "shapley.py",
+            "paired.py",
+            "algorithm/estimators.py",
+            "algorithm/privacy_estimation.py",
+        ),
+        (
+            "tests/test_shapley.py",
+            "tests/test_paired.py",
+            "tests/algorithm/test_privacy_estimation.py",
+        ),
         left_out=("share_out", "broadcast_model_is", "sampled_values_converge"),
     ),
     "round": Part(
