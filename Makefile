@@ -6,8 +6,8 @@ RUNS ?= runs
 STAMP := $(VENV)/.installed
 QUICK := $(wildcard tests/test_*.py) tests/accounting tests/algorithm tests/data \
 	tests/mechanisms tests/run/test_one_run.py
-LANE := $(wildcard tests/test_*.py) tests/accounting tests/devices/test_compiler_flags.py \
-	tests/run/test_one_run.py
+LANE := $(wildcard tests/test_*.py) tests/accounting/test_composition.py \
+	tests/devices/test_compiler_flags.py tests/run/test_one_run.py
 REFERENCES := .venv-references
 REFERENCES_STAMP := $(REFERENCES)/.installed
 MUTMUT := .mutmut

@@ -33,6 +33,15 @@ _quick_jit = functools.partial(
     jax.jit, compiler_options={"xla_backend_optimization_level": 0}
 )
 _ALL = pytest.mark.parametrize("name", models.MODEL_NAMES)
+# ResNet-18 twice takes long to compile; it differs in the norm alone, which the first
+# and the last of these laws look at.
+_ALL_QUICK = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name == "resnet18_gn" else ())
+        for name in models.MODEL_NAMES
+    ],
+)
 
 
 class _Quick:
@@ -121,7 +130,7 @@ def test_a_training_step_gives_logits_and_finite_gradients_that_reach_every_laye
         assert np.any(leaf != 0.0), path
 
 
-@_ALL
+@_ALL_QUICK
 def test_stacked_models_under_vmap_equal_one_call_each(name):
     quick = _quick(name)
     first = jax.device_get(quick.params)
@@ -140,7 +149,7 @@ def test_stacked_models_under_vmap_equal_one_call_each(name):
             np.testing.assert_allclose(stacked[lane], alone, rtol=0, atol=tolerance)
 
 
-@_ALL
+@_ALL_QUICK
 def test_the_key_matters_in_training_with_dropout_and_nowhere_else(name):
     quick = _quick(name)
     keys = jax.random.split(jax.random.key(5), 2)

@@ -40,6 +40,7 @@ def test_a_round_of_fedsva_runs_on_the_real_files(
         local_epochs=1,
         batch_size=20,
         eval_batch_size=500,
+        max_test_examples=500,
         client_chunk_size=1,
         **SETTINGS[name],
     )
