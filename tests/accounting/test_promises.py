@@ -85,3 +85,40 @@ def test_pld_is_composed_in_the_last_round_alone() -> None:
     for last in (False, True):
         spent = promises.epsilon_spent(ledger, 1e-5, central=False, last=last)
         assert ("pld" in spent) == last
+
+
+def test_a_claim_about_the_average_is_spent_against_those_who_see_it() -> None:
+    """Two equal clients: in their average each one's noise is √2 times as much."""
+    ledger = Ledger(7, proved=True)
+    ledger.record(
+        np.asarray([1, 2]),
+        round_num=1,
+        noise_multiplier=np.full(2, 3.0),
+        noise_std=np.ones(2),
+        epsilon=np.full(2, 0.5),
+        delta=np.full(2, 1e-3),
+        weights=np.full(2, 0.5),
+    )
+    for central, precision in ((False, 1 / 9), (True, 1 / 18)):
+        spent = promises.epsilon_spent(ledger, 1e-5, central=central, last=False)
+        expected = accounting.composed_epsilon("rdp", precision, 1e-5)
+        assert spent["rdp"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_basic_composition_is_not_proved_where_delta_has_reached_one() -> None:
+    for delta, proved in ((0.25, True), (0.5, False)):
+        ledger = Ledger(3, proved=True)
+        for round_num in (1, 2):
+            ledger.record(
+                np.asarray([0]),
+                round_num=round_num,
+                noise_multiplier=np.ones(1),
+                noise_std=np.ones(1),
+                epsilon=np.asarray([0.5]),
+                delta=np.asarray([delta]),
+            )
+        rows = accounting.guarantees(
+            ledger, 1e-5, relation="replace a record", assumptions="", methods=()
+        )
+        (basic,) = (row for row in rows if row.method == "basic")
+        assert basic.delta == 2 * delta and basic.proved == proved
