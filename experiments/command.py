@@ -13,7 +13,7 @@ import traceback
 import types
 import typing
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from absl import app, flags, logging
@@ -22,7 +22,6 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.devices import processes
 from fedsvp_jax.run import stopping
-from fedsvp_jax.settings import missing_need
 
 from . import messages
 
@@ -73,71 +72,6 @@ def settings_from_flags(values: flags.FlagValues, **more: Any) -> ExperimentConf
         if field.name in values
     }
     return resolve(ExperimentConfig(**(chosen | more)))
-
-
-_NOISE_SCALES = ("noise_multiplier", "noise_std")  # what may set noise in place of ε
-
-
-def refuse_unread(
-    values: flags.FlagValues,
-    names: Sequence[str],
-    *,
-    flag_names: Mapping[str, str] = types.MappingProxyType({}),
-) -> None:
-    """Refuses a flag of the command line that none of the mechanisms reads.
-
-    Args:
-      values: the command line's; a default, which nobody typed, is never refused.
-      names: of the mechanisms that run, at least one.
-      flag_names: the flags whose name is not their setting's, by setting.
-
-    Raises:
-      ValueError: names the flag and the mechanisms.
-    """
-    unread = frozenset.intersection(*map(mechanisms.unread_settings, names))
-    for setting in sorted(unread):
-        flag = flag_names.get(setting, setting)
-        if flag not in values or not values[flag].present:
-            continue
-        readers = "mechanism" if len(names) == 1 else "mechanisms"
-        message = f"--{flag} is not read by {readers} {', '.join(names)}"
-        if len(names) == 1 and setting == "epsilon":
-            message += _what_sets_noise(names[0])
-        raise ValueError(f"{message}; remove it")
-
-
-def refuse_unneeded(values: flags.FlagValues, config: ExperimentConfig) -> None:
-    """Refuses a flag that is read only together with another setting's value.
-
-    Args:
-      values: the command line's; a default, which nobody typed, is never refused.
-      config: the settings that it names.
-
-    Raises:
-      ValueError: names the flag and what it is read with.
-    """
-    for field in dataclasses.fields(config):
-        typed = field.name in values and values[field.name].present
-        missing = missing_need(field, vars(config)) if typed else None
-        if missing is None:
-            continue
-        other, readers = missing
-        given = " or ".join(f"--{other}={_typed(one)}" for one in readers)
-        raise ValueError(
-            f"--{field.name} is only read with {given or f'--{other}'}; remove it"
-        )
-
-
-def _typed(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _what_sets_noise(name: str) -> str:
-    """`, whose noise --noise_std sets` of a mechanism whose noise ε does not set."""
-    settings = mechanisms.mechanism_settings(name)
-    own = [field.name for field in dataclasses.fields(settings)] if settings else []
-    scale = next((scale for scale in _NOISE_SCALES if scale in own), None)
-    return f", whose noise --{scale} sets" if scale else ""
 
 
 def define_output(*, required: bool = True) -> None:

@@ -20,7 +20,7 @@ from absl import flags
 from fedsvp_jax import mechanisms
 from fedsvp_jax.devices import processes
 
-from . import command, flag_values
+from . import command, flag_values, unread_flags
 
 command.define_settings(without=("mechanism", "epsilon", "seed"))
 command.define_output()
@@ -92,8 +92,8 @@ def main(_: list[str]) -> None:
             base = command.settings_from_flags(
                 values, mechanism=name, epsilon=epsilon, seed=seeds[0]
             )
-    command.refuse_unread(values, names, flag_names={"epsilon": "epsilons"})
-    command.refuse_unneeded(values, base)
+    unread_flags.refuse_unread(values, names, flag_names={"epsilon": "epsilons"})
+    unread_flags.refuse_unneeded(values, base)
 
     from fedsvp_jax.run import sweep
 

@@ -20,7 +20,7 @@ from absl import flags
 
 from fedsvp_jax.devices import processes
 
-from . import command
+from . import command, unread_flags
 
 command.define_settings()
 command.define_output()
@@ -33,8 +33,8 @@ def main(_: list[str]) -> None:
     command.start_jax(values)
     command.start_processes(values)
     config = command.settings_from_flags(values)
-    command.refuse_unread(values, [config.mechanism])
-    command.refuse_unneeded(values, config)
+    unread_flags.refuse_unread(values, [config.mechanism])
+    unread_flags.refuse_unneeded(values, config)
 
     from fedsvp_jax import run
 

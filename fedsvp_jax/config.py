@@ -8,11 +8,11 @@ from typing import Any
 from fedsvp_jax import mechanisms, shapley
 from fedsvp_jax.data.attributes import AttributeSettings
 from fedsvp_jax.data.corruption import CorruptionSettings
+from fedsvp_jax.data.partition import PartitionSettings
 from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.settings import (
     DataSettings,
     NoiseSettings,
-    PartitionSettings,
     PromiseSettings,
     RoundSettings,
     Settings,

@@ -6,7 +6,8 @@ one theme. `config.ExperimentConfig` inherits all of them, so a function that re
 theme takes that theme's class, and a whole configuration can be handed to it.
 
 Settings of one mechanism are declared in the mechanism's own file, those of the filter
-in influence/settings.py, those of corrupted clients in data/corruption.py.
+in influence/settings.py, those of the Shapley values in shapley.py, and those of
+attributes, partition and corrupted clients in the modules of these names in data/.
 """
 
 import dataclasses
@@ -192,55 +193,6 @@ class DataSettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
-class PartitionSettings(Settings):
-    """Clients: how the examples are divided among them."""
-
-    num_hbc_clients: int = setting(
-        None,
-        "Honest-but-curious clients, which hold no private data. Default: a tenth of "
-        "the clients.",
-        at_least=0,
-    )
-    partition: str = setting(
-        None,
-        "How examples are divided among clients: iid (random equal parts), paper "
-        "(every client draws --class_share of each class, so clients overlap), shards "
-        "(sorted by label, --shards_per_client pieces per client), dirichlet (label "
-        "skew), by_writer (one client per writer). Default: paper for image data sets.",
-        choices=("iid", "paper", "shards", "dirichlet", "by_writer"),
-    )
-    class_share: float = setting(
-        None,
-        "Share of each class that a client draws (partition=paper). Default: 0.05 "
-        "(digits: 0.1).",
-        at_least=0,
-        at_most=1,
-    )
-    dirichlet_alpha: float = setting(
-        0.5,
-        "Label skew of partition=dirichlet: a smaller value is more skewed.",
-        above=0,
-    )
-    shards_per_client: int = setting(
-        2, "Shards per client (partition=shards).", at_least=1
-    )
-    train_fraction: float = setting(
-        0.8,
-        "Part of a client's examples that it trains on; it validates on the rest.",
-        above=0,
-        below=1,
-    )
-    split: str = setting(
-        "stratified",
-        "Which of a client's examples it trains on: stratified (--train_fraction of "
-        "each attribute, as published, so a guarantee covers only replacements that "
-        "keep a record's attribute) or by_position (drawn without a look at any "
-        "attribute).",
-        choices=("stratified", "by_position"),
-    )
-
-
-@dataclasses.dataclass(frozen=True)
 class RoundSettings(Settings):
     """Rounds: how many clients train how long."""
 
@@ -293,8 +245,9 @@ class TrainingSettings(Settings):
     )
     compute_dtype: str = setting(
         "float32",
-        "Number format of the products in local training. bfloat16 is faster where the "
-        "hardware multiplies it (TPUs, GPUs, CPUs with AMX). Weights, clip, noise, "
+        "Number format of the products in local training. bfloat16 is meant for "
+        "hardware that multiplies it (TPUs, GPUs, CPUs with AMX); its speed and its "
+        "effect on the accuracy have not been measured yet. Weights, clip, noise, "
         "averages, utilities and accounting stay float32.",
         choices=("float32", "bfloat16"),
     )

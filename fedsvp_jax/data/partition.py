@@ -6,11 +6,63 @@ into training and validation. Each draw has a generator of its own (`prng.genera
 so no draw depends on how many others were made.
 """
 
+import dataclasses
+
 import numpy as np
 
 from fedsvp_jax.prng import Draw, generator
+from fedsvp_jax.settings import Settings, setting
 
 _MAX_DRAWS = 1000  # of a Dirichlet partition, until every client holds enough
+
+
+@dataclasses.dataclass(frozen=True)
+class PartitionSettings(Settings):
+    """Clients: how the examples are divided among them."""
+
+    num_hbc_clients: int = setting(
+        None,
+        "Honest-but-curious clients, which hold no private data. Default: a tenth of "
+        "the clients.",
+        at_least=0,
+    )
+    partition: str = setting(
+        None,
+        "How examples are divided among clients: iid (random equal parts), paper "
+        "(every client draws --class_share of each class, so clients overlap), shards "
+        "(sorted by label, --shards_per_client pieces per client), dirichlet (label "
+        "skew), by_writer (one client per writer). Default: paper for image data sets.",
+        choices=("iid", "paper", "shards", "dirichlet", "by_writer"),
+    )
+    class_share: float = setting(
+        None,
+        "Share of each class that a client draws (partition=paper). Default: 0.05 "
+        "(digits: 0.1).",
+        at_least=0,
+        at_most=1,
+    )
+    dirichlet_alpha: float = setting(
+        0.5,
+        "Label skew of partition=dirichlet: a smaller value is more skewed.",
+        above=0,
+    )
+    shards_per_client: int = setting(
+        2, "Shards per client (partition=shards).", at_least=1
+    )
+    train_fraction: float = setting(
+        0.8,
+        "Part of a client's examples that it trains on; it validates on the rest.",
+        above=0,
+        below=1,
+    )
+    split: str = setting(
+        "stratified",
+        "Which of a client's examples it trains on: stratified (--train_fraction of "
+        "each attribute, as published, so a guarantee covers only replacements that "
+        "keep a record's attribute) or by_position (drawn without a look at any "
+        "attribute).",
+        choices=("stratified", "by_position"),
+    )
 
 
 def _check_clients(num_clients: int, num_available: int, what: str) -> None:

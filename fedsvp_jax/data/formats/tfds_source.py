@@ -31,7 +31,7 @@ def _open(name: str, data_dir: Path | None, **options: Any) -> dict[str, Any]:
             builder_kwargs={"file_format": "array_record"},
             **options,
         )
-    # TFDS raises AssertionError, NotImplementedError and errors of its own.
+    # TFDS raises errors of many types, some of them its own.
     except Exception as error:
         raise ValueError(
             f"tfds:{name} cannot be opened {place} ({files.reason(error)}); {expected}"
