@@ -52,6 +52,7 @@ class ShapleySettings(Settings):
         "a standard error. Not read by exact.",
         at_least=0,
         at_most=10_000,
+        needs=("shapley", ("additive", "paired")),
     )
     utility: str = setting(
         "accuracy",
