@@ -1,5 +1,7 @@
 """Gaussian noise on a pytree, and clipping a pytree as one vector."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 
@@ -22,29 +24,31 @@ def clip_by_l2_norm(tree: Params, bound: Array | float) -> tuple[Params, Array]:
     return shrunk, clipped.astype(jnp.float32)
 
 
-def _gaussian(key: Array, std: Array, *, shape: tuple[int, ...]) -> Array:
-    """N(0, std²), zeros at std 0.
+def _gaussian(key: Array, std: Array, *, size: int) -> Array:
+    """(size,) float32 of N(0, std²), zeros at std 0.
 
     Drawn in a branch of its own: whatever reads the noise afterwards would else be
     fused with the draw, each reader drawing it anew.
     """
     return jax.lax.cond(
         std > 0,
-        lambda: std * jax.random.normal(key, shape, std.dtype),
-        lambda: jnp.zeros(shape, std.dtype),
+        lambda: std * jax.random.normal(key, (size,), jnp.float32),
+        lambda: jnp.zeros((size,), jnp.float32),
     )
 
 
 def add_gaussian_noise(
     tree: Params, std: Array | float, *, key: Array
 ) -> tuple[Params, Array]:
-    """x + N(0, std² I), leaf by leaf with keys folded by leaf index.
+    """x + N(0, std² I_d), with the tree as one vector of d numbers.
 
-    At std 0 the leaves keep their bits (x + 0 would turn −0 into +0). Leaves
-    narrower than float32 are noised in float32 and rounded once.
+    One draw for all leaves: a draw per leaf is the larger part of what a round takes
+    to compile (BUILD_NOTES.md, "The noise of an upload is one draw"). At std 0 the
+    leaves keep their bits (x + 0 would turn −0 into +0). The sum is in float32; leaves
+    narrower than that are rounded once.
 
     Args:
-      tree: float leaves; dtypes are kept.
+      tree: leaves of float32 or narrower; dtypes are kept.
       std: () standard deviation per coordinate, >= 0.
       key: a PRNG key, consumed here.
 
@@ -53,13 +57,10 @@ def add_gaussian_noise(
     """
     std = jnp.asarray(std, jnp.float32)
     leaves, treedef = jax.tree.flatten(tree)
-    noised, square = [], jnp.zeros((), jnp.float32)
-    for index, leaf in enumerate(leaves):
-        wide = leaf.dtype if leaf.dtype.itemsize >= 4 else jnp.dtype(jnp.float32)
-        noise = _gaussian(
-            jax.random.fold_in(key, index), std.astype(wide), shape=leaf.shape
-        )
-        noisy = (leaf.astype(wide) + noise).astype(leaf.dtype)
+    ends = list(itertools.accumulate(leaf.size for leaf in leaves))
+    noise = _gaussian(key, std, size=ends[-1])
+    noised = []
+    for leaf, part in zip(leaves, jnp.split(noise, ends[:-1]), strict=True):
+        noisy = (leaf.astype(jnp.float32) + part.reshape(leaf.shape)).astype(leaf.dtype)
         noised.append(jnp.where(std > 0, noisy, leaf))
-        square = square + jnp.sum(jnp.square(noise)).astype(jnp.float32)
-    return jax.tree.unflatten(treedef, noised), jnp.sqrt(square)
+    return jax.tree.unflatten(treedef, noised), l2_norm(noise)

@@ -165,9 +165,7 @@ def test_what_is_clipped_follows_the_sensitivity(
     start, update = jnp.asarray([1.0, 1.0]), jnp.asarray([3.0, 4.0])
     sent, _, info = upload(mechanism, update, params=start)
     whole = update if clipped_to is None else update * clipped_to / 5
-    drawn = info.noise_std * jax.random.normal(
-        jax.random.fold_in(jax.random.key(0), 0), (2,)
-    )
+    drawn = info.noise_std * jax.random.normal(jax.random.key(0), (2,))
     np.testing.assert_allclose(sent["w"], whole + drawn, rtol=1e-5)
     assert bool(info.clipped) == (clipped_to is not None)
 
@@ -180,6 +178,6 @@ def test_the_downlinks_noise_is_the_servers_keys_own():
     noised, after = mechanism.server(
         params, params, state, key=key, round_num=None, infos=None, valid=None
     )
-    drawn = 1.144128 * jax.random.normal(jax.random.fold_in(key, 0), (4,))
+    drawn = 1.144128 * jax.random.normal(key, (4,))
     np.testing.assert_allclose(noised["w"], 7.0 + drawn, rtol=1e-5)
     assert after == state
