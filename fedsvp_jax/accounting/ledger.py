@@ -301,8 +301,9 @@ def averaged_multiplier(
     left = np.maximum(variance.sum() - removed, variance)
     own = weights * noise_std
     ratio = np.sqrt(left / np.where(own > 0, np.square(own), 1.0))
-    averaged = np.where(own > 0, noise_multiplier * ratio, 0.0)
-    return np.where((weights > 0) & np.isfinite(noise_multiplier), averaged, np.inf)
+    hidden = (weights > 0) & np.isfinite(noise_multiplier)
+    averaged = np.where(own > 0, np.where(hidden, noise_multiplier, 0.0) * ratio, 0.0)
+    return np.where(hidden, averaged, np.inf)
 
 
 def _precision(noise_multiplier: np.ndarray) -> np.ndarray:

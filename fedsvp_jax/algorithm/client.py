@@ -316,21 +316,21 @@ def client_round(
             update, num_examples=held.num_train, params=state.params
         )
     else:
-        gradient = private_query.mean_clipped_gradient(
+        step = private_query.private_step(
             model,
+            cell.mechanism,
             trained,
             stats,
             examples,
             held.train,
             private,
-            l2_norm_clip=cell.mechanism.private_clip,
             asked=asked,
             lane_axes=lane_axes,
         )
         upload, memory, info = with_private_step(
             sent,
             asked,
-            [-cell.mechanism.private_learning_rate * leaf for leaf in gradient],
+            step,
             update,
             num_private=jnp.sum(private),
             params=state.params,

@@ -169,9 +169,10 @@ def evaluate(
         chunk_size=1,
         devices=devices,
     )
-    held = nobody.at[test.labels].add(1)
+    held = nobody.at[test.labels].add(1).astype(jnp.float32)
+    right = right.astype(jnp.float32)
     return Score(
-        accuracy=jnp.sum(right).astype(jnp.float32) / num_examples,
+        accuracy=jnp.sum(right) / num_examples,
         loss=loss / num_examples,
         class_accuracy=jnp.where(held > 0, right / held, jnp.nan),
     )
@@ -186,7 +187,9 @@ def mean_over_classes(class_accuracy: Array, weights: Array) -> Array:
       class_accuracy: (C,) of `Score`.
       weights: (..., C) not negative.
     """
-    weights = jnp.where(jnp.isnan(class_accuracy), 0.0, weights)
+    weights = weights.astype(jnp.float32)
+    tested = jnp.broadcast_to(~jnp.isnan(class_accuracy), weights.shape)
+    weights = jnp.where(tested, weights, 0.0)
     return (weights @ jnp.nan_to_num(class_accuracy)) / jnp.sum(weights, axis=-1)
 
 

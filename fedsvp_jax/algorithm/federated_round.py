@@ -212,7 +212,7 @@ def _score(
         by_class = found.class_accuracy
         if plan.private_classes:
             classes = jnp.asarray(plan.private_classes)
-            tested = jnp.sum(test.labels[:, None] == classes, axis=0)
+            tested = jnp.sum(test.labels[:, None] == classes[None], axis=0)
             private = evaluation.mean_over_classes(by_class[classes], tested)
         if cell.cohort is None:  # all clients' examples are at hand
             counts = _class_counts(cell.split, examples, by_class.shape[0])
@@ -229,7 +229,7 @@ def _score(
 def _class_counts(split: Split, examples: Examples, num_classes: int) -> Array:
     """(M, C) float32: each client's training examples by class."""
     labels = examples.labels[split.train]
-    held = jnp.arange(labels.shape[1]) < split.num_train[:, None]
+    held = jnp.arange(labels.shape[1])[None] < split.num_train[:, None]
     clients = jnp.arange(labels.shape[0])[:, None]
     empty = jnp.zeros((labels.shape[0], num_classes), jnp.float32)
     return empty.at[clients, labels].add(held.astype(jnp.float32))

@@ -19,6 +19,7 @@ import optax
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import noise
+from fedsvp_jax.mechanisms.private_query import PrivateQuerySettings
 from fedsvp_jax.structs import Array, Examples, Model, Params
 
 _SIDE_BY_SIDE = 32  # records whose gradients are in memory at the same time
@@ -119,3 +120,36 @@ def mean_clipped_gradient(
     total = jax.lax.fori_loop(0, batches, step, zeros)
     size = jnp.maximum(count, 1).astype(jnp.float32)
     return [leaf / size for leaf in total]
+
+
+def private_step(
+    model: Model,
+    settings: PrivateQuerySettings,
+    params: Params,
+    stats: Params,
+    examples: Examples,
+    rows: Array,
+    private: Array,
+    *,
+    asked: tuple[bool, ...],
+    lane_axes: tuple[str, ...],
+) -> list[Array]:
+    """-eta_p g, before its noise; arguments as of `mean_clipped_gradient`.
+
+    Args:
+      settings: C and eta_p.
+      params: w_O, after public training.
+      private: (m,) bool: the rows of P.
+    """
+    gradient = mean_clipped_gradient(
+        model,
+        params,
+        stats,
+        examples,
+        rows,
+        private,
+        l2_norm_clip=settings.private_clip,
+        asked=asked,
+        lane_axes=lane_axes,
+    )
+    return [-settings.private_learning_rate * leaf for leaf in gradient]
