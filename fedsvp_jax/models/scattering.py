@@ -143,7 +143,8 @@ def scattering_features(images: Array) -> Array:
 
     The channels of all colours are divided into `GROUPS` groups, and each group is
     shifted and scaled to mean 0 and variance 1 over its channels and pixels (Wu and He
-    2018, arXiv 1803.08494, without weights, ε = 1e-5). No statistics of a data set are used.
+    2018, arXiv 1803.08494, without weights, ε = 1e-5). No statistics of a data set are
+    used.
 
     Args:
       images: (n, side, side, colours) uint8, read as [0, 1], or float32.
