@@ -166,7 +166,7 @@ def features(weights: Weights, images: Array) -> Array:
     """
     x = lax.conv_general_dilated(
         images,
-        weights.stem.kernel,
+        jnp.asarray(weights.stem.kernel),
         (2, 2),
         "SAME",
         dimension_numbers=("NHWC", "HWIO", "NHWC"),

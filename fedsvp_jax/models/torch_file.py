@@ -164,6 +164,7 @@ def _build(file: BinaryIO) -> Any:
         del stack[at:]
         return items
 
+    argument: Any
     for opcode, argument, _ in pickletools.genops(file):
         match opcode.name:
             case "PROTO" | "FRAME":
