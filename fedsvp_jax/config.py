@@ -12,6 +12,7 @@ from fedsvp_jax.data.partition import PartitionSettings
 from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.mechanisms.private_query import PrivateQuerySettings
 from fedsvp_jax.settings import (
+    FEATURE_MODELS,
     DataSettings,
     NoiseSettings,
     PromiseSettings,
@@ -154,6 +155,8 @@ def resolve(config: ExperimentConfig) -> ExperimentConfig:
             f"{config.dataset!r}{hint}"
         )
     defaults = {**_COMMON, **_DEFAULTS[family]}
+    if config.model in FEATURE_MODELS:
+        defaults["augment"] = False
     unset = {
         name: value for name, value in defaults.items() if getattr(config, name) is None
     }
