@@ -5,10 +5,11 @@
 The tables are made from the files of docs/results; a table whose file is missing says
 that nothing was measured. The files are those of `experiments.benchmark` (bench.jsonl),
 `experiments.benchmark.peers` (peers.jsonl), `experiments.benchmark.profile`
-(profile_W1.json), `experiments.benchmark.scaling` (scaling.json) and
-`experiments.benchmark.lowering` (lowering.json); the benchmark's rows on a GPU
-(bench_gpu.jsonl) and under several Pythons (bench_pythons.jsonl);
-`experiments.benchmark.number_formats` (number_formats.json); and table.md of two sweeps, whose commands are in docs/choose_epsilon.md (choose_epsilon_nominal.md and
+(profile_W1.json), `experiments.benchmark.scaling` (scaling.json),
+`experiments.benchmark.lowering` (lowering.json) and
+`experiments.benchmark.number_formats` (number_formats.json); the benchmark's rows on a
+GPU (bench_gpu.jsonl) and under several Pythons (bench_pythons.jsonl); and table.md of
+two sweeps, whose commands are in docs/choose_epsilon.md (choose_epsilon_nominal.md and
 choose_epsilon_proved.md).
 """
 
