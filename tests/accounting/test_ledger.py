@@ -384,6 +384,7 @@ def test_sampling_amplifies_only_with_a_client_level_bound_and_secret_cohorts():
     amplified = rows_of(book, client_swap=1.0, secret_cohorts=True)[who]
     swap_of_two = rows_of(book, client_swap=2.0, secret_cohorts=True)[who]
     assert amplified.epsilon < swap_of_two.epsilon
+    assert amplified.relation == "replace a client"
     every_round = composition.composed_epsilon("rdp", 20 / (4 * 10), 1e-5)
     assert amplified.epsilon < every_round
 
