@@ -21,7 +21,7 @@ _COMMON = {
     "partition": "iid",
     "split": "by_position",
 }
-_FULL_BATCH = 1_000_000  # more than any client holds: one step is an epoch
+FULL_BATCH = 1_000_000  # more than any client holds: one step is an epoch
 
 
 class Cell(NamedTuple):
@@ -136,7 +136,7 @@ def config_of(cell: Cell, seed: int, **given: Any) -> ExperimentConfig:
         settings |= {
             "mechanism": "gaussian",
             "sensitivity": "per_example",
-            "batch_size": _FULL_BATCH,
+            "batch_size": FULL_BATCH,
             "total_epsilon": cell.epsilon,
             "target_delta": DELTA,
             "solve": "noise",

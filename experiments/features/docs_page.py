@@ -19,6 +19,7 @@ from absl import flags
 from fedsvp_jax.report.text_table import markdown
 
 from .. import command, docs_blocks
+from .cells import FULL_BATCH
 
 flags.DEFINE_string(
     "features_docs_dir", "docs", "Folder that holds features.md and results/."
@@ -60,7 +61,9 @@ def table(kept: Iterable[Row]) -> str:
                 "accuracy, %": f"{statistics.mean(found):.1f}{spread}",
                 "runs": str(len(group)),
                 "epochs": str(first["local_epochs"] * first["num_rounds"]),
-                "B": str(first["batch_size"]),
+                "B": "all"
+                if first["batch_size"] == FULL_BATCH
+                else str(first["batch_size"]),
                 "C": f"{first['l2_norm_clip']:g}" if noisy else "–",
                 "step size": f"{first['learning_rate']:g}",
             }
