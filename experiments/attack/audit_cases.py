@@ -64,6 +64,7 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
                 changes={"contribution_noise": 2.0},
             ),
         ]
+    query = _LOUD if mechanism == "gaussian" else _NOTHING
     cases = [
         Case(mechanism, "paper", "replace_one", "granted"),
         Case(mechanism, "paper", "replace_one", "record"),
@@ -73,7 +74,7 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
         Case(mechanism, "update_clip", "add_remove", "presence"),
         Case(mechanism, "per_example", "replace_one", "record"),
         *(
-            Case(mechanism, "attribute_records", relation, worlds, changes=_LOUD)
+            Case(mechanism, "attribute_records", relation, worlds, changes=query)
             for relation, worlds in (
                 ("replace_one", "private record"),
                 ("add_remove", "private record left out"),
