@@ -34,9 +34,8 @@ def record_round(
     """Hands the uploads of one round to the ledger, from what was applied."""
     clients = valid_clients(metrics)
     noise = clients.noise
-    counted = np.where(
-        noise.noise_std > 0, noise.noise_multiplier * noise.sensitivity, 0
-    )
+    noised = noise.noise_std > 0
+    counted = np.where(noised, noise.noise_multiplier, 0) * noise.sensitivity
     ledger.record(
         clients.client_id,
         round_num=round_num,
