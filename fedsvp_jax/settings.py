@@ -215,6 +215,13 @@ class RoundSettings(Settings):
     )
     cohort_size: int = setting(None, "K: clients per round. Default: 10.", at_least=1)
     num_rounds: int = setting(50, "T: rounds.", at_least=1)
+    max_uploads: int | None = setting(
+        None,
+        "The most uploads of one client over the run; a client that has sent so many "
+        "is not asked again. --solve=noise then adds the least noise for so many. "
+        "Default: one in every round.",
+        at_least=1,
+    )
     local_epochs: int = setting(2, "E: epochs of local training per round.", at_least=1)
     batch_size: int = setting(
         None, "B: local batch size. Default: 50 (digits: 10).", at_least=1
@@ -303,15 +310,24 @@ class NoiseSettings(Settings):
         "batch-mean gradient at every step, 2C/|D| (nominal, not proved); "
         "weight_clip: the uploaded weights too, 2C; update_clip: the update too, C "
         "(add or remove the client) or 2C (replace); per_example: every example's "
-        "gradient, DP-SGD in the client.",
-        choices=("paper", "weight_clip", "update_clip", "per_example"),
+        "gradient, DP-SGD in the client; attribute_records: the gradient of each "
+        "record of the private attribute, to --private_clip (records of other "
+        "attributes are not protected).",
+        choices=(
+            "paper",
+            "weight_clip",
+            "update_clip",
+            "per_example",
+            "attribute_records",
+        ),
     )
     relation: str = setting(
         "replace_one",
-        "Neighbouring relation of update_clip: replace_one or add_remove (a whole "
-        "client). The relation of dp_fedavg is always add_remove.",
+        "Neighbouring relation: replace_one or add_remove (of update_clip: a whole "
+        "client; of attribute_records: the contribution of one private record). The "
+        "relation of dp_fedavg is always add_remove.",
         choices=("replace_one", "add_remove"),
-        needs=("sensitivity", ("update_clip",)),
+        needs=("sensitivity", ("update_clip", "attribute_records")),
     )
     calibration: str = setting(
         "classical",

@@ -199,6 +199,19 @@ def attributes_of(
     )
 
 
+def private_classes(config: ExperimentConfig, num_classes: int) -> tuple[int, ...]:
+    """The classes of the private attribute; none where attributes are no classes."""
+    if config.attributes != "class" or config.num_attributes == 1:
+        return ()
+    found = attributes.class_private(
+        np.arange(num_classes, dtype=np.int32),
+        config.private_attribute,
+        num_classes=num_classes,
+        num_attributes=config.num_attributes,
+    )
+    return tuple(np.flatnonzero(found.ids == found.private).tolist())
+
+
 def neighbour_assumptions(config: ExperimentConfig) -> str:
     """What dealing and splitting the examples ask of two neighbouring data sets.
 
