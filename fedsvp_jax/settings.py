@@ -54,8 +54,8 @@ def setting(
       traced: whether the cells of one compiled sweep may differ in it. Another value
         of a setting that is not traced is another program.
       needs: another setting and those of its values with which alone this one is read;
-        no values: whenever the other is given. The command line refuses its flag
-        otherwise.
+        no values: whenever the other is given and not 0. The command line refuses its
+        flag otherwise.
     """
     metadata = {
         "help": help,
@@ -148,7 +148,7 @@ def missing_need(
         return None
     other, readers = needs
     value = settings.get(other)
-    met = value in readers if readers else value is not None
+    met = value in readers if readers else value not in (None, 0)
     return None if met else needs
 
 
@@ -344,7 +344,9 @@ class NoiseSettings(Settings):
         choices=("classical", "analytic"),
     )
     allow_large_epsilon: bool = setting(
-        False, "Let the classical calibration run at ε >= 1, without a proof."
+        False,
+        "Let the classical calibration run at ε >= 1, without a proof.",
+        needs=("calibration", ("classical",)),
     )
     contribution_release: str = setting(
         "none",
