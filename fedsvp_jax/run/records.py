@@ -35,12 +35,15 @@ def record_round(
     clients = valid_clients(metrics)
     noise = clients.noise
     noised = noise.noise_std > 0
-    counted = np.where(noised, noise.noise_multiplier, 0) * noise.sensitivity
+    multiplier, sensitivity = (
+        np.where(noised, leaf, 0)
+        for leaf in (noise.noise_multiplier, noise.sensitivity)
+    )
     ledger.record(
         clients.client_id,
         round_num=round_num,
         noise_multiplier=clients.noise.noise_multiplier,
-        noise_std=counted,
+        noise_std=multiplier * sensitivity,
         epsilon=clients.noise.epsilon,
         delta=clients.noise.delta,
         weights=clients.weight,
