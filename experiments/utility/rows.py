@@ -23,7 +23,7 @@ def row_of(route: Route, seed: int, summary: dict[str, Any]) -> dict[str, Any]:
         "accuracy": summary["final5_accuracy"],
         "private_accuracy": summary["final5_private_accuracy"],
         "worst_tenth_accuracy": summary["final5_worst_tenth_accuracy"],
-        "spent_pld": summary["epsilon_spent"]["pld"],
+        "spent_pld": summary["epsilon_spent"]["pld"] if claim else None,
         "delta": summary["target_delta"],
         "adversary": claim.get("adversary"),
         "relation": claim.get("relation"),
