@@ -217,9 +217,9 @@ class RoundSettings(Settings):
     num_rounds: int = setting(50, "T: rounds.", at_least=1)
     max_uploads: int | None = setting(
         None,
-        "The most uploads of one client over the run; a client that has sent so many "
-        "is not asked again. --solve=noise then adds the least noise for so many. "
-        "Default: one in every round.",
+        "The most uploads of one client over the run that spend its budget; a client "
+        "that has sent so many is not asked again. --solve=noise then adds the least "
+        "noise for so many. Default: one in every round.",
         at_least=1,
     )
     local_epochs: int = setting(2, "E: epochs of local training per round.", at_least=1)
@@ -328,6 +328,14 @@ class NoiseSettings(Settings):
         "relation of dp_fedavg is always add_remove.",
         choices=("replace_one", "add_remove"),
         needs=("sensitivity", ("update_clip", "attribute_records")),
+    )
+    noise_trust: str = setting(
+        "server",
+        "Whom an upload is hidden from. server: also from the server, so each client "
+        "adds all of the noise. secure_aggregation: nobody sees more than a cohort's "
+        "sum, so each of its K clients adds a part of std/√(K − --colluders); the "
+        "average then has equal weights.",
+        choices=("server", "secure_aggregation"),
     )
     calibration: str = setting(
         "classical",
