@@ -34,8 +34,9 @@ def record_round(
     """Hands the uploads of one round to the ledger, from what was applied."""
     clients = valid_clients(metrics)
     noise = clients.noise
-    counted = np.where(
-        noise.noise_std > 0, noise.noise_multiplier * noise.sensitivity, 0
+    # Without noise the sensitivity may be infinite.
+    counted = noise.noise_multiplier * np.where(
+        noise.noise_std > 0, noise.sensitivity, 0
     )
     ledger.record(
         clients.client_id,

@@ -85,7 +85,7 @@ REFUSED = {
     "--mechanism=fedsv": "did you mean fedsva",
     "--model=resnet": "did you mean resnet18",
     "--partition=sorted": "partition",
-    "--partition=by_writer": "--class_share is only read with --partition=paper",
+    "--partition=by_writer": "partition=by_writer needs writers",
     "--attributes=writer_groups": "attributes=writer_groups needs writers",
     "--attributes=column:sex": "attributes=column:sex",
     "--attributes=colour": "attributes must be",

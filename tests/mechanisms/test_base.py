@@ -112,12 +112,12 @@ CLAIM = Claim("replace a record", True, "tested")
 
 
 def by_ratio_and_round(**changes: Any) -> Mechanism:
-    """z = (3 − 2R)(t + 1), ε = (1 + R)/(t + 1)/10 and δ = (1 + R)(t + 1)/100; Δ = 5."""
+    """z = (3 − 2R)(t + 1), ε = (1 + R)/(t + 1)/10, δ = (2 − R)(t + 1)/100; Δ = 5."""
 
     def calibrate(ratio: jax.Array, round_num: jax.Array) -> UploadNoise:
         done = round_num.astype(jnp.float32) + 1
         return claimed(
-            (3 - 2 * ratio) * done, 0.1 * (1 + ratio) / done, 0.01 * (1 + ratio) * done
+            (3 - 2 * ratio) * done, 0.1 * (1 + ratio) / done, 0.01 * (2 - ratio) * done
         )
 
     config = published(**{"sensitivity": "weight_clip", "l2_norm_clip": 2.5} | changes)
