@@ -324,10 +324,11 @@ class NoiseSettings(Settings):
     relation: str = setting(
         "replace_one",
         "Neighbouring relation: replace_one or add_remove (of update_clip: a whole "
-        "client; of attribute_records: the contribution of one private record). The "
-        "relation of dp_fedavg is always add_remove.",
+        "client; of per_example: one record, which is left out of its batches; of "
+        "attribute_records: the contribution of one private record). The relation of "
+        "dp_fedavg is always add_remove.",
         choices=("replace_one", "add_remove"),
-        needs=("sensitivity", ("update_clip", "attribute_records")),
+        needs=("sensitivity", ("update_clip", "per_example", "attribute_records")),
     )
     calibration: str = setting(
         "classical",
