@@ -67,7 +67,7 @@ def test_every_release_of_a_round_has_a_case():
             "ratio",
             "past norm",
         ),
-        *("private record", "private record left out"),
+        *("private record", "private record left out", "shared noise"),
         *("two uploads", "partial cohort", "adaptive clip", "promise"),
         *("laplace", "randomized response", "votes", "contribution"),
     }
