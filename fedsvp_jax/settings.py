@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 MAX_ATTRIBUTES = 64
+# Read only where clients estimate R: with worst_case they do not.
+NEEDS_ESTIMATION = ("contribution_release", ("none", "laplace", "randomized_response"))
 _LARGEST_INT = 2**31 - 1
 _LARGEST_FLOAT, _LEAST_FLOAT = 3.4e38, 1.2e-38  # float32's normal numbers
 # The squares of numbers below 1e-19 vanish in float32, and norms with them. A vector of

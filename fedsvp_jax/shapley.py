@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.settings import MAX_ATTRIBUTES, Settings, setting
+from fedsvp_jax.settings import MAX_ATTRIBUTES, NEEDS_ESTIMATION, Settings, setting
 from fedsvp_jax.structs import Array
 
 MAX_EXACT = 10  # attributes: 2**10 - 2 = 1022 extra trainings per client and round
@@ -43,6 +43,7 @@ class ShapleySettings(Settings):
         "coalitions, and correct the blend by --shapley_trainings. paired: "
         "--shapley_trainings of random coalitions and their complements.",
         choices=("exact", "additive", "paired"),
+        needs=NEEDS_ESTIMATION,
     )
     shapley_trainings: int = setting(
         6,
@@ -60,6 +61,7 @@ class ShapleySettings(Settings):
         "as published, or loss (how much lower the mean cross-entropy is than that of "
         "guessing, in nats).",
         choices=("accuracy", "loss"),
+        needs=NEEDS_ESTIMATION,
     )
 
 

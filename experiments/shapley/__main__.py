@@ -20,15 +20,16 @@ Of every estimator and round it reports, as means over clients and repeats:
   trainings     of coalitions beside the local model
   steps         their SGD steps, divided by the local model's
 
-Written to --output_dir: config.json, pieces/ROUND.json (every client's values; --resume
-skips finished rounds), results.json. docs/shapley.md shows results that were kept with
+Written to --output_dir: config.json, games/ROUND.npz (the logits of every client's
+coalitions; --resume trains no finished round again, so other --estimators are cheap),
+results.json. docs/shapley.md shows results that were kept with
 `python -m experiments.shapley.docs_page`.
 """
 
 from absl import flags
 
 from .. import command
-from . import study
+from . import games, study
 
 command.define_settings(without=["shapley", "shapley_trainings", "mechanism"])
 command.define_output()
@@ -46,7 +47,7 @@ flags.DEFINE_integer("repeats", 20, "How often each estimate is drawn.", lower_b
 def main(_: list[str]) -> None:
     """Runs the study."""
     values = flags.FLAGS
-    compared = [study.Compared.named(name) for name in values.estimators]
+    compared = [games.Compared.named(name) for name in values.estimators]
     rounds = study.round_numbers(values.rounds)
     config = command.settings_from_flags(
         values,

@@ -27,7 +27,7 @@ class Entry(NamedTuple):
     epsilon_sets_noise: bool
     noise_setting: str | None
     reconstruction: bool
-    unread: tuple[str, ...]  # settings of NoiseSettings that it does not read
+    unread: tuple[str, ...]  # common settings that it does not read
 
 
 _REGISTRY: dict[str, Entry] = {}
@@ -63,8 +63,9 @@ def register_mechanism(
         for `--solve=noise`; None when nothing does.
       reconstruction: true when the source's formula was not to be had; help and
         reports then say so.
-      unread: names of `settings.NoiseSettings` that the mechanism does not read. The
-        command line refuses their flags, and pages do not show them.
+      unread: names of common settings (of `settings.NoiseSettings`, or those of the
+        Shapley values) that the mechanism does not read. The command line refuses
+        their flags, and pages do not show them.
 
     Raises:
       ValueError: the name is taken or no identifier.
@@ -215,7 +216,14 @@ class BuiltInSettings(
     """Mechanisms: the own settings of all built-in ones, for `ExperimentConfig`."""
 
 
-_RELEASE = ("contribution_release", "release_epsilon")
+_CONTRIBUTION = (  # read where the noise follows R
+    "contribution_release",
+    "release_epsilon",
+    "shapley",
+    "shapley_trainings",
+    "utility",
+    "empty_utility",
+)
 _CALIBRATION = ("epsilon", "calibration", "allow_large_epsilon")
 
 register_mechanism(
@@ -224,7 +232,7 @@ register_mechanism(
     label="FedAvg",
     epsilon_sets_noise=False,
     summary="FedAvg without noise",
-    unread=("delta", "relation", *_CALIBRATION, *_RELEASE),
+    unread=("delta", "relation", *_CALIBRATION, *_CONTRIBUTION),
 )
 register_mechanism(
     "nbafl",
@@ -233,7 +241,7 @@ register_mechanism(
     label="NbAFL",
     summary="NbAFL (Wei et al. 2020): constant noise on the uplink, on the downlink "
     "if asked for",
-    unread=_RELEASE,
+    unread=_CONTRIBUTION,
 )
 register_mechanism(
     "time_varying",
@@ -242,7 +250,7 @@ register_mechanism(
     label="Time-Varying DP",
     summary="Time-Varying DP (Yuan et al. 2023): noise in a geometric series of rounds",
     reconstruction=True,
-    unread=_RELEASE,
+    unread=_CONTRIBUTION,
 )
 register_mechanism(
     "reestimation",
@@ -251,7 +259,7 @@ register_mechanism(
     label="Sensitivity re-estimation",
     summary="Sensitivity re-estimation (Xue et al. 2023): the clip follows past norms",
     reconstruction=True,
-    unread=_RELEASE,
+    unread=_CONTRIBUTION,
 )
 register_mechanism(
     "dpa",
@@ -261,7 +269,7 @@ register_mechanism(
     summary="Dynamic privacy allocation (Zhang et al. 2024): variances that minimise "
     "the final error bound",
     reconstruction=True,
-    unread=_RELEASE,
+    unread=_CONTRIBUTION,
 )
 register_mechanism(
     "dp_fedavg",
@@ -272,7 +280,7 @@ register_mechanism(
     noise_setting="noise_multiplier",
     summary="Central DP-FedAvg (McMahan et al. 2018), adaptive clip if asked for "
     "(Andrew et al. 2021)",
-    unread=("relation", *_CALIBRATION, *_RELEASE),
+    unread=("relation", *_CALIBRATION, *_CONTRIBUTION),
 )
 register_mechanism(
     "fedsdp",
@@ -297,5 +305,5 @@ register_mechanism(
     epsilon_sets_noise=False,
     noise_setting="noise_std",
     summary="Noise of one given standard deviation",
-    unread=(*_CALIBRATION, *_RELEASE),
+    unread=(*_CALIBRATION, *_CONTRIBUTION),
 )
