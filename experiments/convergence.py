@@ -45,7 +45,7 @@ from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.structs import Array
 
-from . import command, flag_values
+from . import command, flag_values, upload_claims
 
 _PRIVATE_CLASS = 5
 
@@ -176,6 +176,27 @@ def simulate(
     return jax.vmap(one_run)(roots)
 
 
+def claim(
+    values: flags.FlagValues, epsilon: float, clip: float, problem: Problem
+) -> dict[str, Any]:
+    """What FedSVA claims for an upload with this noise; δ is its δ′."""
+    mechanism = mechanisms.make_mechanism(
+        "fedsva",
+        mechanisms.MechanismConfig(
+            epsilon=epsilon,
+            delta=values.delta,
+            l2_norm_clip=clip,
+            num_clients=values.cohort_size,
+            cohort_size=values.cohort_size,
+            batch_size=problem.num_examples,
+            min_num_examples=float(problem.num_examples),
+            contribution_release="worst_case",
+        ),
+    )
+    delta = float(mechanism.most_delta)
+    return upload_claims.kept(mechanism, epsilon, delta, keeps_stats=False)
+
+
 def panel(
     values: flags.FlagValues, epsilons: Sequence[float], local_epochs: int
 ) -> dict[str, Any]:
@@ -214,6 +235,7 @@ def panel(
             floor=0.1,
         )
         measured[epsilon] = measure(float(noise_std))
+    claims = {epsilon: claim(values, epsilon, clip, problem) for epsilon in epsilons}
     constants = {
         "smoothness": problem.smoothness,
         "convexity": values.convexity,
@@ -242,7 +264,7 @@ def panel(
         if local_epochs == 1:
             corrected = np.asarray(convergence.one_step_bound(rounds, **shared))
         return {
-            "epsilon": epsilon,
+            **claims.get(epsilon, upload_claims.NOTHING),
             "noise_std": runs.noise_std,
             "printed_expression": np.asarray(printed),
             "corrected_bound": corrected,
@@ -266,11 +288,9 @@ def draw(panels: list[dict[str, Any]], path: pathlib.Path) -> None:
 
     def draw_panel(axes: Any, shown: dict[str, Any]) -> None:
         for number, curve in enumerate(shown["curves"]):
-            noisy = math.isfinite(curve["epsilon"])
-            name = f"ε = {curve['epsilon']:g}" if noisy else "no noise"
             for key, style, label in lines:
                 if curve[key] is not None:
-                    color, text = f"C{number}", f"{label}, {name}"
+                    color, text = f"C{number}", f"{label}, {_noise(curve)}"
                     axes.plot(curve[key], style, color=color, label=text)
         axes.set_yscale("log")
         figures.plain_ticks(axes.yaxis)
@@ -279,6 +299,13 @@ def draw(panels: list[dict[str, Any]], path: pathlib.Path) -> None:
         axes.set_ylabel("F(w) − F*")
 
     figures.panels(path, [partial(draw_panel, shown=shown) for shown in panels])
+
+
+def _noise(curve: dict[str, Any]) -> str:
+    """What tells the curves of a panel apart."""
+    if curve["status"] is None:
+        return "no noise"
+    return f"ε = {upload_claims.shown(curve)}"
 
 
 def _epochs(shown: dict[str, Any]) -> int:
@@ -320,8 +347,8 @@ def main(_: list[str]) -> None:
     for shown in panels:
         for curve in shown["curves"]:
             print(
-                f"  E {_epochs(shown)}, epsilon "
-                f"{curve['epsilon']:g}: measured {curve['measured_mean'][-1]:.3g}, "
+                f"  E {_epochs(shown)}, {_noise(curve)}: measured "
+                f"{curve['measured_mean'][-1]:.3g}, "
                 f"printed expression {curve['printed_expression'][-1]:.3g}"
                 + (
                     ""

@@ -34,7 +34,7 @@ from fedsvp_jax.report import read, tables
 from fedsvp_jax.report.text_table import MISSING, markdown
 from fedsvp_jax.run.folder import write_json
 
-from . import command, docs_blocks
+from . import command, docs_blocks, upload_claims
 from .budget_table import budgets, budgets_table
 from .ledger_tables import events_table, promise, promise_table
 
@@ -120,8 +120,8 @@ def kept_convergence(folder: pathlib.Path) -> Json:
         "rows": [
             {
                 "local_epochs": panel["constants"]["local_epochs"],
-                "epsilon": curve["epsilon"],
             }
+            | {name: curve[name] for name in ("epsilon", "delta", "status", "central")}
             | {name: curve[name] and curve[name][-1] for name in names}
             for panel in panels
             for curve in panel["curves"]
@@ -261,9 +261,9 @@ def convergence_table(results: Json) -> str:
     rows = [
         {
             "E": str(row["local_epochs"]),
-            "ε per upload (nominal)": "no noise"
-            if row["epsilon"] is None
-            else f"{row['epsilon']:g}",
+            "ε per upload": "no noise"
+            if row["status"] is None
+            else upload_claims.shown(row),
             "measured F − F*": f"{row['measured_mean']:.2g}",
             "printed expression (no bound)": f"{row['printed_expression']:.2g}",
             "corrected bound (E = 1)": "–"
@@ -277,7 +277,7 @@ def convergence_table(results: Json) -> str:
         f"{markdown(rows)}\n{constants['cohort_size']} clients, "
         f"{constants['num_parameters']} weights, L = {constants['smoothness']:.3g}, "
         f"ρ = {constants['convexity']:g}, η = {constants['learning_rate']:g}, "
-        f"δ = {config['delta']:g} per upload, after "
+        f"δ = {config['delta']:g}, after "
         f"{config['num_rounds']} rounds, mean of {config['num_repeats']} runs; device: "
         f"{config['device_kind']}, JAX {config['versions']['jax']}."
     )

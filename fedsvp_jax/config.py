@@ -11,6 +11,7 @@ from fedsvp_jax.data.corruption import CorruptionSettings
 from fedsvp_jax.data.partition import PartitionSettings
 from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.settings import (
+    FEATURE_MODELS,
     DataSettings,
     NoiseSettings,
     PromiseSettings,
@@ -152,6 +153,8 @@ def resolve(config: ExperimentConfig) -> ExperimentConfig:
             f"{config.dataset!r}{hint}"
         )
     defaults = {**_COMMON, **_DEFAULTS[family]}
+    if config.model in FEATURE_MODELS:
+        defaults["augment"] = False
     unset = {
         name: value for name, value in defaults.items() if getattr(config, name) is None
     }

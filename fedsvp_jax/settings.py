@@ -21,6 +21,8 @@ import numpy as np
 MAX_ATTRIBUTES = 64
 # Read only where clients estimate R: with worst_case they do not.
 NEEDS_ESTIMATION = ("contribution_release", ("none", "laplace", "randomized_response"))
+# Linear layers on features, into which images are turned when they are loaded.
+FEATURE_MODELS = ("scatter_linear",)
 _LARGEST_INT = 2**31 - 1
 _LARGEST_FLOAT, _LEAST_FLOAT = 3.4e38, 1.2e-38  # float32's normal numbers
 # The squares of numbers below 1e-19 vanish in float32, and norms with them. A vector of
@@ -192,6 +194,12 @@ class DataSettings(Settings):
         "on all of them.",
         at_least=1,
     )
+    features_dir: str | None = setting(
+        None,
+        "Folder that keeps the features of the images, which are computed once for a "
+        "data set. Default: fedsvp_jax/features in the user's cache.",
+        needs=("model", FEATURE_MODELS),
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -216,7 +224,8 @@ class TrainingSettings(Settings):
     model: str = setting(
         None,
         "Model. Default: small_cnn for digits, leaf_cnn for MNIST and FEMNIST, "
-        "paper_cnn for EMNIST, resnet18 for CIFAR, mlp for tables.",
+        "paper_cnn for EMNIST, resnet18 for CIFAR, mlp for tables. scatter_linear is a "
+        "linear layer on scattering coefficients, which are computed once.",
         choices=(
             "mlp",
             "small_cnn",
@@ -225,6 +234,7 @@ class TrainingSettings(Settings):
             "resnet18",
             "resnet18_gn",
             "vit",
+            *FEATURE_MODELS,
         ),
     )
     learning_rate: float = setting(

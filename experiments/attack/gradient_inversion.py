@@ -47,9 +47,9 @@ from fedsvp_jax.mechanisms import make_mechanism, noise
 from fedsvp_jax.report.text_table import aligned
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
-from fedsvp_jax.structs import Array, Examples, Model, Params
+from fedsvp_jax.structs import Array, Examples, Model, NoiseInfo, Params
 
-from .. import command, flag_values
+from .. import command, flag_values, upload_claims
 from . import inversion_results
 from .inversion_defences import Defence, mechanism_settings, named_defences
 from .resumable import finished_or_made
@@ -117,8 +117,8 @@ def upload(
     row: Array,
     *,
     key: Array,
-) -> tuple[Params, Array]:
-    """What one client sends (its update, noised), and ε as claimed for it."""
+) -> tuple[Params, NoiseInfo]:
+    """What one client sends (its update, noised), and what is claimed for it."""
     mechanism = make_mechanism(defence.mechanism, mechanism_settings(config, defence))
     ratio, round_num = jnp.float32(1.0), jnp.int32(0)
     gradient = plan.step_gradient(
@@ -149,7 +149,7 @@ def upload(
         key=key,
         client_id=row,
     )
-    return noised, info.epsilon
+    return noised, info
 
 
 def attack(
@@ -208,10 +208,11 @@ def attack_defence(
     labels = np.asarray(victim.examples.labels)
     truth = np.asarray(victim.examples.inputs) / 255
     no_defence = Defence("none", defence.sensitivity)
+    mechanism = make_mechanism(defence.mechanism, mechanism_settings(config, defence))
     rows = []
     for number in range(len(labels)):
         row = jnp.int32(number)
-        sent, epsilon = upload(config, defence, victim, row, key=key)
+        sent, info = upload(config, defence, victim, row, key=key)
         clean, _ = upload(config, no_defence, victim, row, key=key)
         noise_norm = tree.l2_norm(jax.tree.map(jnp.subtract, sent, clean))
         for search in searches:
@@ -223,7 +224,12 @@ def attack_defence(
                     "mechanism": defence.mechanism,
                     "sensitivity": defence.sensitivity,
                     "noise_std": defence.noise_std,
-                    "epsilon": epsilon,
+                    **upload_claims.kept(
+                        mechanism,
+                        float(info.epsilon),
+                        float(info.delta),
+                        keeps_stats=bool(jax.tree.leaves(victim.stats)),
+                    ),
                     "match": search.match,
                     "victim": number,
                     "noise_over_gradient": noise_norm / tree.l2_norm(clean),

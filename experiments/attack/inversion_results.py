@@ -7,6 +7,7 @@ import numpy as np
 
 from fedsvp_jax.report.text_table import markdown
 
+from .. import upload_claims
 from .inversion_defences import Defence
 from .picture_table import PictureRow, picture_table
 
@@ -22,7 +23,10 @@ def summarize(rows: list[Row]) -> list[Row]:
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((_defence_name(row), row["match"]), []).append(row)
-    same = ("mechanism", "sensitivity", "noise_std", "epsilon", "match")
+    same = (
+        *("mechanism", "sensitivity", "noise_std"),
+        *("epsilon", "delta", "status", "central", "match"),
+    )
     return [
         {
             **{name: group[0][name] for name in same},
@@ -55,7 +59,7 @@ def table(summaries: list[Row], mean_image: dict[str, float]) -> list[dict[str, 
             {
                 "defence": f"`{row['mechanism']}`{std}",
                 "sensitivity": "–" if plain else f"`{row['sensitivity']}`",
-                "claimed ε": "–" if row["epsilon"] is None else f"{row['epsilon']:.3g}",
+                "claimed ε": upload_claims.shown(row),
                 "norm of noise ÷ norm of gradient": f"{row['noise_over_gradient']:.3g}",
                 "match": row["match"],
                 "PSNR in dB: mean (min to max)": (

@@ -41,6 +41,7 @@ from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, loading
 from fedsvp_jax.federation.plan import recorded_settings
+from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.prng import Stream
 from fedsvp_jax.report.text_table import aligned
 from fedsvp_jax.run.environment import environment
@@ -48,7 +49,7 @@ from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.run.sweep import SweepPlan
 from fedsvp_jax.structs import Split
 
-from .. import command, flag_values
+from .. import command, flag_values, upload_claims
 from . import membership_results
 from .membership_results import ROC_POINTS
 from .resumable import finished_or_made
@@ -148,6 +149,14 @@ def attack_sweep(
         placement=Placement(cell_chunk_size=shadows, rounds_per_call=int(gaps.max())),
     )
     member = members(trainer.program.data.split, len(data.train_labels))
+    program = trainer.program
+    claims = {
+        start: upload_claims.least_noised(
+            make_mechanism(configs[start].mechanism, program.mechanism_configs[start]),
+            keeps_stats=program.keeps_stats,
+        )
+        for start in range(0, len(configs), shadows)
+    }
     inputs = preprocessing.normalize(jnp.asarray(data.train_inputs))
     labels = jnp.asarray(data.train_labels)
 
@@ -175,9 +184,7 @@ def attack_sweep(
                 rows.append(
                     {
                         "mechanism": config.mechanism,
-                        "epsilon": (
-                            None if config.mechanism == "none" else config.epsilon
-                        ),
+                        **claims[start],
                         "round": int(done),
                         "attack": name,
                         "auc": roc.auc,

@@ -11,6 +11,8 @@ from fedsvp_jax.attacks import membership
 from fedsvp_jax.report import figures
 from fedsvp_jax.report.text_table import markdown
 
+from .. import upload_claims
+
 ROC_POINTS = np.concatenate([[0.0], np.logspace(-4, 0, 81)])  # false positive rates
 _COLORS = ("#000000", "#D55E00", "#E69F00", "#009E73", "#0072B2", "#CC79A7")
 
@@ -22,7 +24,7 @@ def table(rows: Sequence[Row]) -> list[dict[str, str]]:
     return [
         {
             "mechanism": f"`{row['mechanism']}`",
-            "ε per upload": "–" if row["epsilon"] is None else f"{row['epsilon']:g}",
+            "largest ε per upload": upload_claims.shown(row),
             "round": str(row["round"]),
             "attack": row["attack"],
             "AUC (95 % interval)": (
@@ -63,7 +65,8 @@ def draw(path: Path, rows: Sequence[Row]) -> None:
         shown = [r for r in rows if r["round"] == last and r["attack"] == attack]
         for number, row in enumerate(shown):
             name = row["mechanism"]
-            name += "" if row["epsilon"] is None else f", ε = {row['epsilon']:g}"
+            if row["status"] is not None:
+                name += f", ε = {upload_claims.shown(row)}"
             axes.plot(
                 ROC_POINTS[1:],
                 row["tpr_at"][1:],

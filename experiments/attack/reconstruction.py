@@ -44,7 +44,7 @@ from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.tree import cell_of
 
-from .. import command, flag_values
+from .. import command, flag_values, upload_claims
 from . import image_grid, reconstruction_results
 
 DEFAULTS = {"num_rounds": 20, "epsilon": 0.3}
@@ -205,7 +205,11 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         summary, images = curious_clients.run_mechanism(
             clients, examiner, classes, folder
         )
-        results["mechanisms"].append(summary)
+        claim = upload_claims.least_noised(
+            clients.trainer.program.mechanism,
+            keeps_stats=clients.trainer.program.keeps_stats,
+        )
+        results["mechanisms"].append(summary | claim)
         pictures.append(folder.path / f"{one.mechanism}.png")
         image_grid.write_grid(
             pictures[-1],

@@ -10,6 +10,8 @@ import numpy as np
 from fedsvp_jax.report import figures, labels
 from fedsvp_jax.report.text_table import markdown
 
+from .. import upload_claims
+
 _FID = "Inception-v3 pool3"  # the only features whose distances have those names
 
 
@@ -52,6 +54,7 @@ def table(results: dict[str, Any]) -> list[dict[str, str]]:
         rows.append(
             {
                 "mechanism": name,
+                "largest ε per upload": upload_claims.shown(row),
                 "test accuracy %": f"{100 * row['test_accuracy']:.1f}",
                 "recognised %": f"{100 * private['recognised']:.1f}"
                 + several * f" ± {100 * private['recognised_std']:.1f}",
@@ -86,8 +89,7 @@ def page(results: dict[str, Any]) -> str:
     bound = "inf" if clip is None else f"{clip:g}"
     return (
         f"{markdown(table(results))}\n"
-        f"{settings['dataset']}, {settings['model']}, ε = {settings['epsilon']:g} at "
-        f"δ = {settings['delta']:g} per upload by --sensitivity="
+        f"{settings['dataset']}, {settings['model']}, --sensitivity="
         f"{settings['sensitivity']}, C = {bound}, {settings['num_clients']} clients, "
         f"{settings['cohort_size']} per round, {settings['num_rounds']} rounds; "
         f"{settings['attack_mode']} attackers: {settings['num_attackers']}, "

@@ -4,6 +4,7 @@
 
 In every turn it runs `experiments.benchmark` on each workload and then, on the same
 workload, the scripts in S, each with V/NAME/bin/python of an environment of its own.
+BlazeFL's script is tests/references/blazefl_sim.py and uses the helpers in S.
 One JSON line per row is added to --results, so later turns, of all workloads or some,
 continue where the file ends; `experiments.benchmark.docs_page` makes the table. A
 library is timed once more if other processes used more than 0.2 cores meanwhile
@@ -36,7 +37,7 @@ flags.DEFINE_integer("turns", 3, "How often every library is timed.", lower_boun
 flags.DEFINE_list("works", ["W1", "W1-DP", "W2", "W3"], "Workloads, by name.")
 flags.DEFINE_list(
     "peers",
-    ["torch", "pfl", "flower", "fedjax", "fedjax-newjax"],
+    ["torch", "pfl", "flower", "fedjax", "fedjax-newjax", "blazefl"],
     "Environments of the libraries that are timed besides this one.",
 )
 flags.DEFINE_integer("rounds", 3, "Timed samples per row.", lower_bound=1)
@@ -60,6 +61,11 @@ PEERS = {
         "fedjax-newjax",
         ("fedjax_sim.py", "--shim", "1"),
         ("W2",),
+    ),
+    "BlazeFL, 2 threads": (
+        "blazefl",
+        (str(pathlib.Path("tests/references/blazefl_sim.py").resolve()),),
+        ("W1", "W2", "W3"),
     ),
 }
 DISTURBED = 0.2
@@ -105,7 +111,8 @@ def _theirs(
     arguments = ["--work", work.lower().replace("-", ""), "--rounds", str(timed)]
     line = [str(python), script, *more, *arguments, "--warmup", "1"]
     for _ in range(2):
-        (row,) = _lines(line, values.scripts, PEERS_WAIT="20")
+        scripts = str(pathlib.Path(values.scripts).resolve())
+        (row,) = _lines(line, scripts, PEERS_WAIT="20", PYTHONPATH=scripts)
         if row["others_cores"] <= DISTURBED:
             break
     return {

@@ -3,6 +3,8 @@
 import math
 from typing import Any
 
+import numpy as np
+
 from fedsvp_jax import accounting
 from fedsvp_jax.accounting import Ledger
 from fedsvp_jax.accounting.allowance import promised_delta, release_epsilon
@@ -94,6 +96,30 @@ def status(
     return {
         name: "proved" if proved[name] and not tally else "nominal" for name in spent
     }
+
+
+def upload_status(
+    mechanism: Mechanism, epsilon: float, delta: float, *, keeps_stats: bool
+) -> str | None:
+    """Whether the (ε, δ) claimed for one upload is "proved" or "nominal", by `status`.
+
+    Args:
+      mechanism: that claims it; None where it claims nothing.
+      epsilon: claimed for the upload.
+      delta: claimed for the upload.
+      keeps_stats: as in `new_ledger`.
+    """
+    ledger = new_ledger(mechanism, 1, keeps_stats=keeps_stats)
+    ledger.record(
+        np.zeros(1, np.int64),
+        round_num=1,
+        noise_multiplier=np.zeros(1),  # basic composition reads the claim alone
+        noise_std=np.zeros(1),
+        epsilon=np.full(1, epsilon),
+        delta=np.full(1, delta),
+    )
+    words = status(ledger, mechanism, {"basic": epsilon})
+    return None if words is None else words["basic"]
 
 
 def summary(

@@ -153,10 +153,10 @@ def local_update(
     count = jnp.sum(member.astype(jnp.int32))
     per_epoch = steps_per_epoch(count, batch_size)
     num_steps = recipe.local_epochs * per_epoch
-    epoch_keys = jax.vmap(lambda e: jax.random.fold_in(key, e))(
-        jnp.arange(recipe.local_epochs, dtype=jnp.int32)
+    orders = jax.lax.map(
+        lambda epoch: shuffled(jax.random.fold_in(key, epoch), member),
+        jnp.arange(recipe.local_epochs, dtype=jnp.int32),
     )
-    orders = jax.vmap(lambda k: shuffled(k, member))(epoch_keys)
 
     def loss(params: Params, *batch: Array) -> tuple[Array, Params]:
         return _mean_loss(model, params, *batch)

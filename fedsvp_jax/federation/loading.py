@@ -12,7 +12,9 @@ from fedsvp_jax.data import attributes, partition, preprocessing, sources
 from fedsvp_jax.data.attributes import Attributes
 from fedsvp_jax.data.client_store import ClientStore, open_store
 from fedsvp_jax.data.dataset import Column, Dataset, RowSource
+from fedsvp_jax.federation import features
 from fedsvp_jax.prng import Stream
+from fedsvp_jax.settings import FEATURE_MODELS
 from fedsvp_jax.structs import Examples
 
 Data = TypeVar("Data", Dataset, ClientStore)
@@ -34,6 +36,11 @@ def load_data(config: ExperimentConfig) -> Dataset | ClientStore:
             "model paper_cnn takes 32×32×3 images, which a store is not enlarged to; "
             "use model=leaf_cnn"
         )
+    if config.model in FEATURE_MODELS:
+        raise ValueError(
+            f"model {config.model} needs the images in memory, where their features "
+            "are computed; name the data set that the store was made of"
+        )
     _check_inputs(config, store.example_shape)
     return _evaluated_on(store, config.max_test_examples)
 
@@ -53,6 +60,8 @@ def load_dataset(config: ExperimentConfig) -> Dataset:
     if config.model == "paper_cnn" and dataset.example_shape == (28, 28, 1):
         dataset = preprocessing.to_rgb32(dataset)
     _check_inputs(config, dataset.example_shape)
+    if config.model in FEATURE_MODELS:
+        dataset = features.of_images(config.model, dataset, config.features_dir)
     return _evaluated_on(dataset, config.max_test_examples)
 
 
@@ -65,6 +74,11 @@ def _check_inputs(config: ExperimentConfig, example_shape: tuple[int, ...]) -> N
         )
     if config.augment and not images:
         raise ValueError(f"augment needs images, dataset {config.dataset} has none")
+    if config.augment and config.model in FEATURE_MODELS:
+        raise ValueError(
+            f"augment does not go with model {config.model}, whose features are "
+            "computed once for each image"
+        )
 
 
 def _evaluated_on(dataset: Data, most: int | None) -> Data:

@@ -23,7 +23,7 @@ from fedsvp_jax.mechanisms import (
     mechanism_settings,
     with_analytic_multiplier,
 )
-from fedsvp_jax.settings import NoiseSettings, RoundSettings, part
+from fedsvp_jax.settings import FEATURE_MODELS, NoiseSettings, RoundSettings, part
 
 
 def batch_size(config: RoundSettings, data: FederatedData) -> int:
@@ -38,7 +38,7 @@ def chunk_size(config: ExperimentConfig) -> int:
     for the others. Side by side, clients that differ in size would all take the steps
     of the largest. Measured on 2 CPU cores (BUILD_NOTES.md).
     """
-    small = config.model in ("mlp", "small_cnn")
+    small = config.model in ("mlp", "small_cnn", *FEATURE_MODELS)
     even = config.partition in ("iid", "paper", "shards")
     together = jax.default_backend() == "gpu" or (small and even)
     default = config.cohort_size if together else 1

@@ -7,6 +7,7 @@ import flax.linen as nn
 from fedsvp_jax.models.adapters import from_linen
 from fedsvp_jax.models.cnn import CNN
 from fedsvp_jax.models.convolution import ConvBackend, check_conv_backend
+from fedsvp_jax.models.linear import Linear
 from fedsvp_jax.models.mlp import MLP
 from fedsvp_jax.models.resnet import ResNet18
 from fedsvp_jax.models.vit import ViT
@@ -26,6 +27,7 @@ _BUILDERS: dict[str, Callable[[int, ConvBackend], nn.Module]] = {
     "resnet18": lambda classes, backend: ResNet18(classes, "batch", backend),
     "resnet18_gn": lambda classes, backend: ResNet18(classes, "group", backend),
     "vit": lambda classes, _: ViT(classes),
+    "scatter_linear": lambda classes, _: Linear(classes),
 }
 MODEL_NAMES: tuple[str, ...] = tuple(_BUILDERS)
 
@@ -44,6 +46,7 @@ def make_model(
     | `resnet18` | 11,173,962 for 3 channels and 10 classes, BatchNorm |
     | `resnet18_gn` | the same count, GroupNorm(32): no statistics |
     | `vit` | 141,258 for 32x32x3 and 10 classes; `load_hugging_face` loads others |
+    | `scatter_linear` | (f + 1) · classes for f features of an image |
 
     Args:
       name: one of `MODEL_NAMES`.

@@ -62,6 +62,26 @@ def test_statistics_that_leave_without_noise_make_every_number_nominal() -> None
     assert not promises.new_ledger(mechanism, 7, keeps_stats=True).proved
 
 
+def test_one_upload_is_proved_where_bound_and_formula_are() -> None:
+    clip = {"mechanism": "nbafl", "sensitivity": "update_clip"}
+    large = clip | {"epsilon": 2.0, "allow_large_epsilon": True}
+    for changes, epsilon, word in (
+        ({"mechanism": "none"}, np.inf, None),
+        (clip | {"sensitivity": "paper"}, 0.3, "nominal"),
+        (clip, 0.3, "proved"),
+        (clip, 1.0, "nominal"),
+        (large | {"calibration": "analytic"}, 2.0, "proved"),
+        (clip, np.inf, "nominal"),
+    ):
+        _, _, mechanism = made(**changes)
+        status = promises.upload_status(mechanism, epsilon, 1e-3, keeps_stats=False)
+        assert status == word
+    for delta, stats, word in ((0.99, True, "nominal"), (1.0, False, "nominal")):
+        _, _, mechanism = made(**clip)
+        status = promises.upload_status(mechanism, 0.3, delta, keeps_stats=stats)
+        assert status == word
+
+
 def test_the_summary_names_adversary_relation_and_status_of_every_row() -> None:
     for sensitivity, proved in (("paper", False), ("update_clip", True)):
         changes = {"mechanism": "nbafl", "sensitivity": sensitivity}

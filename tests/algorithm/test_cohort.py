@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedsvp_jax import prng
+from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.algorithm import cohort
 
 
@@ -87,6 +88,24 @@ def test_the_mask_may_be_traced() -> None:
     )(masks)
     np.testing.assert_array_equal(ids[1], [0, 2, -1])
     np.testing.assert_array_equal(ids[2], [-1, -1, -1])
+
+
+def test_who_can_pay_and_is_admitted_may_take_part_while_enough_can() -> None:
+    spent = jnp.asarray([0, 3, 4, 9], jnp.int32)
+    costs, budget = jnp.asarray([1, 2], jnp.int32), jnp.int32(5)
+    for least, round_num, expected in (
+        (0, 0, [True, True, True, False]),
+        (0, 1, [True, True, False, False]),
+        (2, 1, [True, True, False, False]),
+        (3, 1, [False] * 4),
+    ):
+        allowance = Allowance(costs, budget, jnp.int32(least))
+        able = cohort.may_take_part(allowance, spent, round_num)
+        assert able.tolist() == expected
+    allowance = Allowance(costs, budget, jnp.int32(0))
+    admitted = jnp.asarray([False, True, True, True])
+    able = cohort.may_take_part(allowance, spent, 0, admitted=admitted)
+    assert able.tolist() == [False, True, True, False]
 
 
 @pytest.mark.parametrize("size", [0, 6])

@@ -11,13 +11,20 @@ from quick_training import quick_training  # noqa: F401, a fixture
 from small_runs import digits, small, small_trainer
 
 from fedsvp_jax import prng, tree
-from fedsvp_jax.algorithm import aggregation, client, cohort, evaluation
+from fedsvp_jax.algorithm import (
+    aggregation,
+    client,
+    cohort,
+    evaluation,
+    local_training,
+)
 from fedsvp_jax.algorithm.state import RoundMetrics, ServerState
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import Program, build
+from fedsvp_jax.structs import Model, Params
 from fedsvp_jax.tree import cell_of, params_sha256
 
 PORTION = Placement(rounds_per_call=3)
@@ -186,7 +193,9 @@ def by_hand(made: Program, state: ServerState, round_num: int) -> dict[str, Any]
     )
     valid, rows = clients >= 0, jnp.maximum(clients, 0)
     weights = aggregation.client_weights(
-        cell.split.num_train[rows], valid, uniform=made.mechanism.uniform_weights
+        cell.split.num_train[rows],
+        valid,
+        uniform=plan.uniform_weights or made.mechanism.uniform_weights,
     )
     one = jax.jit(
         lambda client_id, row, weight: client.client_round(
@@ -206,8 +215,10 @@ def by_hand(made: Program, state: ServerState, round_num: int) -> dict[str, Any]
     sent = [one(*told) for told in zip(clients, rows, weights, strict=True)]
     took_part = [place for place in range(plan.cohort_size) if clients[place] >= 0]
     params = state.params
+    stats = jax.tree.map(jnp.zeros_like, state.stats)
     for place in took_part:
         params = jax.tree.map(jnp.add, params, sent[place][0][0])
+        stats = jax.tree.map(jnp.add, stats, sent[place][0][1])
     memories, metrics = jax.tree.map(
         lambda *rows: jnp.stack(rows), *[s[1] for s in sent]
     )
@@ -230,7 +241,7 @@ def by_hand(made: Program, state: ServerState, round_num: int) -> dict[str, Any]
         lambda params: evaluation.evaluate(
             made.model,
             params,
-            state.stats,
+            stats,
             made.data.test,
             batch_size=plan.test_batch_size,
             devices=lanes.Devices(1, jnp.int32(0)),
@@ -240,6 +251,7 @@ def by_hand(made: Program, state: ServerState, round_num: int) -> dict[str, Any]
     size = tree.num_parameters(params)
     return {
         "params": params,
+        "stats": stats,
         "memory": memory,
         "clients": clients,
         "spent": state.spent.at[rows].add(valid.astype(jnp.int32)),
@@ -250,24 +262,46 @@ def by_hand(made: Program, state: ServerState, round_num: int) -> dict[str, Any]
     }
 
 
+def keeps_statistics() -> Model:
+    """A linear model whose logits follow a statistic too."""
+
+    def init(key: jax.Array, example: jax.Array) -> tuple[Params, Params]:
+        size = example[0].size
+        return {"w": jax.random.normal(key, (size, 10)) / size}, {
+            "shift": jnp.ones((1, 10))
+        }
+
+    def apply(
+        params: Params, stats: Params, x: jax.Array, *, train: bool, key: Any
+    ) -> tuple[jax.Array, Params]:
+        del train, key
+        return x.reshape(len(x), -1) @ params["w"] + stats["shift"], stats
+
+    return Model(init, apply)
+
+
 @pytest.mark.usefixtures("quick_training")
 @pytest.mark.parametrize(
     ("chunk", "changes"),
     [
-        (1, {"mechanism": "reestimation"}),
+        (1, {"mechanism": "reestimation", "weighting": "uniform"}),
         (1, {"mechanism": "nbafl", "downlink_noise": True}),
         (2, {"mechanism": "dp_fedavg", "adaptive_clip": True}),
     ],
     ids=lambda value: value["mechanism"] if isinstance(value, dict) else str(value),
 )
 def test_a_round_is_what_its_clients_send_summed_in_turn(
-    chunk: int, changes: dict[str, Any]
+    chunk: int, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a place that nobody fills, and after rounds in which others uploaded."""
-    made = build(
-        [small(cohort_size=4, num_rounds=1, client_chunk_size=chunk, **changes)],
-        digits(),
-    )
+    """With a place that nobody fills, and after rounds in which others uploaded.
+
+    The clients have different sizes and the model keeps statistics.
+    """
+    asked = {"cohort_size": 4, "num_rounds": 1, "client_chunk_size": chunk}
+    unequal = {"partition": "dirichlet", "num_hbc_clients": 0}
+    config = small(**asked | unequal | changes)
+    made = build([config], digits(), model=keeps_statistics())
+    assert made.data.min_num_examples < made.data.max_num_examples
     once = jax.tree.map(jnp.ones_like, made.cells.allowance)
     capped = made.cells.replace(allowance=once)
     made = dataclasses.replace(made, cells=capped)
@@ -278,15 +312,24 @@ def test_a_round_is_what_its_clients_send_summed_in_turn(
         admitted=jnp.asarray([[True, True, False, True, True, True, True]]),
     )
     expected = by_hand(made, cell_of(state, 0), 0)
+    axes, stand_in = [], local_training.local_update
+    monkeypatch.setattr(
+        local_training,
+        "local_update",
+        lambda *told, lane_axes, **named: (
+            axes.append(lane_axes) or stand_in(*told, lane_axes=lane_axes, **named)
+        ),
+    )
     after, metrics = trainer.advance(trainer.place(state), 0, 1)
+    assert all((lanes.LANE in named) == (chunk > 1) for named in axes) and axes
     found = cell_of(after, 0)
     row = jax.tree.map(lambda leaf: leaf[0, 0], metrics)
     assert row.clients.client_id.tolist() == expected["clients"].tolist()
     assert row.clients.client_id.tolist() == [1, 4, 5, -1]
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5),
-        (found.params, found.mechanism),
-        (expected["params"], expected["memory"]),
+        (found.params, found.stats, found.mechanism),
+        (expected["params"], expected["stats"], expected["memory"]),
     )
     np.testing.assert_array_equal(found.spent, expected["spent"])
     assert found.admitted.tolist() == [id_ != 2 for id_ in range(7)]
@@ -302,6 +345,19 @@ def test_a_round_is_what_its_clients_send_summed_in_turn(
     if chunk == 1:
         assert row.steps_run == expected["steps"]
     assert row.model_finite
+
+
+@pytest.mark.usefixtures("quick_training")
+def test_a_round_without_clients_leaves_model_and_statistics_as_they_are() -> None:
+    config = small(mechanism="none", num_rounds=1, eval_every=2)
+    trainer = Trainer(build([config], digits(), model=keeps_statistics()))
+    before = trainer.initial_state()
+    before = before.replace(admitted=jnp.zeros_like(before.admitted))
+    weights = np.array(before.params["w"])  # the round takes the state's memory
+    after, metrics = trainer.advance(trainer.place(before), 0, 1)
+    assert np.all(np.asarray(metrics.clients.client_id) == cohort.NOBODY)
+    np.testing.assert_array_equal(after.params["w"], weights)
+    np.testing.assert_array_equal(after.stats["shift"], np.ones((1, 1, 10)))
 
 
 @pytest.mark.usefixtures("quick_training")

@@ -1,5 +1,7 @@
 """Local training against a plain Python loop, and what a coalition may touch."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,7 @@ from fedsvp_jax import models, prng
 from fedsvp_jax.algorithm import local_training
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.mechanisms import noise
-from fedsvp_jax.structs import Examples, Params
+from fedsvp_jax.structs import Examples, Model, Params
 
 RATES = TrainingRates(
     learning_rate=np.float32(0.1),
@@ -126,6 +128,28 @@ def test_update_equals_a_plain_loop_over_the_same_shuffles(
         jax.tree.leaves(trained), jax.tree.leaves(params), strict=True
     ):
         np.testing.assert_allclose(mine, reference, rtol=2e-5, atol=2e-6)
+
+
+def test_the_loss_of_a_batch_is_the_members_mean_in_training_mode() -> None:
+    told = {}
+
+    def apply(params: Params, stats: Params, x: jax.Array, **how: Any) -> Any:
+        told.update(how)
+        return x * params, stats
+
+    logits = jnp.asarray([[0.0, 1.0], [5.0, 2.0], [1.0, 1.0]])
+    loss, _ = local_training._mean_loss(
+        Model(lambda *_: ({}, {}), apply),
+        jnp.float32(1.0),
+        {},
+        logits,
+        jnp.asarray([0, 1, 1]),
+        jnp.asarray([1.0, 0.0, 1.0]),
+        jax.random.key(5),
+    )
+    expected = -(jax.nn.log_softmax(logits)[0, 0] + jax.nn.log_softmax(logits)[2, 1])
+    np.testing.assert_allclose(loss, expected / 2, rtol=1e-6)
+    assert told == {"train": True, "key": jax.random.key(5)}
 
 
 def test_shuffle_puts_members_first_and_ignores_the_padding() -> None:

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from commands import assert_refused, command
 
+from experiments import convergence, guarantee_tables
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
@@ -37,7 +39,8 @@ def test_without_noise_gradient_descent_reaches_the_exact_minimum(
     panels: list[dict[str, Any]],
 ):
     plain = panels[0]["curves"][0]
-    assert plain["epsilon"] is None and plain["noise_std"] == 0
+    assert plain["epsilon"] is None and plain["status"] is None
+    assert plain["noise_std"] == 0
     assert plain["measured_mean"][-1] < 1e-5 * plain["measured_mean"][0]
 
 
@@ -53,6 +56,44 @@ def test_g2_at_one_local_step_the_corrected_bound_is_near_and_the_printed_one_is
     assert noised["corrected_bound"][-1] < 10 * measured
     assert noised["printed_expression"][-1] > 100 * measured
     assert all(curve["corrected_bound"] is None for curve in panels[1]["curves"])
+
+
+@pytest.mark.hole
+def test_g18_what_fedsva_claims_stands_beside_epsilon(
+    folder: pathlib.Path, panels: list[dict[str, Any]]
+):
+    """δ′ = 1.25·e^(−½)·δ at R = 1, and the sensitivity `paper` is not proved."""
+    curve = panels[0]["curves"][1]
+    assert (curve["epsilon"], curve["status"]) == (0.5, "nominal")
+    assert curve["delta"] == pytest.approx(1.25 * np.exp(-0.5) * 0.1, rel=1e-5)
+    kept = guarantee_tables.kept_convergence(folder)
+    assert "| 0.5 at δ = 0.0758 (nominal) |" in guarantee_tables.convergence_table(kept)
+    kept["rows"][1]["status"] = "proved"  # the word is the row's, not the table's
+    assert "| 0.5 at δ = 0.0758 (proved) |" in guarantee_tables.convergence_table(kept)
+
+
+@pytest.mark.hole
+def test_g18_the_curves_tell_delta_and_status(
+    panels: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+):
+    labels: list[str] = []
+
+    class Axes:
+        yaxis = None
+
+        def plot(self, *_: Any, label: str, **__: Any) -> None:
+            labels.append(label)
+
+        def __getattr__(self, name: str) -> Any:
+            return lambda *_, **__: None
+
+    monkeypatch.setattr(convergence.figures, "plain_ticks", lambda _: None)
+    monkeypatch.setattr(
+        convergence.figures, "panels", lambda _, draws: [draw(Axes()) for draw in draws]
+    )
+    convergence.draw(panels, pathlib.Path("convergence.png"))
+    assert "measured, ε = 0.5 at δ = 0.0758 (nominal)" in labels
+    assert "measured, no noise" in labels
 
 
 def test_the_plot_is_a_png(folder: pathlib.Path):

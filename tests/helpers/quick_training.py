@@ -35,6 +35,9 @@ def quick_training(monkeypatch: pytest.MonkeyPatch) -> None:
         told = held.astype(jnp.float32) * (0.01 * batch_size * rates.learning_rate)
         told = told + jax.random.uniform(key) + rates.step_noise_std
         told = jnp.where(jnp.any(member), told, 0.0)
-        return jax.tree.map(lambda leaf: leaf + told * (0.1 + leaf), params), stats
+        return (
+            jax.tree.map(lambda leaf: leaf + told * (0.1 + leaf), params),
+            jax.tree.map(lambda leaf: leaf + told, stats),
+        )
 
     monkeypatch.setattr(local_training, "local_update", stand_in)

@@ -171,3 +171,20 @@ def test_below_one_the_classical_formula_is_proved_at_every_delta() -> None:
         for delta in (1e-30, 1e-10, 1e-5, 1e-2, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 0.9999):
             z = float(calibration.classical_multiplier(epsilon, delta))
             assert composed_epsilon("gdp", z**-2, delta) <= epsilon
+
+
+@pytest.mark.parametrize("delta", [1e-300, 1e-30, 1e-5, 0.5, 0.999])
+def test_the_closed_form_lies_above_the_exact_epsilon_and_near_it(delta: float) -> None:
+    for precision in (1e-8, 1e-2, 1.0, 1e3, 1e6):
+        exact = composed_epsilon("gdp", precision, delta)
+        bound = calibration.gaussian_epsilon_bound(precision, delta)
+        assert exact <= bound * (1 + 1e-9)
+    assert bound == pytest.approx(exact, rel=1e-5)  # at precision 1e6
+    assert calibration.gaussian_epsilon_bound(1e-9, 0.999) == 0
+
+
+@pytest.mark.parametrize("epsilon", [1e4, 5.1e5, 1e9, 1e30])
+def test_the_analytic_multiplier_of_a_huge_epsilon_keeps_it(epsilon: float) -> None:
+    z = float(calibration.analytic_multiplier(epsilon, 1e-5))
+    spent = composed_epsilon("gdp", z**-2, 1e-5)
+    assert spent == pytest.approx(epsilon, rel=1e-5) and spent <= epsilon * (1 + 1e-9)

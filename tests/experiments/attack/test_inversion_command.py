@@ -4,8 +4,15 @@ import json
 import pathlib
 from typing import Any
 
+import numpy as np
 import pytest
 from commands import assert_refused, command
+
+from experiments.attack import gradient_inversion
+from experiments.attack.inversion_defences import Defence
+from fedsvp_jax.attacks import gradient_inversion as inversion
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.data import sources
 
 TINY = (
     "experiments.attack",
@@ -53,6 +60,37 @@ def test_an_image_comes_back_noise_hides_it_and_resume_repeats_the_bytes(
     assert command(*TINY, f"--output_dir={folder}", "--resume").status == 0
     assert (folder / "results.json").read_bytes() == before
     assert (folder / "pieces" / "none_paper.json").stat().st_mtime_ns == kept
+
+
+def test_a_row_tells_what_is_claimed_of_the_upload_that_was_inverted() -> None:
+    """Without a search: the answer is a grey image."""
+    config = resolve(
+        ExperimentConfig(
+            **gradient_inversion.DEFAULTS | {"dataset": "digits", "model": "mlp"}
+        )
+    )
+    victim = gradient_inversion.make_victim(config, sources.load("digits"), 1)
+    grey = np.full(victim.examples.inputs.shape[1:], 0.5)
+    rows = {
+        defence.name: gradient_inversion.attack_defence(
+            config,
+            victim,
+            [inversion.Search("l2", steps=8, restarts=1, tv_weight=0.0)],
+            defence,
+            {"l2": lambda *_, key: (grey, 0.0, 0)},
+        )[0]
+        for defence in (
+            Defence("none", "paper"),
+            Defence("nbafl", "update_clip"),
+            Defence("fedsva", "paper"),
+        )
+    }
+    assert rows["none_paper"]["status"] is None
+    assert rows["nbafl_update_clip"]["status"] == "proved"
+    assert rows["nbafl_update_clip"]["delta"] == pytest.approx(1e-5)
+    fedsva = rows["fedsva_paper"]  # of one private image: R = 1
+    assert fedsva["status"] == "nominal"
+    assert fedsva["delta"] == pytest.approx(1.25 * np.exp(-0.5) * 1e-5, rel=1e-4)
 
 
 def test_bad_input_to_inversion_is_one_line_and_nothing_is_written(

@@ -105,6 +105,7 @@ def test_the_table_is_what_the_results_say(folder: pathlib.Path) -> None:
     results = json.loads((folder / "results.json").read_text())
     assert results["classifier_accuracy"] > 0.8
     base, defended = results["mechanisms"]
+    assert base["status"] is None and defended["status"] == "nominal"
     assert [row["class"] for row in base["classes"]] == [5, 0, 1, 2, 3, 4, 6, 7, 8, 9]
     last = [row["frechet_distance"] for row in rows_of(folder, "none")[2:]]
     private = base["classes"][0]

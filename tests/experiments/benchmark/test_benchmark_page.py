@@ -36,6 +36,20 @@ def test_ratios_are_those_of_the_same_turn_and_disturbed_rows_say_so() -> None:
     assert lines[1].startswith("| W2 | pfl (disturbed) | 0.1 (0.1 to 0.1) | 10.00, 5")
 
 
+def test_a_row_says_what_was_asked_of_it_and_whether_it_was_met() -> None:
+    ours = [
+        row(turn, "W1", peers.OURS, 1.0, peak_mb=900.0, compile_seconds=5.0)
+        for turn in (1, 2, 3)
+    ]
+    theirs = [
+        row(turn, "W1", "PyTorch loop, lean", seconds)
+        for turn, seconds in ((1, 0.9), (2, 1.1), (3, 1.2))
+    ]
+    mine, torch = docs_page.peers_table(ours + theirs).splitlines()[2:]
+    assert "| ≤ 800 MB, compile ≤ 6 s | no, yes |" in mine
+    assert "| 0.90, 1.10, 1.20 | ratio ≥ 1.0 | yes |" in torch
+
+
 def bench_row(mechanism: str, seconds: float, bound: float | None) -> dict[str, Any]:
     return {
         "work": "PE-W2",

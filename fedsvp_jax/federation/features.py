@@ -1,0 +1,131 @@
+"""Images turned into features once, when a data set is loaded.
+
+Every mechanism, attack and ledger then works on vectors as on any other data set. The
+features of an example depend on that example and on public constants alone, so to
+replace a record of the images is to replace a record of the features.
+"""
+
+import dataclasses
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from tqdm import tqdm
+
+from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.models import scattering
+from fedsvp_jax.structs import Array
+
+
+class Extractor(NamedTuple):
+    """What makes features of images.
+
+    Attributes:
+      name: of the features and of everything that decides their numbers; another name
+        is another file.
+      apply: (n, H, W, C) uint8 or float32 -> (n, f) float32.
+      batch_size: images in one call.
+    """
+
+    name: str
+    apply: Callable[[Array], Array]
+    batch_size: int
+
+
+def of_images(
+    model: str, dataset: Dataset, folder: str | Path | None = None
+) -> Dataset:
+    """The data set with features in the place of its images.
+
+    They are computed once and kept as a file, named by the model and a sum over the
+    images. A later call reads that file and gives the same bits.
+
+    Args:
+      model: one of `settings.FEATURE_MODELS`.
+      dataset: of images.
+      folder: where the features are kept; default: fedsvp_jax/features in the user's
+        cache.
+
+    Raises:
+      ValueError: the model cannot take these images.
+      OSError: the folder cannot be written.
+    """
+    extractor = make_extractor(model, dataset.example_shape)
+    digest = hashlib.sha256(extractor.name.encode())
+    for images in (dataset.train_inputs, dataset.test_inputs):
+        digest.update(repr((images.dtype.str, images.shape)).encode())
+        digest.update(np.ascontiguousarray(images).data)
+    place = Path(folder).expanduser() if folder else _users_cache()
+    path = place / f"{dataset.name.replace(':', '_')}-{digest.hexdigest()[:16]}.npy"
+    if not path.is_file():
+        _compute(extractor, dataset, path)
+    found = np.load(path, mmap_mode="r", allow_pickle=False)
+    count = len(dataset.train_labels)
+    return dataclasses.replace(
+        dataset, train_inputs=found[:count], test_inputs=found[count:]
+    )
+
+
+def make_extractor(model: str, image_shape: tuple[int, ...]) -> Extractor:
+    """The features that the model takes, of images of this shape.
+
+    Raises:
+      ValueError: the images have a shape that the features are not made for.
+    """
+    side, other, _ = image_shape
+    least, multiple = scattering.LEAST_SIDE, scattering.STRIDE
+    if side != other or side < least or side % multiple:
+        raise ValueError(
+            f"model {model} takes square images whose side is a multiple of {multiple} "
+            f"and at least {least}, got {side}×{other}"
+        )
+    name = f"scattering J={scattering.SCALES} L={scattering.ANGLES}"
+    name += f" groups={scattering.GROUPS}"
+    return Extractor(name, scattering.scattering_features, batch_size=100)
+
+
+def _users_cache() -> Path:
+    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(caches).expanduser() / "fedsvp_jax" / "features"
+
+
+def _compute(extractor: Extractor, dataset: Dataset, path: Path) -> None:
+    """Writes (training + test examples, f) float32; an interrupted file has no name."""
+    parts = (dataset.train_inputs, dataset.test_inputs)
+    count, batch = sum(map(len, parts)), extractor.batch_size
+    shape = (batch, *dataset.example_shape)
+    apply = jax.jit(extractor.apply)
+    width = jax.eval_shape(
+        extractor.apply, jax.ShapeDtypeStruct(shape, dataset.train_inputs.dtype)
+    ).shape[1]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        written = np.lib.format.open_memmap(
+            beside, mode="w+", dtype=np.float32, shape=(count, width)
+        )
+        bar = tqdm(
+            total=count,
+            unit="image",
+            desc=f"{extractor.name} features of {dataset.name}, kept in {path.parent}",
+        )
+        start = 0
+        for images in parts:
+            for first in range(0, len(images), batch):
+                some = images[first : first + batch]
+                whole = np.zeros(shape, some.dtype)
+                whole[: len(some)] = some
+                found = apply(jnp.asarray(whole))
+                written[start : start + len(some)] = found[: len(some)]
+                start += len(some)
+                bar.update(len(some))
+        bar.close()
+        written.flush()
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
