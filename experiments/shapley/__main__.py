@@ -7,7 +7,7 @@ The model is trained by FedSVA with R = 1 in the noise, so that the run does not
 on any estimate. Before each of --rounds, every client of the cohort trains all 2^N
 coalitions, with the keys that a run uses. The exact values and all estimates are then
 looked up instead of trained, every estimate --repeats times with other random
-coalitions. An estimator is NAME:M: additive or paired with M trainings of random
+coalitions. An estimator is NAME:M: a choice of --shapley with M trainings of random
 coalitions, or orders:M, the marginal gains over M random orders (`sampled_shapley`).
 
 Of every estimator and round it reports, as means over clients and repeats:
@@ -35,8 +35,20 @@ command.define_settings(without=["shapley", "shapley_trainings", "mechanism"])
 command.define_output()
 flags.DEFINE_list(
     "estimators",
-    ["additive:0", "additive:4", "additive:8", "paired:4", "paired:8", "orders:1"],
-    "What is compared with the exact values: additive:M, paired:M, orders:M.",
+    [
+        "additive:0",
+        "leave_one_out:2",
+        "leave_one_out:4",
+        "leave_one_out:5",
+        "additive:4",
+        "additive:8",
+        "paired:4",
+        "paired:8",
+        "orders:1",
+        "orders:2",
+    ],
+    "What is compared with the exact values: additive:M, leave_one_out:M, paired:M, "
+    "orders:M.",
 )
 flags.DEFINE_list(
     "rounds", ["1", "3", "6", "10", "20", "40", "60"], "Rounds in which it is compared."

@@ -26,7 +26,7 @@ from fedsvp_jax.tree import cell_of
 
 
 class Compared(NamedTuple):
-    """An estimator: `additive`, `paired` or `orders`, and its number M."""
+    """An estimator of `--shapley`, or `orders`, and its number M."""
 
     name: str
     number: int
@@ -39,10 +39,11 @@ class Compared(NamedTuple):
           ValueError: it is no such text, or M does not fit the estimator.
         """
         name, _, number = text.partition(":")
-        if name not in ("additive", "paired", "orders") or not number.isdigit():
+        named = ("additive", "leave_one_out", "paired", "orders")
+        if name not in named or not number.isdigit():
             raise ValueError(
-                "estimators must be additive:M, paired:M or orders:M with a number M, "
-                f"got {text!r}"
+                "estimators must be additive:M, leave_one_out:M, paired:M or orders:M "
+                f"with a number M, got {text!r}"
             )
         if name == "orders":
             if int(number) < 1:
@@ -178,6 +179,7 @@ def play(program: Program, one: Compared, client: Recorded, key: Array) -> Any:
     broadcast: Any = (jnp.int32(0), {})
     game = estimators.Game(
         num_attributes=number,
+        private_attribute=plan.private_attribute,
         groups=((1, tuple(masks)),),
         batch_size=1,
         start=broadcast,
@@ -196,14 +198,16 @@ def play(program: Program, one: Compared, client: Recorded, key: Array) -> Any:
             _, exact = estimators.exact(game)
             return by_orders(exact.utilities, client.steps, one.number, key)
         case _:
-            pairs = one.number // 2
-            drawn = estimators.drawn_coalitions(one.name, key, game.held, pairs)[1]
+            drawn = estimators.drawn_coalitions(
+                one.name, key, game.held, one.number, plan.private_attribute
+            )
             trained.append(client.steps[jax.vmap(mask_of)(drawn)])
-            estimate = {
-                "additive": estimators.additive,
-                "paired": estimators.complementary,
-            }[one.name]
-            _, found = estimate(game, key, pairs)
+            if one.name == "leave_one_out":
+                _, found = estimators.leave_one_out(game, key, one.number)
+            elif one.name == "additive":
+                _, found = estimators.additive(game, key, one.number // 2)
+            else:
+                _, found = estimators.complementary(game, key, one.number // 2)
     steps = jnp.concatenate(trained)
     return found, jnp.sum(steps > 0) - 1, jnp.sum(steps) - client.steps[-1]
 
