@@ -54,7 +54,7 @@ test-quick: setup
 #   make PYTHON=python3.13 VENV=.venv-lane test-lane
 # Formulas, ledger, the compiler's flags, and the bytes of a resumed run.
 test-lane: setup
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(LANE)
+	FEDSVP_USERS_COMPILER=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(LANE)
 
 # PyTorch and what is written in it, to compare networks with; never beside JAX.
 # --no-deps: some needs are left out on purpose (requirements/references.in).
@@ -65,7 +65,7 @@ $(REFERENCES_STAMP): requirements/references.txt
 	touch $(REFERENCES_STAMP)
 
 test-slow: setup $(REFERENCES_STAMP)
-	$(BIN)/python -m pytest -m slow
+	FEDSVP_USERS_COMPILER=1 $(BIN)/python -m pytest -m slow
 
 test-references: setup $(REFERENCES_STAMP)
 	$(BIN)/python -m pytest -m slow tests/models/test_references.py

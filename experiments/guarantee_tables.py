@@ -14,6 +14,8 @@ from runs, which --keep_guarantees copies:
   noise_scale   the folder of `experiments.attack --attack=noise_scale`
   release_none, release_worst_case, release_laplace, release_randomized_response
                 the folder of `experiments.sweep` with this --contribution_release
+  release_same_spent, release_update_clip
+                the same with worst_case, at other ε or another --sensitivity
 
 A table whose file is missing says that nothing was measured.
 """
@@ -22,7 +24,7 @@ import json
 import math
 import pathlib
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +32,7 @@ from absl import flags
 
 from fedsvp_jax.accounting import Ledger, composed_epsilon
 from fedsvp_jax.mechanisms import shapley_guided
-from fedsvp_jax.report import read, tables
+from fedsvp_jax.report import read, spent, tables
 from fedsvp_jax.report.text_table import MISSING, markdown
 from fedsvp_jax.run.folder import write_json
 
@@ -46,6 +48,7 @@ flags.DEFINE_bool("solve_budgets", False, "Compute the table of budgets anew.")
 
 Json = dict[str, Any]
 _RELEASES = ("none", "worst_case", "laplace", "randomized_response")
+_MORE_RELEASES = ("same_spent", "update_clip")
 _DELTA = 0.02  # δ of an upload in the published set-up
 _TARGET_DELTA = 1e-5
 _EPSILON = 0.2  # of an upload
@@ -139,14 +142,17 @@ def kept_noise_scale(folder: pathlib.Path) -> Json:
 
 
 def kept_release(folder: pathlib.Path) -> Json:
-    """Last-five accuracies by ε and seed, and the ε spent, of a FedSVA sweep."""
+    """Last-five accuracies by ε and seed, and the ε spent, of a FedSVA sweep.
+
+    `without_noise` holds those of FedAvg, where the sweep has it.
+    """
     sweep = read.read_sweep(folder)
-    spent = {
-        row.epsilon: row.epsilon_spent["pld"]
+    summaries = {
+        row.epsilon: row
         for row in tables.summarize(sweep.results)
         if row.mechanism == "fedsva"
     }
-    rows = []
+    rows, without_noise = [], []
     for group, seeds in tables.groups(sweep.results).items():
         scores = {
             seed: score[1]
@@ -159,16 +165,19 @@ def kept_release(folder: pathlib.Path) -> Json:
                     "epsilon": group.epsilon,
                     "seeds": list(scores),
                     "last5": list(scores.values()),
-                    "epsilon_spent_pld": spent[group.epsilon],
+                    "epsilon_spent_pld": summaries[group.epsilon].epsilon_spent["pld"],
+                    "status": summaries[group.epsilon].status["pld"],
                 }
             )
-    return {"rows": rows, "config": sweep.config}
+        else:
+            without_noise = list(scores.values())
+    return {"rows": rows, "without_noise": without_noise, "config": sweep.config}
 
 
 KEEPERS: dict[str, Callable[[pathlib.Path], Json]] = {
     "convergence": kept_convergence,
     "noise_scale": kept_noise_scale,
-    **{f"release_{name}": kept_release for name in _RELEASES},
+    **{f"release_{name}": kept_release for name in (*_RELEASES, *_MORE_RELEASES)},
 }
 
 
@@ -233,7 +242,17 @@ def noise_scale_table(results: Json) -> str:
         }
         for row in results["releases"]
     ]
-    return markdown(rows)
+    config, plain = results["config"], results["releases"][0]
+    error = plain["ratio_standard_error"]
+    return (
+        f"{markdown(rows)}\n{plain['uploads']} uploads of {config['num_rounds']} "
+        f"rounds, {results['num_parameters']:,} weights, ε = {config['epsilon']:g}, "
+        f"δ = {config['delta']:g}, ε_r = {config['release_epsilon']:g}, seed "
+        f"{config['seed']}; device: {config['device_kind']}. With `none` the standard "
+        f"error 2T/sqrt(2d) of R̂ is {error:.3f}; a Gaussian error of that size is "
+        f"{math.sqrt(2 / math.pi) * error:.3f} on average. Who names the median R for "
+        f"everybody errs by {plain['guess_error']:.3f}."
+    )
 
 
 def release_accuracy_table(by_release: dict[str, Json]) -> str:
@@ -254,6 +273,29 @@ def release_accuracy_table(by_release: dict[str, Json]) -> str:
         spent += ", and R itself" if name == "none" else ""
         rows.append(cells | {f"ε spent (PLD) at ε = {', '.join(epsilons)}": spent})
     return markdown(rows)
+
+
+def same_spent_table(kept: Sequence[Json]) -> str:
+    """Accuracy by the ε that was spent, each release at an ε of its own."""
+    rows, without_noise = [], []
+    for results in kept:
+        without_noise += results.get("without_noise", [])
+        config = results["config"]
+        for row in results["rows"]:
+            mean, std = tables.mean_std([100 * value for value in row["last5"]])
+            shown = spent.marked(f"{row['epsilon_spent_pld']:.2f}", row["status"])
+            rows.append(
+                {
+                    "release": f"`{config['contribution_release']}`",
+                    "sensitivity": f"`{config['sensitivity']}`",
+                    "ε per upload": f"{row['epsilon']:g}",
+                    "ε spent (PLD)": shown,
+                    "test accuracy, %": f"{mean:.1f} ± {std:.1f}",
+                }
+            )
+    rows.sort(key=lambda row: float(row["ε spent (PLD)"].split()[0]))
+    mean, std = tables.mean_std([100 * value for value in without_noise])
+    return f"{markdown(rows)}\nWithout noise: {mean:.1f} ± {std:.1f}."
 
 
 def convergence_table(results: Json) -> str:
@@ -294,13 +336,20 @@ def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
     def block(table: Callable[[Json], str], name: str) -> Callable[[], str]:
         return docs_blocks.made_from(results / f"{name}.json", table)
 
-    def accuracies() -> str:
-        paths = {name: results / f"release_{name}.json" for name in _RELEASES}
+    def released(names: Sequence[str]) -> dict[str, Json]:
+        paths = {name: results / f"release_{name}.json" for name in names}
         if not all(path.exists() for path in paths.values()):
-            return MISSING
-        return release_accuracy_table(
-            {name: json.loads(path.read_text()) for name, path in paths.items()}
-        )
+            return {}
+        return {name: json.loads(path.read_text()) for name, path in paths.items()}
+
+    def accuracies() -> str:
+        kept = released(_RELEASES)
+        return release_accuracy_table(kept) if kept else MISSING
+
+    def same_spent() -> str:
+        names = ("laplace", "randomized_response", *_MORE_RELEASES)
+        kept = released(names)
+        return same_spent_table([*kept.values()]) if kept else MISSING
 
     blocks = {
         "methods.md": {"convergence": block(convergence_table, "convergence")},
@@ -312,6 +361,7 @@ def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
             "release_cost": block(release_cost_table, "release_cost"),
             "noise_scale": block(noise_scale_table, "noise_scale"),
             "release_accuracy": accuracies,
+            "same_spent": same_spent,
         },
     }
     return [

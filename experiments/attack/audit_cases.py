@@ -71,6 +71,8 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
         Case(mechanism, "update_clip", "replace_one", "update"),
         Case(mechanism, "update_clip", "add_remove", "presence"),
         Case(mechanism, "per_example", "replace_one", "record"),
+        Case(mechanism, "attribute_records", "replace_one", "private record"),
+        Case(mechanism, "attribute_records", "add_remove", "private record left out"),
     ]
     if mechanism == "dp_fedavg":
         adaptive = {"adaptive_clip": True, "count_noise_std": 1.1}

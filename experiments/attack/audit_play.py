@@ -29,6 +29,7 @@ _NARROW = 8  # numbers in any other upload
 _BEYOND = 10.0  # updates that are clipped are so many times as long as the clip
 _PRESENT = 2  # clients in a partial cohort
 _VOTES = 4  # votes of one tester
+_PRIVATE = 4  # one in so many of the client's records has the private attribute
 
 Row = dict[str, Any]
 
@@ -99,7 +100,9 @@ def prepare(setting: Setting, case: Case) -> Prepared:
     if case.mechanism == FILTER:
         return _prepare_filter(setting, case)
     config = setting.config
-    settings = case_settings(case, config, setting.num_examples)
+    asks = case.sensitivity == "attribute_records"
+    num_examples = setting.num_examples // (_PRIVATE if asks else 1)
+    settings = case_settings(case, config, num_examples)
     mechanism = make_mechanism(case.mechanism, settings)
     central = mechanism.claim.central
     partly = case.worlds == "partial cohort"
@@ -135,7 +138,7 @@ def prepare(setting: Setting, case: Case) -> Prepared:
         released=settings if tells else None,
         adaptive=settings if case.worlds == "adaptive clip" else None,
         others=(-1.0,) if case.worlds == "two uploads" else (1.0,) * (present - 1),
-        num_examples=setting.num_examples,
+        num_examples=num_examples,
         num_rounds=config.num_rounds,
         max_uploads=cap,
         dimension=_WIDE if case.wide else _NARROW,
@@ -152,6 +155,19 @@ def _updates(
     setting: Setting, case: Case, settings: MechanismConfig
 ) -> tuple[float, float]:
     """The client's update in the two worlds, along one axis: (inside, outside)."""
+    if case.sensitivity == "attribute_records":
+        num_private = setting.num_examples // _PRIVATE
+        return audit_training.private_record_updates(
+            setting.recipe,
+            setting.rates,
+            settings,
+            num_public=setting.num_examples - num_private,
+            num_private=num_private,
+            left_out=case.relation == "add_remove",
+            key=prng.stream_key(
+                prng.root_key(setting.config.seed), prng.Stream.CANARY, 1
+            ),
+        )
     clip = float(settings.l2_norm_clip)
     if case.worlds in setting.trained:
         return setting.trained[case.worlds]

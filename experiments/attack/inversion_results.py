@@ -84,7 +84,10 @@ def table(summaries: list[Row], mean_image: dict[str, float]) -> list[dict[str, 
 
 def page(results: dict[str, Any]) -> str:
     """The block of docs/attacks.md."""
-    return markdown(table(results["defences"], results["mean_image"]))
+    return (
+        f"{markdown(table(results['defences'], results['mean_image']))}\n"
+        f"The gradient has {results['num_parameters']:,} numbers."
+    )
 
 
 def draw(path: Path, truth: np.ndarray, rows: list[Row], matches: list[str]) -> None:

@@ -14,6 +14,8 @@ played without the bug, where nothing may be flagged.
     release         R is released without noise
     shared_key      all clients draw their noise from one key
     cap             the cohort sampler does not look at --total_epsilon
+    trained_on_all  the public training reads the private records too
+    divided_twice   the private query's noise is divided by |P| twice
     votes           votes are reported without randomised response
 
   python -m experiments.attack --attack=planted_bugs --output_dir=runs/bugs
@@ -36,7 +38,7 @@ from tqdm import tqdm
 
 from fedsvp_jax import prng
 from fedsvp_jax.accounting import Ledger
-from fedsvp_jax.algorithm import cohort
+from fedsvp_jax.algorithm import cohort, private_query
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.influence import lazy
 from fedsvp_jax.mechanisms import dp_fedavg, noise, release, sensitivity
@@ -109,6 +111,22 @@ def _plain_votes(right: Callable[..., Any]) -> Callable[..., Any]:
     return lambda votes, flip_probability, key: votes
 
 
+def _all_public(right: Callable[..., Any]) -> Callable[..., Any]:
+    def divided(attributes: Any, num_rows: Any, **given: Any) -> Any:
+        public, private = right(attributes, num_rows, **given)
+        return public | private, private
+
+    return divided
+
+
+def _divided_twice(right: Callable[..., Any]) -> Callable[..., Any]:
+    def bound(clip: Any, rate: Any, num_private: Any, *, factor: float) -> Any:
+        once = right(clip, rate, num_private, factor=factor)
+        return once / jnp.asarray(num_private, jnp.float32)
+
+    return bound
+
+
 BUGS = {
     "noise_halved": Bug(
         noise,
@@ -158,6 +176,20 @@ BUGS = {
         _no_cap,
         "gaussian-update_clip-promise",
         "the promise does not end a client's uploads",
+    ),
+    "trained_on_all": Bug(
+        private_query,
+        "divided",
+        _all_public,
+        "nbafl-attribute_records-private_record",
+        "public training reads the private records too",
+    ),
+    "divided_twice": Bug(
+        sensitivity,
+        "query_bound",
+        _divided_twice,
+        "nbafl-attribute_records-private_record",
+        "the private query's noise is divided by |P| twice",
     ),
     "votes": Bug(
         lazy,

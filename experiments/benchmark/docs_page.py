@@ -5,10 +5,11 @@
 The tables are made from the files of docs/results; a table whose file is missing says
 that nothing was measured. The files are those of `experiments.benchmark` (bench.jsonl),
 `experiments.benchmark.peers` (peers.jsonl), `experiments.benchmark.profile`
-(profile_W1.json), `experiments.benchmark.scaling` (scaling.json) and
-`experiments.benchmark.lowering` (lowering.json); the benchmark's rows on a GPU
-(bench_gpu.jsonl) and under several Pythons (bench_pythons.jsonl); and table.md of two
-sweeps, whose commands are in docs/choose_epsilon.md (choose_epsilon_nominal.md and
+(profile_W1.json), `experiments.benchmark.scaling` (scaling.json),
+`experiments.benchmark.lowering` (lowering.json) and
+`experiments.benchmark.number_formats` (number_formats.json); the benchmark's rows on a
+GPU (bench_gpu.jsonl) and under several Pythons (bench_pythons.jsonl); and table.md of
+two sweeps, whose commands are in docs/choose_epsilon.md (choose_epsilon_nominal.md and
 choose_epsilon_proved.md).
 """
 
@@ -180,6 +181,33 @@ def pythons_table(rows: list[dict[str, Any]]) -> str:
     return f"{markdown(lines)}\n{' '.join(sentences)}\n"
 
 
+def formats_table(measured: dict[str, Any]) -> str:
+    """Accuracy in both number formats, and whether they differ by more than a seed."""
+    rows = {(row["dataset"], row["compute_dtype"]): row for row in measured["rows"]}
+    lines = []
+    for dataset in dict.fromkeys(row["dataset"] for row in measured["rows"]):
+        wide, narrow = (rows.get((dataset, name)) for name in ("float32", "bfloat16"))
+        if wide is None or narrow is None:
+            continue
+        of_wide, of_narrow = wide["accuracies"], narrow["accuracies"]
+        gap = statistics.mean(of_narrow) - statistics.mean(of_wide)
+        spread = statistics.stdev(of_wide)
+        lines.append(
+            {
+                "data set": dataset,
+                "rounds": str(wide["rounds"]),
+                "seeds": str(len(of_wide)),
+                "float32: mean ± std %": f"{100 * statistics.mean(of_wide):.2f} ± "
+                f"{100 * spread:.2f}",
+                "bfloat16: mean ± std %": f"{100 * statistics.mean(of_narrow):.2f} ± "
+                f"{100 * statistics.stdev(of_narrow):.2f}",
+                "difference of the means": f"{100 * gap:+.2f}",
+                "within one seed's std": "yes" if abs(gap) <= spread else "no",
+            }
+        )
+    return f"JAX {measured['jax']}, FedAvg, small_cnn.\n\n{markdown(lines)}"
+
+
 def profile_table(profiled: dict[str, Any]) -> str:
     """Shares of a traced round, and the rate of its matrix products."""
     rate, round_seconds = profiled["gemm_gflops"], profiled["round_seconds"]
@@ -298,6 +326,7 @@ _PAGES: dict[str, dict[str, tuple[str, Callable[[Any], str]]]] = {
         "bench": ("bench.jsonl", bench_table),
         "bench_gpu": ("bench_gpu.jsonl", bench_table),
         "pythons": ("bench_pythons.jsonl", pythons_table),
+        "formats": ("number_formats.json", formats_table),
         "profile": ("profile_W1.json", profile_table),
     },
     "scaling.md": {

@@ -58,7 +58,8 @@ def upload_costs(config: MechanismConfig, mechanism: Mechanism) -> UploadCosts:
     """What the mechanism says of its uploads, round by round.
 
     Where every upload releases R too, all cost as much as the costliest: a filter on
-    two kinds of costs at once is proved for no accounting but the basic one.
+    two kinds of costs at once is proved for no accounting but the basic one. So they do
+    where the number of uploads is limited, which then is the only cost.
 
     Args:
       config: the mechanism's settings, concrete, T among them.
@@ -68,7 +69,7 @@ def upload_costs(config: MechanismConfig, mechanism: Mechanism) -> UploadCosts:
 
     def by_round(values: object) -> np.ndarray:
         found = np.broadcast_to(np.asarray(values, np.float64), (num_rounds,))
-        if released > 0:
+        if released > 0 or config.max_uploads is not None:
             return np.full(num_rounds, found.max())
         return np.maximum.accumulate(found)
 
@@ -148,8 +149,9 @@ def allowance(
         upload, are too much already.
     """
     num_rounds = config.num_rounds
+    cap = config.max_uploads
     if promise.total_epsilon is None:
-        return _allowance(np.zeros(num_rounds), 0, 1)
+        return _at_most(cap, num_rounds, 1)
     filter_cost = filter_cost or FilterCost()
     check_filter(promise, filter_cost)
     costs = upload_costs(config, mechanism)
@@ -162,8 +164,9 @@ def allowance(
     limit = promise.total_epsilon
     if promise.total_accounting == "basic":
         limit *= 1 + _ROUNDING
-    if planned_epsilon(promise, costs, filter_cost) <= limit:
-        return _allowance(np.zeros(num_rounds), 0, least)
+    uploads = None if cap is None else min(cap, num_rounds)
+    if planned_epsilon(promise, costs, filter_cost, uploads) <= limit:
+        return _at_most(cap, num_rounds, least)
     if promise.total_accounting == "basic":
         shares, fits = _fitting_claims(costs, filter_cost, limit)
     else:
@@ -172,6 +175,13 @@ def allowance(
         _refuse_upload(promise, costs, filter_cost)
     unit = _UNITS // num_rounds
     return _allowance(np.ceil(shares * unit), math.floor(fits * unit), least)
+
+
+def _at_most(cap: int | None, num_rounds: int, least_cohort: int) -> Allowance:
+    """Everybody may take part, `cap` times where it is given."""
+    if cap is None:
+        return _allowance(np.zeros(num_rounds), 0, least_cohort)
+    return _allowance(np.ones(num_rounds), cap, least_cohort)
 
 
 def _fitting_claims(

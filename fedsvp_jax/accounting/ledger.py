@@ -96,7 +96,8 @@ class Ledger:
         Args:
           client_ids: ids, each at most once; ids < 0 are empty places.
           round_num: the round, counted from 1: each exactly once, in order.
-          noise_multiplier: z of the upload; 0 without noise.
+          noise_multiplier: z of the upload; 0 without noise, inf for an upload that
+            is a function of public data.
           noise_std: z·Δ, the std that is counted on the upload; 0 where the noise
             went into the local steps instead. Such an upload is not hidden by the
             others' noise: every view counts it as the server does.
@@ -145,7 +146,7 @@ class Ledger:
         self.claimed_delta[ids] += deltas
         self.largest_claim = max(self.largest_claim, claims.max(initial=0.0))
         self.precision["server"][ids] += _precision(multiplier)
-        in_steps = bool(np.any((std == 0) & (multiplier > 0)))
+        in_steps = bool(np.any((std == 0) & (multiplier > 0) & np.isfinite(multiplier)))
         if weights is None or len(ids) == 0 or in_steps:
             for view in VIEWS[1:]:
                 self.precision[view][ids] += _precision(multiplier)
@@ -283,7 +284,7 @@ def averaged_multiplier(
 
     H leaves out the `known` clients other than i of the largest p_j σ_j; i's own
     noise always counts, so z_i is at least the upload's. 0 where the upload had no
-    noise, and where the client weighs nothing inf.
+    noise, and where the client weighs nothing or z_i is inf, inf.
     """
     variance = np.square(weights * noise_std)
     order = np.argsort(-variance, kind="stable")
@@ -300,8 +301,9 @@ def averaged_multiplier(
     left = np.maximum(variance.sum() - removed, variance)
     own = weights * noise_std
     ratio = np.sqrt(left / np.where(own > 0, np.square(own), 1.0))
-    averaged = np.where(own > 0, noise_multiplier * ratio, 0.0)
-    return np.where(weights > 0, averaged, np.inf)
+    hidden = (weights > 0) & np.isfinite(noise_multiplier)
+    averaged = np.where(own > 0, np.where(hidden, noise_multiplier, 0.0) * ratio, 0.0)
+    return np.where(hidden, averaged, np.inf)
 
 
 def _precision(noise_multiplier: np.ndarray) -> np.ndarray:

@@ -160,7 +160,10 @@ def summary(
         client_swap=mechanism.claim.client_swap,
         any_epsilon=mechanism.claim.any_epsilon,
         secret_cohorts=(
-            equal_weights and promise.total_epsilon is None and not filtered
+            equal_weights
+            and promise.total_epsilon is None
+            and config.max_uploads is None
+            and not filtered
         ),
     )
     if filtered:

@@ -6,12 +6,19 @@ id, and folds in its purpose.
 """
 
 import dataclasses
+from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax import prng, tree
-from fedsvp_jax.algorithm import aggregation, local_training, privacy_estimation
+from fedsvp_jax import mechanisms, prng, tree
+from fedsvp_jax.algorithm import (
+    aggregation,
+    local_training,
+    privacy_estimation,
+    private_query,
+)
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.algorithm.privacy_estimation import Estimation
 from fedsvp_jax.algorithm.state import Cell, ClientMetrics, RoundPlan, ServerState
@@ -106,11 +113,13 @@ def train(
     key: Array,
     client_id: Array | int,
     lane_axes: tuple[str, ...],
+    among: Array | bool = True,
 ) -> tuple[Params, Params]:
-    """Local training on all of a client's examples: `(params, stats)`.
+    """Local training on a client's examples: `(params, stats)`.
 
     Args:
       rows: (m,) rows of `examples`, of which the first `num_rows` are the client's.
+      among: (m,) bool: trains on these of them alone.
     """
     return local_training.local_update(
         model,
@@ -120,7 +129,7 @@ def train(
         stats,
         examples,
         rows,
-        jnp.arange(rows.shape[0], dtype=jnp.int32) < num_rows,
+        among & (jnp.arange(rows.shape[0], dtype=jnp.int32) < num_rows),
         key=prng.stream_key(key, Stream.LOCAL_TRAINING, client_id),
         batch_size=recipe.batch_size,
         lane_axes=lane_axes,
@@ -160,6 +169,43 @@ def add_noise(
         round_num=round_num,
         params=params,
     )
+
+
+def with_private_step(
+    send: Callable[..., tuple[Params, MechanismState, NoiseInfo]],
+    asked: tuple[bool, ...],
+    step: list[Array],
+    update: Params,
+    *,
+    num_private: Array,
+    params: Params,
+) -> tuple[Params, MechanismState, NoiseInfo]:
+    """The public update plus the noised private step.
+
+    Args:
+      send: `add_noise` with all but the update, the count and the broadcast model.
+      asked: per leaf of the model, whether the private query moves it.
+      step: -eta_p g, the asked leaves alone.
+      update: of public training, w_O - w.
+      num_private: () |P|. A client without private records sends its public update as
+        it is: it has no neighbours.
+      params: the broadcast model.
+
+    Returns:
+      As `add_noise`.
+    """
+    noised, memory, info = send(
+        step, num_examples=num_private, params=private_query.chosen(params, asked)
+    )
+    holds = num_private > 0
+    moved = [
+        jnp.where(holds, leaf + answer, leaf)
+        for leaf, answer in zip(
+            private_query.chosen(update, asked), noised, strict=True
+        )
+    ]
+    info = jax.tree.map(partial(jnp.where, holds), info, mechanisms.nothing_private())
+    return private_query.replaced(update, moved, asked), memory, info
 
 
 def client_round(
@@ -222,9 +268,22 @@ def client_round(
         ratio = released_ratio(
             estimation.contribution_ratio, cell.mechanism, key=key, client_id=client
         )
+    asked = plan.private_leaves
+    public: Array | bool = True
+    if asked is not None:
+        public, private = private_query.divided(
+            examples.attributes[held.train],
+            held.num_train,
+            private_attribute=plan.estimation.private_attribute,
+        )
     # The estimation has trained the model that is uploaded, unless the steps need
-    # noise, whose std follows R and so comes after the estimation.
-    if mechanism.step_noise_std is not None or not mechanism.needs_contribution:
+    # noise, whose std follows R and so comes after the estimation, or private records
+    # are kept out of them.
+    if (
+        mechanism.step_noise_std is not None
+        or asked is not None
+        or not mechanism.needs_contribution
+    ):
         trained, stats = train(
             model,
             plan.recipe,
@@ -237,23 +296,45 @@ def client_round(
             key=key,
             client_id=client,
             lane_axes=lane_axes,
+            among=public,
         )
-        per_epoch = local_training.steps_per_epoch(
-            held.num_train, plan.recipe.batch_size
-        )
+        trained_on = held.num_train - (0 if asked is None else jnp.sum(private))
+        per_epoch = local_training.steps_per_epoch(trained_on, plan.recipe.batch_size)
         steps.append(plan.recipe.local_epochs * per_epoch[None])
     update = jax.tree.map(jnp.subtract, trained, state.params)
-    upload, memory, info = add_noise(
+    sent = partial(
+        add_noise,
         mechanism,
-        update,
-        state.mechanism.of(client),
-        num_examples=held.num_train,
+        memory=state.mechanism.of(client),
         ratio=ratio,
         round_num=round_num,
-        params=state.params,
         key=key,
         client_id=client,
     )
+    if asked is None:
+        upload, memory, info = sent(
+            update, num_examples=held.num_train, params=state.params
+        )
+    else:
+        step = private_query.private_step(
+            model,
+            cell.mechanism,
+            trained,
+            stats,
+            examples,
+            held.train,
+            private,
+            asked=asked,
+            lane_axes=lane_axes,
+        )
+        upload, memory, info = with_private_step(
+            sent,
+            asked,
+            step,
+            update,
+            num_private=jnp.sum(private),
+            params=state.params,
+        )
     metrics = ClientMetrics(
         client_id=client_id,
         num_examples=held.num_train,

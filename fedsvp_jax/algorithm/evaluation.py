@@ -18,6 +18,7 @@ class Score(NamedTuple):
 
     accuracy: Array  # () float32 in [0, 1]
     loss: Array  # () float32: mean cross-entropy in nats
+    class_accuracy: Array  # (C,) float32 by class; nan for a class without examples
 
 
 def batch_sums(
@@ -140,6 +141,16 @@ def evaluate(
     """Score on the whole test set, its batches dealt over the devices."""
     num_examples = test.labels.shape[0]
     num_batches = -(-num_examples // batch_size)
+    logits, _ = jax.eval_shape(
+        lambda: model.apply(
+            params,
+            stats,
+            preprocessing.normalize(test.inputs[:1]),
+            train=False,
+            key=None,
+        )
+    )
+    nobody = jnp.zeros((logits.shape[-1],), jnp.int32)
 
     def batch_score(batch: Array) -> tuple[tuple[Array, Array], None]:
         position = batch * batch_size + jnp.arange(batch_size, dtype=jnp.int32)
@@ -148,7 +159,7 @@ def evaluate(
             model, params, stats, test.inputs[rows], test.labels[rows]
         )
         counted = position < num_examples
-        right = jnp.sum(jnp.where(counted, hits, 0))
+        right = nobody.at[test.labels[rows]].add(jnp.where(counted, hits, 0))
         return (right, jnp.sum(jnp.where(counted, losses, jnp.float32(0.0)))), None
 
     (right, loss), _ = lanes.map_lanes(
@@ -158,7 +169,39 @@ def evaluate(
         chunk_size=1,
         devices=devices,
     )
+    held = nobody.at[test.labels].add(1).astype(jnp.float32)
+    right = right.astype(jnp.float32)
     return Score(
-        accuracy=right.astype(jnp.float32) / num_examples,
+        accuracy=jnp.sum(right) / num_examples,
         loss=loss / num_examples,
+        class_accuracy=jnp.where(held > 0, right / held, jnp.nan),
     )
+
+
+def mean_over_classes(class_accuracy: Array, weights: Array) -> Array:
+    """(...) float32: the accuracy on examples that fall on the classes as weighted.
+
+    Classes without test examples are left out; nan where no other class has a weight.
+
+    Args:
+      class_accuracy: (C,) of `Score`.
+      weights: (..., C) not negative.
+    """
+    weights = weights.astype(jnp.float32)
+    tested = jnp.broadcast_to(~jnp.isnan(class_accuracy), weights.shape)
+    weights = jnp.where(tested, weights, 0.0)
+    return (weights @ jnp.nan_to_num(class_accuracy)) / jnp.sum(weights, axis=-1)
+
+
+def worst_tenth(class_accuracy: Array, class_counts: Array) -> Array:
+    """() float32: mean accuracy of the tenth of clients that the model serves worst.
+
+    A client's accuracy is that on test examples which fall on the classes as its
+    training examples do. A tenth is rounded up.
+
+    Args:
+      class_accuracy: (C,) of `Score`.
+      class_counts: (M, C) each client's training examples by class.
+    """
+    ordered = jnp.sort(mean_over_classes(class_accuracy, class_counts))
+    return jnp.mean(ordered[: math.ceil(ordered.shape[0] / 10)])

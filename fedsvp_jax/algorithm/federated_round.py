@@ -9,14 +9,20 @@ devices.
 """
 
 import dataclasses
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 
 from fedsvp_jax import prng, tree
-from fedsvp_jax.algorithm import aggregation, client, cohort, evaluation
-from fedsvp_jax.algorithm.evaluation import Score
+from fedsvp_jax.algorithm import (
+    aggregation,
+    client,
+    cohort,
+    evaluation,
+    private_query,
+)
 from fedsvp_jax.algorithm.state import (
     Cell,
     ClientMetrics,
@@ -26,7 +32,14 @@ from fedsvp_jax.algorithm.state import (
 )
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import make_mechanism
-from fedsvp_jax.structs import Array, Examples, MechanismState, Model, Params
+from fedsvp_jax.structs import (
+    Array,
+    Examples,
+    MechanismState,
+    Model,
+    Params,
+    Split,
+)
 
 
 def federated_round(
@@ -114,9 +127,12 @@ def federated_round(
             infos=metrics.noise,
             valid=valid,
         )
-    score = _score(model, plan, params, stats, test, round_num, devices)
+    score = _score(model, plan, cell, params, stats, examples, test, round_num, devices)
     variance = jnp.sum(weights**2 * metrics.noise.noise_std**2)
-    size = jnp.float32(tree.num_parameters(params))
+    noised = params
+    if plan.private_leaves is not None:
+        noised = private_query.chosen(params, plan.private_leaves)
+    size = jnp.float32(tree.num_parameters(noised))
     return (
         ServerState(
             params=params,
@@ -130,6 +146,8 @@ def federated_round(
         RoundMetrics(
             test_accuracy=score.accuracy,
             test_loss=score.loss,
+            private_accuracy=score.private,
+            worst_tenth_accuracy=score.worst_tenth,
             aggregate_noise_l2=jnp.sqrt(size * variance),
             steps_run=lanes.steps_run(metrics.steps, order, chunk_size=chunk_size),
             clients=metrics,
@@ -158,26 +176,60 @@ def _cohort(
     return clients, jnp.maximum(clients, 0)
 
 
+class _Scores(NamedTuple):
+    """() float32 each, as `RoundMetrics` has them."""
+
+    accuracy: Array
+    loss: Array
+    private: Array
+    worst_tenth: Array
+
+
 def _score(
     model: Model,
     plan: RoundPlan,
+    cell: Cell,
     params: Params,
     stats: Params,
+    examples: Examples,
     test: Examples,
     round_num: Array,
     devices: lanes.Devices,
-) -> Score:
-    """The model's score in every `eval_every`-th round and in the last, else NaN."""
-    done = round_num + 1
-    return jax.lax.cond(
-        (done % plan.eval_every == 0) | (done == plan.num_rounds),
-        lambda: evaluation.evaluate(
+) -> _Scores:
+    """The model's scores in every `eval_every`-th round and in the last, else NaN."""
+    done, nan = round_num + 1, jnp.float32(jnp.nan)
+
+    def scores() -> _Scores:
+        found = evaluation.evaluate(
             model,
             params,
             stats,
             test,
             batch_size=plan.test_batch_size,
             devices=devices,
-        ),
-        lambda: Score(jnp.float32(jnp.nan), jnp.float32(jnp.nan)),
+        )
+        private = worst = nan
+        by_class = found.class_accuracy
+        if plan.private_classes:
+            classes = jnp.asarray(plan.private_classes)
+            tested = jnp.sum(test.labels[:, None] == classes[None], axis=0)
+            private = evaluation.mean_over_classes(by_class[classes], tested)
+        if cell.cohort is None:  # all clients' examples are at hand
+            counts = _class_counts(cell.split, examples, by_class.shape[0])
+            worst = evaluation.worst_tenth(by_class, counts)
+        return _Scores(found.accuracy, found.loss, private, worst)
+
+    return jax.lax.cond(
+        (done % plan.eval_every == 0) | (done == plan.num_rounds),
+        scores,
+        lambda: _Scores(nan, nan, nan, nan),
     )
+
+
+def _class_counts(split: Split, examples: Examples, num_classes: int) -> Array:
+    """(M, C) float32: each client's training examples by class."""
+    labels = examples.labels[split.train]
+    held = jnp.arange(labels.shape[1])[None] < split.num_train[:, None]
+    clients = jnp.arange(labels.shape[0])[:, None]
+    empty = jnp.zeros((labels.shape[0], num_classes), jnp.float32)
+    return empty.at[clients, labels].add(held.astype(jnp.float32))

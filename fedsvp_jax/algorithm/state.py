@@ -32,6 +32,8 @@ class RoundPlan:
     cohort_size: int
     num_clients: int
     estimation: EstimationPlan
+    private_classes: tuple[int, ...]  # of the private attribute; () if it is no class
+    private_leaves: tuple[bool, ...] | None  # see `private_query`; None without one
     uniform_weights: bool
     client_chunk_size: int
     test_batch_size: int
@@ -87,6 +89,8 @@ class RoundMetrics:
 
     test_accuracy: Array  # () float32, nan in a round without evaluation
     test_loss: Array  # () float32, likewise
+    private_accuracy: Array  # () float32: of the private classes; nan without any
+    worst_tenth_accuracy: Array  # () float32: see `evaluation.worst_tenth`
     aggregate_noise_l2: Array  # () float32: sqrt(d sum_i p_i^2 sigma_i^2) of uploads
     steps_run: Array  # () int32: SGD steps of all lanes, padding counted
     clients: ClientMetrics

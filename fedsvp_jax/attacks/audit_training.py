@@ -4,6 +4,7 @@ The loss lets a record move the first weight as far as the clip allows, so that 
 which differ in one record are as far apart as any. `audit` says what a game is.
 """
 
+import dataclasses
 from functools import partial
 
 import jax
@@ -11,10 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import prng
-from fedsvp_jax.algorithm import client
+from fedsvp_jax.algorithm import client, private_query
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.attacks.audit import Player, Transcript, make_player, upload
 from fedsvp_jax.mechanisms import Mechanism
+from fedsvp_jax.mechanisms.private_query import PrivateQuerySettings
 from fedsvp_jax.structs import Array, Examples, Model, Params
 
 _OFFSET = 1e6  # makes the loss linear: the records are far in the wrong class
@@ -104,6 +106,75 @@ def trained_updates(
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *worlds)
     moved = jax.jit(jax.vmap(partial(trained_update, recipe, rates, key=key)))(stacked)
     return float(moved[0]), float(moved[1])
+
+
+def private_record_updates(
+    recipe: TrainingRecipe,
+    rates: TrainingRates,
+    query: PrivateQuerySettings,
+    *,
+    num_public: int,
+    num_private: int,
+    left_out: bool,
+    key: Array,
+) -> tuple[float, float]:
+    """How far a round of `attribute_records` moves the first weight, before its noise.
+
+    The worlds (in, out) differ in one record of the private attribute, whose gradient
+    is longer than the clip: replaced by its opposite, or without a gradient.
+
+    Args:
+      recipe, rates: of the public training.
+      query: the private query's settings.
+      num_public, num_private: |O| and |P|.
+      left_out: whether the record has no gradient in world "out".
+      key: of the round.
+    """
+    count = num_public + num_private
+    push = 2.0 * max(recipe.batch_size * float(rates.l2_norm_clip), query.private_clip)
+    worlds = neighbours(count, 1, push)
+    if left_out:
+        blank = jnp.zeros_like(worlds[1].inputs)
+        worlds[1] = dataclasses.replace(worlds[1], inputs=blank)
+    is_private = jnp.arange(count) < num_private
+    model = pushed_model(2)
+
+    def moved(data: Examples) -> Array:
+        data = dataclasses.replace(data, attributes=is_private.astype(jnp.int32))
+        rows = jnp.arange(count, dtype=jnp.int32)
+        public, private = private_query.divided(
+            data.attributes, jnp.int32(count), private_attribute=1
+        )
+        params, stats = model.init(key, data.inputs[:1])
+        trained, stats = client.train(
+            model,
+            recipe,
+            rates,
+            params,
+            stats,
+            data,
+            rows,
+            jnp.int32(count),
+            key=key,
+            client_id=0,
+            lane_axes=(),
+            among=public,
+        )
+        (step,) = private_query.private_step(
+            model,
+            query,
+            trained,
+            stats,
+            data,
+            rows,
+            private,
+            asked=(True,),
+            lane_axes=(),
+        )
+        return trained["w"][0] - params["w"][0] + step[0]
+
+    inside, outside = (float(jax.jit(moved)(world)) for world in worlds)
+    return inside, outside
 
 
 def training_player(

@@ -40,7 +40,9 @@ def planned_cost(config: ExperimentConfig) -> FilterCost:
 
 
 def run_epsilon(config: ExperimentConfig, told: MechanismConfig) -> float:
-    """ε of a client that uploads in all rounds, counted as --total_accounting says.
+    """ε of a client that uploads whenever it may, counted as --total_accounting says.
+
+    In every round, or --max_uploads times.
 
     The influence filter's planned passes are counted too.
 
@@ -50,7 +52,9 @@ def run_epsilon(config: ExperimentConfig, told: MechanismConfig) -> float:
     """
     mechanism = make_mechanism(config.mechanism, told)
     costs = upload_costs(told, mechanism)
-    return planned_epsilon(config, costs, planned_cost(config))
+    cap = config.max_uploads
+    uploads = None if cap is None else min(cap, config.num_rounds)
+    return planned_epsilon(config, costs, planned_cost(config), uploads)
 
 
 def solve_noise(
@@ -63,7 +67,7 @@ def solve_noise(
 
     Solved for is ε per upload, or the setting that scales the noise where ε does not
     (`mechanisms.noise_setting`): dp_fedavg's noise_multiplier, gaussian's noise_std.
-    The promise is then spent by a client that is drawn in every round, to 1e-6 from
+    The promise is then spent by a client that uploads whenever it may, to 1e-6 from
     below; a client that is drawn less often spends less.
 
     Args:

@@ -6,6 +6,7 @@ replace a record of the images is to replace a record of the features.
 """
 
 import dataclasses
+import functools
 import hashlib
 import os
 from collections.abc import Callable
@@ -18,8 +19,10 @@ import numpy as np
 from tqdm import tqdm
 
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.models import scattering
-from fedsvp_jax.structs import Array
+from fedsvp_jax.models import lite0, scattering
+from fedsvp_jax.structs import Array, Params
+
+LITE0_SIDE = 128  # of the images that EfficientNet-Lite0 sees; ImageNet's were 224
 
 
 class Extractor(NamedTuple):
@@ -28,17 +31,23 @@ class Extractor(NamedTuple):
     Attributes:
       name: of the features and of everything that decides their numbers; another name
         is another file.
-      apply: (n, H, W, C) uint8 or float32 -> (n, f) float32.
+      apply: (weights, (n, H, W, C) uint8 or float32) -> (n, f) float32.
+      weights: of a trained network, else {}.
       batch_size: images in one call.
     """
 
     name: str
-    apply: Callable[[Array], Array]
+    apply: Callable[[Params, Array], Array]
+    weights: Params
     batch_size: int
 
 
 def of_images(
-    model: str, dataset: Dataset, folder: str | Path | None = None
+    model: str,
+    dataset: Dataset,
+    folder: str | Path | None = None,
+    *,
+    weights: str | Path | None = None,
 ) -> Dataset:
     """The data set with features in the place of its images.
 
@@ -50,12 +59,13 @@ def of_images(
       dataset: of images.
       folder: where the features are kept; default: fedsvp_jax/features in the user's
         cache.
+      weights: as `make_extractor` takes them.
 
     Raises:
-      ValueError: the model cannot take these images.
+      ValueError: the model cannot take these images, or lacks its weights.
       OSError: the folder cannot be written.
     """
-    extractor = make_extractor(model, dataset.example_shape)
+    extractor = make_extractor(model, dataset.example_shape, weights)
     digest = hashlib.sha256(extractor.name.encode())
     for images in (dataset.train_inputs, dataset.test_inputs):
         digest.update(repr((images.dtype.str, images.shape)).encode())
@@ -71,12 +81,23 @@ def of_images(
     )
 
 
-def make_extractor(model: str, image_shape: tuple[int, ...]) -> Extractor:
+def make_extractor(
+    model: str, image_shape: tuple[int, ...], weights: str | Path | None = None
+) -> Extractor:
     """The features that the model takes, of images of this shape.
 
+    Args:
+      model: one of `settings.FEATURE_MODELS`.
+      image_shape: (H, W, C).
+      weights: the file of lite0_linear's; default: the installed package's.
+
     Raises:
-      ValueError: the images have a shape that the features are not made for.
+      ValueError: the images have a shape that the features are not made for, or the
+        weights are not installed.
+      FileNotFoundError: there is no such file.
     """
+    if model == "lite0_linear":
+        return _lite0(image_shape, weights)
     side, other, _ = image_shape
     least, multiple = scattering.LEAST_SIDE, scattering.STRIDE
     if side != other or side < least or side % multiple:
@@ -86,7 +107,25 @@ def make_extractor(model: str, image_shape: tuple[int, ...]) -> Extractor:
         )
     name = f"scattering J={scattering.SCALES} L={scattering.ANGLES}"
     name += f" groups={scattering.GROUPS}"
-    return Extractor(name, scattering.scattering_features, batch_size=100)
+    return Extractor(
+        name, lambda _, images: scattering.scattering_features(images), {}, 100
+    )
+
+
+def _lite0(image_shape: tuple[int, ...], weights: str | Path | None) -> Extractor:
+    if image_shape[2] not in (1, 3):
+        raise ValueError(
+            "model lite0_linear takes images of 1 or 3 channels, got "
+            f"{image_shape[2]} channels"
+        )
+    path = Path(weights).expanduser() if weights else lite0.find_weights()
+    loaded = lite0.load_weights(path)
+    digest = hashlib.sha256()
+    for leaf in jax.tree.leaves(loaded):
+        digest.update(leaf.data)
+    name = f"EfficientNet-Lite0 {digest.hexdigest()[:8]} side={LITE0_SIDE}"
+    apply = functools.partial(lite0.normalized_features, side=LITE0_SIDE)
+    return Extractor(name, apply, loaded, 32)
 
 
 def _users_cache() -> Path:
@@ -100,9 +139,8 @@ def _compute(extractor: Extractor, dataset: Dataset, path: Path) -> None:
     count, batch = sum(map(len, parts)), extractor.batch_size
     shape = (batch, *dataset.example_shape)
     apply = jax.jit(extractor.apply)
-    width = jax.eval_shape(
-        extractor.apply, jax.ShapeDtypeStruct(shape, dataset.train_inputs.dtype)
-    ).shape[1]
+    example = jax.ShapeDtypeStruct(shape, dataset.train_inputs.dtype)
+    width = jax.eval_shape(apply, extractor.weights, example).shape[1]
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
@@ -120,7 +158,7 @@ def _compute(extractor: Extractor, dataset: Dataset, path: Path) -> None:
                 some = images[first : first + batch]
                 whole = np.zeros(shape, some.dtype)
                 whole[: len(some)] = some
-                found = apply(jnp.asarray(whole))
+                found = apply(extractor.weights, jnp.asarray(whole))
                 written[start : start + len(some)] = found[: len(some)]
                 start += len(some)
                 bar.update(len(some))

@@ -34,9 +34,11 @@ class FederatedData(NamedTuple):
     test: Examples
     split: Split  # leading axis (cells,)
     attributes: Attributes
+    private_classes: tuple[int, ...]  # of the private attribute; () if it is no class
     coalition_sizes: dict[int, int]  # planned bitmask -> most examples of any client
     min_num_examples: int  # of the smallest client, in any cell
     max_num_examples: int  # of the largest
+    min_num_private: int  # of the private attribute, of the clients that hold any
     num_classes: int
     corrupted: np.ndarray  # (cells, M) bool
     cohorts: CohortReader | None = None  # of a store
@@ -96,6 +98,7 @@ def federate(
     cells = [by_seed[config.seed] for config in configs]
     split = train_validation.stack_splits([cell.split for cell in cells])
     sizes = np.asarray(split.num_train)
+    counts = _attribute_counts(split, np.asarray(examples.attributes), len(found.names))
     if num_rows > len(dataset.train_labels):
         examples = jax.tree.map(
             lambda *leaves: jnp.concatenate(leaves),
@@ -107,12 +110,11 @@ def federate(
         test=preprocessing.device_examples(dataset.test_inputs, dataset.test_labels),
         split=split,
         attributes=found,
-        coalition_sizes=_largest_coalitions(
-            first,
-            _attribute_counts(split, np.asarray(examples.attributes), len(found.names)),
-        ),
+        private_classes=loading.private_classes(first, dataset.num_classes),
+        coalition_sizes=_largest_coalitions(first, counts),
         min_num_examples=int(sizes.min()),
         max_num_examples=int(sizes.max()),
+        min_num_private=_least_held(counts[:, found.private]),
         num_classes=dataset.num_classes,
         corrupted=np.stack([cell.corrupted for cell in cells]),
         warmup=warmup,
@@ -179,9 +181,11 @@ def _federate_store(config: ExperimentConfig, store: ClientStore) -> FederatedDa
         test=preprocessing.device_examples(store.test_inputs, store.test_labels),
         split=jax.tree.map(lambda leaf: leaf[None], empty.split),
         attributes=found,
+        private_classes=loading.private_classes(config, store.num_classes),
         coalition_sizes=_largest_coalitions(config, train),
         min_num_examples=int(num_train.min()),
         max_num_examples=int(num_train.max()),
+        min_num_private=_least_held(train[:, found.private]),
         num_classes=store.num_classes,
         corrupted=np.zeros((1, config.num_clients), bool),
         cohorts=cohorts,
@@ -198,6 +202,11 @@ def _attribute_counts(
     of_row = attributes[rows]
     by_attribute = [((of_row == a) & held).sum(1) for a in range(num_attributes)]
     return np.stack(by_attribute, axis=1)
+
+
+def _least_held(counts: np.ndarray) -> int:
+    """The least count above 0; 1 where all are 0."""
+    return int(counts[counts > 0].min(initial=counts.max(initial=1)))
 
 
 def _largest_coalitions(config: ShapleySettings, counts: np.ndarray) -> dict[int, int]:

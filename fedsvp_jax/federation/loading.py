@@ -61,7 +61,9 @@ def load_dataset(config: ExperimentConfig) -> Dataset:
         dataset = preprocessing.to_rgb32(dataset)
     _check_inputs(config, dataset.example_shape)
     if config.model in FEATURE_MODELS:
-        dataset = features.of_images(config.model, dataset, config.features_dir)
+        dataset = features.of_images(
+            config.model, dataset, config.features_dir, weights=config.lite0_weights
+        )
     return _evaluated_on(dataset, config.max_test_examples)
 
 
@@ -195,6 +197,19 @@ def attributes_of(
         "attributes must be class, column:NAME or writer_groups, got "
         f"{config.attributes!r}"
     )
+
+
+def private_classes(config: ExperimentConfig, num_classes: int) -> tuple[int, ...]:
+    """The classes of the private attribute; none where attributes are no classes."""
+    if config.attributes != "class" or config.num_attributes == 1:
+        return ()
+    found = attributes.class_private(
+        np.arange(num_classes, dtype=np.int32),
+        config.private_attribute,
+        num_classes=num_classes,
+        num_attributes=config.num_attributes,
+    )
+    return tuple(np.flatnonzero(found.ids == found.private).tolist())
 
 
 def neighbour_assumptions(config: ExperimentConfig) -> str:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -14,9 +14,11 @@ from fedsvp_jax.algorithm.local_training import Gradient, TrainingRates, Trainin
 from fedsvp_jax.algorithm.privacy_estimation import EstimationPlan, coalition_groups
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
 from fedsvp_jax.config import ExperimentConfig, check_resolved
+from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation.federated_data import FederatedData
+from fedsvp_jax.influence.last_layer import backbone_of
 from fedsvp_jax.mechanisms import (
     MechanismConfig,
     make_mechanism,
@@ -24,11 +26,19 @@ from fedsvp_jax.mechanisms import (
     with_analytic_multiplier,
 )
 from fedsvp_jax.settings import FEATURE_MODELS, NoiseSettings, RoundSettings, part
+from fedsvp_jax.structs import Model
 
 
 def batch_size(config: RoundSettings, data: FederatedData) -> int:
     """B, or the largest client's size where nobody fills a batch."""
     return min(config.batch_size, data.split.train.shape[-1])
+
+
+def least_examples(config: NoiseSettings, data: FederatedData) -> float:
+    """m of the sensitivity's bound: as `MechanismConfig.min_num_examples` says."""
+    if config.sensitivity == "attribute_records":
+        return float(data.min_num_private)
+    return float(data.min_num_examples)
 
 
 def chunk_size(config: ExperimentConfig) -> int:
@@ -87,8 +97,42 @@ def step_gradient(config: NoiseSettings) -> Gradient:
     return "mean" if math.isinf(config.l2_norm_clip) else "clipped_mean"
 
 
-def make_plan(config: ExperimentConfig, data: FederatedData) -> RoundPlan:
-    """The static choices of the compiled round."""
+def private_leaves(
+    config: ExperimentConfig,
+    model: Model,
+    build: Callable[[int], Model] | None,
+    data: FederatedData,
+) -> tuple[bool, ...] | None:
+    """Per leaf of the model, whether the private query moves it; None without one.
+
+    Args:
+      config: resolved settings.
+      model: of the run.
+      build: number of classes -> the model; None where it is not built by name.
+      data: for the shape of an example.
+
+    Raises:
+      ValueError: --private_layers=last for a model whose last layer is not known.
+    """
+    if config.sensitivity != "attribute_records":
+        return None
+    example = preprocessing.normalize(data.examples.inputs[:1])
+    if config.private_layers == "all":
+        params, _ = jax.eval_shape(model.init, jax.random.key(0), example)
+        return tuple(True for _ in jax.tree.leaves(params))
+    if build is None:
+        raise ValueError(
+            "private_layers must be all for a model that is not built by name, got last"
+        )
+    return tuple(jax.tree.leaves(backbone_of(build, example).is_last))
+
+
+def make_plan(
+    config: ExperimentConfig,
+    data: FederatedData,
+    private_leaves: tuple[bool, ...] | None = None,
+) -> RoundPlan:
+    """The static choices of the compiled round; `private_leaves` as above."""
     longest = data.split.validation.shape[-1]
     return RoundPlan(
         mechanism=config.mechanism,
@@ -112,6 +156,8 @@ def make_plan(config: ExperimentConfig, data: FederatedData) -> RoundPlan:
             utility=config.utility,
             empty_utility=config.empty_utility,
         ),
+        private_classes=data.private_classes,
+        private_leaves=private_leaves,
         uniform_weights=config.weighting == "uniform",
         client_chunk_size=chunk_size(config),
         test_batch_size=min(config.eval_batch_size, data.test.labels.shape[0]),

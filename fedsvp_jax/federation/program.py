@@ -70,6 +70,11 @@ class Program:
         return bool(jax.tree.leaves(stats))
 
 
+def _is_limited(config: ExperimentConfig) -> bool:
+    """Whether it is limited how often a client may upload."""
+    return config.total_epsilon is not None or config.max_uploads is not None
+
+
 def build(
     configs: Sequence[ExperimentConfig],
     dataset: Dataset | ClientStore,
@@ -95,19 +100,28 @@ def build(
             "influence_filter must be none for a model that is not built by name, got "
             f"{first.influence_filter}"
         )
-    model = model or models.make_model(first.model, num_classes=dataset.num_classes)
+
+    def by_name(num_classes: int) -> Model:
+        return models.make_model(first.model, num_classes=num_classes)
+
+    build_model = by_name if model is None else None
+    model = model or by_name(dataset.num_classes)
     data = federate(configs, dataset)
     if first.solve == "noise":
-        least = float(data.min_num_examples)
         size = plans.batch_size(first, data)
         configs = [
-            solve_noise(one, batch_size=size, min_num_examples=least) for one in configs
+            solve_noise(
+                one,
+                batch_size=size,
+                min_num_examples=plans.least_examples(one, data),
+            )
+            for one in configs
         ]
     told = [
         plans.mechanism_config(
             config,
             batch_size=plans.batch_size(config, data),
-            min_num_examples=float(data.min_num_examples),
+            min_num_examples=plans.least_examples(config, data),
         )
         for config in configs
     ]
@@ -131,13 +145,15 @@ def build(
             data.cohorts,
             root=cells.root[0],
             num_rounds=first.num_rounds,
-            allowance=None if first.total_epsilon is None else allowances[0],
+            allowance=allowances[0] if _is_limited(first) else None,
         )
     return Program(
         configs=tuple(configs),
         model=model,
         data=data,
-        plan=plans.make_plan(first, data),
+        plan=plans.make_plan(
+            first, data, plans.private_leaves(first, model, build_model, data)
+        ),
         cells=cells,
         mechanism_configs=mechanism_configs,
         stream=stream,

@@ -1,6 +1,11 @@
 """Noise mechanisms: pairs of pure functions in one registry."""
 
-from fedsvp_jax.mechanisms.base import Claim, Mechanism, UploadNoise
+from fedsvp_jax.mechanisms.base import (
+    Claim,
+    Mechanism,
+    UploadNoise,
+    nothing_private,
+)
 from fedsvp_jax.mechanisms.calibration import (
     analytic_multiplier,
     classical_multiplier,
@@ -47,6 +52,7 @@ __all__ = [
     "nbafl_downlink_std",
     "nbafl_uplink_std",
     "noise_setting",
+    "nothing_private",
     "register_mechanism",
     "release_contribution",
     "risk_tolerance",

@@ -137,6 +137,22 @@ def noised_upload(
     return updates, info
 
 
+def nothing_private() -> NoiseInfo:
+    """Of an upload that is a function of public data, any number of which is free."""
+    zero = jnp.zeros((), jnp.float32)
+    return NoiseInfo(
+        noise_multiplier=jnp.full((), jnp.inf, jnp.float32),
+        noise_std=zero,
+        step_noise_std=zero,
+        noise_l2=zero,
+        sensitivity=zero,
+        epsilon=zero,
+        delta=zero,
+        risk_tolerance=jnp.full((), jnp.nan, jnp.float32),
+        clipped=zero,
+    )
+
+
 def gaussian_mechanism(
     calibrate: Calibration,
     sensitivity: Sensitivity,

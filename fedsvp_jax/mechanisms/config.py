@@ -6,6 +6,7 @@ import flax.struct
 import jax
 import numpy as np
 
+from fedsvp_jax.mechanisms.private_query import PrivateQuerySettings
 from fedsvp_jax.settings import NoiseSettings, RoundSettings
 from fedsvp_jax.structs import Array
 
@@ -13,7 +14,7 @@ Leaf = Array | float  # a number, or a tracer where a sweep varies it
 
 
 @flax.struct.dataclass(frozen=True)
-class MechanismConfig(NoiseSettings, RoundSettings):
+class MechanismConfig(PrivateQuerySettings, NoiseSettings, RoundSettings):
     """Settings that every mechanism reads, facts of the federation, its own settings.
 
     A pytree: settings that are `traced` may differ between the cells of one compiled
@@ -21,7 +22,8 @@ class MechanismConfig(NoiseSettings, RoundSettings):
     clips: a gradient, the weights, or the update (there called S).
 
     Attributes:
-      min_num_examples: () m, the smallest client's training examples.
+      min_num_examples: () m, the smallest client's training examples; with sensitivity
+        `attribute_records` those of the private attribute, of clients that hold any.
       settings: the mechanism's own settings, an instance of the class that it is
         registered with; `make_mechanism` takes that class's defaults for None.
       analytic_multiplier: () see `calibration.with_analytic_multiplier`.

@@ -127,11 +127,13 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
         del contribution_ratio, round_num
         return scaled_claim(config, exposures)
 
-    smallest = sensitivity._replace(
-        bound=lambda num_examples: sensitivity.bound(
-            jnp.asarray(config.min_num_examples, jnp.float32)
+    counted = sensitivity
+    if config.sensitivity == "paper":
+        counted = sensitivity._replace(
+            bound=lambda num_examples: sensitivity.bound(
+                jnp.asarray(config.min_num_examples, jnp.float32)
+            )
         )
-    )
 
     def server(
         params_after: Params,
@@ -158,7 +160,7 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
 
     mechanism = base.gaussian_mechanism(
         calibrate,
-        smallest,
+        counted,
         base.claim_of(sensitivity, any_epsilon=config.calibration == "analytic"),
         num_rounds=1,
     )

@@ -6,8 +6,10 @@
 | `weight_clip` | the weights to C          | 2C               | yes    |
 | `update_clip` | the update to C           | C or 2C          | yes    |
 | `per_example` | every example's gradient  | sqrt(E)·2C/B     | yes    |
+| `attribute_records` | each private record's gradient | η_p·C/|P| or twice that | yes |
 
-The number of training examples |D_i| is public throughout.
+The number of training examples |D_i| is public throughout; P, the training records of
+the private attribute, has a C of its own (`private_query`).
 """
 
 import math
@@ -19,6 +21,7 @@ import jax.numpy as jnp
 
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
+from fedsvp_jax.mechanisms.private_query import query_bound
 from fedsvp_jax.structs import Array, Params
 
 
@@ -28,7 +31,8 @@ class Sensitivity(NamedTuple):
     Attributes:
       clip: `(updates, params) -> (updates, clipped)`; `updates` is client minus
         server, `params` the broadcast model, `clipped` () float32 in {0, 1}.
-      bound: `num_examples -> ()` float32, the L2 sensitivity Δ.
+      bound: `num_examples -> ()` float32, the L2 sensitivity Δ. Of
+        `attribute_records` the number is |P|, that of the private attribute's.
       at_upload: true where noise of std z·Δ goes on the upload; false where it
         goes into the local steps (`per_example`) and Δ is a local step's.
       relation: the neighbouring relation, in words.
@@ -141,6 +145,32 @@ def make_sensitivity(config: MechanismConfig) -> Sensitivity:
             proved=True,
             assumptions="the update, as one vector, lies in a ball of radius C",
             client_swap=2.0 if add_remove else 1.0,
+        )
+    if config.sensitivity == "attribute_records":
+        left_out = config.relation == "add_remove"
+        return Sensitivity(
+            "attribute_records",
+            no_clip,
+            lambda num_private: query_bound(
+                config.private_clip,
+                config.private_learning_rate,
+                num_private,
+                factor=1.0 if left_out else 2.0,
+            ),
+            at_upload=True,
+            relation=(
+                "leave one record of the private attribute out of a client's query; "
+                "records of other attributes are not protected"
+                if left_out
+                else "replace one record of the private attribute of a client by "
+                "another of that attribute; records of other attributes are not "
+                "protected"
+            ),
+            proved=True,
+            assumptions=(
+                "which records have the private attribute, and how many, is public; "
+                "the gradient of each of them is clipped"
+            ),
         )
     return Sensitivity(
         "per_example",

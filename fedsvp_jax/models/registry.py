@@ -11,6 +11,7 @@ from fedsvp_jax.models.linear import Linear
 from fedsvp_jax.models.mlp import MLP
 from fedsvp_jax.models.resnet import ResNet18
 from fedsvp_jax.models.vit import ViT
+from fedsvp_jax.settings import FEATURE_MODELS
 from fedsvp_jax.structs import Model
 
 _BUILDERS: dict[str, Callable[[int, ConvBackend], nn.Module]] = {
@@ -27,7 +28,10 @@ _BUILDERS: dict[str, Callable[[int, ConvBackend], nn.Module]] = {
     "resnet18": lambda classes, backend: ResNet18(classes, "batch", backend),
     "resnet18_gn": lambda classes, backend: ResNet18(classes, "group", backend),
     "vit": lambda classes, _: ViT(classes),
-    "scatter_linear": lambda classes, _: Linear(classes),
+    **{
+        name: lambda classes, _: Linear(classes)  # of the features of an image
+        for name in FEATURE_MODELS
+    },
 }
 MODEL_NAMES: tuple[str, ...] = tuple(_BUILDERS)
 
@@ -46,7 +50,8 @@ def make_model(
     | `resnet18` | 11,173,962 for 3 channels and 10 classes, BatchNorm |
     | `resnet18_gn` | the same count, GroupNorm(32): no statistics |
     | `vit` | 141,258 for 32x32x3 and 10 classes; `load_hugging_face` loads others |
-    | `scatter_linear` | (f + 1) · classes for f features of an image |
+    | `scatter_linear` | (f + 1) · classes for f scattering coefficients of an image |
+    | `lite0_linear` | 1281 · classes |
 
     Args:
       name: one of `MODEL_NAMES`.

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from fedsvp_jax.models.torch_file import read_torch_file
+
 
 def read_tensors(path: Path) -> dict[str, np.ndarray]:
     """All tensors of a state dict, as float32.
 
     A `.safetensors` file holds numbers and a header. Any other file must be one that
-    `torch.save` wrote, in its zip format or the older one. PyTorch reads it with
-    `weights_only=True`, which admits only tensors, so that no pickled code runs.
+    `torch.save` wrote (`torch_file`), which is read without PyTorch.
 
     Args:
       path: the file.
@@ -22,14 +23,14 @@ def read_tensors(path: Path) -> dict[str, np.ndarray]:
 
     Raises:
       FileNotFoundError: the file does not exist.
-      ValueError: the package that reads the format is not installed, or the file is
-        damaged or holds anything other than named tensors.
+      ValueError: safetensors is needed and not installed, or the file is damaged or
+        holds anything other than named tensors.
     """
     if not path.is_file():
         raise FileNotFoundError(f"no checkpoint file {path}")
     if path.suffix == ".safetensors":
         return _read_safetensors(path)
-    return _read_torch(path)
+    return read_torch_file(path)
 
 
 def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
@@ -42,26 +43,6 @@ def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
     except safetensors.SafetensorError as error:
         raise ValueError(f"{path} is not a safetensors file: {error}") from error
     return {name: np.asarray(tensor, np.float32) for name, tensor in tensors.items()}
-
-
-def _read_torch(path: Path) -> dict[str, np.ndarray]:
-    torch = _import(
-        "torch",
-        f"reading {path} needs PyTorch (pip install torch); where it is installed, "
-        "safetensors.torch.save_file(torch.load(FILE, weights_only=True), "
-        "'NAME.safetensors') writes a file that is read without it",
-    )
-    try:
-        tensors = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # RuntimeError, UnpicklingError, EOFError, … by format
-        reason = str(error).partition("\n")[0]
-        raise ValueError(f"{path} is not a file of plain tensors: {reason}") from error
-    if not isinstance(tensors, dict) or not all(map(torch.is_tensor, tensors.values())):
-        raise ValueError(f"{path} must hold a state dict: tensors by name")
-    return {
-        name: tensor.detach().to(torch.float32).numpy()
-        for name, tensor in tensors.items()
-    }
 
 
 def _import(package: str, otherwise: str) -> Any:

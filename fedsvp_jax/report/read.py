@@ -236,6 +236,8 @@ _WHOLE = ("round", "client", "seed")
 _NUMBERS = (
     "test_accuracy",
     "test_loss",
+    "private_accuracy",
+    "worst_tenth_accuracy",
     "noise_std",
     "step_noise_std",
     "step_noise_std_mean",

@@ -198,6 +198,14 @@ def _facts(run: read.RunFiles) -> str:
                 _field(summary, "final5_accuracy"), _field(summary, "final5_std")
             ),
         ),
+        (
+            "private classes, mean of the last 5, %",
+            labels.percent(_field(summary, "final5_private_accuracy")),
+        ),
+        (
+            "worst tenth of clients, mean of the last 5, %",
+            labels.percent(_field(summary, "final5_worst_tenth_accuracy")),
+        ),
         ("rounds", str(len(run.metrics))),
         ("parameters", f"{int(_field(summary, 'num_parameters') or 0):,}"),
     ]

@@ -19,10 +19,30 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
         Plot(
             "accuracy",
             "Test accuracy by round",
-            "Rounds that were not evaluated are skipped.",
+            "On all of the test set, on its examples of the private classes, and of the"
+            " tenth of clients with the worst accuracy (by the classes of their"
+            " training examples). Rounds that were not evaluated are skipped.",
             "round",
             "test accuracy",
-            [_field(metrics, "test_accuracy", "accuracy", BLUE, skip_gaps=True)],
+            [
+                _field(metrics, "test_accuracy", "accuracy", BLUE, skip_gaps=True),
+                _field(
+                    metrics,
+                    "private_accuracy",
+                    "private classes",
+                    ORANGE,
+                    dash=1,
+                    skip_gaps=True,
+                ),
+                _field(
+                    metrics,
+                    "worst_tenth_accuracy",
+                    "worst tenth of clients",
+                    BLACK,
+                    dash=2,
+                    skip_gaps=True,
+                ),
+            ],
             percent_y=True,
         ),
         Plot(

@@ -34,8 +34,8 @@ def record_round(
     """Hands the uploads of one round to the ledger, from what was applied."""
     clients = valid_clients(metrics)
     noise = clients.noise
-    counted = noise.noise_multiplier * np.where(
-        noise.noise_std > 0, noise.sensitivity, 0
+    counted = np.where(
+        noise.noise_std > 0, noise.noise_multiplier * noise.sensitivity, 0
     )
     ledger.record(
         clients.client_id,
@@ -55,6 +55,7 @@ def round_row(
     """A line of metrics.jsonl; `round_num` counts from 1."""
     clients = valid_clients(metrics)
     estimation = clients.estimation
+    multiplier = np.asarray(clients.noise.noise_multiplier)  # inf: of public data
 
     def mean(values: Array) -> float | None:
         numbers = np.asarray(values, np.float64)
@@ -64,8 +65,10 @@ def round_row(
         "round": round_num,
         "test_accuracy": metrics.test_accuracy,
         "test_loss": metrics.test_loss,
+        "private_accuracy": metrics.private_accuracy,
+        "worst_tenth_accuracy": metrics.worst_tenth_accuracy,
         "num_clients": len(clients.client_id),
-        "noise_multiplier_mean": mean(clients.noise.noise_multiplier),
+        "noise_multiplier_mean": mean(multiplier[~np.isinf(multiplier)]),
         "noise_std_mean": mean(clients.noise.noise_std),
         "step_noise_std_mean": mean(clients.noise.step_noise_std),
         "noise_l2": mean(clients.noise.noise_l2),
@@ -163,13 +166,33 @@ def number(value: Any) -> float | None:
     return plain(np.float32(value))
 
 
-def accuracy_summary(accuracies: list[float | None]) -> dict[str, float | None]:
-    """Best accuracy, mean and std of the last five evaluated rounds."""
-    seen = [value for value in accuracies if value is not None]
-    last = np.asarray(seen[-5:], np.float64)
+# The accuracies of a row: on the test set, of the private classes, of the clients that
+# are served worst.
+ACCURACIES = ("test_accuracy", "private_accuracy", "worst_tenth_accuracy")
+
+
+def accuracy_summary(rows: list[dict[str, float | None]]) -> dict[str, float | None]:
+    """Best accuracy, mean and std of the last five evaluated rounds.
+
+    Args:
+      rows: by round, the numbers of `ACCURACIES`; None where there is none.
+    """
+
+    def last(name: str) -> np.ndarray:
+        seen = [row[name] for row in rows if row[name] is not None]
+        return np.asarray(seen[-5:], np.float64)
+
+    def mean(name: str) -> float | None:
+        values = last(name)
+        return float(values.mean()) if len(values) else None
+
+    every = [row["test_accuracy"] for row in rows]
+    seen = [value for value in every if value is not None]
     return {
         "best_accuracy": max(seen, default=None),
-        "final5_accuracy": float(last.mean()) if len(last) else None,
-        "final5_std": float(last.std()) if len(last) else None,
+        "final5_accuracy": mean("test_accuracy"),
+        "final5_std": float(last("test_accuracy").std()) if seen else None,
         "final_accuracy": seen[-1] if seen else None,
+        "final5_private_accuracy": mean("private_accuracy"),
+        "final5_worst_tenth_accuracy": mean("worst_tenth_accuracy"),
     }

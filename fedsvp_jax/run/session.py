@@ -170,7 +170,9 @@ class Session:
         ]
         self._checkpointer = SharedCheckpointer(files.checkpoints)
         self.state, self.done = loop.restore(trainer, self.ledgers, self._checkpointer)
-        self._accuracies: list[list[float | None]] = [[] for _ in files.names]
+        self._accuracies: list[list[dict[str, float | None]]] = [
+            [] for _ in files.names
+        ]
         self._diverged: list[list[int]] = [[] for _ in files.names]
         self._go_on_after_kept_rows()
         self._clock = time.perf_counter()
@@ -203,7 +205,9 @@ class Session:
                 self._note(cell, row)
 
     def _note(self, cell: int, row: dict[str, Any]) -> None:
-        self._accuracies[cell].append(records.number(row["test_accuracy"]))
+        self._accuracies[cell].append(
+            {name: records.number(row.get(name)) for name in records.ACCURACIES}
+        )
         if records.diverged(row):
             self._diverged[cell].append(row["round"])
 
@@ -249,7 +253,9 @@ class Session:
             self._folder.hold(files.clients, uploads)
         self._events.add(files.runs[cell], plain(row))
         self._note(cell, row)
-        latest = [by_round[-1] for by_round in self._accuracies if by_round]
+        latest = [
+            by_round[-1]["test_accuracy"] for by_round in self._accuracies if by_round
+        ]
         seen = [accuracy for accuracy in latest if accuracy is not None]
         ends = sorted({min(seen), max(seen)}) if seen else []
         shown = "-".join(f"{accuracy:.3f}" for accuracy in ends)
@@ -318,5 +324,6 @@ def _solution(config: ExperimentConfig) -> str:
     return (
         f"solved: {name} = {getattr(config, name):.6g} keeps total_epsilon = "
         f"{config.total_epsilon:g} ({config.total_accounting}) over "
-        f"{config.num_rounds} uploads of a client"
+        f"{min(config.max_uploads or config.num_rounds, config.num_rounds)} uploads of "
+        "a client"
     )

@@ -268,3 +268,25 @@ def test_what_cannot_be_promised_is_refused_in_a_sentence(case: str) -> None:
     more = {key: value for key, value in changes.items() if key not in ours}
     with pytest.raises(ValueError, match=message):
         allowed(name, promise, **more)
+
+
+@pytest.mark.parametrize("total", [None, 0.6, 50.0])
+def test_a_limit_on_uploads_holds_with_and_without_a_promise(total: float | None):
+    config, mechanism = told("nbafl", **SET_UP, max_uploads=2)
+    promise = PromiseSettings(total_epsilon=total, target_delta=1e-5)
+    assert uploads_in_a_row(allowance(promise, config, mechanism)) == 2
+
+
+def test_a_promise_may_allow_fewer_uploads_than_the_limit():
+    config, mechanism = told("nbafl", **SET_UP, max_uploads=20)
+    free, _ = told("nbafl", **SET_UP)
+    promise = PromiseSettings(total_epsilon=0.6, target_delta=1e-5)
+    allowed = uploads_in_a_row(allowance(promise, config, mechanism))
+    assert 1 < allowed < 20
+    assert allowed == uploads_in_a_row(allowance(promise, free, mechanism))
+
+
+def test_with_a_limit_uneven_uploads_all_cost_as_much_as_the_costliest():
+    config, mechanism = told("dpa", **(SET_UP | OWN["dpa"]), max_uploads=3)
+    costs = upload_costs(config, mechanism)
+    assert np.all(costs.precision == costs.precision[-1])

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from fedsvp_jax.accounting.composition import composed_epsilon, largest_count
+from fedsvp_jax.mechanisms.calibration import gaussian_epsilon_bound
 
 
 @pytest.mark.parametrize("precision", [1e18, 1e30, 1e300])
@@ -16,6 +17,13 @@ def test_a_huge_epsilon_is_never_below_what_it_must_be(precision: float) -> None
 def test_almost_no_loss_warns_of_nothing() -> None:
     for precision in (1e-40, 1e-20, 1e-13, 1e-12, 4e-12, 1e-11):
         assert 0 <= composed_epsilon("gdp", precision, 1e-12) < 1e-3
+
+
+def test_the_exact_epsilon_is_taken_up_to_both_ends_of_its_range() -> None:
+    """At precision 1e-12 δ is 4e-7 at ε = 0; the bound beyond that end is above 0."""
+    assert composed_epsilon("gdp", 1e-12, 1e-5) == 0
+    exact = composed_epsilon("gdp", 1e6, 1e-5)
+    assert exact < gaussian_epsilon_bound(1e6, 1e-5)
 
 
 @pytest.mark.parametrize("true", [0, 1, 2, 3, 7, 8, 9, 99, 100, 101])

@@ -384,6 +384,7 @@ def test_sampling_amplifies_only_with_a_client_level_bound_and_secret_cohorts():
     amplified = rows_of(book, client_swap=1.0, secret_cohorts=True)[who]
     swap_of_two = rows_of(book, client_swap=2.0, secret_cohorts=True)[who]
     assert amplified.epsilon < swap_of_two.epsilon
+    assert amplified.relation == "replace a client"
     every_round = composition.composed_epsilon("rdp", 20 / (4 * 10), 1e-5)
     assert amplified.epsilon < every_round
 
@@ -394,3 +395,24 @@ def test_uneven_noise_or_weights_rule_amplification_out():
         record(book, [0, 1], **({"weights": [0.5, 0.5]} | change))
         rows = rows_of(book, client_swap=1.0, secret_cohorts=True)
         assert not any("sampled" in method for _, method in rows)
+
+
+def test_uploads_of_public_data_cost_nothing_and_hide_nobody():
+    book = Ledger(3, proved=True)
+    with_private = {"epsilon": [0.5, 0.0], "delta": [1e-5, 0.0]}
+    for round_num in (1, 2, 3, 4):
+        book.record(
+            [0, 1],
+            round_num=round_num,
+            noise_multiplier=[4.0, np.inf],
+            noise_std=[0.2, 0.0],
+            weights=[0.5, 0.5],
+            **with_private,
+        )
+    exact = composition.composed_epsilon(
+        "gdp", 4 / 4.0**2, 1e-5
+    )  # one Gaussian of z/sqrt(n)
+    for view in ledger.VIEWS:  # the other upload carries no noise
+        assert book.epsilon_spent("gdp", 1e-5, 0, view=view) == pytest.approx(exact)
+        assert book.epsilon_spent("gdp", 1e-5, 1, view=view) == 0
+    assert book.epsilon_spent("basic", 1e-5, 1) == 0

@@ -99,6 +99,25 @@ def test_the_summary_names_adversary_relation_and_status_of_every_row() -> None:
             assert row["assumptions"].endswith("; as dealt")
 
 
+def test_what_was_promised_has_a_row_with_its_adversary_and_assumptions() -> None:
+    for changes, adversary in (
+        ({"mechanism": "nbafl", "sensitivity": "update_clip"}, "server"),
+        ({"mechanism": "dp_fedavg"}, "outside observer of the final model"),
+    ):
+        told = PROMISE | changes | {"total_epsilon": 30.0}
+        if adversary != "server":
+            del told["epsilon"]
+        config, settings, mechanism = made(**told)
+        ledger = promises.new_ledger(mechanism, 7, keeps_stats=False)
+        found = promises.summary(
+            config, settings, ledger, mechanism, data_assumptions="as dealt"
+        )
+        row = found["guarantees"][-1]
+        assert row["method"] == "promise by rdp" and row["epsilon"] == 30.0
+        assert row["adversary"] == adversary and row["status"] == "proved"
+        assert row["assumptions"].endswith("; as dealt")
+
+
 def test_pld_is_composed_in_the_last_round_alone() -> None:
     assert "pld" in accounting.composition.METHODS
     ledger = ledger_of(2, mechanism="nbafl")

@@ -82,6 +82,10 @@ ELSEWHERE = {
         "experiments/benchmark/test_benchmark.py"
         "::test_the_command_prints_one_json_line_per_work"
     ),
+    "python -m experiments.benchmark.number_formats --formats_data_dir=FOLDER": (
+        "experiments/benchmark/test_number_formats.py"
+        "::test_every_format_keeps_the_accuracy_of_every_seed_and_goes_on"
+    ),
     "python -m experiments.reproduce": (
         "experiments/reproduce/test_reproduce.py"
         "::test_a_preset_is_run_once_kept_and_shown"

@@ -74,7 +74,7 @@ def test_g19_train_refuses_a_flag_that_the_mechanism_does_not_read(
                 "--release_epsilon=1": "--release_epsilon is only read with"
                 " --contribution_release=laplace or"
                 " --contribution_release=randomized_response; remove it",
-                "--relation=add_remove": "only read with --sensitivity=update_clip;",
+                "--relation=add_remove": "only read with --sensitivity=update_clip or",
                 "--total_accounting=pld": "is only read with --total_epsilon; remove",
                 "--shapley_trainings=4": "is only read with --shapley=additive or --sh",
                 "--solve=noise": "--solve is only read with --total_epsilon; remove",

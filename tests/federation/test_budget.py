@@ -102,3 +102,11 @@ def test_a_program_runs_with_the_noise_that_was_solved_for() -> None:
     assert solved.epsilon != config.epsilon
     assert float(program.mechanism_configs[0].epsilon) == pytest.approx(solved.epsilon)
     assert uploads_in_a_row(cell_of(program.cells, 0).allowance) == config.num_rounds
+
+
+def test_noise_is_solved_for_the_uploads_that_a_client_may_send() -> None:
+    often = federation.solve_noise(solvable("nbafl", "pld", num_rounds=3))
+    limited = solvable("nbafl", "pld", num_rounds=50, max_uploads=3)
+    assert federation.solve_noise(limited).epsilon == pytest.approx(often.epsilon)
+    made = federation.build([limited], digits())
+    assert uploads_in_a_row(cell_of(made.cells.allowance, 0)) == 3

@@ -32,6 +32,13 @@ from fedsvp_jax.report import spent as spent_text
 from fedsvp_jax.run import records
 from fedsvp_jax.run.folder import plain
 
+SENSITIVITIES = (
+    "paper",
+    "weight_clip",
+    "update_clip",
+    "per_example",
+    "attribute_records",
+)
 ROUNDING = 1e-5  # relative: claims are float32 numbers
 
 
@@ -75,7 +82,7 @@ def drawn(seed: int) -> dict[str, Any]:
         "epsilon": number(0.3, 1e-6, 1e6, 1e-30, 1e30, 1.0),
         "delta": number(1e-4, 1e-30, 0.999, 1e-37, 0.9999999, 0.5),
         "l2_norm_clip": number(1.0, 1e-6, 1e10, 1e-10, 3e38, math.inf),
-        "sensitivity": one("paper", "weight_clip", "update_clip", "per_example"),
+        "sensitivity": one(*SENSITIVITIES),
         "relation": one("replace_one", "add_remove"),
         "calibration": one("classical", "classical", "analytic"),
         "allow_large_epsilon": bool(one(False, True)),

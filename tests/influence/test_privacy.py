@@ -97,6 +97,17 @@ def test_the_price_list_has_both_together():
     assert max(parts) < cost.participant_pld < sum(parts)
 
 
+def test_who_is_alone_votes_on_nobody_and_pays_nothing_for_it():
+    alone = influence.guarantees(
+        num_participants=1,
+        vote_epsilon_published=math.inf,
+        noise_multiplier=2.0,
+        delta=1e-5,
+    )
+    assert alone.num_votes == 0 and alone.test_set_basic == 0
+    assert alone.test_set_pld == 0
+
+
 def test_bad_input_is_refused():
     with pytest.raises(ValueError, match="vote_epsilon must be > 0"):
         influence.flip_probability(0.0)

@@ -2,8 +2,6 @@
 
 import functools
 import pathlib
-import sys
-import types
 
 import jax
 import jax.numpy as jnp
@@ -186,7 +184,7 @@ def test_tensors_that_do_not_fit_are_named(reads):
         models.load_inception("w.pth")
 
 
-def test_files_are_read_by_their_format(tmp_path: pathlib.Path, monkeypatch):
+def test_files_are_read_by_their_format(tmp_path: pathlib.Path):
     with pytest.raises(FileNotFoundError, match=r"no checkpoint file .*absent\.pth"):
         models.load_inception(tmp_path / "absent.pth")
     few = {"fc.weight": np.zeros((3, 4), np.float16)}
@@ -195,14 +193,5 @@ def test_files_are_read_by_their_format(tmp_path: pathlib.Path, monkeypatch):
         models.load_inception(tmp_path / "few.safetensors")
     pickled = tmp_path / "pickled.pth"
     pickled.write_bytes(b"\x80\x02.")
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ValueError, match=r"pickled\.pth needs PyTorch .*save_file"):
-        models.load_inception(pickled)
-
-    def load(path, *, map_location, weights_only):
-        assert path == pickled and map_location == "cpu" and weights_only
-        raise RuntimeError("Weights only load failed\nand much more")
-
-    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(load=load))
-    with pytest.raises(ValueError, match=r"plain tensors: Weights only load failed$"):
+    with pytest.raises(ValueError, match=r"pickled\.pth is not a file of plain"):
         models.load_inception(pickled)

@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from fedsvp_jax import models
-from fedsvp_jax.models import inception
+from fedsvp_jax.models import inception, lite0
 
 pytestmark = pytest.mark.slow
 
@@ -107,6 +107,19 @@ def assert_close(found: jax.Array, expected: np.ndarray, name: str) -> None:
     scale = np.abs(expected).max()
     assert scale > 0.1, name
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4 * scale, err_msg=name)
+
+
+def test_lite0_gives_the_features_of_pytorchs(tmp_path: pathlib.Path) -> None:
+    folder = run_reference("lite0_in_torch.py", tmp_path)
+    reference = load_file(folder / "reference.safetensors")
+    weights = lite0.load_weights(folder / "weights.safetensors")
+    for side in (128, 224):
+        images = channels_last(reference[f"images_{side}"])
+        found = jax.jit(lite0.features)(weights, images)
+        assert_close(found, reference[f"features_{side}"], f"features at {side}")
+    pixels = channels_last(reference["pixels"]).astype(np.float32) / np.float32(255)
+    enlarged = jax.image.resize(pixels, (2, 128, 128, 3), "bilinear")
+    assert_close(enlarged, channels_last(reference["enlarged"]), "enlarged")
 
 
 def test_what_torch_saves_is_read_and_runs_no_code(tmp_path: pathlib.Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-read_tensors = runpy.run_path("fedsvp_jax/models/tensor_files.py")["read_tensors"]
+read_tensors = runpy.run_path("fedsvp_jax/models/torch_file.py")["read_torch_file"]
 
 
 class Harmful:

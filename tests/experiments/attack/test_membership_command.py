@@ -126,5 +126,12 @@ def test_g14_the_kept_results_say_what_the_page_says_of_small_epsilon():
     for row in rows:
         for level, tpr in row["tpr"].items():
             assert row["tpr_low"][level] <= tpr <= row["tpr_high"][level]
+    above = [row for row in rows if row["tpr_low"]["0.001"] > 0.001]
+    told = {(row["attack"], row["epsilon"], row["round"]) for row in above}
+    assert told == {
+        ("loss", 10.0, 1),
+        *(("lira", epsilon, done) for epsilon in (None, 10.0) for done in (5, 20)),
+        ("lira", 1.0, 20),
+    }
     page = (KEPT.parents[2] / "attacks.md").read_text()
     assert "slightly better than guessing in rounds 5 and 20" in " ".join(page.split())

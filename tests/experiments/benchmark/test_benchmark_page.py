@@ -81,6 +81,19 @@ def test_the_faster_python_is_named() -> None:
     )
 
 
+def test_a_number_format_is_judged_by_the_spread_of_the_seeds() -> None:
+    def row(name: str, *accuracies: float) -> dict[str, Any]:
+        about = {"dataset": "digits", "rounds": 3, "compute_dtype": name}
+        return {**about, "accuracies": list(accuracies)}
+
+    wide = row("float32", 0.90, 0.92)
+    for narrow, verdict in ((0.92, "yes"), (0.95, "no")):
+        rows = [wide, row("bfloat16", narrow, narrow)]
+        table = docs_page.formats_table({"jax": "0", "rows": rows})
+        assert table.splitlines()[-1].endswith(f"| {verdict} |")
+        assert "| 91.00 ± 1.41 |" in table
+
+
 def test_shares_of_a_profile_are_of_the_whole_round() -> None:
     part = {"layer": "Dense_0", "direction": "forward", "product": True}
     found = {

@@ -1,0 +1,155 @@
+"""The private query: what a client's records of the private attribute say to a model.
+
+With `--sensitivity=attribute_records` a client's round from the broadcast model w is:
+
+    w_O     = local training on its public records O alone
+    g       = 1/|P| sum_{x in P} clip(grad loss(w_O; x), C)
+    upload  = w_O - w + (noised -eta_p g)
+
+Neighbours differ in one record of P. w_O is the same for them, to the bit: the order of
+batches reads which places of the list hold public records, never the records of P. So
+only g differs, by at most 2C/|P| (docs/privacy.md, P13). A gradient of P is taken in
+evaluation mode: no dropout, and statistics as public training left them.
+"""
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from fedsvp_jax.data import preprocessing
+from fedsvp_jax.devices import lanes
+from fedsvp_jax.mechanisms import noise
+from fedsvp_jax.mechanisms.private_query import PrivateQuerySettings
+from fedsvp_jax.structs import Array, Examples, Model, Params
+
+_SIDE_BY_SIDE = 32  # records whose gradients are in memory at the same time
+
+
+def divided(
+    attributes: Array, num_rows: Array, *, private_attribute: int
+) -> tuple[Array, Array]:
+    """(m,) bool each: which rows are public, and which are the private attribute's.
+
+    Args:
+      attributes: (m,) int32, of the client's rows and their padding.
+      num_rows: () int32: the first so many are the client's.
+      private_attribute: the private one's index.
+    """
+    held = jnp.arange(attributes.shape[0], dtype=jnp.int32) < num_rows
+    is_private = attributes == private_attribute
+    return held & ~is_private, held & is_private
+
+
+def chosen(tree: Params, asked: tuple[bool, ...]) -> list[Array]:
+    """The leaves that a query is about, in the tree's order."""
+    leaves = jax.tree.leaves(tree)
+    return [leaf for leaf, is_asked in zip(leaves, asked, strict=True) if is_asked]
+
+
+def replaced(tree: Params, new: list[Array], asked: tuple[bool, ...]) -> Params:
+    """The tree with `new` in the place of the leaves that a query is about."""
+    leaves, treedef = jax.tree.flatten(tree)
+    fresh = iter(new)
+    return jax.tree.unflatten(
+        treedef,
+        [
+            next(fresh) if is_asked else leaf
+            for leaf, is_asked in zip(leaves, asked, strict=True)
+        ],
+    )
+
+
+def mean_clipped_gradient(
+    model: Model,
+    params: Params,
+    stats: Params,
+    examples: Examples,
+    rows: Array,
+    member: Array,
+    *,
+    l2_norm_clip: Array | float,
+    asked: tuple[bool, ...],
+    lane_axes: tuple[str, ...],
+) -> list[Array]:
+    """g = 1/|P| sum_{x in P} clip(grad loss(w; x), C), 0 where P is empty.
+
+    Args:
+      params: w.
+      rows: (m,) rows of `examples`.
+      member: (m,) bool: which of them are P.
+      l2_norm_clip: C, of a record's gradient as one vector.
+      asked: per leaf of `params`, whether the gradient is taken with respect to it.
+      lane_axes: names of the enclosing vmap axes.
+
+    Returns:
+      The chosen leaves' gradients, float32.
+    """
+    weights = chosen(params, asked)
+    count = jnp.sum(member.astype(jnp.int32))
+    first = jnp.argsort(~member, stable=True)
+    padded = jnp.pad(rows[first], (0, -rows.shape[0] % _SIDE_BY_SIDE))
+
+    def loss(weights: list[Array], row: Array) -> Array:
+        logits, _ = model.apply(
+            replaced(params, weights, asked),
+            stats,
+            preprocessing.normalize(examples.inputs[row][None]),
+            train=False,
+            key=None,
+        )
+        return optax.softmax_cross_entropy_with_integer_labels(
+            logits, examples.labels[row][None]
+        )[0]
+
+    def one(row: Array) -> list[Array]:
+        return noise.clip_by_l2_norm(jax.grad(loss)(weights, row), l2_norm_clip)[0]
+
+    def step(batch: Array, total: list[Array]) -> list[Array]:
+        start = batch * _SIDE_BY_SIDE
+        here = jax.lax.dynamic_slice_in_dim(padded, start, _SIDE_BY_SIDE)
+        place = start + jnp.arange(_SIDE_BY_SIDE, dtype=jnp.int32)
+        counted = (place < count).astype(jnp.float32)
+        found = jax.vmap(one)(here)
+        return [
+            old + jnp.tensordot(counted, gradient, axes=1)
+            for old, gradient in zip(total, found, strict=True)
+        ]
+
+    batches = lanes.largest(-(-count // _SIDE_BY_SIDE), lane_axes)
+    zeros = [jnp.zeros_like(leaf) for leaf in weights]
+    total = jax.lax.fori_loop(0, batches, step, zeros)
+    size = jnp.maximum(count, 1).astype(jnp.float32)
+    return [leaf / size for leaf in total]
+
+
+def private_step(
+    model: Model,
+    settings: PrivateQuerySettings,
+    params: Params,
+    stats: Params,
+    examples: Examples,
+    rows: Array,
+    private: Array,
+    *,
+    asked: tuple[bool, ...],
+    lane_axes: tuple[str, ...],
+) -> list[Array]:
+    """-eta_p g, before its noise; arguments as of `mean_clipped_gradient`.
+
+    Args:
+      settings: C and eta_p.
+      params: w_O, after public training.
+      private: (m,) bool: the rows of P.
+    """
+    gradient = mean_clipped_gradient(
+        model,
+        params,
+        stats,
+        examples,
+        rows,
+        private,
+        l2_norm_clip=settings.private_clip,
+        asked=asked,
+        lane_axes=lane_axes,
+    )
+    return [-settings.private_learning_rate * leaf for leaf in gradient]

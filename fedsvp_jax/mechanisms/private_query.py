@@ -1,0 +1,66 @@
+"""The settings of the private query, which `--sensitivity=attribute_records` asks for.
+
+A client trains on its public records alone, and asks its records of the private
+attribute one question, the mean of their clipped gradients: `algorithm.private_query`.
+"""
+
+import dataclasses
+
+import jax.numpy as jnp
+
+from fedsvp_jax.settings import LEAST_CLIP, Settings, setting
+from fedsvp_jax.structs import Array
+
+_READ = ("sensitivity", ("attribute_records",))
+
+
+@dataclasses.dataclass(frozen=True)
+class PrivateQuerySettings(Settings):
+    """Private query: how the records of the private attribute are asked."""
+
+    private_clip: float = setting(
+        0.3,
+        "C of the private query: bound on the gradient's norm of each record of the "
+        "private attribute.",
+        at_least=LEAST_CLIP,
+        infinite=True,
+        traced=True,
+        needs=_READ,
+    )
+    private_learning_rate: float = setting(
+        1.0,
+        "Step size of the private query's gradient; 0 leaves the private records out.",
+        at_least=0,
+        traced=True,
+        needs=_READ,
+    )
+    private_layers: str = setting(
+        "all",
+        "Layers that the private query moves: all, or last (the layer of the logits "
+        "alone, so that the noise has as few dimensions as that layer).",
+        choices=("all", "last"),
+        needs=_READ,
+    )
+
+
+def query_bound(
+    private_clip: Array | float,
+    private_learning_rate: Array | float,
+    num_private: Array | float,
+    *,
+    factor: float,
+) -> Array:
+    """f·η_p·C/|P|, () float32: how far one record moves η_p times the private query.
+
+    Args:
+      private_clip: C.
+      private_learning_rate: η_p.
+      num_private: |P|, the client's training records of the private attribute.
+      factor: f, 2 where a record is replaced by another, 1 where it is left out of
+        the sum and the divisor stays |P|.
+    """
+    size = jnp.maximum(jnp.asarray(num_private).astype(jnp.float32), 1.0)
+    step = jnp.asarray(private_clip, jnp.float32) * jnp.asarray(
+        private_learning_rate, jnp.float32
+    )
+    return factor * step / size

@@ -1,0 +1,222 @@
+"""Reads what `torch.save` wrote, without PyTorch and without running code from it.
+
+Such a file is a pickled dictionary, which names functions to be called, and the numbers
+beside it. The reader follows the few instructions by which a dictionary of tensors is
+built (`pickletools` lists them), calls nothing that the file names, and refuses every
+other instruction. Source of the layout: torch/serialization.py, PyTorch 2.
+"""
+
+import io
+import pickletools
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+_MAGIC = 0x1950A86A20F9469CFC6C
+_TYPES = {
+    "DoubleStorage": np.dtype("<f8"),
+    "FloatStorage": np.dtype("<f4"),
+    "HalfStorage": np.dtype("<f2"),
+    "BFloat16Storage": np.dtype("<u2"),  # the upper half of a float32
+    "LongStorage": np.dtype("<i8"),
+    "IntStorage": np.dtype("<i4"),
+    "ShortStorage": np.dtype("<i2"),
+    "CharStorage": np.dtype("i1"),
+    "ByteStorage": np.dtype("u1"),
+    "BoolStorage": np.dtype("?"),
+}
+
+
+class _Name(NamedTuple):
+    """A function or class that the file names."""
+
+    text: str
+
+
+class _Tensor(NamedTuple):
+    """Where a tensor's numbers lie."""
+
+    storage: tuple[Any, ...]  # ("storage", type, key, device, count, ...)
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+def read_torch_file(path: Path) -> dict[str, np.ndarray]:
+    """All tensors of a state dict, as float32.
+
+    Args:
+      path: a file of `torch.save`, in its zip format or the older one.
+
+    Raises:
+      ValueError: the file is damaged or holds anything other than named tensors.
+    """
+    try:
+        if zipfile.is_zipfile(path):
+            return _read_zip(path)
+        return _read_old(path)
+    except (ValueError, KeyError, IndexError, TypeError, EOFError, OSError) as error:
+        if isinstance(error, OSError) and error.filename is not None:
+            raise
+        raise ValueError(f"{path} is not a file of plain tensors: {error}") from error
+
+
+def _read_zip(path: Path) -> dict[str, np.ndarray]:
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        (index,) = (n for n in names if n.count("/") == 1 and n.endswith("/data.pkl"))
+        top = index.removesuffix("data.pkl")
+        order = f"{top}byteorder"
+        if order in names and archive.read(order) != b"little":
+            raise ValueError("its numbers are big-endian")
+        held = _build(io.BytesIO(archive.read(index)))
+        return _tensors(held, lambda storage: archive.read(f"{top}data/{storage[2]}"))
+
+
+def _read_old(path: Path) -> dict[str, np.ndarray]:
+    with path.open("rb") as file:
+        if _build(file) != _MAGIC:
+            raise ValueError("it does not begin as such a file does")
+        _build(file)  # the version of the protocol
+        if not _build(file)["little_endian"]:
+            raise ValueError("its numbers are big-endian")
+        held, keys = _build(file), _build(file)
+        sizes = {t.storage[2]: _size_of(t.storage) for t in _listed(held).values()}
+        numbers = {}
+        for key in keys:
+            file.seek(8, io.SEEK_CUR)  # the count, which the index holds too
+            numbers[key] = file.read(sizes[key])
+        return _tensors(held, lambda storage: numbers[storage[2]])
+
+
+def _size_of(storage: tuple[Any, ...]) -> int:
+    return int(storage[4]) * _type_of(storage).itemsize
+
+
+def _type_of(storage: tuple[Any, ...]) -> np.dtype:
+    return _TYPES[storage[1].text.removeprefix("torch ")]
+
+
+def _listed(held: Any) -> dict[str, _Tensor]:
+    if not isinstance(held, dict) or not all(
+        isinstance(name, str) and isinstance(value, _Tensor)
+        for name, value in held.items()
+    ):
+        raise ValueError("it must hold a state dict: tensors by name")
+    return held
+
+
+def _tensors(
+    held: Any, read: Callable[[tuple[Any, ...]], bytes]
+) -> dict[str, np.ndarray]:
+    """The arrays, copied out of the storages that `read` gives."""
+    found = {}
+    for name, tensor in _listed(held).items():
+        kind = _type_of(tensor.storage)
+        numbers = np.frombuffer(read(tensor.storage), kind)
+        last = sum(
+            (n - 1) * step for n, step in zip(tensor.shape, tensor.strides, strict=True)
+        )
+        size = int(np.prod(tensor.shape, dtype=np.int64))
+        within = tensor.offset >= 0 and tensor.offset + last < len(numbers)
+        if min((0, *tensor.shape, *tensor.strides)) < 0 or (size and not within):
+            raise ValueError(f"{name} lies outside of its numbers")
+        array = np.lib.stride_tricks.as_strided(
+            numbers[tensor.offset :] if size else numbers[:0],
+            tensor.shape,
+            [step * kind.itemsize for step in tensor.strides],
+            writeable=False,
+        )
+        if tensor.storage[1].text.endswith("BFloat16Storage"):
+            array = (array.astype(np.uint32) << 16).view(np.float32)
+        found[name] = np.array(array, np.float32)
+    return found
+
+
+_MARK = object()
+
+
+def _called(function: _Name, arguments: tuple[Any, ...]) -> Any:
+    """What the call of a named function stands for."""
+    match function.text:
+        case "collections OrderedDict":
+            return dict(*arguments)
+        case "torch._utils _rebuild_tensor_v2":
+            storage, offset, shape, strides = arguments[:4]
+            return _Tensor(storage, offset, shape, strides)
+        case "torch._utils _rebuild_parameter":
+            return arguments[0]
+        case _:
+            raise ValueError(f"it asks to call {function.text!r}")
+
+
+def _build(file: BinaryIO) -> Any:
+    """The value that one pickle describes; the file is left behind it."""
+    stack: list[Any] = []
+    memo: dict[int, Any] = {}
+
+    def to_mark() -> list[Any]:
+        at = len(stack) - 1 - stack[::-1].index(_MARK)
+        items = stack[at + 1 :]
+        del stack[at:]
+        return items
+
+    argument: Any
+    for opcode, argument, _ in pickletools.genops(file):
+        match opcode.name:
+            case "PROTO" | "FRAME":
+                pass
+            case "MARK":
+                stack.append(_MARK)
+            case "NONE" | "NEWTRUE" | "NEWFALSE":
+                value = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+                stack.append(value[opcode.name])
+            case (
+                "BININT" | "BININT1" | "BININT2" | "LONG1" | "BINFLOAT" | "BINUNICODE"
+                | "SHORT_BINUNICODE" | "SHORT_BINSTRING"
+            ):  # fmt: skip
+                stack.append(argument)
+            case "GLOBAL":
+                stack.append(_Name(argument))
+            case "EMPTY_TUPLE":
+                stack.append(())
+            case "EMPTY_DICT":
+                stack.append({})
+            case "EMPTY_LIST":
+                stack.append([])
+            case "TUPLE":
+                stack.append(tuple(to_mark()))
+            case "TUPLE1" | "TUPLE2" | "TUPLE3":
+                count = int(opcode.name[-1])
+                stack[-count:] = [tuple(stack[-count:])]
+            case "BINPUT" | "LONG_BINPUT":
+                memo[argument] = stack[-1]
+            case "BINGET" | "LONG_BINGET":
+                stack.append(memo[argument])
+            case "SETITEM":
+                value, key = stack.pop(), stack.pop()
+                stack[-1][key] = value
+            case "SETITEMS":
+                items = to_mark()
+                stack[-1].update(zip(items[::2], items[1::2], strict=True))
+            case "APPEND":
+                value = stack.pop()
+                stack[-1].append(value)
+            case "APPENDS":
+                items = to_mark()
+                stack[-1].extend(items)
+            case "BUILD":
+                stack.pop()  # attributes such as _metadata, which nothing here reads
+            case "BINPERSID":
+                stack[-1] = tuple(stack[-1])
+            case "REDUCE":
+                arguments = stack.pop()
+                stack.append(_called(stack.pop(), arguments))
+            case "STOP":
+                return stack.pop()
+            case name:
+                raise ValueError(f"it holds the instruction {name}")
+    raise ValueError("it ends too early")

@@ -1,0 +1,45 @@
+"""Training in two number formats side by side."""
+
+import json
+import pathlib
+
+import pytest
+from absl import flags
+
+from experiments.benchmark import number_formats
+
+
+def values(**changes: object) -> flags.FlagValues:
+    settings = flags.FlagValues()
+    flags.DEFINE_string("formats_data_dir", None, "", flag_values=settings)
+    flags.DEFINE_string("formats_output_dir", "", "", flag_values=settings)
+    flags.DEFINE_string("formats_results", "", "", flag_values=settings)
+    flags.DEFINE_integer("formats_seeds", 2, "", flag_values=settings)
+    flags.DEFINE_list("formats_datasets", ["digits"], "", flag_values=settings)
+    settings(["test"])
+    for name, value in changes.items():
+        setattr(settings, name, value)
+    return settings
+
+
+def test_every_format_keeps_the_accuracy_of_every_seed_and_goes_on(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(number_formats.TASKS, "digits", {"num_rounds": 2})
+    file = tmp_path / "formats.json"
+    given = values(formats_output_dir=str(tmp_path / "runs"), formats_results=str(file))
+    number_formats.measure(given)
+    first = file.read_text()
+    rows = json.loads(first)["rows"]
+    assert [row["compute_dtype"] for row in rows] == ["float32", "bfloat16"]
+    assert all(len(row["accuracies"]) == 2 for row in rows)
+    assert rows[0]["accuracies"] != rows[1]["accuracies"]
+    number_formats.measure(given)
+    assert file.read_text() == first
+
+
+def test_an_unknown_data_set_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match="formats_datasets must be of digits, mnist, femnist"
+    ):
+        number_formats.config_of("cifar100", "float32", "")
