@@ -71,7 +71,8 @@ class Workload:
 def _estimation(fedavg: Workload) -> list[Workload]:
     """FedAvg, then FedSVA exact at N = 2, ..., 5 and additive at N = 5 and 16.
 
-    All have clipped gradients.
+    A client holds an example of every attribute, so W2 has no N = 16. All have clipped
+    gradients.
 
     C is so large that nothing is ever clipped, and epsilon (`make_config`) so large
     that all numbers stay finite under the noise.
@@ -88,6 +89,7 @@ def _estimation(fedavg: Workload) -> list[Workload]:
                 fedavg, mechanism="fedsva", num_attributes=n, shapley="additive"
             )
             for n in (5, 16)
+            if n <= fedavg.task.train
         ),
     ]
 

@@ -166,7 +166,7 @@ def run(
         resume=resume,
     )
     state, done = trainer.initial_state(), 0
-    by_round = {}
+    by_round, added = {}, {}
     for round_num in rounds:
         file = folder.path / "games" / f"{round_num}.npz"
         if not file.exists():
@@ -176,6 +176,9 @@ def run(
             games.save(file, played(program, record, cell_of(state, 0), round_num - 1))
         by_round[round_num] = estimate_round(
             program, compared, repeats, calls, games.load(file), round_num - 1
+        )
+        added[round_num] = float(
+            np.mean([np.sum(row["values"]) for row in by_round[round_num]])
         )
         print(f"round {round_num}: {len(by_round[round_num])} clients", flush=True)
     private = program.plan.estimation.private_attribute
@@ -192,6 +195,10 @@ def run(
             "attributes": config.attributes,
             "num_attributes": config.num_attributes,
             "utility": config.utility,
+            "epsilon": config.epsilon,
+            "l2_norm_clip": config.l2_norm_clip,
+            "seed": config.seed,
+            "added": added,
             "clients": config.cohort_size,
             "repeats": repeats,
             "table": table,
