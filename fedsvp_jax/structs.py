@@ -23,10 +23,14 @@ class Model(NamedTuple):
         (BatchNorm's) and is `{}` for a model that keeps none.
       apply: `(params, stats, x, *, train, key) -> (logits, stats)`; `key` is
         read by dropout alone and only when `train` is true (else it may be None).
+      gradient_scale: of a model whose logits are W x + b, `x (n, f) -> (n,)`: the norm
+        of an example's gradient over that of its gradient by the logits,
+        sqrt(1 + ‖x‖²). None where no such formula holds.
     """
 
     init: Callable[..., tuple[Params, Params]]
     apply: Callable[..., tuple[Array, Params]]
+    gradient_scale: Callable[[Array], Array] | None = None
 
 
 @flax.struct.dataclass

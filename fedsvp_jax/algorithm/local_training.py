@@ -117,6 +117,42 @@ def _per_example_gradient(
     return noised, stats
 
 
+def _linear_gradient(
+    model: Model,
+    params: Params,
+    stats: Params,
+    inputs: Array,
+    labels: Array,
+    weights: Array,
+    key: Array,
+    rates: TrainingRates,
+    noise_key: Array,
+) -> tuple[Params, Params]:
+    """What `_per_example_gradient` computes, for a model that has a `gradient_scale`.
+
+    The norms follow from the gradients by the logits, so no gradient of a single
+    example is ever held: a step is two products with the batch.
+    """
+    assert model.gradient_scale is not None
+
+    def by_logits(logits: Array) -> Array:
+        losses = optax.softmax_cross_entropy_with_integer_labels
+        return jnp.sum(losses(logits, labels))
+
+    logits, pull_back = jax.vjp(
+        lambda now: model.apply(now, stats, inputs, train=True, key=key)[0], params
+    )
+    residuals = jax.grad(by_logits)(logits)
+    norms = jnp.sqrt(jnp.sum(jnp.square(residuals), axis=-1))
+    norms = norms * model.gradient_scale(inputs)
+    bound = jnp.asarray(rates.l2_norm_clip, jnp.float32)
+    clipped = norms > bound
+    scale = jnp.where(clipped, bound / jnp.where(clipped, norms, 1.0), 1.0)
+    (mean,) = pull_back(residuals * (weights * scale / weights.shape[0])[:, None])
+    noised, _ = noise.add_gaussian_noise(mean, rates.step_noise_std, key=noise_key)
+    return noised, stats
+
+
 def local_update(
     model: Model,
     recipe: TrainingRecipe,
@@ -189,9 +225,14 @@ def local_update(
         )
         if recipe.gradient == "per_example":
             noise_key = prng.stream_key(step_key, prng.Stream.DP_SGD)
-            gradient, stats_new = _per_example_gradient(
-                loss, weights_now, *batch, rates, noise_key
-            )
+            if model.gradient_scale is None:
+                gradient, stats_new = _per_example_gradient(
+                    loss, weights_now, *batch, rates, noise_key
+                )
+            else:
+                gradient, stats_new = _linear_gradient(
+                    model, weights_now, *batch, rates, noise_key
+                )
         else:
             gradient, stats_new = jax.grad(loss, has_aux=True)(weights_now, *batch)
         if recipe.gradient == "clipped_mean":

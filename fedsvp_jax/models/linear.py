@@ -1,13 +1,14 @@
 """A linear layer on features."""
 
 import flax.linen as nn
+import jax.numpy as jnp
 
-from fedsvp_jax.models.layers import Dense
-from fedsvp_jax.structs import Array
+from fedsvp_jax.models.adapters import from_linen
+from fedsvp_jax.structs import Array, Model
 
 
 class Linear(nn.Module):
-    """y = x W^T + b; W and b start at 0, since the loss is convex in them."""
+    """y = x W^T + b; W (out, in) and b start at 0, since the loss is convex in them."""
 
     num_classes: int
 
@@ -19,4 +20,23 @@ class Linear(nn.Module):
                 f"{x.shape[1:]}; fedsvp_jax.federation.features.of_images makes "
                 "features of a data set's images"
             )
-        return Dense(self.num_classes, kernel_init=nn.initializers.zeros)(x)
+        zeros = nn.initializers.zeros
+        shape = (self.num_classes, x.shape[-1])
+        kernel = self.param("kernel", zeros, shape, jnp.float32)
+        bias = self.param("bias", zeros, (self.num_classes,), jnp.float32)
+        return x @ kernel.T + bias[None]
+
+
+def gradient_scale(x: Array) -> Array:
+    """(n, f) -> (n,): ‖∂ℓ/∂(W, b)‖ / ‖∂ℓ/∂logits‖ of every example.
+
+    The gradient by W is the outer product of the one by the logits with x, and the
+    gradient by b is the one by the logits (Goodfellow 2015, arXiv 1510.01799).
+    """
+    return jnp.sqrt(1 + jnp.sum(jnp.square(x), axis=-1))
+
+
+def make_linear(num_classes: int) -> Model:
+    """The linear layer as a model."""
+    model = from_linen(Linear(num_classes))
+    return model._replace(gradient_scale=gradient_scale)

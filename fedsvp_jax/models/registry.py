@@ -7,7 +7,7 @@ import flax.linen as nn
 from fedsvp_jax.models.adapters import from_linen
 from fedsvp_jax.models.cnn import CNN
 from fedsvp_jax.models.convolution import ConvBackend, check_conv_backend
-from fedsvp_jax.models.linear import Linear
+from fedsvp_jax.models.linear import make_linear
 from fedsvp_jax.models.mlp import MLP
 from fedsvp_jax.models.resnet import ResNet18
 from fedsvp_jax.models.vit import ViT
@@ -28,12 +28,8 @@ _BUILDERS: dict[str, Callable[[int, ConvBackend], nn.Module]] = {
     "resnet18": lambda classes, backend: ResNet18(classes, "batch", backend),
     "resnet18_gn": lambda classes, backend: ResNet18(classes, "group", backend),
     "vit": lambda classes, _: ViT(classes),
-    **{
-        name: lambda classes, _: Linear(classes)  # of the features of an image
-        for name in FEATURE_MODELS
-    },
 }
-MODEL_NAMES: tuple[str, ...] = tuple(_BUILDERS)
+MODEL_NAMES: tuple[str, ...] = (*_BUILDERS, *FEATURE_MODELS)
 
 
 def make_model(
@@ -61,7 +57,7 @@ def make_model(
     Raises:
       ValueError: a name is unknown, or `num_classes` < 2.
     """
-    if name not in _BUILDERS:
+    if name not in MODEL_NAMES:
         raise ValueError(f"model must be one of {', '.join(MODEL_NAMES)}, got {name!r}")
     if num_classes < 2:
         raise ValueError(
@@ -69,4 +65,6 @@ def make_model(
             "the data set the same?"
         )
     check_conv_backend(conv_backend)
+    if name in FEATURE_MODELS:
+        return make_linear(num_classes)
     return from_linen(_BUILDERS[name](num_classes, conv_backend))

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 _MAGIC = 0x1950A86A20F9469CFC6C
-_TYPES = {
+_TYPES: dict[str, np.dtype] = {
     "DoubleStorage": np.dtype("<f8"),
     "FloatStorage": np.dtype("<f4"),
     "HalfStorage": np.dtype("<f2"),

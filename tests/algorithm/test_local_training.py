@@ -38,8 +38,9 @@ def train(
     rates: TrainingRates = RATES,
     proximal: bool = False,
     examples: Examples | None = None,
+    model: Model | None = None,
 ) -> tuple[Params, Params]:
-    model = models.make_model("mlp", num_classes=3)
+    model = model or models.make_model("mlp", num_classes=3)
     examples = examples or make_examples()
     params, stats = model.init(jax.random.key(0), examples.inputs[:1])
     recipe = TrainingRecipe(batch_size, 2, gradient, proximal=proximal)
@@ -261,3 +262,24 @@ def test_padding_of_a_batch_reads_no_gradient_in_vmapped_lanes_of_other_length()
             jax.tree.leaves(side_by_side), jax.tree.leaves(alone), strict=True
         ):
             np.testing.assert_allclose(mine[index], reference, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("count", [14, 3])
+@pytest.mark.parametrize("clip", [0.01, 1.0, 100.0])  # below, among and above the norms
+def test_a_linear_model_clips_every_example_without_their_gradients(
+    count: int, clip: float
+) -> None:
+    """As through one gradient for each example, in full and in padded batches."""
+    linear = models.make_model("scatter_linear", num_classes=3)
+    assert linear.gradient_scale is not None
+    rates = RATES.replace(
+        l2_norm_clip=np.float32(clip), step_noise_std=np.float32(0.01)
+    )
+    member = np.arange(20) < count
+    _, found = train(member, gradient="per_example", rates=rates, model=linear)
+    plain = linear._replace(gradient_scale=None)
+    _, expected = train(member, gradient="per_example", rates=rates, model=plain)
+    for one, other in zip(
+        jax.tree.leaves(found), jax.tree.leaves(expected), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)

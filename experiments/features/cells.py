@@ -1,0 +1,180 @@
+"""The cells of the table: a run each, and the row that is kept of it."""
+
+import math
+from typing import Any, NamedTuple
+
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.run.folder import plain
+
+DELTA = 1e-5
+# One client holds all the data; its 1 % for validation is not read.
+_CENTRAL = {
+    "num_clients": 1,
+    "cohort_size": 1,
+    "num_rounds": 1,
+    "train_fraction": 0.99,
+}
+_COHORT = {"num_clients": 100, "cohort_size": 10, "num_rounds": 30, "local_epochs": 2}
+_COMMON = {
+    "num_hbc_clients": 0,
+    "num_attributes": 1,
+    "partition": "iid",
+    "split": "by_position",
+}
+FULL_BATCH = 1_000_000  # more than any client holds: one step is an epoch
+
+
+class Cell(NamedTuple):
+    """One run.
+
+    Attributes:
+      part: the file of its row, which is the data set's name.
+      model: of `settings.FEATURE_MODELS`.
+      epsilon: of the run, at `DELTA`, against the server; inf without noise.
+      settings: those that differ from the other cells'.
+      seeds: how many runs.
+    """
+
+    part: str
+    model: str
+    clients: int
+    epsilon: float
+    settings: dict[str, Any]
+    seeds: int = 1
+
+    @property
+    def name(self) -> str:
+        """Of its folder, and the key of its rows."""
+        return f"{self.part}_{self.model}_{self.clients}_{self.epsilon:g}"
+
+
+def _central(part: str, model: str, epsilon: float, seeds: int, **more: Any) -> Cell:
+    return Cell(part, model, 1, epsilon, more, seeds)
+
+
+def _cohort(part: str, model: str, seeds: int, **more: Any) -> Cell:
+    return Cell(part, model, 100, math.inf, more, seeds)
+
+
+CELLS = (
+    _central("digits", "scatter_linear", math.inf, 5, local_epochs=40),
+    _central(
+        "digits",
+        "scatter_linear",
+        3,
+        5,
+        local_epochs=40,
+        learning_rate=20.0,
+        l2_norm_clip=0.1,
+    ),
+    _central("mnist", "scatter_linear", math.inf, 3, local_epochs=10),
+    _cohort("mnist", "scatter_linear", 3),
+    _central(
+        "mnist",
+        "scatter_linear",
+        3,
+        3,
+        local_epochs=20,
+        batch_size=8192,
+        learning_rate=4.0,
+        l2_norm_clip=1.0,
+    ),
+    _central("cifar10", "lite0_linear", math.inf, 3, local_epochs=20),
+    _cohort("cifar10", "lite0_linear", 3),
+    *(
+        _central(
+            "cifar10",
+            "lite0_linear",
+            epsilon,
+            3,
+            local_epochs=120,
+            learning_rate=4.0,
+            l2_norm_clip=1.0,
+        )
+        for epsilon in (1, 3)
+    ),
+    _central(
+        "cifar10",
+        "scatter_linear",
+        math.inf,
+        1,
+        local_epochs=6,
+        learning_rate=0.02,
+    ),
+    _central(
+        "cifar10",
+        "scatter_linear",
+        3,
+        1,
+        local_epochs=20,
+        batch_size=16384,
+        learning_rate=40.0,
+        l2_norm_clip=0.1,
+    ),
+)
+
+
+def config_of(cell: Cell, seed: int, **given: Any) -> ExperimentConfig:
+    """The resolved settings of one run.
+
+    Without noise, FedAvg by batches of 50 (of 600 where one client holds all). With
+    noise, one upload of `local_epochs` full-batch steps whose gradients are clipped
+    example by example and noised such that PLD gives exactly ε.
+
+    Args:
+      cell: which.
+      seed: of the run.
+      given: settings of this machine, such as data_dir.
+    """
+    settings: dict[str, Any] = {**_COMMON, "dataset": cell.part, "model": cell.model}
+    settings |= _CENTRAL if cell.clients == 1 else _COHORT
+    if math.isinf(cell.epsilon):
+        settings |= {"mechanism": "none", "l2_norm_clip": math.inf}
+        settings["batch_size"] = 600 if cell.clients == 1 else 50
+        settings["learning_rate"] = 0.1
+    else:
+        settings |= {
+            "mechanism": "gaussian",
+            "sensitivity": "per_example",
+            "batch_size": FULL_BATCH,
+            "total_epsilon": cell.epsilon,
+            "target_delta": DELTA,
+            "solve": "noise",
+            "total_accounting": "pld",
+        }
+    settings |= cell.settings | given | {"seed": seed}
+    return resolve(ExperimentConfig(**settings))
+
+
+def row_of(cell: Cell, seed: int, summary: dict[str, Any]) -> dict[str, Any]:
+    """What is kept of a run.
+
+    Args:
+      cell, seed: which.
+      summary: of the run, as `run.train` returns it.
+    """
+    proved = [
+        row
+        for row in summary["guarantees"]
+        if row["adversary"] == "server" and row["method"] == "pld"
+    ]
+    config = config_of(cell, seed)
+    kept = ("local_epochs", "num_rounds", "batch_size", "learning_rate", "l2_norm_clip")
+    settings = plain({name: getattr(config, name) for name in kept})
+    return {
+        "name": cell.name,
+        "dataset": cell.part,
+        "model": cell.model,
+        "clients": cell.clients,
+        "seed": seed,
+        "accuracy": summary["final_accuracy"],
+        "epsilon": proved[0]["epsilon"] if proved else None,
+        "delta": proved[0]["delta"] if proved else None,
+        "status": proved[0]["status"] if proved else None,
+        "relation": proved[0]["relation"] if proved else None,
+        "params_sha256": summary["params_sha256"],
+        **{
+            name: None if value == math.inf else value
+            for name, value in settings.items()
+        },
+    }

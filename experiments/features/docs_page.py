@@ -1,0 +1,88 @@
+"""Writes the measured table of docs/features.md.
+
+  python -m experiments.features.docs_page
+
+Its rows are the files of docs/results/features, which `python -m experiments.features`
+writes.
+"""
+
+import itertools
+import json
+import math
+import pathlib
+import statistics
+from collections.abc import Iterable
+from typing import Any
+
+from absl import flags
+
+from fedsvp_jax.report.text_table import markdown
+
+from .. import command, docs_blocks
+from .cells import FULL_BATCH
+
+flags.DEFINE_string(
+    "features_docs_dir", "docs", "Folder that holds features.md and results/."
+)
+
+_FEATURES = {"scatter_linear": "scattering", "lite0_linear": "EfficientNet-Lite0"}
+
+Row = dict[str, Any]
+
+
+def rows(docs_dir: pathlib.Path) -> list[Row]:
+    """All rows that are kept, by file."""
+    files = sorted((docs_dir / "results" / "features").glob("*.jsonl"))
+    return [
+        json.loads(line) for file in files for line in file.read_text().splitlines()
+    ]
+
+
+def table(kept: Iterable[Row]) -> str:
+    """A line for each cell: the mean of its runs, with the least and the largest."""
+    lines = []
+    ordered = sorted(kept, key=lambda row: row["name"])
+    groups = [list(g) for _, g in itertools.groupby(ordered, lambda row: row["name"])]
+    groups.sort(key=lambda group: _place(group[0]))
+    for group in groups:
+        first = group[0]
+        found = [100 * row["accuracy"] for row in group]
+        spread = f" ({min(found):.1f} to {max(found):.1f})" if len(found) > 1 else ""
+        noisy = first["epsilon"] is not None
+        lines.append(
+            {
+                "data": first["dataset"],
+                "features": _FEATURES[first["model"]],
+                "clients": str(first["clients"]),
+                "ε (PLD)": f"{max(row['epsilon'] for row in group):.2f}"
+                if noisy
+                else "no noise",
+                "status": first["status"] or "–",
+                "accuracy, %": f"{statistics.mean(found):.1f}{spread}",
+                "runs": str(len(group)),
+                "epochs": str(first["local_epochs"] * first["num_rounds"]),
+                "B": "all"
+                if first["batch_size"] == FULL_BATCH
+                else str(first["batch_size"]),
+                "C": f"{first['l2_norm_clip']:g}" if noisy else "–",
+                "step size": f"{first['learning_rate']:g}",
+            }
+        )
+    return markdown(lines)
+
+
+def _place(row: Row) -> tuple[str, str, int, float]:
+    epsilon = row["epsilon"] or math.inf
+    return row["dataset"], row["model"], row["clients"], -epsilon
+
+
+def main(_: list[str]) -> None:
+    """Writes the page."""
+    docs_dir = pathlib.Path(flags.FLAGS.features_docs_dir)
+    page = docs_dir / "features.md"
+    written = docs_blocks.rewrite(page, {"heads": lambda: table(rows(docs_dir))})
+    command.print_files([written])
+
+
+if __name__ == "__main__":
+    command.run(main, __doc__)

@@ -1,0 +1,80 @@
+"""The cells of linear heads, as they are typed, and the page that shows them."""
+
+import json
+import math
+import pathlib
+import shutil
+
+import pytest
+from commands import command
+
+from experiments.features import cells, docs_page
+from experiments.features.cells import CELLS, config_of
+
+DOCS = pathlib.Path(__file__).parents[3] / "docs"
+NAME = "digits_scatter_linear_1_3"
+
+
+def test_missing_rows_alone_are_computed(tmp_path: pathlib.Path) -> None:
+    results = tmp_path / "results"
+    results.mkdir()
+    (cell,) = (cell for cell in CELLS if cell.name == NAME)
+    kept = [{"name": NAME, "seed": seed} for seed in range(1, cell.seeds)]
+    file = results / "digits.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in kept))
+    typed = (
+        "experiments.features",
+        "--part=digits",
+        f"--names={NAME}",
+        f"--results_dir={results}",
+        f"--features_dir={tmp_path / 'features'}",
+        f"--output_dir={tmp_path / 'runs'}",
+    )
+    done = command(*typed)
+    assert done.status == 0, done.stderr
+    *others, row = map(json.loads, file.read_text().splitlines())
+    assert others == kept
+    assert (row["name"], row["seed"], row["status"]) == (NAME, 0, "proved")
+    assert 2.999 < row["epsilon"] <= 3 and row["delta"] == 1e-5
+    assert row["accuracy"] > 0.94
+    written = file.read_bytes()
+    again = command(*typed)
+    assert again.status == 0 and file.read_bytes() == written
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
+def test_every_cell_has_settings(cell: cells.Cell) -> None:
+    config = config_of(cell, 0)
+    assert config.model == cell.model and config.num_clients == cell.clients
+    noisy = math.isfinite(cell.epsilon)
+    assert (config.total_epsilon == cell.epsilon) == noisy
+    assert not config.augment
+
+
+def test_the_page_holds_what_is_kept(tmp_path: pathlib.Path) -> None:
+    shutil.copytree(DOCS / "results" / "features", tmp_path / "results" / "features")
+    shutil.copy(DOCS / "features.md", tmp_path)
+    done = command("experiments.features.docs_page", f"--features_docs_dir={tmp_path}")
+    assert done.status == 0, done.stderr
+    assert (tmp_path / "features.md").read_text() == (DOCS / "features.md").read_text()
+
+
+def test_a_line_is_the_mean_of_its_runs() -> None:
+    row = {
+        "name": NAME,
+        "dataset": "digits",
+        "model": "scatter_linear",
+        "clients": 1,
+        "epsilon": 2.9999,
+        "status": "proved",
+        "local_epochs": 40,
+        "num_rounds": 1,
+        "batch_size": 100,
+        "l2_norm_clip": 0.1,
+        "learning_rate": 20,
+    }
+    kept = [row | {"accuracy": value} for value in (0.9, 0.95)]
+    plain = row | {"name": "free", "epsilon": None, "status": None, "accuracy": 0.99}
+    first, second = docs_page.table([*kept, plain]).splitlines()[2:]
+    assert "| no noise | – | 99.0 | 1 | 40 |" in first
+    assert "| 3.00 | proved | 92.5 (90.0 to 95.0) | 2 | 40 | 100 | 0.1 | 20 |" in second
