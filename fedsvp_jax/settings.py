@@ -56,8 +56,8 @@ def setting(
       traced: whether the cells of one compiled sweep may differ in it. Another value
         of a setting that is not traced is another program.
       needs: another setting and those of its values with which alone this one is read;
-        no values: whenever the other is given. The command line refuses its flag
-        otherwise.
+        no values: whenever the other is given and not 0. The command line refuses its
+        flag otherwise.
     """
     metadata = {
         "help": help,
@@ -150,7 +150,7 @@ def missing_need(
         return None
     other, readers = needs
     value = settings.get(other)
-    met = value in readers if readers else value is not None
+    met = value in readers if readers else value not in (None, 0)
     return None if met else needs
 
 
@@ -219,9 +219,9 @@ class RoundSettings(Settings):
     num_rounds: int = setting(50, "T: rounds.", at_least=1)
     max_uploads: int | None = setting(
         None,
-        "The most uploads of one client over the run; a client that has sent so many "
-        "is not asked again. --solve=noise then adds the least noise for so many. "
-        "Default: one in every round.",
+        "The most uploads of one client over the run that spend its budget; a client "
+        "that has sent so many is not asked again. --solve=noise then adds the least "
+        "noise for so many. Default: one in every round.",
         at_least=1,
     )
     local_epochs: int = setting(2, "E: epochs of local training per round.", at_least=1)
@@ -331,6 +331,14 @@ class NoiseSettings(Settings):
         choices=("replace_one", "add_remove"),
         needs=("sensitivity", ("update_clip", "attribute_records")),
     )
+    noise_trust: str = setting(
+        "server",
+        "Whom an upload is hidden from. server: also from the server, so each client "
+        "adds all of the noise. secure_aggregation: nobody sees more than a cohort's "
+        "sum, so each of its K clients adds a part of std/√(K − --colluders); the "
+        "average then has equal weights.",
+        choices=("server", "secure_aggregation"),
+    )
     calibration: str = setting(
         "classical",
         "Gaussian noise for (ε, δ): classical (as published, proved for ε < 1) or "
@@ -338,7 +346,9 @@ class NoiseSettings(Settings):
         choices=("classical", "analytic"),
     )
     allow_large_epsilon: bool = setting(
-        False, "Let the classical calibration run at ε >= 1, without a proof."
+        False,
+        "Let the classical calibration run at ε >= 1, without a proof.",
+        needs=("calibration", ("classical",)),
     )
     contribution_release: str = setting(
         "none",

@@ -11,6 +11,7 @@ from fedsvp_jax.mechanisms import MechanismConfig
 FILTER = "influence_filter"  # audited beside the mechanisms
 _SEES_RATIO = ("fedsva", "fedsdp")
 _PROMISED = ("nbafl", "gaussian", "dp_fedavg")  # uploads after which a cap is tested
+_LOUD = {"private_learning_rate": 4.0}  # so that a record stands out of --noise_std
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -63,6 +64,7 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
                 changes={"contribution_noise": 2.0},
             ),
         ]
+    query = _LOUD if mechanism == "gaussian" else _NOTHING
     cases = [
         Case(mechanism, "paper", "replace_one", "granted"),
         Case(mechanism, "paper", "replace_one", "record"),
@@ -71,8 +73,13 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
         Case(mechanism, "update_clip", "replace_one", "update"),
         Case(mechanism, "update_clip", "add_remove", "presence"),
         Case(mechanism, "per_example", "replace_one", "record"),
-        Case(mechanism, "attribute_records", "replace_one", "private record"),
-        Case(mechanism, "attribute_records", "add_remove", "private record left out"),
+        *(
+            Case(mechanism, "attribute_records", relation, worlds, changes=query)
+            for relation, worlds in (
+                ("replace_one", "private record"),
+                ("add_remove", "private record left out"),
+            )
+        ),
     ]
     if mechanism == "dp_fedavg":
         adaptive = {"adaptive_clip": True, "count_noise_std": 1.1}
@@ -89,6 +96,13 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
         ]
     if mechanism == "gaussian":
         cases.append(Case(mechanism, "update_clip", "replace_one", "two uploads"))
+    if mechanism == "nbafl":
+        shared = {"noise_trust": "secure_aggregation"}
+        cases.append(
+            Case(
+                mechanism, "update_clip", "replace_one", "shared noise", changes=shared
+            )
+        )
     if mechanism in _PROMISED:
         cases.append(Case(mechanism, "update_clip", "add_remove", "promise"))
     if mechanism in _SEES_RATIO:

@@ -16,6 +16,7 @@ played without the bug, where nothing may be flagged.
     cap             the cohort sampler does not look at --total_epsilon
     trained_on_all  the public training reads the private records too
     divided_twice   the private query's noise is divided by |P| twice
+    sharers         a share of a cohort's noise is divided by K − h, not by its root
     votes           votes are reported without randomised response
 
   python -m experiments.attack --attack=planted_bugs --output_dir=runs/bugs
@@ -127,6 +128,10 @@ def _divided_twice(right: Callable[..., Any]) -> Callable[..., Any]:
     return bound
 
 
+def _too_many_sharers(right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda config: right(config) ** 2
+
+
 BUGS = {
     "noise_halved": Bug(
         noise,
@@ -188,8 +193,15 @@ BUGS = {
         sensitivity,
         "query_bound",
         _divided_twice,
-        "nbafl-attribute_records-private_record",
+        "gaussian-attribute_records-private_record",
         "the private query's noise is divided by |P| twice",
+    ),
+    "sharers": Bug(
+        sensitivity,
+        "root_sharers",
+        _too_many_sharers,
+        "nbafl-update_clip-shared_noise",
+        "a share of the cohort's noise is divided by K − h, not by its root",
     ),
     "votes": Bug(
         lazy,

@@ -58,8 +58,8 @@ def upload_costs(config: MechanismConfig, mechanism: Mechanism) -> UploadCosts:
     """What the mechanism says of its uploads, round by round.
 
     Where every upload releases R too, all cost as much as the costliest: a filter on
-    two kinds of costs at once is proved for no accounting but the basic one. So they do
-    where the number of uploads is limited, which then is the only cost.
+    two kinds of costs at once is proved for no accounting but the basic one. Where the
+    number of uploads is limited, it is the only cost, and whatever costs does so.
 
     Args:
       config: the mechanism's settings, concrete, T among them.
@@ -69,8 +69,10 @@ def upload_costs(config: MechanismConfig, mechanism: Mechanism) -> UploadCosts:
 
     def by_round(values: object) -> np.ndarray:
         found = np.broadcast_to(np.asarray(values, np.float64), (num_rounds,))
-        if released > 0 or config.max_uploads is not None:
+        if released > 0:
             return np.full(num_rounds, found.max())
+        if config.max_uploads is not None:
+            return np.where(found > 0, found.max(), 0.0)
         return np.maximum.accumulate(found)
 
     multiplier = np.asarray(mechanism.least_multiplier, np.float64)
@@ -150,11 +152,11 @@ def allowance(
     """
     num_rounds = config.num_rounds
     cap = config.max_uploads
+    costs = upload_costs(config, mechanism)
     if promise.total_epsilon is None:
-        return _at_most(cap, num_rounds, 1)
+        return _at_most(cap, costs, 1)
     filter_cost = filter_cost or FilterCost()
     check_filter(promise, filter_cost)
-    costs = upload_costs(config, mechanism)
     if not np.all(np.isfinite(costs.precision)):
         raise ValueError(
             f"total_epsilon = {promise.total_epsilon} cannot be promised: the "
@@ -166,7 +168,7 @@ def allowance(
         limit *= 1 + _ROUNDING
     uploads = None if cap is None else min(cap, num_rounds)
     if planned_epsilon(promise, costs, filter_cost, uploads) <= limit:
-        return _at_most(cap, num_rounds, least)
+        return _at_most(cap, costs, least)
     if promise.total_accounting == "basic":
         shares, fits = _fitting_claims(costs, filter_cost, limit)
     else:
@@ -177,11 +179,11 @@ def allowance(
     return _allowance(np.ceil(shares * unit), math.floor(fits * unit), least)
 
 
-def _at_most(cap: int | None, num_rounds: int, least_cohort: int) -> Allowance:
-    """Everybody may take part, `cap` times where it is given."""
+def _at_most(cap: int | None, costs: UploadCosts, least_cohort: int) -> Allowance:
+    """Everybody may take part, where `cap` is given in so many rounds that cost."""
     if cap is None:
-        return _allowance(np.zeros(num_rounds), 0, least_cohort)
-    return _allowance(np.ones(num_rounds), cap, least_cohort)
+        return _allowance(np.zeros_like(costs.precision), 0, least_cohort)
+    return _allowance((costs.precision > 0).astype(float), cap, least_cohort)
 
 
 def _fitting_claims(

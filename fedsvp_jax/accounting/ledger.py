@@ -140,6 +140,7 @@ class Ledger:
                 concentrated_epsilon(jnp.asarray(seen), jnp.asarray(deltas)), float
             )
             claims = np.where(seen > 0, claims, math.inf)
+            claims = np.where(np.isinf(seen), 0.0, claims)
         self.rounds += 1
         self.uploads[ids] += 1
         self.claimed_epsilon[ids] += claims

@@ -21,6 +21,7 @@ from fedsvp_jax.algorithm import (
 )
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.algorithm.privacy_estimation import Estimation
+from fedsvp_jax.algorithm.private_query import Asked
 from fedsvp_jax.algorithm.state import Cell, ClientMetrics, RoundPlan, ServerState
 from fedsvp_jax.mechanisms import (
     Mechanism,
@@ -173,22 +174,24 @@ def add_noise(
 
 def with_private_step(
     send: Callable[..., tuple[Params, MechanismState, NoiseInfo]],
-    asked: tuple[bool, ...],
+    asked: Asked,
     step: list[Array],
     update: Params,
     *,
     num_private: Array,
+    holds: Array,
     params: Params,
 ) -> tuple[Params, MechanismState, NoiseInfo]:
     """The public update plus the noised private step.
 
     Args:
       send: `add_noise` with all but the update, the count and the broadcast model.
-      asked: per leaf of the model, whether the private query moves it.
-      step: -eta_p g, the asked leaves alone.
+      asked: what of the model the private query moves.
+      step: -eta_p g, of these numbers alone.
       update: of public training, w_O - w.
-      num_private: () |P|. A client without private records sends its public update as
-        it is: it has no neighbours.
+      num_private: () |P|.
+      holds: () bool: whether there is anything to hide. A client without private
+        records, or one that is not asked yet, sends its public update as it is.
       params: the broadcast model.
 
     Returns:
@@ -197,7 +200,6 @@ def with_private_step(
     noised, memory, info = send(
         step, num_examples=num_private, params=private_query.chosen(params, asked)
     )
-    holds = num_private > 0
     moved = [
         jnp.where(holds, leaf + answer, leaf)
         for leaf, answer in zip(
@@ -268,7 +270,7 @@ def client_round(
         ratio = released_ratio(
             estimation.contribution_ratio, cell.mechanism, key=key, client_id=client
         )
-    asked = plan.private_leaves
+    asked = plan.asked
     public: Array | bool = True
     if asked is not None:
         public, private = private_query.divided(
@@ -285,7 +287,7 @@ def client_round(
         or not mechanism.needs_contribution
     ):
         trained, stats = train(
-            model,
+            model if asked is None else private_query.kept_from_training(model, asked),
             plan.recipe,
             with_step_noise(cell.rates, mechanism, ratio=ratio, round_num=round_num),
             state.params,
@@ -333,6 +335,9 @@ def client_round(
             step,
             update,
             num_private=jnp.sum(private),
+            # A share of the cohort's noise is added by those too who hold nothing.
+            holds=(jnp.any(private) | mechanism.claim.central)
+            & (round_num >= cell.mechanism.private_from),
             params=state.params,
         )
     metrics = ClientMetrics(

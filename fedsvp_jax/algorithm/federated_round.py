@@ -130,8 +130,8 @@ def federated_round(
     score = _score(model, plan, cell, params, stats, examples, test, round_num, devices)
     variance = jnp.sum(weights**2 * metrics.noise.noise_std**2)
     noised = params
-    if plan.private_leaves is not None:
-        noised = private_query.chosen(params, plan.private_leaves)
+    if plan.asked is not None:
+        noised = private_query.chosen(params, plan.asked)
     size = jnp.float32(tree.num_parameters(noised))
     return (
         ServerState(

@@ -12,6 +12,8 @@ only g differs, by at most 2C/|P| (docs/privacy.md, P13). A gradient of P is tak
 evaluation mode: no dropout, and statistics as public training left them.
 """
 
+from typing import Any, TypeAlias
+
 import jax
 import jax.numpy as jnp
 import optax
@@ -21,6 +23,10 @@ from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.mechanisms.private_query import PrivateQuerySettings
 from fedsvp_jax.structs import Array, Examples, Model, Params
+
+# What of a leaf a query is about: all, nothing, or some rows (a layer's outputs).
+Part: TypeAlias = bool | tuple[int, ...]
+Asked: TypeAlias = tuple[Part, ...]  # by leaf
 
 _SIDE_BY_SIDE = 32  # records whose gradients are in memory at the same time
 
@@ -40,23 +46,47 @@ def divided(
     return held & ~is_private, held & is_private
 
 
-def chosen(tree: Params, asked: tuple[bool, ...]) -> list[Array]:
-    """The leaves that a query is about, in the tree's order."""
-    leaves = jax.tree.leaves(tree)
-    return [leaf for leaf, is_asked in zip(leaves, asked, strict=True) if is_asked]
+def chosen(tree: Params, asked: Asked) -> list[Array]:
+    """The numbers that a query is about, in the order of the tree's leaves."""
+    leaves = zip(jax.tree.leaves(tree), asked, strict=True)
+    return [
+        leaf if part is True else leaf[jnp.asarray(part)]
+        for leaf, part in leaves
+        if part
+    ]
 
 
-def replaced(tree: Params, new: list[Array], asked: tuple[bool, ...]) -> Params:
-    """The tree with `new` in the place of the leaves that a query is about."""
+def replaced(tree: Params, new: list[Array], asked: Asked) -> Params:
+    """The tree with `new` in the place of the numbers that a query is about."""
     leaves, treedef = jax.tree.flatten(tree)
     fresh = iter(new)
+
+    def one(leaf: Array, part: Part) -> Array:
+        if not part:
+            return leaf
+        if part is True:
+            return next(fresh)
+        return leaf.at[jnp.asarray(part)].set(next(fresh))
+
     return jax.tree.unflatten(
-        treedef,
-        [
-            next(fresh) if is_asked else leaf
-            for leaf, is_asked in zip(leaves, asked, strict=True)
-        ],
+        treedef, [one(leaf, part) for leaf, part in zip(leaves, asked, strict=True)]
     )
+
+
+def kept_from_training(model: Model, asked: Asked) -> Model:
+    """The model, of which public training leaves the private classes' logits alone.
+
+    Only where a query is about some rows of a leaf: their gradients are zero.
+    """
+    rows = tuple(part if isinstance(part, tuple) else False for part in asked)
+    if not any(rows):
+        return model
+
+    def apply(params: Params, *args: Array, **named: Any) -> tuple[Array, Params]:
+        still = [jax.lax.stop_gradient(part) for part in chosen(params, rows)]
+        return model.apply(replaced(params, still, rows), *args, **named)
+
+    return Model(model.init, apply)
 
 
 def mean_clipped_gradient(
@@ -68,7 +98,7 @@ def mean_clipped_gradient(
     member: Array,
     *,
     l2_norm_clip: Array | float,
-    asked: tuple[bool, ...],
+    asked: Asked,
     lane_axes: tuple[str, ...],
 ) -> list[Array]:
     """g = 1/|P| sum_{x in P} clip(grad loss(w; x), C), 0 where P is empty.
@@ -78,11 +108,11 @@ def mean_clipped_gradient(
       rows: (m,) rows of `examples`.
       member: (m,) bool: which of them are P.
       l2_norm_clip: C, of a record's gradient as one vector.
-      asked: per leaf of `params`, whether the gradient is taken with respect to it.
+      asked: what of `params` the gradient is taken with respect to.
       lane_axes: names of the enclosing vmap axes.
 
     Returns:
-      The chosen leaves' gradients, float32.
+      The gradients of `chosen`, float32.
     """
     weights = chosen(params, asked)
     count = jnp.sum(member.astype(jnp.int32))
@@ -131,7 +161,7 @@ def private_step(
     rows: Array,
     private: Array,
     *,
-    asked: tuple[bool, ...],
+    asked: Asked,
     lane_axes: tuple[str, ...],
 ) -> list[Array]:
     """-eta_p g, before its noise; arguments as of `mean_clipped_gradient`.

@@ -9,6 +9,7 @@ from fedsvp_jax import prng
 from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.algorithm.privacy_estimation import Estimation, EstimationPlan
+from fedsvp_jax.algorithm.private_query import Asked
 from fedsvp_jax.mechanisms import (
     MechanismConfig,
     make_mechanism,
@@ -33,7 +34,7 @@ class RoundPlan:
     num_clients: int
     estimation: EstimationPlan
     private_classes: tuple[int, ...]  # of the private attribute; () if it is no class
-    private_leaves: tuple[bool, ...] | None  # see `private_query`; None without one
+    asked: Asked | None  # see `private_query`; None without one
     uniform_weights: bool
     client_chunk_size: int
     test_batch_size: int

@@ -162,6 +162,7 @@ class CorruptionSettings(Settings):
         "occluded_images (a grey square over the image), or one_class (all labels the "
         "same).",
         choices=tuple(CORRUPTIONS),
+        needs=("corrupted_share", ()),
     )
     corrupted_share: float = setting(
         0.0, "Share of the clients that are corrupted.", at_least=0, at_most=1
@@ -171,4 +172,5 @@ class CorruptionSettings(Settings):
         "Share of a corrupted client's examples that are bad.",
         at_least=0,
         at_most=1,
+        needs=("corrupted_share", ()),
     )

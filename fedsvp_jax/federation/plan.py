@@ -12,6 +12,7 @@ from fedsvp_jax import prng
 from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.algorithm.local_training import Gradient, TrainingRates, TrainingRecipe
 from fedsvp_jax.algorithm.privacy_estimation import EstimationPlan, coalition_groups
+from fedsvp_jax.algorithm.private_query import Asked
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
 from fedsvp_jax.config import ExperimentConfig, check_resolved
 from fedsvp_jax.data import preprocessing
@@ -97,13 +98,13 @@ def step_gradient(config: NoiseSettings) -> Gradient:
     return "mean" if math.isinf(config.l2_norm_clip) else "clipped_mean"
 
 
-def private_leaves(
+def asked_of(
     config: ExperimentConfig,
     model: Model,
     build: Callable[[int], Model] | None,
     data: FederatedData,
-) -> tuple[bool, ...] | None:
-    """Per leaf of the model, whether the private query moves it; None without one.
+) -> Asked | None:
+    """What of the model the private query moves; None without one.
 
     Args:
       config: resolved settings.
@@ -112,7 +113,8 @@ def private_leaves(
       data: for the shape of an example.
 
     Raises:
-      ValueError: --private_layers=last for a model whose last layer is not known.
+      ValueError: another --private_layers than all for a model whose last layer is not
+        known, or `classes` where the private attribute is no class.
     """
     if config.sensitivity != "attribute_records":
         return None
@@ -122,17 +124,33 @@ def private_leaves(
         return tuple(True for _ in jax.tree.leaves(params))
     if build is None:
         raise ValueError(
-            "private_layers must be all for a model that is not built by name, got last"
+            "private_layers must be all for a model that is not built by name, got "
+            f"{config.private_layers}"
         )
-    return tuple(jax.tree.leaves(backbone_of(build, example).is_last))
+    is_last = jax.tree.leaves(backbone_of(build, example).is_last)
+    shapes = jax.eval_shape(model.init, jax.random.key(0), example)[0]
+    if config.private_layers == "last":
+        return tuple(is_last)
+    if not data.private_classes:
+        raise ValueError(
+            "private_layers must be all or last where the private attribute is no "
+            "class, got classes"
+        )
+    by_row = [leaf.shape[0] == data.num_classes for leaf in jax.tree.leaves(shapes)]
+    if not all(row for row, last in zip(by_row, is_last, strict=True) if last):
+        raise ValueError(
+            f"private_layers must be all or last for model {config.model}, whose last "
+            "layer does not keep a class's weights in a row, got classes"
+        )
+    return tuple(data.private_classes if last else False for last in is_last)
 
 
 def make_plan(
     config: ExperimentConfig,
     data: FederatedData,
-    private_leaves: tuple[bool, ...] | None = None,
+    asked: Asked | None = None,
 ) -> RoundPlan:
-    """The static choices of the compiled round; `private_leaves` as above."""
+    """The static choices of the compiled round; `asked` as above."""
     longest = data.split.validation.shape[-1]
     return RoundPlan(
         mechanism=config.mechanism,
@@ -157,7 +175,7 @@ def make_plan(
             empty_utility=config.empty_utility,
         ),
         private_classes=data.private_classes,
-        private_leaves=private_leaves,
+        asked=asked,
         uniform_weights=config.weighting == "uniform",
         client_chunk_size=chunk_size(config),
         test_batch_size=min(config.eval_batch_size, data.test.labels.shape[0]),

@@ -152,7 +152,7 @@ def build(
         model=model,
         data=data,
         plan=plans.make_plan(
-            first, data, plans.private_leaves(first, model, build_model, data)
+            first, data, plans.asked_of(first, model, build_model, data)
         ),
         cells=cells,
         mechanism_configs=mechanism_configs,

@@ -4,6 +4,8 @@ import dataclasses
 
 from fedsvp_jax.settings import LEAST_CLIP, Settings, setting
 
+_FILTERED = ("influence_filter", ("join", "every_k"))
+
 
 @dataclasses.dataclass(frozen=True)
 class FilterSettings(Settings):
@@ -19,52 +21,62 @@ class FilterSettings(Settings):
         10,
         "K: rounds between two passes of influence_filter=every_k.",
         at_least=1,
+        needs=("influence_filter", ("every_k",)),
     )
     warmup_examples: int = setting(
         None,
         "Training examples of the centre, which no client holds. "
         "Default: 500 (digits: 100, MNIST: 600).",
         at_least=2,
+        needs=_FILTERED,
     )
     backbone_epochs: int = setting(
         20,
         "Epochs of the whole model on the centre's examples, before the first pass.",
         at_least=0,
+        needs=_FILTERED,
     )
     warmup_epochs: int = setting(
         10,
         "Steps of the centre's last layer on its examples.",
         at_least=0,
+        needs=_FILTERED,
     )
     contributor_examples: int = setting(
         None,
         "Most examples in a contributor's batch. Default: 100 (digits: 56).",
         at_least=1,
+        needs=_FILTERED,
     )
     tester_examples: int = setting(
         None,
         "Most examples that a tester votes with. Default: 50 (digits: 28).",
         at_least=1,
+        needs=_FILTERED,
     )
     influence_epochs: int = setting(
         5,
         "Steps of a contributor's last layer, each on its whole batch.",
         at_least=1,
+        needs=_FILTERED,
     )
     influence_learning_rate: float = setting(
         5.0,
         "Learning rate of the last layer (features are L2-normalised).",
         above=0,
+        needs=_FILTERED,
     )
     influence_clip: float = setting(
         2.0,
         "Bound on the norm of a contributed last layer's update.",
         at_least=LEAST_CLIP,
+        needs=_FILTERED,
     )
     contribution_noise: float = setting(
         0.1,
         "Std of a contribution's Gaussian noise divided by --influence_clip.",
         at_least=0,
+        needs=_FILTERED,
     )
     vote_epsilon: float = setting(
         None,
@@ -75,6 +87,7 @@ class FilterSettings(Settings):
         above=0,
         at_most=20,
         infinite=True,
+        needs=_FILTERED,
     )
     minimum_gap: float = setting(
         0.25,
@@ -83,4 +96,5 @@ class FilterSettings(Settings):
         "explains; 0 reproduces the paper.",
         at_least=0,
         at_most=1,
+        needs=_FILTERED,
     )

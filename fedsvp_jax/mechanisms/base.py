@@ -137,6 +137,18 @@ def noised_upload(
     return updates, info
 
 
+def free_before(mechanism: Mechanism, first: int, num_rounds: int) -> Mechanism:
+    """The mechanism, when uploads of rounds before `first` are of public data alone."""
+    if first == 0:
+        return mechanism
+    free = jnp.arange(num_rounds, dtype=jnp.int32) < first
+    return mechanism._replace(
+        least_multiplier=jnp.where(free, jnp.inf, mechanism.least_multiplier),
+        most_epsilon=jnp.where(free, 0.0, mechanism.most_epsilon),
+        most_delta=jnp.where(free, 0.0, mechanism.most_delta),
+    )
+
+
 def nothing_private() -> NoiseInfo:
     """Of an upload that is a function of public data, any number of which is free."""
     zero = jnp.zeros((), jnp.float32)

@@ -34,11 +34,21 @@ class PrivateQuerySettings(Settings):
         traced=True,
         needs=_READ,
     )
+    private_from: int = setting(
+        0,
+        "Rounds of public training before the first private query. An upload of these "
+        "rounds says nothing of private records, costs nothing and is not counted by "
+        "--max_uploads.",
+        at_least=0,
+        needs=_READ,
+    )
     private_layers: str = setting(
         "all",
-        "Layers that the private query moves: all, or last (the layer of the logits "
-        "alone, so that the noise has as few dimensions as that layer).",
-        choices=("all", "last"),
+        "What the private query moves: all layers, the last (the layer of the logits "
+        "alone, so that the noise has as few dimensions as that layer), or of the last "
+        "only the weights of the private classes' logits (classes); public training "
+        "then leaves these as they are.",
+        choices=("all", "last", "classes"),
         needs=_READ,
     )
 

@@ -12,8 +12,9 @@ from fedsvp_jax.mechanisms import (
     schedules,
     shapley_guided,
 )
-from fedsvp_jax.mechanisms.base import Mechanism
+from fedsvp_jax.mechanisms.base import Mechanism, free_before
 from fedsvp_jax.mechanisms.config import MechanismConfig, check_config
+from fedsvp_jax.mechanisms.shared_noise import shared
 from fedsvp_jax.settings import Settings, unknown
 
 
@@ -177,7 +178,12 @@ def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
             f"settings of {name} must be {wanted.__name__}, got "
             f"{type(config.settings).__name__}"
         )
-    return entry.factory(config)
+    mechanism = entry.factory(config)
+    if config.noise_trust == "secure_aggregation" and name != "none":
+        mechanism = shared(mechanism, config, name)
+    if config.sensitivity == "attribute_records":
+        mechanism = free_before(mechanism, config.private_from, config.num_rounds)
+    return mechanism
 
 
 def noise_setting(name: str) -> tuple[str, bool]:
@@ -232,7 +238,7 @@ register_mechanism(
     label="FedAvg",
     epsilon_sets_noise=False,
     summary="FedAvg without noise",
-    unread=("delta", "relation", *_CALIBRATION, *_CONTRIBUTION),
+    unread=("delta", "relation", "noise_trust", *_CALIBRATION, *_CONTRIBUTION),
 )
 register_mechanism(
     "nbafl",
@@ -280,7 +286,7 @@ register_mechanism(
     noise_setting="noise_multiplier",
     summary="Central DP-FedAvg (McMahan et al. 2018), adaptive clip if asked for "
     "(Andrew et al. 2021)",
-    unread=("relation", *_CALIBRATION, *_CONTRIBUTION),
+    unread=("relation", "noise_trust", *_CALIBRATION, *_CONTRIBUTION),
 )
 register_mechanism(
     "fedsdp",

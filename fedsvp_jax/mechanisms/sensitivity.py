@@ -103,8 +103,37 @@ def per_example_bound(
     return bound * (math.sqrt(local_epochs) / batch_size)
 
 
+def root_sharers(config: MechanismConfig) -> float:
+    """√(K − h): into so many parts z·Δ is divided; 1 where each upload is protected.
+
+    Raises:
+      ValueError: nobody is left beside the colluders.
+    """
+    if config.noise_trust == "server":
+        return 1.0
+    if config.colluders >= config.cohort_size:
+        raise ValueError(
+            "colluders must be fewer than cohort_size = "
+            f"{config.cohort_size} with noise_trust=secure_aggregation, got "
+            f"{config.colluders}"
+        )
+    return math.sqrt(config.cohort_size - config.colluders)
+
+
 def make_sensitivity(config: MechanismConfig) -> Sensitivity:
-    """The config's choice. Its numbers may be tracers."""
+    """The config's choice. Its numbers may be tracers.
+
+    Where the cohort shares its noise, the bound is that of the smallest client for all
+    clients, over √(K − h): `shared_noise`.
+    """
+    own = _own_sensitivity(config)
+    if config.noise_trust == "server":
+        return own
+    smallest = jnp.asarray(config.min_num_examples, jnp.float32)
+    return own._replace(bound=lambda _: own.bound(smallest) / root_sharers(config))
+
+
+def _own_sensitivity(config: MechanismConfig) -> Sensitivity:
     c = config.l2_norm_clip
     if config.sensitivity == "paper":
         return Sensitivity(

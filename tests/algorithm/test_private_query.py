@@ -99,7 +99,7 @@ def test_no_neighbour_moves_the_upload_by_more_than_the_bound(layers: str):
             gaps.append(distance(before, after))
             for leaf, old, asked in zip(
                 *map(jax.tree.leaves, (after, before)),
-                made.plan.private_leaves,
+                made.plan.asked,
                 strict=True,
             ):  # what the query does not move has the same bits
                 assert asked or np.array_equal(leaf, old)
@@ -117,7 +117,7 @@ def test_leaving_a_record_out_of_the_sum_moves_it_by_half_as_much():
         jnp.asarray([row], jnp.int32),
         jnp.asarray([True]),
         l2_norm_clip=CLIP,
-        asked=made.plan.private_leaves,
+        asked=made.plan.asked,
         lane_axes=(),
     )
     norm = np.sqrt(sum(np.sum(np.square(leaf)) for leaf in gradient))
@@ -162,7 +162,7 @@ def test_the_noise_is_on_the_asked_layers_alone_and_as_large_as_promised():
     noised, info = run(made.data.examples)
     plain, _ = playing(private_layers="last")[-1](made.data.examples)
     gaps = jax.tree.map(lambda a, b: np.asarray(a - b), noised, plain)
-    parts = list(zip(jax.tree.leaves(gaps), made.plan.private_leaves, strict=True))
+    parts = list(zip(jax.tree.leaves(gaps), made.plan.asked, strict=True))
     assert all(np.any(part) == asked for part, asked in parts)
     drawn = np.concatenate([part.ravel() for part, asked in parts if asked])
     assert 0.45 < drawn.std() < 0.55
@@ -183,7 +183,32 @@ def test_a_client_without_private_records_sends_its_public_update_for_free():
 
 def test_the_last_layer_is_known_for_models_built_by_name_alone():
     made = program(private_layers="last")
-    assert 0 < sum(made.plan.private_leaves) < len(made.plan.private_leaves)
+    assert 0 < sum(made.plan.asked) < len(made.plan.asked)
     config = small(sensitivity="attribute_records", private_layers="last")
     with pytest.raises(ValueError, match="private_layers must be all"):
         build([config], digits(), model=made.model)
+
+
+def test_the_private_classes_logits_are_moved_by_the_private_query_alone():
+    still, _, run = playing(private_layers="classes", private_learning_rate=0.0)
+    moving = playing(private_layers="classes")[-1]
+    examples = still.data.examples
+    before, after = run(examples)[0], moving(examples)[0]
+    assert still.plan.asked.count((5,)) == 2  # bias and kernel of the private class 5
+    for leaf, new, part in zip(
+        *map(jax.tree.leaves, (before, after)), still.plan.asked, strict=True
+    ):
+        rest = np.ones(leaf.shape[0], bool)
+        if part:
+            rest[list(part)] = False
+            assert not np.any(leaf[~rest]) and np.any(new[~rest])
+        np.testing.assert_array_equal(leaf[rest], new[rest])
+        assert np.any(leaf[rest])  # public training moves all else
+
+
+def test_before_private_from_an_upload_is_public_and_free():
+    made, _, run = playing(mechanism="nbafl", private_from=4)
+    _, info = run(made.data.examples)  # in round 3
+    assert np.isinf(info.noise_multiplier) and info.noise_std == 0
+    _, info = playing(mechanism="nbafl", private_from=3)[-1](made.data.examples)
+    assert np.isfinite(info.noise_multiplier) and info.noise_std > 0

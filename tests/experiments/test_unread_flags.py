@@ -1,12 +1,15 @@
 """A flag that no chosen mechanism reads is refused, and what is shown is left out."""
 
+import dataclasses
 import pathlib
 
 import pytest
 from commands import assert_refused, command
 
 from fedsvp_jax import mechanisms
+from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.report import provenance
+from fedsvp_jax.settings import missing_need
 
 TRAIN = ("experiments.train", "--model=mlp", "--num_rounds=1")
 SWEEP = ("experiments.sweep", "--model=mlp", "--num_rounds=1", "--seeds=0")
@@ -91,6 +94,18 @@ def test_g19_train_refuses_a_flag_that_the_mechanism_does_not_read(
             },
         ),
         (
+            "nbafl",
+            {
+                "--vote_epsilon=1": "--vote_epsilon is only read with"
+                " --influence_filter=join or --influence_filter=every_k; remove it",
+                "--influence_every=2": "only read with --influence_filter=every_k;",
+                "--dirichlet_alpha=2": "only read with --partition=dirichlet; remove",
+                "--shards_per_client=3": "only read with --partition=shards; remove",
+                "--corruption=one_class": "only read with --corrupted_share; remove",
+                "--corrupted_points=1": "is only read with --corrupted_share; remove",
+            },
+        ),
+        (
             "dp_fedavg",
             {"--count_noise_std=3": "is only read with --adaptive_clip=true; remove"},
         ),
@@ -101,6 +116,18 @@ def test_g19_train_refuses_a_flag_that_needs_another_setting(
 ) -> None:
     line = [*TRAIN, *f"--mechanism={mechanism}".split()]
     assert_refused(line, messages, tmp_path / "run")
+
+
+def test_a_class_share_and_a_large_epsilon_need_the_setting_that_reads_them() -> None:
+    fields = {field.name: field for field in dataclasses.fields(ExperimentConfig)}
+    for name, other, read in (
+        ("class_share", "partition", {"paper": True, "iid": False}),
+        ("allow_large_epsilon", "calibration", {"classical": True, "analytic": False}),
+        ("corrupted_points", "corrupted_share", {0.1: True, 0.0: False}),
+    ):
+        for value, is_read in read.items():
+            missing = missing_need(fields[name], {other: value})
+            assert (missing is None) == is_read
 
 
 @pytest.mark.hole

@@ -51,6 +51,27 @@ def test_labels_and_what_sets_the_noise_of_the_built_in_mechanisms():
     assert mechanisms.epsilon_sets_noise("unknown")
 
 
+def test_the_setting_that_scales_the_noise_is_known(monkeypatch: pytest.MonkeyPatch):
+    assert mechanisms.noise_setting("nbafl") == ("epsilon", True)
+    assert mechanisms.noise_setting("gaussian") == ("noise_std", False)
+    assert mechanisms.noise_setting("dp_fedavg") == ("noise_multiplier", False)
+    with pytest.raises(ValueError, match="no setting scales the noise of mechanism no"):
+        mechanisms.noise_setting("none")
+    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+    mechanisms.register_mechanism(
+        "mine", registry._REGISTRY["none"].factory, summary="mine"
+    )
+    assert mechanisms.noise_setting("mine") == ("epsilon", True)
+    assert mechanisms.mechanism_label("mine") == "mine"
+
+
+def test_what_a_mechanism_does_not_read_is_known():
+    unread = mechanisms.unread_settings("dp_fedavg")
+    assert {"epsilon", "relation", "noise_std", "noise_floor"} <= unread
+    assert not {"noise_multiplier", "adaptive_clip", "delta"} & unread
+    assert mechanisms.unread_settings("unknown") == frozenset()
+
+
 def test_an_unknown_name_is_refused_with_the_nearest_one():
     with pytest.raises(ValueError, match="did you mean fedsva"):
         mechanisms.make_mechanism("fedsav", published())

@@ -111,7 +111,7 @@ PARTS = {
         ),
         tuple(
             f"tests/mechanisms/test_{name}.py"
-            for name in ("config", "contract", "registry")
+            for name in ("base", "config", "registry")
         ),
     ),
 }

@@ -58,7 +58,7 @@ def test_every_release_of_a_round_has_a_case():
     worlds = {case.worlds for case in audit_command.audited_cases(["all"], config)}
     assert worlds == {
         *("granted", "record", "client", "update", "presence", "ratio", "past norm"),
-        *("private record", "private record left out"),
+        *("private record", "private record left out", "shared noise"),
         *("two uploads", "partial cohort", "adaptive clip", "promise"),
         *("laplace", "randomized response", "votes", "contribution"),
     }

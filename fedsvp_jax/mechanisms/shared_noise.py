@@ -1,0 +1,77 @@
+"""Noise that a cohort shares: `--noise_trust=secure_aggregation`.
+
+With secure aggregation nobody sees an upload, only the sum of a cohort's. Each of its K
+clients then adds its share, of std z·Δ/√(K − h), so that the sum carries at least z·Δ
+even to h of them who pool what they know of their own shares. With equal weights 1/K
+and one Δ for all clients, the average is a Gaussian of z to those h, and of
+z·√(K/(K − h)) to an observer (docs/privacy.md, P14).
+"""
+
+import dataclasses
+from typing import Any
+
+from fedsvp_jax.mechanisms.base import Mechanism
+from fedsvp_jax.mechanisms.config import MechanismConfig
+from fedsvp_jax.mechanisms.sensitivity import root_sharers
+from fedsvp_jax.structs import MechanismState, NoiseInfo, Params
+
+
+def shared(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanism:
+    """The mechanism, with a claim about the cohort's average in place of an upload's.
+
+    Its sensitivity gives the share's std already (`sensitivity.make_sensitivity`); here
+    z is counted as the part of one upload, and the claim is the average's.
+
+    Args:
+      mechanism: whose uploads carry noise of one std for all clients.
+      config: its settings.
+      name: how a refusal calls it.
+
+    Raises:
+      ValueError: the noise follows the client, goes into the local steps, or is shared
+        by the cohort already.
+    """
+    root = root_sharers(config)
+    state = mechanism.init(1)
+    if (
+        mechanism.claim.central
+        or mechanism.claim.relation == "none"
+        or mechanism.step_noise_std is not None
+        or mechanism.needs_contribution
+        or state.clients
+        or state.shared
+    ):
+        raise ValueError(
+            "noise_trust must be server for mechanism "
+            f"{name} with sensitivity={config.sensitivity} and contribution_release="
+            f"{config.contribution_release}: secure aggregation shares a noise that is "
+            "added to the uploads and is the same for all clients"
+        )
+
+    def update(
+        updates: Params, state: MechanismState, **named: Any
+    ) -> tuple[Params, MechanismState, NoiseInfo]:
+        upload, memory, info = mechanism.update(updates, state, **named)
+        return upload, memory, _counted(info, root)
+
+    return mechanism._replace(
+        update=update,
+        uniform_weights=True,
+        claim=mechanism.claim._replace(
+            central=True,
+            assumptions=(
+                f"{mechanism.claim.assumptions}; secure aggregation shows the sum of a "
+                "cohort alone; equal weights; every one of its clients adds its share "
+                f"of the noise, z·Δ/√({config.cohort_size} - {config.colluders}), and "
+                "none drops out"
+            ),
+        ),
+    )
+
+
+def _counted(info: NoiseInfo, root: float) -> NoiseInfo:
+    return dataclasses.replace(
+        info,
+        noise_multiplier=info.noise_multiplier / root,
+        sensitivity=info.sensitivity * root,
+    )

@@ -1,0 +1,98 @@
+"""What holds for every mechanism before it may run."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from published import make, upload
+
+from fedsvp_jax.mechanisms import Mechanism
+from fedsvp_jax.mechanisms.base import check_noise
+
+ROUNDS = 5
+
+
+def changed(name: str, value: float, *, where: tuple[float, int] | None) -> Mechanism:
+    """NbAFL whose uploads tell `value`: all, or those of one ratio and round."""
+    honest = make("nbafl")
+
+    def update(
+        *given: Any, contribution_ratio: Any, round_num: Any, **more: Any
+    ) -> Any:
+        at = {"contribution_ratio": contribution_ratio, "round_num": round_num}
+        noised, state, info = honest.update(*given, **at, **more)
+        ratio, round_ = where or (contribution_ratio, round_num)
+        here = (contribution_ratio == ratio) & (round_num == round_)
+        told = jnp.where(here, jnp.float32(value), getattr(info, name))
+        return noised, state, info.replace(**{name: told})
+
+    return honest._replace(update=update)
+
+
+@pytest.mark.parametrize("name", ["noise_multiplier", "noise_std", "step_noise_std"])
+@pytest.mark.parametrize("value", [-1e-6, np.inf, np.nan])
+def test_noise_that_cannot_be_is_refused(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"^{name} of an upload must be at least 0"):
+        check_noise(changed(name, value, where=None), 3, ROUNDS)
+
+
+@pytest.mark.parametrize("ratio", [0.0, 1.0])
+@pytest.mark.parametrize("round_num", [0, ROUNDS - 1])
+def test_the_ends_of_ratio_and_rounds_are_looked_at(ratio: float, round_num: int):
+    found = changed("noise_std", -1.0, where=(ratio, round_num))
+    with pytest.raises(ValueError, match=rf"in round {round_num + 1} at R = {ratio:g}"):
+        check_noise(found, 3, ROUNDS)
+
+
+def test_noise_of_zero_and_more_is_accepted() -> None:
+    for name in ("none", "nbafl", "reestimation", "fedsva", "dp_fedavg"):
+        check_noise(make(name), 3, ROUNDS)
+    check_noise(changed("noise_std", 0.0, where=None), 3, ROUNDS)
+
+
+def test_without_a_mechanism_nothing_is_added_and_nothing_is_claimed() -> None:
+    update = jnp.asarray([3.0, -0.0, 4.0])
+    sent, _, info = upload(make("none"), update)
+    assert np.asarray(sent["w"]).tobytes() == np.asarray(update).tobytes()
+    for name in (
+        *("noise_multiplier", "noise_std", "step_noise_std", "noise_l2"),
+        *("delta", "clipped"),
+    ):
+        assert getattr(info, name) == 0
+    assert info.epsilon == info.sensitivity == np.inf and np.isnan(info.risk_tolerance)
+    assert make("none").claim.relation == "none"
+
+
+def test_the_gaussian_of_one_std_claims_what_it_gives() -> None:
+    mechanism = make("gaussian", noise_std=4.0, sensitivity="update_clip", delta=1e-3)
+    _, _, info = upload(mechanism, jnp.ones(3))
+    bound = 2 * 20.0
+    np.testing.assert_allclose(info.noise_std, 4.0, rtol=1e-6)
+    np.testing.assert_allclose(info.noise_multiplier, 4.0 / bound, rtol=1e-6)
+    rho = 0.5 * (bound / 4.0) ** 2
+    epsilon = rho + 2 * np.sqrt(rho * np.log(1e3))
+    np.testing.assert_allclose(info.epsilon, epsilon, rtol=1e-5)
+    np.testing.assert_allclose(mechanism.most_epsilon, epsilon, rtol=1e-5)
+    np.testing.assert_allclose([info.delta, mechanism.most_delta], 1e-3, rtol=1e-6)
+    np.testing.assert_allclose(mechanism.least_multiplier, 4.0 / bound, rtol=1e-6)
+    assert mechanism.claim.proved and mechanism.claim.any_epsilon
+    silent = make("gaussian", noise_std=0.0)
+    assert silent.most_delta == 0 and silent.most_epsilon == np.inf
+
+
+def test_the_clip_of_the_weights_knows_the_broadcast_model() -> None:
+    mechanism = make("nbafl", sensitivity="weight_clip", l2_norm_clip=1.0, epsilon=0.5)
+    sent = mechanism.update(
+        {"w": jnp.asarray([3.0, 0.0])},
+        mechanism.init(1).of(0),
+        key=jax.random.key(0),
+        num_examples=jnp.int32(1),
+        contribution_ratio=jnp.float32(1.0),
+        round_num=jnp.int32(0),
+        params={"w": jnp.asarray([0.0, 4.0])},
+    )
+    noise = jax.random.normal(jax.random.key(0), (2,)) * sent[2].noise_std
+    np.testing.assert_allclose(sent[0]["w"] - noise, [0.6, 0.8 - 4.0], atol=1e-4)
+    assert sent[2].clipped == 1

@@ -1,0 +1,107 @@
+"""Noise that a cohort shares: the sum carries it, and colluders know their own part."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from published import published
+
+from fedsvp_jax import mechanisms
+from fedsvp_jax.accounting import Ledger, composed_epsilon
+from fedsvp_jax.mechanisms import Mechanism
+
+COHORT, COLLUDERS, SMALLEST = 10, 3, 40.0
+
+
+def shared(name: str = "nbafl", **changes) -> Mechanism:
+    settings = {
+        "noise_trust": "secure_aggregation",
+        "sensitivity": "attribute_records",
+        "colluders": COLLUDERS,
+        "cohort_size": COHORT,
+        "min_num_examples": SMALLEST,
+        "epsilon": 0.5,
+    }
+    return mechanisms.make_mechanism(name, published(name, **(settings | changes)))
+
+
+def share_of(mechanism: Mechanism, num_examples: int):
+    nothing = jnp.zeros((20_000,))
+    return mechanism.update(
+        nothing,
+        mechanism.init(1).of(0),
+        key=jax.random.key(0),
+        num_examples=jnp.int32(num_examples),
+        contribution_ratio=jnp.float32(1.0),
+        round_num=jnp.int32(0),
+        params=nothing,
+    )
+
+
+@pytest.mark.parametrize("choice", ["attribute_records", "update_clip", "weight_clip"])
+def test_every_client_adds_the_same_share_of_the_noise_of_the_smallest(choice: str):
+    mechanism = shared(sensitivity=choice)
+    alone = shared(sensitivity=choice, noise_trust="server")
+    _, _, whole = share_of(alone, int(SMALLEST))
+    for held in (40, 400):
+        noised, _, info = share_of(mechanism, held)
+        root = math.sqrt(COHORT - COLLUDERS)
+        np.testing.assert_allclose(info.noise_std, whole.noise_std / root, rtol=1e-6)
+        np.testing.assert_allclose(np.std(noised), info.noise_std, rtol=0.03)
+        np.testing.assert_allclose(info.sensitivity, whole.sensitivity, rtol=1e-6)
+        product = info.noise_multiplier * info.sensitivity
+        np.testing.assert_allclose(product, info.noise_std, rtol=1e-6)
+    assert mechanism.claim.central and mechanism.uniform_weights
+    assert not alone.claim.central
+    assert "none drops out" in mechanism.claim.assumptions
+
+
+def test_the_promise_of_the_sum_holds_against_the_colluders_exactly():
+    mechanism = shared()
+    _, _, info = share_of(mechanism, 40)
+    book = Ledger(COHORT, proved=True, colluders=COLLUDERS, central=True)
+    for round_num in (1, 2, 3):
+        book.record(
+            np.arange(COHORT),
+            round_num=round_num,
+            noise_multiplier=np.full(COHORT, info.noise_multiplier),
+            noise_std=np.full(COHORT, info.noise_std),
+            epsilon=np.full(COHORT, info.epsilon),
+            delta=np.full(COHORT, info.delta),
+            weights=np.full(COHORT, 1 / COHORT),
+        )
+    z = float(mechanism.least_multiplier)
+    for view, sharers in (("colluders", COHORT - COLLUDERS), ("observer", COHORT)):
+        precision = 3 / z**2 * (COHORT - COLLUDERS) / sharers
+        exact = composed_epsilon("gdp", precision, 1e-5)
+        assert book.epsilon_spent("gdp", 1e-5, view=view) == pytest.approx(exact)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("dp_fedavg", {"sensitivity": "update_clip"}),  # shares its noise already
+        ("reestimation", {"sensitivity": "update_clip"}),  # a clip for each client
+        ("nbafl", {"sensitivity": "per_example"}),  # in the local steps
+        ("fedsva", {"epsilon": 0.1}),  # follows the client's R
+    ],
+)
+def test_noise_that_differs_by_client_is_refused(name: str, changes: dict):
+    with pytest.raises(ValueError, match="noise_trust must be server for mechanism"):
+        shared(name, **changes)
+    assert shared("fedsva", contribution_release="worst_case").claim.central
+
+
+def test_colluders_leave_somebody_who_adds_noise():
+    with pytest.raises(ValueError, match="colluders must be fewer than cohort_size"):
+        shared(colluders=COHORT)
+
+
+def test_rounds_before_the_first_private_query_cost_nothing():
+    mechanism = shared(private_from=3, num_rounds=8)
+    assert np.all(np.isinf(mechanism.least_multiplier) == (np.arange(8) < 3))
+    np.testing.assert_array_equal(mechanism.most_epsilon[:3], 0)
+    np.testing.assert_array_equal(mechanism.most_delta[:3], 0)
+    assert np.all(mechanism.most_epsilon[3:] > 0)
