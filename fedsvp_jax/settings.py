@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 MAX_ATTRIBUTES = 64
+# Read only where clients estimate R: with worst_case they do not.
+NEEDS_ESTIMATION = ("contribution_release", ("none", "laplace", "randomized_response"))
 # Linear layers on features, into which images are turned when they are loaded.
 FEATURE_MODELS = ("scatter_linear", "lite0_linear")
 _LARGEST_INT = 2**31 - 1
