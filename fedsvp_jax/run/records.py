@@ -34,15 +34,16 @@ def record_round(
     """Hands the uploads of one round to the ledger, from what was applied."""
     clients = valid_clients(metrics)
     noise = clients.noise
-    # Without noise the sensitivity may be infinite.
-    counted = noise.noise_multiplier * np.where(
-        noise.noise_std > 0, noise.sensitivity, 0
+    noised = noise.noise_std > 0
+    multiplier, sensitivity = (
+        np.where(noised, leaf, 0)
+        for leaf in (noise.noise_multiplier, noise.sensitivity)
     )
     ledger.record(
         clients.client_id,
         round_num=round_num,
         noise_multiplier=clients.noise.noise_multiplier,
-        noise_std=counted,
+        noise_std=multiplier * sensitivity,
         epsilon=clients.noise.epsilon,
         delta=clients.noise.delta,
         weights=clients.weight,

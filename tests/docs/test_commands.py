@@ -48,6 +48,7 @@ SMALL: dict[str, tuple[str, ...]] = {
         "--membership_rounds=1",
     ),
     "experiments.attack.docs_page": (),
+    "experiments.utility.docs_page": (),
     "experiments.benchmark.docs_page": (),
     "experiments.build_store": (),
     "experiments.convergence": ("--num_rounds=3", "--num_repeats=2"),
@@ -63,6 +64,10 @@ SMALL: dict[str, tuple[str, ...]] = {
 # environment of its own that the page says how to make.
 ELSEWHERE = {
     "python -m experiments.benchmark.peers --environments=V": None,
+    "python -m experiments.utility --setup=mnist_mlp": (
+        "experiments/utility/test_routes.py"
+        "::test_rows_that_are_there_are_not_computed_again"
+    ),
     "python -m experiments.attack --attack=planted_bugs": (
         "experiments/attack/test_planted_bugs.py"
         "::test_the_command_tells_the_bugs_and_resumes"

@@ -49,7 +49,14 @@ def metrics(*, estimated: bool = True, **changes: Any) -> RoundMetrics:
     model_finite = np.bool_(changes.pop("model_finite", True))
     accuracy = np.float32(changes.pop("accuracy", 0.5))
     return RoundMetrics(
-        accuracy, np.float32(1.5), np.float32(7), np.int32(15), clients, model_finite
+        test_accuracy=accuracy,
+        test_loss=np.float32(1.5),
+        private_accuracy=np.float32(0.25),
+        worst_tenth_accuracy=np.float32("nan"),
+        aggregate_noise_l2=np.float32(7),
+        steps_run=np.int32(15),
+        clients=clients,
+        model_finite=model_finite,
     )
 
 
@@ -109,12 +116,18 @@ def test_what_was_not_measured_is_none() -> None:
 
 
 def test_the_summary_takes_the_last_five_evaluated_rounds() -> None:
-    accuracies = [0.9, 0.1, None, 0.2, 0.3, None, 0.4, 0.5]
-    found = records.accuracy_summary(accuracies)
+    def row(accuracy: float | None) -> dict[str, float | None]:
+        half = None if accuracy is None else accuracy / 2
+        return dict(zip(records.ACCURACIES, (accuracy, half, None), strict=True))
+
+    rows = [row(value) for value in (0.9, 0.1, None, 0.2, 0.3, None, 0.4, 0.5)]
+    found = records.accuracy_summary(rows)
     assert found["best_accuracy"] == 0.9 and found["final_accuracy"] == 0.5
     assert found["final5_accuracy"] == pytest.approx(0.3)
     assert found["final5_std"] == pytest.approx(np.std([0.1, 0.2, 0.3, 0.4, 0.5]))
-    assert set(records.accuracy_summary([None]).values()) == {None}
+    assert found["final5_private_accuracy"] == pytest.approx(0.15)
+    assert found["final5_worst_tenth_accuracy"] is None
+    assert set(records.accuracy_summary([row(None)]).values()) == {None}
 
 
 def test_a_model_that_is_not_finite_is_found_though_every_upload_is() -> None:

@@ -1,0 +1,1 @@
+"""Accuracy at a proved ε: routes, their cells and the page that shows them."""

@@ -1,0 +1,68 @@
+"""Writes the table of docs/utility.md from docs/results/utility.
+
+python -m experiments.utility.docs_page
+"""
+
+import pathlib
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from absl import flags
+
+from fedsvp_jax.report.text_table import markdown
+
+from .. import command, docs_blocks
+
+flags.DEFINE_string(
+    "utility_docs_dir", "docs", "Folder that holds utility.md and results/."
+)
+
+Row = dict[str, Any]
+
+
+def table(rows: Sequence[Row]) -> str:
+    """One line per route and ε, over its seeds, in the order of the first seed."""
+    lines = []
+    for key in dict.fromkeys((row["route"], row["total_epsilon"]) for row in rows):
+        mine = [row for row in rows if (row["route"], row["total_epsilon"]) == key]
+        first = mine[0]
+        spent = [row["spent_pld"] for row in mine if row["spent_pld"] is not None]
+        claim = "–"
+        if first["status"]:
+            claim = f"{max(spent):.2f} of {key[1]:g} ({first['status']})"
+        lines.append(
+            {
+                "route": key[0],
+                "ε spent of promised (PLD)": claim,
+                "adversary": first["adversary"] or "–",
+                "relation": first["relation"] or "–",
+                "accuracy %": _shown(mine, "accuracy"),
+                "private class %": _shown(mine, "private_accuracy"),
+                "worst tenth of clients %": _shown(mine, "worst_tenth_accuracy"),
+                "seeds": str(len(mine)),
+            }
+        )
+    return markdown(lines)
+
+
+def _shown(rows: Sequence[Row], name: str) -> str:
+    values = [100 * row[name] for row in rows]
+    mean = f"{statistics.fmean(values):.1f}"
+    return f"{mean} ± {statistics.stdev(values):.1f}" if len(values) > 1 else mean
+
+
+def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
+    """Writes utility.md's blocks from the kept rows; returns the page's path."""
+    files = sorted((docs_dir / "results" / "utility").glob("*.jsonl"))
+    blocks = {file.stem: docs_blocks.made_from(file, table) for file in files}
+    return docs_blocks.rewrite(docs_dir / "utility.md", blocks)
+
+
+def main(_: list[str]) -> None:
+    """Writes the page anew."""
+    print(rewrite(pathlib.Path(flags.FLAGS.utility_docs_dir)))
+
+
+if __name__ == "__main__":
+    command.run(main, __doc__)

@@ -1,0 +1,75 @@
+"""The routes of docs/utility.md: settings that resolve, rows that tell the claim."""
+
+import dataclasses
+import json
+import pathlib
+
+import pytest
+from small_runs import SMALL
+
+from experiments.utility import docs_page, rows
+from experiments.utility.routes import ROUTES, Route
+from fedsvp_jax.federation import plan
+
+ROW = {
+    "route": "a",
+    "total_epsilon": 2.0,
+    "seed": 0,
+    "accuracy": 0.9,
+    "private_accuracy": 0.8,
+    "worst_tenth_accuracy": 0.7,
+    "spent_pld": 1.5,
+    "adversary": "server",
+    "relation": "one record",
+    "status": "proved",
+}
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+def test_every_route_is_a_run_and_a_promise_where_it_names_one(route: Route) -> None:
+    config = route.config(0, "data")
+    plan.mechanism_config(config)
+    assert (config.total_epsilon is None) == (config.mechanism == "none")
+
+
+def test_names_tell_the_routes_of_a_setup_apart() -> None:
+    keys = [(one.setup, one.name, one.settings.get("total_epsilon")) for one in ROUTES]
+    assert len(set(keys)) == len(keys)
+    left_out = [one.setup for one in ROUTES if one.name == "private records left out"]
+    assert set(left_out) == {one.setup for one in ROUTES}  # stands in every table
+
+
+def test_a_line_is_a_route_over_its_seeds_with_the_largest_spent() -> None:
+    seeds = [ROW, ROW | {"seed": 1, "accuracy": 0.94, "spent_pld": 1.9}]
+    free = ROW | {"route": "b", "total_epsilon": None, "spent_pld": None}
+    free |= {"status": None, "adversary": None, "relation": None}
+    text = docs_page.table([*seeds, free])
+    assert "| a | 1.90 of 2 (proved) | server | one record | 92.0 ± 2.8 |" in text
+    assert "| b | – | – | – | 90.0 | 80.0 | 70.0 | 1 |" in text
+
+
+def test_rows_that_are_there_are_not_computed_again(tmp_path: pathlib.Path) -> None:
+    settings = dataclasses.asdict(SMALL) | {
+        "mechanism": "nbafl",
+        "num_rounds": 2,
+        "sensitivity": "attribute_records",
+        "calibration": "analytic",
+        "total_epsilon": 3.0,
+        "delta": 1e-5,
+        "solve": "noise",
+    }
+    settings = {k: v for k, v in settings.items() if k not in ("seed", "data_dir")}
+    routes = [Route("small", "attribute records", settings)]
+    file = tmp_path / "kept" / "small.jsonl"
+
+    def compute(most_seeds: int) -> list[dict]:
+        rows.compute(
+            routes, file, tmp_path / "runs", data_dir=None, most_seeds=most_seeds
+        )
+        return [json.loads(line) for line in file.read_text().splitlines()]
+
+    (first,) = compute(1)
+    assert first["status"] == "proved" and first["adversary"] == "server"
+    assert 0 < first["spent_pld"] <= 3 and "not protected" in first["relation"]
+    assert [row["seed"] for row in compute(2)] == [0, 1]
+    assert compute(2)[0] == first
