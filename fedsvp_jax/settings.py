@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 MAX_ATTRIBUTES = 64
+# Read only where clients estimate R: with worst_case they do not.
+NEEDS_ESTIMATION = ("contribution_release", ("none", "laplace", "randomized_response"))
 # Linear layers on features, into which images are turned when they are loaded.
 FEATURE_MODELS = ("scatter_linear", "lite0_linear")
 _LARGEST_INT = 2**31 - 1
@@ -324,10 +326,11 @@ class NoiseSettings(Settings):
     relation: str = setting(
         "replace_one",
         "Neighbouring relation: replace_one or add_remove (of update_clip: a whole "
-        "client; of attribute_records: the contribution of one private record). The "
-        "relation of dp_fedavg is always add_remove.",
+        "client; of per_example: one record, which is left out of its batches; of "
+        "attribute_records: the contribution of one private record). The relation of "
+        "dp_fedavg is always add_remove.",
         choices=("replace_one", "add_remove"),
-        needs=("sensitivity", ("update_clip", "attribute_records")),
+        needs=("sensitivity", ("update_clip", "per_example", "attribute_records")),
     )
     noise_trust: str = setting(
         "server",

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.settings import MAX_ATTRIBUTES, Settings, setting
+from fedsvp_jax.settings import MAX_ATTRIBUTES, NEEDS_ESTIMATION, Settings, setting
 from fedsvp_jax.structs import Array
 
 MAX_EXACT = 10  # attributes: 2**10 - 2 = 1022 extra trainings per client and round
@@ -40,19 +40,23 @@ class ShapleySettings(Settings):
         "exact",
         "exact: train every coalition of attributes, 2^N - 2 extra trainings, N up to "
         "10. additive: train each attribute alone, blend their models for all other "
-        "coalitions, and correct the blend by --shapley_trainings. paired: "
-        "--shapley_trainings of random coalitions and their complements.",
-        choices=("exact", "additive", "paired"),
+        "coalitions, and correct the blend by --shapley_trainings of random coalitions "
+        "and their complements: unbiased. leave_one_out: as additive, but with "
+        "--shapley_trainings of all attributes but one: nearer, without an interval. "
+        "paired: --shapley_trainings as additive's, without the blend.",
+        choices=("exact", "additive", "leave_one_out", "paired"),
+        needs=NEEDS_ESTIMATION,
     )
     shapley_trainings: int = setting(
         6,
-        "Trainings of random coalitions per client and round, an even number: half of "
-        "them are the complements of the others. They make the estimate unbiased and "
-        "give it a standard error. With additive, 0 leaves the blend as it is, without "
-        "a standard error. Not read by exact.",
+        "Trainings of random coalitions per client and round. With additive and paired "
+        "an even number, since half of them are the complements of the others; they "
+        "make the estimate unbiased and give it a standard error. With additive, 0 "
+        "leaves the blend as it is, without a standard error. With leave_one_out, at "
+        "most N. Not read by exact.",
         at_least=0,
         at_most=10_000,
-        needs=("shapley", ("additive", "paired")),
+        needs=("shapley", ("additive", "leave_one_out", "paired")),
     )
     utility: str = setting(
         "accuracy",
@@ -60,6 +64,7 @@ class ShapleySettings(Settings):
         "as published, or loss (how much lower the mean cross-entropy is than that of "
         "guessing, in nats).",
         choices=("accuracy", "loss"),
+        needs=NEEDS_ESTIMATION,
     )
 
 
@@ -81,6 +86,13 @@ def check_settings(config: ShapleySettings, num_attributes: int) -> None:
             f"trains 2^N - 2 coalitions, got {num_attributes}: choose "
             "--shapley=additive or --shapley=paired"
         )
+    if config.shapley == "leave_one_out":
+        if not 2 <= config.shapley_trainings <= num_attributes:
+            raise ValueError(
+                "shapley_trainings must be from 2 to num_attributes with "
+                f"shapley=leave_one_out, got {config.shapley_trainings}"
+            )
+        return
     if config.shapley != "exact" and config.shapley_trainings % 2:
         raise ValueError(
             "shapley_trainings must be even, because they come in pairs, got "

@@ -1,10 +1,13 @@
 """A draw depends on its address alone."""
 
 import itertools
+from collections.abc import Callable
 
+import jax
 import numpy as np
 import pytest
 
+from fedsvp_jax import prng
 from fedsvp_jax.prng import Draw, generator
 
 
@@ -24,3 +27,18 @@ def test_different_addresses_give_different_numbers() -> None:
 def test_a_negative_seed_is_refused() -> None:
     with pytest.raises(ValueError, match="seed must be >= 0, got -2"):
         generator(-2, Draw.ASSIGN)
+
+
+@pytest.mark.parametrize("size", [1, 7, 22_602])
+def test_normal_numbers_have_the_bits_of_jaxs(size: int) -> None:
+    """In a program of their own, scaled, and for several keys side by side."""
+    keys = jax.random.split(jax.random.key(5), 3)
+
+    def drawn(normal: Callable[[jax.Array], jax.Array]) -> list[jax.Array]:
+        scaled = jax.jit(lambda key, std: std * normal(key))(keys[0], 0.3)
+        return [jax.jit(normal)(keys[0]), jax.jit(jax.vmap(normal))(keys), scaled]
+
+    found = drawn(lambda key: prng.normal(key, size))
+    expected = drawn(lambda key: jax.random.normal(key, (size,)))
+    for mine, theirs in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(mine, theirs)

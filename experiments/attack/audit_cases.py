@@ -73,6 +73,7 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
         Case(mechanism, "update_clip", "replace_one", "update"),
         Case(mechanism, "update_clip", "add_remove", "presence"),
         Case(mechanism, "per_example", "replace_one", "record"),
+        Case(mechanism, "per_example", "add_remove", "record left out"),
         *(
             Case(mechanism, "attribute_records", relation, worlds, changes=query)
             for relation, worlds in (

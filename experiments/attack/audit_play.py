@@ -121,7 +121,12 @@ def prepare(setting: Setting, case: Case) -> Prepared:
             mechanism,
             dataclasses.replace(setting.recipe, gradient="per_example"),
             setting.rates,
-            audit_training.neighbours(setting.num_examples, 1, push),
+            audit_training.neighbours(
+                setting.num_examples,
+                1,
+                push,
+                left_out=case.relation == "add_remove",
+            ),
             config.num_rounds,
             setting.num_games,
         )

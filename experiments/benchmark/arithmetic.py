@@ -168,7 +168,7 @@ def round_flops(trainer: Trainer, num_classes: int) -> RoundFlops:
 
     The batches of validation examples are computed only if privacy is estimated. A
     random pair of complementary coalitions holds every example once and is counted like
-    the full coalition, with one utility more.
+    the full coalition, and one without one of N attributes like 1 - 1/N of it.
     """
     plan, shape = trainer.program.plan, trainer.program.data.examples.inputs.shape[1:]
     model, params, stats = _by_patches(trainer, num_classes)
@@ -183,9 +183,13 @@ def round_flops(trainer: Trainer, num_classes: int) -> RoundFlops:
     training = costs[max(coalitions)]
     estimation = sum(costs.values()) - training
     if _estimates_privacy(trainer):
-        batch, pairs = plan.estimation.validation_batch_size, plan.estimation.num_pairs
+        batch, drawn = plan.estimation.validation_batch_size, plan.estimation.num_drawn
         longest = trainer.program.data.split.validation.shape[-1]
         utility = forward_flops(model, params, stats, shape, batch)
-        utilities = len(coalitions) + 2 * pairs
-        estimation += utilities * -(-longest // batch) * utility + pairs * training
+        utilities = len(coalitions) + drawn
+        number = plan.estimation.num_attributes
+        alone = plan.estimation.estimator == "leave_one_out"
+        share = (number - 1) / number if alone else 1 / 2
+        estimation += utilities * -(-longest // batch) * utility
+        estimation += round(drawn * share * training)
     return RoundFlops(plan.cohort_size * training, plan.cohort_size * estimation)

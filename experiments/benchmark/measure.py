@@ -62,13 +62,15 @@ def peak_mb() -> float:
     return jax.devices()[0].memory_stats()["peak_bytes_in_use"] / 2**20
 
 
-def arithmetic_bound(num_attributes: int) -> float:
-    """Upper bound of FedSVA's training relative to FedAvg's: 2^(N-1).
+def arithmetic_bound(num_attributes: int, shapley: str) -> float:
+    """Upper bound of FedSVA's training relative to FedAvg's: 2^(N-1), additive: 2.
 
     The examples of an attribute are in 2^(N-1) coalitions, one of which is the local
-    model's. Every coalition trains as many epochs as the local model does.
+    model's; two of these are trained by `additive` without a correction. Every
+    coalition trains as many epochs as the local model does.
     """
-    return float(2 ** (num_attributes - 1))
+    coalitions = 2 ** (num_attributes - 1)
+    return float(coalitions if shapley == "exact" else min(coalitions, 2))
 
 
 class Run:
@@ -137,6 +139,7 @@ def row(
         "work": name,
         "mechanism": plan.mechanism,
         "num_attributes": plan.estimation.num_attributes,
+        "shapley": plan.estimation.estimator,
         **clock,
         "examples_per_second": examples / median,
         "gemm_gflops": rate,
@@ -161,7 +164,7 @@ def measure_workload(workload: Workload, rounds: int) -> dict[str, Any]:
     if workload.name.startswith("PE"):
         flops = arithmetic.round_flops(trainer, dataset.num_classes)
         ratio = flops.total / flops.training
-        bound = arithmetic_bound(workload.num_attributes)
+        bound = arithmetic_bound(workload.num_attributes, workload.shapley)
         notes.append(f"cohort {workload.cohort_size}")
         notes.append(f"arithmetic counted: {ratio:.3f} times FedAvg's")
     clock = timed(trainer, samples)

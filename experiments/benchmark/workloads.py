@@ -46,6 +46,7 @@ class Workload:
       task: model and data.
       mechanism: `none`, `dp_fedavg`, or `fedsva`, which estimates privacy.
       num_attributes: N; 1 if nothing is estimated.
+      shapley: how the Shapley values are estimated; additive without a correction.
       sensitivity: what C clips besides the gradient of every step.
       l2_norm_clip: C; by default nothing is clipped, as in the other libraries.
       cohort_size: K.
@@ -58,6 +59,7 @@ class Workload:
     task: Task
     mechanism: str = "none"
     num_attributes: int = 1
+    shapley: str = "exact"
     sensitivity: str = "paper"
     l2_norm_clip: float = math.inf
     cohort_size: int = 10
@@ -67,7 +69,10 @@ class Workload:
 
 
 def _estimation(fedavg: Workload) -> list[Workload]:
-    """FedAvg, then FedSVA with N = 2, ..., 5, all with clipped gradients.
+    """FedAvg, then FedSVA exact at N = 2, ..., 5 and additive at N = 5 and 16.
+
+    A client holds an example of every attribute, so W2 has no N = 16. All have clipped
+    gradients.
 
     C is so large that nothing is ever clipped, and epsilon (`make_config`) so large
     that all numbers stay finite under the noise.
@@ -78,6 +83,13 @@ def _estimation(fedavg: Workload) -> list[Workload]:
         *(
             dataclasses.replace(fedavg, mechanism="fedsva", num_attributes=n)
             for n in range(2, 6)
+        ),
+        *(
+            dataclasses.replace(
+                fedavg, mechanism="fedsva", num_attributes=n, shapley="additive"
+            )
+            for n in (5, 16)
+            if n <= fedavg.task.train
         ),
     ]
 
@@ -97,7 +109,7 @@ NAMES = (*dict.fromkeys(workload.name for workload in _ALL), SWEEP)
 
 
 def of_name(name: str) -> list[Workload]:
-    """The workloads of a name: five if it measures privacy estimation, else one."""
+    """The workloads of a name: several if it measures privacy estimation, else one."""
     return [workload for workload in _ALL if workload.name == name]
 
 
@@ -147,6 +159,8 @@ def make_config(workload: Workload) -> ExperimentConfig:
             allow_large_epsilon=True,
             noise_multiplier=1e-3,
             num_attributes=workload.num_attributes,
+            shapley=workload.shapley,
+            shapley_trainings=0,
             attributes=f"column:{ATTRIBUTE}",
             num_clients=task.clients,
             num_hbc_clients=0,

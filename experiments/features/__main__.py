@@ -41,22 +41,25 @@ def main(_: list[str]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     text = file.read_text() if file.exists() else ""
     done = {(row["name"], row["seed"]) for row in map(json.loads, text.splitlines())}
-    for cell in CELLS:
-        if cell.part != values.part or cell.name not in (values.names or [cell.name]):
+    names = values.names or [cell.name for cell in CELLS]
+    chosen = [
+        (seed, cell)
+        for cell in CELLS
+        if cell.part == values.part and cell.name in names
+        for seed in range(cell.seeds)
+    ]
+    for seed, cell in sorted(chosen, key=lambda one: one[0]):
+        if (cell.name, seed) in done:
             continue
         given = {"data_dir": values.data_dir, "features_dir": values.features_dir}
         if cell.model == "lite0_linear":
             given["lite0_weights"] = values.lite0_weights
-        for seed in range(cell.seeds):
-            if (cell.name, seed) in done:
-                continue
-            config = config_of(cell, seed, **given)
-            folder = pathlib.Path(values.output_dir) / f"{cell.name}_{seed}"
-            summary = run.train(config, folder, resume=True)
-            row = row_of(cell, seed, summary)
-            with file.open("a") as rows:
-                rows.write(json.dumps(row) + "\n")
-            print(f"{cell.name} seed {seed}: {row['accuracy']:.4f}", flush=True)
+        config = config_of(cell, seed, **given)
+        folder = pathlib.Path(values.output_dir) / f"{cell.name}_{seed}"
+        row = row_of(cell, seed, run.train(config, folder, resume=True))
+        with file.open("a") as rows:
+            rows.write(json.dumps(row) + "\n")
+        print(f"{cell.name} seed {seed}: {row['accuracy']:.4f}", flush=True)
 
 
 if __name__ == "__main__":

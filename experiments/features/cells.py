@@ -45,7 +45,9 @@ class Cell(NamedTuple):
     @property
     def name(self) -> str:
         """Of its folder, and the key of its rows."""
-        return f"{self.part}_{self.model}_{self.clients}_{self.epsilon:g}"
+        left_out = self.settings.get("relation") == "add_remove"
+        more = "_left_out" if left_out else ""
+        return f"{self.part}_{self.model}_{self.clients}_{self.epsilon:g}{more}"
 
 
 def _central(part: str, model: str, epsilon: float, seeds: int, **more: Any) -> Cell:
@@ -90,8 +92,10 @@ CELLS = (
             local_epochs=120,
             learning_rate=4.0,
             l2_norm_clip=1.0,
+            relation=relation,
         )
         for epsilon in (1, 3)
+        for relation in ("replace_one", "add_remove")
     ),
     _central(
         "cifar10",
@@ -107,9 +111,9 @@ CELLS = (
         3,
         1,
         local_epochs=20,
-        batch_size=16384,
-        learning_rate=40.0,
-        l2_norm_clip=0.1,
+        batch_size=8192,
+        learning_rate=0.5,
+        l2_norm_clip=1.0,
     ),
 )
 

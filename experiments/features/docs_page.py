@@ -48,7 +48,7 @@ def table(kept: Iterable[Row]) -> str:
         first = group[0]
         found = [100 * row["accuracy"] for row in group]
         spread = f" ({min(found):.1f} to {max(found):.1f})" if len(found) > 1 else ""
-        noisy = first["epsilon"] is not None
+        noisy, batch = first["epsilon"] is not None, first["batch_size"]
         lines.append(
             {
                 "data": first["dataset"],
@@ -57,18 +57,23 @@ def table(kept: Iterable[Row]) -> str:
                 "ε (PLD)": f"{max(row['epsilon'] for row in group):.2f}"
                 if noisy
                 else "no noise",
+                "hides that a record is": _hidden(first["relation"]),
                 "status": first["status"] or "–",
                 "accuracy, %": f"{statistics.mean(found):.1f}{spread}",
                 "runs": str(len(group)),
                 "epochs": str(first["local_epochs"] * first["num_rounds"]),
-                "B": "all"
-                if first["batch_size"] == FULL_BATCH
-                else str(first["batch_size"]),
+                "B": "all" if batch == FULL_BATCH else str(batch),
                 "C": f"{first['l2_norm_clip']:g}" if noisy else "–",
                 "step size": f"{first['learning_rate']:g}",
             }
         )
     return markdown(lines)
+
+
+def _hidden(relation: str | None) -> str:
+    if relation is None:
+        return "–"
+    return "replaced" if relation.startswith("replace") else "left out"
 
 
 def _place(row: Row) -> tuple[str, str, int, float]:

@@ -7,7 +7,7 @@ The model is trained by FedSVA with R = 1 in the noise, so that the run does not
 on any estimate. Before each of --rounds, every client of the cohort trains all 2^N
 coalitions, with the keys that a run uses. The exact values and all estimates are then
 looked up instead of trained, every estimate --repeats times with other random
-coalitions. An estimator is NAME:M: additive or paired with M trainings of random
+coalitions. An estimator is NAME:M: a choice of --shapley with M trainings of random
 coalitions, or orders:M, the marginal gains over M random orders (`sampled_shapley`).
 
 Of every estimator and round it reports, as means over clients and repeats:
@@ -20,22 +20,35 @@ Of every estimator and round it reports, as means over clients and repeats:
   trainings     of coalitions beside the local model
   steps         their SGD steps, divided by the local model's
 
-Written to --output_dir: config.json, pieces/ROUND.json (every client's values; --resume
-skips finished rounds), results.json. docs/shapley.md shows results that were kept with
+Written to --output_dir: config.json, games/ROUND.npz (the logits of every client's
+coalitions; --resume trains no finished round again, so other --estimators are cheap),
+results.json. docs/shapley.md shows results that were kept with
 `python -m experiments.shapley.docs_page`.
 """
 
 from absl import flags
 
 from .. import command
-from . import study
+from . import games, study
 
 command.define_settings(without=["shapley", "shapley_trainings", "mechanism"])
 command.define_output()
 flags.DEFINE_list(
     "estimators",
-    ["additive:0", "additive:4", "additive:8", "paired:4", "paired:8", "orders:1"],
-    "What is compared with the exact values: additive:M, paired:M, orders:M.",
+    [
+        "additive:0",
+        "leave_one_out:2",
+        "leave_one_out:4",
+        "leave_one_out:5",
+        "additive:4",
+        "additive:8",
+        "paired:4",
+        "paired:8",
+        "orders:1",
+        "orders:2",
+    ],
+    "What is compared with the exact values: additive:M, leave_one_out:M, paired:M, "
+    "orders:M.",
 )
 flags.DEFINE_list(
     "rounds", ["1", "3", "6", "10", "20", "40", "60"], "Rounds in which it is compared."
@@ -46,7 +59,7 @@ flags.DEFINE_integer("repeats", 20, "How often each estimate is drawn.", lower_b
 def main(_: list[str]) -> None:
     """Runs the study."""
     values = flags.FLAGS
-    compared = [study.Compared.named(name) for name in values.estimators]
+    compared = [games.Compared.named(name) for name in values.estimators]
     rounds = study.round_numbers(values.rounds)
     config = command.settings_from_flags(
         values,

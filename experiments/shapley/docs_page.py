@@ -24,6 +24,7 @@ flags.DEFINE_string(
     "shapley_docs_dir", "docs", "Folder that holds shapley.md and results/."
 )
 
+_REFERENCE = "orders:2"  # the plain sampled estimator
 _LATE = 10  # the round from which a model has learned something
 _HEAD = [
     "study",
@@ -55,50 +56,131 @@ def studies(docs_dir: pathlib.Path) -> list[Study]:
     return [json.loads(file.read_text()) for file in files]
 
 
-def error_table(kept: Sequence[Study], *, late: bool) -> str:
-    """Error against cost, as means over the rounds before round 10 or from it on."""
-    rows = []
+def groups(kept: Sequence[Study]) -> dict[str, list[Study]]:
+    """The studies that differ in nothing but the seed, by what they have in common."""
+    found: dict[str, list[Study]] = {}
     for study in kept:
-        named = (
-            f"{study['dataset']}, {study['model']}, N = {study['num_attributes']},"
-            f" {study['utility']}"
+        name = (
+            f"{study['dataset']}, N = {study['num_attributes']}, ε = "
+            f"{study['epsilon']:g}, C = {study['l2_norm_clip']:g}"
         )
-        table = [row for row in study["table"] if (row["round"] >= _LATE) == late]
-        for name in dict.fromkeys(row["estimator"] for row in table):
-            mine = [row for row in table if row["estimator"] == name]
-            squares = statistics.fmean(row["value_error"] ** 2 for row in mine)
-            rows.append(
-                [
-                    named,
-                    f"`{name}`",
-                    _mean(mine, "trainings", 1),
-                    _mean(mine, "steps", 2),
-                    _mean(mine, "ratio_error", 3),
-                    f"{squares**0.5:.3f}",
-                    _mean(mine, "covered", 2),
-                    _mean(mine, "ratio_covered", 2),
-                    _mean(mine, "margin", 3),
-                ]
+        found.setdefault(name, []).append(study)
+    return found
+
+
+def _rows(study: Study, name: str, *, late: bool | None = None) -> list[dict[str, Any]]:
+    """An estimator's rows, of all rounds or of those before or from round 10 on."""
+    return [
+        row
+        for row in study["table"]
+        if row["estimator"] == name and late in (None, row["round"] >= _LATE)
+    ]
+
+
+def _names(studies: Sequence[Study]) -> list[str]:
+    return list(dict.fromkeys(row["estimator"] for row in studies[0]["table"]))
+
+
+def error_table(kept: Sequence[Study], *, late: bool) -> str:
+    """Error against cost before round 10 or from it on; errors seed by seed."""
+    lines = []
+    for named, studies in groups(kept).items():
+        for name in _names(studies):
+            by_seed = [_rows(study, name, late=late) for study in studies]
+            every = [row for rows in by_seed for row in rows]
+            cells = [
+                named,
+                f"`{name}`",
+                _mean(every, "trainings", 1),
+                _mean(every, "steps", 2),
+                ", ".join(_mean(rows, "ratio_error", 3) for rows in by_seed),
+                ", ".join(f"{_squares(rows) ** 0.5:.3f}" for rows in by_seed),
+                _mean(every, "covered", 2),
+                _mean(every, "ratio_covered", 2),
+                _mean(every, "margin", 3),
+            ]
+            lines.append(dict(zip(_HEAD, cells, strict=True)))
+    return markdown(lines)
+
+
+def target_table(kept: Sequence[Study]) -> str:
+    """What was asked for, of every estimator with at most 2 N trainings.
+
+    The reference is `orders:2`, over all rounds, for estimators that train no more
+    coalitions than it does.
+    """
+    lines = []
+    for named, studies in groups(kept).items():
+        number = studies[0]["num_attributes"]
+
+        def every(
+            name: str, late: bool | None = None, studies: list[Study] = studies
+        ) -> list[dict[str, Any]]:
+            return [r for study in studies for r in _rows(study, name, late=late)]
+
+        reference = every(_REFERENCE)
+        most = statistics.fmean(row["trainings"] for row in reference)
+        for name in _names(studies):
+            rows, after = every(name), every(name, late=True)
+            trainings = statistics.fmean(row["trainings"] for row in rows)
+            if name.split(":")[0] not in ("additive", "leave_one_out"):
+                continue
+            if trainings > 2 * number:
+                continue
+            gain = _squares(reference) / _squares(rows)
+            error = statistics.fmean(row["ratio_error"] for row in after)
+            held = [row["ratio_covered"] for row in rows]
+            share = None if None in held else statistics.fmean(held)
+            lines.append(
+                {
+                    "study": named,
+                    "estimator": f"`{name}`",
+                    "trainings": f"{trainings:.1f}",
+                    f"error² of ψ: `{_REFERENCE}` ÷ this (≥ 5)": (
+                        _judged(f"{gain:.1f}", gain >= 5) if trainings <= most else "–"
+                    ),
+                    "error of R from round 10 (≤ .03)": _judged(
+                        f"{error:.3f}", error <= 0.03
+                    ),
+                    "interval of R holds (≥ .93)": (
+                        "–" if share is None else _judged(f"{share:.2f}", share >= 0.93)
+                    ),
+                }
             )
-    return markdown([dict(zip(_HEAD, row, strict=True)) for row in rows])
+    return markdown(lines)
+
+
+def worth_table(kept: Sequence[Study]) -> str:
+    """What all attributes add to the utility, by round: the mean over the seeds."""
+    lines = []
+    for named, studies in groups(kept).items():
+        rounds = studies[0]["added"]
+        added = (
+            f"{statistics.fmean(study['added'][r] for study in studies):.2f} ({r})"
+            for r in rounds
+        )
+        lines.append({"study": named, "U(all) − U(∅) (round)": ", ".join(added)})
+    return markdown(lines)
 
 
 def round_table(kept: Sequence[Study]) -> str:
-    """The error of R by round, of every estimator."""
+    """The error of R by round, of every estimator: the mean over the seeds."""
     blocks = []
-    for study in kept:
-        rounds = list(dict.fromkeys(row["round"] for row in study["table"]))
-        names = list(dict.fromkeys(row["estimator"] for row in study["table"]))
-        found = {(row["estimator"], row["round"]): row for row in study["table"]}
-        head = [
-            f"{study['dataset']}, N = {study['num_attributes']}: round",
-            *map(str, rounds),
-        ]
-        rows = [
-            [f"`{name}`", *(f"{found[name, r]['ratio_error']:.3f}" for r in rounds)]
-            for name in names
-        ]
-        blocks.append(markdown([dict(zip(head, row, strict=True)) for row in rows]))
+    for named, studies in groups(kept).items():
+        rounds = list(dict.fromkeys(row["round"] for row in studies[0]["table"]))
+        lines = []
+        for name in _names(studies):
+            line = {f"{named}: round": f"`{name}`"}
+            for number in rounds:
+                found = [
+                    row
+                    for study in studies
+                    for row in _rows(study, name)
+                    if row["round"] == number
+                ]
+                line[str(number)] = _mean(found, "ratio_error", 3)
+            lines.append(line)
+        blocks.append(markdown(lines))
     return "\n".join(blocks)
 
 
@@ -108,6 +190,8 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     text = docs_blocks.rewritten(
         path.read_text(),
         {
+            "targets": lambda: target_table(kept),
+            "worth": lambda: worth_table(kept),
             "late": lambda: error_table(kept, late=True),
             "early": lambda: error_table(kept, late=False),
             "by_round": lambda: round_table(kept),
@@ -115,6 +199,14 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     )
     path.write_text(text)
     return path
+
+
+def _squares(rows: Sequence[dict[str, Any]]) -> float:
+    return statistics.fmean(row["value_error"] ** 2 for row in rows)
+
+
+def _judged(value: str, met: bool) -> str:
+    return f"{value}, {'met' if met else 'missed'}"
 
 
 def _mean(rows: Sequence[dict[str, Any]], name: str, digits: int) -> str:

@@ -17,7 +17,8 @@ from fedsvp_jax.algorithm.evaluation import Validation
 from fedsvp_jax.structs import Array, Params
 
 BLEND_ORDERS = 32  # random orders, each both ways, where N > shapley.MAX_EXACT
-KNOWN = {"additive": 1, "paired": 0}  # attributes of a coalition whose worth is known
+# Attributes of a coalition whose worth is known.
+KNOWN = {"additive": 1, "leave_one_out": 1, "paired": 0}
 Trained: TypeAlias = tuple[Params, Params]  # params, stats
 Groups: TypeAlias = tuple[tuple[int, tuple[int, ...]], ...]  # (batch size, bitmasks)
 
@@ -27,6 +28,7 @@ class Game(NamedTuple):
 
     Attributes:
       num_attributes: N.
+      private_attribute: the private one's index.
       groups: the coalitions that every client trains; the full one comes last.
       batch_size: B of every other training.
       start: the broadcast model.
@@ -37,6 +39,7 @@ class Game(NamedTuple):
     """
 
     num_attributes: int
+    private_attribute: int
     groups: Groups
     batch_size: int
     start: Trained
@@ -82,7 +85,7 @@ def planned_coalitions(estimator: str, num_attributes: int) -> list[int]:
     match estimator:
         case "exact":
             return list(range(1, full + 1))
-        case "additive":
+        case "additive" | "leave_one_out":
             return sorted({full, *(1 << a for a in range(num_attributes))})
         case _:
             return [full]
@@ -142,7 +145,7 @@ def exact(game: Game) -> tuple[Trained, Values]:
     return trained, Values(shapley.exact_shapley(utilities), utilities)
 
 
-def additive(game: Game, key: Array, num_pairs: int) -> tuple[Trained, Values]:
+def _blend(game: Game, key: Array) -> tuple[Trained, Surrogate]:
     """Each attribute is trained alone, and their logits are blended for the others.
 
         f_S = (1 - q_S) sum over a in S of (n_a/n_S) f_a + q_S f_all
@@ -151,12 +154,12 @@ def additive(game: Game, key: Array, num_pairs: int) -> tuple[Trained, Values]:
     with f the logits of the trained models on the validation examples and n the numbers
     of training examples. q is the share of the pairs of examples of different
     attributes that lie within S. The blend of one attribute or of all is the trained
-    model's own. The values of the blended game are corrected by `num_pairs` pairs.
+    model's own.
 
     Memory: (N + 1) v c float32 for v validation examples and c classes.
 
     Args:
-      key: draws the pairs, and orders for the blended game if N > MAX_EXACT.
+      key: draws orders for the blended game if N > MAX_EXACT.
     """
     num_attributes, validation = game.num_attributes, game.validation
     full = 2**num_attributes - 1
@@ -197,8 +200,66 @@ def additive(game: Game, key: Array, num_pairs: int) -> tuple[Trained, Values]:
             key=jax.random.fold_in(key, 1),
             both_ways=True,
         )
-    blend = Surrogate(utility, values, errors)
+    return trained, Surrogate(utility, values, errors)
+
+
+def additive(game: Game, key: Array, num_pairs: int) -> tuple[Trained, Values]:
+    """The values of the blended game, corrected by `num_pairs` random pairs."""
+    trained, blend = _blend(game, key)
     return trained, _corrected("additive", game, blend, key, num_pairs)
+
+
+def leave_one_out(game: Game, key: Array, number: int) -> tuple[Trained, Values]:
+    """The values of the blended game, corrected by coalitions that lack one attribute.
+
+    With D_a = U(all but a) - (U of the blend) of the A attributes that were left out,
+    and n held attributes,
+
+        psi_a = psi_a(blend) - (D_a - mean of D)/(n - 1)
+
+    and the other values are the blend's. If the blend errs by M + e(S), with M the same
+    for all coalitions that were not trained before and the e(S) independent and of
+    mean 0, this is the best linear estimate: M changes no value, and what is measured
+    is put in the place of the blend. Of all coalitions not yet trained, these weigh
+    most in a value (1/n, the others at most 1/(n (n - 1))). Where the model is wrong
+    the estimate is biased; it has no standard error.
+
+    Args:
+      key: draws which attributes are left out after the private one.
+      number: A, or fewer where fewer attributes are held.
+    """
+    trained, blend = _blend(game, key)
+    held = game.held
+    left_out, rows = drawn_without_one(key, held, number, game.private_attribute)
+
+    lacking = _lacking(game, blend, rows)
+    measured = jnp.any(rows, axis=1)
+    number_measured = jnp.sum(measured.astype(jnp.float32))
+    mean = jnp.sum(lacking) / jnp.maximum(number_measured, 1)
+    others = jnp.maximum(jnp.sum(held.astype(jnp.float32)) - 1, 1)
+    change = jnp.where(measured, (lacking - mean) / others, 0)
+    values = blend.values.at[left_out].add(-change)
+    return trained, Values(
+        values=jnp.where(held, values, 0),
+        standard_errors=jnp.where(held, jnp.nan, 0),
+        margins=jnp.where(held, jnp.nan, 0),
+    )
+
+
+def drawn_without_one(
+    key: Array, held: Array, number: int, private_attribute: int
+) -> tuple[Array, Array]:
+    """(A,) the attributes that are left out, the private one first, and (A, N) bool.
+
+    A row is empty where no training is needed: of an attribute that is not held, and
+    where at most two are held, so that what is left was trained alone.
+    """
+    draws = jax.random.uniform(jax.random.fold_in(key, 0), held.shape)
+    draws = draws.at[private_attribute].set(-1)
+    left_out = jnp.argsort(jnp.where(held, draws, 2))[:number]
+    rows = held[None] & ~jax.nn.one_hot(left_out, held.shape[0], dtype=bool)
+    needed = held[left_out] & (jnp.sum(held.astype(jnp.int32)) > 2)
+    return left_out, rows & needed[:, None]
 
 
 def complementary(game: Game, key: Array, num_pairs: int) -> tuple[Trained, Values]:
@@ -224,7 +285,7 @@ def complementary(game: Game, key: Array, num_pairs: int) -> tuple[Trained, Valu
     return trained, _corrected("paired", game, line, key, num_pairs)
 
 
-def drawn_coalitions(
+def drawn_pairs(
     estimator: str, key: Array, held: Array, num_pairs: int
 ) -> tuple[paired.Pairs, Array]:
     """The pairs, and (2P, N) bool: what is trained of them, the complements last.
@@ -237,21 +298,41 @@ def drawn_coalitions(
     return pairs, rows & (size > KNOWN[estimator])
 
 
+def drawn_coalitions(
+    estimator: str, key: Array, held: Array, number: int, private_attribute: int
+) -> Array:
+    """(m, N) bool: the coalitions that an estimator trains at random, empty if known.
+
+    Args:
+      number: m.
+    """
+    if estimator == "leave_one_out":
+        return drawn_without_one(key, held, number, private_attribute)[1]
+    return drawn_pairs(estimator, key, held, number // 2)[1]
+
+
+def _lacking(game: Game, surrogate: Surrogate, rows: Array) -> Array:
+    """(m,) U of the trained coalitions less the surrogate's; 0 for an empty row."""
+    number = rows.shape[0]
+    if number == 0:
+        return jnp.zeros((0,))
+
+    def lack(turn: Array, lacking: Array) -> Array:
+        trained = game.train(rows[turn], game.batch_size)
+        found = game.worth(rows[turn], game.validation.utility(*trained))
+        more = found - surrogate.utility(rows[turn])
+        return lacking.at[turn].set(jnp.where(jnp.any(rows[turn]), more, 0))
+
+    return jax.lax.fori_loop(0, number, lack, jnp.zeros((number,)))
+
+
 def _corrected(
     estimator: str, game: Game, surrogate: Surrogate, key: Array, num_pairs: int
 ) -> Values:
     """The surrogate's values plus an unbiased estimate of what they lack."""
     held, validation = game.held, game.validation
-    pairs, rows = drawn_coalitions(estimator, key, held, num_pairs)
-
-    def lack(turn: Array, lacking: Array) -> Array:
-        utility = validation.utility(*game.train(rows[turn], game.batch_size))
-        more = game.worth(rows[turn], utility) - surrogate.utility(rows[turn])
-        return lacking.at[turn].set(jnp.where(jnp.any(rows[turn]), more, 0))
-
-    lacking = jnp.zeros((2 * num_pairs,))
-    if num_pairs > 0:
-        lacking = jax.lax.fori_loop(0, 2 * num_pairs, lack, lacking)
+    pairs, rows = drawn_pairs(estimator, key, held, num_pairs)
+    lacking = _lacking(game, surrogate, rows)
     found = paired.correction(
         pairs,
         held,

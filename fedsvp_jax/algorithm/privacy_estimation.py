@@ -41,8 +41,9 @@ class EstimationPlan:
       groups: (batch size, bitmasks) of the coalitions that every client trains, by
         `coalition_groups`.
       validation_batch_size: examples in one batch of a utility.
-      estimator: `exact`, `additive` or `paired`, of `shapley.ShapleySettings`.
-      num_pairs: P, random pairs of complementary coalitions that are trained too.
+      estimator: `exact`, `additive`, `leave_one_out` or `paired`, of
+        `shapley.ShapleySettings`.
+      num_drawn: m, random coalitions that are trained too.
       utility: `accuracy` or `loss`.
       empty_utility: U(empty): "zero" (FedSDP's public code) or "initial", what the
         broadcast model is worth.
@@ -53,7 +54,7 @@ class EstimationPlan:
     groups: Groups
     validation_batch_size: int
     estimator: str = "exact"
-    num_pairs: int = 0
+    num_drawn: int = 0
     utility: str = "accuracy"
     empty_utility: str = "zero"
 
@@ -97,11 +98,11 @@ def estimate_contribution(
     """Trains coalitions, and returns the full one's model and the values.
 
     The full coalition is the local model itself, to the bit the one that a run without
-    PE trains. Beside it `exact` trains 2**N - 2 coalitions, `additive` N + 2P and
-    `paired` 2P. All share one key of training: an attribute that a client holds nothing
-    of changes no coalition, so its Shapley value is 0 exactly (the dummy axiom), and
-    the others' differences carry less noise. A coalition without data is worth what
-    the empty one is.
+    PE trains. Beside it `exact` trains 2**N - 2 coalitions, `additive` and
+    `leave_one_out` N + m and `paired` m. All share one key of training: an
+    attribute that a client holds nothing of changes no coalition, so its Shapley value
+    is 0 exactly (the dummy axiom), and the others' differences carry less noise. A
+    coalition without data is worth what the empty one is.
 
     Args:
       held: one client's row of the federation's Split.
@@ -139,6 +140,7 @@ def estimate_contribution(
 
     game = Game(
         num_attributes=plan.num_attributes,
+        private_attribute=plan.private_attribute,
         groups=plan.groups,
         batch_size=recipe.batch_size,
         start=(params, stats),
@@ -153,9 +155,12 @@ def estimate_contribution(
         case "exact":
             trained, found = estimators.exact(game)
         case "additive":
-            trained, found = estimators.additive(game, pairs_key, plan.num_pairs)
+            trained, found = estimators.additive(game, pairs_key, plan.num_drawn // 2)
+        case "leave_one_out":
+            trained, found = estimators.leave_one_out(game, pairs_key, plan.num_drawn)
         case _:
-            trained, found = estimators.complementary(game, pairs_key, plan.num_pairs)
+            pairs = plan.num_drawn // 2
+            trained, found = estimators.complementary(game, pairs_key, pairs)
     report = shapley.contribution_ratio_with_flags(found.values, plan.private_attribute)
     estimation = Estimation(found.utilities, found.values, *report)
     if found.standard_errors is None or found.margins is None:
@@ -189,10 +194,14 @@ def training_steps(
     if plan.estimator != "exact":
         rows.append(
             estimators.drawn_coalitions(
-                plan.estimator, pairs_key, counts > 0, plan.num_pairs
-            )[1]
+                plan.estimator,
+                pairs_key,
+                counts > 0,
+                plan.num_drawn,
+                plan.private_attribute,
+            )
         )
-        batch_sizes += [recipe.batch_size] * 2 * plan.num_pairs
+        batch_sizes += [recipe.batch_size] * plan.num_drawn
     sizes = jnp.sum(jnp.where(jnp.concatenate(rows), counts[None], 0), axis=1)
     per_epoch = local_training.steps_per_epoch(sizes, jnp.asarray(batch_sizes))
     return recipe.local_epochs * per_epoch

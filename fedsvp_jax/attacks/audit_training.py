@@ -43,19 +43,22 @@ def pushed_model(dimension: int) -> Model:
     return Model(init, apply)
 
 
-def neighbours(num_examples: int, replaced: int, push: float) -> list[Examples]:
+def neighbours(
+    num_examples: int, replaced: int, push: float, *, left_out: bool = False
+) -> list[Examples]:
     """The data of the worlds (in, out), which differ in `replaced` records.
 
-    In world "in" these records push the first weight of `pushed_model` up, in world
-    "out" down. All other records are zero and have no gradient.
+    In world "in" these records push the first weight of `pushed_model` up. In world
+    "out" they push it down, or have no gradient, as all other records in both worlds.
 
     Args:
       num_examples: |D|.
       replaced: number of records that differ.
       push: L2 norm of such a record.
+      left_out: whether they have no gradient in world "out".
     """
     worlds = []
-    for sign in (1.0, -1.0):
+    for sign in (1.0, 0.0 if left_out else -1.0):
         inputs = np.zeros((num_examples, 2), np.float32)
         inputs[:replaced, 0] = sign * push
         nobody = jnp.zeros((num_examples,), jnp.int32)
@@ -132,10 +135,7 @@ def private_record_updates(
     """
     count = num_public + num_private
     push = 2.0 * max(recipe.batch_size * float(rates.l2_norm_clip), query.private_clip)
-    worlds = neighbours(count, 1, push)
-    if left_out:
-        blank = jnp.zeros_like(worlds[1].inputs)
-        worlds[1] = dataclasses.replace(worlds[1], inputs=blank)
+    worlds = neighbours(count, 1, push, left_out=left_out)
     is_private = jnp.arange(count) < num_private
     model = pushed_model(2)
 

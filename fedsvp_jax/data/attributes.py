@@ -11,7 +11,12 @@ import numpy as np
 
 from fedsvp_jax.data.dataset import Column
 from fedsvp_jax.prng import Draw, generator
-from fedsvp_jax.settings import MAX_ATTRIBUTES, Settings, setting
+from fedsvp_jax.settings import (
+    MAX_ATTRIBUTES,
+    NEEDS_ESTIMATION,
+    Settings,
+    setting,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +42,7 @@ class AttributeSettings(Settings):
         "Utility of the empty coalition: zero (the authors' public code) or initial "
         "(the accuracy of the broadcast model).",
         choices=("zero", "initial"),
+        needs=NEEDS_ESTIMATION,
     )
 
 

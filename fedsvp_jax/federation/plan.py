@@ -170,7 +170,7 @@ def make_plan(
             groups=coalition_groups(data.coalition_sizes, config.batch_size),
             validation_batch_size=min(longest, config.eval_batch_size),
             estimator=config.shapley,
-            num_pairs=0 if config.shapley == "exact" else config.shapley_trainings // 2,
+            num_drawn=0 if config.shapley == "exact" else config.shapley_trainings,
             utility=config.utility,
             empty_utility=config.empty_utility,
         ),

@@ -5,6 +5,7 @@ import itertools
 import jax
 import jax.numpy as jnp
 
+from fedsvp_jax import prng
 from fedsvp_jax.structs import Array, Params
 from fedsvp_jax.tree import l2_norm
 
@@ -32,7 +33,7 @@ def _gaussian(key: Array, std: Array, *, size: int) -> Array:
     """
     return jax.lax.cond(
         std > 0,
-        lambda: std * jax.random.normal(key, (size,), jnp.float32),
+        lambda: std * prng.normal(key, size),
         lambda: jnp.zeros((size,), jnp.float32),
     )
 

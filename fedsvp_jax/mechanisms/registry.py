@@ -28,7 +28,7 @@ class Entry(NamedTuple):
     epsilon_sets_noise: bool
     noise_setting: str | None
     reconstruction: bool
-    unread: tuple[str, ...]  # settings of NoiseSettings that it does not read
+    unread: tuple[str, ...]  # common settings that it does not read
 
 
 _REGISTRY: dict[str, Entry] = {}
@@ -64,8 +64,9 @@ def register_mechanism(
         for `--solve=noise`; None when nothing does.
       reconstruction: true when the source's formula was not to be had; help and
         reports then say so.
-      unread: names of `settings.NoiseSettings` that the mechanism does not read. The
-        command line refuses their flags, and pages do not show them.
+      unread: names of common settings (of `settings.NoiseSettings`, or those of the
+        Shapley values) that the mechanism does not read. The command line refuses
+        their flags, and pages do not show them.
 
     Raises:
       ValueError: the name is taken or no identifier.
@@ -221,7 +222,14 @@ class BuiltInSettings(
     """Mechanisms: the own settings of all built-in ones, for `ExperimentConfig`."""
 
 
-_RELEASE = ("contribution_release", "release_epsilon")
+_CONTRIBUTION = (  # read where the noise follows R
+    "contribution_release",
+    "release_epsilon",
+    "shapley",
+    "shapley_trainings",
+    "utility",
+    "empty_utility",
+)
 _CALIBRATION = ("epsilon", "calibration", "allow_large_epsilon")
 
 register_mechanism(
@@ -230,7 +238,7 @@ register_mechanism(
     label="FedAvg",
     epsilon_sets_noise=False,
     summary="FedAvg without noise",
-    unread=("delta", "relation", "noise_trust", *_CALIBRATION, *_RELEASE),
+    unread=("delta", "relation", "noise_trust", *_CALIBRATION, *_CONTRIBUTION),
 )
 register_mechanism(
     "nbafl",
@@ -239,7 +247,7 @@ register_mechanism(
     label="NbAFL",
     summary="NbAFL (Wei et al. 2020): constant noise on the uplink, on the downlink "
     "if asked for",
-    unread=_RELEASE,
+    unread=_CONTRIBUTION,
 )
 register_mechanism(
     "time_varying",
@@ -248,7 +256,7 @@ register_mechanism(
     label="Time-Varying DP",
     summary="Time-Varying DP (Yuan et al. 2023): noise in a geometric series of rounds",
     reconstruction=True,
-    unread=_RELEASE,
+    unread=_CONTRIBUTION,
 )
 register_mechanism(
     "reestimation",
@@ -257,7 +265,7 @@ register_mechanism(
     label="Sensitivity re-estimation",
     summary="Sensitivity re-estimation (Xue et al. 2023): the clip follows past norms",
     reconstruction=True,
-    unread=_RELEASE,
+    unread=_CONTRIBUTION,
 )
 register_mechanism(
     "dpa",
@@ -267,7 +275,7 @@ register_mechanism(
     summary="Dynamic privacy allocation (Zhang et al. 2024): variances that minimise "
     "the final error bound",
     reconstruction=True,
-    unread=_RELEASE,
+    unread=_CONTRIBUTION,
 )
 register_mechanism(
     "dp_fedavg",
@@ -278,7 +286,7 @@ register_mechanism(
     noise_setting="noise_multiplier",
     summary="Central DP-FedAvg (McMahan et al. 2018), adaptive clip if asked for "
     "(Andrew et al. 2021)",
-    unread=("relation", "noise_trust", *_CALIBRATION, *_RELEASE),
+    unread=("relation", "noise_trust", *_CALIBRATION, *_CONTRIBUTION),
 )
 register_mechanism(
     "fedsdp",
@@ -303,5 +311,5 @@ register_mechanism(
     epsilon_sets_noise=False,
     noise_setting="noise_std",
     summary="Noise of one given standard deviation",
-    unread=(*_CALIBRATION, *_RELEASE),
+    unread=(*_CALIBRATION, *_CONTRIBUTION),
 )

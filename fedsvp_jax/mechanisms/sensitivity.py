@@ -5,7 +5,7 @@
 | `paper`       | gradient, in training     | 2C/|D|           | no     |
 | `weight_clip` | the weights to C          | 2C               | yes    |
 | `update_clip` | the update to C           | C or 2C          | yes    |
-| `per_example` | every example's gradient  | sqrt(E)·2C/B     | yes    |
+| `per_example` | every example's gradient  | sqrt(E)·C/B or twice that | yes    |
 | `attribute_records` | each private record's gradient | η_p·C/|P| or twice that | yes |
 
 The number of training examples |D_i| is public throughout; P, the training records of
@@ -88,9 +88,12 @@ def published_bound(l2_norm_clip: Leaf, num_examples: Array | Leaf) -> Array:
 
 
 def per_example_bound(
-    l2_norm_clip: Leaf, *, local_epochs: int, batch_size: int
+    l2_norm_clip: Leaf, *, local_epochs: int, batch_size: int, left_out: bool = False
 ) -> Array:
     """sqrt(E)·2C/B: what all E epochs amount to, per local step. () float32.
+
+    Half of it where neighbours are two worlds, in one of which a record's clipped
+    gradient is `left_out` of the sums: that moves a sum by at most C.
 
     The shuffle does not look at the data and a record sits in at most one batch
     of an epoch (in none when its batch is dropped), so to replace one record
@@ -99,7 +102,7 @@ def per_example_bound(
     multiplier s·B/(2C), which compose to exactly one of multiplier
     s·B/(2C·sqrt(E)). The other steps and the upload are post-processing.
     """
-    bound = 2.0 * jnp.asarray(l2_norm_clip, jnp.float32)
+    bound = (1.0 if left_out else 2.0) * jnp.asarray(l2_norm_clip, jnp.float32)
     return bound * (math.sqrt(local_epochs) / batch_size)
 
 
@@ -175,8 +178,8 @@ def _own_sensitivity(config: MechanismConfig) -> Sensitivity:
             assumptions="the update, as one vector, lies in a ball of radius C",
             client_swap=2.0 if add_remove else 1.0,
         )
+    left_out = config.relation == "add_remove"
     if config.sensitivity == "attribute_records":
-        left_out = config.relation == "add_remove"
         return Sensitivity(
             "attribute_records",
             no_clip,
@@ -205,10 +208,18 @@ def _own_sensitivity(config: MechanismConfig) -> Sensitivity:
         "per_example",
         no_clip,
         lambda _: per_example_bound(
-            c, local_epochs=config.local_epochs, batch_size=config.batch_size
+            c,
+            local_epochs=config.local_epochs,
+            batch_size=config.batch_size,
+            left_out=left_out,
         ),
         at_upload=False,
-        relation="replace one record of a client",
+        relation=(
+            "leave one record of a client out of its batches, whose other records and "
+            "divisors stay"
+            if left_out
+            else "replace one record of a client"
+        ),
         proved=True,
         assumptions=(
             "every example's gradient is clipped to C, batches have the constant "

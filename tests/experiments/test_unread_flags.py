@@ -46,6 +46,8 @@ def test_g12_the_relation_is_refused_where_it_is_not_read(
             {
                 "--epsilon=3": "--epsilon is not read by mechanism none; remove it",
                 "--delta=0.1": "--delta is not read by mechanism none; remove it",
+                "--shapley=additive": "--shapley is not read by mechanism none; remove",
+                "--utility=loss": "--utility is not read by mechanism none; remove it",
             },
         ),
         (
@@ -53,6 +55,8 @@ def test_g12_the_relation_is_refused_where_it_is_not_read(
             {
                 "--contribution_release=laplace": "--contribution_release is not read",
                 "--noise_floor=1": "--noise_floor is not read by mechanism nbafl;",
+                "--empty_utility=initial": "--empty_utility is not read by mechanism",
+                "--shapley_trainings=2": "--shapley_trainings is not read by mechanism",
             },
         ),
     ],
@@ -80,6 +84,16 @@ def test_g19_train_refuses_a_flag_that_the_mechanism_does_not_read(
             },
         ),
         (
+            "fedsdp --contribution_release=worst_case",
+            {
+                "--shapley=additive": "--shapley is only read with"
+                " --contribution_release=none or --contribution_release=laplace or"
+                " --contribution_release=randomized_response; remove it",
+                "--utility=loss": "--utility is only read with --contribution_release",
+                "--empty_utility=initial": "--empty_utility is only read with --contr",
+            },
+        ),
+        (
             "nbafl",
             {
                 "--vote_epsilon=1": "--vote_epsilon is only read with"
@@ -100,7 +114,8 @@ def test_g19_train_refuses_a_flag_that_the_mechanism_does_not_read(
 def test_g19_train_refuses_a_flag_that_needs_another_setting(
     mechanism: str, messages: dict[str, str], tmp_path: pathlib.Path
 ) -> None:
-    assert_refused([*TRAIN, f"--mechanism={mechanism}"], messages, tmp_path / "run")
+    line = [*TRAIN, *f"--mechanism={mechanism}".split()]
+    assert_refused(line, messages, tmp_path / "run")
 
 
 def test_a_class_share_and_a_large_epsilon_need_the_setting_that_reads_them() -> None:
@@ -120,12 +135,19 @@ def test_g19_a_sweep_refuses_a_flag_that_no_mechanism_reads(
     tmp_path: pathlib.Path,
 ) -> None:
     folder = tmp_path / "sweep"
-    message = "--epsilons is not read by mechanisms none, gaussian; remove it"
+    nobody = "is not read by mechanisms none, gaussian; remove it"
+    messages = {
+        "--epsilons=0.2": f"--epsilons {nobody}",
+        "--shapley=additive": f"--shapley {nobody}",
+    }
     line = [*SWEEP, "--mechanisms=none,gaussian"]
-    assert_refused(line, {"--epsilons=0.2": message}, folder)
-    read = [*SWEEP, "--mechanisms=none,nbafl", "--epsilons=0.2", "--num_devices=99"]
-    ended = command(*read, f"--output_dir={folder}")
-    assert "num_devices" in ended.stderr  # what one of them reads is accepted
+    assert_refused(line, messages, folder)
+    for read in (
+        ["--mechanisms=none,nbafl", "--epsilons=0.2"],
+        ["--mechanisms=none,fedsva", "--shapley=additive", "--utility=loss"],
+    ):  # what one of them reads is accepted
+        ended = command(*SWEEP, *read, "--num_devices=99", f"--output_dir={folder}")
+        assert "num_devices" in ended.stderr
 
 
 def test_what_a_mechanism_does_not_read_is_no_setting_of_its_own() -> None:

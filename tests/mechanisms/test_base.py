@@ -6,10 +6,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from published import make, upload
+from published import make, published, upload
 
 from fedsvp_jax.mechanisms import Mechanism
-from fedsvp_jax.mechanisms.base import check_noise
+from fedsvp_jax.mechanisms.base import (
+    NOTHING_ELSE,
+    Claim,
+    UploadNoise,
+    check_noise,
+    claim_of,
+    claimed,
+    gaussian_mechanism,
+    nothing_private,
+)
+from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
 
 ROUNDS = 5
 
@@ -96,3 +106,73 @@ def test_the_clip_of_the_weights_knows_the_broadcast_model() -> None:
     noise = jax.random.normal(jax.random.key(0), (2,)) * sent[2].noise_std
     np.testing.assert_allclose(sent[0]["w"] - noise, [0.6, 0.8 - 4.0], atol=1e-4)
     assert sent[2].clipped == 1
+
+
+CLAIM = Claim("replace a record", True, "tested")
+
+
+def by_ratio_and_round(**changes: Any) -> Mechanism:
+    """z = (3 − 2R)(t + 1), ε = (1 + R)/(t + 1)/10, δ = (2 − R)(t + 1)/100; Δ = 5."""
+
+    def calibrate(ratio: jax.Array, round_num: jax.Array) -> UploadNoise:
+        done = round_num.astype(jnp.float32) + 1
+        return claimed(
+            (3 - 2 * ratio) * done, 0.1 * (1 + ratio) / done, 0.01 * (2 - ratio) * done
+        )
+
+    config = published(**{"sensitivity": "weight_clip", "l2_norm_clip": 2.5} | changes)
+    sensitivity = make_sensitivity(config)
+    told = {"num_rounds": 2, "needs_contribution": True}
+    return gaussian_mechanism(calibrate, sensitivity, CLAIM, **told)
+
+
+def test_an_uploads_noise_follows_ratio_and_round_and_its_norm_is_told() -> None:
+    found = by_ratio_and_round()
+    update = jnp.zeros(1000)
+    sent, _, info = upload(found, update, ratio=0.5, round_num=1)
+    assert info.noise_multiplier == 4 and info.sensitivity == 5
+    np.testing.assert_allclose([info.noise_std, info.step_noise_std], [20.0, 0.0])
+    np.testing.assert_allclose(info.noise_l2, np.linalg.norm(sent["w"]), rtol=1e-5)
+    np.testing.assert_allclose(
+        [info.epsilon, info.delta], [0.1 * 1.5 / 2, 0.01 * 1.5 * 2], rtol=1e-6
+    )
+    assert found.needs_contribution and found.claim == CLAIM
+
+
+def test_the_noise_of_a_step_is_the_multiplier_times_a_steps_bound() -> None:
+    found = by_ratio_and_round(sensitivity="per_example", local_epochs=4, batch_size=5)
+    bound = np.sqrt(4) * 2 * 2.5 / 5
+    std = found.step_noise_std(jnp.float32(0.5), round_num=jnp.int32(1))
+    np.testing.assert_allclose(std, 4 * bound, rtol=1e-6)
+    sent, _, info = upload(found, jnp.ones(3), ratio=0.5, round_num=1)
+    np.testing.assert_array_equal(sent["w"], np.ones(3))
+    assert info.noise_std == 0
+    np.testing.assert_allclose(info.step_noise_std, 4 * bound, rtol=1e-6)
+
+
+def test_a_promise_rests_on_the_worst_ratio_of_every_round() -> None:
+    found = by_ratio_and_round()
+    np.testing.assert_allclose(found.least_multiplier, [1.0, 2.0], rtol=1e-6)
+    np.testing.assert_allclose(found.most_epsilon, [0.2, 0.1], rtol=1e-6)
+    np.testing.assert_allclose(found.most_delta, [0.02, 0.04], rtol=1e-6)
+
+
+def test_a_claim_is_its_sensitivitys_with_more_assumptions() -> None:
+    bound = make_sensitivity(published(sensitivity="update_clip"))
+    claim = claim_of(bound, "and more")
+    assert claim.proved and not claim.any_epsilon and claim.client_swap == 1.0
+    assert claim.relation == bound.relation
+    assert claim.assumptions == "; ".join((bound.assumptions, "and more", NOTHING_ELSE))
+    assert not claim_of(bound, proved=False).proved
+    assert not claim_of(make_sensitivity(published(sensitivity="paper"))).proved
+    assert claim_of(bound, any_epsilon=True).any_epsilon
+
+
+def test_an_upload_of_public_data_costs_nothing() -> None:
+    info = nothing_private()
+    assert info.noise_multiplier == np.inf and np.isnan(info.risk_tolerance)
+    for name in (
+        *("noise_std", "step_noise_std", "noise_l2", "sensitivity"),
+        *("epsilon", "delta", "clipped"),
+    ):
+        assert getattr(info, name).shape == () and getattr(info, name) == 0

@@ -57,3 +57,7 @@ def test_tracers_pass_unchecked():
         return config.epsilon
 
     assert build(-1.0) == -1
+
+
+def test_a_cohort_may_be_the_whole_federation():
+    assert make("nbafl", cohort_size=100, num_clients=100).least_multiplier > 0

@@ -62,6 +62,14 @@ def test_the_setting_that_scales_the_noise_is_known(monkeypatch: pytest.MonkeyPa
         "mine", registry._REGISTRY["none"].factory, summary="mine"
     )
     assert mechanisms.noise_setting("mine") == ("epsilon", True)
+    mechanisms.register_mechanism(
+        "other",
+        registry._REGISTRY["none"].factory,
+        summary="other",
+        epsilon_sets_noise=False,
+        noise_setting="noise_std",
+    )
+    assert mechanisms.noise_setting("other") == ("noise_std", False)
     assert mechanisms.mechanism_label("mine") == "mine"
 
 

@@ -57,7 +57,16 @@ def test_every_release_of_a_round_has_a_case():
     config = resolve(ExperimentConfig(**audit_command.DEFAULTS))
     worlds = {case.worlds for case in audit_command.audited_cases(["all"], config)}
     assert worlds == {
-        *("granted", "record", "client", "update", "presence", "ratio", "past norm"),
+        *(
+            "granted",
+            "record",
+            "record left out",
+            "client",
+            "update",
+            "presence",
+            "ratio",
+            "past norm",
+        ),
         *("private record", "private record left out", "shared noise"),
         *("two uploads", "partial cohort", "adaptive clip", "promise"),
         *("laplace", "randomized response", "votes", "contribution"),

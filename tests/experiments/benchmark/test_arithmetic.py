@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.benchmark import arithmetic, workloads
+from experiments.benchmark import arithmetic, measure, workloads
 from fedsvp_jax.algorithm import privacy_estimation
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.algorithm.privacy_estimation import (
@@ -213,5 +213,5 @@ def test_coalitions_of_a_work_cost_no_more_than_the_bound(
         for mask, (batch, count) in steps.items()
     )
     trained = sum(batch * count for batch, count in steps.values())
-    bound = 2 ** (workload.num_attributes - 1)
+    bound = measure.arithmetic_bound(workload.num_attributes, workload.shapley)
     assert trained <= bound * workload.task.epochs * workload.task.train

@@ -18,6 +18,7 @@ KEYS = {
     "work",
     "mechanism",
     "num_attributes",
+    "shapley",
     "seconds_per_round_median",
     "seconds_per_round_min",
     "seconds_per_round_max",
@@ -104,14 +105,17 @@ def test_the_bound_counts_each_attribute_in_half_of_all_coalitions() -> None:
     for num_attributes in (1, 2, 3, 4, 5):
         extra = range(1, 2**num_attributes - 1)
         shares = sum(mask.bit_count() / num_attributes for mask in extra)
-        bound = measure.arithmetic_bound(num_attributes)
+        bound = measure.arithmetic_bound(num_attributes, "exact")
         assert bound == pytest.approx(1 + shares)
+    assert measure.arithmetic_bound(16, "additive") == 2  # the local model, and alone
 
 
 @pytest.mark.parametrize(
     "workload",
     [workload for name in workloads.NAMES for workload in workloads.of_name(name)],
-    ids=lambda workload: f"{workload.name}-{workload.num_attributes}",
+    ids=lambda workload: (
+        f"{workload.name}-{workload.num_attributes}-{workload.shapley}"
+    ),
 )
 def test_every_client_trains_on_exactly_the_tasks_images(
     workload: workloads.Workload,

@@ -67,6 +67,7 @@ def test_a_line_is_the_mean_of_its_runs() -> None:
         "clients": 1,
         "epsilon": 2.9999,
         "status": "proved",
+        "relation": "replace one record of a client",
         "local_epochs": 40,
         "num_rounds": 1,
         "batch_size": 100,
@@ -74,7 +75,11 @@ def test_a_line_is_the_mean_of_its_runs() -> None:
         "learning_rate": 20,
     }
     kept = [row | {"accuracy": value} for value in (0.9, 0.95)]
-    plain = row | {"name": "free", "epsilon": None, "status": None, "accuracy": 0.99}
+    plain = row | {"name": "free", "accuracy": 0.99}
+    plain |= {"epsilon": None, "status": None, "relation": None}
     first, second = docs_page.table([*kept, plain]).splitlines()[2:]
-    assert "| no noise | – | 99.0 | 1 | 40 |" in first
-    assert "| 3.00 | proved | 92.5 (90.0 to 95.0) | 2 | 40 | 100 | 0.1 | 20 |" in second
+    assert "| no noise | – | – | 99.0 | 1 | 40 |" in first
+    assert (
+        "| 3.00 | replaced | proved | 92.5 (90.0 to 95.0) | 2 | 40 | 100 | 0.1 | 20 |"
+        in second
+    )

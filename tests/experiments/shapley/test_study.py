@@ -41,7 +41,7 @@ def test_the_study_reports_errors_costs_and_coverage_and_is_resumed(
     assert 1 <= table["paired:6", 1]["trainings"] <= 6
     assert table["orders:2", 2]["value_error"] > 0
     kept = (folder / "results.json").read_bytes()
-    (folder / "pieces" / "2.json").unlink()
+    (folder / "games" / "2.npz").unlink()
     again = command("experiments.shapley", *SMALL, "--resume", f"--output_dir={folder}")
     assert again.status == 0, again.stderr
     assert (folder / "results.json").read_bytes() == kept
