@@ -214,7 +214,7 @@ def _score(
             classes = jnp.asarray(plan.private_classes)
             tested = jnp.sum(test.labels[:, None] == classes[None], axis=0)
             private = evaluation.mean_over_classes(by_class[classes], tested)
-        if cell.cohort is None:  # all clients' examples are at hand
+        if plan.differ_by_class:
             counts = _class_counts(cell.split, examples, by_class.shape[0])
             worst = evaluation.worst_tenth(by_class, counts)
         return _Scores(found.accuracy, found.loss, private, worst)

@@ -34,6 +34,7 @@ class RoundPlan:
     num_clients: int
     estimation: EstimationPlan
     private_classes: tuple[int, ...]  # of the private attribute; () if it is no class
+    differ_by_class: bool  # whether clients do, and not by writer
     asked: Asked | None  # see `private_query`; None without one
     uniform_weights: bool
     client_chunk_size: int

@@ -175,6 +175,7 @@ def make_plan(
             empty_utility=config.empty_utility,
         ),
         private_classes=data.private_classes,
+        differ_by_class=config.partition != "by_writer",
         asked=asked,
         uniform_weights=config.weighting == "uniform",
         client_chunk_size=chunk_size(config),
