@@ -4,13 +4,19 @@ import os
 import pathlib
 from importlib import metadata
 
-flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=4"
 # Compiling is most of the suite's time. The older of the two code generators of this
-# jaxlib takes a third less of it; other versions have no such choice. The slow tests and
-# the lane (Makefile) run with the one that users get: FEDSVP_USERS_COMPILER is set.
-if metadata.version("jaxlib") == "0.10.2" and "FEDSVP_USERS_COMPILER" not in os.environ:
-    flags += " --xla_cpu_use_fusion_emitters=false"
-os.environ["XLA_FLAGS"] = flags
+# jaxlib takes a third less of it; other versions have no such choice. The slow tests
+# and the lane (Makefile) run with the one that users get.
+os.environ["XLA_FLAGS"] = (
+    os.environ.get("XLA_FLAGS", "")
+    + " --xla_force_host_platform_device_count=4"
+    + (
+        " --xla_cpu_use_fusion_emitters=false"
+        if metadata.version("jaxlib") == "0.10.2"
+        and "FEDSVP_USERS_COMPILER" not in os.environ
+        else ""
+    )
+)
 # The workers, and the commands that a test starts, share what they compiled, and the
 # next session finds it; `make clean` removes it. Even a program that compiles in
 # milliseconds is read back faster.

@@ -68,6 +68,37 @@ def test_bits_do_not_depend_on_the_number_of_devices(
     assert len(hashes) == 1
 
 
+@pytest.mark.slow  # a compilation per layout: 20 s
+@pytest.mark.parametrize("estimator", ["additive", "leave_one_out", "paired"])
+def test_estimated_values_have_the_same_bits_on_any_number_of_devices(
+    estimator: str,
+) -> None:
+    """And within rounding on any chunk size."""
+
+    def values(chunk: int, devices: int) -> tuple[str, np.ndarray]:
+        state, metrics = run(
+            client_chunk_size=chunk,
+            num_attributes=4,
+            shapley=estimator,
+            shapley_trainings=2,
+            placement=Placement(num_devices=devices, rounds_per_call=3),
+        )
+        estimation = metrics.clients.estimation
+        assert estimation is not None
+        return params_sha256(state.params), np.asarray(estimation.shapley_values)
+
+    by_chunk = {}
+    for chunk in (1, 2):
+        (digest, found), *others = [values(chunk, devices) for devices in (1, 2, 4)]
+        by_chunk[chunk] = found
+        assert np.abs(found).max() > 0.01
+        for other, same in others:
+            assert other == digest
+            np.testing.assert_array_equal(same, found)
+    # Rounding may turn single validation examples, 1/28 of the accuracy.
+    assert np.mean(np.abs(by_chunk[2] - by_chunk[1]) > 0.02) < 0.05
+
+
 def test_chunk_sizes_agree_within_rounding_after_one_round() -> None:
     reference, _ = run(1)
     state, _ = run(1, client_chunk_size=5)
