@@ -8,6 +8,8 @@ QUICK := $(wildcard tests/test_*.py) tests/accounting tests/algorithm tests/data
 	tests/mechanisms tests/run/test_one_run.py
 LANE := $(wildcard tests/test_*.py) tests/accounting/test_composition.py \
 	tests/devices/test_compiler_flags.py tests/run/test_one_run.py
+BITS := tests/algorithm/test_evaluation.py tests/algorithm/test_federated_round.py \
+	tests/devices/test_lanes.py tests/federation/test_cohort_stream.py
 REFERENCES := .venv-references
 REFERENCES_STAMP := $(REFERENCES)/.installed
 MUTMUT := .mutmut
@@ -37,12 +39,14 @@ demo: setup
 	rm -rf $(RUNS)/demo
 	$(BIN)/python -m experiments.demo --output_dir=$(RUNS)/demo
 
-# All but the slow tests. A file is one worker's, whose fixtures are then made once, and
+# All but the slow tests, then those of the bits of different programs, which only the
+# users' compiler promises (tests/conftest.py). A file is one worker's, whose fixtures are then made once, and
 # the longest come first (tests/conftest.py). Compiled programs are kept in
 # .cache/compiled, so a second time takes half as long.
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 test: setup
 	$(BIN)/python -m pytest $(IN_TWO)
+	FEDSVP_USERS_COMPILER=1 $(BIN)/python -m pytest $(IN_TWO) -m "bits and not slow" $(BITS)
 
 # While editing: formulas, mechanisms, accounting, data, the parts of a round, the
 # package's structure, and a run with its resumption. Under a minute from the second

@@ -290,7 +290,10 @@ def draw(panels: list[dict[str, Any]], path: pathlib.Path) -> None:
         for number, curve in enumerate(shown["curves"]):
             for key, style, label in lines:
                 if curve[key] is not None:
-                    color, text = f"C{number}", f"{label}, {_noise(curve)}"
+                    color, text = (
+                        f"C{number}",
+                        f"{label}, {upload_claims.of_curve(curve)}",
+                    )
                     axes.plot(curve[key], style, color=color, label=text)
         axes.set_yscale("log")
         figures.plain_ticks(axes.yaxis)
@@ -299,13 +302,6 @@ def draw(panels: list[dict[str, Any]], path: pathlib.Path) -> None:
         axes.set_ylabel("F(w) − F*")
 
     figures.panels(path, [partial(draw_panel, shown=shown) for shown in panels])
-
-
-def _noise(curve: dict[str, Any]) -> str:
-    """What tells the curves of a panel apart."""
-    if curve["status"] is None:
-        return "no noise"
-    return f"ε = {upload_claims.shown(curve)}"
 
 
 def _epochs(shown: dict[str, Any]) -> int:
@@ -347,7 +343,7 @@ def main(_: list[str]) -> None:
     for shown in panels:
         for curve in shown["curves"]:
             print(
-                f"  E {_epochs(shown)}, {_noise(curve)}: measured "
+                f"  E {_epochs(shown)}, {upload_claims.of_curve(curve)}: measured "
                 f"{curve['measured_mean'][-1]:.3g}, "
                 f"printed expression {curve['printed_expression'][-1]:.3g}"
                 + (

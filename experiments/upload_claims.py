@@ -51,3 +51,10 @@ def shown(row: Mapping[str, Any]) -> str:
     epsilon, delta = (labels.significant(row[name], 3) for name in ("epsilon", "delta"))
     average = " of the average" if row["central"] else ""
     return spent.marked(f"{epsilon} at δ = {delta}{average}", row["status"])
+
+
+def of_curve(curve: dict[str, Any]) -> str:
+    """What tells the curves of a panel apart."""
+    if curve["status"] is None:
+        return "no noise"
+    return f"ε = {shown(curve)}"

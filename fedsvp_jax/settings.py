@@ -340,6 +340,12 @@ class NoiseSettings(Settings):
         "average then has equal weights.",
         choices=("server", "secure_aggregation"),
     )
+    colluders: int = setting(
+        1,
+        "h: honest-but-curious clients who pool what they know, for the guarantee "
+        "against colluding clients and for the parts of noise that a cohort shares.",
+        at_least=1,
+    )
     calibration: str = setting(
         "classical",
         "Gaussian noise for (ε, δ): classical (as published, proved for ε < 1) or "
@@ -400,10 +406,4 @@ class PromiseSettings(Settings):
         "every round.",
         choices=("uploads", "noise"),
         needs=("total_epsilon", ()),
-    )
-    colluders: int = setting(
-        1,
-        "h: honest-but-curious clients who pool what they know, for the guarantee "
-        "against colluding clients.",
-        at_least=1,
     )

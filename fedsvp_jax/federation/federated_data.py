@@ -98,13 +98,13 @@ def federate(
     cells = [by_seed[config.seed] for config in configs]
     split = train_validation.stack_splits([cell.split for cell in cells])
     sizes = np.asarray(split.num_train)
-    counts = _attribute_counts(split, np.asarray(examples.attributes), len(found.names))
     if num_rows > len(dataset.train_labels):
         examples = jax.tree.map(
             lambda *leaves: jnp.concatenate(leaves),
             examples,
             *(made.copies for made in by_seed.values()),
         )
+    counts = _attribute_counts(split, np.asarray(examples.attributes), len(found.names))
     return FederatedData(
         examples=examples,
         test=preprocessing.device_examples(dataset.test_inputs, dataset.test_labels),

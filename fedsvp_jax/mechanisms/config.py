@@ -24,14 +24,12 @@ class MechanismConfig(PrivateQuerySettings, NoiseSettings, RoundSettings):
     Attributes:
       min_num_examples: () m, the smallest client's training examples; with sensitivity
         `attribute_records` those of the private attribute, of clients that hold any.
-      colluders: h, as in `PromiseSettings`.
       settings: the mechanism's own settings, an instance of the class that it is
         registered with; `make_mechanism` takes that class's defaults for None.
       analytic_multiplier: () see `calibration.with_analytic_multiplier`.
     """
 
     min_num_examples: Leaf = 1.0
-    colluders: int = flax.struct.field(pytree_node=False, default=1)
     settings: Any = None
     analytic_multiplier: Leaf | None = None
 

@@ -19,13 +19,20 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
         Plot(
             "accuracy",
             "Test accuracy by round",
-            "On all of the test set, on its examples of the private classes, and of the"
-            " tenth of clients with the worst accuracy (by the classes of their"
-            " training examples). Rounds that were not evaluated are skipped.",
+            "Rounds that were not evaluated are skipped.",
+            "round",
+            "test accuracy",
+            [_field(metrics, "test_accuracy", "accuracy", BLUE, skip_gaps=True)],
+            percent_y=True,
+        ),
+        Plot(
+            "group_accuracy",
+            "Test accuracy of groups by round",
+            "On the test examples of the private classes, and of the tenth of clients"
+            " with the worst accuracy (by the classes of their training examples).",
             "round",
             "test accuracy",
             [
-                _field(metrics, "test_accuracy", "accuracy", BLUE, skip_gaps=True),
                 _field(
                     metrics,
                     "private_accuracy",

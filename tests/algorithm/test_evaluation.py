@@ -74,6 +74,7 @@ def test_accuracy_and_loss_are_plain_means_at_any_batch_size(batch_size: int) ->
 
 
 @pytest.mark.parametrize("num_devices", [2, 3, 4])
+@pytest.mark.bits
 def test_the_score_has_the_same_bits_on_any_number_of_devices(num_devices: int) -> None:
     for found, wanted in zip(score(5, num_devices), score(5), strict=True):
         np.testing.assert_array_equal(found, wanted)

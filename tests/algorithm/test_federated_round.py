@@ -51,6 +51,7 @@ def run(
         pytest.param(2, (1, 2, 3), "mlp", "bfloat16", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.bits
 def test_bits_do_not_depend_on_the_number_of_devices(
     chunk: int, devices: tuple[int, ...], model: str, dtype: str
 ) -> None:

@@ -150,6 +150,7 @@ def one_round(folder: pathlib.Path, **changes: Any) -> tuple[str, RoundMetrics]:
     return params_sha256(state.params), next(records.rounds_of(metrics, 0))
 
 
+@pytest.mark.bits
 def test_a_client_has_the_same_bits_in_any_bucket_and_the_sum_on_any_devices(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -81,6 +81,7 @@ def whole(store: ClientStore, tmp_path_factory: pytest.TempPathFactory) -> pathl
     return folder
 
 
+@pytest.mark.bits
 def test_a_streamed_run_has_the_bytes_of_the_run_in_memory(
     whole: pathlib.Path, store: ClientStore, tmp_path: pathlib.Path
 ) -> None:
@@ -96,6 +97,7 @@ def test_devices_and_portions_of_rounds_change_no_byte_of_a_streamed_run(
     assert contents(tmp_path / "run", FILES) == contents(whole, FILES)
 
 
+@pytest.mark.bits
 def test_a_streamed_run_stopped_midway_resumes_to_the_same_bytes(
     whole: pathlib.Path, store: ClientStore, tmp_path: pathlib.Path
 ) -> None:

@@ -144,7 +144,11 @@ def test_a_setting_that_may_be_infinite_is_never_left_unset(dataset: str) -> Non
     """Null in config.json then means infinity: strict JSON has no other word for it."""
     config = resolve(ExperimentConfig(dataset=dataset))
     infinite = [f for f in dataclasses.fields(config) if f.metadata["infinite"]]
-    assert {field.name for field in infinite} == {"l2_norm_clip", "vote_epsilon"}
+    assert {field.name for field in infinite} == {
+        "l2_norm_clip",
+        "private_clip",
+        "vote_epsilon",
+    }
     assert None not in [getattr(config, field.name) for field in infinite]
     recorded = plain(dataclasses.asdict(config) | {"l2_norm_clip": math.inf})
     assert recorded["l2_norm_clip"] is None
