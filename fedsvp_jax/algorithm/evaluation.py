@@ -176,32 +176,3 @@ def evaluate(
         loss=loss / num_examples,
         class_accuracy=jnp.where(held > 0, right / held, jnp.nan),
     )
-
-
-def mean_over_classes(class_accuracy: Array, weights: Array) -> Array:
-    """(...) float32: the accuracy on examples that fall on the classes as weighted.
-
-    Classes without test examples are left out; nan where no other class has a weight.
-
-    Args:
-      class_accuracy: (C,) of `Score`.
-      weights: (..., C) not negative.
-    """
-    weights = weights.astype(jnp.float32)
-    tested = jnp.broadcast_to(~jnp.isnan(class_accuracy), weights.shape)
-    weights = jnp.where(tested, weights, 0.0)
-    return (weights @ jnp.nan_to_num(class_accuracy)) / jnp.sum(weights, axis=-1)
-
-
-def worst_tenth(class_accuracy: Array, class_counts: Array) -> Array:
-    """() float32: mean accuracy of the tenth of clients that the model serves worst.
-
-    A client's accuracy is that on test examples which fall on the classes as its
-    training examples do. A tenth is rounded up.
-
-    Args:
-      class_accuracy: (C,) of `Score`.
-      class_counts: (M, C) each client's training examples by class.
-    """
-    ordered = jnp.sort(mean_over_classes(class_accuracy, class_counts))
-    return jnp.mean(ordered[: math.ceil(ordered.shape[0] / 10)])

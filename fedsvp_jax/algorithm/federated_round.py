@@ -9,7 +9,6 @@ devices.
 """
 
 import dataclasses
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,8 +19,8 @@ from fedsvp_jax.algorithm import (
     aggregation,
     client,
     cohort,
-    evaluation,
     private_query,
+    round_score,
 )
 from fedsvp_jax.algorithm.state import (
     Cell,
@@ -32,14 +31,7 @@ from fedsvp_jax.algorithm.state import (
 )
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import make_mechanism
-from fedsvp_jax.structs import (
-    Array,
-    Examples,
-    MechanismState,
-    Model,
-    Params,
-    Split,
-)
+from fedsvp_jax.structs import Array, Examples, MechanismState, Model, Params
 
 
 def federated_round(
@@ -127,7 +119,9 @@ def federated_round(
             infos=metrics.noise,
             valid=valid,
         )
-    score = _score(model, plan, cell, params, stats, examples, test, round_num, devices)
+    score = round_score.of_round(
+        model, plan, cell, params, stats, examples, test, round_num, devices
+    )
     variance = jnp.sum(weights**2 * metrics.noise.noise_std**2)
     noised = params
     if plan.asked is not None:
@@ -174,62 +168,3 @@ def _cohort(
         ),
     )
     return clients, jnp.maximum(clients, 0)
-
-
-class _Scores(NamedTuple):
-    """() float32 each, as `RoundMetrics` has them."""
-
-    accuracy: Array
-    loss: Array
-    private: Array
-    worst_tenth: Array
-
-
-def _score(
-    model: Model,
-    plan: RoundPlan,
-    cell: Cell,
-    params: Params,
-    stats: Params,
-    examples: Examples,
-    test: Examples,
-    round_num: Array,
-    devices: lanes.Devices,
-) -> _Scores:
-    """The model's scores in every `eval_every`-th round and in the last, else NaN."""
-    done, nan = round_num + 1, jnp.float32(jnp.nan)
-
-    def scores() -> _Scores:
-        found = evaluation.evaluate(
-            model,
-            params,
-            stats,
-            test,
-            batch_size=plan.test_batch_size,
-            devices=devices,
-        )
-        private = worst = nan
-        by_class = found.class_accuracy
-        if plan.private_classes:
-            classes = jnp.asarray(plan.private_classes)
-            tested = jnp.sum(test.labels[:, None] == classes[None], axis=0)
-            private = evaluation.mean_over_classes(by_class[classes], tested)
-        if plan.differ_by_class:
-            counts = _class_counts(cell.split, examples, by_class.shape[0])
-            worst = evaluation.worst_tenth(by_class, counts)
-        return _Scores(found.accuracy, found.loss, private, worst)
-
-    return jax.lax.cond(
-        (done % plan.eval_every == 0) | (done == plan.num_rounds),
-        scores,
-        lambda: _Scores(nan, nan, nan, nan),
-    )
-
-
-def _class_counts(split: Split, examples: Examples, num_classes: int) -> Array:
-    """(M, C) float32: each client's training examples by class."""
-    labels = examples.labels[split.train]
-    held = jnp.arange(labels.shape[1])[None] < split.num_train[:, None]
-    clients = jnp.arange(labels.shape[0])[:, None]
-    empty = jnp.zeros((labels.shape[0], num_classes), jnp.float32)
-    return empty.at[clients, labels].add(held.astype(jnp.float32))
