@@ -272,9 +272,9 @@ class TrainingSettings(Settings):
     compute_dtype: str = setting(
         "float32",
         "Number format of the products in local training. bfloat16 is meant for "
-        "hardware that multiplies it (TPUs, GPUs, CPUs with AMX); its speed and its "
-        "effect on the accuracy have not been measured yet. Weights, clip, noise, "
-        "averages, utilities and accounting stay float32.",
+        "hardware that multiplies it (TPUs, GPUs); on a CPU it gains nothing so far "
+        "(docs/performance.md). Weights, clip, noise, averages, utilities and "
+        "accounting stay float32.",
         choices=("float32", "bfloat16"),
     )
 
