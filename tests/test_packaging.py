@@ -56,6 +56,19 @@ def owners(nodes: list[ast.stmt]) -> set[str]:
     return found
 
 
+def test_make_test_runs_every_file_with_tests_of_bits() -> None:
+    """`make test` names these files; in another one, such a test would never run."""
+    makefile = (ROOT / "Makefile").read_text().replace("\\\n", " ")
+    named = re.search(r"^BITS := (.*)$", makefile, re.MULTILINE)
+    assert named is not None
+    marked = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if "@pytest.mark." + "bits" in path.read_text()
+    }
+    assert set(named[1].split()) == marked
+
+
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_only_declared_dependencies_are_imported(path: pathlib.Path) -> None:
     """At a module's top the plain ones; an extra only where it is used."""

