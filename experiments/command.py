@@ -13,7 +13,7 @@ import traceback
 import types
 import typing
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from absl import app, flags, logging
@@ -72,6 +72,13 @@ def settings_from_flags(values: flags.FlagValues, **more: Any) -> ExperimentConf
         if field.name in values
     }
     return resolve(ExperimentConfig(**(chosen | more)))
+
+
+def default_settings(values: flags.FlagValues, settings: Mapping[str, Any]) -> None:
+    """Gives flags that the command line does not name another default."""
+    for name, value in settings.items():
+        if not values[name].present:
+            values[name].value = value
 
 
 def define_output(*, required: bool = True) -> None:

@@ -11,7 +11,7 @@ from fedsvp_jax.mechanisms import MechanismConfig
 FILTER = "influence_filter"  # audited beside the mechanisms
 _SEES_RATIO = ("fedsva", "fedsdp")
 _PROMISED = ("nbafl", "gaussian", "dp_fedavg")  # uploads after which a cap is tested
-_LOUD = {"private_learning_rate": 4.0}  # so that a record stands out of --noise_std
+_LOUD = {"private_clip": 1.2}  # so that a record stands out of --noise_std
 _NOTHING: Mapping[str, Any] = {}
 
 

@@ -38,7 +38,7 @@ def table(rows: Sequence[Row]) -> str:
                 "adversary": first["adversary"] or "–",
                 "relation": first["relation"] or "–",
                 "accuracy %": _shown(mine, "accuracy"),
-                "private class %": _shown(mine, "private_accuracy"),
+                "private group %": _shown(mine, "private_accuracy"),
                 "worst tenth of clients %": _shown(mine, "worst_tenth_accuracy"),
                 "seeds": str(len(mine)),
             }
