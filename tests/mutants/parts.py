@@ -59,9 +59,24 @@ PARTS = {
         (
             "tests/test_shapley.py",
             "tests/test_paired.py",
+            "tests/algorithm/test_estimators.py",
             "tests/algorithm/test_privacy_estimation.py",
         ),
         left_out=("share_out", "broadcast_model_is", "sampled_values_converge"),
+    ),
+    "query": Part(
+        (
+            "mechanisms/private_query.py",
+            "mechanisms/shared_noise.py",
+            "algorithm/private_query.py",
+            "algorithm/round_score.py",
+        ),
+        (
+            "tests/mechanisms/test_private_query.py",
+            "tests/mechanisms/test_shared_noise.py",
+            "tests/algorithm/test_private_query.py",
+            "tests/algorithm/test_round_score.py",
+        ),
     ),
     "round": Part(
         tuple(
