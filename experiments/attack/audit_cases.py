@@ -101,7 +101,7 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
     if is_gaussian:
         cases.append(Case(mechanism, "update_clip", "replace_one", "two uploads"))
     if mechanism in ("nbafl", "gaussian"):
-        shared = {"noise_trust": "secure_aggregation"}
+        shared: dict[str, Any] = {"noise_trust": "secure_aggregation"}
         if not is_gaussian:  # so that an audit sees which part of the noise is missing
             shared |= {"epsilon": 4.0, "calibration": "analytic"}
         pooled = shared | {"colluders": _COLLUDERS}

@@ -221,7 +221,7 @@ TREE = {"bias": np.float32([1, 2, 3, 4]), "kernel": np.arange(12.0).reshape(4, 3
 def linear_model() -> Model:
     def apply(params: Params, stats: Params, x: Any, *, train: bool, key: Any) -> Any:
         assert not train and key is None
-        return x @ params["kernel"].T + params["bias"] + stats["shift"], stats
+        return x @ params["kernel"].T + (params["bias"] + stats["shift"])[None], stats
 
     return Model(lambda key, example: (TREE, {}), apply)
 
@@ -320,7 +320,7 @@ def test_the_query_is_the_mean_of_clipped_gradients_of_its_records_alone(count: 
 def test_the_step_goes_down_the_query_and_clients_side_by_side_keep_their_own():
     examples, params, stats = drawn_records(90)
     rows = jnp.tile(jnp.arange(90, dtype=jnp.int32), (2, 1))
-    member = jnp.arange(90) < jnp.asarray([[3], [60]])
+    member = jnp.arange(90)[None] < jnp.asarray([[3], [60]])
     settings = private_query.PrivateQuerySettings(0.5, 3.0)
     steps = jax.vmap(
         lambda rows, member: private_query.private_step(
