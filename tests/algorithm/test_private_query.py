@@ -220,7 +220,7 @@ TREE = {"bias": np.float32([1, 2, 3, 4]), "kernel": np.arange(12.0).reshape(4, 3
 
 def linear_model() -> Model:
     def apply(params: Params, stats: Params, x: Any, *, train: bool, key: Any) -> Any:
-        assert not train and key is None
+        assert train is False and key is None
         return x @ params["kernel"].T + (params["bias"] + stats["shift"])[None], stats
 
     return Model(lambda key, example: (TREE, {}), apply)
@@ -281,6 +281,11 @@ def test_what_is_chosen_comes_back_to_its_place_and_the_rest_stays():
     np.testing.assert_array_equal(alone, TREE["kernel"])
     kept = private_query.replaced(TREE, [2 * alone], (False, True))
     assert kept["bias"] is TREE["bias"]
+    for short in (True,), (True, True, True):
+        with pytest.raises(ValueError, match="zip"):
+            private_query.chosen(TREE, short)
+        with pytest.raises((ValueError, StopIteration)):
+            private_query.replaced(TREE, [alone] * len(short), short)
 
 
 @pytest.mark.parametrize("rows", [(0, 2), (3,)])
@@ -289,6 +294,7 @@ def test_public_training_has_no_gradient_in_the_rows_that_are_asked(rows: tuple)
     model = linear_model()
     still = private_query.kept_from_training(model, (rows, rows))
     assert private_query.kept_from_training(model, (True, False)) is model
+    assert still.init is model.init
 
     def loss(model: Model, params: Params) -> Any:
         logits, _ = model.apply(params, stats, examples.inputs, train=False, key=None)

@@ -75,6 +75,16 @@ def test_of_round_scores_every_few_rounds_and_the_last(monkeypatch: pytest.Monke
         np.testing.assert_allclose(found, [0.7, 1.5, private, 0.1], rtol=1e-6)
 
 
+def test_examples_are_counted_by_client_and_class_without_padding() -> None:
+    labels = jnp.asarray([0, 2, 2, 1])
+    examples = Examples(jnp.zeros((4, 1)), labels, jnp.zeros(4))
+    rows = jnp.asarray([[0, 1], [1, 2], [3, 3]])
+    split = Split(rows, jnp.asarray([2, 2, 1]), None, None)
+    counts = round_score._class_counts(split, examples, 3)
+    np.testing.assert_array_equal(counts, [[1, 0, 1], [0, 0, 2], [0, 1, 0]])
+    assert counts.dtype == jnp.float32
+
+
 def test_what_a_round_does_not_tell_apart_is_not_scored(
     monkeypatch: pytest.MonkeyPatch,
 ):
