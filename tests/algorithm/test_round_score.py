@@ -2,17 +2,18 @@
 
 import dataclasses
 from types import SimpleNamespace
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
-from fedsvp_jax.algorithm import round_score
+from fedsvp_jax.algorithm import evaluation, round_score
 from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Column, Dataset
-from fedsvp_jax.devices import lanes
 from fedsvp_jax.federation import loading
-from fedsvp_jax.structs import Model, Split
+from fedsvp_jax.structs import Examples, Split
 
 
 def test_a_tenth_of_the_clients_rounded_up_is_the_worst_tenth() -> None:
@@ -30,51 +31,87 @@ def test_a_class_without_test_examples_counts_for_nobody() -> None:
     np.testing.assert_allclose(found, [0.875, np.nan])
 
 
-def test_a_private_column_is_scored_on_the_test_records_that_have_it() -> None:
-    inputs = np.eye(4, dtype=np.float32)
-    labels = np.array([0, 1, 1, 0], np.int32)
-    women = np.array([0, 0, 1, 1], np.int32)
-    names = ("f", "m")
-    dataset = Dataset(
-        "people",
-        *(inputs, labels) * 2,
-        num_classes=2,
-        columns={"sex": Column(women, names)},
-        test_columns={"sex": Column(women, names)},
+def scored(
+    monkeypatch: pytest.MonkeyPatch, round_num: int, **changes: Any
+) -> round_score.Scores:
+    """The scores after a round of a model of three classes, 0 and 2 of them private."""
+    told = {
+        "eval_every": 3,
+        "num_rounds": 5,
+        "test_batch_size": 7,
+        "num_tested_attributes": 2,
+        "estimation": SimpleNamespace(private_attribute=0),
+        "differ_by_class": True,
+    }
+    plan: Any = SimpleNamespace(**(told | changes))
+    tested, labels = jnp.asarray([0, 0, 0, 1, 2, 1]), jnp.asarray([0, 0, 1, 2, 2, 1])
+    test = Examples(jnp.zeros((6, 1)), tested, tested % 2)
+    examples = Examples(jnp.zeros((6, 1)), labels, labels % 2)
+    by_class = [0.5, 0.9, 0.1]
+    by_group = [0.5, np.nan, np.nan, 0.9, 0.1, np.nan]  # class · 2 + attribute
+    split = Split(
+        train=jnp.asarray([[0, 1, 2], [3, 4, 0]]),
+        num_train=jnp.asarray([3, 2]),  # the last row of client 1 is padding
+        validation=None,
+        num_validation=None,
     )
-    config = resolve(
-        ExperimentConfig(dataset="npz", attributes="column:sex", num_attributes=2)
-    )
-    ids = loading.test_attributes(config, dataset)
-    np.testing.assert_array_equal(ids, women)
-    test = preprocessing.device_examples(inputs, labels, ids)
-    untold = dataclasses.replace(dataset, test_columns={})
+
+    def evaluate(
+        *given: Any, batch_size: int, devices: Any, num_attributes: int
+    ) -> evaluation.Score:
+        assert given == ("model", "params", "stats", test)
+        assert batch_size == 7 and devices == "devices"
+        return evaluation.Score(
+            accuracy=jnp.float32(0.7),
+            loss=jnp.float32(1.5),
+            group_accuracy=jnp.asarray(by_group if num_attributes == 2 else by_class),
+        )
+
+    monkeypatch.setattr(evaluation, "evaluate", evaluate)
+    given: Any = ("model", plan, SimpleNamespace(split=split), "params", "stats")
+    return round_score.of_round(*given, examples, test, round_num, "devices")
+
+
+def test_of_round_scores_every_few_rounds_and_the_last(monkeypatch: pytest.MonkeyPatch):
+    for round_num in range(5):
+        found = scored(monkeypatch, jnp.int32(round_num))
+        if round_num not in (2, 4):
+            assert np.all(np.isnan(jax.tree.leaves(found)))
+            continue
+        # Private: three test examples of class 0 and one of class 2. The worst client
+        # holds class 2 alone.
+        private = (3 * 0.5 + 0.1) / 4
+        np.testing.assert_allclose(found, [0.7, 1.5, private, 0.1], rtol=1e-6)
+
+
+def test_examples_are_counted_by_client_and_class_without_padding() -> None:
+    labels = jnp.asarray([0, 2, 2, 1])
+    examples = Examples(jnp.zeros((4, 1)), labels, jnp.zeros(4))
+    rows = jnp.asarray([[0, 1], [1, 2], [3, 3]])
+    split = Split(rows, jnp.asarray([2, 2, 1]), None, None)
+    counts = round_score._group_counts(split, examples, jnp.zeros(3), 1)
+    np.testing.assert_array_equal(counts, [[1, 0, 1], [0, 0, 2], [0, 1, 0]])
+    assert counts.dtype == jnp.float32
+
+
+def test_what_a_round_does_not_tell_apart_is_not_scored(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    changes = {"num_tested_attributes": 0, "differ_by_class": False}
+    found = scored(monkeypatch, jnp.int32(2), **changes)
+    np.testing.assert_allclose(found, [0.7, 1.5, np.nan, np.nan], rtol=1e-6)
+
+
+def test_a_private_column_is_known_of_test_records_where_the_data_set_tells() -> None:
+    inputs, labels = np.eye(4, dtype=np.float32), np.array([0, 1, 1, 0], np.int32)
+    sex = {"sex": Column(np.array([0, 0, 1, 1], np.int32), ("f", "m"))}
+    both = (inputs, labels, inputs, labels)
+    told = Dataset("people", *both, num_classes=2, columns=sex, test_columns=sex)
+    config = resolve(ExperimentConfig(dataset="npz", attributes="column:sex"))
+    np.testing.assert_array_equal(loading.test_attributes(config, told), [0, 0, 1, 1])
+    untold = dataclasses.replace(told, test_columns={})
     assert loading.test_attributes(config, untold) is None
-    everyone = Split(
-        *map(jnp.asarray, ([[0, 1], [2, 3]], [2, 2], [[0], [0]], [0, 0]))
-    )  # the women are client 0's, the men client 1's
-
-    def scores(known: bool) -> round_score.Scores:
-        plan = SimpleNamespace(
-            eval_every=1,
-            num_rounds=1,
-            test_batch_size=4,
-            differ_by_class=True,
-            num_tested_attributes=2 if known else 0,
-            estimation=SimpleNamespace(private_attribute=0),
-        )
-        return round_score.of_round(
-            Model(None, lambda params, stats, x, *, train, key: (x @ params, stats)),
-            plan,
-            SimpleNamespace(split=everyone),
-            jnp.asarray([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]),
-            {},
-            preprocessing.device_examples(inputs, labels, women),
-            test,
-            jnp.int32(0),
-            lanes.Devices(1, jnp.int32(0)),
-        )
-
-    found = scores(known=True)  # record 1 alone is taken for the other class
-    assert (found.accuracy, found.private, found.worst_tenth) == (0.75, 0.5, 0.5)
-    assert np.isnan(scores(known=False).private)
+    by_class = dataclasses.replace(config, attributes="class", private_attribute=1)
+    np.testing.assert_array_equal(
+        loading.test_attributes(by_class, untold), [1, 0, 0, 1]
+    )
