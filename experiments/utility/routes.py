@@ -57,7 +57,12 @@ _PROVED = {
 }
 _ATTRIBUTE = {"sensitivity": "attribute_records"}
 _SHARED = {"noise_trust": "secure_aggregation"}
-_PRESETS = {"mnist": "mnist_mlp", "femnist": "femnist_mlp", "adult": "adult_sex"}
+_PRESETS = {"mnist": "mnist_mlp", "femnist": "femnist_mlp"}
+_NOT_USEFUL = {
+    "digits": "a client has 12 private records, and the noise that hides one of them "
+    "drowns the rest",
+    "adult": "training without any private record is as accurate there, and needs no ε",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,10 +93,9 @@ def proved_settings(dataset: str) -> dict[str, Any]:
       ValueError: docs/utility.md shows no useful route for it.
     """
     if dataset not in _PRESETS:
+        why = _NOT_USEFUL.get(dataset, "docs/utility.md has no row of it")
         raise ValueError(
-            f"preset proved needs a dataset of {', '.join(_PRESETS)}, got {dataset!r}: "
-            "for no other does docs/utility.md show a route that is useful (digits has "
-            "12 private records a client, which the noise drowns)"
+            f"preset proved is for {' and '.join(_PRESETS)}, got {dataset}: {why}"
         )
     setup = SETUPS[_PRESETS[dataset]]
     return setup.common | setup.query | _ATTRIBUTE | _PROVED

@@ -221,7 +221,8 @@ def test_the_noise_is_on_the_answer_alone_and_as_large_as_promised():
     made, _, run = playing(**settings)
     upload, noised, info = run(made.data.examples)
     silent, plain, _ = playing(private_layers="last")[-1](made.data.examples)
-    assert_same_bits(upload, silent)
+    for leaf, one in zip(*map(jax.tree.leaves, (upload, silent)), strict=True):
+        np.testing.assert_allclose(leaf, one, rtol=1e-4, atol=1e-6)
     shapes = [leaf.shape for leaf in private_query.chosen(upload, made.plan.asked)]
     assert [leaf.shape for leaf in noised] == shapes and len(shapes) == 2
     drawn = np.concatenate(
