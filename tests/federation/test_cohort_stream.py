@@ -137,7 +137,7 @@ def test_every_round_takes_the_one_compiled_program(store: ClientStore) -> None:
 
 
 def reader_of(store: ClientStore) -> CohortReader:
-    reader = federated_data.federate([small(**CHANGES)], store).cohorts
+    reader = federated_data.federate([small(**CHANGES)], store).reader
     assert reader is not None
     return reader
 
