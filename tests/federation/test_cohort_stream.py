@@ -149,6 +149,7 @@ def stream_of(
         reader_of(store),
         root=prng.root_key(0),
         num_rounds=num_rounds,
+        cohorts="drawn",
         allowance=allowance,
     )
 
