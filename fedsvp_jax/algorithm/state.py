@@ -32,6 +32,7 @@ class RoundPlan:
     mechanism: str
     recipe: TrainingRecipe
     cohort_size: int
+    cohorts: str
     num_clients: int
     estimation: EstimationPlan
     num_tested_attributes: int  # N; 0 where test examples' attributes are unknown
