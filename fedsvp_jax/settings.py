@@ -195,6 +195,20 @@ class RoundSettings(Settings):
     batch_size: int = setting(
         None, "B: local batch size. Default: 50 (digits: 10).", at_least=1
     )
+    batches: str = setting(
+        "shuffled",
+        "Which records a local step sees. shuffled: the next B of a random order, each "
+        "once per epoch; poisson: every record with probability B/|D|, in secret, "
+        "which amplifies privacy against the server too.",
+        choices=("shuffled", "poisson"),
+        needs=("sensitivity", ("per_example",)),
+    )
+    local_steps: int | None = setting(
+        None,
+        "Local steps per round. Default: as many as --local_epochs epochs have.",
+        at_least=1,
+        needs=("batches", ("poisson",)),
+    )
 
 
 @dataclasses.dataclass(frozen=True)

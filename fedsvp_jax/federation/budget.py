@@ -62,6 +62,7 @@ def solve_noise(
     *,
     batch_size: int | None = None,
     min_num_examples: float = 1.0,
+    max_num_examples: int | None = None,
 ) -> ExperimentConfig:
     """The config with the least noise that keeps `total_epsilon` over all its rounds.
 
@@ -74,6 +75,7 @@ def solve_noise(
       config: resolved, with total_epsilon.
       batch_size: B where it is not the settings'.
       min_num_examples: m, the smallest client's training examples.
+      max_num_examples: the largest client's; m by default.
 
     Raises:
       ValueError: no total_epsilon, or no noise keeps it, because of the influence
@@ -93,7 +95,10 @@ def solve_noise(
         try:
             tried = with_value(value)
             told = plan.mechanism_config(
-                tried, batch_size=batch_size, min_num_examples=min_num_examples
+                tried,
+                batch_size=batch_size,
+                min_num_examples=min_num_examples,
+                max_num_examples=max_num_examples,
             )
         except ValueError:  # the calibration has no proof for so large an ε
             return False
