@@ -10,7 +10,8 @@ from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
 from fedsvp_jax import federation
-from fedsvp_jax.accounting import Ledger, composed_epsilon
+from fedsvp_jax.accounting import Ledger, allowance, composed_epsilon
+from fedsvp_jax.accounting.allowance import most_uploads
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation import budget, plan
 from fedsvp_jax.mechanisms import make_mechanism
@@ -41,7 +42,7 @@ def event(multiplier: float, rate: float, count: int) -> dp_event.DpEvent:
 
 
 def test_the_published_set_up_needs_a_step_multiplier_of_5_80_for_epsilon_1():
-    """|D| = 2000, B = 50, E = 2, 40 uploads, (1, 1e-5) by RDP, for a record left out."""
+    """|D| = 2000, B = 50, E = 2, 40 uploads, (1, 1e-5) by RDP."""
     solved = federation.solve_noise(CONFIG, **SIZES)
     multiplier = solved.noise_std * 50 / 2.0  # over C/B
     exact = dp_accounting.calibrate_dp_mechanism(
@@ -76,12 +77,13 @@ def test_steps_compose_as_dp_accountings(steps: tuple[float, float, int]):
 
 
 def test_the_extremes_of_the_noise_have_an_epsilon():
-    assert (
-        composed_epsilon("pld", 0.0, DELTA, steps=SampledSteps(0.0, 0.1, 1)) == np.inf
-    )
-    assert composed_epsilon("pld", 0.0, DELTA, steps=SampledSteps(1e6, 0.1, 9)) < 1e-3
-    noisy = composed_epsilon("pld", 0.0, DELTA, steps=SampledSteps(0.05, 0.1, 9))
-    assert 100 < noisy < np.inf
+    def epsilon(multiplier: float) -> float:
+        steps = SampledSteps(multiplier, 0.1, 9)
+        return composed_epsilon("pld", 0.0, DELTA, steps=steps)
+
+    assert epsilon(0.0) == np.inf
+    assert epsilon(1e6) < 1e-3
+    assert 100 < epsilon(0.05) < np.inf
     with pytest.raises(ValueError, match="method must be rdp or pld for Poisson"):
         composed_epsilon("gdp", 0.0, DELTA, steps=SampledSteps(1.0, 0.1, 9))
 
@@ -126,8 +128,6 @@ def test_a_promise_is_a_cap_on_uploads_that_one_more_would_break():
     config = dataclasses.replace(CONFIG, noise_std=0.2, **settings)
     told = plan.mechanism_config(config, **SIZES)
     mechanism = make_mechanism("gaussian", told)
-    from fedsvp_jax.accounting.allowance import allowance, most_uploads
-
     uploads = most_uploads(allowance(config, told, mechanism))
     assert 1 < uploads < 40
 
