@@ -244,6 +244,13 @@ class TrainingSettings(Settings):
         "public code).",
         choices=("examples", "uniform"),
     )
+    server_momentum: float = setting(
+        0.0,
+        "Momentum of the server's step: v <- server_momentum * v + average update, "
+        "w <- w + v (0: plain averaging).",
+        at_least=0,
+        below=1,
+    )
     proximal_weight: float = setting(
         0.0,
         "FedProx: weight mu of the term mu/2 ||w - w_global||^2 in the local loss "

@@ -24,6 +24,7 @@ from fedsvp_jax.mechanisms import (
 )
 
 _LEAST, _MOST = 1e-4, 1e4  # of the setting that is solved for
+_LEAST_STD = 1e-9  # where it is a std: that of a step falls with the batch
 _STEPS = 40  # halvings of its logarithm: to 1e-11 relative, finer than float32
 
 
@@ -104,13 +105,13 @@ def solve_noise(
             return False
         return run_epsilon(tried, told) <= total
 
-    quiet, loud = (_LEAST, _MOST) if more_is_less_noise else (_MOST, _LEAST)
+    quiet, loud = (_LEAST, _MOST) if more_is_less_noise else (_MOST, _LEAST_STD)
     if not keeps(quiet):
         raise ValueError(
             f"total_epsilon = {total} over {config.num_rounds} rounds cannot be kept, "
             f"counted by {config.total_accounting}: no {name} of mechanism "
-            f"{config.mechanism} from {_LEAST:g} to {_MOST:g} adds enough noise; raise "
-            "it, or lower --delta"
+            f"{config.mechanism} from {min(quiet, loud):g} to {max(quiet, loud):g} "
+            "adds enough noise; raise it, or lower --delta"
         )
     # `quiet` always keeps the promise, `loud` never does (or is the end of the range).
     for _ in range(_STEPS):

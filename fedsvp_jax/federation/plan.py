@@ -196,6 +196,7 @@ def make_plan(
         differ_by_class=config.partition != "by_writer",
         asked=asked,
         uniform_weights=config.weighting == "uniform",
+        server_momentum=config.server_momentum,
         client_chunk_size=chunk_size(config),
         test_batch_size=min(config.eval_batch_size, data.test.labels.shape[0]),
         eval_every=config.eval_every,
