@@ -81,7 +81,7 @@ def _adversary(row: Row) -> str:
     """Whom the ε is against; rows of shuffled batches are all against the server."""
     if row["relation"] is None:
         return "–"
-    return {"server": "server"}.get(row.get("against", "server"), "other clients")
+    return "server" if row.get("against", "server") == "server" else "other clients"
 
 
 def _epochs(row: Row) -> str:
