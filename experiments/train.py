@@ -37,7 +37,7 @@ flags.DEFINE_enum(
     ["proved"],
     "Settings for all flags that the command line does not name. proved: the route of "
     "docs/utility.md that leaves a good model under a proved --total_epsilon; it hides "
-    "the records of one attribute of mnist or femnist.",
+    "the records of one attribute of mnist.",
 )
 
 

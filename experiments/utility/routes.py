@@ -57,7 +57,7 @@ _PROVED = {
 }
 _ATTRIBUTE = {"sensitivity": "attribute_records"}
 _SHARED = {"noise_trust": "secure_aggregation"}
-_PRESETS = {"mnist": "mnist_mlp", "femnist": "femnist_mlp"}
+_PRESETS = {"mnist": "mnist_mlp"}
 _NOT_USEFUL = {
     "digits": "a client has 12 private records, and the noise that hides one of them "
     "drowns the rest",
@@ -93,7 +93,7 @@ def proved_settings(dataset: str) -> dict[str, Any]:
       ValueError: docs/utility.md shows no useful route for it.
     """
     if dataset not in _PRESETS:
-        why = _NOT_USEFUL.get(dataset, "docs/utility.md has no row of it")
+        why = _NOT_USEFUL.get(dataset, "docs/utility.md shows no useful route for it")
         raise ValueError(
             f"preset proved is for {' and '.join(_PRESETS)}, got {dataset}: {why}"
         )

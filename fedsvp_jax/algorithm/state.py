@@ -3,6 +3,7 @@
 import dataclasses
 
 import flax.struct
+import jax
 import jax.numpy as jnp
 
 from fedsvp_jax import prng
@@ -40,6 +41,7 @@ class RoundPlan:
     private_classes: tuple[int, ...]  # of the private attribute; () if it is no class
     asked: Asked | None  # see `private_query`; None without one
     uniform_weights: bool
+    server_momentum: float
     client_chunk_size: int
     test_batch_size: int
     eval_every: int
@@ -72,6 +74,7 @@ class ServerState:
     answer: list[Array]  # average of the last private queries, [] without one
     spent: Array  # (M,) int32: cost of the uploads so far by client, see Allowance
     admitted: Array  # (M,) bool: false keeps a client out of the cohort
+    velocity: Params | None = None  # like params; None without server_momentum
 
 
 @flax.struct.dataclass
@@ -118,4 +121,5 @@ def initial_state(
         answer=[jnp.zeros_like(leaf) for leaf in asked],
         spent=jnp.zeros((plan.num_clients,), jnp.int32),
         admitted=jnp.ones((plan.num_clients,), bool),
+        velocity=jax.tree.map(jnp.zeros_like, params) if plan.server_momentum else None,
     )
