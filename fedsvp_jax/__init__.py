@@ -4,6 +4,7 @@ What people use, and where it is:
 
     ExperimentConfig, resolve   config.py      every setting of a run, in one object
     run.train                   run/           one run, from settings to a folder
+    run.load_model              run/           the trained model of a run's folder
     sweep.sweep, SweepPlan      run/           many runs as one compiled program
     Dataset, Column             data/          arrays of your own
     Model, models               models/        a model is a pair (init, apply)

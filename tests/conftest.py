@@ -4,17 +4,22 @@ import os
 import pathlib
 from importlib import metadata
 
-# Compiling is most of the suite's time. The older of the two code generators of this
-# jaxlib takes a third less of it; other versions have no such choice. The slow tests
-# and the lane (Makefile) run with the one that users get.
+# Compiling is most of the suite's time, so the compiler optimises nothing here, and the
+# older of the two code generators of this jaxlib takes less time (others have no such
+# choice). The tests of bits, the slow ones, the lane (Makefile) and every command that
+# a test starts as a process run with what users get.
 os.environ["XLA_FLAGS"] = (
     os.environ.get("XLA_FLAGS", "")
     + " --xla_force_host_platform_device_count=4"
     + (
-        " --xla_cpu_use_fusion_emitters=false"
-        if metadata.version("jaxlib") == "0.10.2"
-        and "FEDSVP_USERS_COMPILER" not in os.environ
-        else ""
+        ""
+        if "FEDSVP_USERS_COMPILER" in os.environ
+        else " --xla_backend_optimization_level=0"
+        + (
+            " --xla_cpu_use_fusion_emitters=false"
+            if metadata.version("jaxlib") == "0.10.2"
+            else ""
+        )
     )
 )
 # The workers, and the commands that a test starts, share what they compiled, and the

@@ -10,10 +10,17 @@ worst that are known:
     client               all of a client's records are replaced, in the same way
     update               the update is replaced by its opposite, both beyond the clip
     presence             an update beyond the clip against none (add or remove a client)
+    record left out      a record of real local training has no gradient in one world
+    private record, private record left out
+                         the same of a record of the private attribute, by the private
+                         query after real public training (attribute_records)
     ratio                the upload stays the same, R goes from 1 to 0 (fedsva, fedsdp)
     past norm            the length of the past update differs (mechanism reestimation)
     two uploads          as "update", seen as the difference to another client's upload
     partial cohort       as "presence", with 2 clients in a cohort planned for more
+    shared noise         as "update", in the sum of a cohort that shares its noise
+    colluders            as "shared noise" or "private record" in such a sum; the
+                         adversary also knows the noise of 7 of the other clients
     adaptive clip        as "presence"; the adversary also sees the clip that adapts
     promise              as "presence", until --total_epsilon ends the client's uploads
     laplace, randomized response

@@ -9,10 +9,13 @@ from fedsvp_jax.federation import plan
 from fedsvp_jax.mechanisms import MechanismConfig
 
 FILTER = "influence_filter"  # audited beside the mechanisms
+COLLUDERS = "colluders"  # worlds in which other clients tell the adversary their noise
 _SEES_RATIO = ("fedsva", "fedsdp")
 _PROMISED = ("nbafl", "gaussian", "dp_fedavg")  # uploads after which a cap is tested
-_LOUD = {"private_learning_rate": 4.0}  # so that a record stands out of --noise_std
 _NOTHING: Mapping[str, Any] = {}
+# Noise of gaussian from which one record stands out, by where it is added.
+_STEP_STD, _QUERY_STD = {"noise_std": 0.2}, {"noise_std": 0.02}
+_COLLUDERS = 7  # of a cohort of 10
 
 
 class Case(NamedTuple):
@@ -36,17 +39,14 @@ class Case(NamedTuple):
         """The experiment's settings in this case."""
         if self.mechanism == FILTER:
             return dataclasses.replace(config, **self.changes)
-        return dataclasses.replace(
-            config,
-            mechanism=self.mechanism,
-            sensitivity=self.sensitivity,
-            relation=self.relation,
-            # fedsva and fedsdp keep their formula.
-            calibration="classical"
-            if self.mechanism in _SEES_RATIO
-            else config.calibration,
-            **self.changes,
-        )
+        told: dict[str, Any] = {
+            "mechanism": self.mechanism,
+            "sensitivity": self.sensitivity,
+            "relation": self.relation,
+        }
+        if self.mechanism in _SEES_RATIO:
+            told["calibration"] = "classical"  # fedsva and fedsdp keep their formula
+        return dataclasses.replace(config, **told, **self.changes)
 
 
 def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
@@ -64,7 +64,8 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
                 changes={"contribution_noise": 2.0},
             ),
         ]
-    query = _LOUD if mechanism == "gaussian" else _NOTHING
+    is_gaussian = mechanism == "gaussian"
+    step, query = (_STEP_STD, _QUERY_STD) if is_gaussian else (_NOTHING, _NOTHING)
     cases = [
         Case(mechanism, "paper", "replace_one", "granted"),
         Case(mechanism, "paper", "replace_one", "record"),
@@ -72,13 +73,15 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
         Case(mechanism, "weight_clip", "replace_one", "update"),
         Case(mechanism, "update_clip", "replace_one", "update"),
         Case(mechanism, "update_clip", "add_remove", "presence"),
-        Case(mechanism, "per_example", "replace_one", "record"),
-        Case(mechanism, "per_example", "add_remove", "record left out"),
         *(
-            Case(mechanism, "attribute_records", relation, worlds, changes=query)
+            Case(mechanism, sensitivity, relation, worlds, changes=changes)
+            for sensitivity, record, changes in (
+                ("per_example", "record", step),
+                ("attribute_records", "private record", query),
+            )
             for relation, worlds in (
-                ("replace_one", "private record"),
-                ("add_remove", "private record left out"),
+                ("replace_one", record),
+                ("add_remove", f"{record} left out"),
             )
         ),
     ]
@@ -95,15 +98,21 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
                 changes=adaptive,
             ),
         ]
-    if mechanism == "gaussian":
+    if is_gaussian:
         cases.append(Case(mechanism, "update_clip", "replace_one", "two uploads"))
-    if mechanism == "nbafl":
-        shared = {"noise_trust": "secure_aggregation"}
-        cases.append(
-            Case(
-                mechanism, "update_clip", "replace_one", "shared noise", changes=shared
+    if mechanism in ("nbafl", "gaussian"):
+        shared: dict[str, Any] = {"noise_trust": "secure_aggregation"}
+        if not is_gaussian:  # so that an audit sees which part of the noise is missing
+            shared |= {"epsilon": 4.0, "calibration": "analytic"}
+        pooled = shared | {"colluders": _COLLUDERS}
+        cases += [
+            Case(mechanism, sensitivity, "replace_one", worlds, changes=changes)
+            for sensitivity, worlds, changes in (
+                ("update_clip", "shared noise", shared),
+                ("update_clip", COLLUDERS, pooled),
+                ("attribute_records", COLLUDERS, {**pooled, **query}),
             )
-        )
+        ]
     if mechanism in _PROMISED:
         cases.append(Case(mechanism, "update_clip", "add_remove", "promise"))
     if mechanism in _SEES_RATIO:

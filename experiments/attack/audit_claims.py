@@ -21,6 +21,7 @@ def of_uploads(
     scores: Scores,
     present: int,
     target_delta: float,
+    pooled: bool = False,
 ) -> Claims:
     """The ledger's claims after the first and the last round; the larger of two worlds.
 
@@ -31,13 +32,20 @@ def of_uploads(
       scores: says what noise was applied in every round, and whether there was any.
       present: K′, how many of the cohort's K clients took part.
       target_delta: δ of RDP and PLD.
+      pooled: whether the claim is the one against colluders who know their own noise.
+        Its basic composition is of the ε that the settings ask for.
     """
     central = mechanism.claim.central
     planned = settings.cohort_size if central else 1
-    view = "observer" if central else "server"
+    view = "colluders" if pooled else "observer" if central else "server"
     told = spends_release_budget(settings) and mechanism.needs_contribution
     ledgers = [
-        Ledger(planned, proved=mechanism.claim.proved, central=central)
+        Ledger(
+            planned,
+            proved=mechanism.claim.proved,
+            colluders=settings.colluders,
+            central=central and not pooled,
+        )
         for _ in range(2)
     ]
     claims = {}

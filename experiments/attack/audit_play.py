@@ -21,7 +21,7 @@ from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
 from fedsvp_jax.settings import PromiseSettings
 
 from . import audit_claims
-from .audit_cases import FILTER, Case, case_settings
+from .audit_cases import COLLUDERS, FILTER, Case, case_settings
 from .audit_claims import ACCOUNTINGS, Claims
 
 _WIDE = 2048  # numbers in an upload whose noise scale is to be read
@@ -105,14 +105,16 @@ def prepare(setting: Setting, case: Case) -> Prepared:
     settings = case_settings(case, config, num_examples)
     mechanism = make_mechanism(case.mechanism, settings)
     central = mechanism.claim.central
-    partly = case.worlds == "partial cohort"
+    partly, pooled = case.worlds == "partial cohort", case.worlds == COLLUDERS
     present = _PRESENT if partly else settings.cohort_size if central else 1
+    unknown = present - 1 - (settings.colluders if pooled else 0)
     claims = partial(
         audit_claims.of_uploads,
         mechanism,
         settings,
         present=present,
         target_delta=config.target_delta,
+        pooled=pooled,
     )
     proved = mechanism.claim.proved and case.claimed
     if case.sensitivity == "per_example":
@@ -122,7 +124,7 @@ def prepare(setting: Setting, case: Case) -> Prepared:
             dataclasses.replace(setting.recipe, gradient="per_example"),
             setting.rates,
             audit_training.neighbours(
-                setting.num_examples,
+                setting.config.batch_size,  # so that an upload shows every step
                 1,
                 push,
                 left_out=case.relation == "add_remove",
@@ -142,7 +144,7 @@ def prepare(setting: Setting, case: Case) -> Prepared:
         ratios=(1.0, 0.0) if tells or case.worlds == "ratio" else (1.0, 1.0),
         released=settings if tells else None,
         adaptive=settings if case.worlds == "adaptive clip" else None,
-        others=(-1.0,) if case.worlds == "two uploads" else (1.0,) * (present - 1),
+        others=(-1.0,) if case.worlds == "two uploads" else (1.0,) * unknown,
         num_examples=num_examples,
         num_rounds=config.num_rounds,
         max_uploads=cap,

@@ -15,7 +15,8 @@ What the adversary sees, and which canaries there are:
                   last model. A canary is a client
     each upload   cohorts of one client, so that the difference of two models is an
                   upload; a promise of one upload's ε lets each client upload once. A
-                  canary is a client, or one record of a client (per_example)
+                  canary is a client, one record of a client (per_example), or its one
+                  private record (attribute_records)
 
 The claims are the ledger's, from the noise that was really applied. A bound above a
 claim contradicts it (VIOLATED): Holm's test over the claims of all rows does so
@@ -77,6 +78,17 @@ class Run(NamedTuple):
 _LOCAL = {"mechanism": "gaussian", "noise_std": 0.5}
 _CLIPPED = _LOCAL | {"sensitivity": "update_clip", "relation": "add_remove"}
 _ADAPTIVE = {"mechanism": "dp_fedavg", "adaptive_clip": True}
+_SHARED = _CLIPPED | {"noise_trust": "secure_aggregation", "noise_std": 0.08}
+_PRIVATE = {
+    "mechanism": "gaussian",
+    "noise_std": 0.15,
+    "sensitivity": "attribute_records",
+    "relation": "add_remove",
+    "attributes": "column:record",
+    "num_attributes": 2,
+    "private_attribute": 1,
+    "num_hbc_clients": 0,
+}
 RUNS = (
     Run("dp_fedavg", {"mechanism": "dp_fedavg"}, "final model", "client"),
     Run("dp_fedavg, adaptive clip", _ADAPTIVE, "final model", "client"),
@@ -87,6 +99,8 @@ RUNS = (
         "each upload",
         "record",
     ),
+    Run("gaussian, attribute_records", _PRIVATE, "each upload", "record"),
+    Run("gaussian, shared noise", _SHARED, "final model", "client"),
 )
 
 
@@ -111,7 +125,8 @@ def planted(
     digits = sources.load("digits")
     push = _PUSH * float(config.l2_norm_clip)
     if run.canary == "record":
-        return canaries.plant_records(digits, drawn, push=push)
+        left_out = config.relation == "add_remove"
+        return canaries.plant_records(digits, drawn, push=push, left_out=left_out)
     return canaries.plant_clients(
         digits, drawn, num_honest=_HONEST, push=push, records=_RECORDS
     )
@@ -123,18 +138,17 @@ def run_settings(
     """The settings of a run; where uploads are seen, a promise allows one each."""
     clients = num_canaries + (_HONEST if run.canary == "client" else 0)
     whole = run.sees == "final model"
-    told = dataclasses.replace(
-        config,
-        dataset="digits",
-        partition="by_writer",
-        split="by_position",
-        num_attributes=1,
-        num_clients=clients,
-        cohort_size=clients if whole else 1,
-        num_rounds=config.num_rounds if whole else clients,
-        eval_every=clients,
-        **run.settings,
-    )
+    common: dict[str, Any] = {
+        "dataset": "digits",
+        "partition": "by_writer",
+        "split": "by_position",
+        "num_attributes": 1,
+        "num_clients": clients,
+        "cohort_size": clients if whole else 1,
+        "num_rounds": config.num_rounds if whole else clients,
+        "eval_every": clients,
+    }
+    told = dataclasses.replace(config, **common | run.settings)
     if whole:
         return told
     mechanism = make_mechanism(told.mechanism, plan.mechanism_config(told))
@@ -263,6 +277,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
             *("mechanism", "sensitivity", "relation", "noise_std", "adaptive_clip"),
             *("dataset", "partition", "split", "num_attributes", "total_epsilon"),
             *("num_clients", "cohort_size", "eval_every", "influence_filter"),
+            *("attributes", "private_attribute", "num_hbc_clients", "noise_trust"),
         ),
         "the runs choose it themselves",
     )

@@ -14,9 +14,13 @@ played without the bug, where nothing may be flagged.
     release         R is released without noise
     shared_key      all clients draw their noise from one key
     cap             the cohort sampler does not look at --total_epsilon
+    batch_divisor   a batch is divided by the number of its records with a gradient
     trained_on_all  the public training reads the private records too
+    query_noise     the private query's noise has half its standard deviation
+    query_divisor   the private query is divided by the number of such records
     divided_twice   the private query's noise is divided by |P| twice
     sharers         a share of a cohort's noise is divided by K − h, not by its root
+    colluders       the noise that colluders know is counted against them
     votes           votes are reported without randomised response
 
   python -m experiments.attack --attack=planted_bugs --output_dir=runs/bugs
@@ -38,8 +42,8 @@ from absl import flags
 from tqdm import tqdm
 
 from fedsvp_jax import prng
-from fedsvp_jax.accounting import Ledger
-from fedsvp_jax.algorithm import cohort, private_query
+from fedsvp_jax.accounting import Ledger, ledger
+from fedsvp_jax.algorithm import cohort, local_training, private_query
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.influence import lazy
 from fedsvp_jax.mechanisms import dp_fedavg, noise, release, sensitivity
@@ -80,10 +84,10 @@ def _half_count(right: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _full_cohort(right: Callable[..., Any]) -> Callable[..., Any]:
-    def record(ledger: Ledger, client_ids: Any, **given: Any) -> None:
+    def record(book: Ledger, client_ids: Any, **given: Any) -> None:
         planned = len(client_ids)
         right(
-            ledger,
+            book,
             np.arange(planned),
             **given | {"weights": np.full(planned, 1 / planned)},
         )
@@ -126,6 +130,42 @@ def _divided_twice(right: Callable[..., Any]) -> Callable[..., Any]:
         return once / jnp.asarray(num_private, jnp.float32)
 
     return bound
+
+
+def _batch_of_the_present(right: Callable[..., Any]) -> Callable[..., Any]:
+    def gradient(
+        loss: Any,
+        params: Any,
+        stats: Any,
+        inputs: Any,
+        labels: Any,
+        weights: Any,
+        *rest: Any,
+    ) -> Any:
+        present = jnp.mean(jnp.any(inputs != 0, axis=1), dtype=jnp.float32)
+        return right(loss, params, stats, inputs, labels, weights / present, *rest)
+
+    return gradient
+
+
+def _query_of_the_present(right: Callable[..., Any]) -> Callable[..., Any]:
+    def gradient(
+        model: Any,
+        params: Any,
+        stats: Any,
+        examples: Any,
+        rows: Any,
+        member: Any,
+        **named: Any,
+    ) -> Any:
+        present = member & jnp.any(examples.inputs[rows] != 0, axis=1)
+        return right(model, params, stats, examples, rows, present, **named)
+
+    return gradient
+
+
+def _nothing_known(right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda multiplier, std, weights, known: right(multiplier, std, weights, 0)
 
 
 def _too_many_sharers(right: Callable[..., Any]) -> Callable[..., Any]:
@@ -182,12 +222,33 @@ BUGS = {
         "gaussian-update_clip-promise",
         "the promise does not end a client's uploads",
     ),
+    "batch_divisor": Bug(
+        local_training,
+        "_per_example_gradient",
+        _batch_of_the_present,
+        "gaussian-per_example-record_left_out",
+        "a batch is divided by its records that have a gradient, not by B",
+    ),
     "trained_on_all": Bug(
         private_query,
         "divided",
         _all_public,
         "nbafl-attribute_records-private_record",
         "public training reads the private records too",
+    ),
+    "query_noise": Bug(
+        noise,
+        "add_gaussian_noise",
+        _half_noise,
+        "gaussian-attribute_records-private_record",
+        "the private query's noise has half its standard deviation",
+    ),
+    "query_divisor": Bug(
+        private_query,
+        "mean_clipped_gradient",
+        _query_of_the_present,
+        "gaussian-attribute_records-private_record_left_out",
+        "the private query is divided by its records that have a gradient, not by |P|",
     ),
     "divided_twice": Bug(
         sensitivity,
@@ -202,6 +263,13 @@ BUGS = {
         _too_many_sharers,
         "nbafl-update_clip-shared_noise",
         "a share of the cohort's noise is divided by K − h, not by its root",
+    ),
+    "colluders": Bug(
+        ledger,
+        "averaged_multiplier",
+        _nothing_known,
+        "gaussian-update_clip-colluders",
+        "the noise that colluders know is counted against them",
     ),
     "votes": Bug(
         lazy,

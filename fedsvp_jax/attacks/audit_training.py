@@ -49,17 +49,20 @@ def neighbours(
     """The data of the worlds (in, out), which differ in `replaced` records.
 
     In world "in" these records push the first weight of `pushed_model` up. In world
-    "out" they push it down, or have no gradient, as all other records in both worlds.
+    "out" they push it down, and all other records have no gradient in both worlds.
+    Where they are left out they have none in world "out", and all others push the
+    weight down in both worlds: a divisor that followed the records would show them.
 
     Args:
       num_examples: |D|.
       replaced: number of records that differ.
-      push: L2 norm of such a record.
-      left_out: whether they have no gradient in world "out".
+      push: L2 norm of a record that pushes.
+      left_out: whether the records are left out, not replaced.
     """
     worlds = []
     for sign in (1.0, 0.0 if left_out else -1.0):
         inputs = np.zeros((num_examples, 2), np.float32)
+        inputs[:, 0] = -push if left_out else 0.0
         inputs[:replaced, 0] = sign * push
         nobody = jnp.zeros((num_examples,), jnp.int32)
         worlds.append(Examples(jnp.asarray(inputs), nobody, nobody))
@@ -188,12 +191,13 @@ def training_player(
     """Plays games as `audit.upload_player` does, with noise in the local steps.
 
     An upload is the sum of its steps (`per_example`). The score is the first weight of
-    the uploads, summed over the rounds. It increases with the likelihood ratio, since
-    the noise has the same variance in both worlds.
+    the uploads less the middle of what the two worlds' uploads are without noise,
+    summed over the rounds. It increases with the likelihood ratio and has its zero,
+    since the noise has the same variance in both worlds.
 
     Args:
       mechanism: adds its noise in the local steps.
-      recipe, rates: of the local training.
+      recipe, rates: of the local training, without noise.
       worlds: the data of the worlds (in, out), as `neighbours` makes them.
       num_rounds: T.
       num_games: n, in each world.
@@ -215,6 +219,7 @@ def training_player(
                 rates, mechanism, ratio=jnp.float32(1.0), round_num=round_num
             )
             moved = trained_update(recipe, noised_rates, data, key=round_key)
+            silent = jax.vmap(partial(trained_update, recipe, rates, key=round_key))
             noised, _, info = upload(
                 mechanism,
                 moved[None],
@@ -224,7 +229,7 @@ def training_player(
                 num_examples=data.labels.shape[0],
                 round_num=round_num,
             )
-            score = score + noised[0]
+            score = score + noised[0] - jnp.mean(silent(stacked))
             return score, Transcript(score, jnp.bool_(True), jnp.bool_(True), info)
 
         rounds = jnp.arange(num_rounds, dtype=jnp.int32)

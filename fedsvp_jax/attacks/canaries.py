@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import prng
-from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.dataset import Column, Dataset
 from fedsvp_jax.structs import Array, Model, Params
 
 _OFFSET = 1e6  # makes the loss linear: canaries are far in the wrong class
@@ -114,16 +114,20 @@ def plant_clients(
     )
 
 
-def plant_records(dataset: Dataset, canaries: Canaries, *, push: float) -> Planted:
+def plant_records(
+    dataset: Dataset, canaries: Canaries, *, push: float, left_out: bool = False
+) -> Planted:
     """Every client holds one canary, a record that pushes forth ("in") or back ("out").
 
     The two are the neighbours that "replace one record" means. The clients share the
-    data set's examples.
+    data set's examples. The column "record" tells canaries from them, so that the
+    canaries can be the private attribute.
 
     Args:
       dataset: of the clients.
       canaries: one for each client.
       push: L2 norm of the gradient of a canary.
+      left_out: whether a canary that is "out" has no gradient, as if it were left out.
     """
     features = _features(dataset.train_inputs)
     count = len(canaries.coins)
@@ -131,7 +135,9 @@ def plant_records(dataset: Dataset, canaries: Canaries, *, push: float) -> Plant
         dataset,
         canaries,
         numbers=np.arange(1, count + 1),
-        signs=np.where(canaries.coins, push, -push).astype(np.float32),
+        signs=np.where(canaries.coins, push, 0.0 if left_out else -push).astype(
+            np.float32
+        ),
         writers=np.concatenate([np.arange(count), np.arange(len(features)) % count]),
         features=features,
     )
@@ -164,6 +170,7 @@ def _with_records(
         return rows(features, nobody, nobody)
 
     empty = np.zeros((len(numbers), features.shape[1]), np.float32)
+    is_canary = (np.arange(len(writers)) < len(numbers)).astype(np.int32)
     planted = dataclasses.replace(
         dataset,
         train_inputs=np.concatenate([rows(empty, numbers, signs), plain(features)]),
@@ -172,7 +179,7 @@ def _with_records(
         ),
         test_inputs=plain(_features(dataset.test_inputs)),
         train_writers=writers.astype(np.int32),
-        columns={},
+        columns={"record": Column(is_canary, ("honest", "canary"))},
     )
     model = canary_model(canaries.directions, features.shape[1], dataset.num_classes)
     return Planted(planted, model, canaries)

@@ -80,17 +80,19 @@ def to_rgb32(dataset: Dataset) -> Dataset:
             f"the shape {shape}; to_rgb32 expects uint8 images of at most 32×32 pixels "
             "and of 1 or 3 channels"
         )
-    margins = [((32 - side) // 2, (33 - side) // 2) for side in shape[:2]]
-
-    def enlarge(images: np.ndarray) -> np.ndarray:
-        padded = np.pad(images, [(0, 0), *margins, (0, 0)], mode="edge")
-        return np.repeat(padded, 3 // shape[2], axis=-1)
-
     return dataclasses.replace(
         dataset,
-        train_inputs=enlarge(dataset.train_inputs),
-        test_inputs=enlarge(dataset.test_inputs),
+        train_inputs=enlarged_to_rgb32(dataset.train_inputs),
+        test_inputs=enlarged_to_rgb32(dataset.test_inputs),
     )
+
+
+def enlarged_to_rgb32(images: np.ndarray) -> np.ndarray:
+    """(n, 32, 32, 3) uint8, as `to_rgb32` says, of (n, H, W, 1 or 3) uint8."""
+    _, height, width, channels = images.shape
+    margins = [((32 - side) // 2, (33 - side) // 2) for side in (height, width)]
+    padded = np.pad(images, [(0, 0), *margins, (0, 0)], mode="edge")
+    return np.repeat(padded, 3 // channels, axis=-1)
 
 
 def device_examples(

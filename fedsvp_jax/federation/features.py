@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,6 +81,38 @@ def of_images(
     )
 
 
+def computed(
+    model: str, images: np.ndarray, *, weights: str | Path | None = None
+) -> np.ndarray:
+    """(n, f) float32: the features of some images, which are not kept.
+
+    Args:
+      model, weights: as of `of_images`.
+      images: (n, H, W, C).
+
+    Raises:
+      ValueError: as `make_extractor`.
+    """
+    extractor = make_extractor(model, images.shape[1:], weights)
+    apply = jax.jit(functools.partial(extractor.apply, extractor.weights))
+    return np.concatenate(list(in_batches(apply, images, extractor.batch_size)))
+
+
+def in_batches(
+    function: Callable[[Array], Array], rows: np.ndarray, batch_size: int
+) -> Iterator[np.ndarray]:
+    """What a function of a batch makes of the rows, in their order, batch by batch.
+
+    Every batch has one shape: the last one is filled up with zeros, and what the
+    function makes of these is left out.
+    """
+    for first in range(0, len(rows), batch_size):
+        some = rows[first : first + batch_size]
+        whole = np.zeros((batch_size, *some.shape[1:]), some.dtype)
+        whole[: len(some)] = some
+        yield np.asarray(function(jnp.asarray(whole)))[: len(some)]
+
+
 def make_extractor(
     model: str, image_shape: tuple[int, ...], weights: str | Path | None = None
 ) -> Extractor:
@@ -138,9 +170,9 @@ def _compute(extractor: Extractor, dataset: Dataset, path: Path) -> None:
     parts = (dataset.train_inputs, dataset.test_inputs)
     count, batch = sum(map(len, parts)), extractor.batch_size
     shape = (batch, *dataset.example_shape)
-    apply = jax.jit(extractor.apply)
+    apply = jax.jit(functools.partial(extractor.apply, extractor.weights))
     example = jax.ShapeDtypeStruct(shape, dataset.train_inputs.dtype)
-    width = jax.eval_shape(apply, extractor.weights, example).shape[1]
+    width = jax.eval_shape(apply, example).shape[1]
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
@@ -154,14 +186,10 @@ def _compute(extractor: Extractor, dataset: Dataset, path: Path) -> None:
         )
         start = 0
         for images in parts:
-            for first in range(0, len(images), batch):
-                some = images[first : first + batch]
-                whole = np.zeros(shape, some.dtype)
-                whole[: len(some)] = some
-                found = apply(extractor.weights, jnp.asarray(whole))
-                written[start : start + len(some)] = found[: len(some)]
-                start += len(some)
-                bar.update(len(some))
+            for found in in_batches(apply, images, batch):
+                written[start : start + len(found)] = found
+                start += len(found)
+                bar.update(len(found))
         bar.close()
         written.flush()
         os.replace(beside, path)

@@ -223,5 +223,7 @@ def recorded_settings(
         "client_chunk_size": chunk_size(config),
         "num_train_examples": len(dataset.train_labels),
         "num_test_examples": len(dataset.test_labels),
+        "num_classes": dataset.num_classes,
+        "example_shape": list(dataset.example_shape),
         "data_fingerprint": dataset.fingerprint,
     }

@@ -2,5 +2,6 @@
 
 from fedsvp_jax.run import sweep
 from fedsvp_jax.run.one_run import train
+from fedsvp_jax.run.trained_model import TrainedModel, load_model
 
-__all__ = ["sweep", "train"]
+__all__ = ["TrainedModel", "load_model", "sweep", "train"]

@@ -67,8 +67,22 @@ class Checkpointer:
     def restore(self, like: Any) -> tuple[Any, int] | None:
         """The newest intact checkpoint as `(state, rounds done)`; None without any.
 
-        The state is numpy arrays in the structure of `like`. A damaged checkpoint is
-        named in a warning, passed over and left where it is.
+        The state is numpy arrays in the structure of `like`.
+
+        Raises:
+          ValueError: as `newest`.
+        """
+        found = self.newest()
+        if found is None:
+            return None
+        content, round_num = found
+        self._intact = [round_num]
+        return serialization.from_bytes(like, content), round_num
+
+    def newest(self) -> tuple[bytes, int] | None:
+        """Content and round of the newest intact checkpoint; None without any.
+
+        A damaged checkpoint is named in a warning, passed over and left where it is.
 
         Raises:
           ValueError: there are checkpoints and all are damaged.
@@ -83,8 +97,7 @@ class Checkpointer:
                 continue
             for damaged in damages:
                 _log.warning("%s; going on from that of round %d", damaged, round_num)
-            self._intact = [round_num]
-            return serialization.from_bytes(like, content), round_num
+            return content, round_num
         if damages:
             raise ValueError(
                 f"{'; '.join(damages)}; none is left to go on from: put a copy back, "

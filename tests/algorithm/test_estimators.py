@@ -7,14 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedsvp_jax import shapley
+from fedsvp_jax import paired, shapley
 from fedsvp_jax.algorithm import estimators
 
 
 class Table:
     """Stands for `evaluation.Validation`: a model is its coalition's bitmask."""
 
-    resolution = 0.0
+    resolution = 0.25
 
     def __init__(self, number: int, seed: int) -> None:
         keys = jax.random.split(jax.random.key(seed))
@@ -34,21 +34,51 @@ class Table:
         return self.utility_of(self.logits(params, stats))
 
 
-def game_of(counts: list[int], private: int, seed: int) -> estimators.Game:
+def game_of(
+    counts: list[int], private: int, seed: int, estimator: str = "additive"
+) -> estimators.Game:
     number, held = len(counts), np.asarray(counts) > 0
     bits = 2 ** jnp.arange(number)
-    masks = estimators.planned_coalitions("additive", number)
+    masks = tuple(estimators.planned_coalitions(estimator, number))
+    groups = ((1, masks[:1]), (2, masks[1:])) if len(masks) > 1 else ((1, masks),)
+
+    def train(coalition: jax.Array, batch_size: int) -> estimators.Trained:
+        """The coalition's model, or the empty one's from a batch of another size."""
+        mask = jnp.sum(jnp.where(coalition, bits, 0))
+        planned = jnp.where(mask == masks[0], 1, 2)
+        wanted = jnp.where(jnp.isin(mask, jnp.asarray(masks)), planned, 3)
+        mine = jnp.sum(jnp.where(coalition & held, bits, 0))
+        return jnp.where(wanted == batch_size, mine, 0), {}
+
     return estimators.Game(
         num_attributes=number,
         private_attribute=private,
-        groups=((1, tuple(masks)),),
-        batch_size=1,
+        groups=groups,
+        batch_size=3,
         start=(jnp.int32(0), {}),
-        train=lambda coalition, _: (jnp.sum(jnp.where(coalition & held, bits, 0)), {}),
+        train=train,
         validation=Table(number, seed),  # type: ignore[arg-type]
         counts=jnp.asarray(counts),
-        empty=jnp.float32(0),
+        empty=jnp.float32(-0.5),
     )
+
+
+def worths(game: estimators.Game) -> np.ndarray:
+    """(2**N,) the true utilities, of models that are looked up."""
+    number = game.num_attributes
+    held = sum(1 << a for a in range(number) if game.counts[a] > 0)
+    table = [
+        float(game.validation.utility(jnp.int32(mask & held), {}))
+        if mask & held
+        else -0.5
+        for mask in range(2**number)
+    ]
+    return np.asarray(table)
+
+
+def masks_of(rows: Any) -> np.ndarray:
+    rows = np.asarray(rows)
+    return rows @ 2 ** np.arange(rows.shape[-1])
 
 
 @pytest.mark.parametrize(
@@ -70,7 +100,7 @@ def test_leaving_one_out_puts_what_it_measures_in_the_place_of_the_blend(
     utilities = np.asarray(jax.vmap(blend.utility)(jnp.asarray(all_rows))).copy()
     lacking = np.asarray(
         [
-            game.validation.utility(*game.train(row, 1)) - blend.utility(row)
+            game.validation.utility(*game.train(row, 3)) - blend.utility(row)
             for row in rows
         ]
     )
@@ -89,3 +119,177 @@ def test_leaving_one_out_of_two_needs_no_training() -> None:
     _, found = estimators.leave_one_out(game, jax.random.key(0), 2)
     _, blend = estimators._blend(game, jax.random.key(0))
     np.testing.assert_allclose(found.values, blend.values, atol=1e-6)
+
+
+def test_planned_coalitions_and_their_rows() -> None:
+    assert estimators.planned_coalitions("exact", 3) == [1, 2, 3, 4, 5, 6, 7]
+    for name in ("additive", "leave_one_out"):
+        assert estimators.planned_coalitions(name, 3) == [1, 2, 4, 7]
+        assert estimators.planned_coalitions(name, 1) == [1]
+    assert estimators.planned_coalitions("paired", 3) == [7]
+    rows = estimators.coalition_rows([1, 6], 3)
+    np.testing.assert_array_equal(rows, [[1, 0, 0], [0, 1, 1]])
+    assert rows.dtype == bool and estimators.coalition_rows([], 3).shape == (0, 3)
+
+
+def test_exact_values_are_those_of_all_coalitions_and_the_full_model_is_kept() -> None:
+    game = game_of([3, 0, 4], 0, seed=2, estimator="exact")
+    trained, found = jax.jit(lambda: estimators.exact(game))()
+    assert trained[0] == 0b101 and found.standard_errors is None
+    np.testing.assert_allclose(found.utilities, worths(game), atol=1e-6)
+    expected = shapley.exact_shapley(jnp.asarray(worths(game), jnp.float32))
+    np.testing.assert_allclose(found.values, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "counts", [[3, 9, 4, 6], [5, 0, 2], [0, 7, 0]], ids=["all", "two held", "one held"]
+)
+def test_the_blend_mixes_the_logits_by_examples_and_by_pairs_of_them(
+    counts: list[int],
+) -> None:
+    game, number = game_of(counts, 0, seed=3), len(counts)
+    trained, blend = estimators._blend(game, jax.random.key(0))
+    held = sum(1 << a for a in range(number) if counts[a])
+    assert trained[0] == held
+    table, size = np.float64(game.validation.table), np.float64(counts)
+    pairs = size.sum() ** 2 - (size**2).sum()
+    utilities, rows = [], estimators.coalition_rows(range(2**number), number)
+    for row in rows:
+        mine = np.where(row, size, 0)
+        if not mine.any():
+            utilities.append(-0.5)
+            continue
+        within = (mine.sum() ** 2 - (mine**2).sum()) / pairs if pairs else 1.0
+        alone = sum(
+            mine[a] / mine.sum() * table[(1 << a) & held] for a in range(number)
+        )
+        mixed = (1 - within) * alone + within * table[held]
+        utilities.append(
+            float(game.validation.utility_of(jnp.asarray(mixed, jnp.float32)))
+        )
+    found = jax.vmap(blend.utility)(jnp.asarray(rows))
+    np.testing.assert_allclose(found, utilities, atol=1e-6)
+    np.testing.assert_allclose(
+        blend.values,
+        shapley.exact_shapley(jnp.asarray(utilities, jnp.float32)),
+        atol=1e-6,
+    )
+    np.testing.assert_array_equal(blend.standard_errors, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("additive", [3, 9, 4, 6]),
+        ("additive", [5, 0, 2, 7, 1]),
+        ("additive", [1, 0, 2]),
+        ("paired", [3, 9, 4, 6]),
+        ("paired", [0, 5, 2]),
+        ("paired", [0, 5, 0]),
+    ],
+)
+def test_pairs_correct_the_surrogate_by_what_it_lacks(
+    name: str, counts: list[int]
+) -> None:
+    game, key, num_pairs = game_of(counts, 0, 4, name), jax.random.key(5), 3
+    held, number = np.asarray(counts) > 0, len(counts)
+    solve = estimators.additive if name == "additive" else estimators.complementary
+    trained, found = jax.jit(lambda: solve(game, key, num_pairs))()
+    true = worths(game)
+    assert trained[0] == masks_of(held)
+    if name == "additive":
+        surrogate = estimators._blend(game, key)[1]
+        every = estimators.coalition_rows(range(2**number), number)
+        near = jax.vmap(surrogate.utility)(jnp.asarray(every))
+        first, known = np.asarray(surrogate.values), 1
+    else:
+        rise = (true[-1] + 0.5) / held.sum()
+        rows = estimators.coalition_rows(range(2**number), number)
+        near = -0.5 + rise * (rows & held).sum(axis=1)
+        first, known = np.where(held, rise, 0), 0
+    pairs, rows = estimators.drawn_pairs(name, key, jnp.asarray(held), num_pairs)
+    again = estimators.drawn_coalitions(name, key, jnp.asarray(held), 2 * num_pairs, 0)
+    np.testing.assert_array_equal(rows, again)
+    halves = np.concatenate([pairs.coalitions, pairs.complements])
+    np.testing.assert_array_equal(
+        rows, halves & (halves.sum(axis=1, keepdims=True) > known)
+    )
+    masks = masks_of(rows)
+    lack = np.where(masks > 0, true[masks] - np.asarray(near)[masks], 0)
+    expected = paired.correction(
+        pairs,
+        jnp.asarray(held),
+        jnp.asarray(lack[:num_pairs] - lack[num_pairs:], jnp.float32),
+        resolution=0.25,
+    )
+    np.testing.assert_allclose(
+        found.values, np.where(held, first + expected.values, 0), atol=1e-5
+    )
+    error = float(expected.standard_error) if held.sum() > known + 1 else 0.0
+    assert (error > 0) == (held.sum() > known + 1)
+    np.testing.assert_allclose(
+        found.standard_errors, np.where(held, error, 0), rtol=1e-4, atol=1e-7
+    )
+    margins = paired.margin(found.standard_errors, num_pairs)
+    np.testing.assert_allclose(found.margins, margins, rtol=1e-5)
+    np.testing.assert_allclose(found.values.sum(), true[-1] + 0.5, atol=1e-5)
+
+
+def test_of_eleven_attributes_the_blends_own_error_is_added() -> None:
+    number = shapley.MAX_EXACT + 1
+    game, key = game_of([2] * number, 0, seed=6), jax.random.key(8)
+
+    @jax.jit
+    def play() -> Any:
+        _, blend = estimators._blend(game, key)
+        drawn = shapley.sampled_shapley(
+            blend.utility,
+            number,
+            num_permutations=estimators.BLEND_ORDERS,
+            key=jax.random.fold_in(key, 1),
+            both_ways=True,
+        )
+        pairs, rows = estimators.drawn_pairs("additive", key, game.held, 4)
+        lacking = estimators._lacking(game, blend, rows)
+        correction = paired.correction(
+            pairs, game.held, lacking[:4] - lacking[4:], resolution=0.25
+        )
+        return drawn, blend[1:], correction, estimators.additive(game, key, 4)[1]
+
+    drawn, (values, errors), correction, found = play()
+    np.testing.assert_allclose(values, drawn.values, atol=1e-6)
+    np.testing.assert_allclose(errors, drawn.standard_errors, rtol=1e-4)
+    assert np.all(np.asarray(errors) > 0)
+    np.testing.assert_allclose(
+        found.standard_errors, np.hypot(errors, correction.standard_error), rtol=1e-4
+    )
+    np.testing.assert_allclose(found.values, values + correction.values, atol=1e-5)
+
+
+def test_what_is_left_out_is_the_private_attribute_and_then_a_draw_of_the_held() -> (
+    None
+):
+    held = jnp.asarray([True, False, True, True, True])
+    orders = set()
+    for seed in range(20):
+        key = jax.random.key(seed)
+        left_out, rows = estimators.drawn_without_one(key, held, 3, 2)
+        again = estimators.drawn_coalitions("leave_one_out", key, held, 3, 2)
+        np.testing.assert_array_equal(rows, again)
+        first, *rest = left_out.tolist()
+        assert first == 2 and set(rest) <= {0, 3, 4} and len(set(rest)) == 2
+        for row, gone in zip(np.asarray(rows), left_out.tolist(), strict=True):
+            np.testing.assert_array_equal(row, held & (np.arange(5) != gone))
+        orders.add(tuple(rest))
+    assert len(orders) == 6
+    _, rows = estimators.drawn_without_one(jax.random.key(0), held, 5, 1)
+    assert not rows[-1].any() and rows[:4].any(axis=1).all()  # 1 is not held
+
+
+def test_leaving_one_out_has_no_error_and_no_interval() -> None:
+    game = game_of([3, 0, 4, 2], 0, seed=2)
+    trained, found = estimators.leave_one_out(game, jax.random.key(0), 2)
+    assert trained[0] == 0b1101
+    for part in (found.standard_errors, found.margins):
+        np.testing.assert_array_equal(np.isnan(part), game.held)
+        assert part[1] == 0

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import pathlib
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -14,9 +15,20 @@ from quick_training import quick_training  # noqa: F401, a fixture
 from small_runs import digits, share_compiled_rounds, small
 
 from fedsvp_jax import run, shapley
-from fedsvp_jax.algorithm import evaluation, local_training, privacy_estimation
-from fedsvp_jax.algorithm.privacy_estimation import coalition_groups, coalition_members
+from fedsvp_jax.algorithm import (
+    estimators,
+    evaluation,
+    local_training,
+    privacy_estimation,
+)
+from fedsvp_jax.algorithm.estimators import Game, Values
+from fedsvp_jax.algorithm.privacy_estimation import (
+    EstimationPlan,
+    coalition_groups,
+    coalition_members,
+)
 from fedsvp_jax.federation import build, federated_data
+from fedsvp_jax.structs import Examples, Split
 from fedsvp_jax.tree import cell_of
 
 
@@ -301,3 +313,140 @@ def test_the_steps_of_a_coalition_are_those_of_its_own_examples() -> None:
             count = int(np.sum(mask >> own & 1))
             expected.append(3 * (count // size if count >= size else min(count, 1)))
     assert [int(number) for number in steps] == expected
+
+
+TOLD = {
+    "exact": ("exact", ()),
+    "additive": ("additive", ("pairs key", 2)),
+    "leave_one_out": ("leave_one_out", ("pairs key", 5)),
+    "paired": ("complementary", ("pairs key", 2)),
+}
+
+
+def told_estimation(
+    monkeypatch: pytest.MonkeyPatch, estimator: str, found: Values, **changes: Any
+) -> tuple[Any, Game, Any]:
+    """An estimation whose estimator finds these values; its game; the local trainings.
+
+    The client holds rows 0, 1, 2 and 4 of five, of the attributes 2, 0, 2 and 0; the
+    last row of its split is padding. The empty coalition's model is worth 3.
+    """
+    name, given = TOLD[estimator]
+    games: list[Game] = []
+
+    def stand_in(game: Game, *told: Any) -> Any:
+        assert told == given
+        games.append(game)
+        return ("params'", "stats'"), found
+
+    trainings = []
+
+    def local_update(*told: Any, **named: Any) -> Any:
+        trainings.append((told, named))
+        return "trained", "stats"
+
+    monkeypatch.setattr(estimators, name, stand_in)
+    monkeypatch.setattr(local_training, "local_update", local_update)
+    monkeypatch.setattr(evaluation.Validation, "utility", lambda *told: told[1:])
+    examples = Examples(jnp.zeros((5, 1)), jnp.zeros(5), jnp.asarray([2, 0, 2, 1, 0]))
+    held = Split(jnp.asarray([0, 1, 2, 4, 3]), jnp.int32(4), "rows", "count")
+    plan = EstimationPlan(
+        num_attributes=3,
+        private_attribute=2,
+        groups=((2, (5, 7)),),
+        validation_batch_size=6,
+        estimator=estimator,
+        num_drawn=5,
+        utility="loss",
+    )
+    recipe: Any = SimpleNamespace(batch_size=9)
+    given_models: Any = ("model", recipe, "rates")
+    *trained, estimation = privacy_estimation.estimate_contribution(
+        *given_models,
+        dataclasses.replace(plan, **changes),
+        "params",
+        "stats",
+        examples,
+        held,
+        key="key",
+        pairs_key="pairs key",
+        lane_axes=("lanes",),
+    )
+    assert trained == ["params'", "stats'"]
+    (game,) = games
+    assert game.train(jnp.asarray([True, False, False]), 8) == ("trained", "stats")
+    (((*told, member), named),) = trainings
+    assert told == ["model", recipe, "rates", "params", "stats", examples, held.train]
+    np.testing.assert_array_equal(member, [False, True, False, True, False])
+    assert named == {"key": "key", "batch_size": 8, "lane_axes": ("lanes",)}
+    return estimation, game, examples
+
+
+@pytest.mark.parametrize("estimator", TOLD)
+def test_the_estimator_is_told_the_clients_game(
+    estimator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Values(jnp.asarray([0.2, 0.1, 0.1]), jnp.arange(8.0))
+    estimation, game, examples = told_estimation(monkeypatch, estimator, found)
+    assert game.num_attributes == 3 and game.private_attribute == 2
+    assert game.groups == ((2, (5, 7)),) and game.batch_size == 9
+    assert game.start == ("params", "stats") and game.empty == 0
+    np.testing.assert_array_equal(game.counts, [2, 0, 2])
+    assert game.validation == evaluation.Validation(
+        "model",  # type: ignore[arg-type]
+        examples,
+        "rows",  # type: ignore[arg-type]
+        "count",  # type: ignore[arg-type]
+        batch_size=6,
+        lane_axes=("lanes",),
+        kind="loss",
+    )
+    assert estimation.utilities is found.utilities
+    np.testing.assert_allclose(estimation.contribution_ratio, 0.25, rtol=1e-6)
+    assert not estimation.clipped and not estimation.degenerate
+    assert estimation[5:] == (None, None, None, None)
+    _, game, _ = told_estimation(monkeypatch, estimator, found, empty_utility="initial")
+    assert game.empty == ("params", "stats")  # what the broadcast model is worth
+
+
+def test_the_error_of_r_is_that_of_the_private_value_over_the_sum(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    errors, margins = jnp.asarray([0.5, 0.0, 0.2]), jnp.asarray([1.0, 0.0, 0.6])
+    found = Values(jnp.asarray([-0.3, 0.0, -0.1]), None, errors, margins)
+    estimation, *_ = told_estimation(monkeypatch, "additive", found)
+    np.testing.assert_allclose(estimation.contribution_ratio, 0.25, rtol=1e-6)
+    np.testing.assert_allclose(estimation.ratio_error, 0.2 / 0.4, rtol=1e-6)
+    np.testing.assert_allclose(estimation.ratio_margin, 0.6 / 0.4, rtol=1e-6)
+    assert estimation.shapley_errors is errors and estimation.utilities is None
+    assert estimation.shapley_margins is margins
+    cancelled = found._replace(values=jnp.asarray([-0.1, 0.0, 0.1]))
+    estimation, *_ = told_estimation(monkeypatch, "additive", cancelled)
+    assert estimation.degenerate and estimation.contribution_ratio == 1
+    assert np.isnan(estimation.ratio_error) and np.isnan(estimation.ratio_margin)
+    for lacking in ({"standard_errors": None}, {"margins": None}):
+        estimation, *_ = told_estimation(
+            monkeypatch, "additive", found._replace(**lacking)
+        )
+        assert estimation.ratio_error is None and estimation.shapley_errors is None
+
+
+@pytest.mark.parametrize("estimator", ["additive", "leave_one_out", "paired"])
+def test_the_steps_of_drawn_coalitions_are_told_too(estimator: str) -> None:
+    attributes = jnp.asarray([0] * 9 + [1] * 4 + [2] * 7 + [3] * 2)
+    examples = Examples(jnp.zeros((22, 1)), jnp.zeros(22), attributes)
+    held = Split(jnp.arange(22), jnp.int32(20), None, None)  # nothing of attribute 3
+    groups = ((3, (1, 2, 4)), (5, (7, 15)))
+    plan = EstimationPlan(4, 1, groups, 1, estimator=estimator, num_drawn=4)
+    recipe: Any = SimpleNamespace(batch_size=6, local_epochs=2)
+    key = jax.random.key(3)
+    steps = privacy_estimation.training_steps(
+        recipe, plan, examples, held, pairs_key=key
+    )
+    counts = np.asarray([9, 4, 7, 0])
+    rows = estimators.drawn_coalitions(estimator, key, jnp.asarray(counts > 0), 4, 1)
+    drawn = (np.asarray(rows) * counts).sum(axis=1)
+    expected = [9 // 3, 4 // 3, 7 // 3, 20 // 5, 20 // 5]
+    expected += [n // 6 if n >= 6 else min(n, 1) for n in drawn.tolist()]
+    np.testing.assert_array_equal(steps, 2 * np.asarray(expected))
+    assert steps.dtype == jnp.int32

@@ -15,7 +15,7 @@ from fedsvp_jax.algorithm import client, private_query
 from fedsvp_jax.algorithm.state import initial_state
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.federation import Program, build
-from fedsvp_jax.structs import Examples, NoiseInfo, Params
+from fedsvp_jax.structs import Examples, Model, NoiseInfo, Params
 from fedsvp_jax.tree import cell_of
 
 CLIENT = 2
@@ -212,3 +212,137 @@ def test_before_private_from_an_upload_is_public_and_free():
     assert np.isinf(info.noise_multiplier) and info.noise_std == 0
     _, info = playing(mechanism="nbafl", private_from=3)[-1](made.data.examples)
     assert np.isfinite(info.noise_multiplier) and info.noise_std > 0
+
+
+# The steps by themselves, on a linear classifier of 3 features and 4 classes.
+TREE = {"bias": np.float32([1, 2, 3, 4]), "kernel": np.arange(12.0).reshape(4, 3)}
+
+
+def linear_model() -> Model:
+    def apply(params: Params, stats: Params, x: Any, *, train: bool, key: Any) -> Any:
+        assert train is False and key is None
+        return x @ params["kernel"].T + (params["bias"] + stats["shift"])[None], stats
+
+    return Model(lambda key, example: (TREE, {}), apply)
+
+
+def drawn_records(count: int) -> tuple[Examples, Params, Params]:
+    rng = np.random.default_rng(4)
+    examples = Examples(
+        inputs=jnp.asarray(rng.normal(size=(count, 3)), jnp.float32),
+        labels=jnp.asarray(rng.integers(0, 4, count), jnp.int32),
+        attributes=jnp.zeros((count,), jnp.int32),
+    )
+    params = jax.tree.map(
+        lambda leaf: jnp.asarray(rng.normal(size=np.shape(leaf)), jnp.float32), TREE
+    )
+    return examples, params, {"shift": jnp.float32([0.3, 0.0, -0.2, 0.1])}
+
+
+def by_hand(
+    examples: Examples, params: Params, stats: Params, rows: list[int], clip: float
+) -> list[np.ndarray]:
+    """The mean clipped gradient of softmax regression: p - y, and that times x."""
+    total = [np.zeros(4), np.zeros((4, 3))]
+    for row in rows:
+        x = np.float64(examples.inputs[row])
+        logits = np.float64(params["kernel"]) @ x + params["bias"] + stats["shift"]
+        residual = np.exp(logits) / np.exp(logits).sum()
+        residual[int(examples.labels[row])] -= 1
+        parts = [residual, np.outer(residual, x)]
+        length = np.sqrt(sum(np.sum(part**2) for part in parts))
+        total = [
+            t + part * min(1, clip / length)
+            for t, part in zip(total, parts, strict=True)
+        ]
+    return [part / max(len(rows), 1) for part in total]
+
+
+def test_public_and_private_rows_divide_what_the_client_holds():
+    attributes = jnp.asarray([1, 0, 2, 1, 1, 1], jnp.int32)
+    public, private = private_query.divided(
+        attributes, jnp.int32(5), private_attribute=1
+    )
+    np.testing.assert_array_equal(public, [0, 1, 1, 0, 0, 0])
+    np.testing.assert_array_equal(private, [1, 0, 0, 1, 1, 0])
+
+
+def test_what_is_chosen_comes_back_to_its_place_and_the_rest_stays():
+    asked = ((0, 2), True)
+    bias, kernel = private_query.chosen(TREE, asked)
+    np.testing.assert_array_equal(bias, [1, 3])
+    np.testing.assert_array_equal(kernel, TREE["kernel"])
+    new = private_query.replaced(
+        jax.tree.map(jnp.asarray, TREE), [10 * bias, 10 * kernel], asked
+    )
+    np.testing.assert_array_equal(new["bias"], [10, 2, 30, 4])
+    np.testing.assert_array_equal(new["kernel"], 10 * TREE["kernel"])
+    (alone,) = private_query.chosen(TREE, (False, True))
+    np.testing.assert_array_equal(alone, TREE["kernel"])
+    kept = private_query.replaced(TREE, [2 * alone], (False, True))
+    assert kept["bias"] is TREE["bias"]
+    for short in (True,), (True, True, True):
+        with pytest.raises(ValueError, match="zip"):
+            private_query.chosen(TREE, short)
+        with pytest.raises((ValueError, StopIteration)):
+            private_query.replaced(TREE, [alone] * len(short), short)
+
+
+@pytest.mark.parametrize("rows", [(0, 2), (3,)])
+def test_public_training_has_no_gradient_in_the_rows_that_are_asked(rows: tuple):
+    examples, params, stats = drawn_records(5)
+    model = linear_model()
+    still = private_query.kept_from_training(model, (rows, rows))
+    assert private_query.kept_from_training(model, (True, False)) is model
+    assert still.init is model.init
+
+    def loss(model: Model, params: Params) -> Any:
+        logits, _ = model.apply(params, stats, examples.inputs, train=False, key=None)
+        return jnp.sum(logits**2)
+
+    plain, kept = (jax.grad(lambda w, m=m: loss(m, w))(params) for m in (model, still))
+    for leaf, all_of_it in zip(*map(jax.tree.leaves, (kept, plain)), strict=True):
+        asked = np.isin(np.arange(4), rows)
+        np.testing.assert_array_equal(leaf[asked], 0)
+        np.testing.assert_allclose(leaf[~asked], all_of_it[~asked], rtol=1e-6)
+        assert np.all(all_of_it[asked] != 0)
+
+
+@pytest.mark.parametrize("count", [0, 1, 32, 33, 70])
+def test_the_query_is_the_mean_of_clipped_gradients_of_its_records_alone(count: int):
+    examples, params, stats = drawn_records(90)
+    rng = np.random.default_rng(count)
+    rows = rng.permutation(90)[:80]
+    member = np.isin(np.arange(80), rng.permutation(80)[:count])
+    told = (linear_model(), params, stats, examples, jnp.asarray(rows, jnp.int32))
+    found = private_query.mean_clipped_gradient(
+        *told, jnp.asarray(member), l2_norm_clip=1.0, asked=(True, True), lane_axes=()
+    )
+    wanted = by_hand(examples, params, stats, rows[member].tolist(), 1.0)
+    for leaf, one in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(leaf, one, rtol=1e-4, atol=1e-6)
+
+
+def test_the_step_goes_down_the_query_and_clients_side_by_side_keep_their_own():
+    examples, params, stats = drawn_records(90)
+    rows = jnp.tile(jnp.arange(90, dtype=jnp.int32), (2, 1))
+    member = jnp.arange(90)[None] < jnp.asarray([[3], [60]])
+    settings = private_query.PrivateQuerySettings(0.5, 3.0)
+    steps = jax.vmap(
+        lambda rows, member: private_query.private_step(
+            linear_model(),
+            settings,
+            params,
+            stats,
+            examples,
+            rows,
+            member,
+            asked=(True, True),
+            lane_axes=("clients",),
+        ),
+        axis_name="clients",
+    )(rows, member)
+    for lane, count in enumerate((3, 60)):
+        wanted = by_hand(examples, params, stats, list(range(count)), 0.5)
+        for leaf, one in zip(steps, wanted, strict=True):
+            np.testing.assert_allclose(leaf[lane], -3.0 * one, rtol=1e-4, atol=1e-6)

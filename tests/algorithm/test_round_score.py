@@ -1,9 +1,15 @@
 """The scores of a round: of the private classes and of the worst served clients."""
 
+from types import SimpleNamespace
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
-from fedsvp_jax.algorithm import round_score
+from fedsvp_jax.algorithm import evaluation, round_score
+from fedsvp_jax.structs import Examples, Split
 
 
 def test_a_tenth_of_the_clients_rounded_up_is_the_worst_tenth() -> None:
@@ -19,3 +25,69 @@ def test_a_class_without_test_examples_counts_for_nobody() -> None:
     held = jnp.asarray([[1.0, 5.0, 3.0], [0.0, 2.0, 0.0]])
     found = round_score.mean_over_classes(by_class, held)
     np.testing.assert_allclose(found, [0.875, np.nan])
+
+
+def scored(
+    monkeypatch: pytest.MonkeyPatch, round_num: int, **changes: Any
+) -> round_score.Scores:
+    """The scores after a round of a model of which three classes are known."""
+    told = {
+        "eval_every": 3,
+        "num_rounds": 5,
+        "test_batch_size": 7,
+        "private_classes": (0, 2),
+        "differ_by_class": True,
+    }
+    plan: Any = SimpleNamespace(**(told | changes))
+    test = Examples(jnp.zeros((6, 1)), jnp.asarray([0, 0, 0, 1, 2, 1]), jnp.zeros(6))
+    labels = jnp.asarray([0, 0, 1, 2, 2, 1])
+    examples = Examples(jnp.zeros((6, 1)), labels, jnp.zeros(6))
+    split = Split(
+        train=jnp.asarray([[0, 1, 2], [3, 4, 0]]),
+        num_train=jnp.asarray([3, 2]),  # the last row of client 1 is padding
+        validation=None,
+        num_validation=None,
+    )
+
+    def evaluate(*given: Any, batch_size: int, devices: Any) -> evaluation.Score:
+        assert given == ("model", "params", "stats", test)
+        assert batch_size == 7 and devices == "devices"
+        return evaluation.Score(
+            accuracy=jnp.float32(0.7),
+            loss=jnp.float32(1.5),
+            class_accuracy=jnp.asarray([0.5, 0.9, 0.1]),
+        )
+
+    monkeypatch.setattr(evaluation, "evaluate", evaluate)
+    given: Any = ("model", plan, SimpleNamespace(split=split), "params", "stats")
+    return round_score.of_round(*given, examples, test, round_num, "devices")
+
+
+def test_of_round_scores_every_few_rounds_and_the_last(monkeypatch: pytest.MonkeyPatch):
+    for round_num in range(5):
+        found = scored(monkeypatch, jnp.int32(round_num))
+        if round_num not in (2, 4):
+            assert np.all(np.isnan(jax.tree.leaves(found)))
+            continue
+        # Private: three test examples of class 0 and one of class 2. The worst client
+        # holds class 2 alone.
+        private = (3 * 0.5 + 0.1) / 4
+        np.testing.assert_allclose(found, [0.7, 1.5, private, 0.1], rtol=1e-6)
+
+
+def test_examples_are_counted_by_client_and_class_without_padding() -> None:
+    labels = jnp.asarray([0, 2, 2, 1])
+    examples = Examples(jnp.zeros((4, 1)), labels, jnp.zeros(4))
+    rows = jnp.asarray([[0, 1], [1, 2], [3, 3]])
+    split = Split(rows, jnp.asarray([2, 2, 1]), None, None)
+    counts = round_score._class_counts(split, examples, 3)
+    np.testing.assert_array_equal(counts, [[1, 0, 1], [0, 0, 2], [0, 1, 0]])
+    assert counts.dtype == jnp.float32
+
+
+def test_what_a_round_does_not_tell_apart_is_not_scored(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    changes = {"private_classes": (), "differ_by_class": False}
+    found = scored(monkeypatch, jnp.int32(2), **changes)
+    np.testing.assert_allclose(found, [0.7, 1.5, np.nan, np.nan], rtol=1e-6)

@@ -9,6 +9,7 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.attacks import audit_training
 from fedsvp_jax.attacks.epsilon_bounds import lower_bounds
+from fedsvp_jax.mechanisms.private_query import PrivateQuerySettings, query_bound
 
 DELTA = 1e-5
 
@@ -25,6 +26,32 @@ def test_local_training_moves_the_pushed_weight_by_eta_c_a_step():
     ]
     # One record is in one batch an epoch; all records are in all 4 of them.
     np.testing.assert_allclose(moved, [0.6, -0.6, 2.4, -2.4], rtol=1e-5)
+
+
+def test_a_record_that_is_left_out_has_no_gradient_and_the_others_push_back():
+    replaced = audit_training.neighbours(4, 1, 2.0)
+    left_out = audit_training.neighbours(4, 1, 2.0, left_out=True)
+    pushes = [[world.inputs[:, 0] for world in pair] for pair in (replaced, left_out)]
+    np.testing.assert_array_equal(pushes[0], [[2, 0, 0, 0], [-2, 0, 0, 0]])
+    np.testing.assert_array_equal(pushes[1], [[2, -2, -2, -2], [0, -2, -2, -2]])
+
+
+def test_a_private_record_moves_an_upload_as_far_as_the_bound_says():
+    recipe = TrainingRecipe(batch_size=5, local_epochs=2, gradient="clipped_mean")
+    query = PrivateQuerySettings(private_clip=0.5, private_learning_rate=3.0)
+    for left_out, factor in ((False, 2.0), (True, 1.0)):
+        moved = audit_training.private_record_updates(
+            recipe,
+            TrainingRates(0.1, 3.0, 0.0, 0.0),
+            query,
+            num_public=10,
+            num_private=4,
+            left_out=left_out,
+            key=jax.random.key(3),
+        )
+        gap = abs(moved[0] - moved[1])
+        bound = query_bound(0.5, 3.0, 4, factor=factor)
+        np.testing.assert_allclose(gap, bound, rtol=1e-4)
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])

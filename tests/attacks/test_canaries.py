@@ -63,6 +63,14 @@ def test_a_record_pushes_forth_or_back():
     numbers, signs = made.dataset.train_inputs[:20, -2:].T
     np.testing.assert_array_equal(numbers, np.arange(1, 21))
     np.testing.assert_array_equal(signs, np.where(drawn.coins, 3.0, -3.0))
+    kind = made.dataset.columns["record"]
+    assert kind.categories == ("honest", "canary")
+    np.testing.assert_array_equal(kind.codes, np.arange(len(kind.codes)) < 20)
+    left_out = canaries.plant_records(
+        sources.load("digits"), drawn, push=3.0, left_out=True
+    )
+    signs = left_out.dataset.train_inputs[:20, -1]
+    np.testing.assert_array_equal(signs, np.where(drawn.coins, 3.0, 0.0))
 
 
 def test_a_model_with_too_few_weights_is_refused():

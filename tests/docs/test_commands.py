@@ -55,6 +55,7 @@ SMALL: dict[str, tuple[str, ...]] = {
     "experiments.demo": (*RUN, "--seeds=0:1"),
     "experiments.influence": ("--num_participants=8", "--num_runs=1"),
     "experiments.pretrain": ("--pretrain_epochs=1",),
+    "experiments.predict": (),
     "experiments.report": (),
     "experiments.sweep": RUN,
     "experiments.train": (*RUN, "--client_chunk_size=1"),

@@ -4,6 +4,7 @@ Each search trains a small net on neighbouring data sets with real local SGD, th
 replaced record drawn over many orders of magnitude, and compares the uploads.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -287,10 +288,13 @@ def test_a_step_std_makes_the_upload_one_gaussian_of_multiplier_z():
 def test_relations_and_proofs_are_stated():
     rules = {
         choice: sensitivity.make_sensitivity(published(sensitivity=choice))
-        for choice in ("paper", "weight_clip", "update_clip", "per_example")
+        for choice in (
+            *("paper", "weight_clip", "update_clip"),
+            *("attribute_records", "per_example"),
+        )
     }
-    assert [rule.proved for rule in rules.values()] == [False, True, True, True]
-    assert [rule.at_upload for rule in rules.values()] == [True, True, True, False]
+    assert [rule.proved for rule in rules.values()] == [False, *4 * [True]]
+    assert [rule.at_upload for rule in rules.values()] == [*4 * [True], False]
     assert all(rule.relation and rule.assumptions for rule in rules.values())
     assert rules["paper"].client_swap is None
     assert rules["per_example"].client_swap is None
@@ -322,6 +326,8 @@ def test_the_rules_bounds_and_swaps_are_those_of_the_modules_table():
             l2_norm_clip=3.0,
             batch_size=6,
             local_epochs=4,
+            private_clip=5.0,
+            private_learning_rate=0.5,
             sensitivity=choice,
             **changes,
         )
@@ -331,12 +337,23 @@ def test_the_rules_bounds_and_swaps_are_those_of_the_modules_table():
 
     size = jnp.int32(100)
     alone = rule("update_clip", relation="add_remove")
+    record, private = (
+        rule(choice, relation="add_remove")
+        for choice in ("per_example", "attribute_records")
+    )
     bounds = {
         rule("paper"): (2 * 3 / 100, None, "replace one record"),
         rule("weight_clip"): (2 * 3, 1.0, "replace all records"),
         rule("update_clip"): (2 * 3, 1.0, "replace all records"),
         alone: (3.0, 2.0, "add or remove a client"),
         rule("per_example"): (2 * 2 * 3 / 6, None, "replace one record"),
+        record: (2 * 3 / 6, None, "leave one record of a client out"),
+        rule("attribute_records"): (
+            2 * 0.5 * 5 / 100,
+            None,
+            "replace one record of the private attribute",
+        ),
+        private: (0.5 * 5 / 100, None, "leave one record of the private attribute"),
     }
     big = {"w": jnp.asarray([30.0, 40.0])}
     for made, (bound, swap, relation) in bounds.items():
@@ -368,3 +385,28 @@ def test_a_clip_is_off_by_a_rounding_only(size: int) -> None:
         kept, _ = clip_by_l2_norm({"w": jnp.asarray(draw)}, bound)
         length = np.linalg.norm(np.asarray(kept["w"], np.float64))
         assert length <= np.float32(bound) * (1 + 5e-7)
+
+
+def test_a_cohort_that_shares_its_noise_divides_the_bound_of_the_smallest_client():
+    config = published(
+        "gaussian",
+        sensitivity="paper",
+        l2_norm_clip=3.0,
+        cohort_size=10,
+        colluders=6,
+        min_num_examples=12.0,
+    )
+    alone = sensitivity.make_sensitivity(config)
+    told = dataclasses.replace(config, noise_trust="secure_aggregation")
+    shared = sensitivity.make_sensitivity(told)
+    assert sensitivity.root_sharers(config) == 1 and sensitivity.root_sharers(told) == 2
+    for size in (12, 100):
+        np.testing.assert_allclose(alone.bound(jnp.int32(size)), 6 / size, rtol=1e-6)
+        np.testing.assert_allclose(shared.bound(jnp.int32(size)), 0.25, rtol=1e-6)
+    assert shared.relation == alone.relation and shared.name == alone.name
+    for colluders in (10, 11):
+        nobody = dataclasses.replace(told, colluders=colluders)
+        with pytest.raises(ValueError, match="colluders must be fewer than"):
+            sensitivity.root_sharers(nobody)
+    last = dataclasses.replace(told, colluders=9)
+    assert sensitivity.root_sharers(last) == 1

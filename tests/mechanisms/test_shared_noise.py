@@ -1,5 +1,6 @@
 """Noise that a cohort shares: the sum carries it, and colluders know their own part."""
 
+import dataclasses
 import math
 
 import jax
@@ -10,7 +11,7 @@ from published import published
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import Ledger, composed_epsilon
-from fedsvp_jax.mechanisms import Mechanism
+from fedsvp_jax.mechanisms import Mechanism, shared_noise
 
 COHORT, COLLUDERS, SMALLEST = 10, 3, 40.0
 
@@ -92,6 +93,54 @@ def test_noise_that_differs_by_client_is_refused(name: str, changes: dict):
     with pytest.raises(ValueError, match="noise_trust must be server for mechanism"):
         shared(name, **changes)
     assert shared("fedsva", contribution_release="worst_case").claim.central
+
+
+def test_each_reason_to_refuse_is_one_by_itself():
+    config = published("gaussian", noise_trust="secure_aggregation", colluders=3)
+    alone = mechanisms.make_mechanism("gaussian", published("gaussian"))
+    claim, kept = alone.claim, {"memory": jnp.zeros(1)}
+
+    def init(**part: object):
+        return lambda number: dataclasses.replace(alone.init(number), **part)
+
+    for change in (
+        {"claim": claim._replace(central=True)},
+        {"claim": claim._replace(relation="none")},
+        {"step_noise_std": lambda *_: 1.0},
+        {"needs_contribution": True},
+        {"init": init(clients=kept)},
+        {"init": init(shared=kept)},
+    ):
+        with pytest.raises(ValueError, match="for mechanism NAME with sensitivity"):
+            shared_noise.shared(alone._replace(**change), config, "NAME")
+
+
+def test_what_is_shared_passes_on_what_the_mechanism_is_told_and_remembers():
+    config = published("gaussian", noise_trust="secure_aggregation", colluders=6)
+    alone = mechanisms.make_mechanism("gaussian", published("gaussian"))
+    info = alone.update(
+        jnp.zeros(2),
+        alone.init(1).of(0),
+        key=jax.random.key(0),
+        num_examples=jnp.int32(4),
+        contribution_ratio=jnp.float32(1.0),
+        round_num=jnp.int32(0),
+        params=jnp.zeros(2),
+    )[2]
+    told = {"key": "key", "round_num": 3}
+
+    def update(updates: object, state: object, **named: object):
+        assert (updates, state, named) == ("updates", "state", told)
+        return "upload", "memory", info
+
+    mechanism = shared_noise.shared(alone._replace(update=update), config, "NAME")
+    upload, memory, counted = mechanism.update("updates", "state", **told)
+    assert (upload, memory) == ("upload", "memory")
+    np.testing.assert_allclose(counted.noise_multiplier * 2, info.noise_multiplier)
+    np.testing.assert_allclose(counted.sensitivity, 2 * info.sensitivity)
+    assert counted.noise_std is info.noise_std
+    assert mechanism.claim.assumptions.startswith(alone.claim.assumptions)
+    assert "z·Δ/√(10 - 6)" in mechanism.claim.assumptions
 
 
 def test_colluders_leave_somebody_who_adds_noise():

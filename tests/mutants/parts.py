@@ -38,8 +38,6 @@ PARTS = {
         "calibration",
         "noise",
         "release",
-        "sensitivity",
-        left_out=("neighbour", "within_s", "more_than_s", "exceeds"),
     ),
     "mechanisms": _mechanism(
         "dp_fedavg",
@@ -59,9 +57,48 @@ PARTS = {
         (
             "tests/test_shapley.py",
             "tests/test_paired.py",
+            "tests/algorithm/test_estimators.py",
             "tests/algorithm/test_privacy_estimation.py",
         ),
-        left_out=("share_out", "broadcast_model_is", "sampled_values_converge"),
+        left_out=(
+            "share_out",
+            "broadcast_model_is",
+            "sampled_values_converge",
+            "keep_the_axioms",
+            "two_attributes_are_known",
+            "sixty_four",
+            "unanimity",
+        ),
+    ),
+    "query": Part(
+        (
+            "mechanisms/sensitivity.py",
+            "mechanisms/private_query.py",
+            "mechanisms/shared_noise.py",
+            "algorithm/private_query.py",
+            "algorithm/round_score.py",
+        ),
+        (
+            "tests/mechanisms/test_sensitivity.py",
+            "tests/mechanisms/test_private_query.py",
+            "tests/mechanisms/test_shared_noise.py",
+            "tests/algorithm/test_private_query.py",
+            "tests/algorithm/test_round_score.py",
+        ),
+        left_out=(
+            "neighbour",
+            "within_s",
+            "more_than_s",
+            "exceeds",
+            "11173962",
+            "plain_mean_gradient",
+            "asked_layers",
+            "without_private_records",
+            "built_by_name",
+            "logits_are_moved",
+            "before_private_from",
+            "half_as_much",
+        ),
     ),
     "round": Part(
         tuple(

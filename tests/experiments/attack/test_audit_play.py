@@ -1,9 +1,11 @@
 """The audit's cases: claims, worlds and verdicts."""
 
+import jax
 import pytest
 
 from experiments.attack import audit as audit_command
 from experiments.attack import audit_cases, audit_play
+from fedsvp_jax.accounting import composed_epsilon
 from fedsvp_jax.config import ExperimentConfig, resolve
 
 
@@ -67,10 +69,29 @@ def test_every_release_of_a_round_has_a_case():
             "ratio",
             "past norm",
         ),
-        *("private record", "private record left out", "shared noise"),
+        *("private record", "private record left out", "shared noise", "colluders"),
         *("two uploads", "partial cohort", "adaptive clip", "promise"),
         *("laplace", "randomized response", "votes", "contribution"),
     }
+
+
+def test_colluders_face_the_noise_that_the_others_share():
+    told = setting("gaussian", 300, num_rounds=2)
+    prepared = {
+        case.worlds: audit_play.prepare(told, case)
+        for case in audit_cases.cases_of("gaussian", told.config)
+        if case.sensitivity == "update_clip"
+        and case.worlds in ("shared noise", "colluders")
+    }
+    for worlds, sharers in (("shared noise", 10), ("colluders", 10 - 7)):
+        play, claims, proved, _ = prepared[worlds]
+        scores = play(jax.random.key(0))
+        # Two uploads that differ by 2C = 2 under a sum of noise of std 1 by sharer:
+        # the scores of the worlds are μ² = 2·2²/sharers apart.
+        gap = scores.inside[1].mean() - scores.outside[1].mean()
+        assert gap == pytest.approx(8 / sharers, rel=0.3)
+        exact = composed_epsilon("pld", 2 * 2**2 / sharers, 1e-5)
+        assert claims(scores)[1]["pld"] == pytest.approx(exact, rel=1e-6) and proved
 
 
 @pytest.mark.parametrize("name", ["votes", "contribution"])

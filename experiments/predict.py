@@ -1,0 +1,102 @@
+"""Predicts with the model of a run's folder, and takes the model elsewhere.
+
+  python -m experiments.predict runs/a
+  python -m experiments.predict runs/a --inputs=new.npy --to=new.csv
+  python -m experiments.predict runs/a --export=model.safetensors
+
+DIR is the --output_dir of experiments.train. The model is that of the newest
+checkpoint, so a run that was stopped has one too. Without --inputs the test examples of
+the run's own data set are predicted and the accuracy is printed. predictions.csv has
+one line per example: its row, its label where it is known, the predicted class and its
+probability.
+
+Exit status: 0 done; 2 a folder or file is missing or damaged (one line says why).
+"""
+
+import csv
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from absl import flags
+
+from fedsvp_jax.config import ExperimentConfig
+
+from . import command
+
+_INPUTS = flags.DEFINE_string(
+    "inputs",
+    None,
+    "An .npy file of examples, (n, *example shape), as the data set holds them. "
+    "Default: the test examples of the run's data set.",
+)
+_TO = flags.DEFINE_string(
+    "to", None, "File for the predictions. Default: DIR/predictions.csv."
+)
+_EXPORT = flags.DEFINE_string(
+    "export",
+    None,
+    "Write the model to this file instead of predicting: .safetensors (for any "
+    "framework) or .msgpack (flax.serialization).",
+)
+
+
+def _own_test_set(settings: dict[str, object]) -> tuple[np.ndarray, np.ndarray]:
+    """Test examples and labels of the data set that config.json names."""
+    from fedsvp_jax.federation import loading
+
+    names = {field.name for field in dataclasses.fields(ExperimentConfig)}
+    values = {name: value for name, value in settings.items() if name in names}
+    data = loading.load_data(ExperimentConfig(**values))  # type: ignore[arg-type]
+    if data.fingerprint != settings["data_fingerprint"]:
+        raise ValueError(
+            f"the data set {settings['dataset']} is another one than the run's; name "
+            "examples by --inputs=FILE.npy"
+        )
+    return np.asarray(data.test_inputs), np.asarray(data.test_labels)
+
+
+def _examples(path: Path) -> np.ndarray:
+    """The array of an .npy file."""
+    try:
+        return np.load(path, allow_pickle=False)
+    except ValueError as error:
+        raise ValueError(f"{path} is not an .npy file of numbers: {error}") from error
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Predicts, or exports the model."""
+    if len(arguments) != 2:
+        raise ValueError("name one folder of a run")
+    from fedsvp_jax import run
+
+    folder = Path(arguments[1])
+    trained = run.load_model(folder)
+    if _EXPORT.value:
+        trained.save(_EXPORT.value)
+        print(f"model after {trained.rounds} rounds: {_EXPORT.value}")
+        return
+    labels = None
+    if _INPUTS.value:
+        inputs = _examples(Path(_INPUTS.value))
+    else:
+        inputs, labels = _own_test_set(trained.settings)
+    chances = trained.probabilities(inputs)
+    predicted = chances.argmax(-1)
+    target = Path(_TO.value) if _TO.value else folder / "predictions.csv"
+    with target.open("w", newline="") as file:
+        writer = csv.writer(file)
+        known = [] if labels is None else ["label"]
+        writer.writerow(["row", *known, "predicted", "probability"])
+        for row, (best, chance) in enumerate(zip(predicted, chances, strict=True)):
+            label = [] if labels is None else [labels[row]]
+            writer.writerow([row, *label, best, f"{chance[best]:.4f}"])
+    if labels is not None:
+        accuracy = np.mean(predicted == labels)
+        print(f"accuracy after {trained.rounds} rounds: {accuracy:.4f}")
+    print(target)
+
+
+if __name__ == "__main__":
+    command.run(main, __doc__, takes_arguments=True)

@@ -1,0 +1,183 @@
+"""The trained model of a run's folder: to predict with, and to take elsewhere."""
+
+import dataclasses
+import json
+import os
+import pathlib
+from typing import Any
+
+import jax
+import numpy as np
+from flax import serialization, traverse_util
+
+from fedsvp_jax import models
+from fedsvp_jax.data import preprocessing
+from fedsvp_jax.federation import features
+from fedsvp_jax.models.tensor_files import write_safetensors
+from fedsvp_jax.run.checkpoint import Checkpointer
+from fedsvp_jax.run.folder import replace_file
+from fedsvp_jax.settings import FEATURE_MODELS
+from fedsvp_jax.structs import Array, Model, Params
+from fedsvp_jax.tree import cell_of
+
+FORMATS = (".safetensors", ".msgpack")
+_BATCH = 500  # examples in one call of the model
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainedModel:
+    """The global model after some rounds of a run.
+
+    Attributes:
+      model: the `(init, apply)` pair.
+      params: what was trained, as `model.apply` takes it; for a Linen module
+        `module.apply({"params": params, **stats}, x)`.
+      stats: un-trained statistics (BatchNorm's), {} without any.
+      rounds: rounds done.
+      settings: what config.json says.
+    """
+
+    model: Model
+    params: Params
+    stats: Params
+    rounds: int
+    settings: dict[str, Any]
+
+    def probabilities(self, inputs: np.ndarray) -> np.ndarray:
+        """(n, classes) float32: softmax of the logits, a row for each example.
+
+        Args:
+          inputs: (n, *example_shape), examples as the data set holds them: uint8 pixels
+            or float32 features. Pixels are scaled, and made larger or into features
+            where the run's model needs that.
+
+        Raises:
+          ValueError: there are no examples, or of another shape than those of the run.
+        """
+        prepared = self._prepared(np.asarray(inputs))
+        wanted = tuple(self.settings["example_shape"])
+        if prepared.shape[1:] != wanted:
+            raise ValueError(
+                f"inputs must have the shape (n, {', '.join(map(str, wanted))}) as the "
+                f"run's examples, got {prepared.shape}"
+            )
+
+        @jax.jit
+        def chances(rows: Array) -> Array:
+            x = preprocessing.normalize(rows)
+            logits, _ = self.model.apply(
+                self.params, self.stats, x, train=False, key=None
+            )
+            return jax.nn.softmax(logits)
+
+        if not len(prepared):
+            raise ValueError("inputs must hold at least one example")
+        return np.concatenate(list(features.in_batches(chances, prepared, _BATCH)))
+
+    def predict(self, inputs: np.ndarray) -> np.ndarray:
+        """(n,) int32: the class of the largest probability of each example.
+
+        Args, Raises: as `probabilities`.
+        """
+        return self.probabilities(inputs).argmax(-1).astype(np.int32)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes params and stats, by the path's ending.
+
+        `.safetensors`: one tensor for each leaf, named by its path with "/" between
+        (`params/Dense_0/kernel`); read by safetensors of any framework. `.msgpack`:
+        `{"params": ..., "stats": ...}` by `flax.serialization.to_bytes`.
+
+        Raises:
+          ValueError: another ending, or safetensors is not installed.
+          OSError: the file cannot be written; what was there is as it was.
+        """
+        file = pathlib.Path(path)
+        tree = jax.device_get({"params": self.params, "stats": self.stats})
+        if file.suffix not in FORMATS:
+            raise ValueError(
+                f"a model is saved as {' or '.join(FORMATS)}, got {os.fspath(file)}"
+            )
+        if file.suffix == ".msgpack":
+            content = serialization.to_bytes(tree)
+        else:
+            leaves = traverse_util.flatten_dict(
+                serialization.to_state_dict(tree), sep="/"
+            )
+            content = write_safetensors(leaves)
+        replace_file(file, content)
+
+    def _prepared(self, inputs: np.ndarray) -> np.ndarray:
+        """The examples in the layout that the model takes."""
+        name = self.settings["model"]
+        if inputs.shape[1:] == tuple(self.settings["example_shape"]):
+            return inputs
+        if name == "paper_cnn" and inputs.shape[1:] == (28, 28, 1):
+            return preprocessing.enlarged_to_rgb32(inputs)
+        if name in FEATURE_MODELS and inputs.ndim == 4:
+            return features.computed(
+                name, inputs, weights=self.settings["lite0_weights"]
+            )
+        return inputs
+
+
+def load_model(
+    folder: str | os.PathLike[str], *, model: Model | None = None
+) -> TrainedModel:
+    """The model of a run's newest intact checkpoint: of a run that ended or stopped.
+
+    Args:
+      folder: a run's, as `run.train` or `experiments.train` wrote it.
+      model: as it was given to `run.train`; built by the recorded name when None.
+
+    Raises:
+      ValueError: the folder holds no run or no checkpoint, all checkpoints are
+        damaged, or the model is not the one that was trained.
+    """
+    place = pathlib.Path(folder)
+    file = place / "config.json"
+    try:
+        settings = json.loads(file.read_bytes())
+    except FileNotFoundError as error:
+        raise ValueError(f"{place} holds no run: there is no {file.name}") from error
+    except ValueError as error:
+        raise ValueError(f"{file} is damaged ({error})") from error
+    if "example_shape" not in settings:
+        raise ValueError(
+            f"{place} is not the folder of a run of this version: its config.json does "
+            "not say which shape an example has (sweeps keep no model by itself)"
+        )
+    found = Checkpointer(place / "checkpoints").newest()
+    if found is None:
+        raise ValueError(
+            f"{place} has no checkpoint yet; go on with the same command and --resume"
+        )
+    content, rounds = found
+    saved = serialization.msgpack_restore(content)["server"]
+    model = model or models.make_model(
+        settings["model"], num_classes=settings["num_classes"]
+    )
+    example = jax.ShapeDtypeStruct((1, *settings["example_shape"]), np.float32)
+    shapes = jax.eval_shape(model.init, jax.random.key(0), example)
+    params, stats = (
+        _like(shape, saved[name])
+        for shape, name in zip(shapes, ("params", "stats"), strict=True)
+    )
+    return TrainedModel(model, params, stats, rounds, settings)
+
+
+def _like(shapes: Params, saved: Any) -> Params:
+    """The run's own part of what was saved, in the structure of `shapes`."""
+    try:
+        tree = cell_of(serialization.from_state_dict(shapes, saved), 0)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"the checkpoint is of another model ({error})") from error
+    for wanted, leaf in zip(
+        jax.tree.leaves(shapes), jax.tree.leaves(tree), strict=True
+    ):
+        if wanted.shape != leaf.shape:
+            raise ValueError(
+                f"the checkpoint is of another model: it holds an array of the shape "
+                f"{leaf.shape} where the model has {wanted.shape}"
+            )
+    return tree
