@@ -55,11 +55,12 @@ def in_run(
     )
 
     def losses(params: Params, rows: Array, key: Array | None) -> Array:
-        pixels, train = examples.inputs[rows], key is not None
-        if train and recipe.augment:
+        pixels = examples.inputs[rows]
+        if key is not None and recipe.augment:
             crop_key = jax.random.fold_in(key, 1)
             pixels = preprocessing.random_crop_and_flip(pixels, key=crop_key)
         inputs = preprocessing.normalize(pixels)
+        train = key is not None
         logits, _ = model.apply(params, state.stats, inputs, train=train, key=key)
         labels = examples.labels[rows]
         return optax.softmax_cross_entropy_with_integer_labels(logits, labels)
