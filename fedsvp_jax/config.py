@@ -169,6 +169,16 @@ def resolve(config: ExperimentConfig) -> ExperimentConfig:
                 f"{name} must be at most num_clients = {config.num_clients}, got "
                 f"{getattr(config, name)}"
             )
+    if config.cohorts == "cyclic":
+        turns, left = divmod(config.num_clients, config.cohort_size)
+        if left:
+            raise ValueError(
+                "cohorts=cyclic needs a num_clients that is a multiple of cohort_size "
+                f"= {config.cohort_size}, got {config.num_clients}"
+            )
+        if config.max_uploads is None:  # nobody has more turns than that
+            most = math.ceil(config.num_rounds / turns)
+            config = dataclasses.replace(config, max_uploads=most)
     shapley.check_settings(config, config.num_attributes)
     names = mechanisms.mechanism_names()
     config = dataclasses.replace(

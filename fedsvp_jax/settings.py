@@ -183,6 +183,13 @@ class RoundSettings(Settings):
         None, "M: clients of the federation. Default: 100 (digits: 30).", at_least=1
     )
     cohort_size: int = setting(None, "K: clients per round. Default: 10.", at_least=1)
+    cohorts: str = setting(
+        "drawn",
+        "drawn: every cohort is a uniform draw of its own. cyclic: the clients are "
+        "dealt once into cohorts that take turns, so num_clients/cohort_size rounds "
+        "lie between two uploads of a client.",
+        choices=("drawn", "cyclic"),
+    )
     num_rounds: int = setting(50, "T: rounds.", at_least=1)
     max_uploads: int | None = setting(
         None,

@@ -286,3 +286,20 @@ def test_g11_in_a_monotone_game_truncation_errs_by_the_tolerance_at_most(
         sampled = shapley.sampled_shapley(utility, 3, **chosen).values
         cut = shapley.truncated_shapley(utility, 3, tolerance=tolerance, **chosen)
         assert np.max(np.abs(cut - sampled)) <= tolerance + 1e-6
+
+
+def test_ratios_of_many_clients_are_each_their_own() -> None:
+    values = jnp.asarray([[0.1, 0.3], [0.4, -0.2], [0.2, -0.2]])
+    found = shapley.contribution_ratio_with_flags(values, 1)
+    np.testing.assert_allclose(found.ratio, [0.75, 0.0, 1.0], rtol=1e-6)
+    np.testing.assert_array_equal(found.was_clipped, [False, True, False])
+    np.testing.assert_array_equal(found.was_degenerate, [False, False, True])
+    raw = shapley.contribution_ratio(values, 1, clip=False)
+    np.testing.assert_allclose(raw, [0.75, -1.0, 1.0], rtol=1e-6)
+
+
+def test_one_attribute_and_one_order_are_enough_to_draw() -> None:
+    for number, orders in ((1, 1), (1, 3), (3, 1)):
+        found = shapley.random_orders(number, orders, jax.random.key(0))
+        rows = np.sort(np.asarray(found), axis=1)
+        np.testing.assert_array_equal(rows, np.tile(np.arange(number), (orders, 1)))

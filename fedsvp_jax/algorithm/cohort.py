@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 
+from fedsvp_jax import prng
 from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.structs import Array
 
@@ -28,6 +29,67 @@ def may_take_part(
     """
     able = admitted & (spent + allowance.costs[round_num] <= allowance.budget)
     return able & (able.sum() >= allowance.least_cohort)
+
+
+def cohort_of_round(
+    root: Array,
+    round_num: Array | int,
+    *,
+    num_clients: int,
+    cohort_size: int,
+    cohorts: str,
+    eligible: Array | None = None,
+) -> Array:
+    """(K,) int32: who takes part in a round, by the setting `cohorts`.
+
+    Args:
+      root: the run's root key.
+      round_num: from 0.
+      num_clients, cohort_size, eligible: as of `sample_cohort`.
+      cohorts: drawn or cyclic.
+    """
+    if cohorts == "cyclic":
+        key = prng.stream_key(root, prng.Stream.COHORT)
+        return dealt_cohort(key, round_num, num_clients, cohort_size, eligible=eligible)
+    key = prng.stream_key(prng.round_key(root, round_num), prng.Stream.COHORT)
+    return sample_cohort(key, num_clients, cohort_size, eligible=eligible)
+
+
+def dealt_cohort(
+    key: Array,
+    round_num: Array | int,
+    num_clients: int,
+    cohort_size: int,
+    *,
+    eligible: Array | None = None,
+) -> Array:
+    """The cohort whose turn it is, of M/K cohorts that were dealt once.
+
+    Two uploads of a client are M/K rounds apart, whoever is eligible.
+
+    Args:
+      key: the same in all rounds.
+      round_num: from 0.
+      num_clients: M, a multiple of K.
+      cohort_size: K.
+      eligible: (M,) bool; None lets everybody of the cohort take part.
+
+    Returns:
+      As `sample_cohort`; the places of clients that are not eligible stay empty.
+    """
+    order = jax.random.permutation(key, jnp.arange(num_clients, dtype=jnp.int32))
+    turns = jnp.int32(num_clients // cohort_size)
+    turn = jnp.asarray(round_num, jnp.int32) % turns
+    chosen = jax.lax.dynamic_slice_in_dim(order, turn * cohort_size, cohort_size)
+    return _ascending(chosen, num_clients, eligible)
+
+
+def _ascending(chosen: Array, num_clients: int, eligible: Array | None) -> Array:
+    """The eligible ones of some clients, ascending, then NOBODY."""
+    if eligible is None:
+        return jnp.sort(chosen)
+    found = jnp.sort(jnp.where(eligible[chosen], chosen, jnp.int32(num_clients)))
+    return jnp.where(found < num_clients, found, jnp.int32(NOBODY))
 
 
 def sample_cohort(
@@ -60,9 +122,6 @@ def sample_cohort(
             f"cohort_size must be in [1, {num_clients}], got {cohort_size}"
         )
     order = jax.random.permutation(key, jnp.arange(num_clients, dtype=jnp.int32))
-    if eligible is None:
-        return jnp.sort(order[:cohort_size])
-    ineligible_last = jnp.argsort(~eligible[order], stable=True)
-    chosen = order[ineligible_last][:cohort_size]
-    chosen = jnp.sort(jnp.where(eligible[chosen], chosen, jnp.int32(num_clients)))
-    return jnp.where(chosen < num_clients, chosen, jnp.int32(NOBODY))
+    if eligible is not None:
+        order = order[jnp.argsort(~eligible[order], stable=True)]
+    return _ascending(order[:cohort_size], num_clients, eligible)

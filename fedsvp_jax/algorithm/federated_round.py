@@ -64,7 +64,7 @@ def federated_round(
     """
     key = prng.round_key(cell.root, round_num)
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
-    clients, rows = _cohort(plan, cell, state, key, round_num)
+    clients, rows = _cohort(plan, cell, state, round_num)
     valid = clients >= 0
     sizes = cell.split.num_train[rows]
     weights = aggregation.client_weights(
@@ -151,7 +151,7 @@ def federated_round(
 
 
 def _cohort(
-    plan: RoundPlan, cell: Cell, state: ServerState, key: Array, round_num: Array
+    plan: RoundPlan, cell: Cell, state: ServerState, round_num: Array
 ) -> tuple[Array, Array]:
     """(K,) the clients, ascending, -1 for an empty place, and their rows of the split.
 
@@ -159,10 +159,12 @@ def _cohort(
     """
     if cell.cohort is not None:
         return cell.cohort, jnp.arange(plan.cohort_size, dtype=jnp.int32)
-    clients = cohort.sample_cohort(
-        prng.stream_key(key, prng.Stream.COHORT),
-        plan.num_clients,
-        plan.cohort_size,
+    clients = cohort.cohort_of_round(
+        cell.root,
+        round_num,
+        num_clients=plan.num_clients,
+        cohort_size=plan.cohort_size,
+        cohorts=plan.cohorts,
         eligible=cohort.may_take_part(
             cell.allowance, state.spent, round_num, admitted=state.admitted
         ),

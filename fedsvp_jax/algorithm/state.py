@@ -31,6 +31,7 @@ class RoundPlan:
     mechanism: str
     recipe: TrainingRecipe
     cohort_size: int
+    cohorts: str
     num_clients: int
     estimation: EstimationPlan
     private_classes: tuple[int, ...]  # of the private attribute; () if it is no class

@@ -2,7 +2,7 @@
 
 A cohort depends on the seed, the round and, under a promise, on who was asked before,
 never on the parameters. So the host draws the one that the compiled
-round would draw (`cohort.sample_cohort` with the same key) and reads the clients of
+round would draw (`cohort.cohort_of_round` with the same key) and reads the clients of
 round t + 1 while round t runs.
 """
 
@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import prng
 from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.data import preprocessing
@@ -85,6 +84,7 @@ class CohortStream:
       reader: reads the cohorts that were drawn.
       root: the run's root key.
       num_rounds: rounds of the run; nothing is read beyond.
+      cohorts: drawn or cyclic, as `cohort.cohort_of_round` takes it.
       allowance: keeps the run's promise; None without one.
     """
 
@@ -94,6 +94,7 @@ class CohortStream:
         *,
         root: Array,
         num_rounds: int,
+        cohorts: str,
         allowance: Allowance | None,
     ) -> None:
         self._cohorts = reader
@@ -105,9 +106,10 @@ class CohortStream:
         self._ahead: tuple[int, Future[Cohort]] | None = None
         self._sample = jax.jit(
             partial(
-                cohort.sample_cohort,
+                cohort.cohort_of_round,
                 num_clients=len(reader.clients.chosen),
                 cohort_size=reader.cohort_size,
+                cohorts=cohorts,
             )
         )
 
@@ -144,8 +146,7 @@ class CohortStream:
             eligible = cohort.may_take_part(
                 self._allowance, jnp.asarray(self._spent), round_num
             )
-        key = prng.stream_key(prng.round_key(self._root, round_num), prng.Stream.COHORT)
-        clients = np.array(self._sample(key, eligible=eligible))
+        clients = np.array(self._sample(self._root, round_num, eligible=eligible))
         if self._allowance is not None:
             self._spent[clients[clients >= 0]] += self._allowance.costs[round_num]
         return self._cohorts.read(clients)

@@ -41,7 +41,7 @@ class FederatedData(NamedTuple):
     min_num_private: int  # of the private attribute, of the clients that hold any
     num_classes: int
     corrupted: np.ndarray  # (cells, M) bool
-    cohorts: CohortReader | None = None  # of a store
+    reader: CohortReader | None = None  # of a store
     warmup: Examples | None = None  # the centre's own, of the influence filter
 
 
@@ -167,7 +167,7 @@ def _federate_store(config: ExperimentConfig, store: ClientStore) -> FederatedDa
     train, validation = clients.attribute_counts()
     num_train, num_validation = train.sum(1), validation.sum(1)
     held = np.sort(num_train + num_validation)
-    cohorts = CohortReader(
+    reader = CohortReader(
         clients,
         cohort_size=config.cohort_size,
         num_examples=int(held[-config.cohort_size :].sum()),
@@ -175,7 +175,7 @@ def _federate_store(config: ExperimentConfig, store: ClientStore) -> FederatedDa
         longest_validation=int(num_validation.max()),
     )
     nobody = np.full(config.cohort_size, cohort.NOBODY, np.int32)
-    empty = cohorts.read(nobody)
+    empty = reader.read(nobody)
     return FederatedData(
         examples=empty.examples,
         test=preprocessing.device_examples(store.test_inputs, store.test_labels),
@@ -188,7 +188,7 @@ def _federate_store(config: ExperimentConfig, store: ClientStore) -> FederatedDa
         min_num_private=_least_held(train[:, found.private]),
         num_classes=store.num_classes,
         corrupted=np.zeros((1, config.num_clients), bool),
-        cohorts=cohorts,
+        reader=reader,
     )
 
 

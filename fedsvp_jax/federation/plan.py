@@ -163,6 +163,7 @@ def make_plan(
             compute_dtype=config.compute_dtype,
         ),
         cohort_size=config.cohort_size,
+        cohorts=config.cohorts,
         num_clients=config.num_clients,
         estimation=EstimationPlan(
             num_attributes=config.num_attributes,

@@ -140,11 +140,12 @@ def build(
     mechanism_configs = tuple(jax.tree.map(np.float32, one) for one in told)
     cells = plans.make_cells(configs, data, mechanism_configs, allowances)
     stream = None
-    if data.cohorts is not None:
+    if data.reader is not None:
         stream = CohortStream(
-            data.cohorts,
+            data.reader,
             root=cells.root[0],
             num_rounds=first.num_rounds,
+            cohorts=first.cohorts,
             allowance=allowances[0] if _is_limited(first) else None,
         )
     return Program(

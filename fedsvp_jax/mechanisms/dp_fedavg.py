@@ -1,7 +1,8 @@
 """Central DP-FedAvg: clipped updates, noise on the cohort's sum, equal weights.
 
 Sources: McMahan et al. 2018 (arXiv 1710.06963), Algorithm 1; adaptive clipping:
-Andrew et al. 2021 (arXiv 1905.03871), Algorithm 1.
+Andrew et al. 2021 (arXiv 1905.03871), Algorithm 1; noise that is correlated over the
+rounds: `correlated_noise`.
 """
 
 import dataclasses
@@ -12,13 +13,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.mechanisms import base
+from fedsvp_jax.mechanisms import base, correlated_noise
 from fedsvp_jax.mechanisms.base import Mechanism
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
+from fedsvp_jax.mechanisms.noise import add_vector
 from fedsvp_jax.mechanisms.sensitivity import clip_update
 from fedsvp_jax.settings import LEAST_CLIP, Settings, setting
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
+from fedsvp_jax.tree import num_parameters
 
 
 @flax.struct.dataclass(frozen=True)
@@ -58,6 +61,14 @@ class DpFedavgSettings(Settings):
         above=0,
         traced=True,
         needs=("adaptive_clip", (True,)),
+    )
+    noise_bands: int = setting(
+        1,
+        "b: correlate the noise of the rounds by a banded matrix, so that much of it "
+        "cancels in the model (1: independent noise). The server adds it and is "
+        "trusted. Needs --cohorts=cyclic, and b rounds or more between two uploads of "
+        "a client: b at most num_clients/cohort_size.",
+        at_least=1,
     )
 
 
@@ -103,9 +114,15 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
     adaptive clip the server sees who was clipped and must be trusted; the claimed z
     then covers sum and count together (`update_multiplier`).
 
+    With noise_bands > 1 the trusted server adds z·S·y_t to the sum instead. Every
+    upload then counts z/‖c‖, and NoiseInfo's noise_std is the share of one of K
+    clients in what the server adds.
+
     Raises:
-      ValueError: sensitivity `weight_clip` or `per_example`; or an adaptive clip
-        with count_noise_std ≤ noise_multiplier, where no budget is left.
+      ValueError: sensitivity `weight_clip` or `per_example`; an adaptive clip with
+        count_noise_std ≤ noise_multiplier, where no budget is left; or bands without
+        cyclic cohorts, more of them than rounds between two uploads of a client, or
+        with an adaptive clip.
     """
     if config.sensitivity not in ("paper", "update_clip"):
         raise ValueError(
@@ -126,11 +143,22 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
             )
         on_sum = update_multiplier(settings.noise_multiplier, settings.count_noise_std)
     root_cohort = math.sqrt(config.cohort_size)
+    correlated = settings.noise_bands > 1
+    counted = z
+    if correlated:
+        _check_bands(config, settings)
+        bands = correlated_noise.band_coefficients(settings.noise_bands)
+        counted = z / jnp.float32(np.linalg.norm(bands))
+        past = correlated_noise.inverse_coefficients(
+            settings.noise_bands, config.num_rounds
+        )
 
     def init(num_clients: int) -> MechanismState:
         del num_clients
-        clip = jnp.asarray(config.l2_norm_clip, jnp.float32)
-        return MechanismState(clients={}, shared={"clip": clip})
+        shared = {"clip": jnp.asarray(config.l2_norm_clip, jnp.float32)}
+        if correlated:  # filled in by the first round
+            shared["key"] = jnp.zeros((2,), jnp.uint32)
+        return MechanismState(clients={}, shared=shared)
 
     def update(
         updates: Params,
@@ -142,24 +170,30 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
         round_num: Array,
         params: Params,
     ) -> tuple[Params, MechanismState, NoiseInfo]:
-        del num_examples, contribution_ratio, round_num
+        del num_examples, contribution_ratio
         clip = state.shared["clip"]
         updates, clipped = clip_update(updates, params, clip)
         noisy = z > 0
         upload_noise = base.claimed(
-            z / root_cohort,
-            concentrated_epsilon(z, config.delta),
+            counted / root_cohort,
+            concentrated_epsilon(counted, config.delta),
             jnp.where(noisy, jnp.asarray(config.delta, jnp.float32), 0.0),
         )
+        std = on_sum / root_cohort * clip
+        if correlated:
+            std *= jnp.asarray(correlated_noise.growth(past), jnp.float32)[round_num]
         noised, info = base.noised_upload(
             updates,
             upload_noise,
-            std=on_sum / root_cohort * clip,
+            std=std,
             sensitivity=clip,
             clipped=clipped,
-            at_upload=True,
+            at_upload=not correlated,
             key=key,
         )
+        if correlated:
+            zero = jnp.zeros((), jnp.float32)
+            info = dataclasses.replace(info, noise_std=std, step_noise_std=zero)
         return noised, state, info
 
     def server(
@@ -185,22 +219,73 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
         )
         return params_after, dataclasses.replace(state, shared={"clip": clip})
 
+    def add_correlated(
+        params_after: Params,
+        params_before: Params,
+        state: MechanismState,
+        *,
+        key: Array,
+        round_num: Array,
+        infos: NoiseInfo,
+        valid: Array,
+    ) -> tuple[Params, MechanismState]:
+        del params_before, infos
+        clip, words = state.shared["clip"], jax.random.key_data(key)
+        words = jnp.where(round_num == 0, words, state.shared["key"])
+        noise = correlated_noise.round_noise(
+            jax.random.wrap_key_data(words),
+            round_num,
+            past,
+            size=num_parameters(params_after),
+        )
+        uploads = jnp.maximum(jnp.sum(valid.astype(jnp.float32)), 1.0)
+        scaled = add_vector(params_after, z * clip / uploads * noise)
+        return scaled, dataclasses.replace(state, shared={"clip": clip, "key": words})
+
+    after = add_correlated if correlated else None
     return Mechanism(
         init=init,
         update=update,
-        server=server if settings.adaptive_clip else None,
+        server=server if settings.adaptive_clip else after,
         uniform_weights=True,
         claim=base.Claim(
             relation="add or remove a client (its update against zero)",
             proved=True,
-            assumptions="every update is clipped to S; equal weights; each of the "
-            f"cohort's clients adds its part of the noise; {base.NOTHING_ELSE}",
+            assumptions="every update is clipped to S; equal weights; "
+            + (
+                "the server adds the noise, and no client takes part twice within "
+                f"{settings.noise_bands} rounds"
+                if correlated
+                else "each of the cohort's clients adds its part of the noise"
+            )
+            + f"; {base.NOTHING_ELSE}",
             central=True,
-            against_server=not settings.adaptive_clip,
+            against_server=not (settings.adaptive_clip or correlated),
             client_swap=2.0,
             any_epsilon=True,
         ),
-        least_multiplier=z,
-        most_epsilon=concentrated_epsilon(z, config.delta),
+        least_multiplier=counted,
+        most_epsilon=concentrated_epsilon(counted, config.delta),
         most_delta=jnp.asarray(config.delta, jnp.float32),
     )
+
+
+def _check_bands(config: MechanismConfig, settings: DpFedavgSettings) -> None:
+    """Raises ValueError: a client could upload twice within b rounds."""
+    apart = config.num_clients // config.cohort_size
+    if settings.adaptive_clip:
+        raise ValueError(
+            "noise_bands must be 1 with adaptive_clip, which changes what the noise is "
+            f"in proportion to, got {settings.noise_bands}"
+        )
+    if config.cohorts != "cyclic":
+        raise ValueError(
+            f"noise_bands = {settings.noise_bands} needs cohorts=cyclic, in which a "
+            f"client's uploads lie far apart, got cohorts={config.cohorts}"
+        )
+    if settings.noise_bands > apart:
+        raise ValueError(
+            f"noise_bands must be at most {apart}, the rounds from one upload of a "
+            f"client to its next ({config.num_clients} clients in cohorts of "
+            f"{config.cohort_size}), got {settings.noise_bands}"
+        )

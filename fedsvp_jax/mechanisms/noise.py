@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from fedsvp_jax import prng
 from fedsvp_jax.structs import Array, Params
-from fedsvp_jax.tree import l2_norm
+from fedsvp_jax.tree import l2_norm, num_parameters
 
 
 def clip_by_l2_norm(tree: Params, bound: Array | float) -> tuple[Params, Array]:
@@ -57,11 +57,27 @@ def add_gaussian_noise(
       The noised tree and the noise's L2 norm, () float32, before that rounding.
     """
     std = jnp.asarray(std, jnp.float32)
+    noise = _gaussian(key, std, size=num_parameters(tree))
+    noised = jax.tree.map(
+        lambda noisy, leaf: jnp.where(std > 0, noisy, leaf),
+        add_vector(tree, noise),
+        tree,
+    )
+    return noised, l2_norm(noise)
+
+
+def add_vector(tree: Params, vector: Array) -> Params:
+    """The tree plus a vector (d,) float32, cut into the leaves in their order.
+
+    The sum is in float32; leaves narrower than that are rounded once.
+    """
     leaves, treedef = jax.tree.flatten(tree)
     ends = list(itertools.accumulate(leaf.size for leaf in leaves))
-    noise = _gaussian(key, std, size=ends[-1])
-    noised = []
-    for leaf, part in zip(leaves, jnp.split(noise, ends[:-1]), strict=True):
-        noisy = (leaf.astype(jnp.float32) + part.reshape(leaf.shape)).astype(leaf.dtype)
-        noised.append(jnp.where(std > 0, noisy, leaf))
-    return jax.tree.unflatten(treedef, noised), l2_norm(noise)
+    parts = jnp.split(vector, ends[:-1])
+    return jax.tree.unflatten(
+        treedef,
+        [
+            (leaf.astype(jnp.float32) + part.reshape(leaf.shape)).astype(leaf.dtype)
+            for leaf, part in zip(leaves, parts, strict=True)
+        ],
+    )

@@ -114,3 +114,29 @@ def test_an_impossible_cohort_size_is_refused(size: int) -> None:
         ValueError, match=rf"cohort_size must be in \[1, 5\], got {size}"
     ):
         cohort.sample_cohort(prng.root_key(0), 5, size)
+
+
+def test_dealt_cohorts_take_turns_and_a_clients_uploads_lie_a_turn_apart() -> None:
+    key = prng.root_key(4)
+    eligible = jnp.arange(12) != 5
+
+    def of(round_num: int, **more: jax.Array) -> list[int]:
+        found = cohort.cohort_of_round(
+            key,
+            round_num,
+            num_clients=12,
+            cohort_size=3,
+            cohorts="cyclic",
+            **more,
+        )
+        return np.asarray(found).tolist()
+
+    rounds = [of(t) for t in range(8)]
+    assert sorted(i for ids in rounds[:4] for i in ids) == list(range(12))
+    assert rounds[4:] == rounds[:4]
+    assert all(ids == sorted(ids) for ids in rounds)
+    without = [of(t, eligible=eligible) for t in range(4)]
+    left = [sorted(set(ids) - {5}) for ids in rounds[:4]]
+    assert [[i for i in ids if i != cohort.NOBODY] for ids in without] == left
+    other = [cohort.dealt_cohort(prng.root_key(9), t, 12, 3).tolist() for t in range(4)]
+    assert other != rounds[:4]

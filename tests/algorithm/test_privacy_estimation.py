@@ -433,20 +433,20 @@ def test_the_error_of_r_is_that_of_the_private_value_over_the_sum(
 
 @pytest.mark.parametrize("estimator", ["additive", "leave_one_out", "paired"])
 def test_the_steps_of_drawn_coalitions_are_told_too(estimator: str) -> None:
-    attributes = jnp.asarray([0] * 9 + [1] * 4 + [2] * 7 + [3] * 2)
-    examples = Examples(jnp.zeros((22, 1)), jnp.zeros(22), attributes)
-    held = Split(jnp.arange(22), jnp.int32(20), None, None)  # nothing of attribute 3
-    groups = ((3, (1, 2, 4)), (5, (7, 15)))
-    plan = EstimationPlan(4, 1, groups, 1, estimator=estimator, num_drawn=4)
+    attributes = jnp.asarray([0] * 9 + [1] * 4 + [2] * 7 + [3] + [4] * 2)
+    examples = Examples(jnp.zeros((23, 1)), jnp.zeros(23), attributes)
+    held = Split(jnp.arange(23), jnp.int32(21), None, None)  # nothing of attribute 4
+    groups = ((3, (1, 2, 4)), (5, (15, 31)))
+    plan = EstimationPlan(5, 1, groups, 1, estimator=estimator, num_drawn=4)
     recipe: Any = SimpleNamespace(batch_size=6, local_epochs=2)
     key = jax.random.key(3)
     steps = privacy_estimation.training_steps(
         recipe, plan, examples, held, pairs_key=key
     )
-    counts = np.asarray([9, 4, 7, 0])
+    counts = np.asarray([9, 4, 7, 1, 0])
     rows = estimators.drawn_coalitions(estimator, key, jnp.asarray(counts > 0), 4, 1)
     drawn = (np.asarray(rows) * counts).sum(axis=1)
-    expected = [9 // 3, 4 // 3, 7 // 3, 20 // 5, 20 // 5]
+    expected = [9 // 3, 4 // 3, 7 // 3, 21 // 5, 21 // 5]
     expected += [n // 6 if n >= 6 else min(n, 1) for n in drawn.tolist()]
     np.testing.assert_array_equal(steps, 2 * np.asarray(expected))
     assert steps.dtype == jnp.int32

@@ -38,9 +38,9 @@ def test_a_store_gives_every_client_what_memory_gives(
     assert streamed.coalition_sizes == whole.coalition_sizes
     assert streamed.min_num_examples == whole.min_num_examples
     assert streamed.attributes.names == whole.attributes.names
-    assert streamed.cohorts is not None
+    assert streamed.reader is not None
     longest = (whole.split.train.shape[-1], whole.split.validation.shape[-1])
-    cohorts = streamed.cohorts
+    cohorts = streamed.reader
     assert (cohorts.longest_train, cohorts.longest_validation) == longest
     for number in range(8):
         held = cohorts.clients.client(number)

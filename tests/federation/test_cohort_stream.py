@@ -137,7 +137,7 @@ def test_every_round_takes_the_one_compiled_program(store: ClientStore) -> None:
 
 
 def reader_of(store: ClientStore) -> CohortReader:
-    reader = federated_data.federate([small(**CHANGES)], store).cohorts
+    reader = federated_data.federate([small(**CHANGES)], store).reader
     assert reader is not None
     return reader
 
@@ -149,6 +149,7 @@ def stream_of(
         reader_of(store),
         root=prng.root_key(0),
         num_rounds=num_rounds,
+        cohorts="drawn",
         allowance=allowance,
     )
 
