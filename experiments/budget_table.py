@@ -1,4 +1,4 @@
-"""The table of what --solve=noise finds for each mechanism."""
+"""The tables of what --solve=noise finds, by mechanism and by way to draw batches."""
 
 from typing import Any
 
@@ -13,6 +13,13 @@ _BUDGET, _BUDGET_ROUNDS = 2.0, 10  # a client's ε over its uploads
 
 
 _UPLOAD_DELTA = 1e-6
+_EXAMPLES = 2000  # |D| of a client in the published set-up
+_SET_UPS = (  # B, epochs per upload, uploads, ε
+    *((50, 2, 40, total) for total in (0.5, 1, 4, 16, 64)),
+    *((500, 2, 40, total) for total in (1, 4, 16)),
+    *((50, 1, 1, total) for total in (1, 4, 8)),
+    (2000, 2, 40, 1),
+)
 
 
 def budgets() -> Json:
@@ -76,4 +83,56 @@ def budgets_table(results: Json) -> str:
         f"{markdown(rows)}\nε = {results['total_epsilon']:g} over "
         f"{results['num_rounds']} uploads of a client; δ = {results['delta']:g} per "
         f"upload (basic), {results['target_delta']:g} for the run (RDP, PLD)."
+    )
+
+
+def batches() -> Json:
+    """The least noise of a local step, with shuffled and with Poisson batches.
+
+    For a record that is left out. Both draw B records per step on average, in as many
+    steps, so the noise of one step is what differs.
+    """
+    rows: list[Json] = []
+    for size, epochs, uploads, total in _SET_UPS:
+        row = {"B": size, "epochs": epochs, "uploads": uploads, "epsilon": total}
+        for drawn in ("shuffled", "poisson"):
+            config = resolve(
+                ExperimentConfig(
+                    mechanism="gaussian",
+                    sensitivity="per_example",
+                    relation="add_remove",
+                    batches=drawn,
+                    batch_size=size,
+                    local_epochs=epochs,
+                    num_rounds=uploads,
+                    total_epsilon=total,
+                    total_accounting="pld",
+                    l2_norm_clip=1.0,
+                )
+            )
+            solved = federation.solve_noise(
+                config, min_num_examples=_EXAMPLES, max_num_examples=_EXAMPLES
+            )
+            row[drawn] = solved.noise_std * size
+        rows.append(row)
+    return {"num_examples": _EXAMPLES, "delta": config.target_delta, "rows": rows}
+
+
+def batches_table(results: Json) -> str:
+    """A line for each set-up."""
+    rows = [
+        {
+            "B": str(row["B"]),
+            "epochs per upload": str(row["epochs"]),
+            "uploads": str(row["uploads"]),
+            "ε": f"{row['epsilon']:g}",
+            "std over C, shuffled": f"{row['shuffled']:.3g}",
+            "std over C, Poisson": f"{row['poisson']:.3g}",
+        }
+        for row in results["rows"]
+    ]
+    return (
+        f"{markdown(rows)}\nStd of the noise on a step's sum over C, "
+        f"\\|D\\| = {results['num_examples']}, ε of the run by PLD at "
+        f"δ = {results['delta']:g}, for a record that is left out."
     )

@@ -37,14 +37,14 @@ from fedsvp_jax.report.text_table import MISSING, markdown
 from fedsvp_jax.run.folder import write_json
 
 from . import command, docs_blocks, upload_claims
-from .budget_table import budgets, budgets_table
+from .budget_table import batches, batches_table, budgets, budgets_table
 from .ledger_tables import events_table, promise, promise_table
 
 flags.DEFINE_string("guarantee_docs_dir", "docs", "Folder of the pages and results/.")
 flags.DEFINE_list(
     "keep_guarantees", [], "Runs whose results are kept, as NAME=FOLDER,NAME=FOLDER."
 )
-flags.DEFINE_bool("solve_budgets", False, "Compute the table of budgets anew.")
+flags.DEFINE_bool("solve_budgets", False, "Compute what --solve=noise finds anew.")
 
 Json = dict[str, Any]
 _RELEASES = ("none", "worst_case", "laplace", "randomized_response")
@@ -358,6 +358,7 @@ def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
             "promise": block(promise_table, "promise"),
             "composition": block(composition_table, "composition"),
             "budgets": block(budgets_table, "budgets"),
+            "batches": block(batches_table, "batches"),
             "release_cost": block(release_cost_table, "release_cost"),
             "noise_scale": block(noise_scale_table, "noise_scale"),
             "release_accuracy": accuracies,
@@ -383,7 +384,9 @@ def main(_: list[str]) -> None:
         results.mkdir(parents=True, exist_ok=True)
         write_json(results / f"{name}.json", KEEPERS[name](folder))
     if flags.FLAGS.solve_budgets:
-        write_json(docs_dir / "results" / "privacy" / "budgets.json", budgets())
+        results = docs_dir / "results" / "privacy"
+        write_json(results / "budgets.json", budgets())
+        write_json(results / "batches.json", batches())
     command.print_files(rewrite(docs_dir))
 
 

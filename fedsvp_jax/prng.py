@@ -34,6 +34,7 @@ class Stream(enum.IntEnum):
     VOTE = 12
     INFLUENCE = 13
     COALITIONS = 14
+    BATCH = 15
 
 
 def root_key(seed: Array | int) -> Array:

@@ -202,6 +202,20 @@ class RoundSettings(Settings):
     batch_size: int = setting(
         None, "B: local batch size. Default: 50 (digits: 10).", at_least=1
     )
+    batches: str = setting(
+        "shuffled",
+        "Which records a local step sees. shuffled: the next B of a random order, each "
+        "once per epoch; poisson: every record with probability B/|D|, in secret, "
+        "which amplifies privacy against the server too.",
+        choices=("shuffled", "poisson"),
+        needs=("sensitivity", ("per_example",)),
+    )
+    local_steps: int | None = setting(
+        None,
+        "Local steps per round. Default: as many as --local_epochs epochs have.",
+        at_least=1,
+        needs=("batches", ("poisson",)),
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -236,6 +250,13 @@ class TrainingSettings(Settings):
         "Weights of the average of uploads: examples (n_i/n) or uniform (the authors' "
         "public code).",
         choices=("examples", "uniform"),
+    )
+    server_momentum: float = setting(
+        0.0,
+        "Momentum of the server's step: v <- server_momentum * v + average update, "
+        "w <- w + v (0: plain averaging).",
+        at_least=0,
+        below=1,
     )
     proximal_weight: float = setting(
         0.0,

@@ -27,7 +27,7 @@ def test_every_data_set_resolves_to_settings_without_gaps(name: str) -> None:
     config = resolve(ExperimentConfig(dataset=name))
     gaps = {n for n in FIELDS if getattr(config, n) is None}
     optional = {"data_dir", "features_dir", "lite0_weights"}
-    optional |= {"total_epsilon", "max_test_examples", "max_uploads"}
+    optional |= {"total_epsilon", "max_test_examples", "max_uploads", "local_steps"}
     assert gaps == optional | {"client_chunk_size"}  # chosen by the device
     assert resolve(config) == config
 

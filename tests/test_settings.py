@@ -55,7 +55,7 @@ def test_every_setting_has_its_default_and_its_limits_in_one_place() -> None:
 
 def test_every_setting_of_a_mechanism_is_a_setting_of_the_experiment() -> None:
     told = {field.name: field for field in dataclasses.fields(MechanismConfig)}
-    facts = {"min_num_examples", "settings", "analytic_multiplier"}
+    facts = {"min_num_examples", "max_num_examples", "settings", "analytic_multiplier"}
     for cls in filter(None, map(mechanism_settings, mechanism_names())):
         told |= {field.name: field for field in dataclasses.fields(cls)}
     for name, field in told.items():

@@ -21,6 +21,22 @@ _COMMON = {
     "partition": "iid",
     "split": "by_position",
 }
+# DP-SGD with momentum at the server: a round is one step on Poisson batches, so that
+# the noise may be shared.
+_POISSON = {
+    "relation": "add_remove",
+    "batches": "poisson",
+    "local_steps": 1,
+    "server_momentum": 0.9,
+    "l2_norm_clip": 0.1,
+    "eval_every": 25,
+}
+_SHARED = {
+    **_POISSON,
+    "cohort_size": 100,
+    "train_fraction": 0.99,
+    "noise_trust": "secure_aggregation",
+}
 FULL_BATCH = 1_000_000  # more than any client holds: one step is an epoch
 
 
@@ -30,7 +46,8 @@ class Cell(NamedTuple):
     Attributes:
       part: the file of its row, which is the data set's name.
       model: of `settings.FEATURE_MODELS`.
-      epsilon: of the run, at `DELTA`, against the server; inf without noise.
+      epsilon: of the run, at `DELTA`, against the server, or where the cohort shares
+        its noise against one curious client; inf without noise.
       settings: those that differ from the other cells'.
       seeds: how many runs.
     """
@@ -47,6 +64,7 @@ class Cell(NamedTuple):
         """Of its folder, and the key of its rows."""
         left_out = self.settings.get("relation") == "add_remove"
         more = "_left_out" if left_out else ""
+        more = "_poisson" if "batches" in self.settings else more
         return f"{self.part}_{self.model}_{self.clients}_{self.epsilon:g}{more}"
 
 
@@ -56,6 +74,10 @@ def _central(part: str, model: str, epsilon: float, seeds: int, **more: Any) -> 
 
 def _cohort(part: str, model: str, seeds: int, **more: Any) -> Cell:
     return Cell(part, model, 100, math.inf, more, seeds)
+
+
+def _shared(part: str, seeds: int, **more: Any) -> Cell:
+    return Cell(part, "scatter_linear", 100, 3, _SHARED | more, seeds)
 
 
 CELLS = (
@@ -81,6 +103,16 @@ CELLS = (
         learning_rate=4.0,
         l2_norm_clip=1.0,
     ),
+    _central(
+        "mnist",
+        "scatter_linear",
+        3,
+        3,
+        **_POISSON | {"num_rounds": 375},
+        batch_size=4096,
+        learning_rate=8.0,
+    ),
+    _shared("mnist", 3, num_rounds=375, batch_size=41, learning_rate=8.0),
     _central("cifar10", "lite0_linear", math.inf, 3, local_epochs=20),
     _cohort("cifar10", "lite0_linear", 3),
     *(
@@ -102,8 +134,20 @@ CELLS = (
         "scatter_linear",
         math.inf,
         1,
-        local_epochs=6,
-        learning_rate=0.02,
+        local_epochs=20,
+        learning_rate=0.003,
+    ),
+    _central(
+        "cifar10",
+        "scatter_linear",
+        3,
+        2,
+        **_POISSON | {"num_rounds": 366, "eval_every": 61},
+        batch_size=8192,
+        learning_rate=4.0,
+    ),
+    _shared(
+        "cifar10", 2, num_rounds=366, eval_every=61, batch_size=82, learning_rate=4.0
     ),
     _central(
         "cifar10",
@@ -157,12 +201,14 @@ def row_of(cell: Cell, seed: int, summary: dict[str, Any]) -> dict[str, Any]:
       cell, seed: which.
       summary: of the run, as `run.train` returns it.
     """
+    config = config_of(cell, seed)
+    shared = config.noise_trust == "secure_aggregation"
+    against = "honest-but-curious client" if shared else "server"
     proved = [
         row
         for row in summary["guarantees"]
-        if row["adversary"] == "server" and row["method"] == "pld"
+        if row["adversary"] == against and row["method"] == "pld"
     ]
-    config = config_of(cell, seed)
     kept = ("local_epochs", "num_rounds", "batch_size", "learning_rate", "l2_norm_clip")
     settings = plain({name: getattr(config, name) for name in kept})
     return {
@@ -176,6 +222,9 @@ def row_of(cell: Cell, seed: int, summary: dict[str, Any]) -> dict[str, Any]:
         "delta": proved[0]["delta"] if proved else None,
         "status": proved[0]["status"] if proved else None,
         "relation": proved[0]["relation"] if proved else None,
+        "against": against if proved else None,
+        "batches": config.batches,
+        "server_momentum": config.server_momentum,
         "params_sha256": summary["params_sha256"],
         **{
             name: None if value == math.inf else value

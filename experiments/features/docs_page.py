@@ -58,10 +58,11 @@ def table(kept: Iterable[Row]) -> str:
                 if noisy
                 else "no noise",
                 "hides that a record is": _hidden(first["relation"]),
+                "from": _adversary(first),
                 "status": first["status"] or "–",
                 "accuracy, %": f"{statistics.mean(found):.1f}{spread}",
                 "runs": str(len(group)),
-                "epochs": str(first["local_epochs"] * first["num_rounds"]),
+                "epochs": _epochs(first),
                 "B": "all" if batch == FULL_BATCH else str(batch),
                 "C": f"{first['l2_norm_clip']:g}" if noisy else "–",
                 "step size": f"{first['learning_rate']:g}",
@@ -74,6 +75,19 @@ def _hidden(relation: str | None) -> str:
     if relation is None:
         return "–"
     return "replaced" if relation.startswith("replace") else "left out"
+
+
+def _adversary(row: Row) -> str:
+    """Whom the ε is against; rows of shuffled batches are all against the server."""
+    if row["relation"] is None:
+        return "–"
+    return "server" if row.get("against", "server") == "server" else "other clients"
+
+
+def _epochs(row: Row) -> str:
+    if row.get("batches") == "poisson":
+        return f"{row['num_rounds']} steps"
+    return str(row["local_epochs"] * row["num_rounds"])
 
 
 def _place(row: Row) -> tuple[str, str, int, float]:

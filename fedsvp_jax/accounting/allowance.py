@@ -19,6 +19,7 @@ import numpy as np
 from fedsvp_jax.accounting.composition import composed_epsilon, largest_count
 from fedsvp_jax.accounting.events import FilterCost
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, spends_release_budget
+from fedsvp_jax.mechanisms.subsampling import SampledSteps, Subsampling
 from fedsvp_jax.settings import PromiseSettings
 from fedsvp_jax.structs import Array
 
@@ -46,6 +47,7 @@ class UploadCosts(NamedTuple):
     epsilon: np.ndarray  # (T,) claimed
     delta: np.ndarray  # (T,) claimed
     release_epsilon: float  # ε_r; 0 where R is not told
+    subsampling: Subsampling | None = None  # of Poisson batches
 
 
 def release_epsilon(config: MechanismConfig, mechanism: Mechanism) -> float:
@@ -58,7 +60,8 @@ def upload_costs(config: MechanismConfig, mechanism: Mechanism) -> UploadCosts:
     """What the mechanism says of its uploads, round by round.
 
     Where every upload releases R too, all cost as much as the costliest: a filter on
-    two kinds of costs at once is proved for no accounting but the basic one. Where the
+    two kinds of costs at once is proved for no accounting but the basic one. So do
+    uploads of Poisson batches, whose costs are no numbers that add up. Where the
     number of uploads is limited, it is the only cost, and whatever costs does so.
 
     Args:
@@ -69,7 +72,7 @@ def upload_costs(config: MechanismConfig, mechanism: Mechanism) -> UploadCosts:
 
     def by_round(values: object) -> np.ndarray:
         found = np.broadcast_to(np.asarray(values, np.float64), (num_rounds,))
-        if released > 0:
+        if released > 0 or mechanism.subsampling is not None:
             return np.full(num_rounds, found.max())
         if config.max_uploads is not None:
             return np.where(found > 0, found.max(), 0.0)
@@ -83,6 +86,7 @@ def upload_costs(config: MechanismConfig, mechanism: Mechanism) -> UploadCosts:
         epsilon=by_round(mechanism.most_epsilon),
         delta=by_round(mechanism.most_delta),
         release_epsilon=released,
+        subsampling=mechanism.subsampling,
     )
 
 
@@ -116,14 +120,23 @@ def planned_epsilon(
             return math.inf
         released = count * costs.release_epsilon
         return total(costs.epsilon) + released + filter_cost.basic_epsilon
-    return composed_epsilon(
-        promise.total_accounting,
-        total(costs.precision) + filter_cost.precision,
-        promise.target_delta,
-        releases=math.ceil(count),
-        release_epsilon=costs.release_epsilon,
-        votes=filter_cost.votes,
-        vote_epsilon=filter_cost.vote_epsilon,
+    steps: tuple[SampledSteps | None, ...] = (None,)
+    if costs.subsampling is not None:
+        least = float(costs.precision[-1]) ** -0.5
+        steps = costs.subsampling.steps(least, math.ceil(count))
+    sampled = costs.subsampling is not None
+    return max(
+        composed_epsilon(
+            promise.total_accounting,
+            filter_cost.precision + (0 if sampled else total(costs.precision)),
+            promise.target_delta,
+            releases=math.ceil(count),
+            release_epsilon=costs.release_epsilon,
+            votes=filter_cost.votes,
+            vote_epsilon=filter_cost.vote_epsilon,
+            steps=one,
+        )
+        for one in steps
     )
 
 

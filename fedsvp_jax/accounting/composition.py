@@ -14,6 +14,9 @@ A release of R is (ε_r, 0)-DP, a vote of the influence filter (ε_v, 0)-DP. Eve
 mechanism is a post-processing of binary randomised response (Kairouz et al. 2015), so
 each is counted as one: exact for votes and `randomized_response`, from above for
 `laplace`.
+
+Local steps on Poisson batches are subsampled Gaussians, which no single number
+describes: they are composed as what they are, so many of (z, q).
 """
 
 import functools
@@ -24,11 +27,14 @@ from typing import Any
 import numpy as np
 
 from fedsvp_jax.mechanisms.calibration import gaussian_epsilon_bound
+from fedsvp_jax.mechanisms.subsampling import SampledSteps
 
 METHODS = ("basic", "rdp", "pld", "gdp")
 _FINEST_INTERVAL = 1e-4  # dp-accounting's default grid of privacy losses
 _LARGEST_PLD = 100.0  # ε beyond which no distribution of privacy losses is computed
 _GRID_POINTS = 1e5  # beyond ε = 10 the grid coarsens: 0.3 s at any ε
+_LEAST_LOSS = 1e-6  # precisions of steps below which sampling is not counted
+_STEP_INTERVAL = 0.005  # of the std of one step's loss: ε to 1e-5 relative
 _EXACT = (1e-12, 1e6)  # precisions at which dp-accounting's Gaussian ε keeps its digits
 
 
@@ -47,8 +53,9 @@ def composed_epsilon(
     release_epsilon: float = 0.0,
     votes: int = 0,
     vote_epsilon: float = 0.0,
+    steps: SampledSteps | None = None,
 ) -> float:
-    """ε at δ of Gaussians of the given precision with the releases and the votes.
+    """ε at δ of Gaussians of the given precision with everything else that is given.
 
     Args:
       method: "rdp" (Mironov 2017), "pld" (Koskela et al. 2020; Doroshenko et al.
@@ -60,12 +67,14 @@ def composed_epsilon(
       release_epsilon: ε_r of each.
       votes: how many votes.
       vote_epsilon: ε_v of each; inf for a vote that is reported as it is.
+      steps: on Poisson batches, for a record that is left out of them. By "rdp"
+        (Mironov, Talwar and Zhang 2019) and "pld" (Zhu, Dong and Wang 2022).
 
     Returns:
-      ε, an upper bound; inf where the precision or ε_v is.
+      ε, an upper bound; inf where the precision, ε_v or 1/z of the steps is.
 
     Raises:
-      ValueError: δ outside (0, 1), or an unknown method.
+      ValueError: δ outside (0, 1), an unknown method, or steps with "gdp".
     """
     check_delta(delta)
     if method not in METHODS[1:]:
@@ -75,11 +84,19 @@ def composed_epsilon(
         for count, epsilon in ((releases, release_epsilon), (votes, vote_epsilon))
         if count > 0 and epsilon > 0
     )
+    if steps is not None:
+        if method == "gdp":
+            raise ValueError("method must be rdp or pld for Poisson batches, got 'gdp'")
+        if steps.multiplier == 0:
+            return math.inf
+        whole = steps.number / steps.multiplier**2
+        if steps.rate == 1 or whole < _LEAST_LOSS:  # sampling can only hide more
+            precision, steps = precision + whole, None
     if math.isinf(precision) or any(math.isinf(epsilon) for _, epsilon in responses):
         return math.inf
-    if precision == 0 and not responses:
+    if precision == 0 and not responses and steps is None:
         return 0.0
-    return _composed(method, float(precision), float(delta), responses)
+    return _composed(method, float(precision), float(delta), responses, steps)
 
 
 Responses = tuple[tuple[int, float], ...]  # (count, ε) of randomised responses
@@ -87,10 +104,19 @@ Responses = tuple[tuple[int, float], ...]  # (count, ε) of randomised responses
 
 @functools.lru_cache(maxsize=4096)
 def _composed(
-    method: str, precision: float, delta: float, responses: Responses
+    method: str,
+    precision: float,
+    delta: float,
+    responses: Responses,
+    steps: SampledSteps | None,
 ) -> float:
     if method == "rdp":
-        return _rdp_epsilon(precision, delta, responses)
+        return _rdp_epsilon(precision, delta, responses, steps)
+    if steps is not None:
+        largest = _rdp_epsilon(precision, delta, responses, steps)
+        if largest > _LARGEST_PLD:
+            return largest
+        return _pld_epsilon(precision, delta, responses, largest, steps)
     exact = _gaussian_epsilon(precision, delta)
     largest = exact + sum(count * epsilon for count, epsilon in responses)
     if method == "gdp":
@@ -112,15 +138,38 @@ def _gaussian_epsilon(precision: float, delta: float) -> float:
         return float(gaussian_mechanism.get_epsilon_gaussian(precision**-0.5, delta))
 
 
-def _rdp_epsilon(precision: float, delta: float, responses: Responses) -> float:
+def _rdp_epsilon(
+    precision: float,
+    delta: float,
+    responses: Responses,
+    steps: SampledSteps | None = None,
+) -> float:
     from dp_accounting.rdp import rdp_privacy_accountant
 
     orders = np.asarray(rdp_privacy_accountant.DEFAULT_RDP_ORDERS, float)
+    if steps is not None:  # between whole numbers dp-accounting's series may diverge
+        orders = orders[orders == np.round(orders)]
     curve = 0.5 * precision * orders
+    if steps is not None:
+        curve = curve + steps.number * _step_rdp(
+            steps.multiplier, steps.rate, tuple(orders.tolist())
+        )
     for count, epsilon in responses:
         curve = curve + count * randomized_response_rdp(orders, epsilon)
     epsilon, _ = rdp_privacy_accountant.compute_epsilon(orders, curve, delta)
     return float(epsilon)
+
+
+@functools.lru_cache(maxsize=1024)
+def _step_rdp(multiplier: float, rate: float, orders: tuple[float, ...]) -> np.ndarray:
+    """Rényi divergence of one subsampled Gaussian, by order."""
+    import dp_accounting
+    from dp_accounting.rdp import rdp_privacy_accountant
+
+    accountant = rdp_privacy_accountant.RdpAccountant(orders)
+    gaussian = dp_accounting.GaussianDpEvent(multiplier)
+    accountant.compose(dp_accounting.PoissonSampledDpEvent(rate, gaussian))
+    return np.asarray(accountant.rdp, float)
 
 
 def randomized_response_rdp(orders: np.ndarray, epsilon: float) -> np.ndarray:
@@ -138,19 +187,32 @@ def randomized_response_rdp(orders: np.ndarray, epsilon: float) -> np.ndarray:
 
 
 def _pld_epsilon(
-    precision: float, delta: float, responses: Responses, largest: float
+    precision: float,
+    delta: float,
+    responses: Responses,
+    largest: float,
+    steps: SampledSteps | None = None,
 ) -> float:
     """By privacy loss distributions, on a grid that suits ε of at most `largest`."""
     from dp_accounting import NeighboringRelation
     from dp_accounting.pld import privacy_loss_distribution
 
     interval = max(_FINEST_INTERVAL, largest / _GRID_POINTS)
+    if steps is not None:  # whose losses have about the std q/z
+        interval = max(interval, _STEP_INTERVAL * steps.rate / steps.multiplier)
     parts: list[Any] = []
     if precision > 0:
         gaussian = privacy_loss_distribution.from_gaussian_mechanism(
             precision**-0.5, value_discretization_interval=interval
         )
         parts.append(gaussian)
+    if steps is not None:
+        step = privacy_loss_distribution.from_gaussian_mechanism(
+            steps.multiplier,
+            value_discretization_interval=interval,
+            sampling_prob=steps.rate,
+        )
+        parts.append(step.self_compose(steps.number))
     for count, epsilon in responses:
         # Composed here: dp-accounting 0.6's PLDAccountant drops a count of these.
         response = privacy_loss_distribution.from_randomized_response(

@@ -26,6 +26,13 @@ EVENTS = (
         "1/z², where z is the multiplier that the adversary faces",
     ),
     Event(
+        "upload of Poisson batches (`--batches=poisson`)",
+        "subsampled Gaussians, one in each local step",
+        "one record is left out",
+        "as any upload; nobody sees who was sampled",
+        "its number of steps of (z, q), with the least z of the run",
+    ),
+    Event(
         "release of R (`laplace`, `randomized_response`)",
         "pure, ε_r (`--release_epsilon`)",
         ANY_CHANGE,

@@ -12,6 +12,7 @@ import numpy as np
 from fedsvp_jax.accounting.composition import METHODS, check_delta, composed_epsilon
 from fedsvp_jax.accounting.events import FilterCost
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
+from fedsvp_jax.mechanisms.subsampling import SampledSteps, Subsampling
 
 # What an adversary sees of a client's upload: the upload itself ("server"), or the
 # cohort's average, of whose noise it knows the part of 0, 1 or h other clients.
@@ -32,6 +33,9 @@ class Ledger:
     The influence filter asks the same of all clients, so its cost is kept once; every
     view counts it in full. Its bounds hold for any change of one client's data, so
     they add up with uploads under each relation that changes one client alone.
+    Where uploads are made of Poisson batches ("rdp" and "pld"), a client's uploads
+    count as its number of subsampled steps instead, at the least z that a view has met.
+    Σ1/z² and Σε then count them as if nothing were sampled: true bounds, but large.
     The relation is the mechanism's, and so is whether the numbers are `proved` or
     nominal: see `guarantees`.
     """
@@ -43,6 +47,7 @@ class Ledger:
         proved: bool = False,
         colluders: int = 1,
         central: bool = False,
+        subsampling: Subsampling | None = None,
     ) -> None:
         """An empty ledger.
 
@@ -53,6 +58,7 @@ class Ledger:
           central: whether the claim is about the average. The ε of a round is then
             that of the noise that really is in the average, which a cohort smaller
             than planned has less of.
+          subsampling: of the mechanism's Poisson batches; None without any.
 
         Raises:
           ValueError: M < 1 or h < 1.
@@ -65,11 +71,13 @@ class Ledger:
         self.proved = proved
         self.colluders = colluders
         self.central = central
+        self.subsampling = subsampling
         self.uploads = np.zeros(num_clients, np.int64)
         self.releases = np.zeros(num_clients, np.int64)
         self.claimed_epsilon = np.zeros(num_clients)
         self.claimed_delta = np.zeros(num_clients)
         self.precision = {view: np.zeros(num_clients) for view in VIEWS}
+        self.least = dict.fromkeys(VIEWS, math.inf)  # multiplier of an upload
         self.filter_cost = FilterCost()
         self.rounds = 0
         self.release_epsilon = 0.0
@@ -146,22 +154,27 @@ class Ledger:
         self.claimed_epsilon[ids] += claims
         self.claimed_delta[ids] += deltas
         self.largest_claim = max(self.largest_claim, claims.max(initial=0.0))
-        self.precision["server"][ids] += _precision(multiplier)
+        self._add("server", ids, multiplier)
         in_steps = bool(np.any((std == 0) & (multiplier > 0) & np.isfinite(multiplier)))
         if weights is None or len(ids) == 0 or in_steps:
             for view in VIEWS[1:]:
-                self.precision[view][ids] += _precision(multiplier)
+                self._add(view, ids, multiplier)
             self.even_cohort = 0
             return
         share = np.asarray(weights, float)[taken]
         for view, known in zip(VIEWS[1:], (0, 1, self.colluders), strict=True):
             averaged = averaged_multiplier(multiplier, std, share, known)
-            self.precision[view][ids] += _precision(averaged)
+            self._add(view, ids, averaged)
             if view == "observer":
                 least = float(averaged.min())
                 self.least_multiplier = min(self.least_multiplier, least)
         even = len(ids) if _equal(std) and _equal(share) and len(ids) > 1 else 0
         self.even_cohort = even if self.even_cohort in (-1, even) else 0
+
+    def _add(self, view: str, ids: np.ndarray, multiplier: np.ndarray) -> None:
+        """One upload of each client, as a view sees it through its noise."""
+        self.precision[view][ids] += _precision(multiplier)
+        self.least[view] = min(self.least[view], multiplier.min(initial=math.inf))
 
     def record_pass(self, cost: FilterCost) -> None:
         """Adds one pass of the influence filter, in which every client takes part.
@@ -183,7 +196,8 @@ class Ledger:
 
         Args:
           method: "basic" (Σε as claimed, at Σδ: see `delta_spent`; view "server"
-            alone), "rdp", "pld", or "gdp" (exact where only Gaussians were sent).
+            alone), "rdp", "pld", or "gdp" (exact where only Gaussians were sent;
+            Poisson batches count as if nothing were sampled).
           delta: δ of the other methods, in (0, 1).
           client_id: whose; None for the largest.
           view: one of VIEWS.
@@ -201,20 +215,32 @@ class Ledger:
             release = self.releases[chosen] * self.release_epsilon
             claimed = float(np.max(self.claimed_epsilon[chosen] + release))
             return claimed + self.filter_cost.basic_epsilon
-        precision = self.precision[view][chosen] + self.filter_cost.precision
+        sampled = method != "gdp" and self.subsampling is not None
+        precision = self.filter_cost.precision + np.where(
+            sampled, 0, self.precision[view][chosen]
+        )
         releases = self.releases[chosen]
         return max(
             composed_epsilon(
                 method,
-                float(precision[releases == count].max()),
+                float(np.max(precision, where=releases == count, initial=0)),
                 delta,
                 releases=int(count),
                 release_epsilon=self.release_epsilon,
                 votes=self.filter_cost.votes,
                 vote_epsilon=self.filter_cost.vote_epsilon,
+                steps=steps,
             )
             for count in np.unique(releases)
+            for steps in (self._steps(view, chosen) if sampled else (None,))
         )
+
+    def _steps(self, view: str, chosen: slice) -> tuple[SampledSteps | None, ...]:
+        """The Poisson batches of the client that uploaded most often, by kind."""
+        uploads = int(self.uploads[chosen].max())
+        if self.subsampling is None or math.isinf(self.least[view]):
+            return (None,)
+        return self.subsampling.steps(self.least[view], uploads)
 
     def delta_spent(self, client_id: int | None = None) -> float:
         """Σδ as claimed: the δ at which basic composition's ε holds."""
@@ -240,6 +266,7 @@ class Ledger:
             self.even_cohort,
             self.least_multiplier,
             *self.filter_cost,
+            *self.least.values(),
         )
         return {
             "uploads": self.uploads.copy(),
@@ -252,13 +279,22 @@ class Ledger:
 
     @classmethod
     def from_state_dict(
-        cls, state: dict[str, Any], *, proved: bool = False, central: bool = False
+        cls,
+        state: dict[str, Any],
+        *,
+        proved: bool = False,
+        central: bool = False,
+        subsampling: Subsampling | None = None,
     ) -> "Ledger":
         """The ledger that `state_dict` was taken from, of the same mechanism."""
         scalars = np.asarray(state["scalars"], np.float64).tolist()
         colluders = int(scalars[0])
         ledger = cls(
-            len(state["uploads"]), proved=proved, colluders=colluders, central=central
+            len(state["uploads"]),
+            proved=proved,
+            colluders=colluders,
+            central=central,
+            subsampling=subsampling,
         )
         ledger.uploads = np.array(state["uploads"], np.int64)
         ledger.releases = np.array(state["releases"], np.int64)
@@ -269,7 +305,8 @@ class Ledger:
         ledger.rounds, ledger.even_cohort = int(scalars[1]), int(scalars[4])
         ledger.release_epsilon, ledger.largest_claim = scalars[2], scalars[3]
         ledger.least_multiplier = scalars[5]
-        passes, multiplier, epsilon, delta, votes, vote_epsilon = scalars[6:]
+        passes, multiplier, epsilon, delta, votes, vote_epsilon = scalars[6:12]
+        ledger.least = dict(zip(VIEWS, scalars[12:], strict=True))
         ledger.filter_cost = FilterCost(
             int(passes), multiplier, epsilon, delta, int(votes), vote_epsilon
         )

@@ -38,7 +38,13 @@ def new_ledger(
     """
     proved = mechanism.claim.proved and not keeps_stats
     central = mechanism.claim.central
-    return Ledger(num_clients, proved=proved, colluders=colluders, central=central)
+    return Ledger(
+        num_clients,
+        proved=proved,
+        colluders=colluders,
+        central=central,
+        subsampling=mechanism.subsampling,
+    )
 
 
 def epsilon_spent(
@@ -181,6 +187,7 @@ def summary(
         "target_delta": delta,
         "most_uploads": int(ledger.uploads.max()),
         "release_epsilon": release_epsilon(config, mechanism),
+        "subsampling": mechanism.subsampling and mechanism.subsampling._asdict(),
         "guarantees": [
             row._asdict() | {"status": "proved" if row.proved else "nominal"}
             for row in rows

@@ -26,3 +26,13 @@ def weighted(upload: Params, weight: Array) -> Params:
     return jax.tree.map(
         lambda leaf: jnp.where(weight > 0, leaf * weight.astype(leaf.dtype), 0), upload
     )
+
+
+def with_momentum(update: Params, velocity: Params, momentum: float) -> Params:
+    """v <- momentum * v + average update: the step that the server takes.
+
+    It is made of averages that were released, so no claim about them changes.
+
+    Source: FedAvgM (Hsu, Qi and Brown 2019, arXiv 1909.06335).
+    """
+    return jax.tree.map(lambda new, old: momentum * old + new, update, velocity)

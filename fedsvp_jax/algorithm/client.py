@@ -56,11 +56,14 @@ def estimate(
 ) -> tuple[Params, Params, Estimation]:
     """Privacy estimation: `(trained params, trained stats, Estimation)`.
 
-    The training is without noise in its steps, whatever the plan's gradient is.
+    The training is without noise in its steps, whatever the plan's gradient is, and
+    its batches are shuffled.
     """
     recipe = plan.recipe
     if recipe.gradient == "per_example":
-        recipe = dataclasses.replace(recipe, gradient="clipped_mean")
+        recipe = dataclasses.replace(
+            recipe, gradient="clipped_mean", places=None, local_steps=None
+        )
     return privacy_estimation.estimate_contribution(
         model,
         recipe,
@@ -301,8 +304,10 @@ def client_round(
             among=public,
         )
         trained_on = held.num_train - (0 if asked is None else jnp.sum(private))
-        per_epoch = local_training.steps_per_epoch(trained_on, plan.recipe.batch_size)
-        steps.append(plan.recipe.local_epochs * per_epoch[None])
+        taken = local_training.upload_steps(
+            plan.recipe, trained_on, plan.recipe.batch_size
+        )
+        steps.append(taken[None])
     update = jax.tree.map(jnp.subtract, trained, state.params)
     sent = partial(
         add_noise,

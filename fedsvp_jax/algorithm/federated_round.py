@@ -102,6 +102,11 @@ def federated_round(
     memories, metrics = jax.tree.map(lambda leaf: leaf[lane_of], by_lane)
     metrics = dataclasses.replace(metrics, client_id=clients)
 
+    velocity = state.velocity
+    if velocity is not None:
+        update = velocity = aggregation.with_momentum(
+            update, velocity, plan.server_momentum
+        )
     params = optax.apply_updates(state.params, update)
     anyone = jnp.any(valid)
     stats = jax.tree.map(
@@ -136,6 +141,7 @@ def federated_round(
                 cell.allowance.costs[round_num], mode="drop"
             ),
             admitted=state.admitted,
+            velocity=velocity,
         ),
         RoundMetrics(
             test_accuracy=score.accuracy,

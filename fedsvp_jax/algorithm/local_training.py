@@ -31,6 +31,8 @@ class TrainingRecipe:
     batch_size: int
     local_epochs: int
     gradient: Gradient
+    places: int | None = None  # room for a Poisson batch; None: shuffled batches
+    local_steps: int | None = None  # of Poisson batches; None: local_epochs epochs
     augment: bool = False
     proximal: bool = False
     compute_dtype: str = "float32"  # of the model's products; see adapters.in_dtype
@@ -60,6 +62,15 @@ def steps_per_epoch(num_examples: Array, batch_size: Array | int) -> Array:
     )
 
 
+def upload_steps(
+    recipe: TrainingRecipe, num_examples: Array, batch_size: Array | int
+) -> Array:
+    """Local steps of one upload: E epochs, or the recipe's own number."""
+    if recipe.local_steps is not None:
+        return recipe.local_steps * jnp.minimum(num_examples, 1)
+    return recipe.local_epochs * steps_per_epoch(num_examples, batch_size)
+
+
 def shuffled(key: Array, member: Array) -> Array:
     """A random order of the rows (m,) with the members first.
 
@@ -68,6 +79,31 @@ def shuffled(key: Array, member: Array) -> Array:
     bits = jax.random.bits(key, member.shape, jnp.uint32) >> jnp.uint32(1)
     last = jnp.uint32(0xFFFFFFFF)
     return jnp.argsort(jnp.where(member, bits, last)).astype(jnp.int32)
+
+
+def poisson_batch(
+    key: Array, member: Array, *, batch_size: int, places: int
+) -> tuple[Array, Array]:
+    """A batch in which every member is with probability B/|D|, independently.
+
+    A batch that is larger than M is left out as a whole. To keep a part of it would
+    let one record push another one out, which no claim covers (docs/privacy.md, P15).
+
+    Args:
+      key: secret, of one step.
+      member: (m,) bool: the client's own rows, |D| of them.
+      batch_size: B; all members are in the batch where |D| <= B.
+      places: M.
+
+    Returns:
+      (M,) int32 positions of rows, and (M,) float32: 1 in a place that is taken.
+    """
+    count = jnp.maximum(jnp.sum(member.astype(jnp.int32)), 1)
+    chosen = member & (jax.random.randint(key, member.shape, 0, count) < batch_size)
+    size = jnp.sum(chosen.astype(jnp.int32))
+    (position,) = jnp.nonzero(chosen, size=places, fill_value=0)
+    taken = jnp.arange(places, dtype=jnp.int32) < jnp.where(size <= places, size, 0)
+    return position.astype(jnp.int32), taken.astype(jnp.float32)
 
 
 def _mean_loss(
@@ -95,11 +131,12 @@ def _per_example_gradient(
     key: Array,
     rates: TrainingRates,
     noise_key: Array,
+    batch_size: int,
 ) -> tuple[Params, Params]:
     """DP-SGD (Abadi et al. 2016): mean of clipped example gradients, plus noise.
 
-    The divisor is the batch size, a constant: with it the mean's L2 sensitivity
-    is 2C/B (replace one record).
+    The divisor is the batch size B, a constant: with it the mean's L2 sensitivity
+    is 2C/B (replace one record). A Poisson batch holds B records on average.
     """
 
     def one(x: Array, y: Array) -> Params:
@@ -111,7 +148,7 @@ def _per_example_gradient(
 
     gradients = jax.vmap(one)(inputs, labels)
     mean = jax.tree.map(
-        lambda g: jnp.tensordot(weights, g, axes=1) / weights.shape[0], gradients
+        lambda g: jnp.tensordot(weights, g, axes=1) / batch_size, gradients
     )
     noised, _ = noise.add_gaussian_noise(mean, rates.step_noise_std, key=noise_key)
     return noised, stats
@@ -127,6 +164,7 @@ def _linear_gradient(
     key: Array,
     rates: TrainingRates,
     noise_key: Array,
+    batch_size: int,
 ) -> tuple[Params, Params]:
     """What `_per_example_gradient` computes, for a model that has a `gradient_scale`.
 
@@ -148,9 +186,53 @@ def _linear_gradient(
     bound = jnp.asarray(rates.l2_norm_clip, jnp.float32)
     clipped = norms > bound
     scale = jnp.where(clipped, bound / jnp.where(clipped, norms, 1.0), 1.0)
-    (mean,) = pull_back(residuals * (weights * scale / weights.shape[0])[:, None])
+    (mean,) = pull_back(residuals * (weights * scale / batch_size)[:, None])
     noised, _ = noise.add_gaussian_noise(mean, rates.step_noise_std, key=noise_key)
     return noised, stats
+
+
+def _batches(
+    recipe: TrainingRecipe,
+    key: Array,
+    indices: Array,
+    member: Array,
+    count: Array,
+    batch_size: int,
+) -> Callable[[Array, Array], tuple[Array, Array]]:
+    """The batch of a step, by the step's number and key: (rows, weights)."""
+    places = recipe.places
+    if places is not None:
+
+        def poisson(number: Array, step_key: Array) -> tuple[Array, Array]:
+            del number
+            position, weights = poisson_batch(
+                prng.stream_key(step_key, prng.Stream.BATCH),
+                member,
+                batch_size=batch_size,
+                places=places,
+            )
+            return indices[position], weights
+
+        return poisson
+    per_epoch = steps_per_epoch(count, batch_size)
+    orders = jax.lax.map(
+        lambda epoch: shuffled(jax.random.fold_in(key, epoch), member),
+        jnp.arange(recipe.local_epochs, dtype=jnp.int32),
+    )
+
+    def of_order(number: Array, step_key: Array) -> tuple[Array, Array]:
+        del step_key
+        epoch = jnp.minimum(
+            number // jnp.maximum(per_epoch, 1), recipe.local_epochs - 1
+        )
+        start = (number % jnp.maximum(per_epoch, 1)) * batch_size
+        position = jax.lax.dynamic_slice(orders, (epoch, start), (1, batch_size))[0]
+        in_lane = start + jnp.arange(batch_size, dtype=jnp.int32) < count
+        # An incomplete batch is filled up with its own first example, at weight 0.
+        rows = indices[jnp.where(in_lane, position, position[0])]
+        return rows, in_lane.astype(jnp.float32)
+
+    return of_order
 
 
 def local_update(
@@ -187,12 +269,8 @@ def local_update(
     model = adapters.in_dtype(model, recipe.compute_dtype)
     optimizer = optax.sgd(rates.learning_rate)
     count = jnp.sum(member.astype(jnp.int32))
-    per_epoch = steps_per_epoch(count, batch_size)
-    num_steps = recipe.local_epochs * per_epoch
-    orders = jax.lax.map(
-        lambda epoch: shuffled(jax.random.fold_in(key, epoch), member),
-        jnp.arange(recipe.local_epochs, dtype=jnp.int32),
-    )
+    num_steps = upload_steps(recipe, count, batch_size)
+    batch_at = _batches(recipe, key, indices, member, count, batch_size)
 
     def loss(params: Params, *batch: Array) -> tuple[Array, Params]:
         return _mean_loss(model, params, *batch)
@@ -202,15 +280,8 @@ def local_update(
     ) -> tuple[Params, Params, optax.OptState]:
         weights_now, stats_now, optimizer_state = carry
         active = number < num_steps
-        epoch = jnp.minimum(
-            number // jnp.maximum(per_epoch, 1), recipe.local_epochs - 1
-        )
-        start = (number % jnp.maximum(per_epoch, 1)) * batch_size
-        position = jax.lax.dynamic_slice(orders, (epoch, start), (1, batch_size))[0]
-        in_lane = start + jnp.arange(batch_size, dtype=jnp.int32) < count
-        # An incomplete batch is filled up with its own first example, at weight 0.
-        rows = indices[jnp.where(in_lane, position, position[0])]
         step_key = jax.random.fold_in(key, recipe.local_epochs + number)
+        rows, weights = batch_at(number, step_key)
         pixels = examples.inputs[rows]
         if recipe.augment:
             pixels = preprocessing.random_crop_and_flip(
@@ -220,18 +291,18 @@ def local_update(
             stats_now,
             preprocessing.normalize(pixels),
             examples.labels[rows],
-            in_lane.astype(jnp.float32),
+            weights,
             step_key,
         )
         if recipe.gradient == "per_example":
             noise_key = prng.stream_key(step_key, prng.Stream.DP_SGD)
             if model.gradient_scale is None:
                 gradient, stats_new = _per_example_gradient(
-                    loss, weights_now, *batch, rates, noise_key
+                    loss, weights_now, *batch, rates, noise_key, batch_size
                 )
             else:
                 gradient, stats_new = _linear_gradient(
-                    model, weights_now, *batch, rates, noise_key
+                    model, weights_now, *batch, rates, noise_key, batch_size
                 )
         else:
             gradient, stats_new = jax.grad(loss, has_aux=True)(weights_now, *batch)

@@ -3,6 +3,7 @@
 import dataclasses
 
 import flax.struct
+import jax
 import jax.numpy as jnp
 
 from fedsvp_jax import prng
@@ -38,6 +39,7 @@ class RoundPlan:
     differ_by_class: bool  # whether clients do, and not by writer
     asked: Asked | None  # see `private_query`; None without one
     uniform_weights: bool
+    server_momentum: float
     client_chunk_size: int
     test_batch_size: int
     eval_every: int
@@ -69,6 +71,7 @@ class ServerState:
     mechanism: MechanismState
     spent: Array  # (M,) int32: cost of the uploads so far by client, see Allowance
     admitted: Array  # (M,) bool: false keeps a client out of the cohort
+    velocity: Params | None = None  # like params; None without server_momentum
 
 
 @flax.struct.dataclass
@@ -113,4 +116,5 @@ def initial_state(
         mechanism=mechanism.init(plan.num_clients),
         spent=jnp.zeros((plan.num_clients,), jnp.int32),
         admitted=jnp.ones((plan.num_clients,), bool),
+        velocity=jax.tree.map(jnp.zeros_like, params) if plan.server_momentum else None,
     )

@@ -24,6 +24,7 @@ from fedsvp_jax.mechanisms import (
 )
 
 _LEAST, _MOST = 1e-4, 1e4  # of the setting that is solved for
+_LEAST_STD = 1e-9  # where it is a std: that of a step falls with the batch
 _STEPS = 40  # halvings of its logarithm: to 1e-11 relative, finer than float32
 
 
@@ -62,6 +63,7 @@ def solve_noise(
     *,
     batch_size: int | None = None,
     min_num_examples: float = 1.0,
+    max_num_examples: int | None = None,
 ) -> ExperimentConfig:
     """The config with the least noise that keeps `total_epsilon` over all its rounds.
 
@@ -74,6 +76,7 @@ def solve_noise(
       config: resolved, with total_epsilon.
       batch_size: B where it is not the settings'.
       min_num_examples: m, the smallest client's training examples.
+      max_num_examples: the largest client's; m by default.
 
     Raises:
       ValueError: no total_epsilon, or no noise keeps it, because of the influence
@@ -93,19 +96,22 @@ def solve_noise(
         try:
             tried = with_value(value)
             told = plan.mechanism_config(
-                tried, batch_size=batch_size, min_num_examples=min_num_examples
+                tried,
+                batch_size=batch_size,
+                min_num_examples=min_num_examples,
+                max_num_examples=max_num_examples,
             )
         except ValueError:  # the calibration has no proof for so large an ε
             return False
         return run_epsilon(tried, told) <= total
 
-    quiet, loud = (_LEAST, _MOST) if more_is_less_noise else (_MOST, _LEAST)
+    quiet, loud = (_LEAST, _MOST) if more_is_less_noise else (_MOST, _LEAST_STD)
     if not keeps(quiet):
         raise ValueError(
             f"total_epsilon = {total} over {config.num_rounds} rounds cannot be kept, "
             f"counted by {config.total_accounting}: no {name} of mechanism "
-            f"{config.mechanism} from {_LEAST:g} to {_MOST:g} adds enough noise; raise "
-            "it, or lower --delta"
+            f"{config.mechanism} from {min(quiet, loud):g} to {max(quiet, loud):g} "
+            "adds enough noise; raise it, or lower --delta"
         )
     # `quiet` always keeps the promise, `loud` never does (or is the end of the range).
     for _ in range(_STEPS):

@@ -24,6 +24,7 @@ from fedsvp_jax.mechanisms import (
     MechanismConfig,
     make_mechanism,
     mechanism_settings,
+    subsampling,
     with_analytic_multiplier,
 )
 from fedsvp_jax.settings import FEATURE_MODELS, NoiseSettings, RoundSettings, part
@@ -61,6 +62,7 @@ def mechanism_config(
     *,
     batch_size: int | None = None,
     min_num_examples: float = 1.0,
+    max_num_examples: int | None = None,
 ) -> MechanismConfig:
     """What the settings tell their mechanism, and facts of the data.
 
@@ -68,6 +70,7 @@ def mechanism_config(
       config: resolved settings.
       batch_size: B where it is not the settings'.
       min_num_examples: m, the smallest client's training examples.
+      max_num_examples: the largest client's; m by default.
 
     Raises:
       ValueError: a setting that the mechanism refuses, or lacks.
@@ -79,11 +82,24 @@ def mechanism_config(
         config,
         batch_size=batch_size or config.batch_size,
         min_num_examples=min_num_examples,
+        max_num_examples=max_num_examples or int(min_num_examples),
         settings=mine and part(mine, config),
     )
     told = with_analytic_multiplier(told)
     make_mechanism(config.mechanism, told)
     return told
+
+
+def poisson_places(config: ExperimentConfig, data: FederatedData) -> int | None:
+    """M: room for a Poisson batch; None where batches are shuffled."""
+    size, largest = batch_size(config, data), data.max_num_examples
+    told = mechanism_config(
+        config, batch_size=size, min_num_examples=1, max_num_examples=largest
+    )
+    if not subsampling.is_poisson(told):
+        return None
+    batches = config.num_rounds * subsampling.most_steps(told)
+    return subsampling.poisson_places(size, largest, batches)
 
 
 def step_gradient(config: NoiseSettings) -> Gradient:
@@ -158,6 +174,8 @@ def make_plan(
             batch_size=batch_size(config, data),
             local_epochs=config.local_epochs,
             gradient=step_gradient(config),
+            places=poisson_places(config, data),
+            local_steps=config.local_steps,
             augment=config.augment,
             proximal=config.proximal_weight > 0,
             compute_dtype=config.compute_dtype,
@@ -179,6 +197,7 @@ def make_plan(
         differ_by_class=config.partition != "by_writer",
         asked=asked,
         uniform_weights=config.weighting == "uniform",
+        server_momentum=config.server_momentum,
         client_chunk_size=chunk_size(config),
         test_batch_size=min(config.eval_batch_size, data.test.labels.shape[0]),
         eval_every=config.eval_every,

@@ -114,6 +114,7 @@ def build(
                 one,
                 batch_size=size,
                 min_num_examples=plans.least_examples(one, data),
+                max_num_examples=data.max_num_examples,
             )
             for one in configs
         ]
@@ -122,6 +123,7 @@ def build(
             config,
             batch_size=plans.batch_size(config, data),
             min_num_examples=plans.least_examples(config, data),
+            max_num_examples=data.max_num_examples,
         )
         for config in configs
     ]

@@ -10,6 +10,7 @@ import numpy as np
 
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.mechanisms.sensitivity import Sensitivity
+from fedsvp_jax.mechanisms.subsampling import Subsampling
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
 
 NOTHING_ELSE = "nothing else leaves the client (no BatchNorm statistics)"
@@ -59,6 +60,7 @@ class Mechanism(NamedTuple):
       needs_contribution: whether `update` reads R.
       uniform_weights: whether the claim asks for equal weights in the average.
       claim: what the guarantee rests on.
+      subsampling: of Poisson batches; None for other uploads, and while traced.
       least_multiplier: () or (T,) the least z that an upload may be counted with, of
         any round or of each. Of a central claim: z of a whole cohort's average.
       most_epsilon, most_delta: () or (T,) likewise, the largest ε and δ that an upload
@@ -72,6 +74,7 @@ class Mechanism(NamedTuple):
     needs_contribution: bool = False
     uniform_weights: bool = False
     claim: Claim = Claim("", False, "")
+    subsampling: Subsampling | None = None
     least_multiplier: Array | float = 0.0
     most_epsilon: Array | float = math.inf
     most_delta: Array | float = 1.0

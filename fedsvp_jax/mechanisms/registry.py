@@ -15,6 +15,7 @@ from fedsvp_jax.mechanisms import (
 from fedsvp_jax.mechanisms.base import Mechanism, free_before
 from fedsvp_jax.mechanisms.config import MechanismConfig, check_config
 from fedsvp_jax.mechanisms.shared_noise import shared
+from fedsvp_jax.mechanisms.subsampling import is_poisson, subsampling
 from fedsvp_jax.settings import Settings, unknown
 
 
@@ -179,6 +180,8 @@ def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
             f"{type(config.settings).__name__}"
         )
     mechanism = entry.factory(config)
+    if is_poisson(config):
+        mechanism = mechanism._replace(subsampling=subsampling(config))
     if config.noise_trust == "secure_aggregation" and name != "none":
         mechanism = shared(mechanism, config, name)
     if config.sensitivity == "attribute_records":

@@ -5,7 +5,7 @@
 | `paper`       | gradient, in training     | 2C/|D|           | no     |
 | `weight_clip` | the weights to C          | 2C               | yes    |
 | `update_clip` | the update to C           | C or 2C          | yes    |
-| `per_example` | every example's gradient  | sqrt(E)·C/B or twice that | yes    |
+| `per_example` | every example's gradient  | sqrt(n)·C/B or twice that | yes    |
 | `attribute_records` | each private record's gradient | η_p·C/|P| or twice that | yes |
 
 The number of training examples |D_i| is public throughout; P, the training records of
@@ -19,7 +19,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.mechanisms import noise
+from fedsvp_jax.mechanisms import noise, subsampling
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
 from fedsvp_jax.mechanisms.private_query import query_bound
 from fedsvp_jax.structs import Array, Params
@@ -88,22 +88,26 @@ def published_bound(l2_norm_clip: Leaf, num_examples: Array | Leaf) -> Array:
 
 
 def per_example_bound(
-    l2_norm_clip: Leaf, *, local_epochs: int, batch_size: int, left_out: bool = False
+    l2_norm_clip: Leaf,
+    *,
+    steps: int,
+    batch_size: int,
+    left_out: bool = False,
 ) -> Array:
-    """sqrt(E)·2C/B: what all E epochs amount to, per local step. () float32.
+    """sqrt(n)·2C/B per step: what the n steps with a record amount to. () float32.
 
     Half of it where neighbours are two worlds, in one of which a record's clipped
     gradient is `left_out` of the sums: that moves a sum by at most C.
 
-    The shuffle does not look at the data and a record sits in at most one batch
-    of an epoch (in none when its batch is dropped), so to replace one record
-    changes at most E of the clipped sums, each by at most 2C. With std s on a
-    batch *mean* (divisor B, a constant) that is E adaptively chosen Gaussians of
-    multiplier s·B/(2C), which compose to exactly one of multiplier
-    s·B/(2C·sqrt(E)). The other steps and the upload are post-processing.
+    A record is in at most `steps` batches: one of each epoch where they are shuffled
+    (the shuffle does not look at the data), all where they are drawn by Poisson
+    sampling. To replace it changes at most n of the clipped sums, each by at most 2C.
+    With std s on a batch *mean* (divisor B, a constant) that is n adaptively chosen
+    Gaussians of multiplier s·B/(2C), which compose to exactly one of multiplier
+    s·B/(2C·sqrt(n)). The other steps and the upload are post-processing.
     """
     bound = (1.0 if left_out else 2.0) * jnp.asarray(l2_norm_clip, jnp.float32)
-    return bound * (math.sqrt(local_epochs) / batch_size)
+    return bound * (math.sqrt(steps) / batch_size)
 
 
 def root_sharers(config: MechanismConfig) -> float:
@@ -204,14 +208,23 @@ def _own_sensitivity(config: MechanismConfig) -> Sensitivity:
                 "the gradient of each of them is clipped"
             ),
         )
+    poisson = subsampling.is_poisson(config)
+    if poisson and not left_out:
+        raise ValueError(
+            "relation must be add_remove with batches=poisson, whose amplification is "
+            f"proved for a record that is left out, got {config.relation}"
+        )
+    drawn = (
+        "secret Poisson batches, drawn with probability B/|D|"
+        if poisson
+        else "a shuffle that ignores the data"
+    )
+    steps = subsampling.most_steps(config) if poisson else config.local_epochs
     return Sensitivity(
         "per_example",
         no_clip,
         lambda _: per_example_bound(
-            c,
-            local_epochs=config.local_epochs,
-            batch_size=config.batch_size,
-            left_out=left_out,
+            c, steps=steps, batch_size=config.batch_size, left_out=left_out
         ),
         at_upload=False,
         relation=(
@@ -223,7 +236,7 @@ def _own_sensitivity(config: MechanismConfig) -> Sensitivity:
         proved=True,
         assumptions=(
             "every example's gradient is clipped to C, batches have the constant "
-            "divisor B and a shuffle that ignores the data, and the model keeps no "
-            "statistics across examples (no BatchNorm)"
+            f"divisor B and {drawn}, and the model keeps no statistics across examples "
+            "(no BatchNorm)"
         ),
     )

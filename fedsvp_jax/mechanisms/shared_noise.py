@@ -13,7 +13,18 @@ from typing import Any
 from fedsvp_jax.mechanisms.base import Mechanism
 from fedsvp_jax.mechanisms.config import MechanismConfig
 from fedsvp_jax.mechanisms.sensitivity import root_sharers
+from fedsvp_jax.mechanisms.subsampling import is_poisson
 from fedsvp_jax.structs import MechanismState, NoiseInfo, Params
+
+
+def one_step(config: MechanismConfig) -> bool:
+    """Whether an upload is one step on one Poisson batch.
+
+    The sum of a cohort's uploads is then the broadcast model's step on the sum of their
+    noised sums. After a second step it would not be, since a client's own noise decides
+    where that step starts.
+    """
+    return is_poisson(config) and config.local_steps == 1
 
 
 def shared(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanism:
@@ -28,15 +39,15 @@ def shared(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanis
       name: how a refusal calls it.
 
     Raises:
-      ValueError: the noise follows the client, goes into the local steps, or is shared
-        by the cohort already.
+      ValueError: the noise follows the client, goes into more local steps than one, or
+        is shared by the cohort already.
     """
     root = root_sharers(config)
     state = mechanism.init(1)
     if (
         mechanism.claim.central
         or mechanism.claim.relation == "none"
-        or mechanism.step_noise_std is not None
+        or (mechanism.step_noise_std is not None and not one_step(config))
         or mechanism.needs_contribution
         or state.clients
         or state.shared
@@ -45,7 +56,8 @@ def shared(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanis
             "noise_trust must be server for mechanism "
             f"{name} with sensitivity={config.sensitivity} and contribution_release="
             f"{config.contribution_release}: secure aggregation shares a noise that is "
-            "added to the uploads and is the same for all clients"
+            "added to the uploads and is the same for all clients (with "
+            "sensitivity=per_example: batches=poisson and local_steps=1)"
         )
 
     def update(

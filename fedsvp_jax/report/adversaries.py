@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedsvp_jax.accounting import FilterCost, Ledger, guarantees
+from fedsvp_jax.mechanisms.subsampling import Subsampling
 from fedsvp_jax.report import labels, read, spent
 from fedsvp_jax.report.plots import Plot, Series
 
@@ -67,7 +68,10 @@ def _spent(run: read.RunFiles, delta: float) -> list[tuple[int, dict[str, float]
         if row.get("influence_filter")
     }
     shown = {-(-last * i // NUM_POINTS) for i in range(1, NUM_POINTS + 1)}
-    ledger = Ledger(1 + max(row["client"] for row in run.clients))
+    ledger = Ledger(
+        1 + max(row["client"] for row in run.clients),
+        subsampling=_subsampling(run.summary.get("subsampling")),
+    )
     release = read.number(run.summary.get("release_epsilon")) or 0.0
     curve = []
     for round_num in range(1, last + 1):
@@ -94,6 +98,13 @@ def _spent(run: read.RunFiles, delta: float) -> list[tuple[int, dict[str, float]
             }
             curve.append((round_num, by_adversary))
     return curve
+
+
+def _subsampling(told: dict[str, Any] | None) -> Subsampling | None:
+    if told is None:
+        return None
+    kinds = tuple((float(rate), int(steps)) for rate, steps in told["kinds"])
+    return Subsampling(kinds, int(told["most_steps"]))
 
 
 def _cost(told: dict[str, Any]) -> FilterCost:

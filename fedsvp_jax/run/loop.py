@@ -53,7 +53,12 @@ def restore(
         return state, 0
     saved, done = found
     ledgers[:] = [
-        Ledger.from_state_dict(content, proved=ledger.proved, central=ledger.central)
+        Ledger.from_state_dict(
+            content,
+            proved=ledger.proved,
+            central=ledger.central,
+            subsampling=ledger.subsampling,
+        )
         for content, ledger in zip(saved["ledgers"], ledgers, strict=True)
     ]
     return trainer.place(saved["server"]), done

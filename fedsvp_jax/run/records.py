@@ -34,7 +34,8 @@ def record_round(
     """Hands the uploads of one round to the ledger, from what was applied."""
     clients = valid_clients(metrics)
     noise = clients.noise
-    noised = noise.noise_std > 0
+    # A cohort that shares its noise sees it in the sum, be it drawn in the one step.
+    noised = (noise.noise_std > 0) | ledger.central
     multiplier, sensitivity = (
         np.where(noised, leaf, 0)
         for leaf in (noise.noise_multiplier, noise.sensitivity)

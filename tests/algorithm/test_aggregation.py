@@ -42,3 +42,10 @@ def test_a_single_client_with_one_example_weighs_one() -> None:
         jnp.asarray([1, 7]), jnp.asarray([True, False]), uniform=False
     )
     np.testing.assert_array_equal(weights, [1.0, 0.0])
+
+
+def test_momentum_adds_up_past_updates_that_fade() -> None:
+    velocity = jnp.zeros((2,))
+    for update in ([1.0, -2.0], [1.0, 0.0], [1.0, 4.0]):
+        velocity = aggregation.with_momentum(jnp.asarray(update), velocity, 0.5)
+    np.testing.assert_allclose(velocity, [1.75, 3.5])

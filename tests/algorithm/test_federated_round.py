@@ -251,6 +251,10 @@ def by_hand(made: Program, state: ServerState, round_num: int) -> dict[str, Any]
     for place in took_part:
         params = jax.tree.map(jnp.add, params, sent[place][0][0])
         stats = jax.tree.map(jnp.add, stats, sent[place][0][1])
+    if plan.server_momentum:
+        params = jax.tree.map(
+            lambda leaf, old: leaf + plan.server_momentum * old, params, state.velocity
+        )
     memories, metrics = jax.tree.map(
         lambda *rows: jnp.stack(rows), *[s[1] for s in sent]
     )
@@ -317,7 +321,7 @@ def keeps_statistics() -> Model:
     ("chunk", "changes"),
     [
         (1, {"mechanism": "reestimation", "weighting": "uniform"}),
-        (1, {"mechanism": "nbafl", "downlink_noise": True}),
+        (1, {"mechanism": "nbafl", "downlink_noise": True, "server_momentum": 0.5}),
         (2, {"mechanism": "dp_fedavg", "adaptive_clip": True}),
     ],
     ids=lambda value: value["mechanism"] if isinstance(value, dict) else str(value),
@@ -342,8 +346,10 @@ def test_a_round_is_what_its_clients_send_summed_in_turn(
     state = state.replace(
         spent=jnp.asarray([[1, 0, 0, 1, 0, 0, 1]], jnp.int32),
         admitted=jnp.asarray([[True, True, False, True, True, True, True]]),
+        velocity=jax.tree.map(lambda leaf: 0.1 * jnp.ones_like(leaf), state.velocity),
     )
     expected = by_hand(made, cell_of(state, 0), 0)
+    assert (state.velocity is None) == ("server_momentum" not in changes)
     axes, stand_in = [], local_training.local_update
     monkeypatch.setattr(
         local_training,

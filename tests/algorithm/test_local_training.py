@@ -1,5 +1,6 @@
 """Local training against a plain Python loop, and what a coalition may touch."""
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -39,11 +40,12 @@ def train(
     proximal: bool = False,
     examples: Examples | None = None,
     model: Model | None = None,
+    places: int | None = None,
 ) -> tuple[Params, Params]:
     model = model or models.make_model("mlp", num_classes=3)
     examples = examples or make_examples()
     params, stats = model.init(jax.random.key(0), examples.inputs[:1])
-    recipe = TrainingRecipe(batch_size, 2, gradient, proximal=proximal)
+    recipe = TrainingRecipe(batch_size, 2, gradient, places, proximal=proximal)
     trained, _ = local_training.local_update(
         model,
         recipe,
@@ -264,22 +266,63 @@ def test_padding_of_a_batch_reads_no_gradient_in_vmapped_lanes_of_other_length()
             np.testing.assert_allclose(mine[index], reference, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("count", [14, 3])
+@pytest.mark.parametrize(("count", "places"), [(14, None), (3, None), (14, 9)])
 @pytest.mark.parametrize("clip", [0.01, 1.0, 100.0])  # below, among and above the norms
 def test_a_linear_model_clips_every_example_without_their_gradients(
-    count: int, clip: float
+    count: int, places: int | None, clip: float
 ) -> None:
-    """As through one gradient for each example, in full and in padded batches."""
+    """As through one gradient for each example, in full, padded and Poisson batches."""
     linear = models.make_model("scatter_linear", num_classes=3)
     assert linear.gradient_scale is not None
     rates = RATES.replace(
         l2_norm_clip=np.float32(clip), step_noise_std=np.float32(0.01)
     )
     member = np.arange(20) < count
-    _, found = train(member, gradient="per_example", rates=rates, model=linear)
+    given = {"gradient": "per_example", "rates": rates, "places": places}
+    _, found = train(member, model=linear, **given)
     plain = linear._replace(gradient_scale=None)
-    _, expected = train(member, gradient="per_example", rates=rates, model=plain)
+    _, expected = train(member, model=plain, **given)
     for one, other in zip(
         jax.tree.leaves(found), jax.tree.leaves(expected), strict=True
     ):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("places", [9, 4])  # of 4: half of the batches do not fit
+def test_poisson_steps_divide_by_b_whatever_the_batch_holds(places: int) -> None:
+    """A gradient that is the same for all records tells how many were in each batch."""
+    examples = make_examples()
+    same = dataclasses.replace(
+        examples,
+        inputs=jnp.broadcast_to(examples.inputs[:1], examples.inputs.shape),
+        labels=jnp.broadcast_to(examples.labels[:1], examples.labels.shape),
+    )
+    member = np.arange(20) < 14
+    linear = models.make_model("scatter_linear", num_classes=3)
+    rates = RATES.replace(l2_norm_clip=np.float32(1e-3))
+    start, trained = train(
+        member,
+        gradient="per_example",
+        rates=rates,
+        model=linear,
+        examples=same,
+        places=places,
+    )
+    sizes = []
+    for number in range(6):  # two epochs of three batches of 4
+        step_key = jax.random.fold_in(jax.random.key(1), 2 + number)
+        key = prng.stream_key(step_key, prng.Stream.BATCH)
+        drawn = jax.random.randint(key, (20,), 0, 14) < 4
+        size = int(np.sum(np.asarray(drawn) & member))
+        sizes.append(size if size <= places else 0)
+    assert (min(sizes) == 0) == (places == 4) and max(sizes) > 3
+    moved = jnp.sqrt(
+        sum(
+            jnp.sum((after - before) ** 2)
+            for before, after in zip(
+                jax.tree.leaves(start), jax.tree.leaves(trained), strict=True
+            )
+        )
+    )
+    length = float(rates.learning_rate) * 1e-3 / 4 * sum(sizes)
+    np.testing.assert_allclose(moved, length, rtol=1e-3)

@@ -278,7 +278,7 @@ def test_clipping_weights_keeps_the_bits_of_an_update_that_needs_no_clip():
 
 
 def test_a_step_std_makes_the_upload_one_gaussian_of_multiplier_z():
-    bound = sensitivity.per_example_bound(2.0, local_epochs=4, batch_size=10)
+    bound = sensitivity.per_example_bound(2.0, steps=4, batch_size=10)
     std = 1.5 * bound  # z·sqrt(E)·2C/B
     np.testing.assert_allclose(std, 1.5 * 2 * 4 / 10, rtol=1e-6)
     epochs, step_multiplier = 4, float(std) / (2 * 2.0 / 10)

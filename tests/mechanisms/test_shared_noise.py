@@ -12,6 +12,7 @@ from published import published
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import Ledger, composed_epsilon
 from fedsvp_jax.mechanisms import Mechanism, shared_noise
+from fedsvp_jax.mechanisms.subsampling import SampledSteps
 
 COHORT, COLLUDERS, SMALLEST = 10, 3, 40.0
 
@@ -85,7 +86,17 @@ def test_the_promise_of_the_sum_holds_against_the_colluders_exactly():
     [
         ("dp_fedavg", {"sensitivity": "update_clip"}),  # shares its noise already
         ("reestimation", {"sensitivity": "update_clip"}),  # a clip for each client
-        ("nbafl", {"sensitivity": "per_example"}),  # in the local steps
+        ("nbafl", {"sensitivity": "per_example"}),  # in more than one local step
+        (
+            "nbafl",
+            {
+                "sensitivity": "per_example",
+                "batches": "poisson",
+                "relation": "add_remove",
+                "local_steps": 2,
+                "max_num_examples": 50,
+            },
+        ),
         ("fedsva", {"epsilon": 0.1}),  # follows the client's R
     ],
 )
@@ -154,3 +165,42 @@ def test_rounds_before_the_first_private_query_cost_nothing():
     np.testing.assert_array_equal(mechanism.most_epsilon[:3], 0)
     np.testing.assert_array_equal(mechanism.most_delta[:3], 0)
     assert np.all(mechanism.most_epsilon[3:] > 0)
+
+
+def test_one_poisson_step_is_one_gaussian_of_the_cohorts_sum():
+    """The cohort's sum hides a record as central DP-SGD with the whole noise does."""
+    mechanism = shared(
+        sensitivity="per_example",
+        relation="add_remove",
+        batches="poisson",
+        local_steps=1,
+        batch_size=10,
+        max_num_examples=int(SMALLEST),
+    )
+    _, _, info = share_of(mechanism, int(SMALLEST))
+    z, root = float(mechanism.least_multiplier), math.sqrt(COHORT - COLLUDERS)
+    step = mechanism.step_noise_std(jnp.float32(1.0), round_num=jnp.int32(0))
+    np.testing.assert_allclose(step, z * 20.0 / 10 / root, rtol=1e-6)  # of zC/B
+    np.testing.assert_allclose(info.step_noise_std, step, rtol=1e-6)
+    book = Ledger(
+        COHORT,
+        proved=True,
+        colluders=COLLUDERS,
+        central=True,
+        subsampling=mechanism.subsampling,
+    )
+    for round_num in (1, 2, 3):
+        book.record(
+            np.arange(COHORT),
+            round_num=round_num,
+            noise_multiplier=np.full(COHORT, info.noise_multiplier),
+            noise_std=np.full(COHORT, info.noise_multiplier * info.sensitivity),
+            epsilon=np.full(COHORT, info.epsilon),
+            delta=np.full(COHORT, info.delta),
+            weights=np.full(COHORT, 1 / COHORT),
+        )
+    for view, sharers in (("colluders", 7), ("observer", 10), ("server", 1)):
+        steps = SampledSteps(z * math.sqrt(sharers / 7), 10 / SMALLEST, 3)
+        exact = composed_epsilon("rdp", 0.0, 1e-5, steps=steps)
+        found = book.epsilon_spent("rdp", 1e-5, view=view)
+        assert found == pytest.approx(exact, rel=1e-5)

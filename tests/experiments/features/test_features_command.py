@@ -78,8 +78,12 @@ def test_a_line_is_the_mean_of_its_runs() -> None:
     plain = row | {"name": "free", "accuracy": 0.99}
     plain |= {"epsilon": None, "status": None, "relation": None}
     first, second = docs_page.table([*kept, plain]).splitlines()[2:]
-    assert "| no noise | – | – | 99.0 | 1 | 40 |" in first
+    assert "| no noise | – | – | – | 99.0 | 1 | 40 |" in first
     assert (
-        "| 3.00 | replaced | proved | 92.5 (90.0 to 95.0) | 2 | 40 | 100 | 0.1 | 20 |"
+        "| 3.00 | replaced | server | proved | 92.5 (90.0 to 95.0) | 2 | 40 | 100 | 0.1"
         in second
     )
+    shared = row | {"accuracy": 0.9, "relation": "leave one record of a client out"}
+    shared |= {"against": "honest-but-curious client", "batches": "poisson"}
+    line = docs_page.table([shared | {"num_rounds": 375}]).splitlines()[2]
+    assert "| 3.00 | left out | other clients | proved | 90.0 | 1 | 375 steps |" in line

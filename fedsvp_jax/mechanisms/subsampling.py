@@ -1,0 +1,112 @@
+"""Poisson batches inside the client: `--batches=poisson`.
+
+In every local step each training record of a client is in the batch independently, with
+probability q = B/|D| (1 where |D| ≤ B). Nobody but the client knows who was in it, so a
+step's noised sum of clipped gradients is a subsampled Gaussian even to the server
+(docs/privacy.md, P15).
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from fedsvp_jax.mechanisms.config import MechanismConfig, concrete
+
+_KINDS = 4  # by size, into so many kinds clients are divided at most
+_OVERFLOW = 1e-6  # how likely a client may lose a batch in a run
+
+
+class SampledSteps(NamedTuple):
+    """Subsampled Gaussians of one kind.
+
+    Attributes:
+      multiplier: z: std of the noise on a step's sum, over C.
+      rate: q, the probability of a record to be in a batch.
+      number: how many.
+    """
+
+    multiplier: float
+    rate: float
+    number: int
+
+
+class Subsampling(NamedTuple):
+    """The steps that an upload is made of, for clients of every size.
+
+    Attributes:
+      kinds: (q, steps per upload): at least one of them is as bad as a client is.
+      most_steps: of an upload; a step has the multiplier z·√most_steps, where z is the
+        upload's (`sensitivity.per_example_bound`).
+    """
+
+    kinds: tuple[tuple[float, int], ...]
+    most_steps: int
+
+    def steps(self, multiplier: float, uploads: int) -> tuple[SampledSteps, ...]:
+        """What so many uploads of multiplier z consist of; the worst of them counts."""
+        z = multiplier * math.sqrt(self.most_steps)
+        return tuple(SampledSteps(z, q, k * uploads) for q, k in self.kinds)
+
+
+def is_poisson(config: MechanismConfig) -> bool:
+    """Whether local steps draw Poisson batches, as `per_example` alone can."""
+    return config.sensitivity == "per_example" and config.batches == "poisson"
+
+
+def most_steps(config: MechanismConfig) -> int:
+    """The steps of an upload of the largest client."""
+    return _steps_of(config, config.max_num_examples)
+
+
+def _steps_of(config: MechanismConfig, num_examples: int) -> int:
+    """As `local_training.upload_steps`, of a client that has examples."""
+    per_epoch = max(num_examples // config.batch_size, 1)
+    return config.local_steps or config.local_epochs * per_epoch
+
+
+def subsampling(config: MechanismConfig) -> Subsampling | None:
+    """What the steps of the config's uploads are; None where m is a tracer.
+
+    Clients are divided by size into intervals. One kind stands for an interval: q of
+    its smallest client and the steps of its largest, so that a kind is exact where all
+    clients are of one size.
+
+    Raises:
+      ValueError: the largest client is smaller than the smallest.
+    """
+    least = concrete(config.min_num_examples)
+    if least is None:
+        return None
+    low, high = int(least), config.max_num_examples
+    if high < low:
+        raise ValueError(
+            f"max_num_examples must be at least min_num_examples = {low}, got {high}"
+        )
+    edges = np.unique(np.geomspace(low, high + 1, _KINDS + 1).round().astype(int))
+    sizes = zip(edges[:-1].tolist(), (edges[1:] - 1).tolist(), strict=True)
+    kinds = tuple(
+        (min(1.0, config.batch_size / small), _steps_of(config, large))
+        for small, large in sizes
+    )
+    return Subsampling(kinds, most_steps(config))
+
+
+def poisson_places(batch_size: int, num_examples: int, num_batches: int) -> int:
+    """M: the least room for a batch such that a client hardly ever draws a larger one.
+
+        num_batches · P[Binomial(|D|, B/|D|) > M] ≤ 1e-6
+
+    A batch that is larger is not trained on, which the claim allows (P15): M is a
+    matter of accuracy and of memory. The tail grows with |D| at equal B, so M holds
+    for smaller clients too (Anderson and Samuels 1967).
+
+    Args:
+      batch_size: B.
+      num_examples: |D| of the largest client.
+      num_batches: of one client in a run.
+    """
+    from scipy import stats
+
+    rate = min(1.0, batch_size / num_examples)
+    return int(stats.binom.isf(_OVERFLOW / num_batches, num_examples, rate))
