@@ -265,7 +265,7 @@ def run(
                 raise
             _fail(processes.explain(error) or messages.one_line(error))
         except stopping.Stopped as stopped:
-            _fail(str(stopped), status=128 + stopped.signal_number)
+            _fail(str(stopped), status=128 + stopped.signal_number, at_once=True)
         except Exception as error:
             if not processes.started():
                 raise
@@ -355,10 +355,19 @@ def print_files(paths: Iterable[str | os.PathLike[str]]) -> None:
         print(f"  {os.fspath(path)}")
 
 
-def _fail(message: str, *, status: int = 2) -> NoReturn:
+def _fail(message: str, *, status: int = 2, at_once: bool = False) -> NoReturn:
+    """Prints the error and ends the process.
+
+    Args:
+      at_once: without Python's clearing up. A signal leaves a compiled call in flight,
+        which reads what clearing up frees: a segmentation fault.
+    """
     print(f"error: {message}", file=sys.stderr, flush=True)
     if processes.started():
         processes.leave(status)
+    if at_once:
+        sys.stdout.flush()
+        os._exit(status)
     sys.exit(status)
 
 

@@ -26,7 +26,7 @@ NUM_CLAIMS = audit_play.most_claims(CASES.values())
 )
 def test_a_planted_bug_is_flagged_with_a_margin(name: str):
     bug = BUGS[name]
-    setting = audit_play.make_setting(CONFIG, 10, 1000)
+    setting = audit_play.make_setting(CONFIG, 100, 1000)
     found = planted_bugs.flagged_seeds(
         setting, CASES[bug.case], bug, range(1), 10 * NUM_CLAIMS
     )
@@ -37,7 +37,7 @@ def test_a_planted_bug_is_flagged_with_a_margin(name: str):
 
 @pytest.mark.slow
 def test_bugs_are_flagged_in_95_percent_of_40_seeds_and_correct_code_in_none():
-    setting = audit_play.make_setting(CONFIG, 10, 2000)
+    setting = audit_play.make_setting(CONFIG, 100, 2000)
     for bug in BUGS.values():
         play = (setting, CASES[bug.case])
         seeds = range(40)
