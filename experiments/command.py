@@ -13,7 +13,7 @@ import traceback
 import types
 import typing
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from absl import app, flags, logging
@@ -72,6 +72,13 @@ def settings_from_flags(values: flags.FlagValues, **more: Any) -> ExperimentConf
         if field.name in values
     }
     return resolve(ExperimentConfig(**(chosen | more)))
+
+
+def default_settings(values: flags.FlagValues, settings: Mapping[str, Any]) -> None:
+    """Gives flags that the command line does not name another default."""
+    for name, value in settings.items():
+        if not values[name].present:
+            values[name].value = value
 
 
 def define_output(*, required: bool = True) -> None:
@@ -258,7 +265,7 @@ def run(
                 raise
             _fail(processes.explain(error) or messages.one_line(error))
         except stopping.Stopped as stopped:
-            _fail(str(stopped), status=128 + stopped.signal_number)
+            _fail(str(stopped), status=128 + stopped.signal_number, at_once=True)
         except Exception as error:
             if not processes.started():
                 raise
@@ -348,10 +355,19 @@ def print_files(paths: Iterable[str | os.PathLike[str]]) -> None:
         print(f"  {os.fspath(path)}")
 
 
-def _fail(message: str, *, status: int = 2) -> NoReturn:
+def _fail(message: str, *, status: int = 2, at_once: bool = False) -> NoReturn:
+    """Prints the error and ends the process.
+
+    Args:
+      at_once: without Python's clearing up. A signal leaves a compiled call in flight,
+        which reads what clearing up frees: a segmentation fault.
+    """
     print(f"error: {message}", file=sys.stderr, flush=True)
     if processes.started():
         processes.leave(status)
+    if at_once:
+        sys.stdout.flush()
+        os._exit(status)
     sys.exit(status)
 
 

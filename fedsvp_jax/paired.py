@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fedsvp_jax.structs import Array
 
@@ -103,7 +104,7 @@ def correction(
 
         SE^2 = Z^2/(n P) (sum of differences^2 + resolution^2)/P
 
-    so it is the same for all held attributes and has P degrees of freedom (`margin`).
+    so it is the same for all held attributes.
 
     Args:
       pairs: P pairs of `draw_pairs`.
@@ -129,15 +130,23 @@ def correction(
     return Correction(jnp.sum(scaled[:, None] * signs, axis=0) / num_pairs, error)
 
 
-def margin(standard_error: Array, num_pairs: int) -> Array:
-    """Half the width of the 95 % interval: Student's t with P degrees of freedom.
+def margin(standard_error: Array, num_pairs: int, held: Array) -> Array:
+    """Half the width of the 95 % interval: Student's t with 1 + (P - 1)(n - 1) degrees.
+
+    One difference alone knows as much of its own size, one degree of freedom. Every
+    further pair divides its difference among n held attributes, which is n - 1
+    contrasts, and the standard error takes the mean of all their squares.
 
     Args:
       standard_error: of any shape.
       num_pairs: P; without pairs there is no interval, and the margin is nan.
+      held: (N,) bool, the attributes that play.
     """
     if num_pairs == 0:
         return jnp.full_like(standard_error, jnp.nan)
     import scipy.special
 
-    return standard_error * float(scipy.special.stdtrit(num_pairs, 0.975))
+    contrasts = np.maximum(np.arange(held.shape[0] + 1) - 1, 1)
+    quantiles = scipy.special.stdtrit(1 + (num_pairs - 1) * contrasts, 0.975)
+    number = jnp.sum(held.astype(jnp.int32))
+    return standard_error * jnp.asarray(quantiles, jnp.float32)[number]

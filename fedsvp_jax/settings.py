@@ -338,7 +338,8 @@ class NoiseSettings(Settings):
     colluders: int = setting(
         1,
         "h: honest-but-curious clients who pool what they know, for the guarantee "
-        "against colluding clients and for the parts of noise that a cohort shares.",
+        "against colluding clients and for the parts of noise that a cohort shares, "
+        "where h counts the clients that drop out of a sum too.",
         at_least=1,
     )
     calibration: str = setting(

@@ -76,7 +76,7 @@ def test_the_mean_over_2000_seeds_is_the_exact_value_within_its_error(
     spread = np.maximum(values.std(axis=0), 1e-6) / math.sqrt(2000)
     assert np.all(np.abs(values.mean(axis=0) - exact) < 4 * spread)
     np.testing.assert_array_equal(values[:, ~held], 0)
-    margins = np.asarray(paired.margin(jnp.asarray(errors), num_pairs))
+    margins = np.asarray(paired.margin(jnp.asarray(errors), num_pairs, held))
     covered = np.abs(values - exact) <= margins[:, None]
     assert covered[:, held].mean() >= 0.93
     # The error is not only wide enough: it is the estimate's own, within a half.
@@ -117,8 +117,10 @@ def test_unanimity_games_of_64_attributes_have_their_closed_form() -> None:
     values, errors = estimates(utility, held, 16, seeds=400)
     spread = values.std(axis=0) / math.sqrt(400)
     assert np.all(np.abs(values.mean(axis=0) - exact) < 4.5 * spread)
-    margins = np.asarray(paired.margin(jnp.asarray(errors), 16))
-    assert (np.abs(values - exact) <= margins[:, None]).mean() >= 0.93
+    for num_pairs in (16, 3):
+        values, errors = estimates(utility, held, num_pairs, seeds=400)
+        margins = np.asarray(paired.margin(jnp.asarray(errors), num_pairs, held))
+        assert (np.abs(values - exact) <= margins[:, None]).mean() >= 0.93
 
 
 def test_pairs_are_complements_among_the_held_and_each_is_as_likely_as_weighted() -> (
@@ -153,15 +155,21 @@ def test_without_pairs_there_is_no_error_and_no_interval() -> None:
     found = paired.correction(pairs, jnp.ones(4, bool), jnp.zeros(0))
     np.testing.assert_array_equal(found.values, 0)
     assert np.isnan(found.standard_error)
-    assert np.isnan(paired.margin(jnp.float32(0.1), 0))
+    assert np.isnan(paired.margin(jnp.float32(0.1), 0, jnp.ones(4, bool)))
 
 
-def test_the_margin_is_students_t() -> None:
+def test_the_margin_is_students_t_with_more_degrees_for_more_contrasts() -> None:
     """The 97.5 % quantiles of t with 1, 3 and 10 degrees of freedom, from a table."""
-    for pairs, quantile in ((1, 12.706), (3, 3.182), (10, 2.228)):
-        assert float(paired.margin(jnp.float32(1), pairs)) == pytest.approx(
-            quantile, abs=1e-3
-        )
+    for pairs, num_held, quantile in (
+        (1, 5, 12.706),
+        (2, 3, 3.182),
+        (4, 4, 2.228),
+        (10, 2, 2.228),
+        (10, 1, 2.228),
+    ):
+        held = jnp.arange(7) < num_held
+        margin = paired.margin(jnp.float32(1), pairs, held)
+        assert float(margin) == pytest.approx(quantile, abs=1e-3)
 
 
 def test_the_resolution_keeps_equal_utilities_from_passing_as_proof() -> None:

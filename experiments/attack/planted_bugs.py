@@ -125,8 +125,8 @@ def _all_public(right: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _divided_twice(right: Callable[..., Any]) -> Callable[..., Any]:
-    def bound(clip: Any, rate: Any, num_private: Any, *, factor: float) -> Any:
-        once = right(clip, rate, num_private, factor=factor)
+    def bound(clip: Any, num_private: Any, *, factor: float) -> Any:
+        once = right(clip, num_private, factor=factor)
         return once / jnp.asarray(num_private, jnp.float32)
 
     return bound

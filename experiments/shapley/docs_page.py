@@ -2,8 +2,10 @@
 
   python -m experiments.shapley.docs_page --keep_studies=digits_n5=runs/shapley
 
-Each file of docs/results/shapley is the results.json of one `experiments.shapley`.
---keep_studies adds or replaces such files.
+Each file of docs/results/shapley is the results.json of one `experiments.shapley`, and
+so is each of docs/results/shapley_in_run, which holds the studies that compare
+`in_run:M`, beside the cost.jsonl of `in_run_cost`. --keep_studies adds or replaces such
+files.
 """
 
 import json
@@ -24,6 +26,7 @@ flags.DEFINE_string(
     "shapley_docs_dir", "docs", "Folder that holds shapley.md and results/."
 )
 
+IN_RUN = "shapley_in_run"  # folder of the studies that compare values within a run
 _REFERENCE = "orders:2"  # the plain sampled estimator
 _LATE = 10  # the round from which a model has learned something
 _HEAD = [
@@ -42,17 +45,17 @@ Study = dict[str, Any]  # results.json of one `experiments.shapley`
 
 
 def keep(name: str, folder: pathlib.Path, docs_dir: pathlib.Path) -> None:
-    """Copies a study to results/shapley/NAME.json."""
-    target = docs_dir / "results" / "shapley"
+    """Copies a study to results/shapley/NAME.json, or to shapley_in_run."""
+    study = json.loads((folder / "results.json").read_text())
+    in_run = any(name.startswith("in_run:") for name in _names([study]))
+    target = docs_dir / "results" / (IN_RUN if in_run else "shapley")
     target.mkdir(parents=True, exist_ok=True)
-    write_json(
-        target / f"{name}.json", json.loads((folder / "results.json").read_text())
-    )
+    write_json(target / f"{name}.json", study)
 
 
-def studies(docs_dir: pathlib.Path) -> list[Study]:
-    """Every kept study, by name."""
-    files = sorted((docs_dir / "results" / "shapley").glob("*.json"))
+def studies(docs_dir: pathlib.Path, kind: str = "shapley") -> list[Study]:
+    """Every kept study of a folder of results, by name."""
+    files = sorted((docs_dir / "results" / kind).glob("*.json"))
     return [json.loads(file.read_text()) for file in files]
 
 
@@ -184,6 +187,38 @@ def round_table(kept: Sequence[Study]) -> str:
     return "\n".join(blocks)
 
 
+def in_run_table(kept: Sequence[Study]) -> str:
+    """Errors of values within a run, by utility; seed by seed."""
+    lines = []
+    for utility in ("loss", "accuracy"):
+        chosen = [study for study in kept if study["utility"] == utility]
+        for named, studies in groups(chosen).items():
+            for name in _names(studies):
+                line = {"study": named, "utility": utility, "estimator": f"`{name}`"}
+                for late, when in ((False, "before round 10"), (True, "from it on")):
+                    by_seed = [_rows(study, name, late=late) for study in studies]
+                    line[f"error of R {when}"] = ", ".join(
+                        _mean(rows, "ratio_error", 3) for rows in by_seed
+                    )
+                    line[f"of ψ {when}"] = ", ".join(
+                        f"{_squares(rows) ** 0.5:.3f}" for rows in by_seed
+                    )
+                lines.append(line)
+    return markdown(lines)
+
+
+def in_run_cost_table(rows: Sequence[dict[str, Any]]) -> str:
+    """CPU time of every estimator in units of the local training."""
+    names = ("exact", "additive:0", "in_run:1", "in_run:2")
+    lines = []
+    for row in rows:
+        over = row["over_local"]
+        costs = {f"`{n}`": f"{over[n]:.2f}" if n in over else "–" for n in names}
+        number = str(row["num_attributes"])
+        lines.append({"workload": row["work"], "N": number, **costs})
+    return markdown(lines)
+
+
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     """Writes shapley.md's blocks from the kept studies; returns the page's path."""
     kept, path = studies(docs_dir), docs_dir / "shapley.md"
@@ -195,6 +230,10 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
             "late": lambda: error_table(kept, late=True),
             "early": lambda: error_table(kept, late=False),
             "by_round": lambda: round_table(kept),
+            "in_run": lambda: in_run_table(studies(docs_dir, IN_RUN)),
+            "in_run_cost": docs_blocks.made_from(
+                docs_dir / "results" / IN_RUN / "cost.jsonl", in_run_cost_table
+            ),
         },
     )
     path.write_text(text)

@@ -24,9 +24,13 @@ from fedsvp_jax.run.folder import replace_file
 from fedsvp_jax.structs import Array
 from fedsvp_jax.tree import cell_of
 
+from .in_run import in_run
+
+_NAMES = ("additive", "leave_one_out", "paired", "orders", "in_run", "equal")
+
 
 class Compared(NamedTuple):
-    """An estimator of `--shapley`, or `orders`, and its number M."""
+    """An estimator of `--shapley`, `orders`, `in_run` or `equal`, and its number M."""
 
     name: str
     number: int
@@ -39,12 +43,18 @@ class Compared(NamedTuple):
           ValueError: it is no such text, or M does not fit the estimator.
         """
         name, _, number = text.partition(":")
-        named = ("additive", "leave_one_out", "paired", "orders")
-        if name not in named or not number.isdigit():
+        if name not in _NAMES or not number.isdigit():
             raise ValueError(
-                "estimators must be additive:M, leave_one_out:M, paired:M or orders:M "
-                f"with a number M, got {text!r}"
+                f"estimators must be {':M, '.join(_NAMES)}:M with a number M, got "
+                f"{text!r}"
             )
+        if name in ("in_run", "equal"):
+            allowed = ("1", "2") if name == "in_run" else ("0",)
+            if number not in allowed:
+                raise ValueError(
+                    f"{name}:M needs M of {' or '.join(allowed)}, got {text!r}"
+                )
+            return cls(name, int(number))
         if name == "orders":
             if int(number) < 1:
                 raise ValueError(f"orders:M needs M of at least 1, got {text!r}")
@@ -64,6 +74,7 @@ class Recorded(NamedTuple):
     logits: Array  # (2**N, v, c): of every coalition's model, by bitmask
     counts: Array  # (N,) int32: training examples by attribute
     steps: Array  # (2**N,) int32: SGD steps of each training
+    in_run: Array  # (2, N): values within the local training, of first, second order
 
 
 def save(path: pathlib.Path, games: Sequence[Recorded]) -> None:
@@ -152,7 +163,9 @@ def record(
     sizes = jnp.sum(jnp.where(rows, counts[None], 0), axis=1)
     per_epoch = local_training.steps_per_epoch(sizes, plan.recipe.batch_size)
     steps = plan.recipe.local_epochs * per_epoch
-    return Recorded(client_id, jax.lax.map(one, rows), counts, steps)
+    values = [in_run(program, order, state, client_id, key)[1] for order in (1, 2)]
+    logits = jax.lax.map(one, rows)
+    return Recorded(client_id, logits, counts, steps, jnp.stack(values))
 
 
 def play(program: Program, one: Compared, client: Recorded, key: Array) -> Any:
@@ -194,6 +207,9 @@ def play(program: Program, one: Compared, client: Recorded, key: Array) -> Any:
     match one.name:
         case "exact":
             _, found = estimators.exact(game)
+        case "in_run" | "equal":
+            found = without_trainings(one, game, client.in_run)
+            return found, jnp.int32(0), jnp.int32(0)
         case "orders":
             _, exact = estimators.exact(game)
             return by_orders(exact.utilities, client.steps, one.number, key)
@@ -210,6 +226,32 @@ def play(program: Program, one: Compared, client: Recorded, key: Array) -> Any:
                 _, found = estimators.complementary(game, key, one.number // 2)
     steps = jnp.concatenate(trained)
     return found, jnp.sum(steps > 0) - 1, jnp.sum(steps) - client.steps[-1]
+
+
+def without_trainings(
+    one: Compared, game: estimators.Game, in_run: Array
+) -> estimators.Values:
+    """Estimates that need the local model and the broadcast one alone.
+
+    What all n held attributes add is divided equally (`equal`). With `in_run` only
+    U(broadcast model) - U(empty) is, and what the local training adds is divided as its
+    steps say: of the loss, a value is the attribute's own within the run plus an equal
+    share of what these do not explain; of the accuracy it is in proportion to them.
+    """
+    full = game.held.shape[0]
+    held, number = game.held, jnp.maximum(jnp.sum(game.held.astype(jnp.float32)), 1)
+    trained = game.validation.utility(jnp.int32(2**full - 1), {})
+    total = game.worth(held, trained) - game.empty
+    values = jnp.full((full,), total / number)
+    if one.name == "in_run":
+        values, explained = in_run[one.number - 1], jnp.sum(in_run[one.number - 1])
+        gained = trained - game.validation.utility(*game.start)
+        if game.validation.kind == "loss":
+            values = values + (gained - explained) / number
+        else:
+            values = values * jnp.where(explained == 0, 0, gained / explained)
+        values = values + (total - gained) / number
+    return estimators.Values(jnp.where(held, values, 0))
 
 
 def by_orders(utilities: Any, steps: Array, number: int, key: Array) -> Any:

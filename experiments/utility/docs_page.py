@@ -13,6 +13,7 @@ from absl import flags
 from fedsvp_jax.report.text_table import markdown
 
 from .. import command, docs_blocks
+from .routes import SETUPS
 
 flags.DEFINE_string(
     "utility_docs_dir", "docs", "Folder that holds utility.md and results/."
@@ -38,7 +39,7 @@ def table(rows: Sequence[Row]) -> str:
                 "adversary": first["adversary"] or "–",
                 "relation": first["relation"] or "–",
                 "accuracy %": _shown(mine, "accuracy"),
-                "private class %": _shown(mine, "private_accuracy"),
+                "private group %": _shown(mine, "private_accuracy"),
                 "worst tenth of clients %": _shown(mine, "worst_tenth_accuracy"),
                 "seeds": str(len(mine)),
             }
@@ -54,8 +55,10 @@ def _shown(rows: Sequence[Row], name: str) -> str:
 
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     """Writes utility.md's blocks from the kept rows; returns the page's path."""
-    files = sorted((docs_dir / "results" / "utility").glob("*.jsonl"))
-    blocks = {file.stem: docs_blocks.made_from(file, table) for file in files}
+    folder = docs_dir / "results" / "utility"
+    blocks = {
+        name: docs_blocks.made_from(folder / f"{name}.jsonl", table) for name in SETUPS
+    }
     return docs_blocks.rewrite(docs_dir / "utility.md", blocks)
 
 

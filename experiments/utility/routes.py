@@ -1,25 +1,52 @@
 """The routes that docs/utility.md compares: a name and the settings of a run each.
 
-Add a route by adding an entry; its file is docs/results/utility/SETUP.jsonl.
+A setup is a data set, its federation and the private query's settings; all setups have
+the same routes, whose rows are in docs/results/utility/SETUP.jsonl. Add a setup by
+adding an entry to `SETUPS`. `--preset=proved` of experiments.train is the route
+*attribute records* of a setup.
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedsvp_jax.config import ExperimentConfig, resolve
 
-_MNIST = {
-    "dataset": "mnist",
-    "model": "mlp",
-    "local_epochs": 1,
-    "num_rounds": 60,
-    "max_uploads": 7,
-    "eval_every": 4,
-}
-_ATTRIBUTE = {
-    "sensitivity": "attribute_records",
-    "private_clip": 0.1,
-    "private_learning_rate": 6.0,
+
+class Setup(NamedTuple):
+    """A data set and its federation."""
+
+    common: dict[str, Any]  # settings of all its routes
+    query: dict[str, Any]  # of the private query
+
+
+_ROUNDS = {"model": "mlp", "num_rounds": 60, "max_uploads": 6, "eval_every": 4}
+_QUERY = {"private_clip": 0.3, "private_from": 10}
+_LAST = {"private_clip": 4.0, "private_layers": "last", "private_from": 10}
+_ADULT = _ROUNDS | {"dataset": "adult"}
+SETUPS = {
+    "mnist_mlp": Setup(
+        _ROUNDS | {"dataset": "mnist"},
+        _QUERY | {"private_weight": 0.6, "private_margin": 3.0},
+    ),
+    "femnist_mlp": Setup(
+        _ROUNDS
+        | {
+            "dataset": "femnist",
+            "partition": "paper",
+            "num_attributes": 6,
+            "private_attribute": 0,
+        },
+        _QUERY | {"private_weight": 0.6, "private_margin": 3.0},
+    ),
+    "adult_sex": Setup(
+        _ADULT | {"attributes": "column:sex", "private_attribute": 0},
+        _LAST | {"private_weight": 0.5},
+    ),
+    "adult_race": Setup(
+        _ADULT
+        | {"attributes": "column:race", "private_attribute": 2, "num_attributes": 5},
+        _LAST | {"private_weight": 0.1},
+    ),
 }
 _PROVED = {
     "mechanism": "nbafl",
@@ -28,7 +55,14 @@ _PROVED = {
     "total_accounting": "pld",
     "solve": "noise",
 }
+_ATTRIBUTE = {"sensitivity": "attribute_records"}
 _SHARED = {"noise_trust": "secure_aggregation"}
+_PRESETS = {"mnist": "mnist_mlp"}
+_NOT_USEFUL = {
+    "digits": "a client has 12 private records, and the noise that hides one of them "
+    "drowns the rest",
+    "adult": "training without any private record is as accurate there, and needs no ε",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,30 +86,58 @@ class Route:
         return resolve(ExperimentConfig(**self.settings, seed=seed, data_dir=data_dir))
 
 
-def _mnist(name: str, **settings: Any) -> Route:
-    return Route("mnist_mlp", name, _MNIST | settings)
+def proved_settings(dataset: str) -> dict[str, Any]:
+    """What `--preset=proved` sets for a data set, all but --total_epsilon.
+
+    Raises:
+      ValueError: docs/utility.md shows no useful route for it.
+    """
+    if dataset not in _PRESETS:
+        why = _NOT_USEFUL.get(dataset, "docs/utility.md shows no useful route for it")
+        raise ValueError(
+            f"preset proved is for {' and '.join(_PRESETS)}, got {dataset}: {why}"
+        )
+    setup = SETUPS[_PRESETS[dataset]]
+    return setup.common | setup.query | _ATTRIBUTE | _PROVED
 
 
-def _attribute(name: str, total: float, **settings: Any) -> Route:
-    return _mnist(name, **(_ATTRIBUTE | _PROVED | {"total_epsilon": total} | settings))
+def _routes(name: str, setup: Setup) -> tuple[Route, ...]:
+    """The rows of one setup, in the order of the table."""
+    asking = setup.query | _ATTRIBUTE
+
+    def row(what: str, **settings: Any) -> Route:
+        return Route(name, what, setup.common | settings)
+
+    def proved(total: float, **settings: Any) -> Route:
+        promise = {"total_epsilon": total}
+        return row("attribute records", **(asking | _PROVED | promise | settings))
+
+    return (
+        row(
+            "private records left out",
+            mechanism="none",
+            **(_ATTRIBUTE | {"private_weight": 0.0}),
+        ),
+        proved(4.0),
+        proved(2.0),
+        proved(1.0, **_SHARED),
+        row("attribute records, noise-free", mechanism="none", **asking),
+        row("all records, noise-free", mechanism="none"),
+    )
 
 
 ROUTES = (
-    _mnist(
-        "private records left out",
-        mechanism="none",
-        **(_ATTRIBUTE | {"private_learning_rate": 0.0}),
-    ),
-    _attribute("attribute records", 4.0),
-    _attribute("attribute records", 2.0),
-    _attribute("attribute records", 1.0, **_SHARED),
-    _mnist("attribute records, noise-free", mechanism="none", **_ATTRIBUTE),
-    _mnist("all records, noise-free", mechanism="none"),
-    _mnist(
+    *(route for name, setup in SETUPS.items() for route in _routes(name, setup)),
+    Route(
+        "mnist_mlp",
         "whole clients (update_clip)",
-        **(_PROVED | {"total_epsilon": 4.0}),
-        sensitivity="update_clip",
-        relation="add_remove",
-        l2_norm_clip=1.0,
+        SETUPS["mnist_mlp"].common
+        | _PROVED
+        | {
+            "total_epsilon": 4.0,
+            "sensitivity": "update_clip",
+            "relation": "add_remove",
+            "l2_norm_clip": 1.0,
+        },
     ),
 )

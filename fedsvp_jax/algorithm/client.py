@@ -8,6 +8,7 @@ id, and folds in its purpose.
 import dataclasses
 from collections.abc import Callable
 from functools import partial
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,6 @@ from fedsvp_jax.algorithm import (
 )
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.algorithm.privacy_estimation import Estimation
-from fedsvp_jax.algorithm.private_query import Asked
 from fedsvp_jax.algorithm.state import Cell, ClientMetrics, RoundPlan, ServerState
 from fedsvp_jax.mechanisms import (
     Mechanism,
@@ -39,6 +39,10 @@ from fedsvp_jax.structs import (
     Params,
     Split,
 )
+
+# What a cohort's sums are of: upload, statistics, and the private query's answer, which
+# is [] where none is asked.
+Summed: TypeAlias = tuple[Params, Params, list[Array]]
 
 
 def estimate(
@@ -118,12 +122,14 @@ def train(
     client_id: Array | int,
     lane_axes: tuple[str, ...],
     among: Array | bool = True,
+    drift: Params | None = None,
 ) -> tuple[Params, Params]:
     """Local training on a client's examples: `(params, stats)`.
 
     Args:
       rows: (m,) rows of `examples`, of which the first `num_rows` are the client's.
       among: (m,) bool: trains on these of them alone.
+      drift: is added to the gradient of every step.
     """
     return local_training.local_update(
         model,
@@ -137,6 +143,7 @@ def train(
         key=prng.stream_key(key, Stream.LOCAL_TRAINING, client_id),
         batch_size=recipe.batch_size,
         lane_axes=lane_axes,
+        drift=drift,
     )
 
 
@@ -175,42 +182,54 @@ def add_noise(
     )
 
 
-def with_private_step(
+def answer(
     send: Callable[..., tuple[Params, MechanismState, NoiseInfo]],
-    asked: Asked,
-    step: list[Array],
-    update: Params,
+    model: Model,
+    plan: RoundPlan,
+    cell: Cell,
+    state: ServerState,
+    examples: Examples,
+    rows: Array,
+    private: Array,
     *,
-    num_private: Array,
     holds: Array,
-    params: Params,
-) -> tuple[Params, MechanismState, NoiseInfo]:
-    """The public update plus the noised private step.
+    lane_axes: tuple[str, ...],
+) -> tuple[list[Array], MechanismState, NoiseInfo]:
+    """The noised private query at the broadcast model.
 
     Args:
       send: `add_noise` with all but the update, the count and the broadcast model.
-      asked: what of the model the private query moves.
-      step: -eta_p g, of these numbers alone.
-      update: of public training, w_O - w.
-      num_private: () |P|.
+      rows: (m,) rows of `examples` that the client holds.
+      private: (m,) bool: which of them are P.
       holds: () bool: whether there is anything to hide. A client without private
-        records, or one that is not asked yet, sends its public update as it is.
-      params: the broadcast model.
+        records, or one that is not asked yet, answers 0.
 
     Returns:
       As `add_noise`.
     """
-    noised, memory, info = send(
-        step, num_examples=num_private, params=private_query.chosen(params, asked)
+    assert plan.asked is not None
+    gradient = private_query.mean_clipped_gradient(
+        model,
+        state.params,
+        state.stats,
+        examples,
+        rows,
+        private,
+        l2_norm_clip=cell.mechanism.private_clip,
+        asked=plan.asked,
+        lane_axes=lane_axes,
     )
-    moved = [
-        jnp.where(holds, leaf + answer, leaf)
-        for leaf, answer in zip(
-            private_query.chosen(update, asked), noised, strict=True
-        )
-    ]
-    info = jax.tree.map(partial(jnp.where, holds), info, mechanisms.nothing_private())
-    return private_query.replaced(update, moved, asked), memory, info
+    noised, memory, info = send(
+        gradient,
+        num_examples=jnp.sum(private),
+        params=private_query.chosen(state.params, plan.asked),
+    )
+    noised, info = jax.tree.map(
+        partial(jnp.where, holds),
+        (noised, info),
+        ([jnp.zeros_like(leaf) for leaf in noised], mechanisms.nothing_private()),
+    )
+    return noised, memory, info
 
 
 def client_round(
@@ -226,7 +245,7 @@ def client_round(
     key: Array,
     round_num: Array,
     lane_axes: tuple[str, ...],
-) -> tuple[tuple[Params, Params], tuple[MechanismState, ClientMetrics]]:
+) -> tuple[Summed, tuple[MechanismState, ClientMetrics]]:
     """One client's round.
 
     Args:
@@ -237,8 +256,8 @@ def client_round(
       lane_axes: names of the enclosing vmap axes.
 
     Returns:
-      `((upload, stats), (memory, metrics))`: what is summed, multiplied with the
-      weight, and the client's own rows.
+      `((upload, stats, answer), (memory, metrics))`: what is summed, multiplied with
+      the weight, and the client's own rows.
     """
     valid = client_id >= 0
     client = jnp.maximum(client_id, 0)
@@ -274,12 +293,19 @@ def client_round(
             estimation.contribution_ratio, cell.mechanism, key=key, client_id=client
         )
     asked = plan.asked
+    trainee, drift = model, None
     public: Array | bool = True
     if asked is not None:
         public, private = private_query.divided(
             examples.attributes[held.train],
             held.num_train,
             private_attribute=plan.estimation.private_attribute,
+        )
+        trainee = private_query.public_model(
+            model, asked, plan.private_classes, cell.mechanism.private_margin
+        )
+        drift = private_query.remembered(
+            state.params, state.answer, asked, weight=cell.mechanism.private_weight
         )
     # The estimation has trained the model that is uploaded, unless the steps need
     # noise, whose std follows R and so comes after the estimation, or private records
@@ -290,7 +316,7 @@ def client_round(
         or not mechanism.needs_contribution
     ):
         trained, stats = train(
-            model if asked is None else private_query.kept_from_training(model, asked),
+            trainee,
             plan.recipe,
             with_step_noise(cell.rates, mechanism, ratio=ratio, round_num=round_num),
             state.params,
@@ -302,6 +328,7 @@ def client_round(
             client_id=client,
             lane_axes=lane_axes,
             among=public,
+            drift=drift,
         )
         trained_on = held.num_train - (0 if asked is None else jnp.sum(private))
         taken = local_training.upload_steps(
@@ -318,42 +345,37 @@ def client_round(
         key=key,
         client_id=client,
     )
+    upload = update
+    answered: list[Array] = []
     if asked is None:
         upload, memory, info = sent(
             update, num_examples=held.num_train, params=state.params
         )
     else:
-        step = private_query.private_step(
+        answered, memory, info = answer(
+            sent,
             model,
-            cell.mechanism,
-            trained,
-            stats,
+            plan,
+            cell,
+            state,
             examples,
             held.train,
             private,
-            asked=asked,
-            lane_axes=lane_axes,
-        )
-        upload, memory, info = with_private_step(
-            sent,
-            asked,
-            step,
-            update,
-            num_private=jnp.sum(private),
             # A share of the cohort's noise is added by those too who hold nothing.
             holds=(jnp.any(private) | mechanism.claim.central)
             & (round_num >= cell.mechanism.private_from),
-            params=state.params,
+            lane_axes=lane_axes,
         )
     metrics = ClientMetrics(
         client_id=client_id,
         num_examples=held.num_train,
         weight=weight,
         update_l2=tree.l2_norm(update),
-        finite=tree.all_finite((upload, stats)),
+        finite=tree.all_finite((upload, stats, answered)),
         estimation=estimation,
         released_ratio=ratio,
         noise=info,
         steps=jnp.concatenate(steps),
     )
-    return aggregation.weighted((upload, stats), weight), (memory, metrics)
+    summed = aggregation.weighted((upload, stats, answered), weight)
+    return summed, (memory, metrics)

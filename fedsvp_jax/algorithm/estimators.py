@@ -346,5 +346,5 @@ def _corrected(
     return Values(
         values=jnp.where(held, surrogate.values + found.values, 0),
         standard_errors=errors,
-        margins=paired.margin(errors, num_pairs),
+        margins=paired.margin(errors, num_pairs, held),
     )

@@ -18,7 +18,7 @@ class Score(NamedTuple):
 
     accuracy: Array  # () float32 in [0, 1]
     loss: Array  # () float32: mean cross-entropy in nats
-    class_accuracy: Array  # (C,) float32 by class; nan for a class without examples
+    group_accuracy: Array  # (G,) float32 by `group`; nan for one without examples
 
 
 def batch_sums(
@@ -129,6 +129,13 @@ class Validation:
         return self._mean(jnp.sum(jnp.where(counted, scores, 0)))
 
 
+def group(examples: Examples, num_attributes: int) -> Array:
+    """(n,) int32: class · N + attribute; the class alone where N is 1."""
+    if num_attributes == 1:
+        return examples.labels
+    return examples.labels * num_attributes + examples.attributes
+
+
 def evaluate(
     model: Model,
     params: Params,
@@ -137,8 +144,13 @@ def evaluate(
     *,
     batch_size: int,
     devices: lanes.Devices,
+    num_attributes: int = 1,
 ) -> Score:
-    """Score on the whole test set, its batches dealt over the devices."""
+    """Score on the whole test set, its batches dealt over the devices.
+
+    Args:
+      num_attributes: N where `test` tells each example's attribute, else 1.
+    """
     num_examples = test.labels.shape[0]
     num_batches = -(-num_examples // batch_size)
     logits, _ = jax.eval_shape(
@@ -150,7 +162,8 @@ def evaluate(
             key=None,
         )
     )
-    nobody = jnp.zeros((logits.shape[-1],), jnp.int32)
+    nobody = jnp.zeros((logits.shape[-1] * num_attributes,), jnp.int32)
+    groups = group(test, num_attributes)
 
     def batch_score(batch: Array) -> tuple[tuple[Array, Array], None]:
         position = batch * batch_size + jnp.arange(batch_size, dtype=jnp.int32)
@@ -159,7 +172,7 @@ def evaluate(
             model, params, stats, test.inputs[rows], test.labels[rows]
         )
         counted = position < num_examples
-        right = nobody.at[test.labels[rows]].add(jnp.where(counted, hits, 0))
+        right = nobody.at[groups[rows]].add(jnp.where(counted, hits, 0))
         return (right, jnp.sum(jnp.where(counted, losses, jnp.float32(0.0)))), None
 
     (right, loss), _ = lanes.map_lanes(
@@ -169,10 +182,10 @@ def evaluate(
         chunk_size=1,
         devices=devices,
     )
-    held = nobody.at[test.labels].add(1).astype(jnp.float32)
+    held = nobody.at[groups].add(1).astype(jnp.float32)
     right = right.astype(jnp.float32)
     return Score(
         accuracy=jnp.sum(right) / num_examples,
         loss=loss / num_examples,
-        class_accuracy=jnp.where(held > 0, right / held, jnp.nan),
+        group_accuracy=jnp.where(held > 0, right / held, jnp.nan),
     )

@@ -31,7 +31,7 @@ from fedsvp_jax.algorithm.state import (
 )
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import make_mechanism
-from fedsvp_jax.structs import Array, Examples, MechanismState, Model, Params
+from fedsvp_jax.structs import Array, Examples, MechanismState, Model
 
 
 def federated_round(
@@ -75,7 +75,7 @@ def federated_round(
 
     def one_client(
         lane: Array,
-    ) -> tuple[tuple[Params, Params], tuple[MechanismState, ClientMetrics]]:
+    ) -> tuple[client.Summed, tuple[MechanismState, ClientMetrics]]:
         place = order[lane]
         return client.client_round(
             model,
@@ -91,7 +91,7 @@ def federated_round(
             lane_axes=outer_axes + ((lanes.LANE,) if chunk_size > 1 else ()),
         )
 
-    (update, stats), by_lane = lanes.map_lanes(
+    (update, stats, answer), by_lane = lanes.map_lanes(
         one_client,
         plan.cohort_size,
         lanes.largest(jnp.sum(valid.astype(jnp.int32)), outer_axes),
@@ -137,6 +137,7 @@ def federated_round(
             params=params,
             stats=stats,
             mechanism=memory,
+            answer=answer,
             spent=state.spent.at[places].add(
                 cell.allowance.costs[round_num], mode="drop"
             ),

@@ -248,6 +248,7 @@ def local_update(
     key: Array,
     batch_size: int,
     lane_axes: tuple[str, ...],
+    drift: Params | None = None,
 ) -> tuple[Params, Params]:
     """Trains a copy of the broadcast model on the member examples of one client.
 
@@ -262,6 +263,7 @@ def local_update(
       key: this lane's key; epochs and steps fold in their numbers.
       batch_size: at most `recipe.batch_size`; a static shape.
       lane_axes: names of the enclosing vmap axes.
+      drift: as the model's weights; is added to the gradient of every step, last.
 
     Returns:
       The trained `(params, stats)`; unchanged for a lane without examples.
@@ -315,6 +317,8 @@ def local_update(
                 weights_now,
                 params,
             )
+        if drift is not None:
+            gradient = jax.tree.map(jnp.add, gradient, drift)
         updates, optimizer_new = optimizer.update(
             gradient, optimizer_state, weights_now
         )

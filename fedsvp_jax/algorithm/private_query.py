@@ -1,15 +1,20 @@
 """The private query: what a client's records of the private attribute say to a model.
 
-With `--sensitivity=attribute_records` a client's round from the broadcast model w is:
+With `--sensitivity=attribute_records` the server sends a model w and m, the average of
+the last round's answers. A client uploads two things:
 
-    w_O     = local training on its public records O alone
-    g       = 1/|P| sum_{x in P} clip(grad loss(w_O; x), C)
-    upload  = w_O - w + (noised -eta_p g)
+    w_O - w   local training on its public records O alone, each step with the gradient
+              grad loss_O + lambda m; loss_O lowers the private classes' logits by tau
+    g + noise the answer, g = 1/|P| sum_{x in P} clip(grad loss(w; x), C)
 
-Neighbours differ in one record of P. w_O is the same for them, to the bit: the order of
-batches reads which places of the list hold public records, never the records of P. So
-only g differs, by at most 2C/|P| (docs/privacy.md, P13). A gradient of P is taken in
-evaluation mode: no dropout, and statistics as public training left them.
+The server averages both: the first moves w, the second is the next round's m. A private
+step between the rounds would come after public training has forgotten P; m is there in
+every step, as a control variate is (SCAFFOLD, Karimireddy et al. 2020).
+
+Neighbours differ in one record of P. Given w and m, w_O is the same for them, to the
+bit: the order of batches reads which places of the list hold public records, never the
+records of P. So only g differs, by at most 2C/|P| (docs/privacy.md, P13). A gradient of
+P is taken in evaluation mode: no dropout, and the broadcast statistics.
 """
 
 from typing import Any, TypeAlias
@@ -21,7 +26,6 @@ import optax
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import noise
-from fedsvp_jax.mechanisms.private_query import PrivateQuerySettings
 from fedsvp_jax.structs import Array, Examples, Model, Params
 
 # What of a leaf a query is about: all, nothing, or some rows (a layer's outputs).
@@ -73,20 +77,30 @@ def replaced(tree: Params, new: list[Array], asked: Asked) -> Params:
     )
 
 
-def kept_from_training(model: Model, asked: Asked) -> Model:
-    """The model, of which public training leaves the private classes' logits alone.
+def public_model(
+    model: Model, asked: Asked, private_classes: tuple[int, ...], margin: Array | float
+) -> Model:
+    """The model as public training sees it.
 
-    Only where a query is about some rows of a leaf: their gradients are zero.
+    The logits of the private classes are lower by the margin. Where a query is about
+    some rows of a leaf, these rows have no gradient.
     """
     rows = tuple(part if isinstance(part, tuple) else False for part in asked)
-    if not any(rows):
-        return model
 
     def apply(params: Params, *args: Array, **named: Any) -> tuple[Array, Params]:
         still = [jax.lax.stop_gradient(part) for part in chosen(params, rows)]
-        return model.apply(replaced(params, still, rows), *args, **named)
+        logits, stats = model.apply(replaced(params, still, rows), *args, **named)
+        return logits.at[:, jnp.asarray(private_classes, int)].add(-margin), stats
 
     return Model(model.init, apply)
+
+
+def remembered(
+    params: Params, answer: list[Array], asked: Asked, *, weight: Array | float
+) -> Params:
+    """lambda m as a tree like the model's, 0 where the query is not about it."""
+    zeros = jax.tree.map(jnp.zeros_like, params)
+    return replaced(zeros, [weight * leaf for leaf in answer], asked)
 
 
 def mean_clipped_gradient(
@@ -150,36 +164,3 @@ def mean_clipped_gradient(
     total = jax.lax.fori_loop(0, batches, step, zeros)
     size = jnp.maximum(count, 1).astype(jnp.float32)
     return [leaf / size for leaf in total]
-
-
-def private_step(
-    model: Model,
-    settings: PrivateQuerySettings,
-    params: Params,
-    stats: Params,
-    examples: Examples,
-    rows: Array,
-    private: Array,
-    *,
-    asked: Asked,
-    lane_axes: tuple[str, ...],
-) -> list[Array]:
-    """-eta_p g, before its noise; arguments as of `mean_clipped_gradient`.
-
-    Args:
-      settings: C and eta_p.
-      params: w_O, after public training.
-      private: (m,) bool: the rows of P.
-    """
-    gradient = mean_clipped_gradient(
-        model,
-        params,
-        stats,
-        examples,
-        rows,
-        private,
-        l2_norm_clip=settings.private_clip,
-        asked=asked,
-        lane_axes=lane_axes,
-    )
-    return [-settings.private_learning_rate * leaf for leaf in gradient]

@@ -1,7 +1,8 @@
 """The scores of the model after a round: of all, of the private, of the worst served.
 
-They read the broadcast model, the test set, and how many examples of each class every
-client holds, which is public (docs/privacy.md, "What is public").
+They read the broadcast model, the test set, and how many examples of each class and
+attribute every client holds, which is public (docs/privacy.md, "What is public"). Where
+the data set does not tell the attributes of its test examples, a group is a class.
 """
 
 import math
@@ -38,6 +39,7 @@ def of_round(
 ) -> Scores:
     """The model's scores in every `eval_every`-th round and in the last, else NaN."""
     done, nan = round_num + 1, jnp.float32(jnp.nan)
+    num_attributes = max(plan.num_tested_attributes, 1)
 
     def scores() -> Scores:
         found = evaluation.evaluate(
@@ -47,16 +49,19 @@ def of_round(
             test,
             batch_size=plan.test_batch_size,
             devices=devices,
+            num_attributes=num_attributes,
         )
         private = worst = nan
-        by_class = found.class_accuracy
-        if plan.private_classes:
-            classes = jnp.asarray(plan.private_classes)
-            tested = jnp.sum(test.labels[:, None] == classes[None], axis=0)
-            private = mean_over_classes(by_class[classes], tested)
+        by_group = found.group_accuracy
+        if plan.num_tested_attributes:
+            groups = jnp.arange(by_group.shape[0])
+            of_private = groups % num_attributes == plan.estimation.private_attribute
+            tested = evaluation.group(test, num_attributes)
+            counts = jnp.zeros_like(groups).at[tested].add(1)
+            private = mean_over_groups(by_group, jnp.where(of_private, counts, 0))
         if plan.differ_by_class:
-            counts = _class_counts(cell.split, examples, by_class.shape[0])
-            worst = worst_tenth(by_class, counts)
+            held = _group_counts(cell.split, examples, by_group, num_attributes)
+            worst = worst_tenth(by_group, held)
         return Scores(found.accuracy, found.loss, private, worst)
 
     return jax.lax.cond(
@@ -66,39 +71,41 @@ def of_round(
     )
 
 
-def mean_over_classes(class_accuracy: Array, weights: Array) -> Array:
-    """(...) float32: the accuracy on examples that fall on the classes as weighted.
+def mean_over_groups(group_accuracy: Array, weights: Array) -> Array:
+    """(...) float32: the accuracy on examples that fall on the groups as weighted.
 
-    Classes without test examples are left out; nan where no other class has a weight.
+    Groups without test examples are left out; nan where no other group has a weight.
 
     Args:
-      class_accuracy: (C,) of `Score`.
-      weights: (..., C) not negative.
+      group_accuracy: (G,) of `Score`.
+      weights: (..., G) not negative.
     """
     weights = weights.astype(jnp.float32)
-    tested = jnp.broadcast_to(~jnp.isnan(class_accuracy), weights.shape)
+    tested = jnp.broadcast_to(~jnp.isnan(group_accuracy), weights.shape)
     weights = jnp.where(tested, weights, 0.0)
-    return (weights @ jnp.nan_to_num(class_accuracy)) / jnp.sum(weights, axis=-1)
+    return (weights @ jnp.nan_to_num(group_accuracy)) / jnp.sum(weights, axis=-1)
 
 
-def worst_tenth(class_accuracy: Array, class_counts: Array) -> Array:
+def worst_tenth(group_accuracy: Array, group_counts: Array) -> Array:
     """() float32: mean accuracy of the tenth of clients that the model serves worst.
 
-    A client's accuracy is that on test examples which fall on the classes as its
+    A client's accuracy is that on test examples which fall on the groups as its
     training examples do. A tenth is rounded up.
 
     Args:
-      class_accuracy: (C,) of `Score`.
-      class_counts: (M, C) each client's training examples by class.
+      group_accuracy: (G,) of `Score`.
+      group_counts: (M, G) each client's training examples by group.
     """
-    ordered = jnp.sort(mean_over_classes(class_accuracy, class_counts))
+    ordered = jnp.sort(mean_over_groups(group_accuracy, group_counts))
     return jnp.mean(ordered[: math.ceil(ordered.shape[0] / 10)])
 
 
-def _class_counts(split: Split, examples: Examples, num_classes: int) -> Array:
-    """(M, C) float32: each client's training examples by class."""
-    labels = examples.labels[split.train]
-    held = jnp.arange(labels.shape[1])[None] < split.num_train[:, None]
-    clients = jnp.arange(labels.shape[0])[:, None]
-    empty = jnp.zeros((labels.shape[0], num_classes), jnp.float32)
-    return empty.at[clients, labels].add(held.astype(jnp.float32))
+def _group_counts(
+    split: Split, examples: Examples, by_group: Array, num_attributes: int
+) -> Array:
+    """(M, G) float32: each client's training examples by group."""
+    groups = evaluation.group(examples, num_attributes)[split.train]
+    held = jnp.arange(groups.shape[1])[None] < split.num_train[:, None]
+    clients = jnp.arange(groups.shape[0])[:, None]
+    empty = jnp.zeros((groups.shape[0], by_group.shape[0]), jnp.float32)
+    return empty.at[clients, groups].add(held.astype(jnp.float32))

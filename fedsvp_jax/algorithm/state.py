@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from fedsvp_jax import prng
 from fedsvp_jax.accounting import Allowance
+from fedsvp_jax.algorithm import private_query
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.algorithm.privacy_estimation import Estimation, EstimationPlan
 from fedsvp_jax.algorithm.private_query import Asked
@@ -35,8 +36,9 @@ class RoundPlan:
     cohorts: str
     num_clients: int
     estimation: EstimationPlan
-    private_classes: tuple[int, ...]  # of the private attribute; () if it is no class
+    num_tested_attributes: int  # N; 0 where test examples' attributes are unknown
     differ_by_class: bool  # whether clients do, and not by writer
+    private_classes: tuple[int, ...]  # of the private attribute; () if it is no class
     asked: Asked | None  # see `private_query`; None without one
     uniform_weights: bool
     server_momentum: float
@@ -69,6 +71,7 @@ class ServerState:
     params: Params
     stats: Params
     mechanism: MechanismState
+    answer: list[Array]  # average of the last private queries, [] without one
     spent: Array  # (M,) int32: cost of the uploads so far by client, see Allowance
     admitted: Array  # (M,) bool: false keeps a client out of the cohort
     velocity: Params | None = None  # like params; None without server_momentum
@@ -110,10 +113,12 @@ def initial_state(
     key = prng.stream_key(cell.root, prng.Stream.INIT)
     params, stats = model.init(key, example)
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
+    asked = [] if plan.asked is None else private_query.chosen(params, plan.asked)
     return ServerState(
         params=params,
         stats=stats,
         mechanism=mechanism.init(plan.num_clients),
+        answer=[jnp.zeros_like(leaf) for leaf in asked],
         spent=jnp.zeros((plan.num_clients,), jnp.int32),
         admitted=jnp.ones((plan.num_clients,), bool),
         velocity=jax.tree.map(jnp.zeros_like, params) if plan.server_momentum else None,

@@ -124,10 +124,11 @@ def private_record_updates(
     left_out: bool,
     key: Array,
 ) -> tuple[float, float]:
-    """How far a round of `attribute_records` moves the first weight, before its noise.
+    """How far a round of `attribute_records` goes along the first weight, un-noised.
 
-    The worlds (in, out) differ in one record of the private attribute, whose gradient
-    is longer than the clip: replaced by its opposite, or without a gradient.
+    It is what public training moves the weight by, less the private query's answer. The
+    worlds (in, out) differ in one record of the private attribute, whose gradient is
+    longer than the clip: replaced by its opposite, or without a gradient.
 
     Args:
       recipe, rates: of the public training.
@@ -149,7 +150,7 @@ def private_record_updates(
             data.attributes, jnp.int32(count), private_attribute=1
         )
         params, stats = model.init(key, data.inputs[:1])
-        trained, stats = client.train(
+        trained, _ = client.train(
             model,
             recipe,
             rates,
@@ -163,18 +164,18 @@ def private_record_updates(
             lane_axes=(),
             among=public,
         )
-        (step,) = private_query.private_step(
+        (answer,) = private_query.mean_clipped_gradient(
             model,
-            query,
-            trained,
+            params,
             stats,
             data,
             rows,
             private,
+            l2_norm_clip=query.private_clip,
             asked=(True,),
             lane_axes=(),
         )
-        return trained["w"][0] - params["w"][0] + step[0]
+        return trained["w"][0] - params["w"][0] - answer[0]
 
     inside, outside = (float(jax.jit(moved)(world)) for world in worlds)
     return inside, outside

@@ -63,6 +63,8 @@ class Dataset:
       num_classes: number of classes; some of them may have no example.
       train_writers: (n,) int32, who wrote each training example, or None.
       columns: named properties of the training examples.
+      test_columns: those of the test examples, where they are known; with the
+        categories that `columns` has.
 
     Raises:
       ValueError: a shape, a type or a value is not as described, or two of them
@@ -77,6 +79,7 @@ class Dataset:
     num_classes: int
     train_writers: np.ndarray | None = None
     columns: Mapping[str, Column] = dataclasses.field(default_factory=dict)
+    test_columns: Mapping[str, Column] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for part in ("train", "test"):
@@ -105,6 +108,14 @@ class Dataset:
                     f"dataset {self.name}: column {key} has the code "
                     f"{column.codes.max()}, but only {len(column.categories)} "
                     "categories"
+                )
+        for key, column in self.test_columns.items():
+            self._check_ids(f"test column {key}", column.codes, self.test_labels.shape)
+            known = self.columns.get(key)
+            if known is None or known.categories != column.categories:
+                raise ValueError(
+                    f"dataset {self.name}: test column {key} must have the categories "
+                    f"of column {key}"
                 )
 
     def _check_part(
@@ -173,6 +184,8 @@ class Dataset:
         for key, column in sorted(self.columns.items()):
             arrays[f"column {key}"] = column.codes
             digest.update(repr((key, column.categories)).encode())
+        for key, column in sorted(self.test_columns.items()):
+            arrays[f"test column {key}"] = column.codes
         for key, array in arrays.items():
             digest.update(repr((key, array.dtype.str, array.shape)).encode())
             digest.update(np.ascontiguousarray(array).data)

@@ -103,8 +103,7 @@ def device_examples(
     Args:
       inputs: (n, *example_shape) uint8 or float32.
       labels: (n,) int32.
-      attributes: (n,) int32, or None for a test set, whose attributes are never
-        read.
+      attributes: (n,) int32, or None where they are not known: all are 0.
 
     Raises:
       ValueError: the arrays are not equally long.

@@ -34,6 +34,7 @@ class FederatedData(NamedTuple):
     test: Examples
     split: Split  # leading axis (cells,)
     attributes: Attributes
+    num_tested_attributes: int  # N; 0 where test examples' attributes are unknown
     private_classes: tuple[int, ...]  # of the private attribute; () if it is no class
     coalition_sizes: dict[int, int]  # planned bitmask -> most examples of any client
     min_num_examples: int  # of the smallest client, in any cell
@@ -105,9 +106,13 @@ def federate(
             *(made.copies for made in by_seed.values()),
         )
     counts = _attribute_counts(split, np.asarray(examples.attributes), len(found.names))
+    tested = loading.test_attributes(first, dataset)
     return FederatedData(
         examples=examples,
-        test=preprocessing.device_examples(dataset.test_inputs, dataset.test_labels),
+        test=preprocessing.device_examples(
+            dataset.test_inputs, dataset.test_labels, tested
+        ),
+        num_tested_attributes=0 if tested is None else len(found.names),
         split=split,
         attributes=found,
         private_classes=loading.private_classes(first, dataset.num_classes),
@@ -176,9 +181,13 @@ def _federate_store(config: ExperimentConfig, store: ClientStore) -> FederatedDa
     )
     nobody = np.full(config.cohort_size, cohort.NOBODY, np.int32)
     empty = reader.read(nobody)
+    tested = loading.test_attributes(config, store)
     return FederatedData(
         examples=empty.examples,
-        test=preprocessing.device_examples(store.test_inputs, store.test_labels),
+        test=preprocessing.device_examples(
+            store.test_inputs, store.test_labels, tested
+        ),
+        num_tested_attributes=0 if tested is None else len(found.names),
         split=jax.tree.map(lambda leaf: leaf[None], empty.split),
         attributes=found,
         private_classes=loading.private_classes(config, store.num_classes),

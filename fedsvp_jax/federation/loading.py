@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -89,11 +89,13 @@ def _evaluated_on(dataset: Data, most: int | None) -> Data:
     if most is None or most >= count:
         return dataset
     kept = np.arange(most) * count // most
-    return dataclasses.replace(
-        dataset,
-        test_inputs=dataset.test_inputs[kept],
-        test_labels=dataset.test_labels[kept],
-    )
+    fewer: dict[str, Any] = {
+        "test_inputs": dataset.test_inputs[kept],
+        "test_labels": dataset.test_labels[kept],
+    }
+    if isinstance(dataset, Dataset):
+        fewer["test_columns"] = _rows_of(dataset.test_columns, kept)
+    return dataclasses.replace(dataset, **fewer)
 
 
 def withhold(config: ExperimentConfig, dataset: Dataset) -> tuple[Dataset, Examples]:
@@ -111,10 +113,6 @@ def withhold(config: ExperimentConfig, dataset: Dataset) -> tuple[Dataset, Examp
     own, rest = np.split(rng.permutation(count), [wanted])
     rest.sort()
     writers = dataset.train_writers
-    columns = {
-        name: Column(column.codes[rest], column.categories)
-        for name, column in dataset.columns.items()
-    }
     warmup = preprocessing.device_examples(
         dataset.train_inputs[own], dataset.train_labels[own]
     )
@@ -123,9 +121,16 @@ def withhold(config: ExperimentConfig, dataset: Dataset) -> tuple[Dataset, Examp
         train_inputs=dataset.train_inputs[rest],
         train_labels=dataset.train_labels[rest],
         train_writers=None if writers is None else writers[rest],
-        columns=columns,
+        columns=_rows_of(dataset.columns, rest),
     )
     return kept, warmup
+
+
+def _rows_of(columns: Mapping[str, Column], rows: np.ndarray) -> dict[str, Column]:
+    return {
+        name: Column(column.codes[rows], column.categories)
+        for name, column in columns.items()
+    }
 
 
 def example_attributes(config: ExperimentConfig, dataset: Dataset) -> Attributes:
@@ -138,6 +143,26 @@ def example_attributes(config: ExperimentConfig, dataset: Dataset) -> Attributes
         writers=dataset.train_writers,
         columns=dataset.columns,
     )
+
+
+def test_attributes(
+    config: ExperimentConfig, dataset: Dataset | ClientStore
+) -> np.ndarray | None:
+    """(m,) each test example's attribute; None where the data set does not tell."""
+    kind, _, name = config.attributes.partition(":")
+    columns = dataset.test_columns if isinstance(dataset, Dataset) else {}
+    if config.num_attributes == 1 or kind == "writer_groups":
+        return None
+    if kind == "column" and name not in columns:
+        return None
+    return attributes_of(
+        config,
+        dataset.name,
+        labels=dataset.test_labels,
+        num_classes=dataset.num_classes,
+        writers=None,
+        columns=columns,
+    ).ids
 
 
 def attributes_of(

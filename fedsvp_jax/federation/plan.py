@@ -130,10 +130,16 @@ def asked_of(
 
     Raises:
       ValueError: another --private_layers than all for a model whose last layer is not
-        known, or `classes` where the private attribute is no class.
+        known, or `classes` or a --private_margin where the private attribute is no
+        class.
     """
     if config.sensitivity != "attribute_records":
         return None
+    if config.private_margin > 0 and not data.private_classes:
+        raise ValueError(
+            "private_margin must be 0 where the private attribute is no class, got "
+            f"{config.private_margin:g}"
+        )
     example = preprocessing.normalize(data.examples.inputs[:1])
     if config.private_layers == "all":
         params, _ = jax.eval_shape(model.init, jax.random.key(0), example)
@@ -193,6 +199,7 @@ def make_plan(
             utility=config.utility,
             empty_utility=config.empty_utility,
         ),
+        num_tested_attributes=data.num_tested_attributes,
         private_classes=data.private_classes,
         differ_by_class=config.partition != "by_writer",
         asked=asked,

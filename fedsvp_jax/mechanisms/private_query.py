@@ -1,7 +1,8 @@
 """The settings of the private query, which `--sensitivity=attribute_records` asks for.
 
 A client trains on its public records alone, and asks its records of the private
-attribute one question, the mean of their clipped gradients: `algorithm.private_query`.
+attribute one question, the mean of their clipped gradients, which the server remembers
+for the next round's training: `algorithm.private_query`.
 """
 
 import dataclasses
@@ -27,9 +28,19 @@ class PrivateQuerySettings(Settings):
         traced=True,
         needs=_READ,
     )
-    private_learning_rate: float = setting(
+    private_weight: float = setting(
         1.0,
-        "Step size of the private query's gradient; 0 leaves the private records out.",
+        "λ: weight of the last round's released private gradient beside the public "
+        "one in every local step; 0 leaves the private records out.",
+        at_least=0,
+        traced=True,
+        needs=_READ,
+    )
+    private_margin: float = setting(
+        0.0,
+        "τ: how far public training lowers the logits of the private classes, whose "
+        "records it never sees, so that it pushes them down less. For private classes "
+        "only (--attributes=class).",
         at_least=0,
         traced=True,
         needs=_READ,
@@ -54,23 +65,15 @@ class PrivateQuerySettings(Settings):
 
 
 def query_bound(
-    private_clip: Array | float,
-    private_learning_rate: Array | float,
-    num_private: Array | float,
-    *,
-    factor: float,
+    private_clip: Array | float, num_private: Array | float, *, factor: float
 ) -> Array:
-    """f·η_p·C/|P|, () float32: how far one record moves η_p times the private query.
+    """f·C/|P|, () float32: how far one record moves the private query.
 
     Args:
       private_clip: C.
-      private_learning_rate: η_p.
       num_private: |P|, the client's training records of the private attribute.
       factor: f, 2 where a record is replaced by another, 1 where it is left out of
         the sum and the divisor stays |P|.
     """
     size = jnp.maximum(jnp.asarray(num_private).astype(jnp.float32), 1.0)
-    step = jnp.asarray(private_clip, jnp.float32) * jnp.asarray(
-        private_learning_rate, jnp.float32
-    )
-    return factor * step / size
+    return factor * jnp.asarray(private_clip, jnp.float32) / size

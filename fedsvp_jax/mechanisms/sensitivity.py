@@ -6,7 +6,7 @@
 | `weight_clip` | the weights to C          | 2C               | yes    |
 | `update_clip` | the update to C           | C or 2C          | yes    |
 | `per_example` | every example's gradient  | sqrt(n)·C/B or twice that | yes    |
-| `attribute_records` | each private record's gradient | η_p·C/|P| or twice that | yes |
+| `attribute_records` | each private record's gradient | C/|P| or twice that | yes |
 
 The number of training examples |D_i| is public throughout; P, the training records of
 the private attribute, has a C of its own (`private_query`).
@@ -189,7 +189,6 @@ def _own_sensitivity(config: MechanismConfig) -> Sensitivity:
             no_clip,
             lambda num_private: query_bound(
                 config.private_clip,
-                config.private_learning_rate,
                 num_private,
                 factor=1.0 if left_out else 2.0,
             ),

@@ -5,6 +5,11 @@ clients then adds its share, of std z·Δ/√(K − h), so that the sum carries 
 even to h of them who pool what they know of their own shares. With equal weights 1/K
 and one Δ for all clients, the average is a Gaussian of z to those h, and of
 z·√(K/(K − h)) to an observer (docs/privacy.md, P14).
+
+A client that drops out after it was drawn takes its share with it. h counts colluders
+and drop-outs together: of a sum without d clients, c colluders see a Gaussian of
+z·√((K − d − c)/(K − h)), at least z where d + c ≤ h. The ledger counts the clients that
+were in the sum, fewer ones with less noise.
 """
 
 import dataclasses
@@ -74,8 +79,9 @@ def shared(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanis
             assumptions=(
                 f"{mechanism.claim.assumptions}; secure aggregation shows the sum of a "
                 "cohort alone; equal weights; every one of its clients adds its share "
-                f"of the noise, z·Δ/√({config.cohort_size} - {config.colluders}), and "
-                "none drops out"
+                f"of the noise, z·Δ/√({config.cohort_size} - {config.colluders}); "
+                "clients that drop out and those that collude are together at most "
+                f"{config.colluders}"
             ),
         ),
     )

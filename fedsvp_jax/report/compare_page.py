@@ -159,7 +159,8 @@ def _renamed(
 
 def _table(files: dict[str, Files]) -> list[dict[str, str]]:
     cells: list[tuple[str, ...]] = []
-    summaries: list[dict[str, Any]] = []  # of the same rows: what they spent
+    groups: list[tuple[tables.Spread, tables.Spread]] = []  # of the same rows
+    summaries: list[dict[str, Any]] = []  # likewise: what they spent
     for name, one in files.items():
         if isinstance(one, read.SweepFiles):
             for row in tables.summarize(one.results):
@@ -168,12 +169,30 @@ def _table(files: dict[str, Files]) -> list[dict[str, str]]:
                 label = mechanisms.mechanism_label(row.mechanism)
                 epsilon = labels.significant(row.epsilon)
                 cells.append((name, label, epsilon, best, last5))
+                groups.append(
+                    (
+                        (row.private_mean, row.private_std),
+                        (row.worst_tenth_mean, row.worst_tenth_std),
+                    )
+                )
                 summaries.append(dataclasses.asdict(row))
             continue
         number = {
             key: read.number(one.summary.get(key))
-            for key in ("best_accuracy", "final5_accuracy", "final5_std")
+            for key in (
+                "best_accuracy",
+                "final5_accuracy",
+                "final5_std",
+                "final5_private_accuracy",
+                "final5_worst_tenth_accuracy",
+            )
         }
+        groups.append(
+            (
+                (number["final5_private_accuracy"], None),
+                (number["final5_worst_tenth_accuracy"], None),
+            )
+        )
         cells.append(
             (
                 name,
@@ -186,8 +205,10 @@ def _table(files: dict[str, Files]) -> list[dict[str, str]]:
         summaries.append(one.summary)
     head = ("folder", "mechanism", "ε per upload", "best %", "last 5 %")
     return [
-        dict(zip(head, row, strict=True)) | cost
-        for row, cost in zip(cells, spent.columns(summaries), strict=True)
+        dict(zip(head, row, strict=True)) | group | cost
+        for row, group, cost in zip(
+            cells, tables.group_cells(groups), spent.columns(summaries), strict=True
+        )
     ]
 
 

@@ -17,12 +17,15 @@ import io
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.report import labels, read, spent, text_table
 
 _BY_METHOD = ("epsilon_spent", "status")
+
+
+Spread: TypeAlias = tuple[float | None, float | None]  # mean and std over seeds
 
 
 class Group(NamedTuple):
@@ -55,6 +58,10 @@ class SummaryRow:
     best_std: float | None  # None with fewer than two seeds
     last5_mean: float | None
     last5_std: float | None
+    private_mean: float | None  # last5 of the private attribute's test examples
+    private_std: float | None
+    worst_tenth_mean: float | None  # last5 of the clients that are served worst
+    worst_tenth_std: float | None
     best_below_fedavg: float | None  # percent; None where the sweep has no FedAvg
     last5_below_fedavg: float | None
     noise_l2: float | None  # noise on an upload, mean over rounds and seeds
@@ -142,7 +149,30 @@ def columns(rows: Sequence[SummaryRow]) -> dict[str, list[Any]]:
 def shown_cells(rows: Sequence[SummaryRow]) -> list[dict[str, str]]:
     """What the table shows of each row, by column."""
     costs = spent.columns([dataclasses.asdict(row) for row in rows])
-    return [_shown(row) | cost for row, cost in zip(rows, costs, strict=True)]
+    groups = group_cells(
+        [
+            (
+                (row.private_mean, row.private_std),
+                (row.worst_tenth_mean, row.worst_tenth_std),
+            )
+            for row in rows
+        ]
+    )
+    return [
+        _shown(row) | group | cost
+        for row, group, cost in zip(rows, groups, costs, strict=True)
+    ]
+
+
+def group_cells(rows: Sequence[tuple[Spread, Spread]]) -> list[dict[str, str]]:
+    """Columns of the private attribute and of the worst served; empty ones left out."""
+    heads = ("private, last 5 %", "worst tenth, last 5 %")
+    kept = [
+        number
+        for number in range(len(heads))
+        if any(row[number][0] is not None for row in rows)
+    ]
+    return [{heads[n]: labels.percent(*row[n]) for n in kept} for row in rows]
 
 
 def write_tables(sweep_dir: str | Path) -> tuple[Path, Path]:
@@ -161,7 +191,7 @@ def write_tables(sweep_dir: str | Path) -> tuple[Path, Path]:
     return markdown, table
 
 
-def mean_std(values: Sequence[float]) -> tuple[float | None, float | None]:
+def mean_std(values: Sequence[float]) -> Spread:
     """Mean and sample std; None for no value, std None for fewer than two."""
     if not values:
         return None, None
@@ -187,6 +217,16 @@ def _row(group: Group, runs: Sequence[Sequence[read.Row]]) -> SummaryRow:
     scores = [score for run in runs if (score := best_and_last5(run))]
     best_mean, best_std = mean_std([best for best, _ in scores])
     last5_mean, last5_std = mean_std([last5 for _, last5 in scores])
+    private, worst = (
+        mean_std(
+            [
+                statistics.fmean(seen[-5:])
+                for run in runs
+                if (seen := present(run, name))
+            ]
+        )
+        for name in ("private_accuracy", "worst_tenth_accuracy")
+    )
     noise, step_noise = (
         mean_std([value for run in runs for value in present(run, name)])[0]
         for name in ("noise_l2", "step_noise_std_mean")
@@ -199,6 +239,10 @@ def _row(group: Group, runs: Sequence[Sequence[read.Row]]) -> SummaryRow:
         best_std=best_std,
         last5_mean=last5_mean,
         last5_std=last5_std,
+        private_mean=private[0],
+        private_std=private[1],
+        worst_tenth_mean=worst[0],
+        worst_tenth_std=worst[1],
         best_below_fedavg=None,
         last5_below_fedavg=None,
         noise_l2=noise,

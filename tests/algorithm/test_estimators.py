@@ -230,7 +230,7 @@ def test_pairs_correct_the_surrogate_by_what_it_lacks(
     np.testing.assert_allclose(
         found.standard_errors, np.where(held, error, 0), rtol=1e-4, atol=1e-7
     )
-    margins = paired.margin(found.standard_errors, num_pairs)
+    margins = paired.margin(found.standard_errors, num_pairs, jnp.asarray(held))
     np.testing.assert_allclose(found.margins, margins, rtol=1e-5)
     np.testing.assert_allclose(found.values.sum(), true[-1] + 0.5, atol=1e-5)
 

@@ -31,7 +31,7 @@ def examples() -> Examples:
     return Examples(
         inputs=jnp.asarray(rng.normal(size=(NUM_EXAMPLES, 4)).astype(np.float32)),
         labels=jnp.asarray(rng.integers(0, 3, NUM_EXAMPLES).astype(np.int32)),
-        attributes=jnp.zeros(NUM_EXAMPLES, jnp.int32),
+        attributes=jnp.arange(NUM_EXAMPLES, dtype=jnp.int32) % 2,
     )
 
 
@@ -44,7 +44,7 @@ def by_hand() -> tuple[np.ndarray, np.ndarray]:
     return logits.argmax(1) == labels, np.log(np.exp(logits).sum(1)) - chosen
 
 
-def score(batch_size: int, num_devices: int = 1) -> Score:
+def score(batch_size: int, num_devices: int = 1, num_attributes: int = 1) -> Score:
     def on_device(index: Array) -> Score:
         return evaluation.evaluate(
             linear_model(),
@@ -53,6 +53,7 @@ def score(batch_size: int, num_devices: int = 1) -> Score:
             examples(),
             batch_size=batch_size,
             devices=lanes.Devices(num_devices, index[0]),
+            num_attributes=num_attributes,
         )
 
     run = jax.shard_map(
@@ -84,7 +85,15 @@ def test_accuracy_by_class_is_the_mean_over_the_classs_examples() -> None:
     right, _ = by_hand()
     labels = np.asarray(examples().labels)
     by_class = [right[labels == c].mean() for c in range(3)]
-    np.testing.assert_allclose(score(5).class_accuracy, by_class, rtol=1e-6)
+    np.testing.assert_allclose(score(5).group_accuracy, by_class, rtol=1e-6)
+    attributes = np.asarray(examples().attributes)
+    by_both = [
+        right[(labels == c) & (attributes == a)].mean()
+        for c in range(3)
+        for a in (0, 1)
+    ]
+    found = score(5, num_attributes=2)
+    np.testing.assert_allclose(found.group_accuracy, by_both, rtol=1e-6)
 
 
 def held_out(indices: list[int], count: int, batch_size: int) -> float:

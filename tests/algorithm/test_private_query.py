@@ -1,5 +1,6 @@
 """Attribute records: what a neighbour can move, and what it cannot."""
 
+import dataclasses
 from functools import cache
 from typing import Any
 
@@ -8,18 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from small_runs import digits, small
+from small_runs import digits, shared_trainer, small
 
 from fedsvp_jax import prng
-from fedsvp_jax.algorithm import client, private_query
+from fedsvp_jax.algorithm import client, local_training, private_query
 from fedsvp_jax.algorithm.state import initial_state
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.federation import Program, build
-from fedsvp_jax.structs import Examples, Model, NoiseInfo, Params
+from fedsvp_jax.structs import Array, Examples, Model, NoiseInfo, Params
 from fedsvp_jax.tree import cell_of
 
 CLIENT = 2
-CLIP, RATE = 0.25, 2.0
+CLIP, WEIGHT, MARGIN = 0.25, 2.0, 1.5
 
 
 @cache
@@ -28,7 +29,8 @@ def program(**changes: Any) -> Program:
         "mechanism": "none",
         "sensitivity": "attribute_records",
         "private_clip": CLIP,
-        "private_learning_rate": RATE,
+        "private_weight": WEIGHT,
+        "private_margin": MARGIN,
         "class_share": 0.1,
         "num_hbc_clients": 0,
     }
@@ -51,12 +53,14 @@ def playing(**changes: Any) -> Any:
     # away from the initial symmetry
     state = state.replace(params=jax.tree.map(lambda x: x + 0.01, state.params))
 
-    def run(examples: Examples) -> tuple[Params, NoiseInfo]:
-        (upload, _), (_, metrics) = client.client_round(
+    def run(
+        examples: Examples, remembered: float = 0.03
+    ) -> tuple[Params, list[Array], NoiseInfo]:
+        (upload, _, answer), (_, metrics) = client.client_round(
             made.model,
             made.plan,
             cell,
-            state,
+            state.replace(answer=[leaf + remembered for leaf in state.answer]),
             examples,
             jnp.int32(CLIENT),
             jnp.int32(CLIENT),
@@ -65,7 +69,7 @@ def playing(**changes: Any) -> Any:
             round_num=jnp.int32(3),
             lane_axes=(),
         )
-        return upload, metrics.noise
+        return upload, answer, metrics.noise
 
     return made, state, jax.jit(run)
 
@@ -84,25 +88,25 @@ def distance(one: Params, other: Params) -> float:
     return float(np.sqrt(sum(jax.tree.leaves(gaps))))
 
 
+def assert_same_bits(one: Params, other: Params) -> None:
+    for leaf, old in zip(*map(jax.tree.leaves, (one, other)), strict=True):
+        np.testing.assert_array_equal(leaf, old)
+
+
 @pytest.mark.parametrize("layers", ["all", "last"])
-def test_no_neighbour_moves_the_upload_by_more_than_the_bound(layers: str):
+def test_a_neighbour_moves_the_answer_within_its_bound_and_nothing_else(layers: str):
     made, _, run = playing(private_layers=layers)
     examples, places = made.data.examples, private_places(made)
-    before, _ = run(examples)
-    bound = 2 * CLIP * RATE / len(places)
+    public, before, _ = run(examples)
+    bound = 2 * CLIP / len(places)
     rng, gaps = np.random.default_rng(0), []
     for row in places[:3]:
         for label in range(10):
             shape = examples.inputs.shape[1:]
             pixels = rng.choice([0, 255], shape).astype(examples.inputs.dtype)
-            after, _ = run(changed(examples, int(row), pixels, label))
+            upload, after, _ = run(changed(examples, int(row), pixels, label))
             gaps.append(distance(before, after))
-            for leaf, old, asked in zip(
-                *map(jax.tree.leaves, (after, before)),
-                made.plan.asked,
-                strict=True,
-            ):  # what the query does not move has the same bits
-                assert asked or np.array_equal(leaf, old)
+            assert_same_bits(upload, public)
     assert 0.5 * bound < max(gaps) <= bound * (1 + 1e-4)
 
 
@@ -121,29 +125,24 @@ def test_leaving_a_record_out_of_the_sum_moves_it_by_half_as_much():
         lane_axes=(),
     )
     norm = np.sqrt(sum(np.sum(np.square(leaf)) for leaf in gradient))
-    assert RATE * norm / count <= CLIP * RATE / count * (1 + 1e-5)
+    assert norm <= CLIP * (1 + 1e-5) and count > 1
 
 
-def test_public_training_has_the_same_bits_for_neighbours_and_reads_public_records():
-    made, _, run = playing(private_learning_rate=0.0)
+def test_other_records_are_not_protected():
+    made, _, run = playing()
     examples, places = made.data.examples, private_places(made)
-    before, _ = run(examples)
-    pixels = jnp.full(examples.inputs.shape[1:], 255, examples.inputs.dtype)
-    after, _ = run(changed(examples, int(places[0]), pixels, 3))
-    for leaf, old in zip(*map(jax.tree.leaves, (after, before)), strict=True):
-        np.testing.assert_array_equal(leaf, old)
+    before, _, _ = run(examples)
     held = cell_of(cell_of(made.cells, 0).split, CLIENT)
     public = next(int(row) for row in held.train if int(row) not in places)
-    moved, _ = run(changed(examples, public, pixels, 3))
-    assert distance(before, moved) > 0  # other records are not protected
+    pixels = jnp.full(examples.inputs.shape[1:], 255, examples.inputs.dtype)
+    moved, _, _ = run(changed(examples, public, pixels, 3))
+    assert distance(before, moved) > 0
 
 
-def test_without_clip_and_noise_it_is_a_plain_mean_gradient():
+def test_without_clip_and_noise_the_answer_is_the_mean_gradient_at_the_broadcast():
     made, state, run = playing(private_clip=np.inf)
-    silent, _ = playing(private_learning_rate=0.0)[-1](made.data.examples)
-    upload, _ = run(made.data.examples)
+    _, answer, _ = run(made.data.examples)
     places = private_places(made)
-    trained = jax.tree.map(jnp.add, state.params, silent)
 
     def loss(params: Params) -> Any:
         inputs = preprocessing.normalize(made.data.examples.inputs[places])
@@ -151,34 +150,97 @@ def test_without_clip_and_noise_it_is_a_plain_mean_gradient():
         labels = made.data.examples.labels[places]
         return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
 
-    wanted = jax.tree.map(lambda a, g: a - RATE * g, silent, jax.grad(loss)(trained))
-    for leaf, one in zip(*map(jax.tree.leaves, (upload, wanted)), strict=True):
+    wanted = jax.tree.leaves(jax.grad(loss)(state.params))
+    for leaf, one in zip(answer, wanted, strict=True):
         np.testing.assert_allclose(leaf, one, rtol=1e-4, atol=1e-6)
 
 
-def test_the_noise_is_on_the_asked_layers_alone_and_as_large_as_promised():
+def test_every_local_step_goes_along_what_the_server_remembers():
+    made, state, run = playing(private_layers="last", private_weight=WEIGHT)
+    examples = made.data.examples
+    model, asked = made.model, made.plan.asked
+    rates, held = cell_of(made.cells, 0).rates, cell_of(made.cells, 0).split
+    upload, _, _ = run(examples, 0.0)
+    moved, _, _ = run(examples, 0.5)
+    assert distance(upload, moved) > 0
+    rows = np.asarray(held.train[CLIENT])[: int(held.num_train[CLIENT])]
+    public = rows[np.asarray(examples.attributes)[rows] != 0]
+    one_step = dataclasses.replace(
+        made.plan.recipe, batch_size=len(public), gradient="mean"
+    )
+    for remembered in (0.0, 0.5):
+        trained, _ = local_training.local_update(
+            private_query.public_model(model, asked, (5,), MARGIN),
+            one_step,
+            rates,
+            state.params,
+            state.stats,
+            examples,
+            jnp.asarray(public),
+            jnp.ones(len(public), bool),
+            key=jax.random.key(0),
+            batch_size=len(public),
+            lane_axes=(),
+            drift=private_query.remembered(
+                state.params,
+                [leaf + remembered for leaf in state.answer],
+                asked,
+                weight=WEIGHT,
+            ),
+        )
+
+        def loss(params: Params) -> Any:
+            inputs = preprocessing.normalize(examples.inputs[public])
+            logits, _ = model.apply(params, {}, inputs, train=True, key=None)
+            lowered = logits.at[:, 5].add(-MARGIN)
+            of = optax.softmax_cross_entropy_with_integer_labels
+            return of(lowered, examples.labels[public]).mean()
+
+        gradients = jax.tree.leaves(jax.grad(loss)(state.params))
+        for new, old, gradient, part in zip(
+            *map(jax.tree.leaves, (trained, state.params)),
+            gradients,
+            asked,
+            strict=True,
+        ):
+            drift = WEIGHT * remembered if part else 0.0
+            wanted = old - rates.learning_rate * (gradient + drift)
+            np.testing.assert_allclose(new, wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_the_server_remembers_the_cohorts_average_answer():
+    made, _, _ = playing()
+    trainer = shared_trainer(made)
+    state, _ = trainer.advance(trainer.initial_state(), 0, 1)
+    norm = np.sqrt(sum(np.sum(np.square(leaf)) for leaf in state.answer))
+    assert 0 < norm <= CLIP * (1 + 1e-5)
+
+
+def test_the_noise_is_on_the_answer_alone_and_as_large_as_promised():
     settings = {"mechanism": "gaussian", "noise_std": 0.5, "private_layers": "last"}
     made, _, run = playing(**settings)
-    noised, info = run(made.data.examples)
-    plain, _ = playing(private_layers="last")[-1](made.data.examples)
-    gaps = jax.tree.map(lambda a, b: np.asarray(a - b), noised, plain)
-    parts = list(zip(jax.tree.leaves(gaps), made.plan.asked, strict=True))
-    assert all(np.any(part) == asked for part, asked in parts)
-    drawn = np.concatenate([part.ravel() for part, asked in parts if asked])
+    upload, noised, info = run(made.data.examples)
+    silent, plain, _ = playing(private_layers="last")[-1](made.data.examples)
+    for leaf, one in zip(*map(jax.tree.leaves, (upload, silent)), strict=True):
+        np.testing.assert_allclose(leaf, one, rtol=1e-4, atol=1e-6)
+    shapes = [leaf.shape for leaf in private_query.chosen(upload, made.plan.asked)]
+    assert [leaf.shape for leaf in noised] == shapes and len(shapes) == 2
+    drawn = np.concatenate(
+        [np.ravel(a - b) for a, b in zip(noised, plain, strict=True)]
+    )
     assert 0.45 < drawn.std() < 0.55
-    bound = 2 * CLIP * RATE / len(private_places(made))
+    bound = 2 * CLIP / len(private_places(made))
     np.testing.assert_allclose(info.noise_multiplier, 0.5 / bound, rtol=1e-5)
 
 
-def test_a_client_without_private_records_sends_its_public_update_for_free():
+def test_a_client_without_private_records_answers_nothing_for_free():
     made, _, run = playing(mechanism="nbafl", epsilon=0.5)
     examples = made.data.examples
     nobody = Examples(examples.inputs, examples.labels, jnp.ones_like(examples.labels))
-    upload, info = run(nobody)
+    _, answer, info = run(nobody)
     assert np.isinf(info.noise_multiplier) and info.noise_std == 0
     assert info.epsilon == 0 and info.delta == 0
-    plain, _ = playing(private_learning_rate=0.0)[-1](nobody)
-    assert distance(upload, plain) == 0
+    assert not any(map(np.any, answer))
 
 
 def test_the_last_layer_is_known_for_models_built_by_name_alone():
@@ -189,28 +251,41 @@ def test_the_last_layer_is_known_for_models_built_by_name_alone():
         build([config], digits(), model=made.model)
 
 
-def test_the_private_classes_logits_are_moved_by_the_private_query_alone():
-    still, _, run = playing(private_layers="classes", private_learning_rate=0.0)
-    moving = playing(private_layers="classes")[-1]
-    examples = still.data.examples
-    before, after = run(examples)[0], moving(examples)[0]
-    assert still.plan.asked.count((5,)) == 2  # bias and kernel of the private class 5
+def test_the_private_classes_logits_are_moved_by_the_answers_alone():
+    made, _, run = playing(private_layers="classes")
+    examples = made.data.examples
+    still, answer, _ = run(examples, 0.0)
+    moving, _, _ = run(examples, 0.5)
+    assert made.plan.asked.count((5,)) == 2  # bias and kernel of the private class 5
+    assert [leaf.shape[0] for leaf in answer] == [1, 1]
     for leaf, new, part in zip(
-        *map(jax.tree.leaves, (before, after)), still.plan.asked, strict=True
+        *map(jax.tree.leaves, (still, moving)), made.plan.asked, strict=True
     ):
-        rest = np.ones(leaf.shape[0], bool)
         if part:
-            rest[list(part)] = False
-            assert not np.any(leaf[~rest]) and np.any(new[~rest])
-        np.testing.assert_array_equal(leaf[rest], new[rest])
-        assert np.any(leaf[rest])  # public training moves all else
+            assert not np.any(leaf[part[0]]) and np.all(new[part[0]])
+        rest = np.delete(leaf, list(part or ()), axis=0)
+        assert np.any(rest)  # public training moves all else
+
+
+def test_a_margin_needs_a_private_class():
+    config = small(
+        sensitivity="attribute_records",
+        private_margin=1.0,
+        attributes="writer_groups",
+    )
+    dataset = dataclasses.replace(
+        digits(), train_writers=np.arange(len(digits().train_labels), dtype=np.int32)
+    )
+    with pytest.raises(ValueError, match="private_margin must be 0"):
+        build([config], dataset)
 
 
 def test_before_private_from_an_upload_is_public_and_free():
     made, _, run = playing(mechanism="nbafl", private_from=4)
-    _, info = run(made.data.examples)  # in round 3
+    _, answer, info = run(made.data.examples)  # in round 3
     assert np.isinf(info.noise_multiplier) and info.noise_std == 0
-    _, info = playing(mechanism="nbafl", private_from=3)[-1](made.data.examples)
+    assert not any(map(np.any, answer))
+    _, _, info = playing(mechanism="nbafl", private_from=3)[-1](made.data.examples)
     assert np.isfinite(info.noise_multiplier) and info.noise_std > 0
 
 
@@ -292,15 +367,21 @@ def test_what_is_chosen_comes_back_to_its_place_and_the_rest_stays():
 def test_public_training_has_no_gradient_in_the_rows_that_are_asked(rows: tuple):
     examples, params, stats = drawn_records(5)
     model = linear_model()
-    still = private_query.kept_from_training(model, (rows, rows))
-    assert private_query.kept_from_training(model, (True, False)) is model
+    still = private_query.public_model(model, (rows, rows), (1, 3), MARGIN)
+    whole = private_query.public_model(model, (True, False), (1, 3), MARGIN)
     assert still.init is model.init
+    logits, lowered = (
+        one.apply(params, stats, examples.inputs, train=False, key=None)[0]
+        for one in (model, whole)
+    )
+    expected = np.float32([[0, MARGIN, 0, MARGIN]] * 5)
+    np.testing.assert_allclose(logits - lowered, expected, rtol=1e-5, atol=1e-6)
 
     def loss(model: Model, params: Params) -> Any:
         logits, _ = model.apply(params, stats, examples.inputs, train=False, key=None)
         return jnp.sum(logits**2)
 
-    plain, kept = (jax.grad(lambda w, m=m: loss(m, w))(params) for m in (model, still))
+    plain, kept = (jax.grad(lambda w, m=m: loss(m, w))(params) for m in (whole, still))
     for leaf, all_of_it in zip(*map(jax.tree.leaves, (kept, plain)), strict=True):
         asked = np.isin(np.arange(4), rows)
         np.testing.assert_array_equal(leaf[asked], 0)
@@ -323,20 +404,19 @@ def test_the_query_is_the_mean_of_clipped_gradients_of_its_records_alone(count: 
         np.testing.assert_allclose(leaf, one, rtol=1e-4, atol=1e-6)
 
 
-def test_the_step_goes_down_the_query_and_clients_side_by_side_keep_their_own():
+def test_clients_side_by_side_answer_for_their_own_records():
     examples, params, stats = drawn_records(90)
     rows = jnp.tile(jnp.arange(90, dtype=jnp.int32), (2, 1))
     member = jnp.arange(90)[None] < jnp.asarray([[3], [60]])
-    settings = private_query.PrivateQuerySettings(0.5, 3.0)
-    steps = jax.vmap(
-        lambda rows, member: private_query.private_step(
+    answers = jax.vmap(
+        lambda rows, member: private_query.mean_clipped_gradient(
             linear_model(),
-            settings,
             params,
             stats,
             examples,
             rows,
             member,
+            l2_norm_clip=0.5,
             asked=(True, True),
             lane_axes=("clients",),
         ),
@@ -344,5 +424,5 @@ def test_the_step_goes_down_the_query_and_clients_side_by_side_keep_their_own():
     )(rows, member)
     for lane, count in enumerate((3, 60)):
         wanted = by_hand(examples, params, stats, list(range(count)), 0.5)
-        for leaf, one in zip(steps, wanted, strict=True):
-            np.testing.assert_allclose(leaf[lane], -3.0 * one, rtol=1e-4, atol=1e-6)
+        for leaf, one in zip(answers, wanted, strict=True):
+            np.testing.assert_allclose(leaf[lane], one, rtol=1e-4, atol=1e-6)

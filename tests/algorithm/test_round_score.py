@@ -1,5 +1,6 @@
 """The scores of a round: of the private classes and of the worst served clients."""
 
+import dataclasses
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,9 @@ import numpy as np
 import pytest
 
 from fedsvp_jax.algorithm import evaluation, round_score
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.data.dataset import Column, Dataset
+from fedsvp_jax.federation import loading
 from fedsvp_jax.structs import Examples, Split
 
 
@@ -23,25 +27,28 @@ def test_a_tenth_of_the_clients_rounded_up_is_the_worst_tenth() -> None:
 def test_a_class_without_test_examples_counts_for_nobody() -> None:
     by_class = jnp.asarray([0.5, jnp.nan, 1.0])
     held = jnp.asarray([[1.0, 5.0, 3.0], [0.0, 2.0, 0.0]])
-    found = round_score.mean_over_classes(by_class, held)
+    found = round_score.mean_over_groups(by_class, held)
     np.testing.assert_allclose(found, [0.875, np.nan])
 
 
 def scored(
     monkeypatch: pytest.MonkeyPatch, round_num: int, **changes: Any
 ) -> round_score.Scores:
-    """The scores after a round of a model of which three classes are known."""
+    """The scores after a round of a model of three classes, 0 and 2 of them private."""
     told = {
         "eval_every": 3,
         "num_rounds": 5,
         "test_batch_size": 7,
-        "private_classes": (0, 2),
+        "num_tested_attributes": 2,
+        "estimation": SimpleNamespace(private_attribute=0),
         "differ_by_class": True,
     }
     plan: Any = SimpleNamespace(**(told | changes))
-    test = Examples(jnp.zeros((6, 1)), jnp.asarray([0, 0, 0, 1, 2, 1]), jnp.zeros(6))
-    labels = jnp.asarray([0, 0, 1, 2, 2, 1])
-    examples = Examples(jnp.zeros((6, 1)), labels, jnp.zeros(6))
+    tested, labels = jnp.asarray([0, 0, 0, 1, 2, 1]), jnp.asarray([0, 0, 1, 2, 2, 1])
+    test = Examples(jnp.zeros((6, 1)), tested, tested % 2)
+    examples = Examples(jnp.zeros((6, 1)), labels, labels % 2)
+    by_class = [0.5, 0.9, 0.1]
+    by_group = [0.5, np.nan, np.nan, 0.9, 0.1, np.nan]  # class · 2 + attribute
     split = Split(
         train=jnp.asarray([[0, 1, 2], [3, 4, 0]]),
         num_train=jnp.asarray([3, 2]),  # the last row of client 1 is padding
@@ -49,13 +56,15 @@ def scored(
         num_validation=None,
     )
 
-    def evaluate(*given: Any, batch_size: int, devices: Any) -> evaluation.Score:
+    def evaluate(
+        *given: Any, batch_size: int, devices: Any, num_attributes: int
+    ) -> evaluation.Score:
         assert given == ("model", "params", "stats", test)
         assert batch_size == 7 and devices == "devices"
         return evaluation.Score(
             accuracy=jnp.float32(0.7),
             loss=jnp.float32(1.5),
-            class_accuracy=jnp.asarray([0.5, 0.9, 0.1]),
+            group_accuracy=jnp.asarray(by_group if num_attributes == 2 else by_class),
         )
 
     monkeypatch.setattr(evaluation, "evaluate", evaluate)
@@ -80,7 +89,7 @@ def test_examples_are_counted_by_client_and_class_without_padding() -> None:
     examples = Examples(jnp.zeros((4, 1)), labels, jnp.zeros(4))
     rows = jnp.asarray([[0, 1], [1, 2], [3, 3]])
     split = Split(rows, jnp.asarray([2, 2, 1]), None, None)
-    counts = round_score._class_counts(split, examples, 3)
+    counts = round_score._group_counts(split, examples, jnp.zeros(3), 1)
     np.testing.assert_array_equal(counts, [[1, 0, 1], [0, 0, 2], [0, 1, 0]])
     assert counts.dtype == jnp.float32
 
@@ -88,6 +97,21 @@ def test_examples_are_counted_by_client_and_class_without_padding() -> None:
 def test_what_a_round_does_not_tell_apart_is_not_scored(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    changes = {"private_classes": (), "differ_by_class": False}
+    changes = {"num_tested_attributes": 0, "differ_by_class": False}
     found = scored(monkeypatch, jnp.int32(2), **changes)
     np.testing.assert_allclose(found, [0.7, 1.5, np.nan, np.nan], rtol=1e-6)
+
+
+def test_a_private_column_is_known_of_test_records_where_the_data_set_tells() -> None:
+    inputs, labels = np.eye(4, dtype=np.float32), np.array([0, 1, 1, 0], np.int32)
+    sex = {"sex": Column(np.array([0, 0, 1, 1], np.int32), ("f", "m"))}
+    both = (inputs, labels, inputs, labels)
+    told = Dataset("people", *both, num_classes=2, columns=sex, test_columns=sex)
+    config = resolve(ExperimentConfig(dataset="npz", attributes="column:sex"))
+    np.testing.assert_array_equal(loading.test_attributes(config, told), [0, 0, 1, 1])
+    untold = dataclasses.replace(told, test_columns={})
+    assert loading.test_attributes(config, untold) is None
+    by_class = dataclasses.replace(config, attributes="class", private_attribute=1)
+    np.testing.assert_array_equal(
+        loading.test_attributes(by_class, untold), [1, 0, 0, 1]
+    )

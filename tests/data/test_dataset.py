@@ -33,6 +33,10 @@ from fedsvp_jax.data.dataset import Column
             {"columns": {"sex": Column(np.array([0, 2, 0], np.int32), ("f", "m"))}},
             "column sex has the code 2",
         ),
+        (
+            {"test_columns": {"sex": Column(np.array([0, 1], np.int32), ("f", "x"))}},
+            "test column sex must have the categories of column sex",
+        ),
     ],
 )
 def test_contradictions_are_refused_by_name(
@@ -74,6 +78,7 @@ def test_fingerprint_is_the_contents_alone() -> None:
         {"train_writers": None},
         {"columns": {}},
         {"columns": {"sex": Column(np.array([0, 1, 0], np.int32), ("f", "x"))}},
+        {"test_columns": {"sex": Column(np.array([0, 1], np.int32), ("f", "m"))}},
     ],
 )
 def test_fingerprint_changes_with_any_content(changes: dict[str, Any]) -> None:

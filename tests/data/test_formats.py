@@ -222,6 +222,7 @@ def test_adult_one_hot_parts_sum_to_one_and_name_columns(tmp_path: Path) -> None
     assert dataset.columns["workclass"].categories[:2] == ("?", "Federal-gov")
     assert dataset.columns["sex"].categories == ("Female", "Male")
     np.testing.assert_array_equal(dataset.columns["sex"].codes, [0, 1, 0, 1])
+    np.testing.assert_array_equal(dataset.test_columns["sex"].codes, [0, 1])
     np.testing.assert_array_equal(dataset.train_labels, [0, 1, 0, 0])
     np.testing.assert_array_equal(dataset.test_labels, [1, 0])
 

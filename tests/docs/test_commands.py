@@ -65,7 +65,11 @@ SMALL: dict[str, tuple[str, ...]] = {
 # environment of its own that the page says how to make.
 ELSEWHERE = {
     "python -m experiments.benchmark.peers --environments=V": None,
-    "python -m experiments.utility --setup=mnist_mlp": (
+    "python -m experiments.train --preset=proved --dataset=mnist --data_dir=FOLDER": (
+        "experiments/utility/test_routes.py"
+        "::test_the_preset_is_the_tables_route_but_for_what_is_named"
+    ),
+    "python -m experiments.utility --setup=": (
         "experiments/utility/test_routes.py"
         "::test_rows_that_are_there_are_not_computed_again"
     ),

@@ -48,10 +48,11 @@ def test_a_warning_and_an_error_are_a_line_each() -> None:
 
 
 STOPPED_IN_A_FINALISER = """
-import os, signal, time
+import atexit, os, signal, time
 from experiments import command
 
 command.define_output()
+atexit.register(print, "cleared up")
 
 class Held:
     def __del__(self):
@@ -59,6 +60,7 @@ class Held:
         time.sleep(1)
 
 def main(_):
+    print("so far")
     held = Held()
     del held
     time.sleep(60)
@@ -72,6 +74,8 @@ def test_a_signal_that_a_finaliser_drops_stops_all_the_same() -> None:
     assert ended.returncode == 128 + signal.SIGTERM
     assert ended.stderr.startswith("error: stopped by SIGTERM")
     assert ended.stderr.count("\n") == 1
+    # Clearing up while a compiled call is in flight ends with a segmentation fault.
+    assert ended.stdout == "so far\n"
 
 
 @pytest.mark.parametrize(

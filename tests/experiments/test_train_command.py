@@ -99,6 +99,8 @@ REFUSED = {
     "--num_devices=0": "num_devices",
     "--total_epsilon=0.000001": "total_epsilon",
     "--total_epsilon=5 --mechanism=none": "total_epsilon",
+    "--preset=proved --dataset=mnist": "preset proved needs total_epsilon",
+    "--preset=proved --total_epsilon=2": "preset proved is for mnist, got digits",
     "--epsilom=1": "epsilom",
     "epsilon=1": "epsilon=1",
 }

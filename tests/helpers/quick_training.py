@@ -27,6 +27,7 @@ def quick_training(monkeypatch: pytest.MonkeyPatch) -> None:
         key: Array,
         batch_size: int,
         lane_axes: tuple[str, ...],
+        drift: Any = None,
     ) -> Any:
         assert recipe.batch_size >= batch_size
         for axis in lane_axes:  # fails outside the vmap that is named
@@ -35,8 +36,11 @@ def quick_training(monkeypatch: pytest.MonkeyPatch) -> None:
         told = held.astype(jnp.float32) * (0.01 * batch_size * rates.learning_rate)
         told = told + jax.random.uniform(key) + rates.step_noise_std
         told = jnp.where(jnp.any(member), told, 0.0)
+        moved = jax.tree.map(lambda leaf: leaf + told * (0.1 + leaf), params)
+        if drift is not None:
+            moved = jax.tree.map(jnp.subtract, moved, drift)
         return (
-            jax.tree.map(lambda leaf: leaf + told * (0.1 + leaf), params),
+            moved,
             jax.tree.map(lambda leaf: leaf + told, stats),
         )
 

@@ -237,12 +237,11 @@ def test_attribute_records_scale_the_noise_by_the_private_query(
         sensitivity="attribute_records",
         relation=relation,
         private_clip=0.5,
-        private_learning_rate=3.0,
         contribution_release="worst_case",
     )
     noised, _, info = call(mechanism, tree(), jax.random.key(0))
     assert bits(noised) != bits(tree()) and info.clipped == 0
-    np.testing.assert_allclose(info.sensitivity, factor * 3.0 * 0.5 / 100, rtol=1e-6)
+    np.testing.assert_allclose(info.sensitivity, factor * 0.5 / 100, rtol=1e-6)
     multiplier = float(info.noise_multiplier)
     np.testing.assert_allclose(info.noise_std, multiplier * info.sensitivity, rtol=1e-6)
     assert "records of other attributes are not protected" in mechanism.claim.relation

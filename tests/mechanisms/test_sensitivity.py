@@ -327,7 +327,6 @@ def test_the_rules_bounds_and_swaps_are_those_of_the_modules_table():
             batch_size=6,
             local_epochs=4,
             private_clip=5.0,
-            private_learning_rate=0.5,
             sensitivity=choice,
             **changes,
         )
@@ -349,11 +348,11 @@ def test_the_rules_bounds_and_swaps_are_those_of_the_modules_table():
         rule("per_example"): (2 * 2 * 3 / 6, None, "replace one record"),
         record: (2 * 3 / 6, None, "leave one record of a client out"),
         rule("attribute_records"): (
-            2 * 0.5 * 5 / 100,
+            2 * 5 / 100,
             None,
             "replace one record of the private attribute",
         ),
-        private: (0.5 * 5 / 100, None, "leave one record of the private attribute"),
+        private: (5 / 100, None, "leave one record of the private attribute"),
     }
     big = {"w": jnp.asarray([30.0, 40.0])}
     for made, (bound, swap, relation) in bounds.items():

@@ -57,23 +57,45 @@ def test_every_client_adds_the_same_share_of_the_noise_of_the_smallest(choice: s
         np.testing.assert_allclose(product, info.noise_std, rtol=1e-6)
     assert mechanism.claim.central and mechanism.uniform_weights
     assert not alone.claim.central
-    assert "none drops out" in mechanism.claim.assumptions
+    assert "are together at most 3" in mechanism.claim.assumptions
+
+
+def three_rounds(mechanism: Mechanism, *, present: int, colluders: int) -> Ledger:
+    """What was in the sums of three rounds, of the clients that stayed."""
+    _, _, info = share_of(mechanism, 40)
+    book = Ledger(COHORT, proved=True, colluders=colluders, central=True)
+    for round_num in (1, 2, 3):
+        book.record(
+            np.arange(present),
+            round_num=round_num,
+            noise_multiplier=np.full(present, info.noise_multiplier),
+            noise_std=np.full(present, info.noise_std),
+            epsilon=np.full(present, info.epsilon),
+            delta=np.full(present, info.delta),
+            weights=np.full(present, 1 / present),
+        )
+    return book
+
+
+@pytest.mark.parametrize("dropouts", range(1, COHORT - 1))
+def test_dropouts_and_colluders_share_h_and_the_rows_count_who_was_in_the_sum(
+    dropouts: int,
+):
+    mechanism = shared()
+    z, planned = float(mechanism.least_multiplier), COHORT - COLLUDERS
+    promised = composed_epsilon("gdp", 3 / z**2, 1e-5)
+    book = three_rounds(mechanism, present=COHORT - dropouts, colluders=1)
+    sharers = COHORT - dropouts - 1
+    spent = book.epsilon_spent("gdp", 1e-5, view="colluders")
+    exact = composed_epsilon("gdp", 3 / z**2 * planned / sharers, 1e-5)
+    assert spent == pytest.approx(exact)
+    kept = spent <= promised * (1 + 1e-6)
+    assert kept == (dropouts + 1 <= COLLUDERS)
 
 
 def test_the_promise_of_the_sum_holds_against_the_colluders_exactly():
     mechanism = shared()
-    _, _, info = share_of(mechanism, 40)
-    book = Ledger(COHORT, proved=True, colluders=COLLUDERS, central=True)
-    for round_num in (1, 2, 3):
-        book.record(
-            np.arange(COHORT),
-            round_num=round_num,
-            noise_multiplier=np.full(COHORT, info.noise_multiplier),
-            noise_std=np.full(COHORT, info.noise_std),
-            epsilon=np.full(COHORT, info.epsilon),
-            delta=np.full(COHORT, info.delta),
-            weights=np.full(COHORT, 1 / COHORT),
-        )
+    book = three_rounds(mechanism, present=COHORT, colluders=COLLUDERS)
     z = float(mechanism.least_multiplier)
     for view, sharers in (("colluders", COHORT - COLLUDERS), ("observer", COHORT)):
         precision = 3 / z**2 * (COHORT - COLLUDERS) / sharers

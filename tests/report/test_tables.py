@@ -125,3 +125,16 @@ def test_the_terminal_table_is_aligned(sweep_dir: Path) -> None:
     assert len({len(line) for line in lines}) == 1
     assert lines[0].startswith("mechanism")
     assert "FedAvg" in lines[1]
+
+
+def test_the_private_and_the_worst_served_are_shown_where_they_were_measured() -> None:
+    rows = [
+        row | {"private_accuracy": 0.5 + seed / 10, "worst_tenth_accuracy": None}
+        for seed in (0, 2)
+        for row in cell("none", None, seed, [0.9] * 7)
+    ]
+    (summary,) = tables.summarize(rows)
+    assert summary.private_mean == pytest.approx(0.6)
+    (shown,) = tables.shown_cells([summary])
+    assert shown["private, last 5 %"] == "60.00 ± 14.14"
+    assert "worst tenth, last 5 %" not in shown

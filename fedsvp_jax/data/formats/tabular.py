@@ -255,11 +255,12 @@ def load_adult(data_dir: Path) -> Dataset:
         _scaled(table[name], number, f"{path}: column {name}")[:, None]
         for name, number in NUMBERS.items()
     ]
-    columns = {}
+    columns, test_columns = {}, {}
     for name, categories in CATEGORIES.items():
         codes = _codes(table[name], categories, f"{path}: column {name}")
         features.append(np.eye(len(categories))[codes])
         columns[name] = Column(codes[is_train], categories)
+        test_columns[name] = Column(codes[~is_train], categories)
     inputs = np.concatenate(features, axis=1).astype(np.float32)
     return Dataset(
         name="adult",
@@ -269,4 +270,5 @@ def load_adult(data_dir: Path) -> Dataset:
         test_labels=labels[~is_train].astype(np.int32),
         num_classes=2,
         columns=columns,
+        test_columns=test_columns,
     )

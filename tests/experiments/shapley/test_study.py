@@ -19,7 +19,7 @@ SMALL = (
     "--cohort_size=2",
     "--rounds=1,2",
     "--repeats=5",
-    "--estimators=additive:0,additive:2,paired:6,orders:2",
+    "--estimators=additive:0,additive:2,paired:6,orders:2,in_run:1,equal:0",
 )
 
 
@@ -31,8 +31,11 @@ def test_the_study_reports_errors_costs_and_coverage_and_is_resumed(
     assert done.status == 0, done.stderr
     results = json.loads((folder / "results.json").read_text())
     table = {(row["estimator"], row["round"]): row for row in results["table"]}
-    assert len(table) == 8
-    assert all(0 < row["trainings"] <= 9 for row in table.values())
+    assert len(table) == 12
+    for (name, _), row in table.items():
+        least, most = (0, 0) if name in ("in_run:1", "equal:0") else (1, 9)
+        assert least <= row["trainings"] <= most
+    assert table["in_run:1", 1]["value_error"] != table["equal:0", 1]["value_error"]
     assert table["additive:0", 1]["covered"] is None
     assert table["additive:0", 1]["trainings"] == 3
     # Three pairs of three attributes are all there are.
@@ -50,6 +53,7 @@ def test_the_study_reports_errors_costs_and_coverage_and_is_resumed(
 def test_what_cannot_be_studied_is_refused(tmp_path: pathlib.Path) -> None:
     messages = {
         "--estimators=exact:1": "estimators must be additive:M",
+        "--estimators=in_run:3": "in_run:M needs M of 1 or 2",
         "--estimators=paired:3": "shapley_trainings must be even",
         "--rounds=0": "rounds must be numbers",
         "--num_attributes=11": "num_attributes must be at most 10",
@@ -76,6 +80,7 @@ def test_coverage_counts_values_and_the_private_one_apart() -> None:
 
 def test_the_page_is_what_the_kept_studies_give(tmp_path: pathlib.Path) -> None:
     shutil.copy(DOCS / "shapley.md", tmp_path)
-    shutil.copytree(DOCS / "results" / "shapley", tmp_path / "results" / "shapley")
+    for name in ("shapley", docs_page.IN_RUN):
+        shutil.copytree(DOCS / "results" / name, tmp_path / "results" / name)
     written = docs_page.rewrite(tmp_path).read_text()
     assert written == (DOCS / "shapley.md").read_text()

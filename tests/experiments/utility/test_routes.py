@@ -5,10 +5,13 @@ import json
 import pathlib
 
 import pytest
+from absl import flags
 from small_runs import SMALL
 
+from experiments import command
 from experiments.utility import docs_page, rows
-from experiments.utility.routes import ROUTES, Route
+from experiments.utility.routes import ROUTES, Route, proved_settings
+from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import plan
 
 ROW = {
@@ -30,6 +33,24 @@ def test_every_route_is_a_run_and_a_promise_where_it_names_one(route: Route) -> 
     config = route.config(0, "data")
     plan.mechanism_config(config)
     assert (config.total_epsilon is None) == (config.mechanism == "none")
+
+
+def test_the_preset_is_the_tables_route_but_for_what_is_named() -> None:
+    (route,) = (
+        one
+        for one in ROUTES
+        if (one.setup, one.settings.get("total_epsilon")) == ("mnist_mlp", 2.0)
+    )
+    values = flags.FlagValues()
+    for field in dataclasses.fields(ExperimentConfig):
+        flags.DEFINE_string(field.name, None, "", flag_values=values)
+    values(["train", "--dataset=mnist", "--num_rounds=3"])
+    command.default_settings(values, proved_settings("mnist"))
+    found = {name: values[name].value for name in route.settings}
+    assert found == route.settings | {"total_epsilon": None, "num_rounds": "3"}
+    for unknown in ("digits", "adult", "cifar10"):
+        with pytest.raises(ValueError, match=f"got {unknown}"):
+            proved_settings(unknown)
 
 
 def test_names_tell_the_routes_of_a_setup_apart() -> None:
