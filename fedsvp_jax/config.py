@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from fedsvp_jax import mechanisms, shapley
+from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.data.attributes import AttributeSettings
 from fedsvp_jax.data.corruption import CorruptionSettings
 from fedsvp_jax.data.partition import PartitionSettings
@@ -15,7 +16,6 @@ from fedsvp_jax.mechanisms.private_query import PrivateQuerySettings
 from fedsvp_jax.settings import (
     FEATURE_MODELS,
     NoiseSettings,
-    PromiseSettings,
     RoundSettings,
     Settings,
     TrainingSettings,

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from fedsvp_jax import prng
 from fedsvp_jax.accounting import allowance, composed_epsilon
 from fedsvp_jax.accounting.allowance import most_uploads
+from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.attacks import audit, audit_filter, audit_training, epsilon_bounds
 from fedsvp_jax.attacks.audit import Player, Scores
@@ -18,7 +19,6 @@ from fedsvp_jax.attacks.multiple_tests import holm
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.influence import pipeline
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
-from fedsvp_jax.settings import PromiseSettings
 
 from . import audit_claims
 from .audit_cases import COLLUDERS, FILTER, Case, case_settings

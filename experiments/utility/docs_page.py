@@ -10,10 +10,11 @@ from typing import Any
 
 from absl import flags
 
-from fedsvp_jax.report.text_table import markdown
+from fedsvp_jax.report.text_table import MISSING, markdown
 
 from .. import command, docs_blocks
-from .routes import SETUPS
+from ..reproduce.paired_gap import paired_gap
+from .routes import SETUPS, WRITERS
 
 flags.DEFINE_string(
     "utility_docs_dir", "docs", "Folder that holds utility.md and results/."
@@ -47,7 +48,37 @@ def table(rows: Sequence[Row]) -> str:
     return markdown(lines)
 
 
+def gaps(rows: Sequence[Row]) -> str:
+    """Correlated minus independent noise, paired by seed, by size of the cohorts."""
+    lines = []
+    for independent in WRITERS[1::2]:
+        size = independent.settings["cohort_size"]
+        correlated = next(
+            one for one in WRITERS[2::2] if one.settings["cohort_size"] == size
+        )
+        by_seed = [
+            {row["seed"]: row["accuracy"] for row in rows if row["route"] == one.name}
+            for one in (correlated, independent)
+        ]
+        seeds = sorted(by_seed[0].keys() & by_seed[1].keys())
+        if len(seeds) < 2:
+            return MISSING
+        gap = paired_gap(*([100 * one[seed] for seed in seeds] for one in by_seed))
+        low, high = gap.t_interval
+        lines.append(
+            {
+                "cohorts of": str(size),
+                "correlated − independent, points": f"{gap.mean:+.1f}",
+                "95 % interval": f"{low:+.1f} to {high:+.1f}",
+                "seeds": str(gap.num_seeds),
+            }
+        )
+    return markdown(lines)
+
+
 def _shown(rows: Sequence[Row], name: str) -> str:
+    if any(row[name] is None for row in rows):
+        return "–"
     values = [100 * row[name] for row in rows]
     mean = f"{statistics.fmean(values):.1f}"
     return f"{mean} ± {statistics.stdev(values):.1f}" if len(values) > 1 else mean
@@ -59,6 +90,9 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     blocks = {
         name: docs_blocks.made_from(folder / f"{name}.jsonl", table) for name in SETUPS
     }
+    writers = folder / "femnist_writers.jsonl"
+    blocks["femnist_writers"] = docs_blocks.made_from(writers, table)
+    blocks["femnist_writers_gap"] = docs_blocks.made_from(writers, gaps)
     return docs_blocks.rewrite(docs_dir / "utility.md", blocks)
 
 

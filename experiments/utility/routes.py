@@ -3,7 +3,7 @@
 A setup is a data set, its federation and the private query's settings; all setups have
 the same routes, whose rows are in docs/results/utility/SETUP.jsonl. Add a setup by
 adding an entry to `SETUPS`. `--preset=proved` of experiments.train is the route
-*attribute records* of a setup.
+*attribute records* of a setup. `WRITERS` are routes that hide whole clients.
 """
 
 import dataclasses
@@ -126,7 +126,48 @@ def _routes(name: str, setup: Setup) -> tuple[Route, ...]:
     )
 
 
+_WRITERS = {
+    "dataset": "femnist",
+    "model": "mlp",
+    "num_clients": 280,
+    "num_hbc_clients": 0,
+    "num_attributes": 1,
+    "cohorts": "cyclic",
+    "local_epochs": 1,
+    "batch_size": 20,
+    "num_rounds": 100,
+    "eval_every": 4,
+    "mechanism": "dp_fedavg",
+    "l2_norm_clip": 0.1,
+}
+
+
+def _writers(name: str, cohort_size: int, **settings: Any) -> Route:
+    what = f"{name}, cohorts of {cohort_size}"
+    return Route(
+        "femnist_writers", what, _WRITERS | settings | {"cohort_size": cohort_size}
+    )
+
+
+def _writers_proved(cohort_size: int, num_bands: int) -> Route:
+    name = "independent noise" if num_bands == 1 else f"correlated, b = {num_bands}"
+    settings = {key: _PROVED[key] for key in ("delta", "total_accounting", "solve")}
+    return _writers(
+        name, cohort_size, total_epsilon=8.0, noise_bands=num_bands, **settings
+    )
+
+
+WRITERS = (
+    _writers("clipped, noise-free", 28, noise_multiplier=0.0),
+    *(
+        _writers_proved(cohort_size, num_bands)
+        for cohort_size in (28, 56)
+        for num_bands in (1, 280 // cohort_size)
+    ),
+)
+
 ROUTES = (
+    *WRITERS,
     *(route for name, setup in SETUPS.items() for route in _routes(name, setup)),
     Route(
         "mnist_mlp",

@@ -18,9 +18,9 @@ import numpy as np
 
 from fedsvp_jax.accounting.composition import composed_epsilon, largest_count
 from fedsvp_jax.accounting.events import FilterCost
+from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, spends_release_budget
 from fedsvp_jax.mechanisms.subsampling import SampledSteps, Subsampling
-from fedsvp_jax.settings import PromiseSettings
 from fedsvp_jax.structs import Array
 
 _ROUNDING = 1e-6  # an ε of float32 may lie above the number that was asked for

@@ -10,9 +10,9 @@ from fedsvp_jax.accounting import Ledger
 from fedsvp_jax.accounting.allowance import promised_delta, release_epsilon
 from fedsvp_jax.accounting.events import ANY_CHANGE
 from fedsvp_jax.accounting.guarantees import Guarantee, adversary_name
+from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 from fedsvp_jax.mechanisms.base import NOTHING_ELSE
-from fedsvp_jax.settings import PromiseSettings
 
 _FILTER_TOO = (
     "the influence filter's contributions and votes leave the client too, and are "

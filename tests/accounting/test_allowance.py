@@ -10,9 +10,9 @@ from promised import Played, told, uploads_in_a_row
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import Allowance, FilterCost, allowance, composed_epsilon
 from fedsvp_jax.accounting.allowance import upload_costs
+from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.influence import privacy
-from fedsvp_jax.settings import PromiseSettings
 
 NOISY = [name for name in mechanisms.mechanism_names() if name != "none"]
 RELEASES = ("none", "worst_case", "laplace", "randomized_response")

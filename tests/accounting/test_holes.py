@@ -12,10 +12,10 @@ from small_runs import digits, small
 
 from fedsvp_jax import accounting, federation, mechanisms
 from fedsvp_jax.accounting import FilterCost, Ledger, composed_epsilon, promises
+from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.influence import privacy
 from fedsvp_jax.mechanisms import base, dp_fedavg, registry
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
-from fedsvp_jax.settings import PromiseSettings
 from fedsvp_jax.tree import cell_of
 
 pytestmark = pytest.mark.hole

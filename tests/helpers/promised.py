@@ -12,9 +12,9 @@ from published import published
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import Allowance, FilterCost, allowance, promises
 from fedsvp_jax.accounting.allowance import release_epsilon
+from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
-from fedsvp_jax.settings import PromiseSettings
 from fedsvp_jax.structs import NoiseInfo
 
 

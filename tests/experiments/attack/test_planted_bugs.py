@@ -7,7 +7,7 @@ import pytest
 from commands import assert_refused, command
 
 from experiments.attack import audit, audit_play, planted_bugs
-from experiments.attack.planted_bugs import BUGS
+from experiments.attack.bugs import BUGS
 from fedsvp_jax.config import ExperimentConfig, resolve
 
 CONFIG = resolve(ExperimentConfig(**audit.DEFAULTS))

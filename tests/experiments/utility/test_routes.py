@@ -10,7 +10,7 @@ from small_runs import SMALL
 
 from experiments import command
 from experiments.utility import docs_page, rows
-from experiments.utility.routes import ROUTES, Route, proved_settings
+from experiments.utility.routes import ROUTES, SETUPS, WRITERS, Route, proved_settings
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import plan
 
@@ -32,7 +32,8 @@ ROW = {
 def test_every_route_is_a_run_and_a_promise_where_it_names_one(route: Route) -> None:
     config = route.config(0, "data")
     plan.mechanism_config(config)
-    assert (config.total_epsilon is None) == (config.mechanism == "none")
+    free = config.mechanism == "none" or config.noise_multiplier == 0
+    assert (config.total_epsilon is None) == free
 
 
 def test_the_preset_is_the_tables_route_but_for_what_is_named() -> None:
@@ -57,7 +58,7 @@ def test_names_tell_the_routes_of_a_setup_apart() -> None:
     keys = [(one.setup, one.name, one.settings.get("total_epsilon")) for one in ROUTES]
     assert len(set(keys)) == len(keys)
     left_out = [one.setup for one in ROUTES if one.name == "private records left out"]
-    assert set(left_out) == {one.setup for one in ROUTES}  # stands in every table
+    assert set(left_out) == set(SETUPS)  # stands in every table of attribute records
 
 
 def test_a_line_is_a_route_over_its_seeds_with_the_largest_spent() -> None:
@@ -67,6 +68,20 @@ def test_a_line_is_a_route_over_its_seeds_with_the_largest_spent() -> None:
     text = docs_page.table([*seeds, free])
     assert "| a | 1.90 of 2 (proved) | server | one record | 92.0 ± 2.8 |" in text
     assert "| b | – | – | – | 90.0 | 80.0 | 70.0 | 1 |" in text
+
+
+def test_gaps_are_paired_by_seed_within_cohorts_of_one_size() -> None:
+    def accuracy(place: int, seed: int) -> float:
+        return 0.2 + 0.1 * seed + 0.01 * place * (1 + seed)
+
+    kept = [
+        ROW | {"route": one.name, "seed": seed, "accuracy": accuracy(place, seed)}
+        for place, one in enumerate(WRITERS)
+        for seed in (0, 1)
+    ]
+    text = docs_page.gaps(kept)
+    assert "| 28 | +1.5 | -4.9 to +7.9 | 2 |" in text and "| 56 | +1.5" in text
+    assert docs_page.gaps(kept[:1]) == docs_page.MISSING
 
 
 def test_rows_that_are_there_are_not_computed_again(tmp_path: pathlib.Path) -> None:

@@ -1,0 +1,251 @@
+"""The bugs that `planted_bugs` plants: each replaces one function of the package.
+
+noise_halved    the Gaussian noise on an upload has half its standard deviation
+no_clip         the update is not clipped
+count           the adaptive clip's count is noised as if a client moved it by 1/2
+partial_cohort  the ε of a cohort with empty places is claimed as a full cohort's
+release         R is released without noise
+shared_key      all clients draw their noise from one key
+cap             the cohort sampler does not look at --total_epsilon
+batch_divisor   a batch is divided by the number of its records with a gradient
+trained_on_all  the public training reads the private records too
+query_noise     the private query's noise has half its standard deviation
+query_divisor   the private query is divided by the number of such records
+divided_twice   the private query's noise is divided by |P| twice
+sharers         a share of a cohort's noise is divided by K − h, not by its root
+colluders       the noise that colluders know is counted against them
+votes           votes are reported without randomised response
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from fedsvp_jax import prng
+from fedsvp_jax.accounting import Ledger, ledger
+from fedsvp_jax.algorithm import cohort, local_training, private_query
+from fedsvp_jax.influence import lazy
+from fedsvp_jax.mechanisms import dp_fedavg, noise, release, sensitivity
+
+
+class Bug(NamedTuple):
+    """A function of the package, what stands in its place, and who should notice."""
+
+    where: Any  # module or class
+    function: str
+    faulty: Callable[[Callable[..., Any]], Callable[..., Any]]  # from the right one
+    case: str  # `Case.name`
+    says: str  # in words
+
+
+def _half_noise(right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda tree, std, *, key: right(tree, 0.5 * std, key=key)
+
+
+def _no_clip(right: Callable[..., Any]) -> Callable[..., Any]:
+    del right
+    return lambda updates, params, bound: (updates, jnp.zeros((), jnp.float32))
+
+
+def _half_count(right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda multiplier, count_std: right(multiplier, 2.0 * count_std)
+
+
+def _full_cohort(right: Callable[..., Any]) -> Callable[..., Any]:
+    def record(book: Ledger, client_ids: Any, **given: Any) -> None:
+        planned = len(client_ids)
+        right(
+            book,
+            np.arange(planned),
+            **given | {"weights": np.full(planned, 1 / planned)},
+        )
+
+    return record
+
+
+def _as_it_is(right: Callable[..., Any]) -> Callable[..., Any]:
+    del right
+    return lambda ratio, epsilon, *, key: ratio
+
+
+def _one_noise_key(right: Callable[..., Any]) -> Callable[..., Any]:
+    def stream_key(key: Any, stream: prng.Stream, client_id: Any = 0) -> Any:
+        return right(key, stream, 0 if stream == prng.Stream.NOISE else client_id)
+
+    return stream_key
+
+
+def _no_cap(right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda key, num_clients, size, *, eligible: right(key, num_clients, size)
+
+
+def _plain_votes(right: Callable[..., Any]) -> Callable[..., Any]:
+    del right
+    return lambda votes, flip_probability, key: votes
+
+
+def _all_public(right: Callable[..., Any]) -> Callable[..., Any]:
+    def divided(attributes: Any, num_rows: Any, **given: Any) -> Any:
+        public, private = right(attributes, num_rows, **given)
+        return public | private, private
+
+    return divided
+
+
+def _divided_twice(right: Callable[..., Any]) -> Callable[..., Any]:
+    def bound(clip: Any, num_private: Any, *, factor: float) -> Any:
+        once = right(clip, num_private, factor=factor)
+        return once / jnp.asarray(num_private, jnp.float32)
+
+    return bound
+
+
+def _batch_of_the_present(right: Callable[..., Any]) -> Callable[..., Any]:
+    def gradient(
+        loss: Any,
+        params: Any,
+        stats: Any,
+        inputs: Any,
+        labels: Any,
+        weights: Any,
+        *rest: Any,
+    ) -> Any:
+        present = jnp.mean(jnp.any(inputs != 0, axis=1), dtype=jnp.float32)
+        return right(loss, params, stats, inputs, labels, weights / present, *rest)
+
+    return gradient
+
+
+def _query_of_the_present(right: Callable[..., Any]) -> Callable[..., Any]:
+    def gradient(
+        model: Any,
+        params: Any,
+        stats: Any,
+        examples: Any,
+        rows: Any,
+        member: Any,
+        **named: Any,
+    ) -> Any:
+        present = member & jnp.any(examples.inputs[rows] != 0, axis=1)
+        return right(model, params, stats, examples, rows, present, **named)
+
+    return gradient
+
+
+def _nothing_known(right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda multiplier, std, weights, known: right(multiplier, std, weights, 0)
+
+
+def _too_many_sharers(right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda config: right(config) ** 2
+
+
+BUGS = {
+    "noise_halved": Bug(
+        noise,
+        "add_gaussian_noise",
+        _half_noise,
+        "dp_fedavg-update_clip-presence",
+        "the noise has half its standard deviation",
+    ),
+    "no_clip": Bug(
+        sensitivity,
+        "clip_update",
+        _no_clip,
+        "gaussian-update_clip-update",
+        "the update is not clipped",
+    ),
+    "count": Bug(
+        dp_fedavg,
+        "update_multiplier",
+        _half_count,
+        "dp_fedavg-update_clip-adaptive_clip",
+        "the count of clipped updates is noised as if a client moved it by ½ (G4)",
+    ),
+    "partial_cohort": Bug(
+        Ledger,
+        "record",
+        _full_cohort,
+        "dp_fedavg-update_clip-partial_cohort",
+        "a partial cohort is claimed as a full one (G7)",
+    ),
+    "release": Bug(
+        release,
+        "randomized_response_release",
+        _as_it_is,
+        "fedsva-update_clip-randomized_response",
+        "R is released without noise",
+    ),
+    "shared_key": Bug(
+        prng,
+        "stream_key",
+        _one_noise_key,
+        "gaussian-update_clip-two_uploads",
+        "all clients draw their noise from one key",
+    ),
+    "cap": Bug(
+        cohort,
+        "sample_cohort",
+        _no_cap,
+        "gaussian-update_clip-promise",
+        "the promise does not end a client's uploads",
+    ),
+    "batch_divisor": Bug(
+        local_training,
+        "_per_example_gradient",
+        _batch_of_the_present,
+        "gaussian-per_example-record_left_out",
+        "a batch is divided by its records that have a gradient, not by B",
+    ),
+    "trained_on_all": Bug(
+        private_query,
+        "divided",
+        _all_public,
+        "nbafl-attribute_records-private_record",
+        "public training reads the private records too",
+    ),
+    "query_noise": Bug(
+        noise,
+        "add_gaussian_noise",
+        _half_noise,
+        "gaussian-attribute_records-private_record",
+        "the private query's noise has half its standard deviation",
+    ),
+    "query_divisor": Bug(
+        private_query,
+        "mean_clipped_gradient",
+        _query_of_the_present,
+        "gaussian-attribute_records-private_record_left_out",
+        "the private query is divided by its records that have a gradient, not by |P|",
+    ),
+    "divided_twice": Bug(
+        sensitivity,
+        "query_bound",
+        _divided_twice,
+        "gaussian-attribute_records-private_record",
+        "the private query's noise is divided by |P| twice",
+    ),
+    "sharers": Bug(
+        sensitivity,
+        "root_sharers",
+        _too_many_sharers,
+        "nbafl-update_clip-shared_noise",
+        "a share of the cohort's noise is divided by K − h, not by its root",
+    ),
+    "colluders": Bug(
+        ledger,
+        "averaged_multiplier",
+        _nothing_known,
+        "gaussian-update_clip-colluders",
+        "the noise that colluders know is counted against them",
+    ),
+    "votes": Bug(
+        lazy,
+        "randomized_response",
+        _plain_votes,
+        "influence_filter-votes-votes",
+        "votes are reported without randomised response",
+    ),
+}
