@@ -33,10 +33,11 @@ def rows_of(num_lanes: int, chunk_size: int, num_devices: int) -> int:
 
 
 def gathered(trainer: Trainer) -> Gathered:
-    """Bytes by the formula: R(K) * 4 (P + S), R(K) * record and R(batches) * 4 (C + 1).
+    """Bytes by the formula: R(K) * 4 (P + S), R(K) * record and R(batches) * 4 (G + 1).
 
     R(n) = D c ceil(n / (c D)) with D devices on the clients' axis, chunks of c (1 for
-    the test batches), P parameters, S statistics and C classes. With D = 1 nothing is
+    the test batches), P parameters, S statistics and G groups of test examples: the
+    classes, times the attributes where the test set tells them. With D = 1 nothing is
     sent and all are zero. A device computes one in D of these bytes itself and receives
     the others.
     """
@@ -59,7 +60,8 @@ def gathered(trainer: Trainer) -> Gathered:
     )
     rows = rows_of(plan.cohort_size, plan.client_chunk_size, num_devices)
     batches = -(-trainer.program.data.test.labels.shape[0] // plan.test_batch_size)
-    per_batch = 4 * (trainer.program.data.num_classes + 1)  # right by class; the loss
+    groups = trainer.program.data.num_classes * max(plan.num_tested_attributes, 1)
+    per_batch = 4 * (groups + 1)  # right by group; the loss
     return Gathered(
         rows * model, rows * record, rows_of(batches, 1, num_devices) * per_batch
     )
