@@ -11,6 +11,8 @@ worst that are known:
     update               the update is replaced by its opposite, both beyond the clip
     presence             an update beyond the clip against none (add or remove a client)
     record left out      a record of real local training has no gradient in one world
+    record in secret batches
+                         the same, in Poisson batches that the adversary does not know
     private record, private record left out
                          the same of a record of the private attribute, by the private
                          query after real public training (attribute_records)

@@ -9,6 +9,7 @@ from fedsvp_jax.federation import plan
 from fedsvp_jax.mechanisms import MechanismConfig
 
 FILTER = "influence_filter"  # audited beside the mechanisms
+SECRET = "record in secret batches"  # of batches that nobody but the client knows
 COLLUDERS = "colluders"  # worlds in which other clients tell the adversary their noise
 _SEES_RATIO = ("fedsva", "fedsdp")
 _PROMISED = ("nbafl", "gaussian", "dp_fedavg")  # uploads after which a cap is tested
@@ -100,6 +101,10 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
         ]
     if is_gaussian:
         cases.append(Case(mechanism, "update_clip", "replace_one", "two uploads"))
+        secret = {"batches": "poisson", "local_steps": 1, "noise_std": 0.08}
+        cases.append(
+            Case(mechanism, "per_example", "add_remove", SECRET, changes=secret)
+        )
     if mechanism in ("nbafl", "gaussian"):
         shared: dict[str, Any] = {"noise_trust": "secure_aggregation"}
         if not is_gaussian:  # so that an audit sees which part of the noise is missing

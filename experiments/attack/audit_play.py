@@ -18,10 +18,15 @@ from fedsvp_jax.attacks.audit import Player, Scores
 from fedsvp_jax.attacks.multiple_tests import holm
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.influence import pipeline
-from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
+from fedsvp_jax.mechanisms import (
+    Mechanism,
+    MechanismConfig,
+    make_mechanism,
+    subsampling,
+)
 
 from . import audit_claims
-from .audit_cases import COLLUDERS, FILTER, Case, case_settings
+from .audit_cases import COLLUDERS, FILTER, SECRET, Case, case_settings
 from .audit_claims import ACCOUNTINGS, Claims
 
 _WIDE = 2048  # numbers in an upload whose noise scale is to be read
@@ -29,6 +34,7 @@ _NARROW = 8  # numbers in any other upload
 _BEYOND = 10.0  # updates that are clipped are so many times as long as the clip
 _PRESENT = 2  # clients in a partial cohort
 _VOTES = 4  # votes of one tester
+_BATCHES = 40  # so many times a secret batch's records the client has
 _PRIVATE = 4  # one in so many of the client's records has the private attribute
 
 Row = dict[str, Any]
@@ -102,6 +108,8 @@ def prepare(setting: Setting, case: Case) -> Prepared:
     config = setting.config
     asks = case.sensitivity == "attribute_records"
     num_examples = setting.num_examples // (_PRIVATE if asks else 1)
+    if case.worlds == SECRET:
+        num_examples = _BATCHES * config.batch_size
     settings = case_settings(case, config, num_examples)
     mechanism = make_mechanism(case.mechanism, settings)
     central = mechanism.claim.central
@@ -118,20 +126,7 @@ def prepare(setting: Setting, case: Case) -> Prepared:
     )
     proved = mechanism.claim.proved and case.claimed
     if case.sensitivity == "per_example":
-        push = 2.0 * float(settings.l2_norm_clip)
-        play = audit_training.training_player(
-            mechanism,
-            dataclasses.replace(setting.recipe, gradient="per_example"),
-            setting.rates,
-            audit_training.neighbours(
-                setting.config.batch_size,  # so that an upload shows every step
-                1,
-                push,
-                left_out=case.relation == "add_remove",
-            ),
-            config.num_rounds,
-            setting.num_games,
-        )
+        play = _training_player(setting, case, mechanism, settings, num_examples)
         return Prepared(play, claims, proved, float("nan"))
     updates = _updates(setting, case, settings)
     promise = cap = None
@@ -155,6 +150,36 @@ def prepare(setting: Setting, case: Case) -> Prepared:
         claims=partial(_with_promise, claims, promise) if promise else claims,
         proved=proved,
         distance=abs(updates[0] - updates[1]),
+    )
+
+
+def _training_player(
+    setting: Setting,
+    case: Case,
+    mechanism: Mechanism,
+    settings: MechanismConfig,
+    num_examples: int,
+) -> Player:
+    """Games with noise in the local steps, of which an upload shows every one."""
+    size, rounds = setting.config.batch_size, setting.config.num_rounds
+    recipe = dataclasses.replace(setting.recipe, gradient="per_example")
+    secret = case.worlds == SECRET
+    if secret:
+        steps = subsampling.most_steps(settings)
+        recipe = dataclasses.replace(
+            recipe,
+            places=subsampling.poisson_places(size, num_examples, rounds * steps),
+            local_steps=steps,
+        )
+    worlds = audit_training.neighbours(
+        num_examples if secret else size,
+        1,
+        2.0 * float(settings.l2_norm_clip),
+        left_out=case.relation == "add_remove",
+        others_push=not secret,
+    )
+    return audit_training.training_player(
+        mechanism, recipe, setting.rates, worlds, rounds, setting.num_games
     )
 
 

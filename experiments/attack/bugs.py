@@ -8,6 +8,7 @@ release         R is released without noise
 shared_key      all clients draw their noise from one key
 cap             the cohort sampler does not look at --total_epsilon
 batch_divisor   a batch is divided by the number of its records with a gradient
+full_batch      every record is in every batch that is claimed to be a secret sample
 trained_on_all  the public training reads the private records too
 query_noise     the private query's noise has half its standard deviation
 query_divisor   the private query is divided by the number of such records
@@ -84,6 +85,15 @@ def _no_cap(right: Callable[..., Any]) -> Callable[..., Any]:
 def _plain_votes(right: Callable[..., Any]) -> Callable[..., Any]:
     del right
     return lambda votes, flip_probability, key: votes
+
+
+def _everybody(right: Callable[..., Any]) -> Callable[..., Any]:
+    def faulty(key: Any, member: Any, *, batch_size: int, places: int) -> Any:
+        del batch_size, places
+        count = member.shape[0]
+        return right(key, member, batch_size=count, places=count)
+
+    return faulty
 
 
 def _all_public(right: Callable[..., Any]) -> Callable[..., Any]:
@@ -198,6 +208,13 @@ BUGS = {
         _batch_of_the_present,
         "gaussian-per_example-record_left_out",
         "a batch is divided by its records that have a gradient, not by B",
+    ),
+    "full_batch": Bug(
+        local_training,
+        "poisson_batch",
+        _everybody,
+        "gaussian-per_example-record_in_secret_batches",
+        "every record is in every batch that is claimed to be a secret sample",
     ),
     "trained_on_all": Bug(
         private_query,

@@ -44,7 +44,12 @@ def pushed_model(dimension: int) -> Model:
 
 
 def neighbours(
-    num_examples: int, replaced: int, push: float, *, left_out: bool = False
+    num_examples: int,
+    replaced: int,
+    push: float,
+    *,
+    left_out: bool = False,
+    others_push: bool = True,
 ) -> list[Examples]:
     """The data of the worlds (in, out), which differ in `replaced` records.
 
@@ -58,11 +63,12 @@ def neighbours(
       replaced: number of records that differ.
       push: L2 norm of a record that pushes.
       left_out: whether the records are left out, not replaced.
+      others_push: false where the others must not hide who is in a secret batch.
     """
     worlds = []
     for sign in (1.0, 0.0 if left_out else -1.0):
         inputs = np.zeros((num_examples, 2), np.float32)
-        inputs[:, 0] = -push if left_out else 0.0
+        inputs[:, 0] = -push if left_out and others_push else 0.0
         inputs[:replaced, 0] = sign * push
         nobody = jnp.zeros((num_examples,), jnp.int32)
         worlds.append(Examples(jnp.asarray(inputs), nobody, nobody))
@@ -194,7 +200,10 @@ def training_player(
     An upload is the sum of its steps (`per_example`). The score is the first weight of
     the uploads less the middle of what the two worlds' uploads are without noise,
     summed over the rounds. It increases with the likelihood ratio and has its zero,
-    since the noise has the same variance in both worlds.
+    since the noise has the same variance in both worlds. The middle is that of the very
+    batches that were drawn: the adversary knows them, unless they are Poisson samples,
+    which are secret. Then the middle is half of what the record moves where it is in
+    every batch.
 
     Args:
       mechanism: adds its noise in the local steps.
@@ -210,6 +219,7 @@ def training_player(
         raise ValueError("mechanism must add its noise in the local steps")
     first = mechanism.init(1).of(0)
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *worlds)
+    shifted = jnp.bool_(recipe.places is None)  # else the worlds are mixtures
 
     def transcript(world: Array, key: Array) -> Transcript:
         data = jax.tree.map(lambda leaf: leaf[world], stacked)
@@ -220,7 +230,7 @@ def training_player(
                 rates, mechanism, ratio=jnp.float32(1.0), round_num=round_num
             )
             moved = trained_update(recipe, noised_rates, data, key=round_key)
-            silent = jax.vmap(partial(trained_update, recipe, rates, key=round_key))
+            middle = _middle(recipe, rates, stacked, round_key)
             noised, _, info = upload(
                 mechanism,
                 moved[None],
@@ -230,10 +240,22 @@ def training_player(
                 num_examples=data.labels.shape[0],
                 round_num=round_num,
             )
-            score = score + noised[0] - jnp.mean(silent(stacked))
-            return score, Transcript(score, jnp.bool_(True), jnp.bool_(True), info)
+            score = score + noised[0] - middle
+            return score, Transcript(score, jnp.bool_(True), shifted, info)
 
         rounds = jnp.arange(num_rounds, dtype=jnp.int32)
         return jax.lax.scan(step, jnp.float32(0.0), rounds)[1]
 
     return make_player(transcript, num_games)
+
+
+def _middle(
+    recipe: TrainingRecipe, rates: TrainingRates, worlds: Examples, key: Array
+) -> Array:
+    """() float32: between what the two worlds' uploads of a round are without noise."""
+    if recipe.places is None:
+        silent = jax.vmap(partial(trained_update, recipe, rates, key=key))
+        return jnp.mean(silent(worlds))
+    steps = recipe.local_steps or recipe.local_epochs
+    step = rates.learning_rate * rates.l2_norm_clip / recipe.batch_size
+    return jnp.asarray(steps * step / 2, jnp.float32)
