@@ -28,16 +28,6 @@ SETUPS = {
         _ROUNDS | {"dataset": "mnist"},
         _QUERY | {"private_weight": 0.6, "private_margin": 3.0},
     ),
-    "femnist_mlp": Setup(
-        _ROUNDS
-        | {
-            "dataset": "femnist",
-            "partition": "paper",
-            "num_attributes": 6,
-            "private_attribute": 0,
-        },
-        _QUERY | {"private_weight": 0.6, "private_margin": 3.0},
-    ),
     "adult_sex": Setup(
         _ADULT | {"attributes": "column:sex", "private_attribute": 0},
         _LAST | {"private_weight": 0.5},

@@ -63,6 +63,7 @@ def test_every_release_of_a_round_has_a_case():
             "granted",
             "record",
             "record left out",
+            "record in secret batches",
             "client",
             "update",
             "presence",
