@@ -28,11 +28,23 @@ def weighted(upload: Params, weight: Array) -> Params:
     )
 
 
-def with_momentum(update: Params, velocity: Params, momentum: float) -> Params:
-    """v <- momentum * v + average update: the step that the server takes.
+def with_momentum(
+    update: Params, velocity: Params, momentum: float, *, anyone: Array
+) -> tuple[Params, Params]:
+    """v <- momentum * v + average update: the step that the server takes, and v.
 
-    It is made of averages that were released, so no claim about them changes.
+    It is made of averages that were released, so no claim about them changes. In a
+    round in which nobody took part the server does not move, and v stays.
 
     Source: FedAvgM (Hsu, Qi and Brown 2019, arXiv 1909.06335).
+
+    Args:
+      update: the average.
+      velocity: v.
+      momentum: in [0, 1).
+      anyone: () bool: whether a client took part.
     """
-    return jax.tree.map(lambda new, old: momentum * old + new, update, velocity)
+    moved = jax.tree.map(lambda new, old: momentum * old + new, update, velocity)
+    step = jax.tree.map(lambda new: jnp.where(anyone, new, jnp.zeros_like(new)), moved)
+    kept = jax.tree.map(lambda new, old: jnp.where(anyone, new, old), moved, velocity)
+    return step, kept

@@ -102,20 +102,20 @@ def federated_round(
     memories, metrics = jax.tree.map(lambda leaf: leaf[lane_of], by_lane)
     metrics = dataclasses.replace(metrics, client_id=clients)
 
+    anyone = jnp.any(valid)
     velocity = state.velocity
     if velocity is not None:
-        update = velocity = aggregation.with_momentum(
-            update, velocity, plan.server_momentum
+        update, velocity = aggregation.with_momentum(
+            update, velocity, plan.server_momentum, anyone=anyone
         )
     params = optax.apply_updates(state.params, update)
-    anyone = jnp.any(valid)
     stats = jax.tree.map(
         lambda mean, old: jnp.where(anyone, mean, old), stats, state.stats
     )
     places = jnp.where(valid, clients, plan.num_clients)  # out of range: dropped
     memory = state.mechanism.updated(places, memories)
     if mechanism.server is not None:
-        params, memory = mechanism.server(
+        served, memory = mechanism.server(
             params,
             state.params,
             memory,
@@ -123,6 +123,10 @@ def federated_round(
             round_num=round_num,
             infos=metrics.noise,
             valid=valid,
+        )
+        # A round without clients leaves the model as it is.
+        params = jax.tree.map(
+            lambda new, old: jnp.where(anyone, new, old), served, params
         )
     score = round_score.of_round(
         model, plan, cell, params, stats, examples, test, round_num, devices

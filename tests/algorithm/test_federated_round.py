@@ -387,10 +387,14 @@ def test_a_round_is_what_its_clients_send_summed_in_turn(
 
 @pytest.mark.usefixtures("quick_training")
 def test_a_round_without_clients_leaves_model_and_statistics_as_they_are() -> None:
-    config = small(mechanism="none", num_rounds=1, eval_every=2)
+    moved_by = {"downlink_noise": True, "server_momentum": 0.5}
+    config = small(mechanism="nbafl", num_rounds=1, eval_every=2, **moved_by)
     trainer = Trainer(build([config], digits(), model=keeps_statistics()))
     before = trainer.initial_state()
-    before = before.replace(admitted=jnp.zeros_like(before.admitted))
+    before = before.replace(
+        admitted=jnp.zeros_like(before.admitted),
+        velocity=jax.tree.map(jnp.ones_like, before.velocity),
+    )
     weights = np.array(before.params["w"])  # the round takes the state's memory
     after, metrics = trainer.advance(trainer.place(before), 0, 1)
     assert np.all(np.asarray(metrics.clients.client_id) == cohort.NOBODY)
