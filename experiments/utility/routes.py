@@ -49,8 +49,6 @@ _ATTRIBUTE = {"sensitivity": "attribute_records"}
 _SHARED = {"noise_trust": "secure_aggregation"}
 _PRESETS = {"mnist": "mnist_mlp"}
 _NOT_USEFUL = {
-    "digits": "a client has 12 private records, and the noise that hides one of them "
-    "drowns the rest",
     "adult": "training without any private record is as accurate there, and needs no ε",
 }
 
