@@ -169,6 +169,11 @@ def resolve(config: ExperimentConfig) -> ExperimentConfig:
                 f"{name} must be at most num_clients = {config.num_clients}, got "
                 f"{getattr(config, name)}"
             )
+    if config.noise_bands > 1 and config.server_momentum > 0:
+        raise ValueError(
+            "server_momentum must be 0 with noise_bands > 1, whose noise the server "
+            f"adds after the momentum, got {config.server_momentum}"
+        )
     if config.cohorts == "cyclic":
         turns, left = divmod(config.num_clients, config.cohort_size)
         if left:

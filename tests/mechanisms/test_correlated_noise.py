@@ -192,6 +192,14 @@ def test_bands_that_nothing_keeps_are_refused(
         make("dp_fedavg", **changed(**changes))
 
 
+def test_momentum_of_sums_without_their_noise_is_refused() -> None:
+    config = ExperimentConfig(
+        mechanism="dp_fedavg", cohorts="cyclic", noise_bands=2, server_momentum=0.5
+    )
+    with pytest.raises(ValueError, match="server_momentum must be 0 with noise_bands"):
+        resolve(config)
+
+
 def test_a_total_is_solved_for_over_the_turns_of_a_client() -> None:
     config = resolve(
         ExperimentConfig(
