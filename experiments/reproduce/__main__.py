@@ -2,6 +2,8 @@
 
   python -m experiments.reproduce --data_dir=DATA
   python -m experiments.reproduce --only=gap_digits_small
+  python -m experiments.reproduce --size=medium --minutes=60
+  python -m experiments.reproduce --size=medium --progress
   python -m experiments.reproduce --size=full --only=fedsva_table1_cifar10
   python -m experiments.reproduce --norun
 
@@ -11,9 +13,15 @@ When a preset is finished, its result is written to docs/results/reproduction/NA
 and the measured tables and figures of docs/reproduction.md are made again from all of
 these files.
 
+--size=medium runs the published tables to convergence, cell by cell, in the order of
+`converged.plan`, and keeps every finished cell as a file of
+docs/results/reproduction/medium. The same command goes on where it was stopped or
+killed; --progress says which published cells are measured.
+
 Exit status: 0 done; 2 bad input, or a sweep failed (one line says why).
 """
 
+import datetime
 import os
 import pathlib
 import subprocess
@@ -23,12 +31,26 @@ import time
 from absl import flags
 
 from .. import command, presets
-from . import results, tables
+from . import converged, results, tables
 from .evidence import Evidence
 
 ROOT = pathlib.Path(__file__).parents[2]
 
 flags.DEFINE_enum("size", "small", presets.SIZES, "Size of the presets to run.")
+flags.DEFINE_float(
+    "minutes",
+    None,
+    "Of --size=medium: stop after so many minutes, with the round's state saved.",
+    lower_bound=0,
+)
+flags.DEFINE_bool(
+    "progress", False, "Of --size=medium: only say which published cells are measured."
+)
+flags.DEFINE_string(
+    "compilation_cache_dir",
+    str(ROOT / ".cache" / "compiled"),
+    "Of --size=medium: folder of compiled programs.",
+)
 flags.DEFINE_list("only", [], "Presets to run. Default: all presets of --size.")
 flags.DEFINE_string(
     "data_dir",
@@ -133,12 +155,31 @@ def write_page(docs_dir: pathlib.Path) -> list[pathlib.Path]:
     return [page, *drawn]
 
 
+def run_cells(values: flags.FlagValues, docs_dir: pathlib.Path) -> None:
+    """Runs the cells of the tables to convergence that are not kept yet."""
+    wanted = [presets.read_preset(name) for name in presets.preset_names("medium")]
+    command.start_jax(values)
+    until = None
+    if values.minutes is not None:
+        until = datetime.datetime.now() + datetime.timedelta(minutes=values.minutes)
+    converged.run(
+        converged.plan(),
+        data_dir=find_data(values.data_dir, wanted),
+        output_dir=pathlib.Path(values.output_dir).absolute() / converged.KEPT,
+        kept=docs_dir / "results" / "reproduction" / converged.KEPT,
+        until=until,
+    )
+
+
 def main(_: list[str]) -> None:
     """Runs the chosen presets and writes the page."""
     values = flags.FLAGS
     docs_dir = pathlib.Path(values.docs_dir)
     if not (docs_dir / "reproduction.md").is_file():
         raise ValueError(f"docs_dir must hold reproduction.md, got {docs_dir}")
+    if values.size == "medium" and values.run:
+        run_cells(values, docs_dir)
+        return
     wanted = chosen(values.size, values.only)
     output_dir = pathlib.Path(values.output_dir).absolute()
     if values.run:

@@ -233,6 +233,7 @@ _CONTRIBUTION = (  # read where the noise follows R
     "utility",
     "empty_utility",
 )
+_SCALE = "noise_examples_scale"  # read where the noise follows |D|
 _CALIBRATION = ("epsilon", "calibration", "allow_large_epsilon")
 
 register_mechanism(
@@ -241,7 +242,7 @@ register_mechanism(
     label="FedAvg",
     epsilon_sets_noise=False,
     summary="FedAvg without noise",
-    unread=("delta", "relation", "noise_trust", *_CALIBRATION, *_CONTRIBUTION),
+    unread=("delta", "relation", "noise_trust", *_CALIBRATION, *_CONTRIBUTION, _SCALE),
 )
 register_mechanism(
     "nbafl",
@@ -289,7 +290,7 @@ register_mechanism(
     noise_setting="noise_multiplier",
     summary="Central DP-FedAvg (McMahan et al. 2018), adaptive clip if asked for "
     "(Andrew et al. 2021)",
-    unread=("relation", "noise_trust", *_CALIBRATION, *_CONTRIBUTION),
+    unread=("relation", "noise_trust", *_CALIBRATION, *_CONTRIBUTION, _SCALE),
 )
 register_mechanism(
     "fedsdp",
