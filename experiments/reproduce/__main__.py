@@ -30,9 +30,11 @@ import time
 
 from absl import flags
 
+from fedsvp_jax.report.text_table import markdown
+
 from .. import command, presets
-from . import converged, results, tables
-from .evidence import Evidence
+from . import converged, kept_cells, results, tables
+from .evidence import load
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -146,13 +148,18 @@ def write_page(docs_dir: pathlib.Path) -> list[pathlib.Path]:
 
     from . import figures
 
-    kept = docs_dir / "results" / "reproduction"
-    evidence = Evidence(results.load(kept), results.published(kept))
+    evidence = load(docs_dir / "results" / "reproduction")
     page = docs_dir / "reproduction.md"
     text = tables.render(page.read_text(), evidence)
     drawn = figures.write_figures(evidence, docs_dir / "images")
     read.write_text(page, text)
     return [page, *drawn]
+
+
+def progress_table(docs_dir: pathlib.Path) -> str:
+    """Which published cells are measured, as Markdown."""
+    evidence = load(docs_dir / "results" / "reproduction")
+    return markdown(kept_cells.progress(evidence.measured, evidence.published))
 
 
 def run_cells(values: flags.FlagValues, docs_dir: pathlib.Path) -> None:
@@ -177,8 +184,10 @@ def main(_: list[str]) -> None:
     docs_dir = pathlib.Path(values.docs_dir)
     if not (docs_dir / "reproduction.md").is_file():
         raise ValueError(f"docs_dir must hold reproduction.md, got {docs_dir}")
-    if values.size == "medium" and values.run:
-        run_cells(values, docs_dir)
+    if values.size == "medium":
+        if values.run and not values.progress:
+            run_cells(values, docs_dir)
+        print(progress_table(docs_dir))
         return
     wanted = chosen(values.size, values.only)
     output_dir = pathlib.Path(values.output_dir).absolute()

@@ -21,7 +21,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedsvp_jax import mechanisms
 from fedsvp_jax.report import read
 
 from .. import presets
@@ -50,14 +49,16 @@ class Cell(NamedTuple):
     level: float | None = None  # ε; the noise's std for `gaussian`; None for FedAvg
     seed: int = 0
     num_attributes: int = 2
+    schedule_level: str = "budget"  # of time_varying and dpa
 
     @property
     def name(self) -> str:
         """The name of its file and folder: `femnist/nbafl-0.2-n2-s0`."""
         level = "" if self.level is None else f"-{self.level:g}"
+        reading = "" if self.schedule_level == "budget" else f"-{self.schedule_level}"
         return (
-            f"{self.preset.removesuffix('_medium')}/{self.mechanism}{level}"
-            f"-n{self.num_attributes}-s{self.seed}"
+            f"{self.preset.removesuffix(presets.MEDIUM)}/{self.mechanism}{level}"
+            f"{reading}-n{self.num_attributes}-s{self.seed}"
         )
 
 
@@ -90,6 +91,10 @@ def plan() -> list[Cell]:
         cells += table(preset, TABLE_1, (0.3, 0.4))
     for preset in both:
         cells += table(preset, TABLE_I, (0.1, 0.2, 0.3, 0.4, 0.5))
+    for preset in both:  # DPA's schedule is nearly the same, so it is not run again
+        for epsilon in (0.2, 0.5):
+            lower = Cell(preset, "time_varying", epsilon, schedule_level="first_round")
+            cells.append(lower)
     for number in (3, 4, 5):
         for epsilon in (0.2, 0.5):
             cells.append(Cell("cifar10_medium", "fedsva", epsilon, 0, number))
@@ -108,6 +113,7 @@ def settings(cell: Cell) -> dict[str, Any]:
         "mechanism": cell.mechanism,
         "seed": cell.seed,
         "num_attributes": cell.num_attributes,
+        "schedule_level": cell.schedule_level,
     }
     if cell.mechanism == "gaussian":
         chosen["noise_std"] = cell.level

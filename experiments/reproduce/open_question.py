@@ -8,9 +8,13 @@ reconstructions, and their cells are counted apart everywhere: they say nothing 
 printed formula.
 """
 
+import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.mechanisms import MechanismConfig
@@ -65,6 +69,75 @@ def published_config(scenario: Scenario, epsilon: float) -> MechanismConfig:
         num_clients=100,
         cohort_size=10,
     )
+
+
+READINGS = {  # values of schedule_level, and what they assume
+    "budget": "the T uploads spend what constant noise spends",
+    "first_round": "the first round has NbAFL's σ, later ones less",
+}
+
+
+def read_as(config: MechanismConfig, mechanism: str, reading: str) -> MechanismConfig:
+    """The settings with a schedule's level read in one of the two ways.
+
+    Args:
+      config: of `published_config`.
+      mechanism: `time_varying` or `dpa`.
+      reading: one of READINGS.
+    """
+    own = mechanisms.mechanism_settings(mechanism)
+    assert own is not None
+    return dataclasses.replace(config, settings=own(schedule_level=reading))
+
+
+def readings_block(evidence: Evidence) -> str:
+    """σ per upload of the two schedules, by both readings of their level."""
+    rows = []
+    for scenario in SCENARIOS[:2]:
+        response = response_of(evidence, scenario)
+        for mechanism, epsilon in itertools.product(
+            ("time_varying", "dpa"), (0.2, 0.5)
+        ):
+            config = published_config(scenario, epsilon)
+            constant = noise_response.formula_std("nbafl", config)
+            published = {
+                cell["mechanism"]: cell["last5"]
+                for cell in evidence.published_cells("fedsva_table1", scenario.name)
+                if cell["epsilon"] in (None, epsilon)
+            }
+            for reading, meaning in READINGS.items():
+                stds = noise_response.averaged_stds(
+                    mechanism,
+                    read_as(config, mechanism, reading),
+                    contribution_ratio=1.0,
+                )
+                mean = float(np.sqrt(np.mean(stds**2)))
+                upload = math.sqrt(config.cohort_size)
+                rows.append(
+                    {
+                        "scenario": scenario.name,
+                        "mechanism": mechanisms.mechanism_label(mechanism),
+                        "ε": labels.significant(epsilon),
+                        "reading": meaning,
+                        "σ per upload: NbAFL": f"{constant * upload:.3g}",
+                        "first round": f"{stds[0] * upload:.3g}",
+                        "root mean square": f"{mean * upload:.3g}",
+                        "last round": f"{stds[-1] * upload:.3g}",
+                        "root mean square ÷ NbAFL's": f"{mean / constant:.2f}",
+                        "ε of all rounds ÷ NbAFL's (basic)": (
+                            f"{np.mean(constant / stds):.2f}"
+                        ),
+                        "share of the noise-free accuracy at that σ": _share(
+                            noise_response.share_at(response[1], mean)
+                        )
+                        if response
+                        else "–",
+                        "published share": _share(
+                            published[mechanism] / published["none"]
+                        ),
+                    }
+                )
+    return markdown(rows)
 
 
 class Cell(NamedTuple):
@@ -148,12 +221,12 @@ def question_block(scenario: Scenario) -> Callable[[Evidence], str]:
                 *(_PICTURE if scenario == measured[0] else ()),
                 f"The curve was measured with {settings['model']} on "
                 f"{settings['dataset']}, {settings['num_rounds']} rounds and "
-                f"{len(result['groups']) - 1} stds (`"
+                f"{len(_curve_groups(result)) - 1} stds (`"
                 f"{preset_command(result['preset'])}`, {result['date']}, "
-                f"{result['device_kind']}).{_clip_note(settings)}\n",
+                f"{result['device_kind']}).\n",
                 _curve_table(result),
                 _check_of_the_curve(evidence, scenario, curve),
-                _cell_table(published, curve),
+                _cell_table(evidence, scenario, published, curve),
                 _plain_answer(published),
                 _convention_table(published, scenario),
             ]
@@ -162,27 +235,21 @@ def question_block(scenario: Scenario) -> Callable[[Evidence], str]:
     return block
 
 
-def _clip_note(settings: dict[str, Any]) -> str:
-    """What a curve at another C than the published one leaves open."""
-    clip = settings.get("l2_norm_clip", PUBLISHED_CLIP)
-    if clip == PUBLISHED_CLIP:
-        return ""
-    return (
-        f" It clips gradients at C = {clip:g}, where the published C is "
-        f"{PUBLISHED_CLIP:g}, although the noise is given and does not depend on C. A "
-        "smaller C makes training slower, which may change how much noise it bears. "
-        "The curve at the published C is not measured yet (issue 20)."
-    )
+def _curve_groups(result: Result) -> list[Result]:
+    """The groups of the curve, the one without noise first."""
+    groups = [g for g in result["groups"] if g["mechanism"] in ("none", "gaussian")]
+    return sorted(groups, key=lambda group: group["noise_std"] or 0.0)
 
 
 def _curve_table(result: Result) -> str:
     fedavg = mean_accuracy(results.group_of(result, "none")) or math.nan
     rows = []
-    for group in result["groups"]:
+    for group in _curve_groups(result):
         mean = mean_accuracy(group) or math.nan
         std = results.noise_std(group)
         rows.append(
             {
+                "seeds": str(len(group["seeds"])),
                 "std of the averaged noise": f"{std:.3g}",
                 "accuracy % (last 5)": f"{100 * mean:.2f}",
                 "share of the noise-free accuracy": f"{100 * mean / fedavg:.0f}%",
@@ -191,20 +258,39 @@ def _curve_table(result: Result) -> str:
     return markdown(rows)
 
 
+def _runs_of(evidence: Evidence, scenario: Scenario) -> list[Result]:
+    """The results in which the mechanisms themselves ran, each once."""
+    found = [
+        result for preset in scenario.tables for _, result in sizes(evidence, preset)
+    ]
+    return list({result["preset"]: result for result in found}.values())
+
+
+def measured_share(
+    evidence: Evidence, scenario: Scenario, mechanism: str, epsilon: float
+) -> float | None:
+    """The mechanism's measured share of the noise-free accuracy."""
+    for result in reversed(_runs_of(evidence, scenario)):
+        fedavg = mean_accuracy(results.group_of(result, "none"))
+        mean = mean_accuracy(results.group_of(result, mechanism, epsilon))
+        if fedavg and mean is not None:
+            return mean / fedavg
+    return None
+
+
 def _check_of_the_curve(
     evidence: Evidence, scenario: Scenario, curve: noise_response.Response
 ) -> str:
     """Whether the mechanisms' runs lie on the curve, so that only noise matters."""
     gaps = []
-    for preset in scenario.tables:
-        for _, result in sizes(evidence, preset):
-            fedavg = mean_accuracy(results.group_of(result, "none"))
-            for group in result["groups"]:
-                mean = mean_accuracy(group)
-                if group["mechanism"] != "none" and fedavg and mean is not None:
-                    std = results.noise_std(group)
-                    gap = mean / fedavg - noise_response.share_at(curve, std)
-                    gaps.append(abs(gap))
+    for result in _runs_of(evidence, scenario):
+        fedavg = mean_accuracy(results.group_of(result, "none"))
+        for group in result["groups"]:
+            mean = mean_accuracy(group)
+            if group["mechanism"] in ("none", "gaussian") or not fedavg or mean is None:
+                continue
+            share = noise_response.share_at(curve, results.noise_std(group))
+            gaps.append(abs(mean / fedavg - share))
     if not gaps:
         return ""
     return (
@@ -215,7 +301,16 @@ def _check_of_the_curve(
     )
 
 
-def _cell_table(published: Sequence[Cell], curve: noise_response.Response) -> str:
+def _cell_table(
+    evidence: Evidence,
+    scenario: Scenario,
+    published: Sequence[Cell],
+    curve: noise_response.Response,
+) -> str:
+    def measured(cell: Cell) -> str:
+        share = measured_share(evidence, scenario, cell.mechanism, cell.epsilon)
+        return "–" if share is None else _share(share)
+
     rows = [
         {
             "table": cell.table,
@@ -224,6 +319,7 @@ def _cell_table(published: Sequence[Cell], curve: noise_response.Response) -> st
             "ε": labels.significant(cell.epsilon),
             "std by the formula": f"{cell.formula:.3g}",
             "share at that std": _share(noise_response.share_at(curve, cell.formula)),
+            "share of the mechanism's own run": measured(cell),
             "published share": _share(cell.share),
             "std that it needs": _reading(cell.needed),
             "needed ÷ formula": _reading(cell.factor),

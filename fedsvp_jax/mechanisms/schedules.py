@@ -1,9 +1,9 @@
 """Noise that changes with the round under one fixed budget.
 
 Both schedules keep Σ_t 1/σ_t² = T/σ_c², the budget of T uploads at the constant σ_c
-(Gaussians compose to one Gaussian of that precision), and spend it unevenly. That is one
-reading of the papers; by the other, `schedule_level=first_round`, the first round has
-σ_c and every later one less, so that more than the budget is spent.
+(Gaussians compose to one Gaussian of that precision), and spend it unevenly. That is
+one reading of the papers; by the other, `schedule_level=first_round`, the first round
+has σ_c and every later one less, so that more than the budget is spent.
 """
 
 from collections.abc import Callable
