@@ -2,7 +2,8 @@
 
 A file starts with comments, followed by one `--name=value` per line. `NAME.flags` is
 full size. The comments of `NAME_small.flags` list what was shrunk, one flag per line:
-`#   name: full value -> small value`.
+`#   name: full value -> small value`. `NAME_medium.flags` holds the settings of the runs
+to convergence, whose mechanisms, ε and seeds `reproduce.converged` plans.
 """
 
 import pathlib
@@ -100,4 +101,4 @@ def preset_names(size: str | None = None) -> list[str]:
     small = [name for name in names if name.endswith(SMALL)]
     if size == "small":
         return small
-    return [name.removesuffix(SMALL) for name in small]
+    return [name for name in names if not name.endswith((SMALL, MEDIUM, "demo"))]

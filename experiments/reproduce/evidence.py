@@ -149,5 +149,7 @@ def provenance(measured: Sequence[Result]) -> dict[str, str]:
 
 def compiler_flags(result: Result) -> str:
     """`name=value` of what the compiler was told; a sweep keeps it in its settings."""
-    told = result.get("xla_flags", result["settings"].get("xla_flags")) or {}
+    told = result.get("xla_flags", result["settings"].get("xla_flags"))
+    if told is None:
+        return "not recorded"
     return ", ".join(f"{name}={value}" for name, value in told.items()) or "none"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from fedsvp_jax import mechanisms
 
-from . import kept_cells, noise_response, open_question, results
+from . import kept_cells, noise_response, open_question, results, schedule_readings
 from .evidence import CONVERGED, SCENARIOS, Evidence, Scenario, mean_accuracy, sizes
 from .paired_gap import paired_gap
 from .results import Result
@@ -178,10 +178,10 @@ def _readings(evidence: Evidence, scenario: Scenario, files: str) -> Iterator[st
         return
     curve = response[1]
     shares = []
-    for reading in open_question.READINGS:
+    for reading in schedule_readings.READINGS:
         config = open_question.published_config(scenario, 0.2)
         std = noise_response.formula_std(
-            "time_varying", open_question.read_as(config, "time_varying", reading)
+            "time_varying", schedule_readings.read_as(config, "time_varying", reading)
         )
         shares.append(100 * noise_response.share_at(curve, std))
     cells = evidence.published_cells("fedsva_table1", scenario.name)

@@ -8,13 +8,9 @@ reconstructions, and their cells are counted apart everywhere: they say nothing 
 printed formula.
 """
 
-import dataclasses
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
-
-import numpy as np
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.mechanisms import MechanismConfig
@@ -69,75 +65,6 @@ def published_config(scenario: Scenario, epsilon: float) -> MechanismConfig:
         num_clients=100,
         cohort_size=10,
     )
-
-
-READINGS = {  # values of schedule_level, and what they assume
-    "budget": "the T uploads spend what constant noise spends",
-    "first_round": "the first round has NbAFL's σ, later ones less",
-}
-
-
-def read_as(config: MechanismConfig, mechanism: str, reading: str) -> MechanismConfig:
-    """The settings with a schedule's level read in one of the two ways.
-
-    Args:
-      config: of `published_config`.
-      mechanism: `time_varying` or `dpa`.
-      reading: one of READINGS.
-    """
-    own = mechanisms.mechanism_settings(mechanism)
-    assert own is not None
-    return dataclasses.replace(config, settings=own(schedule_level=reading))
-
-
-def readings_block(evidence: Evidence) -> str:
-    """σ per upload of the two schedules, by both readings of their level."""
-    rows = []
-    for scenario in SCENARIOS[:2]:
-        response = response_of(evidence, scenario)
-        for mechanism, epsilon in itertools.product(
-            ("time_varying", "dpa"), (0.2, 0.5)
-        ):
-            config = published_config(scenario, epsilon)
-            constant = noise_response.formula_std("nbafl", config)
-            published = {
-                cell["mechanism"]: cell["last5"]
-                for cell in evidence.published_cells("fedsva_table1", scenario.name)
-                if cell["epsilon"] in (None, epsilon)
-            }
-            for reading, meaning in READINGS.items():
-                stds = noise_response.averaged_stds(
-                    mechanism,
-                    read_as(config, mechanism, reading),
-                    contribution_ratio=1.0,
-                )
-                mean = float(np.sqrt(np.mean(stds**2)))
-                upload = math.sqrt(config.cohort_size)
-                rows.append(
-                    {
-                        "scenario": scenario.name,
-                        "mechanism": mechanisms.mechanism_label(mechanism),
-                        "ε": labels.significant(epsilon),
-                        "reading": meaning,
-                        "σ per upload: NbAFL": f"{constant * upload:.3g}",
-                        "first round": f"{stds[0] * upload:.3g}",
-                        "root mean square": f"{mean * upload:.3g}",
-                        "last round": f"{stds[-1] * upload:.3g}",
-                        "root mean square ÷ NbAFL's": f"{mean / constant:.2f}",
-                        "ε of all rounds ÷ NbAFL's (basic)": (
-                            f"{np.mean(constant / stds):.2f}"
-                        ),
-                        "share of the noise-free accuracy at that σ": _share(
-                            noise_response.share_at(response[1], mean)
-                        )
-                        if response
-                        else "–",
-                        "published share": _share(
-                            published[mechanism] / published["none"]
-                        ),
-                    }
-                )
-    return markdown(rows)
 
 
 class Cell(NamedTuple):
@@ -309,7 +236,7 @@ def _cell_table(
 ) -> str:
     def measured(cell: Cell) -> str:
         share = measured_share(evidence, scenario, cell.mechanism, cell.epsilon)
-        return "–" if share is None else _share(share)
+        return "–" if share is None else percent(share)
 
     rows = [
         {
@@ -318,9 +245,9 @@ def _cell_table(
             "formula": "printed" if cell.has_printed_formula else "reconstructed",
             "ε": labels.significant(cell.epsilon),
             "std by the formula": f"{cell.formula:.3g}",
-            "share at that std": _share(noise_response.share_at(curve, cell.formula)),
+            "share at that std": percent(noise_response.share_at(curve, cell.formula)),
             "share of the mechanism's own run": measured(cell),
-            "published share": _share(cell.share),
+            "published share": percent(cell.share),
             "std that it needs": _reading(cell.needed),
             "needed ÷ formula": _reading(cell.factor),
             "the formula": "is consistent"
@@ -332,7 +259,8 @@ def _cell_table(
     return markdown(rows)
 
 
-def _share(value: float) -> str:
+def percent(value: float) -> str:
+    """`29%` of 0.29."""
     return f"{100 * value:.0f}%"
 
 

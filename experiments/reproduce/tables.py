@@ -31,9 +31,10 @@ from .evidence import (
     sizes,
 )
 from .findings import findings
-from .open_question import question_block, readings_block
+from .open_question import question_block
 from .paired_gap import paired_gap
 from .results import Result
+from .schedule_readings import readings_block
 
 
 def render(page: str, evidence: Evidence) -> str:
