@@ -30,8 +30,8 @@ SCENARIO_OF = {  # preset -> the column of the published tables
     "cifar10_medium": "ResNet-18 @ CIFAR-10",
     "femnist_medium": "CNN @ FEMNIST",
 }
-# Stds of an upload's noise: from where accuracy hardly falls to above what the printed
-# formulas give at the published ε, .115 to .575 on CIFAR-10 and .0083 to .0412 on FEMNIST.
+# Stds of an upload's noise: from where accuracy hardly falls to what the printed
+# formulas give at the published ε or above: .115 to .575 and .0083 to .0412.
 NOISE_STDS = {
     "femnist_medium": (0.003, 0.0083, 0.0146, 0.0206, 0.0412, 0.0824, 0.15, 0.3),
     "cifar10_medium": (0.0003, 0.001, 0.003, 0.01, 0.03, 0.115, 0.288, 0.575),
@@ -150,7 +150,7 @@ def run(
     from fedsvp_jax.run import one_run
 
     if until is not None:
-        _stop_at(until)
+        stop_at(until)
     datasets: dict[str, Any] = {}
     for cell in wanted:
         target = kept / f"{cell.name}.json"
@@ -178,11 +178,13 @@ def run(
         jax.clear_caches()
 
 
-def _stop_at(until: datetime.datetime) -> None:
+def stop_at(until: datetime.datetime) -> threading.Timer:
+    """Sends this process SIGTERM then, at which a run saves its state and ends."""
     left = (until - datetime.datetime.now(until.tzinfo)).total_seconds()
     timer = threading.Timer(max(left, 0.0), os.kill, (os.getpid(), signal.SIGTERM))
     timer.daemon = True
     timer.start()
+    return timer
 
 
 def _now() -> str:

@@ -107,12 +107,12 @@ def _of_scenario(evidence: Evidence, scenario: Scenario) -> Iterator[str]:
         return
     settings = found["settings"]
     num_test, folder = settings["max_test_examples"], settings["dataset"]
-    files = f"`docs/results/reproduction/medium/{folder}/`"
+    files = f"docs/results/reproduction/medium/{folder}/"
     named = f"{scenario.name} ({settings['model']}, {settings['num_rounds']} rounds)"
     gain = 100 * sum(fedavg["gain"]) / len(fedavg["gain"])
     yield (
         f"**{named}: FedAvg reaches {accuracy(fedavg, num_test)} %** and gains "
-        f"{gain:.1f} points in its last fifth. File: {files}`none-*`."
+        f"{gain:.1f} points in its last fifth. File: `{files}none-*`."
     )
     yield from _noise_alone(evidence, scenario, files)
     for epsilon in ENDS:
@@ -139,7 +139,7 @@ def _noise_alone(evidence: Evidence, scenario: Scenario, files: str) -> Iterator
         yield (
             f"**{scenario.name}, formulas {name}: the noise explains {agree} of "
             f"{len(group)} published cells** to within a factor of 2 in σ{between} "
-            f"({len(factors)} cells lie on the curve). Files: {files}`gaussian-*`, "
+            f"({len(factors)} cells lie on the curve). Files: `{files}gaussian-*`, "
             f"{_PUBLISHED}."
         )
 
@@ -167,7 +167,7 @@ def _guided(
         f"; published: {published['fedsva'] - published['nbafl']:+.1f}. FedSVA's "
         f"averaged noise is {ratio:.3f} times NbAFL's, of which the smaller |D| of "
         "honest-but-curious clients, which NbAFL's formula takes for all, is a part. "
-        f"Files: {files}`fedsva-{epsilon:g}-*`, {files}`nbafl-{epsilon:g}-*`."
+        f"Files: `{files}fedsva-{epsilon:g}-*`, `{files}nbafl-{epsilon:g}-*`."
     )
 
 
@@ -194,7 +194,7 @@ def _readings(evidence: Evidence, scenario: Scenario, files: str) -> Iterator[st
         f"**{scenario.name}, {label} at ε = 0.2 (our reconstruction):** at the noise "
         f"of an equal budget {shares[0]:.0f} % of the noise-free accuracy are left, at "
         f"the noise that starts at NbAFL's level {shares[1]:.0f} %; published: "
-        f"{100 * cell['last5'] / fedavg:.0f} %. Files: {files}`gaussian-*`, "
+        f"{100 * cell['last5'] / fedavg:.0f} %. Files: `{files}gaussian-*`, "
         f"{_PUBLISHED}."
     )
 

@@ -17,10 +17,11 @@ from fedsvp_jax.mechanisms import MechanismConfig
 from fedsvp_jax.report import labels
 from fedsvp_jax.report.text_table import markdown
 
-from . import noise_response, results
+from ..presets import SMALL
+from . import converged, noise_response, results
 from .evidence import (
     SCENARIOS,
-    SMALL,
+    TO_CONVERGENCE,
     Evidence,
     Scenario,
     mean_accuracy,
@@ -36,14 +37,19 @@ PUBLISHED_CLIP = 20.0
 def response_of(
     evidence: Evidence, scenario: Scenario
 ) -> tuple[Result, noise_response.Response] | None:
-    """The measured noise response of a scenario, full size if there is one."""
+    """The measured noise response of a scenario, full size if there is one.
+
+    None while stds that are planned are missing: where the curve ends too early, noise
+    beyond it would pass as harmless.
+    """
     measured = sizes(evidence, scenario.response)
     if not measured:
         return None
     result = measured[-1][1]
     noiseless = mean_accuracy(results.group_of(result, "none"))
     noisy = [g for g in result["groups"] if g["mechanism"] == "gaussian"]
-    if noiseless is None or len(noisy) < 2:
+    planned = converged.NOISE_STDS.get(result["preset"], ())
+    if noiseless is None or len(noisy) < max(2, len(planned)):
         return None
     curve = noise_response.response(
         [results.noise_std(group) for group in noisy],
@@ -138,7 +144,9 @@ def question_block(scenario: Scenario) -> Callable[[Evidence], str]:
     def block(evidence: Evidence) -> str:
         response = response_of(evidence, scenario)
         if response is None:
-            return f"Not measured yet: `{preset_command(scenario.response + SMALL)}`.\n"
+            name = scenario.response
+            command = preset_command(TO_CONVERGENCE.get(name, name + SMALL))
+            return f"Not measured yet: `{command}`.\n"
         result, curve = response
         published = cells(evidence, scenario, curve)
         settings = result["settings"]

@@ -96,7 +96,9 @@ def scaled_size(config: MechanismConfig, num_examples: Array | Leaf) -> Array | 
     At scale 1 it is the number itself.
     """
     scale = config.noise_examples_scale
-    return num_examples if scale == 1 else num_examples * scale
+    if scale == 1:
+        return num_examples
+    return jnp.asarray(num_examples).astype(jnp.float32) * scale
 
 
 def per_example_bound(

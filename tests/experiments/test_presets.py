@@ -7,6 +7,8 @@ from experiments import presets
 from experiments.reproduce import evidence
 
 NAMES = presets.preset_names()
+# A medium preset leaves the mechanisms to converged.plan.
+PLANNED = ("--mechanisms=none,nbafl,time_varying,reestimation,dpa,fedsva",)
 SMALLER = [*presets.preset_names("small"), *presets.preset_names("medium")]
 
 
@@ -21,6 +23,7 @@ def ends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
             "--data_dir=/nowhere",
             f"--output_dir={folder / name}",
             "--num_devices=99",
+            *(PLANNED if name.endswith(presets.MEDIUM) else ()),
         )
         for name in NAMES
     }
