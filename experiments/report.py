@@ -6,7 +6,7 @@ DIR is the --output_dir of an experiment. Every folder gets report.html. The fol
 sweep also gets table.md and table.csv, and its table is printed. If several folders of
 runs and sweeps are named, they are compared in compare.html, which is written to their
 common parent folder or to --compare_to. --figure also draws each page as a figure for
-papers and slides.
+papers, and every plot of a run or sweep by itself in DIR/figures, one column wide.
 
 Exit status: 0 done; 2 a folder is missing or damaged (one line says why).
 """
@@ -26,8 +26,8 @@ from . import command
 _FIGURE = flags.DEFINE_enum(
     "figure",
     None,
-    ["png", "svg", "pdf"],
-    "Also draw report.FORMAT and compare.FORMAT, in this format.",
+    report.figures.FORMATS,
+    "Also draw report.FORMAT, figures/PLOT.FORMAT and compare.FORMAT, in this format.",
 )
 _COMPARE_TO = flags.DEFINE_string(
     "compare_to", None, "Folder for compare.html, if several DIRs are named."
@@ -56,13 +56,15 @@ def rebuild(
             *tables.write_tables(folder),
         ]
         if figure:
-            paths.append(report.figures.sweep_png(folder, target))
+            paths.append(report.figures.draw_sweep(folder, target))
+            paths += report.figures.draw_each(folder, figure)
         summary = tables.summarize(read.read_sweep(folder).results)
         return paths, tables.format_table(summary)
     if read.is_run(folder):
         paths = [report.write_run_report(folder, timestamp=timestamp)]
         if figure:
-            paths.append(report.figures.run_png(folder, target))
+            paths.append(report.figures.draw_run(folder, target))
+            paths += report.figures.draw_each(folder, figure)
         return paths, ""
     return [report.write_figures_report(folder, timestamp=timestamp)], ""
 
@@ -78,7 +80,7 @@ def compare(
     paths = [report.write_compare_report(folders, output_dir, timestamp=timestamp)]
     if figure:
         target = output_dir / f"compare.{figure}"
-        paths.append(report.figures.compare_png(folders, target))
+        paths.append(report.figures.draw_comparison(folders, target))
     return paths
 
 

@@ -19,7 +19,7 @@ federations.
       --output_dir=runs/membership
 
 Written to --output_dir: config.json, pieces/ (one file per finished sweep, from which
---resume continues), results.json, roc.png.
+--resume continues), results.json, roc.svg.
 """
 
 import dataclasses
@@ -268,7 +268,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
             "rows": rows,
         },
     )
-    membership_results.draw(folder.path / "roc.png", rows)
+    membership_results.draw(folder.path / "roc.svg", rows)
     print(aligned(membership_results.table(rows)))
-    names = ("config.json", "results.json", "roc.png")
+    names = ("config.json", "results.json", "roc.svg")
     command.print_files(folder.path / name for name in names)

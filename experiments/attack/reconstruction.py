@@ -16,7 +16,7 @@ reconstructions and as many images of the victims:
   nearest            RMS pixel distance to the nearest of the victims' images
 
 Written to --output_dir: config.json, scores.jsonl (one line per round and attacker),
-MECHANISM.png (real beside reconstructed images, one row per class), scores.png (scores
+MECHANISM.png (real beside reconstructed images, one row per class), scores.svg (scores
 by round), results.json, table.md, checkpoints/. --resume continues a killed run.
 """
 
@@ -218,7 +218,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
             private=config.private_attribute,
             title=f"{config.dataset}, {one.mechanism}",
         )
-    pictures.append(folder.path / "scores.png")
+    pictures.append(folder.path / "scores.svg")
     reconstruction_results.draw_scores(
         pictures[-1],
         folder.rows(curious_clients.SCORES),

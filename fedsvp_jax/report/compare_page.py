@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.report import guarantees, labels, page, provenance, read, spent, tables
+from fedsvp_jax.report import (
+    guarantees,
+    labels,
+    page,
+    provenance,
+    read,
+    spent,
+    style,
+    tables,
+)
 from fedsvp_jax.report.plots import Plot, Series
 from fedsvp_jax.report.run_plots import run_plots
 from fedsvp_jax.report.sweep_plots import sweep_plots
@@ -110,16 +119,22 @@ _CSV = (
 def compare_plots(files: dict[str, Files]) -> list[Plot]:
     """Every plot that a folder has, with all folders' curves in one panel.
 
-    Each folder has its colour; the curves of one folder differ in line style.
+    A folder has the look of its mechanism where these are different mechanisms of
+    single runs; elsewhere folders are numbered. The curves of one folder have its
+    colour and differ in marker and dashes.
     """
     merged: dict[str, Plot] = {}
     titles: dict[str, dict[str, str]] = {}  # of the y axis, by plot and folder
-    for index, (name, one) in enumerate(files.items()):
-        color = labels.OKABE_ITO[index % len(labels.OKABE_ITO)]
+    for (name, one), look in zip(files.items(), _looks(files), strict=True):
         for plot in _plots(one):
             series = [
-                _renamed(one_of, name, color, dash, alone=len(plot.series) == 1)
-                for dash, one_of in enumerate(plot.series)
+                _renamed(
+                    one_of,
+                    name,
+                    _variant(look, number),
+                    alone=len(plot.series) == 1,
+                )
+                for number, one_of in enumerate(plot.series)
             ]
             before = merged.get(plot.id)
             shown = [*(before.series if before else ()), *series]
@@ -129,6 +144,23 @@ def compare_plots(files: dict[str, Files]) -> list[Plot]:
         dataclasses.replace(plot, y_title=_common_title(titles[plot.id]))
         for plot in merged.values()
     ]
+
+
+def _looks(files: dict[str, Files]) -> list[style.Look]:
+    """A look per folder: its mechanism's, where these tell the folders apart."""
+    names = [
+        str(one.config.get("mechanism"))
+        for one in files.values()
+        if isinstance(one, read.RunFiles)
+    ]
+    if len(set(names)) == len(files):
+        return [style.of_mechanism(name) for name in names]
+    return [style.numbered(place) for place in range(len(files))]
+
+
+def _variant(look: style.Look, number: int) -> style.Look:
+    """The folder's look for its first curve, other dashes for each further one."""
+    return style.numbered(number)._replace(color=look.color) if number else look
 
 
 def _common_title(titles: dict[str, str]) -> str:
@@ -144,16 +176,13 @@ def _plots(files: Files) -> list[Plot]:
     return run_plots(files)
 
 
-def _renamed(
-    series: Series, name: str, color: str, dash: int, *, alone: bool
-) -> Series:
+def _renamed(series: Series, name: str, look: style.Look, *, alone: bool) -> Series:
     return dataclasses.replace(
         series,
         keys={"folder": name, **series.keys},
         name=name if alone else f"{name}: {series.name}",
         panel="",
-        color=color,
-        dash=dash,
+        look=look,
     )
 
 
