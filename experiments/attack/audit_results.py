@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax.report import figures, style
-from fedsvp_jax.report.text_table import aligned, markdown
+from fedsvp_jax.report.text_table import markdown
 
+from .. import printed
 from .audit_claims import ACCOUNTINGS
 
 _LOOKS = {
@@ -82,7 +83,7 @@ def terminal_table(rows: Sequence[Row]) -> str:
         )
         for row in rows
     ]
-    return aligned([dict(zip(head, line, strict=True)) for line in lines])
+    return printed.table([dict(zip(head, line, strict=True)) for line in lines])
 
 
 def page(results: dict[str, Any]) -> str:

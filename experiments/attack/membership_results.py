@@ -76,7 +76,8 @@ def draw(path: Path, rows: Sequence[Row]) -> None:
             if row["epsilon"]:
                 place = levels.index(row["epsilon"])
                 look = style.shaded(look, place, len(levels))
-            figures.curve(axes, ROC_POINTS[1:], row["tpr_at"][1:], look, label=name)
+            rates = ROC_POINTS[1:].tolist()
+            figures.curve(axes, rates, row["tpr_at"][1:], look, label=name)
         axes.plot([1e-4, 1], [1e-4, 1], color=style.GREY, linestyle=":", label="guess")
         axes.set_xlim(1e-4, 1)
         axes.set_ylim(1e-4, 1.05)

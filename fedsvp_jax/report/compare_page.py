@@ -74,7 +74,7 @@ def read_all(folders: Sequence[str | Path]) -> dict[str, Files]:
 def compare_html(files: dict[str, Files], *, timestamp: str | None = None) -> str:
     """The page as text."""
     plots = compare_plots(files)
-    rows = _table(files)
+    rows = comparison_table(files)
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     cells = [list(row.values()) for row in rows]
     sections = [
@@ -131,9 +131,11 @@ def compare_plots(files: dict[str, Files]) -> list[Plot]:
                 _renamed(
                     one_of,
                     name,
-                    _variant(look, number),
-                    alone=len(plot.series) == 1,
+                    style.numbered(number)._replace(color=look.color),
+                    alone=False,
                 )
+                if len(plot.series) > 1
+                else _renamed(one_of, name, look, alone=True)
                 for number, one_of in enumerate(plot.series)
             ]
             before = merged.get(plot.id)
@@ -156,11 +158,6 @@ def _looks(files: dict[str, Files]) -> list[style.Look]:
     if len(set(names)) == len(files):
         return [style.of_mechanism(name) for name in names]
     return [style.numbered(place) for place in range(len(files))]
-
-
-def _variant(look: style.Look, number: int) -> style.Look:
-    """The folder's look for its first curve, other dashes for each further one."""
-    return style.numbered(number)._replace(color=look.color) if number else look
 
 
 def _common_title(titles: dict[str, str]) -> str:
@@ -186,7 +183,8 @@ def _renamed(series: Series, name: str, look: style.Look, *, alone: bool) -> Ser
     )
 
 
-def _table(files: dict[str, Files]) -> list[dict[str, str]]:
+def comparison_table(files: dict[str, Files]) -> list[dict[str, str]]:
+    """One row per run, and per mechanism and ε of a sweep."""
     cells: list[tuple[str, ...]] = []
     groups: list[tuple[tables.Spread, tables.Spread]] = []  # of the same rows
     summaries: list[dict[str, Any]] = []  # likewise: what they spent

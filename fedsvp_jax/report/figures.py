@@ -70,7 +70,7 @@ def draw_sweep(sweep_dir: str | Path, path: str | Path) -> Path:
 
 
 def draw_run(run_dir: str | Path, path: str | Path) -> Path:
-    """Draws a run: accuracy, noise, R and ε by round; arguments and errors as for `draw_sweep`."""
+    """Draws a run: accuracy, noise, R and ε by round; errors as for `draw_sweep`."""
     return _overview(run_plots(read.read_run(run_dir)), path)
 
 
@@ -219,7 +219,7 @@ def round_axis(axes: Any) -> None:
 
 
 def log_axis(axes: Any, which: str) -> None:
-    """Makes the axis "x" or "y" logarithmic, with few enough ticks that no two labels collide.
+    """Makes the axis "x" or "y" logarithmic, with labels that do not collide.
 
     Labels are written as 0.01, since mathtext is off in these figures. What the axis
     shows must be drawn before. Ranges below a factor of 8 get evenly spaced ticks.

@@ -1,8 +1,8 @@
 """report.html of the other experiments: attacks, influence, convergence.
 
-They write pictures (*.png, *.svg) and results.json or summary.json, whose content differs
-from one to the next: here a list of records becomes a table, a list of numbers one
-line of text.
+They write pictures (*.png, *.svg) and results.json or summary.json, whose content
+differs from one to the next: here a list of records becomes a table, a list of numbers
+one line of text.
 """
 
 import base64

@@ -128,7 +128,7 @@ def _round_ticks(plot: Plot) -> Spec:
 
 
 def _legend_lines(plot: Plot) -> int:
-    """The longest column of a legend that has one for each panel, its title included."""
+    """Of the longest column in a legend with one per panel, its title included."""
     counts = Counter(series.panel for series in plot.series)
     return 1 + max(counts.values())
 
@@ -167,9 +167,9 @@ def _with_margin(plot: Plot) -> list[float]:
 
 
 def _traces(series: Series, suffix: str, *, small: bool) -> list[Spec]:
-    """The band's two edges, then the line. In small multiples a panel is a legend group."""
+    """The band's two edges, then the line. A panel of several is a legend group."""
     name = escaped(series.name_in_panel if small else series.name)
-    place = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
+    place: Spec = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
     if small:
         title = escaped(series.panel or series.name)
         place |= {"legendgroup": title, "legendgrouptitle": {"text": title}}

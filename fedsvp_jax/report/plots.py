@@ -10,6 +10,7 @@ from typing import Any
 
 from fedsvp_jax.report.style import Look, numbered
 
+_PLAIN = numbered(1)
 Numbers = Sequence[float | None]
 
 
@@ -25,7 +26,7 @@ class Series:
     upper: Numbers | None = None
     panel: str = ""  # "": shown in every panel
     name_in_panel: str = ""  # in the legend of small multiples, below the panel's name
-    look: Look = numbered(1)
+    look: Look = _PLAIN
     marks: bool = False  # draw markers with interval bars instead of a band
 
 

@@ -1,8 +1,8 @@
 """Colours, markers and dashes, the same on pages and in figures.
 
-`_MECHANISMS` fixes the look of each mechanism. `plotly_spec` and `figures` both read it,
-so a mechanism looks the same on every page, in every figure and in every paper. What is
-no mechanism (a folder, an accounting method, an attribute) is numbered.
+`_MECHANISMS` fixes the look of each mechanism. `plotly_spec` and `figures` both read
+it, so that a mechanism looks the same on every page and in every figure. What is no
+mechanism (a folder, an accounting method, an attribute) is numbered.
 """
 
 import zlib
@@ -102,7 +102,7 @@ def numbered(place: int) -> Look:
 
 
 def shaded(look: Look, place: int, count: int) -> Look:
-    """The look of level `place` (from 0) of `count` ordered levels, such as values of ε.
+    """The look of level `place` (from 0) of `count` ordered levels, as of ε.
 
     Colour c is mixed with black for the lower levels and with white for the upper ones:
 

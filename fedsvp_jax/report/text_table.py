@@ -14,12 +14,28 @@ _LATEX = {
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "–": "--",
-    **{symbol: f"${command}$" for symbol, command in {
-        "ε": r"\varepsilon", "δ": r"\delta", "σ": r"\sigma", "Σ": r"\Sigma",
-        "±": r"\pm", "∞": r"\infty", "≥": r"\geq", "≤": r"\leq", "×": r"\times",
-        "÷": r"\div", "→": r"\to", "μ": r"\mu", "η": r"\eta", "α": r"\alpha",
-        "−": "-", "′": "'", "ψ": r"\psi",
-    }.items()},
+    **{
+        symbol: f"${command}$"
+        for symbol, command in {
+            "ε": r"\varepsilon",
+            "δ": r"\delta",
+            "σ": r"\sigma",
+            "Σ": r"\Sigma",
+            "±": r"\pm",
+            "∞": r"\infty",
+            "≥": r"\geq",
+            "≤": r"\leq",
+            "×": r"\times",
+            "÷": r"\div",
+            "→": r"\to",
+            "μ": r"\mu",
+            "η": r"\eta",
+            "α": r"\alpha",
+            "−": "-",
+            "′": "'",
+            "ψ": r"\psi",
+        }.items()
+    },
 }
 _BARE_BAR = re.compile(r"(?<!\\)\|")
 MISSING = "Not measured yet.\n"
@@ -56,9 +72,7 @@ def latex(rows: Sequence[Row]) -> str:
     LaTeX; marks of Markdown are left out.
     """
     lines = [[*rows[0]], *([text.strip("*`") for text in row.values()] for row in rows)]
-    written = [
-        "  " + " & ".join(map(_for_latex, line)) + r" \\" for line in lines
-    ]
+    written = ["  " + " & ".join(map(_for_latex, line)) + r" \\" for line in lines]
     columns = "l" + "r" * (len(lines[0]) - 1)
     return "\n".join(
         [
