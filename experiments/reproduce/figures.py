@@ -69,7 +69,7 @@ def _response(
             cell.formula,
             share,
             **points,
-            label=None if name in in_legend else f"{name}: formula",
+            label=None if name in in_legend else name,
         )
         if cell.needed.exact:
             axes.plot(
@@ -79,9 +79,10 @@ def _response(
                 markersize=7,
                 markeredgewidth=0.8,
                 fillstyle="none",
-                label=None if name in in_legend else f"{name}: needed",
             )
         in_legend.add(name)
+    hollow = {"marker": "o", "markersize": 7, "fillstyle": "none"}
+    axes.plot([], [], color=style.GREY, linestyle="none", **hollow, label="needed")
     settings = result["settings"]
     figures.log_axis(axes, "x")
     axes.set_title(

@@ -127,16 +127,13 @@ def compare_plots(files: dict[str, Files]) -> list[Plot]:
     titles: dict[str, dict[str, str]] = {}  # of the y axis, by plot and folder
     for (name, one), look in zip(files.items(), _looks(files), strict=True):
         for plot in _plots(one):
+            looks = [look]
+            if len(plot.series) > 1:
+                numbers = map(style.numbered, range(len(plot.series)))
+                looks = [one._replace(color=look.color) for one in numbers]
             series = [
-                _renamed(
-                    one_of,
-                    name,
-                    style.numbered(number)._replace(color=look.color),
-                    alone=False,
-                )
-                if len(plot.series) > 1
-                else _renamed(one_of, name, look, alone=True)
-                for number, one_of in enumerate(plot.series)
+                _renamed(curve, name, own, alone=len(looks) == 1)
+                for curve, own in zip(plot.series, looks, strict=True)
             ]
             before = merged.get(plot.id)
             shown = [*(before.series if before else ()), *series]

@@ -150,13 +150,17 @@ def panels(
         for cell, draw in zip(cells, draws, strict=False):
             axes = cell.subplots()
             draw(axes)
-            axes.set_title(textwrap.fill(axes.get_title("left"), 46), loc="left")
-            axes.set_ylabel(textwrap.fill(axes.get_ylabel(), 34))
+            axes.set_title(_wrapped(axes.get_title("left"), 46), loc="left")
+            axes.set_ylabel(_wrapped(axes.get_ylabel(), 34))
             lines = max(lines, _add_legend(cell, axes))
         width = COLUMN if columns == 1 else DOUBLE
         figure.set_size_inches(width, rows * (plot_height + _LEGEND_LINE * lines))
         figure.savefig(path, dpi=200, metadata=_metadata(kind))
     return path
+
+
+def _wrapped(text: str, width: int) -> str:
+    return "\n".join(textwrap.fill(line, width) for line in text.split("\n"))
 
 
 def _add_legend(cell: Any, axes: Any) -> int:
@@ -165,7 +169,7 @@ def _add_legend(cell: Any, axes: Any) -> int:
     if len(names) < 2:
         return 0
     longest = max(len(name) for name in names)
-    beside = max(1, min(len(names), int(COLUMN / (0.5 + 0.052 * longest))))
+    beside = max(1, min(len(names), int(COLUMN / (0.45 + 0.047 * longest))))
     cell.legend(curves, names, loc="outside lower center", ncols=beside)
     return -(-len(names) // beside)
 
