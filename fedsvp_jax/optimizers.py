@@ -17,6 +17,7 @@ where the server itself adds the noise after its step (`config.resolve` refuses 
 """
 
 import dataclasses
+from typing import Any
 
 import jax
 import optax
@@ -158,3 +159,13 @@ def client_rate(
     if settings.learning_rate_schedule == "exponential":
         return optax.exponential_decay(learning_rate, 1, settings.learning_rate_decay)  # type: ignore[arg-type]
     return None
+
+
+# The methods by the name that the field gives them: settings beside FedAvg's.
+METHODS: dict[str, dict[str, Any]] = {
+    "fedavg": {},
+    "fedavgm": {"server_momentum": 0.9},
+    "fedadam": {"server_optimizer": "adam", "server_learning_rate": 0.01},
+    "fedyogi": {"server_optimizer": "yogi", "server_learning_rate": 0.01},
+    "fedprox": {"proximal_mu": 0.1},
+}
