@@ -86,6 +86,16 @@ class Settings:
                 _check(field, getattr(self, field.name))
 
 
+def theme(cls: type[Settings], name: str) -> type[Settings]:
+    """The class that declares the setting `name` of `cls`; its docstring is the theme.
+
+    The docstring's first line is `Title: what it is about.`
+    """
+    return next(
+        one for one in cls.__mro__ if name in vars(one).get("__annotations__", {})
+    )
+
+
 _BROKEN = {
     "at least": lambda value, limit: value < limit,
     "greater than": lambda value, limit: value <= limit,

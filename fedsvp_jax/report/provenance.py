@@ -61,18 +61,17 @@ def provenance_html(
     return "".join(body)
 
 
-def commands_package(package: Path) -> str:
-    """What the commands are called: an installed package has them inside itself.
+def is_installed(package: Path) -> bool:
+    """Whether the commands lie inside the package, so that `fedsvp` starts them.
 
     Args:
       package: the folder of fedsvp_jax. In the repository `experiments` lies beside it.
     """
-    inside = (package / "experiments").is_dir()
-    return f"{package.name}.experiments" if inside else "experiments"
+    return (package / "experiments").is_dir()
 
 
-_COMMANDS = commands_package(Path(fedsvp_jax.__file__).parent)
-_WHERE = " in the root of the repository" if _COMMANDS == "experiments" else ""
+_INSTALLED = is_installed(Path(fedsvp_jax.__file__).parent)
+_WHERE = "" if _INSTALLED else " in the root of the repository"
 _HOW_TO_REPEAT = (
     f"Run this{_WHERE}, with a new"
     " folder for DIR. It gives the same numbers on the same kind of device with the"
@@ -165,4 +164,6 @@ def _command(
     ):
         words.append("--on_divergence=continue")
     words.append("--output_dir=DIR")
-    return shlex.join(["python", "-m", f"{_COMMANDS}.{program}", *words])
+    if _INSTALLED:
+        return shlex.join(["fedsvp", program, *words])
+    return shlex.join(["python", "-m", f"experiments.{program}", *words])
