@@ -5,7 +5,7 @@
 
 Every method takes the settings of `--preset=NAME` of experiments.train, with the same
 writers, cohorts, rounds and first model. A run is a folder in --output_dir and a row of
-docs/results/optimizers.jsonl; rows that are there are not computed again. At the end the
+docs/results/optimizers.jsonl; rows that are there are not computed again. Then the
 table of docs/optimizers.md is written; --norun does that alone.
 """
 

@@ -7,8 +7,8 @@ theme takes that theme's class, and a whole configuration can be handed to it.
 
 Settings of one mechanism are declared in the mechanism's own file, those of the filter
 in influence/settings.py, those of the optimisers in optimizers.py, those of the Shapley
-values in shapley.py, and those of data sets, attributes, partition and corrupted clients
-in data/.
+values in shapley.py, and those of data sets, attributes, partition and corrupted
+clients in data/.
 """
 
 import dataclasses

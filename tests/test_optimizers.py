@@ -100,7 +100,7 @@ def test_learning_rates_by_round_are_the_formulas() -> None:
             rates_of_round(program.plan, cell, jnp.int32(number)).learning_rate
             for number in t
         ]
-        np.testing.assert_allclose(found, rates, rtol=1e-6)
+        np.testing.assert_allclose(found, rates, rtol=1e-5)
 
 
 def test_momentum_of_clients_is_refused_where_a_bound_was_granted_for_plain_sgd() -> (

@@ -18,7 +18,7 @@ ROOT = PACKAGE.parent
 LAYERS = (
     ("settings", "structs"),
     ("prng", "tree"),
-    ("shapley", "paired", "convergence", "devices", "data", "models"),
+    ("shapley", "paired", "convergence", "devices", "data", "models", "optimizers"),
     ("mechanisms",),
     ("accounting",),
     ("algorithm",),

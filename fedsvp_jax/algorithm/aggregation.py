@@ -46,7 +46,8 @@ def server_step(
       optimizer: of `optimizers.server_optimizer`; the average is its descent direction.
       anyone: () bool: whether a client took part.
     """
-    moved, after = optimizer.update(jax.tree.map(jnp.negative, update), state)
+    with jax.numpy_dtype_promotion("standard"):  # optax raises floats to a count
+        moved, after = optimizer.update(jax.tree.map(jnp.negative, update), state)
     step = jax.tree.map(lambda new: jnp.where(anyone, new, jnp.zeros_like(new)), moved)
     kept = jax.tree.map(lambda new, old: jnp.where(anyone, new, old), after, state)
     return step, kept

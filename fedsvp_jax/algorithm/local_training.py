@@ -253,10 +253,11 @@ def local_update(
 ) -> tuple[Params, Params]:
     """Trains a copy of the broadcast model on the member examples of one client.
 
-    Each step: w <- w - eta * u, u <- momentum * u + g, with g the batch-mean gradient ("mean"), the same
-    scaled to ||g|| <= C as one vector ("clipped_mean": FedSDP's public code), or
-    DP-SGD's ("per_example"); FedProx then adds mu (w - w_prev). The model's products are computed in
-    `recipe.compute_dtype`; weights, gradients, clip and noise are float32.
+    Each step: w <- w - eta * u, u <- momentum * u + g, with g the batch-mean gradient
+    ("mean"), the same scaled to ||g|| <= C as one vector ("clipped_mean": FedSDP's
+    public code), or DP-SGD's ("per_example"); FedProx adds mu * (w - w_prev) to it. The
+    model's products are computed in `recipe.compute_dtype`; weights, gradients, clip
+    and noise are float32.
 
     Args:
       indices: (m,) rows of `examples` that the client holds, padded.

@@ -3,7 +3,6 @@
 import dataclasses
 
 import flax.struct
-import jax
 import jax.numpy as jnp
 import optax
 
