@@ -17,8 +17,8 @@ ROOT = PACKAGE.parent
 # of earlier lines and, within its own folder, its neighbours; nothing else.
 LAYERS = (
     ("settings", "structs"),
-    ("prng", "tree"),
-    ("shapley", "paired", "convergence", "devices", "data", "models", "optimizers"),
+    ("common_settings", "optimizers", "prng", "tree"),
+    ("shapley", "paired", "convergence", "devices", "data", "models"),
     ("mechanisms",),
     ("accounting",),
     ("algorithm",),
