@@ -105,7 +105,7 @@ def train_cohort(
         trained, new_stats, estimation = client.estimate(
             trainer.program.model,
             plan,
-            cell.rates,
+            client.rates_of_round(plan, cell, round_num),
             params,
             stats,
             trainer.program.data.examples,
