@@ -24,8 +24,9 @@ Exit status: 0 done; 2 bad input, or the run cannot continue (one line says why)
 from absl import flags
 
 from fedsvp_jax.devices import processes
+from fedsvp_jax.optimizers import METHODS
 
-from . import command, unread_flags
+from . import command, presets, unread_flags
 from .utility import routes
 
 command.define_settings()
@@ -34,10 +35,9 @@ command.define_running()
 flags.DEFINE_enum(
     "preset",
     None,
-    ["proved"],
-    "Settings for all flags that the command line does not name. proved: the route of "
-    "docs/utility.md that leaves a good model under a proved --total_epsilon; it hides "
-    "the records of one attribute of mnist.",
+    list(presets.OF_TRAIN),
+    "Settings for all flags that the command line does not name. "
+    + " ".join(f"{name}: {line}" for name, line in presets.OF_TRAIN.items()),
 )
 
 
@@ -46,7 +46,9 @@ def main(_: list[str]) -> None:
     values = flags.FLAGS
     command.start_jax(values)
     command.start_processes(values)
-    if values.preset is not None:
+    if values.preset in METHODS:
+        command.default_settings(values, METHODS[values.preset])
+    elif values.preset is not None:
         if values.total_epsilon is None:
             raise ValueError(
                 "preset proved needs total_epsilon, the promise of the run"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.report import figures, labels
+from fedsvp_jax.report import figures, style
 
 from . import noise_response, open_question, tables
 from .evidence import (
@@ -19,8 +19,6 @@ from .evidence import (
 )
 from .results import Result
 
-_ORDER = ("nbafl", "time_varying", "reestimation", "dpa", "fedsdp", "fedsva")
-
 
 def write_figures(evidence: Evidence, folder: Path) -> list[Path]:
     """Draws every figure for which there are results; returns their paths."""
@@ -32,7 +30,7 @@ def write_figures(evidence: Evidence, folder: Path) -> list[Path]:
         if (measured := open_question.response_of(evidence, scenario))
     ]
     if responses:
-        paths.append(figures.panels(folder / "noise_response.png", responses))
+        paths.append(figures.panels(folder / "noise_response.svg", responses))
     panels: list[Callable[[Any], None]] = []
     for preset in NOISE_FIGURES:
         for _, result in sizes(evidence, preset)[-1:]:
@@ -42,16 +40,12 @@ def write_figures(evidence: Evidence, folder: Path) -> list[Path]:
             if epsilons and not preset.endswith("emnist"):
                 panels.append(_by_round(preset, shown, epsilons[-1], "epsilon_spent"))
     if panels:
-        paths.append(figures.panels(folder / "noise_by_round.png", panels))
+        paths.append(figures.panels(folder / "noise_by_round.svg", panels))
     for _, result in sizes(evidence, CONTRIBUTION)[-1:]:
         if tables.guided(result):
-            path = folder / "contribution.png"
+            path = folder / "contribution.svg"
             paths.append(figures.panels(path, [partial(_contribution, result=result)]))
     return paths
-
-
-def _color(mechanism: str) -> str:
-    return labels.OKABE_ITO[1 + _ORDER.index(mechanism)]
 
 
 def _response(
@@ -62,34 +56,33 @@ def _response(
 ) -> None:
     """The measured curve; filled: the formula's noise; hollow: the needed noise."""
     result, curve = measured
-    axes.plot(curve.std, 100 * curve.share, "-", color="#666666", linewidth=1.6)
+    axes.plot(curve.std, 100 * curve.share, "-", color=style.GREY)
     in_legend = set()
     for cell in open_question.cells(evidence, scenario, curve):
-        color = _color(cell.mechanism)
+        points = style.of_mechanism(cell.mechanism).for_matplotlib()
+        points["linestyle"] = "none"
         name = mechanisms.mechanism_label(cell.mechanism)
         share = 100 * noise_response.share_at(curve, cell.formula)
         axes.plot(
             cell.formula,
             share,
-            "o",
-            color=color,
-            markersize=4,
-            label=None if name in in_legend else f"{name}: formula",
+            **points,
+            label=None if name in in_legend else name,
         )
         if cell.needed.exact:
             axes.plot(
                 cell.needed.least,
                 100 * cell.share,
-                "o",
-                color=color,
-                markersize=6,
+                **points,
+                markersize=7,
+                markeredgewidth=0.8,
                 fillstyle="none",
-                label=None if name in in_legend else f"{name}: needed",
             )
         in_legend.add(name)
+    hollow = {"marker": "o", "markersize": 7, "fillstyle": "none"}
+    axes.plot([], [], color=style.GREY, linestyle="none", **hollow, label="needed")
     settings = result["settings"]
-    axes.set_xscale("log")
-    figures.plain_ticks(axes.xaxis)
+    figures.log_axis(axes, "x")
     axes.set_title(
         f"{scenario.name}, |D| = {scenario.num_examples:,.0f}\n"
         f"curve: {settings['model']} on {settings['dataset']}"
@@ -108,17 +101,19 @@ def _by_round(
             values = group[field]
             if field == "epsilon_spent":
                 values = values["basic"]
-            axes.plot(
+            name = group["mechanism"]
+            figures.curve(
+                axes,
                 range(1, len(values) + 1),
                 values,
-                color=_color(group["mechanism"]),
-                label=mechanisms.mechanism_label(group["mechanism"]),
+                style.of_mechanism(name),
+                label=mechanisms.mechanism_label(name),
             )
         label = "L2 norm of an upload's noise"
         if field == "epsilon_spent":
             label = "cumulative ε by basic composition"
         axes.set_title(f"{preset.split('_')[-1]}, ε = {epsilon:g} per upload")
-        axes.set_xlabel("round")
+        figures.round_axis(axes)
         axes.set_ylabel(label)
         axes.set_ylim(bottom=0)
 
@@ -127,15 +122,19 @@ def _by_round(
 
 def _contribution(axes: Any, result: Result) -> None:
     groups = tables.guided(result)
-    for index, group in enumerate(groups):
+    for place, group in enumerate(groups):
         values = group["contribution_ratio_mean"]
-        axes.plot(
+        look = style.of_mechanism(group["mechanism"])
+        figures.curve(
+            axes,
             range(1, len(values) + 1),
             values,
-            color=labels.epsilon_color(index, len(groups)),
+            style.shaded(look, place, len(groups))._replace(
+                marker=style.numbered(place).marker, dash=style.numbered(place).dash
+            ),
             label=f"{mechanisms.mechanism_label(group['mechanism'])}, "
             f"ε = {group['epsilon']:g}",
         )
     axes.set_title("Contribution of the private data")
-    axes.set_xlabel("round")
+    figures.round_axis(axes)
     axes.set_ylabel("contribution ratio R")

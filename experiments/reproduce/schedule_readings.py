@@ -13,6 +13,7 @@ import numpy as np
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.mechanisms import MechanismConfig
+from fedsvp_jax.mechanisms.schedules import DpaSettings, TimeVaryingSettings
 from fedsvp_jax.report import labels
 from fedsvp_jax.report.text_table import markdown
 
@@ -34,8 +35,7 @@ def read_as(config: MechanismConfig, mechanism: str, reading: str) -> MechanismC
       mechanism: `time_varying` or `dpa`.
       reading: one of READINGS.
     """
-    own = mechanisms.mechanism_settings(mechanism)
-    assert own is not None
+    own = {"time_varying": TimeVaryingSettings, "dpa": DpaSettings}[mechanism]
     return dataclasses.replace(config, settings=own(schedule_level=reading))
 
 
