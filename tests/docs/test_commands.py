@@ -69,6 +69,10 @@ ELSEWHERE = {
         "experiments/utility/test_routes.py"
         "::test_the_preset_is_the_tables_route_but_for_what_is_named"
     ),
+    "python -m experiments.optimizers": (
+        "experiments/test_optimizers_command.py"
+        "::test_the_command_computes_what_is_missing_and_writes_the_table"
+    ),
     "python -m experiments.utility --setup=": (
         "experiments/utility/test_routes.py"
         "::test_rows_that_are_there_are_not_computed_again"
