@@ -111,8 +111,9 @@ SIZED = (
     "cohort_size",
     "num_hbc_clients",
     "batch_size",
-    "l2_norm_clip",
 )
+# At the papers' C = 20 the noise on a small client drowns its update.
+_OWN: dict[str, Any] = {"model": "mlp", "private_attribute": 0, "l2_norm_clip": 1.0}
 _DEFAULTS: dict[str, dict[str, Any]] = {
     "digits": {
         "model": "small_cnn",
@@ -138,9 +139,9 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
         "private_attribute": 0,
         "l2_norm_clip": 1.0,  # at the published 20 and |D| = 260, σ is .9 at ε = .5
     },
-    "npz": {"model": "mlp", "private_attribute": 0},
-    "csv": {"model": "mlp", "private_attribute": 0},
-    "store": {"model": "mlp", "partition": "by_writer", "private_attribute": 0},
+    "npz": _OWN,
+    "csv": _OWN,
+    "store": _OWN | {"partition": "by_writer"},
     "tfds": {"model": "small_cnn", "private_attribute": 0},
 }
 
@@ -158,8 +159,7 @@ def _of_size(config: ExperimentConfig, facts: Facts) -> dict[str, Any]:
     """Defaults of `SIZED` for data of one's own: npz, csv, store.
 
     About 50 examples per client, at most 100 clients, of whom a tenth is curious; a
-    batch of a quarter of a client's training examples, at most 50; and C = 1, since at
-    the published 20 the noise on a small client drowns its update. Where the examples
+    batch of a quarter of a client's training examples, at most 50. Where the examples
     have writers, each client is one who fills a batch.
     """
     if facts.num_examples is None:
@@ -183,7 +183,6 @@ def _of_size(config: ExperimentConfig, facts: Facts) -> dict[str, Any]:
         "cohort_size": min(10, num_clients),
         "num_hbc_clients": num_clients // 10,
         "batch_size": batch,
-        "l2_norm_clip": 1.0,
     }
 
 
@@ -217,12 +216,13 @@ def _private_number(config: ExperimentConfig, facts: Facts) -> int:
 def _of_data(config: ExperimentConfig, facts: Facts | None) -> dict[str, Any]:
     """The defaults that follow from the data, of settings that are not given."""
     sized = config.dataset in ("npz", "csv", "store")
-    asks = config.private_category is not None or config.num_attributes is None
+    kind, _, column = config.attributes.partition(":")
+    asks = config.private_category is not None
+    asks |= config.num_attributes is None and kind == "column"
     if facts is None:
         needed = sized and any(getattr(config, name) is None for name in SIZED)
         facts = sources.facts(config) if needed or asks else Facts()
     found = _of_size(config, facts) if sized else {}
-    _, _, column = config.attributes.partition(":")
     found["num_attributes"] = len(facts.categories.get(column, (0, 1)))
     if config.private_category is not None:
         found["private_attribute"] = _private_number(config, facts)

@@ -143,11 +143,11 @@ def build(
         return models.make_model(first.model, num_classes=num_classes)
 
     build_model = by_name if model is None else None
+    named = by_name(dataset.num_classes) if model is None else None
     data = federate(configs, dataset)
-    if model is None:
-        model = by_name(dataset.num_classes)
-    else:
+    if model is not None:
         _check_outputs(model, data)
+    model = named or model
     if first.solve == "noise":
         size = plans.batch_size(first, data)
         configs = [
