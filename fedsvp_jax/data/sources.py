@@ -114,7 +114,7 @@ def facts(config: DataSettings) -> Facts:
             return npz.npz_facts(path)
         case "csv":
             return facts_of(table.load_csv(path, config))
-        case "store":
+        case "store" if (path / "store.json").is_file():
             store = client_store.open_store(path)
             return Facts(len(store.train_labels), store.clients[:, 1])
     return Facts()

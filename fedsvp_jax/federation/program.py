@@ -143,11 +143,10 @@ def build(
         return models.make_model(first.model, num_classes=num_classes)
 
     build_model = by_name if model is None else None
-    named = by_name(dataset.num_classes) if model is None else None
+    own, model = model, model or by_name(dataset.num_classes)
     data = federate(configs, dataset)
-    if model is not None:
-        _check_outputs(model, data)
-    model = named or model
+    if own is not None:
+        _check_outputs(own, data)
     if first.solve == "noise":
         size = plans.batch_size(first, data)
         configs = [
