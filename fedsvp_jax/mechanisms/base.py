@@ -230,13 +230,15 @@ def gaussian_mechanism(
     )
 
 
-def check_noise(mechanism: Mechanism, num_clients: int, num_rounds: int) -> None:
-    """Refuses a mechanism whose uploads would carry no noise that there can be.
+def noise_by_round(
+    mechanism: Mechanism, num_clients: int, rounds: np.ndarray
+) -> NoiseInfo:
+    """What an upload of one number gets, by R and round: leaves (2, n).
 
-    Plays an upload in the first and the last round with R = 0 and R = 1.
-
-    Raises:
-      ValueError: a noise multiplier or a std is negative, infinite or NaN.
+    Args:
+      mechanism: that adds the noise.
+      num_clients: M.
+      rounds: (n,) int32 from 0. R is 0 and 1.
     """
     memory = mechanism.init(num_clients).of(0)
     one = {"w": jnp.ones((1,), jnp.float32)}
@@ -253,16 +255,31 @@ def check_noise(mechanism: Mechanism, num_clients: int, num_rounds: int) -> None
             params=one,
         )[2]
 
-    for round_num in (0, num_rounds - 1):
-        for ratio in (0.0, 1.0):
-            info = upload(np.float32(ratio), np.int32(round_num))
-            for name in ("noise_multiplier", "noise_std", "step_noise_std"):
-                value = float(getattr(info, name))
-                if not 0 <= value < math.inf:
-                    raise ValueError(
-                        f"{name} of an upload must be at least 0 and finite, got "
-                        f"{value} in round {round_num + 1} at R = {ratio:g}"
-                    )
+    played = [
+        [upload(np.float32(ratio), number) for number in rounds] for ratio in (0, 1)
+    ]
+    by_ratio = [jax.tree.map(lambda *row: np.stack(row), *row) for row in played]
+    return jax.tree.map(lambda *rows: np.stack(rows), *by_ratio)
+
+
+def check_noise(mechanism: Mechanism, num_clients: int, num_rounds: int) -> None:
+    """Refuses a mechanism whose uploads would carry no noise that there can be.
+
+    Plays an upload in the first and the last round with R = 0 and R = 1.
+
+    Raises:
+      ValueError: a noise multiplier or a std is negative, infinite or NaN.
+    """
+    rounds = np.asarray([0, num_rounds - 1], np.int32)
+    infos = noise_by_round(mechanism, num_clients, rounds)
+    for name in ("noise_multiplier", "noise_std", "step_noise_std"):
+        values = getattr(infos, name)
+        for ratio, place in np.argwhere(~((values >= 0) & (values < np.inf))):
+            raise ValueError(
+                f"{name} of an upload must be at least 0 and finite, got "
+                f"{float(values[ratio, place])} in round {rounds[place] + 1} at R = "
+                f"{ratio}"
+            )
 
 
 def claim_of(
