@@ -149,7 +149,10 @@ class MlflowLogger:
     def __init__(self, place: pathlib.Path, name: str) -> None:
         from mlflow import MlflowClient
 
-        place.mkdir(parents=True)
+        # MLflow makes the trash with a new store, and forgets that this one is new.
+        (place / ".trash").mkdir(parents=True)
+        # Since 3.17 files are to be asked for; a database would need more libraries.
+        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
         uri = os.environ.get("MLFLOW_TRACKING_URI", place.absolute().as_uri())
         self._client = MlflowClient(tracking_uri=uri)
         known = self._client.get_experiment_by_name("fedsvp_jax")

@@ -1,5 +1,6 @@
 """Loggers without a run: what is written for each tool, and what is missing."""
 
+import os
 import pathlib
 import sys
 import types
@@ -69,6 +70,8 @@ def test_mlflow_writes_files_in_the_runs_folder(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "")  # put back after the test
+    monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE")
     metrics: list[tuple[Any, ...]] = []
     uris: list[str] = []
 
@@ -96,6 +99,7 @@ def test_mlflow_writes_files_in_the_runs_folder(
     monkeypatch.setitem(sys.modules, "mlflow", module)
     write(tmp_path, "mlflow")
     run = f"fedsvp_jax/{tmp_path.name}"
+    assert os.environ["MLFLOW_ALLOW_FILE_STORE"] == "true"
     assert uris == [(tmp_path / "mlflow").as_uri()]
     assert metrics == [
         (run, "test_accuracy", 0.25, 3),
