@@ -100,6 +100,10 @@ ELSEWHERE = {
         "experiments/benchmark/test_number_formats.py"
         "::test_every_format_keeps_the_accuracy_of_every_seed_and_goes_on"
     ),
+    "python -m experiments.decisive": (
+        "experiments/decisive/test_docs_page.py"
+        "::test_the_command_computes_what_is_missing_and_writes_the_page"
+    ),
     "python -m experiments.reproduce": (
         "experiments/reproduce/test_reproduce.py"
         "::test_a_preset_is_run_once_kept_and_shown"
