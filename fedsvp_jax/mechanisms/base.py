@@ -1,7 +1,7 @@
 """A mechanism is a pair of pure functions, as an optax transformation is."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import jax
@@ -230,15 +230,23 @@ def gaussian_mechanism(
     )
 
 
-def noise_by_round(
-    mechanism: Mechanism, num_clients: int, rounds: np.ndarray
-) -> NoiseInfo:
-    """What an upload of one number gets, by R and round: leaves (2, n).
+def uploads_of_rounds(
+    mechanism: Mechanism,
+    num_clients: int,
+    rounds: Iterable[int],
+    *,
+    num_examples: int = 1,
+) -> dict[tuple[int, float], NoiseInfo]:
+    """Plays an upload in some rounds with R = 0 and R = 1.
 
     Args:
-      mechanism: that adds the noise.
+      mechanism: with concrete settings.
       num_clients: M.
-      rounds: (n,) int32 from 0. R is 0 and 1.
+      rounds: from 0.
+      num_examples: the client's training examples.
+
+    Returns:
+      What the mechanism says of each upload, by round (from 0) and R.
     """
     memory = mechanism.init(num_clients).of(0)
     one = {"w": jnp.ones((1,), jnp.float32)}
@@ -249,37 +257,43 @@ def noise_by_round(
             one,
             memory,
             key=jax.random.key(0),
-            num_examples=jnp.int32(1),
+            num_examples=jnp.int32(num_examples),
             contribution_ratio=ratio,
             round_num=round_num,
             params=one,
         )[2]
 
-    played = [
-        [upload(np.float32(ratio), number) for number in rounds] for ratio in (0, 1)
-    ]
-    by_ratio = [jax.tree.map(lambda *row: np.stack(row), *row) for row in played]
-    return jax.tree.map(lambda *rows: np.stack(rows), *by_ratio)
+    return {
+        (round_num, ratio): upload(np.float32(ratio), np.int32(round_num))
+        for round_num in rounds
+        for ratio in (0.0, 1.0)
+    }
+
+
+def extreme_uploads(
+    mechanism: Mechanism, num_clients: int, num_rounds: int, *, num_examples: int = 1
+) -> dict[tuple[int, float], NoiseInfo]:
+    """`uploads_of_rounds` of the first and the last of `num_rounds` rounds."""
+    ends = (0, num_rounds - 1)
+    return uploads_of_rounds(mechanism, num_clients, ends, num_examples=num_examples)
 
 
 def check_noise(mechanism: Mechanism, num_clients: int, num_rounds: int) -> None:
     """Refuses a mechanism whose uploads would carry no noise that there can be.
 
-    Plays an upload in the first and the last round with R = 0 and R = 1.
-
     Raises:
-      ValueError: a noise multiplier or a std is negative, infinite or NaN.
+      ValueError: a noise multiplier or a std of `extreme_uploads` is negative, infinite
+        or NaN.
     """
-    rounds = np.asarray([0, num_rounds - 1], np.int32)
-    infos = noise_by_round(mechanism, num_clients, rounds)
-    for name in ("noise_multiplier", "noise_std", "step_noise_std"):
-        values = getattr(infos, name)
-        for ratio, place in np.argwhere(~((values >= 0) & (values < np.inf))):
-            raise ValueError(
-                f"{name} of an upload must be at least 0 and finite, got "
-                f"{float(values[ratio, place])} in round {rounds[place] + 1} at R = "
-                f"{ratio}"
-            )
+    played = extreme_uploads(mechanism, num_clients, num_rounds)
+    for (round_num, ratio), info in played.items():
+        for name in ("noise_multiplier", "noise_std", "step_noise_std"):
+            value = float(getattr(info, name))
+            if not 0 <= value < math.inf:
+                raise ValueError(
+                    f"{name} of an upload must be at least 0 and finite, got "
+                    f"{value} in round {round_num + 1} at R = {ratio:g}"
+                )
 
 
 def claim_of(

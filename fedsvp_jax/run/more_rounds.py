@@ -15,7 +15,7 @@ import numpy as np
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation.program import Program
 from fedsvp_jax.mechanisms import Mechanism, make_mechanism
-from fedsvp_jax.mechanisms.base import noise_by_round
+from fedsvp_jax.mechanisms.base import uploads_of_rounds
 
 # What follows T, and when: (is it so, in words)
 _FOLLOWS: tuple[tuple[Callable[[ExperimentConfig], bool], str], ...] = (
@@ -64,8 +64,7 @@ def check(program: Program, before: int) -> None:
 
 def _played(mechanism: Mechanism, num_clients: int, num_rounds: int) -> Any:
     """The noise of an upload by round, and what the server makes of a model."""
-    rounds = np.arange(num_rounds, dtype=np.int32)
-    infos = noise_by_round(mechanism, num_clients, rounds)
+    infos = uploads_of_rounds(mechanism, num_clients, range(num_rounds))
     if mechanism.server is None:
         return infos
     one = {"w": jnp.ones((1,), jnp.float32)}
@@ -79,8 +78,8 @@ def _played(mechanism: Mechanism, num_clients: int, num_rounds: int) -> Any:
             mechanism.init(num_clients),
             key=jax.random.key(0),
             round_num=round_num,
-            infos=jax.tree.map(lambda leaf: leaf[:1, 0], infos),
+            infos=jax.tree.map(lambda leaf: leaf[None], infos[0, 1.0]),
             valid=jnp.ones((1,), bool),
         )
 
-    return infos, [served(number) for number in rounds[[0, -1]]]
+    return infos, [served(np.int32(number)) for number in (0, num_rounds - 1)]
