@@ -174,6 +174,11 @@ def resolve(config: ExperimentConfig) -> ExperimentConfig:
             "server_momentum must be 0 with noise_bands > 1, whose noise the server "
             f"adds after the momentum, got {config.server_momentum}"
         )
+    if config.noise_sampler == "discrete" and config.total_accounting == "pld":
+        raise ValueError(
+            "total_accounting must be rdp or basic with noise_sampler=discrete, whose "
+            "ε by privacy loss distributions is not proved, got pld"
+        )
     if config.cohorts == "cyclic":
         turns, left = divmod(config.num_clients, config.cohort_size)
         if left:

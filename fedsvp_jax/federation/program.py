@@ -9,6 +9,8 @@ import numpy as np
 
 from fedsvp_jax import models
 from fedsvp_jax.accounting import allowance
+from fedsvp_jax.algorithm import private_query
+from fedsvp_jax.algorithm.private_query import Asked
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
 from fedsvp_jax.config import ExperimentConfig, check_resolved
 from fedsvp_jax.data import preprocessing
@@ -20,7 +22,8 @@ from fedsvp_jax.federation.cohort_stream import CohortStream
 from fedsvp_jax.federation.federated_data import FederatedData, federate
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
 from fedsvp_jax.mechanisms.base import check_noise
-from fedsvp_jax.structs import Array, Model
+from fedsvp_jax.structs import Array, Model, Params
+from fedsvp_jax.tree import num_parameters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,6 +78,17 @@ def _is_limited(config: ExperimentConfig) -> bool:
     return config.total_epsilon is not None or config.max_uploads is not None
 
 
+def _upload_size(model: Model, data: FederatedData, asked: Asked | None) -> int:
+    """d: the numbers that are noised in an upload."""
+
+    def noised(example: Array) -> Params:
+        params, _ = model.init(jax.random.key(0), example)
+        return params if asked is None else private_query.chosen(params, asked)
+
+    example = preprocessing.normalize(data.examples.inputs[:1])
+    return num_parameters(jax.eval_shape(noised, example))
+
+
 def build(
     configs: Sequence[ExperimentConfig],
     dataset: Dataset | ClientStore,
@@ -127,9 +141,18 @@ def build(
         )
         for config in configs
     ]
+    asked = plans.asked_of(first, model, build_model, data)
     for one in told:
         mechanism = make_mechanism(first.mechanism, one)
         check_noise(mechanism, first.num_clients, first.num_rounds)
+        if mechanism.grid is not None:
+            check_noise(
+                mechanism,
+                first.num_clients,
+                first.num_rounds,
+                num_examples=data.max_num_examples,
+                size=_upload_size(model, data, asked),
+            )
     allowances = [
         allowance(
             config,
@@ -154,9 +177,7 @@ def build(
         configs=tuple(configs),
         model=model,
         data=data,
-        plan=plans.make_plan(
-            first, data, plans.asked_of(first, model, build_model, data)
-        ),
+        plan=plans.make_plan(first, data, asked),
         cells=cells,
         mechanism_configs=mechanism_configs,
         stream=stream,
