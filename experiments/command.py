@@ -10,8 +10,6 @@ import signal
 import sys
 import threading
 import traceback
-import types
-import typing
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
@@ -21,8 +19,9 @@ from absl import app, flags, logging
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.devices import processes
 from fedsvp_jax.run import stopping
+from fedsvp_jax.settings import kind
 
-from . import manual, messages
+from . import config_file, manual, messages
 
 _DEFINERS: dict[type, Callable[..., Any]] = {
     bool: flags.DEFINE_bool,
@@ -32,23 +31,16 @@ _DEFINERS: dict[type, Callable[..., Any]] = {
 }
 
 
-def _kind(annotation: Any) -> type:
-    """`float | None` -> float."""
-    if isinstance(annotation, types.UnionType):
-        return next(t for t in typing.get_args(annotation) if t is not type(None))
-    return annotation
-
-
 def define_settings(*, without: Sequence[str] = ()) -> None:
-    """One flag for each setting that is not in `without`, grouped by theme."""
-    hints = typing.get_type_hints(ExperimentConfig)
+    """One flag for each setting that is not in `without`, by theme; and --config."""
+    config_file.define()
     for field in dataclasses.fields(ExperimentConfig):
         if field.name in without:
             continue
         text = field.metadata["help"]
         if field.metadata["choices"]:
             text += f" One of: {', '.join(field.metadata['choices'])}."
-        define = _DEFINERS[_kind(hints[field.name])]
+        define = _DEFINERS[kind(field)]
         define(field.name, field.default, text, module_name=manual.group(field.name))
 
 
@@ -63,9 +55,9 @@ def settings_from_flags(values: flags.FlagValues, **more: Any) -> ExperimentConf
 
 
 def default_settings(values: flags.FlagValues, settings: Mapping[str, Any]) -> None:
-    """Gives flags that the command line does not name another default."""
+    """Gives flags that neither the command line nor --config names another default."""
     for name, value in settings.items():
-        if not values[name].present:
+        if values[name].using_default_value:
             values[name].value = value
 
 
@@ -260,9 +252,11 @@ def run(
                 print(manual.manual(arguments[0], purpose))
             sys.exit(0)
         try:
-            return flags.FLAGS(arguments)
+            return config_file.parse(flags.FLAGS, arguments)
         except flags.Error as error:
             _fail(messages.flag_error(error))
+        except (ValueError, OSError) as error:
+            _fail(messages.one_line(error))
 
     app.run(guarded, flags_parser=parse)
 

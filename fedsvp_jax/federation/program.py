@@ -89,6 +89,23 @@ def _upload_size(model: Model, data: FederatedData, asked: Asked | None) -> int:
     return num_parameters(jax.eval_shape(noised, example))
 
 
+def _check_momentum(config: ExperimentConfig, mechanism: Mechanism) -> None:
+    """Refuses momentum of clients where the noise rests on what nobody has proved.
+
+    Raises:
+      ValueError: the published 2C/|D| was granted for plain SGD; momentum m adds up to
+        1/(1 - m) clipped gradients in one step.
+    """
+    claim = mechanism.claim
+    granted = claim.relation != "none" and not claim.proved
+    if config.client_momentum > 0 and config.sensitivity == "paper" and granted:
+        raise ValueError(
+            "client_momentum must be 0 with sensitivity=paper, whose nominal bound "
+            "2C/|D| was published for plain SGD; take another sensitivity, got "
+            f"{config.client_momentum:g}"
+        )
+
+
 def build(
     configs: Sequence[ExperimentConfig],
     dataset: Dataset | ClientStore,
@@ -153,6 +170,7 @@ def build(
                 num_examples=data.max_num_examples,
                 size=_upload_size(model, data, asked),
             )
+        _check_momentum(first, mechanism)
     allowances = [
         allowance(
             config,
