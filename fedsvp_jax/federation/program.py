@@ -21,7 +21,8 @@ from fedsvp_jax.federation.budget import planned_cost, solve_noise
 from fedsvp_jax.federation.cohort_stream import CohortStream
 from fedsvp_jax.federation.federated_data import FederatedData, federate
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
-from fedsvp_jax.mechanisms.base import check_noise
+from fedsvp_jax.mechanisms.base import check_noise, extreme_uploads
+from fedsvp_jax.mechanisms.grid import check_grid
 from fedsvp_jax.structs import Array, Model, Params
 from fedsvp_jax.tree import num_parameters
 
@@ -78,15 +79,55 @@ def _is_limited(config: ExperimentConfig) -> bool:
     return config.total_epsilon is not None or config.max_uploads is not None
 
 
-def _upload_size(model: Model, data: FederatedData, asked: Asked | None) -> int:
-    """d: the numbers that are noised in an upload."""
+def _check_grid(
+    mechanism: Mechanism,
+    config: ExperimentConfig,
+    model: Model,
+    data: FederatedData,
+    asked: Asked | None,
+) -> None:
+    """Refuses discrete noise on a grid that is too coarse for what is noised.
+
+    Raises:
+      ValueError: how many bits are needed.
+    """
+    if mechanism.grid is None:
+        return
 
     def noised(example: Array) -> Params:
         params, _ = model.init(jax.random.key(0), example)
         return params if asked is None else private_query.chosen(params, asked)
 
     example = preprocessing.normalize(data.examples.inputs[:1])
-    return num_parameters(jax.eval_shape(noised, example))
+    size = num_parameters(jax.eval_shape(noised, example))
+    largest = data.max_num_examples
+    played = extreme_uploads(
+        mechanism, config.num_clients, config.num_rounds, num_examples=largest
+    )
+    for info in played.values():
+        std = float(info.noise_std)
+        check_grid(mechanism.grid, std=std, num_examples=largest, size=size)
+
+
+def _check_outputs(model: Model, data: FederatedData) -> None:
+    """Refuses a model from outside that has not one output for each class.
+
+    Raises:
+      ValueError: how many it has.
+    """
+    example = preprocessing.normalize(data.examples.inputs[:1])
+    params, stats = jax.eval_shape(model.init, jax.random.key(0), example)
+    logits, _ = jax.eval_shape(
+        lambda *given: model.apply(*given, train=False, key=None),
+        params,
+        stats,
+        example,
+    )
+    if logits.shape != (1, data.num_classes):
+        raise ValueError(
+            f"model must have {data.num_classes} outputs, one for each class of the "
+            f"data, got outputs of the shape {logits.shape[1:]}"
+        )
 
 
 def _check_momentum(config: ExperimentConfig, mechanism: Mechanism) -> None:
@@ -136,8 +177,10 @@ def build(
         return models.make_model(first.model, num_classes=num_classes)
 
     build_model = by_name if model is None else None
-    model = model or by_name(dataset.num_classes)
+    own, model = model, model or by_name(dataset.num_classes)
     data = federate(configs, dataset)
+    if own is not None:
+        _check_outputs(own, data)
     if first.solve == "noise":
         size = plans.batch_size(first, data)
         configs = [
@@ -162,14 +205,7 @@ def build(
     for one in told:
         mechanism = make_mechanism(first.mechanism, one)
         check_noise(mechanism, first.num_clients, first.num_rounds)
-        if mechanism.grid is not None:
-            check_noise(
-                mechanism,
-                first.num_clients,
-                first.num_rounds,
-                num_examples=data.max_num_examples,
-                size=_upload_size(model, data, asked),
-            )
+        _check_grid(mechanism, first, model, data, asked)
         _check_momentum(first, mechanism)
     allowances = [
         allowance(

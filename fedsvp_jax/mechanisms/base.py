@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.mechanisms import noise
-from fedsvp_jax.mechanisms.grid import Grid, add_discrete_noise, check_grid
+from fedsvp_jax.mechanisms.grid import Grid, add_discrete_noise
 from fedsvp_jax.mechanisms.sensitivity import Sensitivity
 from fedsvp_jax.mechanisms.subsampling import Subsampling
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
@@ -245,27 +245,19 @@ def gaussian_mechanism(
     )
 
 
-def check_noise(
-    mechanism: Mechanism,
-    num_clients: int,
-    num_rounds: int,
-    *,
-    num_examples: int = 1,
-    size: int = 1,
-) -> None:
-    """Refuses a mechanism whose uploads would carry no noise that there can be.
-
-    Plays an upload in the first and the last round with R = 0 and R = 1.
+def extreme_uploads(
+    mechanism: Mechanism, num_clients: int, num_rounds: int, *, num_examples: int = 1
+) -> dict[tuple[int, float], NoiseInfo]:
+    """Plays an upload in the first and the last round with R = 0 and R = 1.
 
     Args:
-      mechanism: of concrete numbers.
-      num_clients, num_rounds: of the run.
-      num_examples: |D| of the client that uploads.
-      size: numbers in an upload, for which a grid has to be fine enough.
+      mechanism: with concrete settings.
+      num_clients: M.
+      num_rounds: T.
+      num_examples: the client's training examples.
 
-    Raises:
-      ValueError: a noise multiplier or a std is negative, infinite or NaN, or the grid
-        of discrete noise is too coarse.
+    Returns:
+      What the mechanism says of each upload, by round (from 0) and R.
     """
     memory = mechanism.init(num_clients).of(0)
     one = {"w": jnp.ones((1,), jnp.float32)}
@@ -282,20 +274,28 @@ def check_noise(
             params=one,
         )[2]
 
-    for round_num in (0, num_rounds - 1):
-        for ratio in (0.0, 1.0):
-            info = upload(np.float32(ratio), np.int32(round_num))
-            for name in ("noise_multiplier", "noise_std", "step_noise_std"):
-                value = float(getattr(info, name))
-                if not 0 <= value < math.inf:
-                    raise ValueError(
-                        f"{name} of an upload must be at least 0 and finite, got "
-                        f"{value} in round {round_num + 1} at R = {ratio:g}"
-                    )
-            if mechanism.grid is not None:
-                std = float(info.noise_std)
-                check_grid(
-                    mechanism.grid, std=std, num_examples=num_examples, size=size
+    return {
+        (round_num, ratio): upload(np.float32(ratio), np.int32(round_num))
+        for round_num in (0, num_rounds - 1)
+        for ratio in (0.0, 1.0)
+    }
+
+
+def check_noise(mechanism: Mechanism, num_clients: int, num_rounds: int) -> None:
+    """Refuses a mechanism whose uploads would carry no noise that there can be.
+
+    Raises:
+      ValueError: a noise multiplier or a std of `extreme_uploads` is negative, infinite
+        or NaN.
+    """
+    played = extreme_uploads(mechanism, num_clients, num_rounds)
+    for (round_num, ratio), info in played.items():
+        for name in ("noise_multiplier", "noise_std", "step_noise_std"):
+            value = float(getattr(info, name))
+            if not 0 <= value < math.inf:
+                raise ValueError(
+                    f"{name} of an upload must be at least 0 and finite, got "
+                    f"{value} in round {round_num + 1} at R = {ratio:g}"
                 )
 
 
