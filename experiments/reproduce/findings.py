@@ -146,7 +146,8 @@ def _noise_alone(evidence: Evidence, scenario: Scenario, files: str) -> Iterator
         )
         yield (
             f"**{_named(scenario, response[0])}, formulas {name}: the noise is "
-            f"consistent with {agree} of {len(group)} published cells** to within a factor of 2 in σ{between} "
+            f"consistent with {agree} of {len(group)} published cells** to within a "
+            f"factor of 2 in σ{between} "
             f"({len(factors)} cells lie on the curve). Files: `{files}gaussian-*`, "
             f"{_PUBLISHED}."
         )
@@ -171,9 +172,9 @@ def _guided(
     }
     ratio = results.noise_std(fedsva) / results.noise_std(nbafl)
     yield (
-        f"**{_named(scenario, found)}, ε = {epsilon:g}: FedSVA less NbAFL is {measured} "
-        f"points**; published: {published['fedsva'] - published['nbafl']:+.1f}. FedSVA's "
-        f"averaged noise is {ratio:.3f} times NbAFL's, of which the smaller |D| of "
+        f"**{_named(scenario, found)}, ε = {epsilon:g}: FedSVA less NbAFL is "
+        f"{measured} points**; published: "
+        f"{published['fedsva'] - published['nbafl']:+.1f}. FedSVA's averaged noise is {ratio:.3f} times NbAFL's, of which the smaller |D| of "
         "honest-but-curious clients, which NbAFL's formula takes for all, is a part. "
         f"Files: `{files}fedsva-{epsilon:g}-*`, `{files}nbafl-{epsilon:g}-*`."
     )
