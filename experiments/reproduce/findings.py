@@ -174,7 +174,8 @@ def _guided(
     yield (
         f"**{_named(scenario, found)}, ε = {epsilon:g}: FedSVA less NbAFL is "
         f"{measured} points**; published: "
-        f"{published['fedsva'] - published['nbafl']:+.1f}. FedSVA's averaged noise is {ratio:.3f} times NbAFL's, of which the smaller |D| of "
+        f"{published['fedsva'] - published['nbafl']:+.1f}. FedSVA's averaged "
+        f"noise is {ratio:.3f} times NbAFL's, of which the smaller |D| of "
         "honest-but-curious clients, which NbAFL's formula takes for all, is a part. "
         f"Files: `{files}fedsva-{epsilon:g}-*`, `{files}nbafl-{epsilon:g}-*`."
     )
