@@ -25,7 +25,7 @@ from absl import flags
 
 from fedsvp_jax.devices import processes
 
-from . import command, unread_flags
+from . import command, presets, unread_flags
 from .utility import routes
 
 command.define_settings()
@@ -34,10 +34,9 @@ command.define_running()
 flags.DEFINE_enum(
     "preset",
     None,
-    ["proved"],
-    "Settings for all flags that the command line does not name. proved: the route of "
-    "docs/utility.md that leaves a good model under a proved --total_epsilon; it hides "
-    "the records of one attribute of mnist.",
+    list(presets.OF_TRAIN),
+    "Settings for all flags that the command line does not name. "
+    + " ".join(f"{name}: {line}" for name, line in presets.OF_TRAIN.items()),
 )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from fedsvp_jax import mechanisms, shapley
 from fedsvp_jax.accounting.settings import PromiseSettings
+from fedsvp_jax.common_settings import NoiseSettings, RoundSettings, TrainingSettings
 from fedsvp_jax.data.attributes import AttributeSettings
 from fedsvp_jax.data.corruption import CorruptionSettings
 from fedsvp_jax.data.partition import PartitionSettings
@@ -15,10 +16,7 @@ from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.mechanisms.private_query import PrivateQuerySettings
 from fedsvp_jax.settings import (
     FEATURE_MODELS,
-    NoiseSettings,
-    RoundSettings,
     Settings,
-    TrainingSettings,
     setting,
     unknown,
 )

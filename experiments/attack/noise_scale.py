@@ -29,6 +29,7 @@ from absl import flags
 from fedsvp_jax import attacks, mechanisms, prng, tree
 from fedsvp_jax.algorithm import aggregation, client, cohort
 from fedsvp_jax.algorithm.state import ServerState
+from fedsvp_jax.common_settings import NoiseSettings
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.engine.trainer import Trainer
@@ -37,7 +38,6 @@ from fedsvp_jax.mechanisms import MechanismConfig
 from fedsvp_jax.report.text_table import aligned
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
-from fedsvp_jax.settings import NoiseSettings
 from fedsvp_jax.structs import Array, NoiseInfo, Params
 from fedsvp_jax.tree import cell_of
 

@@ -97,7 +97,7 @@ def settings(values: flags.FlagValues) -> ExperimentConfig:
     Raises:
       ValueError: a flag has a value that this experiment does not take.
     """
-    missing = {k: v for k, v in _DEFAULTS.items() if not values[k].present}
+    missing = {k: v for k, v in _DEFAULTS.items() if values[k].using_default_value}
     config = command.settings_from_flags(values, **missing)
     for name, known in (("figures", _FIGURES), ("baselines", grids.BASELINES)):
         unknown = [value for value in values[name].value or [] if value not in known]

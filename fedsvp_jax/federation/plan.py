@@ -14,6 +14,7 @@ from fedsvp_jax.algorithm.local_training import Gradient, TrainingRates, Trainin
 from fedsvp_jax.algorithm.privacy_estimation import EstimationPlan, coalition_groups
 from fedsvp_jax.algorithm.private_query import Asked
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
+from fedsvp_jax.common_settings import NoiseSettings, RoundSettings
 from fedsvp_jax.config import ExperimentConfig, check_resolved
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.client_store import ClientStore
@@ -27,7 +28,7 @@ from fedsvp_jax.mechanisms import (
     subsampling,
     with_analytic_multiplier,
 )
-from fedsvp_jax.settings import FEATURE_MODELS, NoiseSettings, RoundSettings, part
+from fedsvp_jax.settings import FEATURE_MODELS, part
 from fedsvp_jax.structs import Model
 
 
