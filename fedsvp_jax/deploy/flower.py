@@ -45,7 +45,7 @@ _PRECONDITION_FAILED = 6  # flwr's ErrorCode.MOD_FAILED_PRECONDITION
 
 
 class PrivacyMod:
-    """A mod that stands around a ClientApp's training: `ClientApp(mods=[PrivacyMod(…)])`.
+    """A mod around the training of a ClientApp: `ClientApp(mods=[PrivacyMod(…)])`.
 
     The inner app returns one ArrayRecord with the keys of the one that it was sent, and
     one MetricRecord with `num-examples` and, where the noise follows R,
@@ -177,9 +177,7 @@ def server_app(
 
 def _reply(
     message: Message,
-    upload: Callable[
-        [Sequence[np.ndarray], int], tuple[Arrays, int, dict[str, Any]]
-    ],
+    upload: Callable[[Sequence[np.ndarray], int], tuple[Arrays, int, dict[str, Any]]],
 ) -> Message:
     """The message that leaves: arrays and their number of examples, or an error."""
     try:
@@ -223,7 +221,10 @@ def _round_of(message: Message) -> int:
 def _record_of(arrays: Arrays, names: Sequence[str] | None = None) -> ArrayRecord:
     names = names or [f"{place:04d}" for place in range(len(arrays))]
     return ArrayRecord(
-        {name: Array(np.asarray(leaf)) for name, leaf in zip(names, arrays, strict=True)}
+        {
+            name: Array(np.asarray(leaf))
+            for name, leaf in zip(names, arrays, strict=True)
+        }
     )
 
 

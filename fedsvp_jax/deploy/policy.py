@@ -132,6 +132,11 @@ def make_policy(
     told = plan.mechanism_config(config, **facts)
     policy = Policy(config.mechanism, told, part(PromiseSettings, config))
     mechanism = policy.mechanism
+    if config.total_epsilon is not None and config.total_accounting != "rdp":
+        raise ValueError(
+            "total_accounting must be rdp in a deployed client: that is what is proved "
+            f"of its discrete noise, got {config.total_accounting}"
+        )
     _check_deployable(config.mechanism, mechanism)
     check_noise(mechanism, 1, config.num_rounds)
     _ = policy.allowance  # refuses a promise that cannot be kept

@@ -111,7 +111,6 @@ def privatize(
     _check_arrays("the trained model", trained, received)
     if policy.mechanism.needs_contribution and contribution is None:
         raise Refused(f"mechanism {policy.name} needs the client's contribution ratio")
-    seeded = isinstance(randomness, Seeded)
     ratio = _released(policy, contribution, randomness, round_num)
     update = [new - old for new, old in zip(trained, received, strict=True)]
     _check_arrays("the update", update, received)
@@ -142,14 +141,16 @@ def privatize(
         info = _numbers(told)
         noised = [np.asarray(leaf) for leaf in clipped]
         memory = {name: float(value) for name, value in after.clients.items()}
-        if not seeded and info.noise_std > 0:
-            noised, grid = add_secret_noise(noised, info, randomness)
-    state = _counted(policy, state, info, memory, round_num, seeded)
+        if not isinstance(randomness, Seeded) and info.noise_std > 0:
+            noised, grid = add_secret_noise(
+                noised, received, info, policy.config, randomness
+            )
+    state = _counted(policy, state, info, memory, round_num, not randomness.hides)
     upload = [
         (old + new).astype(np.float32)
         for old, new in zip(received, noised, strict=True)
     ]
-    record = _record(policy, state, info, round_num, ratio, randomness.label) | grid
+    record = _record(policy, state, info, round_num, ratio, randomness.hides) | grid
     return upload, state, record
 
 
@@ -292,12 +293,16 @@ def _record(
     info: NoiseInfo,
     round_num: int,
     ratio: np.float32,
-    randomness: str,
+    hides: bool,
 ) -> dict[str, Any]:
     """What the client may look up of an upload, and what it has spent so far."""
     ledger = state.read_ledger(policy)
     delta = policy.promise.target_delta
     spent = promises.epsilon_spent(ledger, delta, central=False, last=False)
+    status = promises.status(ledger, policy.mechanism, spent)
+    if status is not None:
+        # It adds up what a Gaussian's (ε, δ) would be; the noise here is discrete.
+        status["basic"] = "nominal"
     told = {
         field.name: getattr(info, field.name)
         for field in dataclasses.fields(info)
@@ -313,8 +318,8 @@ def _record(
                 "epsilon_spent": spent,
                 "delta_spent": ledger.delta_spent(),
                 "target_delta": delta,
-                "status": promises.status(ledger, policy.mechanism, spent),
-                "randomness": randomness,
+                "status": status,
+                "randomness": "secret" if hides else "not private: seeded",
             }
         )
     )

@@ -8,18 +8,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import prng
+from fedsvp_jax.mechanisms.discrete_gaussian import Words, system_words
 from fedsvp_jax.structs import Array
 
 
-class Secret:
-    """Entropy of the operating system, never written down."""
+class Secret(NamedTuple):
+    """Entropy of the operating system, never written down.
 
-    label = "secret"
+    Attributes:
+      words: the source; another one than the system's is for tests.
+    """
 
-    def uniform(self, size: int) -> np.ndarray:
-        """(size,) float64 in (0, 1), of 53 random bits each."""
-        words = np.frombuffer(os.urandom(8 * size), np.uint64) >> np.uint64(11)
-        return (words.astype(np.float64) + 0.5) * 2.0**-53
+    words: Words = system_words
+
+    @property
+    def hides(self) -> bool:
+        """Whether nobody knows the noise."""
+        return self.words is system_words
 
 
 class Seeded(NamedTuple):
@@ -34,9 +39,9 @@ class Seeded(NamedTuple):
     client_id: int
 
     @property
-    def label(self) -> str:
-        """What the record says."""
-        return "not private: seeded"
+    def hides(self) -> bool:
+        """Whether nobody knows the noise: whoever knows the seed does."""
+        return False
 
     def key(self, round_num: int, stream: prng.Stream) -> Array:
         """The key that the simulator uses in the round, counted from 1."""

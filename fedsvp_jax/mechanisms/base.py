@@ -128,7 +128,7 @@ def noised_upload(
     noise_l2 = zero
     if at_upload and key is None:
         noise_l2 = jnp.full((), jnp.nan, jnp.float32)
-    elif at_upload:
+    elif at_upload and key is not None:
         updates, noise_l2 = noise.add_gaussian_noise(updates, std, key=key)
     info = NoiseInfo(
         noise_multiplier=upload_noise.counted_multiplier,

@@ -3,13 +3,13 @@
 import os
 import pathlib
 
-from digits.federation import MIN_NUM_EXAMPLES, settings
 from flwr.app import Context
 
-from fedsvp_jax import federation
+from digits.federation import MIN_NUM_EXAMPLES, settings
 from fedsvp_jax.deploy import SECRET, Client, Seeded, data_of
 from fedsvp_jax.deploy.flower import client_app
 from fedsvp_jax.federation import loading
+from fedsvp_jax.federation.federated_data import federate
 
 
 def make_client(context: Context) -> Client:
@@ -17,7 +17,7 @@ def make_client(context: Context) -> Client:
     number = int(context.node_config["partition-id"])
     method = str(context.run_config["method"])
     config = settings(method)
-    dealt = federation.build([config], loading.load_data(config)).data
+    dealt = federate([config], loading.load_data(config))
     seed = os.environ.get("FEDSVP_TEST_SEED")  # for tests: hides nothing
     folder = pathlib.Path(str(context.node_config["state"]))
     return Client(

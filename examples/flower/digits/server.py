@@ -3,20 +3,20 @@
 import tempfile
 
 import numpy as np
-from digits.federation import MIN_NUM_EXAMPLES, settings
 from flwr.app import Context
 
-from fedsvp_jax import federation
+from digits.federation import MIN_NUM_EXAMPLES, settings
 from fedsvp_jax.deploy import Client, data_of
 from fedsvp_jax.deploy.flower import server_app
 from fedsvp_jax.federation import loading
+from fedsvp_jax.federation.federated_data import federate
 
 
 def initial_arrays(context: Context) -> list[np.ndarray]:
     """The model before round 1, as every client would make it."""
     method = str(context.run_config["method"])
     config = settings(method)
-    dealt = federation.build([config], loading.load_data(config)).data
+    dealt = federate([config], loading.load_data(config))
     with tempfile.TemporaryDirectory() as folder:
         client = Client(
             config,
