@@ -18,6 +18,12 @@ SIZES = ("small", "full")
 OF_TRAIN = {
     "proved": "the route of docs/utility.md that leaves a good model under a proved "
     "--total_epsilon; it hides the records of one attribute of mnist.",
+    "fedavg": "plain averaging.",
+    "fedavgm": "the server's step with momentum.",
+    "fedadam": "Adam at the server.",
+    "fedyogi": "Yogi at the server.",
+    "fedprox": "a proximal term at the clients (the settings of these five: "
+    "docs/optimizers.md; choose the noise by --mechanism).",
 }
 _FLAG = re.compile(r"--(\w+)=(.*)")
 _SHRUNK = re.compile(r"  (\w+): (.+) -> (.+)")

@@ -24,6 +24,7 @@ Exit status: 0 done; 2 bad input, or the run cannot continue (one line says why)
 from absl import flags
 
 from fedsvp_jax.devices import processes
+from fedsvp_jax.optimizers import METHODS
 
 from . import command, presets, unread_flags
 from .utility import routes
@@ -45,7 +46,9 @@ def main(_: list[str]) -> None:
     values = flags.FLAGS
     command.start_jax(values)
     command.start_processes(values)
-    if values.preset is not None:
+    if values.preset in METHODS:
+        command.default_settings(values, METHODS[values.preset])
+    elif values.preset is not None:
         if values.total_epsilon is None:
             raise ValueError(
                 "preset proved needs total_epsilon, the promise of the run"

@@ -50,7 +50,7 @@ class RoundSettings(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class TrainingSettings(Settings):
-    """Training: the model and the steps of a client and of the server."""
+    """Training: the model and what a client computes with it."""
 
     model: str = setting(
         None,
@@ -70,7 +70,7 @@ class TrainingSettings(Settings):
         ),
     )
     learning_rate: float = setting(
-        None, "Step size of plain SGD. Default: 0.1.", above=0
+        None, "Step size of a client's SGD. Default: 0.1.", above=0
     )
     augment: bool = setting(
         None, "Random crop and flip of training images. Default: for CIFAR only."
@@ -80,19 +80,6 @@ class TrainingSettings(Settings):
         "Weights of the average of uploads: examples (n_i/n) or uniform (the authors' "
         "public code).",
         choices=("examples", "uniform"),
-    )
-    server_momentum: float = setting(
-        0.0,
-        "Momentum of the server's step: v <- server_momentum * v + average update, "
-        "w <- w + v (0: plain averaging).",
-        at_least=0,
-        below=1,
-    )
-    proximal_weight: float = setting(
-        0.0,
-        "FedProx: weight mu of the term mu/2 ||w - w_global||^2 in the local loss "
-        "(0: off).",
-        at_least=0,
     )
     compute_dtype: str = setting(
         "float32",

@@ -5,7 +5,7 @@ import difflib
 import math
 from typing import Any
 
-from fedsvp_jax import mechanisms, shapley
+from fedsvp_jax import mechanisms, optimizers, shapley
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.common_settings import NoiseSettings, RoundSettings, TrainingSettings
 from fedsvp_jax.data.attributes import AttributeSettings
@@ -66,6 +66,8 @@ class ExperimentConfig(
     PrivateQuerySettings,
     NoiseSettings,
     MechanismChoice,
+    optimizers.ServerSettings,
+    optimizers.ClientSettings,
     TrainingSettings,
     RoundSettings,
     PartitionSettings,
@@ -130,7 +132,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 
 def check_resolved(config: ExperimentConfig) -> None:
     """Raises ValueError for settings that `resolve` has not filled in."""
-    names = (*_COMMON, "model", "delta")
+    names = (*_COMMON, "model", "delta", "server_learning_rate")
     if any(getattr(config, name) is None for name in names):
         raise ValueError(
             "config is not resolved: call fedsvp_jax.config.resolve(config) first"
@@ -167,10 +169,15 @@ def resolve(config: ExperimentConfig) -> ExperimentConfig:
                 f"{name} must be at most num_clients = {config.num_clients}, got "
                 f"{getattr(config, name)}"
             )
-    if config.noise_bands > 1 and config.server_momentum > 0:
+    if config.server_learning_rate is None:
+        rate = optimizers.default_server_rate(config)
+        config = dataclasses.replace(config, server_learning_rate=rate)
+    if config.noise_bands > 1 and not optimizers.averages(config):
         raise ValueError(
-            "server_momentum must be 0 with noise_bands > 1, whose noise the server "
-            f"adds after the momentum, got {config.server_momentum}"
+            "noise_bands must be 1 unless server_optimizer is sgd, "
+            "server_learning_rate 1 and server_momentum 0: the server adds the "
+            "correlated noise after its step, so sums without noise would enter later "
+            f"models; got {config.noise_bands}"
         )
     if config.cohorts == "cyclic":
         turns, left = divmod(config.num_clients, config.cohort_size)

@@ -28,6 +28,7 @@ from fedsvp_jax.mechanisms import (
     subsampling,
     with_analytic_multiplier,
 )
+from fedsvp_jax.optimizers import ClientSettings, ServerSettings
 from fedsvp_jax.settings import FEATURE_MODELS, part
 from fedsvp_jax.structs import Model
 
@@ -184,7 +185,8 @@ def make_plan(
             places=poisson_places(config, data),
             local_steps=config.local_steps,
             augment=config.augment,
-            proximal=config.proximal_weight > 0,
+            proximal=config.proximal_mu > 0,
+            momentum=config.client_momentum,
             compute_dtype=config.compute_dtype,
         ),
         cohort_size=config.cohort_size,
@@ -205,7 +207,8 @@ def make_plan(
         differ_by_class=config.partition != "by_writer",
         asked=asked,
         uniform_weights=config.weighting == "uniform",
-        server_momentum=config.server_momentum,
+        server=part(ServerSettings, config),
+        client=part(ClientSettings, config),
         client_chunk_size=chunk_size(config),
         test_batch_size=min(config.eval_batch_size, data.test.labels.shape[0]),
         eval_every=config.eval_every,
@@ -225,7 +228,7 @@ def make_cells(
             learning_rate=c.learning_rate,
             l2_norm_clip=c.l2_norm_clip,
             step_noise_std=0.0,
-            proximal_weight=c.proximal_weight,
+            proximal_mu=c.proximal_mu,
         )
         for c in configs
     ]

@@ -75,6 +75,23 @@ def _is_limited(config: ExperimentConfig) -> bool:
     return config.total_epsilon is not None or config.max_uploads is not None
 
 
+def _check_momentum(config: ExperimentConfig, mechanism: Mechanism) -> None:
+    """Refuses momentum of clients where the noise rests on what nobody has proved.
+
+    Raises:
+      ValueError: the published 2C/|D| was granted for plain SGD; momentum m adds up to
+        1/(1 - m) clipped gradients in one step.
+    """
+    claim = mechanism.claim
+    granted = claim.relation != "none" and not claim.proved
+    if config.client_momentum > 0 and config.sensitivity == "paper" and granted:
+        raise ValueError(
+            "client_momentum must be 0 with sensitivity=paper, whose nominal bound "
+            "2C/|D| was published for plain SGD; take another sensitivity, got "
+            f"{config.client_momentum:g}"
+        )
+
+
 def build(
     configs: Sequence[ExperimentConfig],
     dataset: Dataset | ClientStore,
@@ -130,6 +147,7 @@ def build(
     for one in told:
         mechanism = make_mechanism(first.mechanism, one)
         check_noise(mechanism, first.num_clients, first.num_rounds)
+        _check_momentum(first, mechanism)
     allowances = [
         allowance(
             config,

@@ -115,11 +115,6 @@ def summarize(results: Sequence[read.Row]) -> list[SummaryRow]:
     return [_with_gap(row, fedavg) for row in summaries]
 
 
-def format_table(rows: Sequence[SummaryRow]) -> str:
-    """The table for a terminal: aligned columns, no colour."""
-    return text_table.aligned(shown_cells(rows)) + "\n"
-
-
 def csv_table(rows: Sequence[SummaryRow]) -> str:
     """The table as CSV: plain numbers in full precision, empty where unknown."""
     named = columns(rows)

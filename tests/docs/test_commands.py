@@ -69,6 +69,10 @@ ELSEWHERE = {
         "experiments/utility/test_routes.py"
         "::test_the_preset_is_the_tables_route_but_for_what_is_named"
     ),
+    "python -m experiments.optimizers": (
+        "experiments/test_optimizers_command.py"
+        "::test_the_command_computes_what_is_missing_and_writes_the_table"
+    ),
     "python -m experiments.utility --setup=": (
         "experiments/utility/test_routes.py"
         "::test_rows_that_are_there_are_not_computed_again"
@@ -95,6 +99,10 @@ ELSEWHERE = {
     "python -m experiments.benchmark.number_formats --formats_data_dir=FOLDER": (
         "experiments/benchmark/test_number_formats.py"
         "::test_every_format_keeps_the_accuracy_of_every_seed_and_goes_on"
+    ),
+    "python -m experiments.decisive": (
+        "experiments/decisive/test_docs_page.py"
+        "::test_the_command_computes_what_is_missing_and_writes_the_page"
     ),
     "python -m experiments.reproduce": (
         "experiments/reproduce/test_reproduce.py"
