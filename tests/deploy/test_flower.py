@@ -19,10 +19,12 @@ from flwr.app import (
     MetricRecord,
     RecordDict,
 )
+from flwr.supercore.task_identity import TaskIdentity
 
 from fedsvp_jax.deploy import Seeded, StateFile
 from fedsvp_jax.deploy.flower import PrivacyMod
 
+TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1  # as flwr sets
 CONTEXT: Any = Context(0, 0, {}, RecordDict(), {})
 
 
