@@ -145,6 +145,11 @@ def make_policy(
 
 def _check_deployable(name: str, mechanism: Mechanism) -> None:
     """Raises ValueError: the mechanism needs more than clients that add noise."""
+    if mechanism.grid is not None:
+        raise ValueError(
+            "noise_sampler must be gaussian for a deployed client, which draws discrete "
+            "noise in any case, on the finest grid"
+        )
     if mechanism.claim.central:
         raise ValueError(
             f"mechanism {name} protects a cohort's sum, which needs secure "
