@@ -20,7 +20,7 @@ from fedsvp_jax.accounting import composed_epsilon
 from fedsvp_jax.mechanisms import MechanismConfig, make_mechanism
 from fedsvp_jax.run.folder import plain
 
-_FACTS = {
+_FACTS: dict[str, Any] = {
     "l2_norm_clip": 1.0,
     "num_clients": 10,
     "cohort_size": 5,
@@ -45,7 +45,7 @@ def cases(name: str) -> list[dict[str, Any]]:
     """The settings of a mechanism's cases."""
     found: list[dict[str, Any]] = []
     for sensitivity in _SENSITIVITIES:
-        config = _FACTS | {"sensitivity": sensitivity}
+        config: dict[str, Any] = _FACTS | {"sensitivity": sensitivity}
         try:
             make_mechanism(name, MechanismConfig(**config))
         except ValueError:

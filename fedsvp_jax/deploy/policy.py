@@ -147,8 +147,8 @@ def _check_deployable(name: str, mechanism: Mechanism) -> None:
     """Raises ValueError: the mechanism needs more than clients that add noise."""
     if mechanism.grid is not None:
         raise ValueError(
-            "noise_sampler must be gaussian for a deployed client, which draws discrete "
-            "noise in any case, on the finest grid"
+            "noise_sampler must be gaussian for a deployed client, which draws "
+            "discrete noise in any case, on the finest grid"
         )
     if mechanism.claim.central:
         raise ValueError(
