@@ -74,10 +74,11 @@ test-slow: setup $(REFERENCES_STAMP)
 test-references: setup $(REFERENCES_STAMP)
 	$(BIN)/python -m pytest -m slow tests/models/test_references.py
 
-# The report page in a real browser, which is installed where it may be.
+# The report page and the site in a real browser, which is installed where it may be.
 test-browser: setup
 	FEDSVP_BROWSER=$$(tests/report/browser.sh) \
-		$(BIN)/python -m pytest tests/report/test_browser.py
+		$(BIN)/python -m pytest tests/report/test_browser.py \
+		tests/docs/test_site_in_a_browser.py
 
 # mutmut, in a folder beside .venv, whose libraries it works with.
 $(MUTMUT_STAMP): requirements/mutants.txt $(STAMP)

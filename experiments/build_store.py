@@ -24,6 +24,7 @@ import tempfile
 from absl import flags
 
 from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.data.formats.table import TableSettings
 
 from . import command
 
@@ -36,6 +37,7 @@ _SETTINGS = (
     "dirichlet_alpha",
     "shards_per_client",
     "seed",
+    *(field.name for field in dataclasses.fields(TableSettings)),
 )
 command.define_settings(
     without=[

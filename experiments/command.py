@@ -10,22 +10,19 @@ import signal
 import sys
 import threading
 import traceback
-import types
-import typing
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
-from fedsvp_jax import mechanisms
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.devices import processes
 from fedsvp_jax.run import stopping
+from fedsvp_jax.settings import kind
 
-from . import messages
+from . import config_file, manual, messages
 
-_THEME = "Settings. "  # begins the name of a group of flags
 _DEFINERS: dict[type, Callable[..., Any]] = {
     bool: flags.DEFINE_bool,
     int: flags.DEFINE_integer,
@@ -34,34 +31,17 @@ _DEFINERS: dict[type, Callable[..., Any]] = {
 }
 
 
-def _kind(annotation: Any) -> type:
-    """`float | None` -> float."""
-    if isinstance(annotation, types.UnionType):
-        return next(t for t in typing.get_args(annotation) if t is not type(None))
-    return annotation
-
-
 def define_settings(*, without: Sequence[str] = ()) -> None:
-    """One flag for each setting that is not in `without`, grouped by theme."""
-    hints = typing.get_type_hints(ExperimentConfig)
+    """One flag for each setting that is not in `without`, by theme; and --config."""
+    config_file.define()
     for field in dataclasses.fields(ExperimentConfig):
         if field.name in without:
             continue
         text = field.metadata["help"]
         if field.metadata["choices"]:
             text += f" One of: {', '.join(field.metadata['choices'])}."
-        define = _DEFINERS[_kind(hints[field.name])]
-        define(field.name, field.default, text, module_name=_theme(field.name))
-
-
-def _theme(name: str) -> str:
-    """The theme that declares a setting, as its docstring's first line says."""
-    declaring = [
-        cls
-        for cls in ExperimentConfig.__mro__
-        if name in vars(cls).get("__annotations__", {})
-    ]
-    return _THEME + (declaring[-1].__doc__ or "").splitlines()[0].rstrip(".")
+        define = _DEFINERS[kind(field)]
+        define(field.name, field.default, text, module_name=manual.group(field.name))
 
 
 def settings_from_flags(values: flags.FlagValues, **more: Any) -> ExperimentConfig:
@@ -75,9 +55,9 @@ def settings_from_flags(values: flags.FlagValues, **more: Any) -> ExperimentConf
 
 
 def default_settings(values: flags.FlagValues, settings: Mapping[str, Any]) -> None:
-    """Gives flags that the command line does not name another default."""
+    """Gives flags that neither the command line nor --config names another default."""
     for name, value in settings.items():
-        if not values[name].present:
+        if values[name].using_default_value:
             values[name].value = value
 
 
@@ -181,15 +161,6 @@ def shows_progress(values: flags.FlagValues) -> bool:
     return values.progress and values.verbosity >= logging.WARNING
 
 
-def mechanism_help() -> str:
-    """One line per mechanism, for the manual that --help prints."""
-    lines = [
-        f"  {name:<13}{mechanisms.mechanism_summary(name)}"
-        for name in mechanisms.mechanism_names()
-    ]
-    return "Mechanisms:\n" + "\n".join(lines)
-
-
 def start_jax(values: flags.FlagValues) -> None:
     """Sets JAX up before its first use: where compiled programs are kept.
 
@@ -236,7 +207,7 @@ def placement(values: flags.FlagValues, **more: int) -> Any:
 
 def run(
     main: Callable[[list[str]], None],
-    manual: str | None,
+    purpose: str | None,
     *,
     takes_arguments: bool = False,
 ) -> None:
@@ -244,7 +215,7 @@ def run(
 
     Args:
       main: takes the command line without its flags; the first item is the script.
-      manual: what --help prints above the flags.
+      purpose: what --help prints above the flags.
       takes_arguments: whether the command line may hold more than flags.
     """
     logging.set_verbosity(logging.WARNING)
@@ -259,7 +230,8 @@ def run(
         if len(arguments) > 1 and not takes_arguments:
             _fail(f"unexpected argument {arguments[1]!r}; flags are --name=value")
         try:
-            main(arguments)
+            with messages.quiet_pipe():
+                main(arguments)
         except (ValueError, OSError, FloatingPointError) as error:
             if logging.level_debug():
                 raise
@@ -276,12 +248,15 @@ def run(
 
     def parse(arguments: list[str]) -> list[str]:
         if any(argument in ("--help", "-h", "--helpfull") for argument in arguments):
-            print(_manual(arguments[0], manual))
+            with messages.quiet_pipe():
+                print(manual.manual(arguments[0], purpose))
             sys.exit(0)
         try:
-            return flags.FLAGS(arguments)
+            return config_file.parse(flags.FLAGS, arguments)
         except flags.Error as error:
             _fail(messages.flag_error(error))
+        except (ValueError, OSError) as error:
+            _fail(messages.one_line(error))
 
     app.run(guarded, flags_parser=parse)
 
@@ -295,31 +270,6 @@ def _unraisable(unraisable: Any) -> None:
         again.start()
     else:
         sys.__unraisablehook__(unraisable)
-
-
-def _manual(script: str, manual: str | None) -> str:
-    """What --help prints: purpose, mechanisms where one is chosen, then the flags."""
-    values = flags.FLAGS
-    package = f"{__package__}."  # fedsvp_jax.experiments where it is installed
-    modules = values.flags_by_module_dict()
-    themes = [name for name in modules if name.startswith(_THEME)]
-    shared = sorted(name for name in modules if name.startswith(package))
-    described = [
-        values.module_help(name)
-        .strip()
-        .removeprefix(_THEME)
-        .replace(f"{__name__}:", "Files, devices and progress:", 1)
-        for name in [*themes, *shared]
-    ]
-    if script in modules:
-        spec = sys.modules["__main__"].__spec__
-        title = spec.name.removesuffix(".__main__") if spec else script
-        described.insert(0, values.module_help(script).strip().replace(script, title))
-    examples = (manual or "").replace("python -m experiments.", f"python -m {package}")
-    paragraphs = [examples.rstrip()]
-    if "mechanism" in values or "mechanisms" in values:
-        paragraphs.append(mechanism_help())
-    return "\n\n".join([*paragraphs, "Flags (--name=value):", *described])
 
 
 def shown(value: Any) -> str:

@@ -21,7 +21,7 @@ consists of contraction and noise. From E = 2 on, the term for the clients' drif
 exceeds both, and there is no corrected bound.
 
 Written to --output_dir: config.json, results.json (constants, and the printed
-expression, the corrected bound and the measured gap of every round), convergence.png.
+expression, the corrected bound and the measured gap of every round), convergence.svg.
 
 Exit status: 0 done; 2 bad input (one line says why).
 """
@@ -40,7 +40,7 @@ from absl import flags
 from fedsvp_jax import convergence, mechanisms, prng, tree
 from fedsvp_jax.data import partition, preprocessing, sources
 from fedsvp_jax.mechanisms import noise
-from fedsvp_jax.report import figures
+from fedsvp_jax.report import figures, style
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.structs import Array
@@ -281,24 +281,22 @@ def panel(
 def draw(panels: list[dict[str, Any]], path: pathlib.Path) -> None:
     """Draws printed dashed, corrected dotted, measured solid; one colour per ε."""
     lines = (
-        ("printed_expression", "--", "printed expression (no bound)"),
-        ("corrected_bound", ":", "corrected bound (E = 1)"),
-        ("measured_mean", "-", "measured"),
+        ("printed_expression", "dash", "printed expression (no bound)"),
+        ("corrected_bound", "dot", "corrected bound (E = 1)"),
+        ("measured_mean", "solid", "measured"),
     )
 
     def draw_panel(axes: Any, shown: dict[str, Any]) -> None:
         for number, curve in enumerate(shown["curves"]):
-            for key, style, label in lines:
+            for key, dash, label in lines:
                 if curve[key] is not None:
-                    color, text = (
-                        f"C{number}",
-                        f"{label}, {upload_claims.of_curve(curve)}",
-                    )
-                    axes.plot(curve[key], style, color=color, label=text)
-        axes.set_yscale("log")
-        figures.plain_ticks(axes.yaxis)
+                    look = style.numbered(number)._replace(dash=dash)
+                    text = f"{label}, {upload_claims.of_curve(curve)}"
+                    rounds = range(len(curve[key]))
+                    figures.curve(axes, rounds, curve[key], look, label=text)
+        figures.log_axis(axes, "y")
         axes.set_title(f"Ridge regression on digits, E = {_epochs(shown)}")
-        axes.set_xlabel("round")
+        figures.round_axis(axes)
         axes.set_ylabel("F(w) − F*")
 
     figures.panels(path, [partial(draw_panel, shown=shown) for shown in panels])
@@ -338,7 +336,7 @@ def main(_: list[str]) -> None:
     folder = RunFolder(values.output_dir)
     folder.start(chosen | environment(), resume=False)
     write_json(folder.path / "results.json", {"panels": panels})
-    draw(panels, folder.path / "convergence.png")
+    draw(panels, folder.path / "convergence.svg")
     print(f"F(w) - F* after round {values.num_rounds}:")
     for shown in panels:
         for curve in shown["curves"]:
@@ -353,7 +351,7 @@ def main(_: list[str]) -> None:
                 )
             )
     print("The printed expression of Theorem 2 is no bound (docs/methods.md).")
-    names = ("config.json", "results.json", "convergence.png")
+    names = ("config.json", "results.json", "convergence.svg")
     command.print_files(folder.path / name for name in names)
 
 

@@ -1,7 +1,7 @@
 """Demo: compares FedAvg, FedSDP and FedSVA on scikit-learn's digits with three seeds.
 
   python -m experiments.demo            # in the repository
-  fedsvp_jax-demo                       # where the package is installed
+  fedsvp demo                           # where the package is installed
 
 This is experiments.sweep with presets/demo.flags and --output_dir=runs/demo. Any flag
 of the sweep may be added and overrides the preset; --num_rounds=2 --seeds=0:1 makes the

@@ -1,8 +1,11 @@
 """What a command says on standard error: one plain sentence per line."""
 
+import contextlib
 import logging as std_logging
+import os
 import re
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from absl import flags
@@ -57,3 +60,18 @@ class Lines(std_logging.Formatter):
 
 def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"warning: {one_line(str(message))}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def quiet_pipe() -> Iterator[None]:
+    """Ends the process without a word where the reader of its output has gone.
+
+    `fedsvp train --help | head` closes the pipe that the manual is written to. The
+    exit status is then the one that a shell gives to a process that SIGPIPE ended.
+    """
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + 13)

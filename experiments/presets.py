@@ -1,5 +1,7 @@
 """Presets: flag files for experiments.sweep, one per published table or figure.
 
+The presets of experiments.train are those of `OF_TRAIN`.
+
 A file starts with comments, followed by one `--name=value` per line. `NAME.flags` is
 full size. The comments of `NAME_small.flags` list what was shrunk, one flag per line:
 `#   name: full value -> small value`.
@@ -12,6 +14,17 @@ from typing import NamedTuple
 FOLDER = pathlib.Path(__file__).with_name("presets")
 SMALL = "_small"
 SIZES = ("small", "full")
+# What `experiments.train --preset=NAME` sets, in one line.
+OF_TRAIN = {
+    "proved": "the route of docs/utility.md that leaves a good model under a proved "
+    "--total_epsilon; it hides the records of one attribute of mnist.",
+    "fedavg": "plain averaging.",
+    "fedavgm": "the server's step with momentum.",
+    "fedadam": "Adam at the server.",
+    "fedyogi": "Yogi at the server.",
+    "fedprox": "a proximal term at the clients (the settings of these five: "
+    "docs/optimizers.md; choose the noise by --mechanism).",
+}
 _FLAG = re.compile(r"--(\w+)=(.*)")
 _SHRUNK = re.compile(r"  (\w+): (.+) -> (.+)")
 

@@ -5,8 +5,9 @@
 DIR is the --output_dir of an experiment. Every folder gets report.html. The folder of a
 sweep also gets table.md and table.csv, and its table is printed. If several folders of
 runs and sweeps are named, they are compared in compare.html, which is written to their
-common parent folder or to --compare_to. --figure also draws each page as a figure for
-papers and slides.
+common parent folder or to --compare_to, and in a table, which is printed. Tables for a
+paper: --format=latex. --figure=pdf or svg also draws each page as a figure,
+and every plot of a run or sweep by itself in DIR/figures, one column wide.
 
 Exit status: 0 done; 2 a folder is missing or damaged (one line says why).
 """
@@ -20,14 +21,15 @@ from absl import flags
 
 from fedsvp_jax import report
 from fedsvp_jax.report import read, tables
+from fedsvp_jax.report.compare_page import comparison_table, read_all
 
-from . import command
+from . import command, printed
 
 _FIGURE = flags.DEFINE_enum(
     "figure",
     None,
-    ["png", "svg", "pdf"],
-    "Also draw report.FORMAT and compare.FORMAT, in this format.",
+    report.figures.FORMATS,
+    "Also draw report.FORMAT, figures/PLOT.FORMAT and compare.FORMAT, in this format.",
 )
 _COMPARE_TO = flags.DEFINE_string(
     "compare_to", None, "Folder for compare.html, if several DIRs are named."
@@ -56,13 +58,15 @@ def rebuild(
             *tables.write_tables(folder),
         ]
         if figure:
-            paths.append(report.figures.sweep_png(folder, target))
+            paths.append(report.figures.draw_sweep(folder, target))
+            paths += report.figures.draw_each(folder, figure)
         summary = tables.summarize(read.read_sweep(folder).results)
-        return paths, tables.format_table(summary)
+        return paths, printed.table(tables.shown_cells(summary)) + "\n"
     if read.is_run(folder):
         paths = [report.write_run_report(folder, timestamp=timestamp)]
         if figure:
-            paths.append(report.figures.run_png(folder, target))
+            paths.append(report.figures.draw_run(folder, target))
+            paths += report.figures.draw_each(folder, figure)
         return paths, ""
     return [report.write_figures_report(folder, timestamp=timestamp)], ""
 
@@ -78,7 +82,7 @@ def compare(
     paths = [report.write_compare_report(folders, output_dir, timestamp=timestamp)]
     if figure:
         target = output_dir / f"compare.{figure}"
-        paths.append(report.figures.compare_png(folders, target))
+        paths.append(report.figures.draw_comparison(folders, target))
     return paths
 
 
@@ -99,6 +103,7 @@ def main(arguments: Sequence[str]) -> None:
             common = os.path.commonpath([os.path.abspath(f.parent) for f in compared])
             target = Path(_COMPARE_TO.value or common)
             paths = compare(compared, target, figure=figure, timestamp=timestamp)
+            print(printed.table(comparison_table(read_all(compared))))
             print("\n".join(map(str, paths)))
     except ImportError as error:
         raise ValueError(str(error)) from error

@@ -20,7 +20,7 @@ from absl import flags
 from fedsvp_jax import mechanisms
 from fedsvp_jax.devices import processes
 
-from . import command, flag_values, unread_flags
+from . import command, flag_values, printed, unread_flags
 
 command.define_settings(without=("mechanism", "epsilon", "seed"))
 command.define_output()
@@ -118,7 +118,7 @@ def main(_: list[str]) -> None:
 
     tables.write_tables(values.output_dir)
     results = read.read_sweep(values.output_dir).results
-    print(tables.format_table(tables.summarize(results)))
+    print(printed.table(tables.shown_cells(tables.summarize(results))))
     command.write_report(values, "sweep")
 
 

@@ -18,14 +18,21 @@ that was stopped or killed. Data sets other than digits are read from --data_dir
   python -m experiments.train --preset=proved --dataset=mnist --data_dir=FOLDER \\
       --total_epsilon=2 --output_dir=runs/proved
 
+--dry_run trains nothing: it shows who holds what, the noise, the ε of the whole run
+and what a round costs. --config=FILE.toml takes flags from a file, and
+--config=runs/a/config.json those of a run.
+
 Exit status: 0 done; 2 bad input, or the run cannot continue (one line says why).
 """
+
+import pathlib
 
 from absl import flags
 
 from fedsvp_jax.devices import processes
+from fedsvp_jax.optimizers import METHODS
 
-from . import command, unread_flags
+from . import command, presets, unread_flags
 from .utility import routes
 
 command.define_settings()
@@ -34,10 +41,15 @@ command.define_running()
 flags.DEFINE_enum(
     "preset",
     None,
-    ["proved"],
-    "Settings for all flags that the command line does not name. proved: the route of "
-    "docs/utility.md that leaves a good model under a proved --total_epsilon; it hides "
-    "the records of one attribute of mnist.",
+    list(presets.OF_TRAIN),
+    "Settings for all flags that the command line does not name. "
+    + " ".join(f"{name}: {line}" for name, line in presets.OF_TRAIN.items()),
+)
+flags.DEFINE_bool(
+    "dry_run",
+    False,
+    "Train nothing: read the data, show who holds what, the noise, the ε of the whole "
+    "run and what a round costs, and draw OUTPUT_DIR/partition.svg.",
 )
 
 
@@ -46,7 +58,9 @@ def main(_: list[str]) -> None:
     values = flags.FLAGS
     command.start_jax(values)
     command.start_processes(values)
-    if values.preset is not None:
+    if values.preset in METHODS:
+        command.default_settings(values, METHODS[values.preset])
+    elif values.preset is not None:
         if values.total_epsilon is None:
             raise ValueError(
                 "preset proved needs total_epsilon, the promise of the run"
@@ -56,11 +70,25 @@ def main(_: list[str]) -> None:
     unread_flags.refuse_unread(values, [config.mechanism])
     unread_flags.refuse_unneeded(values, config)
 
-    from fedsvp_jax import run
+    from fedsvp_jax import federation, run
+    from fedsvp_jax.federation import loading
 
+    from . import dry_run
+
+    data = loading.load_data(config)
+    untyped = [name for name in vars(config) if values[name].using_default_value]
+    if processes.is_first():
+        for line in dry_run.chosen(config, untyped, data):
+            print(line)
+    if values.dry_run:
+        program = federation.build([config], data)
+        print(dry_run.summary(program, data))
+        print(dry_run.draw(program, pathlib.Path(values.output_dir)) or "")
+        return
     summary = run.train(
         config,
         values.output_dir,
+        dataset=data,
         placement=command.placement(values),
         resume=values.resume,
         checkpoint_every=values.checkpoint_every,

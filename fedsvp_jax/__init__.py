@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 from fedsvp_jax.devices.compiler_flags import set_safe_flags
 
+__version__ = "0.2.0"  # the only place that says it: pyproject.toml reads this line
+
 if TYPE_CHECKING:
     from fedsvp_jax import accounting as accounting
     from fedsvp_jax import attacks as attacks
@@ -63,7 +65,7 @@ _MODULES = (
     "shapley",
 )
 
-__all__ = [*_NAMES, *_MODULES]
+__all__ = [*_NAMES, *_MODULES, "__version__"]
 
 set_safe_flags()
 

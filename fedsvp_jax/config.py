@@ -3,22 +3,25 @@
 import dataclasses
 import difflib
 import math
+from collections.abc import Sequence
 from typing import Any
 
-from fedsvp_jax import mechanisms, shapley
+import numpy as np
+
+from fedsvp_jax import mechanisms, optimizers, shapley
 from fedsvp_jax.accounting.settings import PromiseSettings
+from fedsvp_jax.common_settings import NoiseSettings, RoundSettings, TrainingSettings
+from fedsvp_jax.data import sources
 from fedsvp_jax.data.attributes import AttributeSettings
 from fedsvp_jax.data.corruption import CorruptionSettings
+from fedsvp_jax.data.dataset import Dataset, Facts, facts_of
 from fedsvp_jax.data.partition import PartitionSettings
 from fedsvp_jax.data.sources import DataSettings
 from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.mechanisms.private_query import PrivateQuerySettings
 from fedsvp_jax.settings import (
     FEATURE_MODELS,
-    NoiseSettings,
-    RoundSettings,
     Settings,
-    TrainingSettings,
     setting,
     unknown,
 )
@@ -68,6 +71,8 @@ class ExperimentConfig(
     PrivateQuerySettings,
     NoiseSettings,
     MechanismChoice,
+    optimizers.ServerSettings,
+    optimizers.ClientSettings,
     TrainingSettings,
     RoundSettings,
     PartitionSettings,
@@ -99,6 +104,16 @@ _COMMON = {
     "tester_examples": 50,
     "vote_epsilon": 1.0,
 }
+# Defaults of data of one's own that follow from their size (`_of_size`).
+SIZED = (
+    "partition",
+    "num_clients",
+    "cohort_size",
+    "num_hbc_clients",
+    "batch_size",
+)
+# At the papers' C = 20 the noise on a small client drowns its update.
+_OWN: dict[str, Any] = {"model": "mlp", "private_attribute": 0, "l2_norm_clip": 1.0}
 _DEFAULTS: dict[str, dict[str, Any]] = {
     "digits": {
         "model": "small_cnn",
@@ -124,25 +139,108 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
         "private_attribute": 0,
         "l2_norm_clip": 1.0,  # at the published 20 and |D| = 260, σ is .9 at ε = .5
     },
-    "npz": {"model": "mlp", "private_attribute": 0},
-    "store": {"model": "mlp", "partition": "by_writer", "private_attribute": 0},
+    "npz": _OWN,
+    "csv": _OWN,
+    "store": _OWN | {"partition": "by_writer"},
     "tfds": {"model": "small_cnn", "private_attribute": 0},
 }
 
 
 def check_resolved(config: ExperimentConfig) -> None:
     """Raises ValueError for settings that `resolve` has not filled in."""
-    names = (*_COMMON, "model", "delta")
+    names = (*_COMMON, "model", "delta", "num_attributes", "server_learning_rate")
     if any(getattr(config, name) is None for name in names):
         raise ValueError(
             "config is not resolved: call fedsvp_jax.config.resolve(config) first"
         )
 
 
-def resolve(config: ExperimentConfig) -> ExperimentConfig:
-    """Fills in the data set's defaults and checks the settings as a whole.
+def _of_size(config: ExperimentConfig, facts: Facts) -> dict[str, Any]:
+    """Defaults of `SIZED` for data of one's own: npz, csv, store.
+
+    About 50 examples per client, at most 100 clients, of whom a tenth is curious; a
+    batch of a quarter of a client's training examples, at most 50. Where the examples
+    have writers, each client is one who fills a batch.
+    """
+    if facts.num_examples is None:
+        return {}
+    held = facts.of_writers
+    by_writer = (config.partition or "by_writer") == "by_writer"
+    if held is not None and by_writer:
+        share = float(np.median(held))
+    else:
+        by_writer = False
+        num_clients = config.num_clients or min(max(facts.num_examples // 50, 1), 100)
+        share = facts.num_examples / num_clients
+    batch = config.batch_size or min(max(int(config.train_fraction * share / 4), 1), 50)
+    if held is not None and by_writer:
+        least = math.ceil(batch / config.train_fraction) + 1
+        num_clients = config.num_clients or min(int((held >= least).sum()), 100)
+    num_clients = max(num_clients, 1)
+    return {
+        "partition": "by_writer" if by_writer else "iid",
+        "num_clients": num_clients,
+        "cohort_size": min(10, num_clients),
+        "num_hbc_clients": num_clients // 10,
+        "batch_size": batch,
+    }
+
+
+def _private_number(config: ExperimentConfig, facts: Facts) -> int:
+    """The number of --private_category.
 
     Raises:
+      ValueError: there is no such class or category, or --private_attribute is
+        another one.
+    """
+    kind, _, column = config.attributes.partition(":")
+    names: Sequence[str] | None = facts.class_names
+    if kind == "column":
+        names = facts.categories.get(column)
+    if names is None:
+        raise ValueError(
+            f"private_category must be left out: the {kind} has no names here; give "
+            "its number as private_attribute"
+        )
+    if config.private_category not in names:
+        raise ValueError(unknown("private_category", config.private_category, names))
+    number = names.index(config.private_category)
+    if config.private_attribute not in (None, number):
+        raise ValueError(
+            f"private_attribute must be {number}, the number of private_category "
+            f"{config.private_category}, got {config.private_attribute}"
+        )
+    return number
+
+
+def _of_data(config: ExperimentConfig, facts: Facts | None) -> dict[str, Any]:
+    """The defaults that follow from the data, of settings that are not given."""
+    sized = config.dataset in ("npz", "csv", "store")
+    kind, _, column = config.attributes.partition(":")
+    asks = config.private_category is not None
+    asks |= config.num_attributes is None and kind == "column"
+    if facts is None:
+        needed = sized and any(getattr(config, name) is None for name in SIZED)
+        facts = sources.facts(config) if needed or asks else Facts()
+    found = _of_size(config, facts) if sized else {}
+    found["num_attributes"] = len(facts.categories.get(column, (0, 1)))
+    if config.private_category is not None:
+        found["private_attribute"] = _private_number(config, facts)
+    return found
+
+
+def resolve(
+    config: ExperimentConfig, dataset: Dataset | None = None
+) -> ExperimentConfig:
+    """Fills in the data set's defaults and checks the settings as a whole.
+
+    Args:
+      config: settings; None where a default is wanted.
+      dataset: data that a Python program has in memory, whose size and names then
+        decide in place of those of the file in `data_dir`.
+
+    Raises:
+      OSError: `data_dir` cannot be read.
       ValueError: in one sentence that names the setting, its value and what is
         allowed.
     """
@@ -154,7 +252,8 @@ def resolve(config: ExperimentConfig) -> ExperimentConfig:
             f"dataset must be one of {', '.join(_DEFAULTS)} (tfds:NAME), got "
             f"{config.dataset!r}{hint}"
         )
-    defaults = {**_COMMON, **_DEFAULTS[family]}
+    facts = None if dataset is None else facts_of(dataset)
+    defaults = {**_COMMON, **_DEFAULTS[family], **_of_data(config, facts)}
     if config.model in FEATURE_MODELS:
         defaults["augment"] = False
     unset = {
@@ -169,10 +268,15 @@ def resolve(config: ExperimentConfig) -> ExperimentConfig:
                 f"{name} must be at most num_clients = {config.num_clients}, got "
                 f"{getattr(config, name)}"
             )
-    if config.noise_bands > 1 and config.server_momentum > 0:
+    if config.server_learning_rate is None:
+        rate = optimizers.default_server_rate(config)
+        config = dataclasses.replace(config, server_learning_rate=rate)
+    if config.noise_bands > 1 and not optimizers.averages(config):
         raise ValueError(
-            "server_momentum must be 0 with noise_bands > 1, whose noise the server "
-            f"adds after the momentum, got {config.server_momentum}"
+            "noise_bands must be 1 unless server_optimizer is sgd, "
+            "server_learning_rate 1 and server_momentum 0: the server adds the "
+            "correlated noise after its step, so sums without noise would enter later "
+            f"models; got {config.noise_bands}"
         )
     if config.cohorts == "cyclic":
         turns, left = divmod(config.num_clients, config.cohort_size)

@@ -1,18 +1,21 @@
-"""How a setting is declared, and the settings that all mechanisms share, by theme.
+"""How a setting is declared, checked and handed on.
 
 A setting is a field of a frozen dataclass, made by `setting`: its default, its limits
 and its help are written there and nowhere else. Small dataclasses hold the settings of
 one theme. `config.ExperimentConfig` inherits all of them, so a function that reads one
 theme takes that theme's class, and a whole configuration can be handed to it.
 
-Settings of one mechanism are declared in the mechanism's own file, those of the filter
-in influence/settings.py, those of the Shapley values in shapley.py, and those of data
-sets, attributes, partition and corrupted clients in data/.
+Settings that all mechanisms share are declared in common_settings.py, those of one
+mechanism in the mechanism's own file, those of the filter in influence/settings.py,
+those of the optimisers in optimizers.py, those of the Shapley values in shapley.py, and
+those of data sets, attributes, partition and corrupted clients in data/.
 """
 
 import dataclasses
 import difflib
 import math
+import types
+import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -85,6 +88,16 @@ class Settings:
                 _check(field, getattr(self, field.name))
 
 
+def theme(cls: type[Settings], name: str) -> type[Settings]:
+    """The class that declares the setting `name` of `cls`; its docstring is the theme.
+
+    The docstring's first line is `Title: what it is about.`
+    """
+    return next(
+        one for one in cls.__mro__ if name in vars(one).get("__annotations__", {})
+    )
+
+
 _BROKEN = {
     "at least": lambda value, limit: value < limit,
     "greater than": lambda value, limit: value <= limit,
@@ -93,7 +106,35 @@ _BROKEN = {
 }
 
 
+_KINDS = {
+    bool: (bool, "true or false"),
+    int: (int, "an integer"),
+    float: (int | float, "a number"),
+    str: (str, "a text"),
+}
+
+
+def kind(field: dataclasses.Field) -> Any:
+    """What a setting's value is: bool, int, float or str; `float | None` -> float."""
+    if isinstance(field.type, types.UnionType):
+        named = [t for t in typing.get_args(field.type) if t is not type(None)]
+        return named[0] if len(named) == 1 else None
+    return field.type
+
+
+def _check_kind(field: dataclasses.Field, value: Any) -> None:
+    """Refuses a value of another type; arrays and what is being traced pass."""
+    if kind(field) not in _KINDS or (value is None and field.default is None):
+        return
+    allowed, words = _KINDS[kind(field)]
+    plain = value is None or isinstance(value, bool | int | float | str | list | tuple)
+    fits = isinstance(value, allowed) and isinstance(value, bool) == (allowed is bool)
+    if plain and not fits:
+        raise ValueError(f"{field.name} must be {words}, got {value!r}")
+
+
 def _check(field: dataclasses.Field, value: Any) -> None:
+    _check_kind(field, value)
     meta = field.metadata
     if meta["choices"] is not None:
         if value is not None and value not in meta["choices"]:
@@ -173,199 +214,3 @@ def part(cls: type[Chosen], config: Any, **more: Any) -> Chosen:
         if field.name in names and field.name not in more
     ]
     return cls(**{name: getattr(config, name) for name in shared}, **more)
-
-
-@dataclasses.dataclass(frozen=True)
-class RoundSettings(Settings):
-    """Rounds: how many clients train how long."""
-
-    num_clients: int = setting(
-        None, "M: clients of the federation. Default: 100 (digits: 30).", at_least=1
-    )
-    cohort_size: int = setting(None, "K: clients per round. Default: 10.", at_least=1)
-    cohorts: str = setting(
-        "drawn",
-        "drawn: every cohort is a uniform draw of its own. cyclic: the clients are "
-        "dealt once into cohorts that take turns, so num_clients/cohort_size rounds "
-        "lie between two uploads of a client.",
-        choices=("drawn", "cyclic"),
-    )
-    num_rounds: int = setting(50, "T: rounds.", at_least=1)
-    max_uploads: int | None = setting(
-        None,
-        "The most uploads of one client over the run that spend its budget; a client "
-        "that has sent so many is not asked again. --solve=noise then adds the least "
-        "noise for so many. Default: one in every round.",
-        at_least=1,
-    )
-    local_epochs: int = setting(2, "E: epochs of local training per round.", at_least=1)
-    batch_size: int = setting(
-        None, "B: local batch size. Default: 50 (digits: 10).", at_least=1
-    )
-    batches: str = setting(
-        "shuffled",
-        "Which records a local step sees. shuffled: the next B of a random order, each "
-        "once per epoch; poisson: every record with probability B/|D|, in secret, "
-        "which amplifies privacy against the server too.",
-        choices=("shuffled", "poisson"),
-        needs=("sensitivity", ("per_example",)),
-    )
-    local_steps: int | None = setting(
-        None,
-        "Local steps per round. Default: as many as --local_epochs epochs have.",
-        at_least=1,
-        needs=("batches", ("poisson",)),
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class TrainingSettings(Settings):
-    """Training: the model and the steps of a client and of the server."""
-
-    model: str = setting(
-        None,
-        "Model. Default: small_cnn for digits, leaf_cnn for MNIST and FEMNIST, "
-        "paper_cnn for EMNIST, resnet18 for CIFAR, mlp for tables. scatter_linear is a "
-        "linear layer on scattering coefficients, lite0_linear one on features of "
-        "EfficientNet-Lite0 (ImageNet); both are computed once.",
-        choices=(
-            "mlp",
-            "small_cnn",
-            "paper_cnn",
-            "leaf_cnn",
-            "resnet18",
-            "resnet18_gn",
-            "vit",
-            *FEATURE_MODELS,
-        ),
-    )
-    learning_rate: float = setting(
-        None, "Step size of plain SGD. Default: 0.1.", above=0
-    )
-    augment: bool = setting(
-        None, "Random crop and flip of training images. Default: for CIFAR only."
-    )
-    weighting: str = setting(
-        "examples",
-        "Weights of the average of uploads: examples (n_i/n) or uniform (the authors' "
-        "public code).",
-        choices=("examples", "uniform"),
-    )
-    server_momentum: float = setting(
-        0.0,
-        "Momentum of the server's step: v <- server_momentum * v + average update, "
-        "w <- w + v (0: plain averaging).",
-        at_least=0,
-        below=1,
-    )
-    proximal_weight: float = setting(
-        0.0,
-        "FedProx: weight mu of the term mu/2 ||w - w_global||^2 in the local loss "
-        "(0: off).",
-        at_least=0,
-    )
-    compute_dtype: str = setting(
-        "float32",
-        "Number format of the products in local training. bfloat16 is meant for "
-        "hardware that multiplies it (TPUs, GPUs); on a CPU it gains nothing so far "
-        "(docs/performance.md). Weights, clip, noise, averages, utilities and "
-        "accounting stay float32.",
-        choices=("float32", "bfloat16"),
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class NoiseSettings(Settings):
-    """Noise: what every mechanism reads."""
-
-    epsilon: float = setting(
-        0.5,
-        "Privacy budget ε of one upload. It is not the budget of the run: see "
-        "--total_epsilon.",
-        above=0,
-        traced=True,
-    )
-    delta: float = setting(
-        None,
-        "Failure probability δ of one upload. Default: 1/batch_size, as published, "
-        "which is far too large for a real guarantee.",
-        above=0,
-        below=1,
-        traced=True,
-    )
-    l2_norm_clip: float = setting(
-        None,
-        "C: bound on the norm that --sensitivity names. FedAvg (mechanism none) clips "
-        "its gradients too, unless C is inf. Default: 20 (digits, adult: 1).",
-        at_least=LEAST_CLIP,
-        infinite=True,
-        traced=True,
-    )
-    sensitivity: str = setting(
-        "paper",
-        "What C clips, hence the sensitivity that scales the noise. paper: the "
-        "batch-mean gradient at every step, 2C/|D| (nominal, not proved); "
-        "weight_clip: the uploaded weights too, 2C; update_clip: the update too, C "
-        "(add or remove the client) or 2C (replace); per_example: every example's "
-        "gradient, DP-SGD in the client; attribute_records: the gradient of each "
-        "record of the private attribute, to --private_clip (records of other "
-        "attributes are not protected).",
-        choices=(
-            "paper",
-            "weight_clip",
-            "update_clip",
-            "per_example",
-            "attribute_records",
-        ),
-    )
-    relation: str = setting(
-        "replace_one",
-        "Neighbouring relation: replace_one or add_remove (of update_clip: a whole "
-        "client; of per_example: one record, which is left out of its batches; of "
-        "attribute_records: the contribution of one private record). The relation of "
-        "dp_fedavg is always add_remove.",
-        choices=("replace_one", "add_remove"),
-        needs=("sensitivity", ("update_clip", "per_example", "attribute_records")),
-    )
-    noise_trust: str = setting(
-        "server",
-        "Whom an upload is hidden from. server: also from the server, so each client "
-        "adds all of the noise. secure_aggregation: nobody sees more than a cohort's "
-        "sum, so each of its K clients adds a part of std/√(K − --colluders); the "
-        "average then has equal weights.",
-        choices=("server", "secure_aggregation"),
-    )
-    colluders: int = setting(
-        1,
-        "h: honest-but-curious clients who pool what they know, for the guarantee "
-        "against colluding clients and for the parts of noise that a cohort shares, "
-        "where h counts the clients that drop out of a sum too.",
-        at_least=1,
-    )
-    calibration: str = setting(
-        "classical",
-        "Gaussian noise for (ε, δ): classical (as published, proved for ε < 1) or "
-        "analytic (Balle and Wang 2018).",
-        choices=("classical", "analytic"),
-    )
-    allow_large_epsilon: bool = setting(
-        False,
-        "Let the classical calibration run at ε >= 1, without a proof.",
-        needs=("calibration", ("classical",)),
-    )
-    contribution_release: str = setting(
-        "none",
-        "How the noise uses the contribution ratio R: none (R itself, as published: "
-        "the noise leaks R), worst_case (always R = 1), laplace or "
-        "randomized_response (a differentially private estimate of R).",
-        choices=("none", "worst_case", "laplace", "randomized_response"),
-    )
-    release_epsilon: float = setting(
-        0.1,
-        "Budget of one release of R (laplace, randomized_response). At most 10: a draw "
-        "in float32 cannot tell smaller probabilities apart.",
-        above=0,
-        at_most=10,
-        needs=("contribution_release", ("laplace", "randomized_response")),
-        traced=True,
-    )

@@ -1,8 +1,10 @@
 """Settings: defaults by data set, limits, and refusals in one sentence."""
 
 import dataclasses
+import pathlib
 from typing import Any
 
+import numpy as np
 import pytest
 from small_runs import digits
 
@@ -27,6 +29,8 @@ def test_every_data_set_resolves_to_settings_without_gaps(name: str) -> None:
     config = resolve(ExperimentConfig(dataset=name))
     gaps = {n for n in FIELDS if getattr(config, n) is None}
     optional = {"data_dir", "features_dir", "lite0_weights"}
+    optional |= {"label_column", "client_column", "drop_columns", "column_bounds"}
+    optional |= {"private_category"}
     optional |= {"total_epsilon", "max_test_examples", "max_uploads", "local_steps"}
     assert gaps == optional | {"client_chunk_size"}  # chosen by the device
     assert resolve(config) == config
@@ -104,3 +108,72 @@ def test_a_bad_setting_is_refused_by_name_and_value(
     name, value = next(iter(changes.items()))
     assert name in message and str(value) in message
     assert "\n" not in message and not message.endswith(".")
+
+
+def own_data(tmp_path: pathlib.Path, writers: list[int] | None = None) -> str:
+    """An .npz of 400 rows with a private column; or of so many rows by writer."""
+    rows = 400 if writers is None else sum(writers)
+    arrays = {
+        "x_train": np.zeros((rows, 2), np.float32),
+        "y_train": np.arange(rows) % 2,
+        "x_test": np.zeros((4, 2), np.float32),
+        "y_test": np.arange(4) % 2,
+        "column_tone_train": np.array(["high", "low", "mid"])[np.arange(rows) % 3],
+    }
+    if writers is not None:
+        arrays["writer_train"] = np.repeat(np.arange(len(writers)), writers)
+    path = tmp_path / "own.npz"
+    np.savez(path, **arrays)
+    return str(path)
+
+
+def test_defaults_of_own_data_follow_from_their_size(tmp_path: pathlib.Path) -> None:
+    """U17: at the papers' 100 clients and C = 20 the noise drowned most of them."""
+    own = ExperimentConfig(dataset="npz", data_dir=own_data(tmp_path))
+    config = resolve(own)
+    assert (config.partition, config.num_clients, config.cohort_size) == ("iid", 8, 8)
+    assert (config.num_hbc_clients, config.batch_size) == (0, 10)
+    assert config.l2_norm_clip == 1 and resolve(config) == config
+    typed = resolve(dataclasses.replace(own, num_clients=40, l2_norm_clip=3.0))
+    assert (typed.num_clients, typed.batch_size, typed.l2_norm_clip) == (40, 2, 3)
+
+
+def test_writers_with_enough_examples_are_the_clients(tmp_path: pathlib.Path) -> None:
+    """U11: by_writer failed on the inherited 100 clients."""
+    path = own_data(tmp_path, writers=[20] * 12 + [1])
+    config = resolve(ExperimentConfig(dataset="npz", data_dir=path))
+    assert (config.partition, config.num_clients) == ("by_writer", 12)
+    assert (config.cohort_size, config.num_hbc_clients) == (10, 1)
+
+
+def test_a_private_category_is_named_and_the_column_counts_the_attributes(
+    tmp_path: pathlib.Path,
+) -> None:
+    own = ExperimentConfig(
+        dataset="npz",
+        data_dir=own_data(tmp_path),
+        attributes="column:tone",
+        private_category="mid",
+    )
+    config = resolve(own)
+    assert (config.private_attribute, config.num_attributes) == (2, 3)
+    assert resolve(config) == config
+    for changes, message in (
+        ({"private_category": "mit"}, "one of high, low, mid.*did you mean mid"),
+        ({"private_attribute": 1}, "private_attribute must be 2, the number of"),
+        ({"attributes": "class"}, "give its number as private_attribute"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            resolve(dataclasses.replace(own, **changes))
+    adult = ExperimentConfig(dataset="adult", attributes="column:race")
+    assert resolve(adult).num_attributes == 5
+
+
+def test_a_large_epsilon_is_told_only_what_its_mechanism_takes() -> None:
+    """U3: fedsva was sent to the analytic calibration, which it then refused."""
+    with pytest.raises(ValueError, match="epsilon must be < 1") as raised:
+        plan.mechanism_config(resolve(ExperimentConfig(epsilon=2.0)))
+    assert "calibration='analytic'" not in str(raised.value)
+    nbafl = resolve(ExperimentConfig(epsilon=2.0, mechanism="nbafl"))
+    with pytest.raises(ValueError, match="take calibration='analytic'"):
+        plan.mechanism_config(nbafl)

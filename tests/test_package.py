@@ -17,7 +17,7 @@ ROOT = PACKAGE.parent
 # of earlier lines and, within its own folder, its neighbours; nothing else.
 LAYERS = (
     ("settings", "structs"),
-    ("prng", "tree"),
+    ("common_settings", "optimizers", "prng", "tree"),
     ("shapley", "paired", "convergence", "devices", "data", "models"),
     ("mechanisms",),
     ("accounting",),

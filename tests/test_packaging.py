@@ -13,6 +13,8 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
+import fedsvp_jax
+
 ROOT = pathlib.Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 FOLDERS = ("fedsvp_jax", "experiments")
@@ -94,7 +96,8 @@ def test_experiments_name_one_another_relatively(path: pathlib.Path) -> None:
 
 
 def test_versions_agree_and_the_licence_is_there() -> None:
-    version = PROJECT["version"]
+    version = fedsvp_jax.__version__
+    assert "version" in PROJECT["dynamic"]
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert citation["version"] == version
     assert citation["license"] == PROJECT["license"] == "Apache-2.0"
@@ -132,13 +135,13 @@ def test_a_wheel_in_an_empty_environment_runs_the_demo(tmp_path: pathlib.Path) -
     run(python, "-m", "pip", "install", "-qq", "-c", pins, f"{wheel}[report]",
         cwd=tmp_path)  # fmt: skip
     tiny = ("--num_rounds=2", "--seeds=0:1", "--epsilons=.5", "--mechanisms=fedsva")
-    shown = run(python.with_name("fedsvp_jax-demo"), *tiny, cwd=tmp_path)
+    shown = run(python.with_name("fedsvp"), "demo", *tiny, cwd=tmp_path)
     assert "FedSVA" in shown
     page = tmp_path / "runs" / "demo" / "report.html"
     assert page.stat().st_size > 1_000_000
-    assert "python -m fedsvp_jax.experiments.sweep --" in page.read_text()
-    manual = run(python, "-m", "fedsvp_jax.experiments.train", "--help", cwd=tmp_path)
-    assert "python -m fedsvp_jax.experiments.train --" in manual
+    assert "fedsvp sweep --" in page.read_text()
+    manual = run(python.with_name("fedsvp"), "train", "--help", cwd=tmp_path)
+    assert "fedsvp train --" in manual and "python -m" not in manual
     where = run(
         python,
         "-c",

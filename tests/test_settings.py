@@ -70,6 +70,8 @@ class Toy(Settings):
     count: int = setting(1, "A count.", at_least=1)
     clip: float = setting(1.0, "A clip.", above=0, infinite=True)
     kind: str = setting("mean", "A kind.", choices=("mean", "median"))
+    name: str | None = setting(None, "A name.")
+    on: bool = setting(False, "A switch.")
 
 
 @pytest.mark.parametrize(
@@ -84,6 +86,14 @@ class Toy(Settings):
         ({"clip": -1.0}, "clip must be greater than 0, got -1.0"),
         ({"kind": "medan"}, "kind must be one of mean, median, got 'medan' .did you"),
         ({"share": np.asarray([0.5, 2.0])}, "share must be greater than 0"),
+        ({"share": "0.5"}, "share must be a number, got '0.5'"),
+        ({"share": True}, "share must be a number, got True"),
+        ({"share": None}, "share must be a number, got None"),
+        ({"count": "5"}, "count must be an integer, got '5'"),
+        ({"count": 5.5}, "count must be an integer, got 5.5"),
+        ({"count": [5]}, r"count must be an integer, got \[5\]"),
+        ({"name": 3}, "name must be a text, got 3"),
+        ({"on": 1}, "on must be true or false, got 1"),
     ],
 )
 def test_a_value_outside_its_limits_is_refused(changes: dict, message: str) -> None:
@@ -94,6 +104,7 @@ def test_a_value_outside_its_limits_is_refused(changes: dict, message: str) -> N
 def test_limits_themselves_infinity_and_arrays_within_are_taken() -> None:
     Toy(share=1.0, count=2**31 - 1, clip=math.inf)
     Toy(share=np.asarray([0.1, 1.0]))
+    Toy(share=1, name="one", on=True)
 
 
 def test_a_part_takes_the_fields_of_the_same_name() -> None:

@@ -36,7 +36,8 @@ def markdown(notebook: dict[str, Any], stem: str) -> tuple[str, dict[str, bytes]
                 pictures[name] = base64.b64decode("".join(data["image/png"]))
                 paragraphs.append(f"![what the cell draws]({name.split('/')[-1]})")
             elif "text/html" in data:
-                paragraphs.append("".join(data["text/html"]))
+                shown = "".join(data["text/html"])
+                paragraphs.append(f'<div class="wide">{shown}</div>')
             else:
                 shown = "".join(output.get("text") or data.get("text/plain", ""))
                 paragraphs.append(f"```text\n{shown.rstrip()}\n```")

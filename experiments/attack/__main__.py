@@ -43,7 +43,11 @@ def attack_settings(values: flags.FlagValues) -> ExperimentConfig:
     defaults = ATTACKS[values.attack].DEFAULTS
     return command.settings_from_flags(
         values,
-        **{name: value for name, value in defaults.items() if not values[name].present},
+        **{
+            name: value
+            for name, value in defaults.items()
+            if values[name].using_default_value
+        },
     )
 
 

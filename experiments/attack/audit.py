@@ -49,7 +49,7 @@ exceed a claim in a row that holds.
 
 No data set is read; --dataset only selects the defaults of other settings. Written to
 --output_dir: config.json, pieces/ (one file per finished case, from which --resume
-continues), results.json, audit.png.
+continues), results.json, audit.svg.
 """
 
 import dataclasses
@@ -187,9 +187,9 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         ],
     }
     write_json(folder.path / "results.json", results)
-    audit_results.draw(folder.path / "audit.png", by_seed[0])
+    audit_results.draw(folder.path / "audit.svg", by_seed[0])
     print(audit_results.terminal_table(by_seed[0]))
     print(audit_results.verdicts(by_seed[0]))
     print(audit_results.over_seeds(results))
-    written = ("config.json", "results.json", "audit.png")
+    written = ("config.json", "results.json", "audit.svg")
     command.print_files(folder.path / name for name in written)

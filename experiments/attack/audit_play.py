@@ -73,6 +73,7 @@ def make_setting(
         batch_size=config.batch_size,
         local_epochs=config.local_epochs,
         gradient="clipped_mean",
+        momentum=config.client_momentum,
     )
     rates = TrainingRates(config.learning_rate, config.l2_norm_clip, 0.0, 0.0)
     key = prng.stream_key(prng.root_key(config.seed), prng.Stream.CANARY, 1)

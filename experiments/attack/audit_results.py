@@ -5,19 +5,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fedsvp_jax.report import figures
-from fedsvp_jax.report.text_table import aligned, markdown
+from fedsvp_jax.report import figures, style
+from fedsvp_jax.report.text_table import markdown
 
+from .. import printed
 from .audit_claims import ACCOUNTINGS
 
-_COLORS = {"holds": "#0072B2", "no claim": "#E69F00", "VIOLATED": "#D55E00"}
+_LOOKS = {
+    "holds": style.numbered(1),
+    "no claim": style.numbered(5),
+    "VIOLATED": style.numbered(2),
+}
 
 Row = dict[str, Any]
 
 
 def verdicts(rows: Sequence[Row]) -> str:
     """How many rows have each verdict."""
-    counts = {v: sum(row["status"] == v for row in rows) for v in _COLORS}
+    counts = {v: sum(row["status"] == v for row in rows) for v in _LOOKS}
     return ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
 
 
@@ -78,7 +83,7 @@ def terminal_table(rows: Sequence[Row]) -> str:
         )
         for row in rows
     ]
-    return aligned([dict(zip(head, line, strict=True)) for line in lines])
+    return printed.table([dict(zip(head, line, strict=True)) for line in lines])
 
 
 def page(results: dict[str, Any]) -> str:
@@ -126,23 +131,20 @@ def draw(path: Path, rows: Sequence[Row]) -> None:
 
     def panel(axes: Any) -> None:
         least = 1e-2
-        for verdict, color in _COLORS.items():
+        for verdict, look in _LOOKS.items():
             shown = [
                 row for row in rows if row["status"] == verdict and row["claims"]["pld"]
             ]
-            axes.scatter(
+            axes.plot(
                 [row["claims"]["pld"] for row in shown],
                 [max(least, *row["audited"].values()) for row in shown],
-                s=14,
-                color=color,
+                **look.for_matplotlib() | {"linestyle": "none"},
                 label=f"{verdict} ({len(shown)})",
             )
         ends = [least, 1e3]
-        axes.plot(ends, ends, color="#555555", linewidth=1)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        for axis in (axes.xaxis, axes.yaxis):
-            figures.plain_ticks(axis)
+        axes.plot(ends, ends, color=style.GREY)
+        for which in "xy":
+            figures.log_axis(axes, which)
         axes.set_xlabel("claimed ε (PLD)")
         axes.set_ylabel("audited ε (a lower bound)")
         axes.set_title("Audited and claimed ε")

@@ -44,12 +44,12 @@ from fedsvp_jax.data import sources
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import Program, build, plan
 from fedsvp_jax.mechanisms import make_mechanism
-from fedsvp_jax.report.text_table import aligned, markdown
+from fedsvp_jax.report.text_table import markdown
 from fedsvp_jax.run import records
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
 
-from .. import command, flag_values
+from .. import command, flag_values, printed
 from .audit_play import promise_of
 from .resumable import finished_or_made
 
@@ -299,7 +299,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         rows.append(finished_or_made(folder, name, make))
     results = {"attack": values.attack, "rows": with_verdicts(rows)}
     write_json(folder.path / "results.json", results)
-    print(aligned(_rows(results)))
+    print(printed.table(_rows(results)))
     command.print_files(folder.path / name for name in ("config.json", "results.json"))
 
 

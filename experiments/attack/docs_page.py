@@ -49,7 +49,7 @@ def keep(name: str, folder: pathlib.Path, docs_dir: pathlib.Path) -> None:
     content.pop("images", None)
     content.get("settings", {}).pop("data_dir", None)
     write_json(docs_dir / "results" / "attacks" / f"{name}.json", content)
-    for picture in folder.glob("*.png"):
+    for picture in [*folder.glob("*.png"), *folder.glob("*.svg")]:
         shutil.copy(picture, docs_dir / "images" / f"{name}_{picture.name}")
 
 
@@ -61,13 +61,11 @@ def acgan_block(docs_dir: pathlib.Path, name: str, results: dict[str, Any]) -> s
         f"{reconstruction_results.page(results)} Device: "
         f"{settings['device_kind']}, JAX {versions['jax']}."
     ]
-    for picture_name in (
-        *(row["mechanism"] for row in results["mechanisms"]),
-        "scores",
-    ):
-        picture = f"images/{name}_{picture_name}.png"
-        if (docs_dir / picture).exists():
-            paragraphs.append(f"![{picture_name}]({picture})")
+    pictures = [f"{row['mechanism']}.png" for row in results["mechanisms"]]
+    for picture in [*pictures, "scores.svg", "scores.png"]:
+        path = f"images/{name}_{picture}"
+        if (docs_dir / path).exists():
+            paragraphs.append(f"![{picture.split('.')[0]}]({path})")
     return "\n\n".join(paragraphs)
 
 

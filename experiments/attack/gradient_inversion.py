@@ -44,12 +44,11 @@ from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading, plan
 from fedsvp_jax.mechanisms import make_mechanism, noise
-from fedsvp_jax.report.text_table import aligned
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.structs import Array, Examples, Model, NoiseInfo, Params
 
-from .. import command, flag_values, upload_claims
+from .. import command, flag_values, printed, upload_claims
 from . import inversion_results
 from .inversion_defences import Defence, mechanism_settings, named_defences
 from .resumable import finished_or_made
@@ -356,6 +355,6 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     inversion_results.draw(
         folder.path / "inversion.png", truth, rows, [*inversion.MATCHES]
     )
-    print(aligned(inversion_results.table(summaries, mean_image_scores)))
+    print(printed.table(inversion_results.table(summaries, mean_image_scores)))
     names = ("config.json", "results.json", "inversion.png")
     command.print_files(folder.path / name for name in names)

@@ -19,7 +19,7 @@ federations.
       --output_dir=runs/membership
 
 Written to --output_dir: config.json, pieces/ (one file per finished sweep, from which
---resume continues), results.json, roc.png.
+--resume continues), results.json, roc.svg.
 """
 
 import dataclasses
@@ -43,13 +43,12 @@ from fedsvp_jax.federation import build, loading
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.prng import Stream
-from fedsvp_jax.report.text_table import aligned
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.run.sweep import SweepPlan
 from fedsvp_jax.structs import Split
 
-from .. import command, flag_values, upload_claims
+from .. import command, flag_values, printed, upload_claims
 from . import membership_results
 from .membership_results import ROC_POINTS
 from .resumable import finished_or_made
@@ -268,7 +267,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
             "rows": rows,
         },
     )
-    membership_results.draw(folder.path / "roc.png", rows)
-    print(aligned(membership_results.table(rows)))
-    names = ("config.json", "results.json", "roc.png")
+    membership_results.draw(folder.path / "roc.svg", rows)
+    print(printed.table(membership_results.table(rows)))
+    names = ("config.json", "results.json", "roc.svg")
     command.print_files(folder.path / name for name in names)

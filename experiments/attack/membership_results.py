@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from fedsvp_jax import mechanisms
 from fedsvp_jax.attacks import membership
-from fedsvp_jax.report import figures
+from fedsvp_jax.report import figures, style
 from fedsvp_jax.report.text_table import markdown
 
 from .. import upload_claims
 
 ROC_POINTS = np.concatenate([[0.0], np.logspace(-4, 0, 81)])  # false positive rates
-_COLORS = ("#000000", "#D55E00", "#E69F00", "#009E73", "#0072B2", "#CC79A7")
 
 Row = dict[str, Any]
 
@@ -63,23 +63,26 @@ def draw(path: Path, rows: Sequence[Row]) -> None:
 
     def panel(axes: Any, attack: str) -> None:
         shown = [r for r in rows if r["round"] == last and r["attack"] == attack]
-        for number, row in enumerate(shown):
-            name = row["mechanism"]
+        for row in shown:
+            name = mechanisms.mechanism_label(row["mechanism"])
             if row["status"] is not None:
                 name += f", ε = {upload_claims.shown(row)}"
-            axes.plot(
-                ROC_POINTS[1:],
-                row["tpr_at"][1:],
-                color=_COLORS[number % len(_COLORS)],
-                label=name,
+            levels = sorted(
+                other["epsilon"]
+                for other in shown
+                if other["mechanism"] == row["mechanism"] and other["epsilon"]
             )
-        axes.plot([1e-4, 1], [1e-4, 1], color="#999999", linestyle=":", label="guess")
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        for axis in (axes.xaxis, axes.yaxis):
-            figures.plain_ticks(axis)
+            look = style.of_mechanism(row["mechanism"])
+            if row["epsilon"]:
+                place = levels.index(row["epsilon"])
+                look = style.shaded(look, place, len(levels))
+            rates = ROC_POINTS[1:].tolist()
+            figures.curve(axes, rates, row["tpr_at"][1:], look, label=name)
+        axes.plot([1e-4, 1], [1e-4, 1], color=style.GREY, linestyle=":", label="guess")
         axes.set_xlim(1e-4, 1)
         axes.set_ylim(1e-4, 1.05)
+        for which in "xy":
+            figures.log_axis(axes, which)
         axes.set_xlabel("false positive rate")
         axes.set_ylabel("true positive rate")
         titles = {"loss": "Loss threshold", "lira": "Likelihood ratio (LiRA)"}

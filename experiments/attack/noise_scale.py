@@ -29,19 +29,18 @@ from absl import flags
 from fedsvp_jax import attacks, mechanisms, prng, tree
 from fedsvp_jax.algorithm import aggregation, client, cohort
 from fedsvp_jax.algorithm.state import ServerState
+from fedsvp_jax.common_settings import NoiseSettings
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, loading, plan
 from fedsvp_jax.mechanisms import MechanismConfig
-from fedsvp_jax.report.text_table import aligned
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
-from fedsvp_jax.settings import NoiseSettings
 from fedsvp_jax.structs import Array, NoiseInfo, Params
 from fedsvp_jax.tree import cell_of
 
-from .. import command, flag_values
+from .. import command, flag_values, printed
 
 DEFAULTS = {"num_rounds": 5}
 _RELEASES = NoiseSettings.__dataclass_fields__["contribution_release"].metadata[
@@ -106,7 +105,7 @@ def train_cohort(
         trained, new_stats, estimation = client.estimate(
             trainer.program.model,
             plan,
-            cell.rates,
+            client.rates_of_round(plan, cell, round_num),
             params,
             stats,
             trainer.program.data.examples,
@@ -245,7 +244,7 @@ def terminal_table(rows: list[dict[str, Any]], expected: float) -> str:
       rows: one per release.
       expected: relative error of the std that is expected, 1/sqrt(2d).
     """
-    return aligned(
+    return printed.table(
         [
             {
                 "release of R": row["release"],

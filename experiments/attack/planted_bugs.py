@@ -26,11 +26,11 @@ from absl import flags
 from tqdm import tqdm
 
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.report.text_table import aligned, markdown
+from fedsvp_jax.report.text_table import markdown
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
 
-from .. import command
+from .. import command, printed
 from . import audit, audit_play
 from .audit_cases import Case
 from .bugs import BUGS, Bug
@@ -143,7 +143,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         "rows": rows,
     }
     write_json(folder.path / "results.json", results)
-    print(aligned(_rows(results)))
+    print(printed.table(_rows(results)))
     command.print_files(folder.path / n for n in ("config.json", "results.json"))
 
 

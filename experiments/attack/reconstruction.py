@@ -16,7 +16,7 @@ reconstructions and as many images of the victims:
   nearest            RMS pixel distance to the nearest of the victims' images
 
 Written to --output_dir: config.json, scores.jsonl (one line per round and attacker),
-MECHANISM.png (real beside reconstructed images, one row per class), scores.png (scores
+MECHANISM.png (real beside reconstructed images, one row per class), scores.svg (scores
 by round), results.json, table.md, checkpoints/. --resume continues a killed run.
 """
 
@@ -38,13 +38,12 @@ from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading, plan
 from fedsvp_jax.report import read
-from fedsvp_jax.report.text_table import aligned
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
 from fedsvp_jax.tree import cell_of
 
-from .. import command, flag_values, upload_claims
+from .. import command, flag_values, printed, upload_claims
 from . import image_grid, reconstruction_results
 
 DEFAULTS = {"num_rounds": 20, "epsilon": 0.3}
@@ -218,7 +217,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
             private=config.private_attribute,
             title=f"{config.dataset}, {one.mechanism}",
         )
-    pictures.append(folder.path / "scores.png")
+    pictures.append(folder.path / "scores.svg")
     reconstruction_results.draw_scores(
         pictures[-1],
         folder.rows(curious_clients.SCORES),
@@ -228,6 +227,6 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     read.write_text(
         folder.path / "table.md", reconstruction_results.page(results) + "\n"
     )
-    print(aligned(reconstruction_results.table(results)))
+    print(printed.table(reconstruction_results.table(results)))
     names = ("config.json", curious_clients.SCORES, "results.json", "table.md")
     command.print_files([*(folder.path / name for name in names), *pictures])

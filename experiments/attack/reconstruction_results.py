@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fedsvp_jax.report import figures, labels
+from fedsvp_jax import mechanisms
+from fedsvp_jax.report import figures, style
 from fedsvp_jax.report.text_table import markdown
 
 from .. import upload_claims
@@ -107,23 +108,22 @@ def draw_scores(
     """Scores by round, one line per mechanism: the mean over its attackers."""
     names = list(dict.fromkeys(row["mechanism"] for row in rows))
 
-    def panel(axes: Any, score: str, label: str) -> None:
-        for number, name in enumerate(names):
+    def panel(axes: Any, score: str, title: str) -> None:
+        for name in names:
             by_round: dict[int, list[float]] = {}
             for row in rows:
                 if row["mechanism"] == name:
                     by_round.setdefault(row["round"], []).append(row[score])
             means = [float(np.mean(values)) for values in by_round.values()]
-            color = labels.OKABE_ITO[number % len(labels.OKABE_ITO)]
-            dashes = figures.DASHES[number % len(figures.DASHES)]
-            axes.plot([*by_round], means, label=name, color=color, linestyle=dashes)
-        axes.set_xlabel("round")
-        axes.set_title(label)
+            look, label = style.of_mechanism(name), mechanisms.mechanism_label(name)
+            figures.curve(axes, [*by_round], means, look, label=label)
+        figures.round_axis(axes)
+        axes.set_title(title)
 
     figures.panels(
         path,
         [
-            partial(panel, score="recognised", label="Share recognised"),
-            partial(panel, score="frechet_distance", label=distance),
+            partial(panel, score="recognised", title="Share recognised"),
+            partial(panel, score="frechet_distance", title=distance),
         ],
     )

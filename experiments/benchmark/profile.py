@@ -22,6 +22,7 @@ from jax.profiler import ProfileData
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build
+from fedsvp_jax.report import figures, style
 from fedsvp_jax.run.environment import environment
 
 from .. import command
@@ -156,29 +157,33 @@ def profile(workload: workloads.Workload) -> dict[str, Any]:
 
 def draw(profiled: dict[str, Any], path: pathlib.Path) -> None:
     """Bars: seconds per round by layer and direction, matrix products marked."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     by_label: dict[str, list[float]] = {}
     for part in profiled["parts"]:
         label = f"{part['layer']}, {part['direction']}"
         both = by_label.setdefault(label, [0.0, 0.0])
         both[0 if part["product"] else 1] += part["seconds"]
     labels = sorted(by_label, key=lambda label: sum(by_label[label]))
-    figure, axes = pyplot.subplots(figsize=(8, 0.35 * len(labels) + 1.2))
     products = [by_label[label][0] for label in labels]
     others = [by_label[label][1] for label in labels]
-    axes.barh(labels, products, color="#0072B2", label="matrix products")
-    axes.barh(labels, others, left=products, color="#E69F00", label="everything else")
-    axes.set_xlabel(
-        f"seconds per round of {profiled['work']}, {profiled['device_kind']}"
-    )
-    axes.legend(loc="lower right")
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
-    pyplot.close(figure)
+
+    def panel(axes: Any) -> None:
+        blue, orange = style.numbered(1).color, style.numbered(5).color
+        axes.barh(labels, products, color=blue, label="matrix products")
+        axes.barh(
+            labels,
+            others,
+            left=products,
+            color=orange,
+            hatch="////",
+            edgecolor="white",
+            linewidth=0,
+            label="everything else",
+        )
+        axes.grid(visible=False, axis="y")
+        device = profiled["device_kind"]
+        axes.set_xlabel(f"seconds per round of {profiled['work']}, {device}")
+
+    figures.panels(path, [panel], plot_height=0.9 + 0.14 * len(labels))
 
 
 def main(_: list[str]) -> None:

@@ -21,7 +21,7 @@ participants (6). --ablation varies the noise of the votes and of the contributi
 compares the threshold with the best possible one.
 
 Written to --output_dir: config.json, runs.jsonl (one line per result), summary.json,
-figure3.png (votes), figure4.png (labels), the figures asked for, timing.jsonl. --resume
+figure3.svg (votes), figure4.svg (labels), the figures asked for, timing.jsonl. --resume
 continues, also with more figures than before.
 """
 
@@ -97,7 +97,7 @@ def settings(values: flags.FlagValues) -> ExperimentConfig:
     Raises:
       ValueError: a flag has a value that this experiment does not take.
     """
-    missing = {k: v for k, v in _DEFAULTS.items() if not values[k].present}
+    missing = {k: v for k, v in _DEFAULTS.items() if values[k].using_default_value}
     config = command.settings_from_flags(values, **missing)
     for name, known in (("figures", _FIGURES), ("baselines", grids.BASELINES)):
         unknown = [value for value in values[name].value or [] if value not in known]
@@ -191,10 +191,10 @@ def simulate(
             config, data, folder.path / "federations", progress=values.progress
         )
     verdict = run_filter(first, config, 0)
-    figures.votes(folder.path / "figure3.png", first, verdict)
-    figures.labels(folder.path / "figure4.png", first.class_counts)
-    summary["drawn"] = ["figure3.png", "figure4.png"]
-    summary["drawn"] += figures.grids(folder.path, summary)
+    figures.votes(folder.path / "figure3.svg", first, verdict)
+    figures.labels(folder.path / "figure4.svg", first.class_counts)
+    summary["drawn"] = ["figure3.svg", "figure4.svg"]
+    summary["drawn"] += [path.name for path in figures.grids(folder.path, summary)]
     write_json(folder.path / "summary.json", summary)
     return summary
 

@@ -57,7 +57,7 @@ def keep(name: str, folder: pathlib.Path, docs_dir: pathlib.Path) -> None:
     content["config"].pop("data_dir")
     write_json(docs_dir / "results" / "influence" / f"{name}.json", content)
     text = (docs_dir / "influence.md").read_text()
-    for figure in folder.glob("figure*.png"):
+    for figure in folder.glob("figure*.svg"):
         shown = f"images/influence_{name}_{figure.name}"
         if shown in text:
             shutil.copy(figure, docs_dir / shown)

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from fedsvp_jax.influence import Verdict
-from fedsvp_jax.report import figures
-from fedsvp_jax.report import labels as palette
+from fedsvp_jax.report import figures, style
 
 from .simulation import Simulation
 from .tasks import Result
 
-_CLEAN, _CORRUPTED, _LINE = "#0072B2", "#D55E00", "#333333"
+_CLEAN, _CORRUPTED = style.numbered(1), style.numbered(2)
 _LABELS = {
     "influence_epochs": "epochs of a contributor",
     "influence_learning_rate": "step size",
@@ -37,15 +36,14 @@ def votes(path: pathlib.Path, simulation: Simulation, verdict: Verdict) -> None:
 
     def draw(scores: np.ndarray, title: str, line: float | None, axes: Any) -> None:
         contributors = np.arange(len(scores))
-        for name, color, shown in (
+        for name, look, shown in (
             ("clean contributor", _CLEAN, ~simulation.corrupted),
             ("corrupted contributor", _CORRUPTED, simulation.corrupted),
         ):
-            axes.scatter(
-                contributors[shown], scores[shown], s=14, color=color, label=name
-            )
+            points = look.for_matplotlib() | {"linestyle": "none"}
+            axes.plot(contributors[shown], scores[shown], **points, label=name)
         if line is not None:
-            axes.axhline(line, color=_LINE, linestyle="--", label="threshold")
+            axes.axhline(line, color=style.GREY, linestyle="--", label="threshold")
         axes.set_title(title)
         axes.set_xlabel("contributor")
         axes.set_ylabel("sum of votes")
@@ -71,8 +69,8 @@ def labels(path: pathlib.Path, counts: np.ndarray) -> None:
 
     def draw(axes: Any) -> None:
         participant, label = np.nonzero(counts)
-        sizes = 120 * counts[participant, label] / counts.max()
-        axes.scatter(participant, label, s=sizes, color=_CLEAN)
+        sizes = 60 * counts[participant, label] / counts.max()
+        axes.scatter(participant, label, s=sizes, color=_CLEAN.color)
         axes.set_title("Labels by participant, before the corruption")
         axes.set_xlabel("participant")
         axes.set_ylabel("class")
@@ -80,13 +78,15 @@ def labels(path: pathlib.Path, counts: np.ndarray) -> None:
     figures.panels(path, [draw])
 
 
-def grids(folder: pathlib.Path, summary: dict[str, Any]) -> list[str]:
-    """Draws those of figures 2, 5 and 6 that the summary holds; returns file names."""
+def grids(
+    folder: pathlib.Path, summary: dict[str, Any], prefix: str = ""
+) -> list[pathlib.Path]:
+    """Draws those of figures 2, 5 and 6 that the summary holds; returns their paths."""
     drawn = []
     for figure, (x, by, measures) in _GRIDS.items():
         if figure in summary:
-            _lines(folder / f"{figure}.png", summary[figure], x, by, measures)
-            drawn.append(f"{figure}.png")
+            path = folder / f"{prefix}{figure}.svg"
+            drawn.append(_lines(path, summary[figure], x, by, measures))
     return drawn
 
 
@@ -96,28 +96,26 @@ def _lines(
     x: str,
     by: str,
     measures: Sequence[str],
-) -> None:
+) -> pathlib.Path:
     """One panel per measure, one line per value of `by`; bars are one std."""
 
     def draw(axes: Any, measure: str) -> None:
-        for number, value in enumerate(dict.fromkeys(result[by] for result in results)):
+        values = list(dict.fromkeys(result[by] for result in results))
+        for number, value in enumerate(values):
             line = [result for result in results if result[by] == value]
-            nan = float("nan")
-            means = [nan if r[measure] is None else r[measure] for r in line]
-            stds = [r.get(f"{measure}_std") or 0.0 for r in line]
-            axes.errorbar(
+            stds = [result.get(f"{measure}_std") or 0.0 for result in line]
+            figures.curve(
+                axes,
                 [result[x] for result in line],
-                means,
-                stds,
-                color=palette.OKABE_ITO[number % len(palette.OKABE_ITO)],
-                linestyle=figures.DASHES[number % len(figures.DASHES)],
-                marker="o",
-                markersize=3,
-                linewidth=1.4,
-                capsize=2,
+                [result[measure] for result in line],
+                style.numbered(number),
                 label=f"{_LABELS.get(by, by)} {'none' if value is None else value}",
+                margins=(stds, stds),
+                nudge=3 * (number - (len(values) - 1) / 2),
             )
-        axes.set_title(_LABELS.get(measure, measure))
+        axes.set_title(_LABELS.get(measure, measure).capitalize())
         axes.set_xlabel(_LABELS.get(x, x))
 
-    figures.panels(path, [partial(draw, measure=measure) for measure in measures])
+    return figures.panels(
+        path, [partial(draw, measure=measure) for measure in measures]
+    )

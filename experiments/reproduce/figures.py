@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.report import figures, labels
+from fedsvp_jax.report import figures, style
 
 from . import noise_response, open_question
 from .evidence import (
@@ -19,8 +19,6 @@ from .evidence import (
 )
 from .results import Result
 
-_ORDER = ("nbafl", "time_varying", "reestimation", "dpa", "fedsdp", "fedsva")
-
 
 def write_figures(evidence: Evidence, folder: Path) -> list[Path]:
     """Draws every figure for which there are results; returns their paths."""
@@ -32,7 +30,7 @@ def write_figures(evidence: Evidence, folder: Path) -> list[Path]:
         if (measured := open_question.response_of(evidence, scenario))
     ]
     if responses:
-        paths.append(figures.panels(folder / "noise_response.png", responses))
+        paths.append(figures.panels(folder / "noise_response.svg", responses))
     by_round: dict[str, list[tuple[str, Result]]] = {}
     for preset in NOISE_FIGURES:
         for size, result in sizes(evidence, preset):
@@ -45,15 +43,11 @@ def write_figures(evidence: Evidence, folder: Path) -> list[Path]:
         for preset, result in shown[:1]:
             epsilon = max(group["epsilon"] for group in result["groups"])
             panels.append(_by_round(preset, result, epsilon, "epsilon_spent"))
-        paths.append(figures.panels(folder / f"noise_by_round_{size}.png", panels))
+        paths.append(figures.panels(folder / f"noise_by_round_{size}.svg", panels))
     for size, result in sizes(evidence, CONTRIBUTION):
-        path = folder / f"contribution_{size}.png"
+        path = folder / f"contribution_{size}.svg"
         paths.append(figures.panels(path, [partial(_contribution, result=result)]))
     return paths
-
-
-def _color(mechanism: str) -> str:
-    return labels.OKABE_ITO[1 + _ORDER.index(mechanism)]
 
 
 def _response(
@@ -64,34 +58,33 @@ def _response(
 ) -> None:
     """The measured curve; filled: the formula's noise; hollow: the needed noise."""
     result, curve = measured
-    axes.plot(curve.std, 100 * curve.share, "-", color="#666666", linewidth=1.6)
+    axes.plot(curve.std, 100 * curve.share, "-", color=style.GREY)
     in_legend = set()
     for cell in open_question.cells(evidence, scenario, curve):
-        color = _color(cell.mechanism)
+        points = style.of_mechanism(cell.mechanism).for_matplotlib()
+        points["linestyle"] = "none"
         name = mechanisms.mechanism_label(cell.mechanism)
         share = 100 * noise_response.share_at(curve, cell.formula)
         axes.plot(
             cell.formula,
             share,
-            "o",
-            color=color,
-            markersize=4,
-            label=None if name in in_legend else f"{name}: formula",
+            **points,
+            label=None if name in in_legend else name,
         )
         if cell.needed.exact:
             axes.plot(
                 cell.needed.least,
                 100 * cell.share,
-                "o",
-                color=color,
-                markersize=6,
+                **points,
+                markersize=7,
+                markeredgewidth=0.8,
                 fillstyle="none",
-                label=None if name in in_legend else f"{name}: needed",
             )
         in_legend.add(name)
+    hollow = {"marker": "o", "markersize": 7, "fillstyle": "none"}
+    axes.plot([], [], color=style.GREY, linestyle="none", **hollow, label="needed")
     settings = result["settings"]
-    axes.set_xscale("log")
-    figures.plain_ticks(axes.xaxis)
+    figures.log_axis(axes, "x")
     axes.set_title(
         f"{scenario.name}, |D| = {scenario.num_examples:,.0f}\n"
         f"curve: {settings['model']} on {settings['dataset']}"
@@ -110,17 +103,19 @@ def _by_round(
             values = group[field]
             if field == "epsilon_spent":
                 values = values["rdp"]
-            axes.plot(
+            name = group["mechanism"]
+            figures.curve(
+                axes,
                 range(1, len(values) + 1),
                 values,
-                color=_color(group["mechanism"]),
-                label=mechanisms.mechanism_label(group["mechanism"]),
+                style.of_mechanism(name),
+                label=mechanisms.mechanism_label(name),
             )
         label = "L2 norm of an upload's noise"
         if field == "epsilon_spent":
             label = "cumulative ε by Rényi DP"
         axes.set_title(f"{preset.split('_')[-1]}, ε = {epsilon:g} per upload")
-        axes.set_xlabel("round")
+        figures.round_axis(axes)
         axes.set_ylabel(label)
         axes.set_ylim(bottom=0)
 
@@ -128,14 +123,19 @@ def _by_round(
 
 
 def _contribution(axes: Any, result: Result) -> None:
-    for index, group in enumerate(result["groups"]):
+    groups = result["groups"]
+    for place, group in enumerate(groups):
         values = group["contribution_ratio_mean"]
-        axes.plot(
+        look = style.of_mechanism(group["mechanism"])
+        figures.curve(
+            axes,
             range(1, len(values) + 1),
             values,
-            color=labels.epsilon_color(index, len(result["groups"])),
+            style.shaded(look, place, len(groups))._replace(
+                marker=style.numbered(place).marker, dash=style.numbered(place).dash
+            ),
             label=f"ε = {group['epsilon']:g}",
         )
     axes.set_title("Contribution of the private data")
-    axes.set_xlabel("round")
+    figures.round_axis(axes)
     axes.set_ylabel("contribution ratio R")

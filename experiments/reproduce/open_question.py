@@ -129,7 +129,7 @@ def cells(
     return scenario_cells
 
 
-_PICTURE = ("![accuracy against noise](images/noise_response.png)\n",)
+_PICTURE = ("![accuracy against noise](images/noise_response.svg)\n",)
 
 
 def question_block(scenario: Scenario) -> Callable[[Evidence], str]:

@@ -303,7 +303,7 @@ def _pictured(
     def pictured(evidence: Evidence) -> str:
         text = block(evidence)
         drawn = not text.startswith("Not measured")
-        return f"![{alt}](images/{name}.png)\n\n{text}" if drawn else text
+        return f"![{alt}](images/{name}.svg)\n\n{text}" if drawn else text
 
     return pictured
 

@@ -31,7 +31,12 @@ from absl import flags
 from .. import command
 from . import games, study
 
-command.define_settings(without=["shapley", "shapley_trainings", "mechanism"])
+command.define_settings(
+    without=[
+        *("shapley", "shapley_trainings", "mechanism"),
+        *("client_momentum", "learning_rate_schedule", "learning_rate_decay"),
+    ]
+)
 command.define_output()
 flags.DEFINE_list(
     "estimators",

@@ -93,7 +93,7 @@ def in_run(
             norm = l2_norm(gradient)
             bound = jnp.asarray(rates.l2_norm_clip)
             rate = rate * jnp.where(norm > bound, bound / norm, 1)
-        pulled = rates.learning_rate * rates.proximal_weight
+        pulled = rates.learning_rate * rates.proximal_mu
         move = jax.tree.map(
             lambda leaf, now, start: -rate * leaf - pulled * (now - start),
             gradient,

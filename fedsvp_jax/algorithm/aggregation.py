@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import optax
 
 from fedsvp_jax.structs import Array, Params
 
@@ -28,23 +29,25 @@ def weighted(upload: Params, weight: Array) -> Params:
     )
 
 
-def with_momentum(
-    update: Params, velocity: Params, momentum: float, *, anyone: Array
-) -> tuple[Params, Params]:
-    """v <- momentum * v + average update: the step that the server takes, and v.
+def server_step(
+    update: Params,
+    state: optax.OptState,
+    optimizer: optax.GradientTransformation,
+    *,
+    anyone: Array,
+) -> tuple[Params, optax.OptState]:
+    """The step that the server takes, and its optimiser's state after it.
 
-    It is made of averages that were released, so no claim about them changes. In a
-    round in which nobody took part the server does not move, and v stays.
-
-    Source: FedAvgM (Hsu, Qi and Brown 2019, arXiv 1909.06335).
+    In a round in which nobody took part the server does not move, and the state stays.
 
     Args:
       update: the average.
-      velocity: v.
-      momentum: in [0, 1).
+      state: before the step.
+      optimizer: of `optimizers.server_optimizer`; the average is its descent direction.
       anyone: () bool: whether a client took part.
     """
-    moved = jax.tree.map(lambda new, old: momentum * old + new, update, velocity)
+    with jax.numpy_dtype_promotion("standard"):  # optax raises floats to a count
+        moved, after = optimizer.update(jax.tree.map(jnp.negative, update), state)
     step = jax.tree.map(lambda new: jnp.where(anyone, new, jnp.zeros_like(new)), moved)
-    kept = jax.tree.map(lambda new, old: jnp.where(anyone, new, old), moved, velocity)
+    kept = jax.tree.map(lambda new, old: jnp.where(anyone, new, old), after, state)
     return step, kept

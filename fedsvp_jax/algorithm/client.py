@@ -13,7 +13,7 @@ from typing import TypeAlias
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax import mechanisms, prng, tree
+from fedsvp_jax import mechanisms, optimizers, prng, tree
 from fedsvp_jax.algorithm import (
     aggregation,
     local_training,
@@ -81,6 +81,17 @@ def estimate(
         pairs_key=prng.stream_key(key, Stream.COALITIONS, client_id),
         lane_axes=lane_axes,
     )
+
+
+def rates_of_round(plan: RoundPlan, cell: Cell, round_num: Array) -> TrainingRates:
+    """The cell's rates with the learning rate that the schedule gives to a round."""
+    schedule = optimizers.client_rate(
+        plan.client, cell.rates.learning_rate, plan.num_rounds
+    )
+    if schedule is None:
+        return cell.rates
+    rate = schedule(round_num.astype(jnp.float32))
+    return dataclasses.replace(cell.rates, learning_rate=rate)
 
 
 def released_ratio(
@@ -264,6 +275,7 @@ def client_round(
     held = jax.tree.map(lambda leaf: leaf[row], cell.split)
     held = dataclasses.replace(held, num_train=jnp.where(valid, held.num_train, 0))
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
+    rates = rates_of_round(plan, cell, round_num)
     estimation = None
     ratio = jnp.ones((), jnp.float32)
     steps = []
@@ -271,7 +283,7 @@ def client_round(
         trained, stats, estimation = estimate(
             model,
             plan,
-            cell.rates,
+            rates,
             state.params,
             state.stats,
             examples,
@@ -318,7 +330,7 @@ def client_round(
         trained, stats = train(
             trainee,
             plan.recipe,
-            with_step_noise(cell.rates, mechanism, ratio=ratio, round_num=round_num),
+            with_step_noise(rates, mechanism, ratio=ratio, round_num=round_num),
             state.params,
             state.stats,
             examples,

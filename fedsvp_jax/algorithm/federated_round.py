@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from fedsvp_jax import prng, tree
+from fedsvp_jax import optimizers, prng, tree
 from fedsvp_jax.algorithm import (
     aggregation,
     client,
@@ -103,10 +103,13 @@ def federated_round(
     metrics = dataclasses.replace(metrics, client_id=clients)
 
     anyone = jnp.any(valid)
-    velocity = state.velocity
-    if velocity is not None:
-        update, velocity = aggregation.with_momentum(
-            update, velocity, plan.server_momentum, anyone=anyone
+    memory_of_steps = state.optimizer
+    if memory_of_steps is not None:
+        update, memory_of_steps = aggregation.server_step(
+            update,
+            memory_of_steps,
+            optimizers.server_optimizer(plan.server),
+            anyone=anyone,
         )
     params = optax.apply_updates(state.params, update)
     stats = jax.tree.map(
@@ -146,7 +149,7 @@ def federated_round(
                 cell.allowance.costs[round_num], mode="drop"
             ),
             admitted=state.admitted,
-            velocity=velocity,
+            optimizer=memory_of_steps,
         ),
         RoundMetrics(
             test_accuracy=score.accuracy,

@@ -35,6 +35,7 @@ class TrainingRecipe:
     local_steps: int | None = None  # of Poisson batches; None: local_epochs epochs
     augment: bool = False
     proximal: bool = False
+    momentum: float = 0.0  # of the steps; it starts at 0 in every training
     compute_dtype: str = "float32"  # of the model's products; see adapters.in_dtype
 
 
@@ -45,7 +46,7 @@ class TrainingRates:
     learning_rate: Array | float
     l2_norm_clip: Array | float  # bound on the gradient's (or an example's) global norm
     step_noise_std: Array | float  # DP-SGD: std on the batch-mean gradient
-    proximal_weight: Array | float  # mu of mu/2 ||w - w_prev||^2
+    proximal_mu: Array | float  # mu of mu/2 ||w - w_prev||^2
 
 
 def steps_per_epoch(num_examples: Array, batch_size: Array | int) -> Array:
@@ -252,10 +253,11 @@ def local_update(
 ) -> tuple[Params, Params]:
     """Trains a copy of the broadcast model on the member examples of one client.
 
-    Each step: w <- w - eta * g with g the batch-mean gradient ("mean"), the same
-    scaled to ||g|| <= C as one vector ("clipped_mean": FedSDP's public code), or
-    DP-SGD's ("per_example"). The model's products are computed in
-    `recipe.compute_dtype`; weights, gradients, clip and noise are float32.
+    Each step: w <- w - eta * u, u <- momentum * u + g, with g the batch-mean gradient
+    ("mean"), the same scaled to ||g|| <= C as one vector ("clipped_mean": FedSDP's
+    public code), or DP-SGD's ("per_example"); FedProx adds mu * (w - w_prev) to it. The
+    model's products are computed in `recipe.compute_dtype`; weights, gradients, clip
+    and noise are float32.
 
     Args:
       indices: (m,) rows of `examples` that the client holds, padded.
@@ -269,7 +271,7 @@ def local_update(
       The trained `(params, stats)`; unchanged for a lane without examples.
     """
     model = adapters.in_dtype(model, recipe.compute_dtype)
-    optimizer = optax.sgd(rates.learning_rate)
+    optimizer = optax.sgd(rates.learning_rate, momentum=recipe.momentum or None)
     count = jnp.sum(member.astype(jnp.int32))
     num_steps = upload_steps(recipe, count, batch_size)
     batch_at = _batches(recipe, key, indices, member, count, batch_size)
@@ -312,7 +314,7 @@ def local_update(
             gradient, _ = noise.clip_by_l2_norm(gradient, rates.l2_norm_clip)
         if recipe.proximal:
             gradient = jax.tree.map(
-                lambda g, w, w0: g + rates.proximal_weight * (w - w0),
+                lambda g, w, w0: g + rates.proximal_mu * (w - w0),
                 gradient,
                 weights_now,
                 params,

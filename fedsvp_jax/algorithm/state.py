@@ -3,10 +3,10 @@
 import dataclasses
 
 import flax.struct
-import jax
 import jax.numpy as jnp
+import optax
 
-from fedsvp_jax import prng
+from fedsvp_jax import optimizers, prng
 from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.algorithm import private_query
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
@@ -16,6 +16,7 @@ from fedsvp_jax.mechanisms import (
     MechanismConfig,
     make_mechanism,
 )
+from fedsvp_jax.optimizers import ClientSettings, ServerSettings
 from fedsvp_jax.structs import (
     Array,
     MechanismState,
@@ -41,7 +42,8 @@ class RoundPlan:
     private_classes: tuple[int, ...]  # of the private attribute; () if it is no class
     asked: Asked | None  # see `private_query`; None without one
     uniform_weights: bool
-    server_momentum: float
+    server: ServerSettings
+    client: ClientSettings
     client_chunk_size: int
     test_batch_size: int
     eval_every: int
@@ -74,7 +76,7 @@ class ServerState:
     answer: list[Array]  # average of the last private queries, [] without one
     spent: Array  # (M,) int32: cost of the uploads so far by client, see Allowance
     admitted: Array  # (M,) bool: false keeps a client out of the cohort
-    velocity: Params | None = None  # like params; None without server_momentum
+    optimizer: optax.OptState | None = None  # the server's; None in FedAvg
 
 
 @flax.struct.dataclass
@@ -121,5 +123,7 @@ def initial_state(
         answer=[jnp.zeros_like(leaf) for leaf in asked],
         spent=jnp.zeros((plan.num_clients,), jnp.int32),
         admitted=jnp.ones((plan.num_clients,), bool),
-        velocity=jax.tree.map(jnp.zeros_like, params) if plan.server_momentum else None,
+        optimizer=None
+        if optimizers.averages(plan.server)
+        else optimizers.server_optimizer(plan.server).init(params),
     )

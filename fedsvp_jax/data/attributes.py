@@ -24,7 +24,10 @@ class AttributeSettings(Settings):
     """Attributes: what may be private about an example."""
 
     num_attributes: int = setting(
-        2, f"N: attributes of the Shapley game, at most {MAX_ATTRIBUTES}.", at_least=1
+        None,
+        f"N: attributes of the Shapley game, at most {MAX_ATTRIBUTES}. Default: the "
+        "categories of the column (attributes=column:NAME), else 2.",
+        at_least=1,
     )
     attributes: str = setting(
         "class",
@@ -36,6 +39,11 @@ class AttributeSettings(Settings):
         "The private class (attributes=class), category of the column, or group. "
         "Default: 5 for image data sets, else 0.",
         at_least=0,
+    )
+    private_category: str | None = setting(
+        None,
+        "The private class or category by its name (Female), in place of its number "
+        "in --private_attribute.",
     )
     empty_utility: str = setting(
         "zero",
@@ -60,6 +68,7 @@ def class_private(
     *,
     num_classes: int,
     num_attributes: int = 2,
+    class_names: tuple[str, ...] | None = None,
 ) -> Attributes:
     """Attributes that are groups of classes; the private group has index 0.
 
@@ -74,6 +83,7 @@ def class_private(
       private_class: the private class (N = 2), or the first class of the private group.
       num_classes: number of classes.
       num_attributes: N, from 2 to num_classes.
+      class_names: what the classes are called; their numbers by default.
 
     Raises:
       ValueError: private_class or num_attributes is out of its range.
@@ -97,10 +107,11 @@ def class_private(
     of_class = np.empty(num_classes, np.int32)
     for index, group in enumerate(groups):
         of_class[group] = index
+    called = class_names or tuple(map(str, range(num_classes)))
     names = tuple(
-        f"class {group[0]}"
+        f"class {called[group[0]]}"
         if len(group) == 1
-        else "classes " + ",".join(str(c) for c in sorted(group))
+        else "classes " + ",".join(called[c] for c in sorted(group))
         for group in groups
     )
     return Attributes(of_class[labels], names, private=0)

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import hashlib
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +43,14 @@ def non_finite(values: np.ndarray, rows: np.ndarray | None = None) -> str | None
     return f"NaN or infinity ({len(bad)} of {values.size} values, first at {place})"
 
 
+def as_features(values: np.ndarray) -> np.ndarray:
+    """Floats of any precision as float32; what it cannot hold becomes infinite."""
+    if values.dtype.kind != "f" or values.dtype == np.float32:
+        return values
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32)
+
+
 class Column(NamedTuple):
     """A named, integer-coded property of every training example (Adult's sex)."""
 
@@ -56,12 +65,14 @@ class Dataset:
     Attributes:
       name: the name that it was loaded by.
       train_inputs: (n, *example_shape) uint8 pixels (H, W, C) or float32 features.
+        Floats of another precision are accepted and converted.
       train_labels: (n,) int32 in [0, num_classes). Whole numbers of another type, such
         as int64 or float64, are accepted and converted.
       test_inputs: (m, *example_shape), of the same type as `train_inputs`.
       test_labels: (m,), as `train_labels`.
       num_classes: number of classes; some of them may have no example.
       train_writers: (n,) int32, who wrote each training example, or None.
+      class_names: what the classes are called, or None.
       columns: named properties of the training examples.
       test_columns: those of the test examples, where they are known; with the
         categories that `columns` has.
@@ -78,12 +89,14 @@ class Dataset:
     test_labels: np.ndarray
     num_classes: int
     train_writers: np.ndarray | None = None
+    class_names: tuple[str, ...] | None = None
     columns: Mapping[str, Column] = dataclasses.field(default_factory=dict)
     test_columns: Mapping[str, Column] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for part in ("train", "test"):
-            inputs = getattr(self, f"{part}_inputs")
+            inputs = as_features(getattr(self, f"{part}_inputs"))
+            object.__setattr__(self, f"{part}_inputs", inputs)
             labels = getattr(self, f"{part}_labels")
             labels = self._check_part(part, inputs, labels)
             object.__setattr__(self, f"{part}_labels", labels)
@@ -97,6 +110,11 @@ class Dataset:
             raise ValueError(
                 f"dataset {self.name}: training inputs are {self.train_inputs.dtype}, "
                 f"test inputs {self.test_inputs.dtype}; they must agree"
+            )
+        if self.class_names and len(self.class_names) != self.num_classes:
+            raise ValueError(
+                f"dataset {self.name}: class_names must name {self.num_classes} "
+                f"classes, got {len(self.class_names)}"
             )
         rows = (len(self.train_labels),)
         if self.train_writers is not None:
@@ -124,8 +142,8 @@ class Dataset:
         """Checks the inputs and the labels; returns the labels as int32."""
         if inputs.dtype not in (np.uint8, np.float32):
             raise ValueError(
-                f"dataset {self.name}: {part} inputs must be uint8 or float32, "
-                f"got {inputs.dtype}"
+                f"dataset {self.name}: {part} inputs must be uint8 pixels or floats, "
+                f"got {inputs.dtype}; convert them with .astype"
             )
         if inputs.ndim < 2 or not len(inputs):
             raise ValueError(
@@ -181,6 +199,8 @@ class Dataset:
         if self.train_writers is not None:
             arrays["train_writers"] = self.train_writers
         digest = hashlib.sha256(f"num_classes {self.num_classes}".encode())
+        if self.class_names is not None:
+            digest.update(repr(self.class_names).encode())
         for key, column in sorted(self.columns.items()):
             arrays[f"column {key}"] = column.codes
             digest.update(repr((key, column.categories)).encode())
@@ -190,6 +210,37 @@ class Dataset:
             digest.update(repr((key, array.dtype.str, array.shape)).encode())
             digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()
+
+
+class Facts(NamedTuple):
+    """What defaults are chosen by: of a data set that was read, or looked into.
+
+    Attributes:
+      num_examples: training examples; None where nobody looked.
+      of_writers: (W,) training examples of each writer; None without writers.
+      categories: of every named column.
+      class_names: what the classes are called, or None.
+    """
+
+    num_examples: int | None = None
+    of_writers: np.ndarray | None = None
+    categories: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    class_names: tuple[str, ...] | None = None
+
+
+def examples_of(writers: np.ndarray | None) -> np.ndarray | None:
+    """(W,) the examples of each writer."""
+    return None if writers is None else np.unique(writers, return_counts=True)[1]
+
+
+def facts_of(dataset: Dataset) -> Facts:
+    """What a data set in memory tells."""
+    return Facts(
+        num_examples=len(dataset.train_labels),
+        of_writers=examples_of(dataset.train_writers),
+        categories={key: c.categories for key, c in dataset.columns.items()},
+        class_names=dataset.class_names,
+    )
 
 
 class RowSource(NamedTuple):

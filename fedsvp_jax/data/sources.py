@@ -5,10 +5,11 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from fedsvp_jax.data.dataset import Dataset, RowSource
-from fedsvp_jax.data.formats import cifar, embedded, idx, leaf, npz, tabular
+from fedsvp_jax.data import client_store
+from fedsvp_jax.data.dataset import Dataset, Facts, RowSource, facts_of
+from fedsvp_jax.data.formats import cifar, embedded, idx, leaf, npz, table, tabular
 from fedsvp_jax.data.formats import tfds_source as tfds_format
-from fedsvp_jax.settings import FEATURE_MODELS, Settings, setting
+from fedsvp_jax.settings import FEATURE_MODELS, setting
 
 _TFDS_PREFIX = "tfds:"
 
@@ -23,21 +24,23 @@ _READERS: dict[str, Callable[[Path], Dataset]] = {
     "adult": tabular.load_adult,
 }
 
-NAMES = ("digits", *_READERS, "tfds:NAME")
+NAMES = ("digits", *_READERS, "csv", "tfds:NAME")
 
 
 @dataclasses.dataclass(frozen=True)
-class DataSettings(Settings):
+class DataSettings(table.TableSettings):
     """Data: where the examples come from."""
 
     dataset: str = setting(
         "digits",
         "digits | mnist | fashion_mnist | emnist | cifar10 | cifar100 | femnist | "
-        "npz | adult | store (clients on disk, made by experiments.build_store) | "
+        "npz | csv | adult | store (clients on disk, by experiments.build_store) | "
         "tfds:NAME",
     )
     data_dir: str | None = setting(
-        None, "Folder with the standard files of the data set (digits needs none)."
+        None,
+        "Folder with the standard files of the data set, or the file of npz and csv "
+        "(digits needs none).",
     )
     max_test_examples: int | None = setting(
         None,
@@ -59,15 +62,20 @@ class DataSettings(Settings):
     )
 
 
-def load(name: str, data_dir: str | Path | None = None) -> Dataset:
+def load(
+    name: str,
+    data_dir: str | Path | None = None,
+    columns: table.TableSettings | None = None,
+) -> Dataset:
     """Reads the data set `name` from its standard files and checks it.
 
     Args:
       name: one of `NAMES`; after `tfds:` the name that tensorflow-datasets uses.
       data_dir: the folder that holds the data set's files, or its parent folder. For
-        `npz` it is the file; for the MNIST format it may also be the file of the
-        training images. `digits` needs none; `tfds:NAME` uses TFDS's own folder if
-        none is given.
+        `npz` and `csv` it is the file; for the MNIST format it may also be the file
+        of the training images. `digits` needs none; `tfds:NAME` uses TFDS's own
+        folder if none is given.
+      columns: what the columns of a CSV file are; read for `csv`.
 
     Raises:
       FileNotFoundError: a folder or file is missing.
@@ -79,20 +87,51 @@ def load(name: str, data_dir: str | Path | None = None) -> Dataset:
         return embedded.load_digits()
     if name.startswith(_TFDS_PREFIX) and name != _TFDS_PREFIX:
         return tfds_format.load_tfds(name.removeprefix(_TFDS_PREFIX), folder)
-    if name not in _READERS:
+    if name == "csv" and folder is not None:
+        return table.load_csv(folder, columns or table.TableSettings())
+    if name not in (*_READERS, "csv"):
         raise ValueError(f"dataset must be one of {', '.join(NAMES)}, got {name!r}")
     if folder is None:
         raise ValueError(f"dataset {name} needs data_dir, the folder of its files")
     return _READERS[name](folder)
 
 
-def open_rows(name: str, data_dir: str | Path | None, scratch: Path) -> RowSource:
+def facts(config: DataSettings) -> Facts:
+    """What defaults are chosen by, without reading the inputs of a large data set.
+
+    Nothing for data sets whose defaults do not depend on it.
+
+    Raises:
+      FileNotFoundError, ValueError: as `load`.
+    """
+    if config.dataset == "adult":
+        return Facts(categories=tabular.CATEGORIES)
+    if config.data_dir is None:
+        return Facts()
+    path = Path(config.data_dir).expanduser()
+    match config.dataset:
+        case "npz":
+            return npz.npz_facts(path)
+        case "csv":
+            return facts_of(table.load_csv(path, config))
+        case "store" if (path / "store.json").is_file():
+            store = client_store.open_store(path)
+            return Facts(len(store.train_labels), store.clients[:, 1])
+    return Facts()
+
+
+def open_rows(
+    name: str,
+    data_dir: str | Path | None,
+    scratch: Path,
+    columns: table.TableSettings | None = None,
+) -> RowSource:
     """Opens the data set `name`, whose training inputs are then read row by row.
 
     `npz` and `tfds:NAME` leave them on disk; other data sets are loaded into memory.
 
     Args:
-      name, data_dir: as `load` takes them.
+      name, data_dir, columns: as `load` takes them.
       scratch: an empty folder, to which the inputs of an .npz file are unpacked.
 
     Raises:
@@ -103,7 +142,7 @@ def open_rows(name: str, data_dir: str | Path | None, scratch: Path) -> RowSourc
         return npz.open_npz(folder, scratch)
     if name.startswith(_TFDS_PREFIX) and name != _TFDS_PREFIX:
         return tfds_format.open_tfds(name.removeprefix(_TFDS_PREFIX), folder)
-    dataset = load(name, data_dir)
+    dataset = load(name, data_dir, columns)
     return RowSource(
         name=dataset.name,
         train_labels=dataset.train_labels,

@@ -1,5 +1,6 @@
 """From settings and a data set to the arrays that the compiled round takes."""
 
+import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -21,6 +22,8 @@ from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.cohort_stream import CohortReader
 from fedsvp_jax.shapley import ShapleySettings
 from fedsvp_jax.structs import Examples, Split
+
+_LOG = logging.getLogger(__name__)
 
 
 class FederatedData(NamedTuple):
@@ -44,6 +47,19 @@ class FederatedData(NamedTuple):
     corrupted: np.ndarray  # (cells, M) bool
     reader: CohortReader | None = None  # of a store
     warmup: Examples | None = None  # the centre's own, of the influence filter
+
+
+def _num_curious(config: ExperimentConfig) -> int:
+    """Honest-but-curious clients; a warning where all clients are."""
+    if config.num_attributes == 1:
+        return 0
+    if config.num_hbc_clients == config.num_clients:
+        _LOG.warning(
+            "num_hbc_clients = %d is all clients: nobody holds private data, and every "
+            "contribution ratio is 0",
+            config.num_hbc_clients,
+        )
+    return config.num_hbc_clients
 
 
 def federate(
@@ -79,7 +95,7 @@ def federate(
             loading.client_parts(config, dataset),
             found.ids,
             private_attribute=found.private,
-            num_hbc=0 if config.num_attributes == 1 else config.num_hbc_clients,
+            num_hbc=_num_curious(config),
             train_fraction=config.train_fraction,
             seed=config.seed,
             how=config.split,
@@ -164,7 +180,7 @@ def _federate_store(config: ExperimentConfig, store: ClientStore) -> FederatedDa
         by_client=config.num_attributes > 1 and config.attributes == "writer_groups",
         num_attributes=config.num_attributes,
         private_attribute=found.private,
-        num_hbc=0 if config.num_attributes == 1 else config.num_hbc_clients,
+        num_hbc=_num_curious(config),
         train_fraction=config.train_fraction,
         seed=config.seed,
         split=config.split,

@@ -56,7 +56,7 @@ def load_dataset(config: ExperimentConfig) -> Dataset:
             "dataset store is read a cohort at a time, which experiments.train alone "
             "does; name the data set that the store was made of"
         )
-    dataset = sources.load(config.dataset, config.data_dir)
+    dataset = sources.load(config.dataset, config.data_dir, config)
     if config.model == "paper_cnn" and dataset.example_shape == (28, 28, 1):
         dataset = preprocessing.to_rgb32(dataset)
     _check_inputs(config, dataset.example_shape)
@@ -142,6 +142,7 @@ def example_attributes(config: ExperimentConfig, dataset: Dataset) -> Attributes
         num_classes=dataset.num_classes,
         writers=dataset.train_writers,
         columns=dataset.columns,
+        class_names=dataset.class_names,
     )
 
 
@@ -173,6 +174,7 @@ def attributes_of(
     num_classes: int,
     writers: np.ndarray | None,
     columns: Mapping[str, Column],
+    class_names: tuple[str, ...] | None = None,
 ) -> Attributes:
     """The attribute ids that --attributes names, one an example.
 
@@ -190,6 +192,7 @@ def attributes_of(
             private,
             num_classes=num_classes,
             num_attributes=config.num_attributes,
+            class_names=class_names,
         )
     if kind == "writer_groups" and not name:
         if writers is None:
@@ -247,6 +250,13 @@ def neighbour_assumptions(config: ExperimentConfig) -> str:
     if config.partition in ("paper", "shards", "dirichlet"):
         given += f", although partition={config.partition} looks at the labels"
     sentences = [given]
+    if config.dataset in ("npz", "csv"):
+        sentences.append(
+            "the classes and categories of the file are public, and so are the ends of "
+            "a column of numbers whose bounds nobody named"
+            if config.dataset == "csv"
+            else "the classes and categories of the file are public"
+        )
     if config.num_attributes > 1 and config.split == "stratified":
         sentences.append(
             "a replaced record keeps its attribute, because split=stratified looks at "

@@ -14,6 +14,7 @@ from fedsvp_jax.algorithm.local_training import Gradient, TrainingRates, Trainin
 from fedsvp_jax.algorithm.privacy_estimation import EstimationPlan, coalition_groups
 from fedsvp_jax.algorithm.private_query import Asked
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
+from fedsvp_jax.common_settings import NoiseSettings, RoundSettings
 from fedsvp_jax.config import ExperimentConfig, check_resolved
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.client_store import ClientStore
@@ -28,7 +29,8 @@ from fedsvp_jax.mechanisms import (
     subsampling,
     with_analytic_multiplier,
 )
-from fedsvp_jax.settings import FEATURE_MODELS, NoiseSettings, RoundSettings, part
+from fedsvp_jax.optimizers import ClientSettings, ServerSettings
+from fedsvp_jax.settings import FEATURE_MODELS, part
 from fedsvp_jax.structs import Model
 
 
@@ -199,7 +201,8 @@ def make_plan(
             places=poisson_places(config, data),
             local_steps=config.local_steps,
             augment=config.augment,
-            proximal=config.proximal_weight > 0,
+            proximal=config.proximal_mu > 0,
+            momentum=config.client_momentum,
             compute_dtype=config.compute_dtype,
         ),
         cohort_size=config.cohort_size,
@@ -220,7 +223,8 @@ def make_plan(
         differ_by_class=config.partition != "by_writer",
         asked=asked,
         uniform_weights=config.weighting == "uniform",
-        server_momentum=config.server_momentum,
+        server=part(ServerSettings, config),
+        client=part(ClientSettings, config),
         client_chunk_size=chunk_size(config),
         test_batch_size=min(config.eval_batch_size, data.test.labels.shape[0]),
         eval_every=config.eval_every,
@@ -240,7 +244,7 @@ def make_cells(
             learning_rate=c.learning_rate,
             l2_norm_clip=c.l2_norm_clip,
             step_noise_std=0.0,
-            proximal_weight=c.proximal_weight,
+            proximal_mu=c.proximal_mu,
         )
         for c in configs
     ]

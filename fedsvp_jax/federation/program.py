@@ -75,6 +75,44 @@ def _is_limited(config: ExperimentConfig) -> bool:
     return config.total_epsilon is not None or config.max_uploads is not None
 
 
+def _check_outputs(model: Model, data: FederatedData) -> None:
+    """Refuses a model from outside that has not one output for each class.
+
+    Raises:
+      ValueError: how many it has.
+    """
+    example = preprocessing.normalize(data.examples.inputs[:1])
+    params, stats = jax.eval_shape(model.init, jax.random.key(0), example)
+    logits, _ = jax.eval_shape(
+        lambda *given: model.apply(*given, train=False, key=None),
+        params,
+        stats,
+        example,
+    )
+    if logits.shape != (1, data.num_classes):
+        raise ValueError(
+            f"model must have {data.num_classes} outputs, one for each class of the "
+            f"data, got outputs of the shape {logits.shape[1:]}"
+        )
+
+
+def _check_momentum(config: ExperimentConfig, mechanism: Mechanism) -> None:
+    """Refuses momentum of clients where the noise rests on what nobody has proved.
+
+    Raises:
+      ValueError: the published 2C/|D| was granted for plain SGD; momentum m adds up to
+        1/(1 - m) clipped gradients in one step.
+    """
+    claim = mechanism.claim
+    granted = claim.relation != "none" and not claim.proved
+    if config.client_momentum > 0 and config.sensitivity == "paper" and granted:
+        raise ValueError(
+            "client_momentum must be 0 with sensitivity=paper, whose nominal bound "
+            "2C/|D| was published for plain SGD; take another sensitivity, got "
+            f"{config.client_momentum:g}"
+        )
+
+
 def build(
     configs: Sequence[ExperimentConfig],
     dataset: Dataset | ClientStore,
@@ -105,8 +143,10 @@ def build(
         return models.make_model(first.model, num_classes=num_classes)
 
     build_model = by_name if model is None else None
-    model = model or by_name(dataset.num_classes)
+    own, model = model, model or by_name(dataset.num_classes)
     data = federate(configs, dataset)
+    if own is not None:
+        _check_outputs(own, data)
     if first.solve == "noise":
         size = plans.batch_size(first, data)
         configs = [
@@ -130,6 +170,7 @@ def build(
     for one in told:
         mechanism = make_mechanism(first.mechanism, one)
         check_noise(mechanism, first.num_clients, first.num_rounds)
+        _check_momentum(first, mechanism)
     allowances = [
         allowance(
             config,

@@ -30,7 +30,7 @@ def store_source(config: ExperimentConfig, scratch: Path) -> StoreSource:
     by_writer = config.partition == "by_writer"
     if config.dataset == "femnist" and by_writer and config.data_dir is not None:
         return leaf.stream_femnist(Path(config.data_dir).expanduser())
-    source = sources.open_rows(config.dataset, config.data_dir, scratch)
+    source = sources.open_rows(config.dataset, config.data_dir, scratch, config)
     if by_writer and source.train_writers is not None:
         parts = _every_writer(source.train_writers)
     else:

@@ -73,7 +73,7 @@ def _train(
             learning_rate=learning_rate,
             l2_norm_clip=1.0,
             step_noise_std=0.0,
-            proximal_weight=0.0,
+            proximal_mu=0.0,
         ),
         params,
         stats,

@@ -230,13 +230,19 @@ def gaussian_mechanism(
     )
 
 
-def check_noise(mechanism: Mechanism, num_clients: int, num_rounds: int) -> None:
-    """Refuses a mechanism whose uploads would carry no noise that there can be.
+def extreme_uploads(
+    mechanism: Mechanism, num_clients: int, num_rounds: int, *, num_examples: int = 1
+) -> dict[tuple[int, float], NoiseInfo]:
+    """Plays an upload in the first and the last round with R = 0 and R = 1.
 
-    Plays an upload in the first and the last round with R = 0 and R = 1.
+    Args:
+      mechanism: with concrete settings.
+      num_clients: M.
+      num_rounds: T.
+      num_examples: the client's training examples.
 
-    Raises:
-      ValueError: a noise multiplier or a std is negative, infinite or NaN.
+    Returns:
+      What the mechanism says of each upload, by round (from 0) and R.
     """
     memory = mechanism.init(num_clients).of(0)
     one = {"w": jnp.ones((1,), jnp.float32)}
@@ -247,22 +253,35 @@ def check_noise(mechanism: Mechanism, num_clients: int, num_rounds: int) -> None
             one,
             memory,
             key=jax.random.key(0),
-            num_examples=jnp.int32(1),
+            num_examples=jnp.int32(num_examples),
             contribution_ratio=ratio,
             round_num=round_num,
             params=one,
         )[2]
 
-    for round_num in (0, num_rounds - 1):
-        for ratio in (0.0, 1.0):
-            info = upload(np.float32(ratio), np.int32(round_num))
-            for name in ("noise_multiplier", "noise_std", "step_noise_std"):
-                value = float(getattr(info, name))
-                if not 0 <= value < math.inf:
-                    raise ValueError(
-                        f"{name} of an upload must be at least 0 and finite, got "
-                        f"{value} in round {round_num + 1} at R = {ratio:g}"
-                    )
+    return {
+        (round_num, ratio): upload(np.float32(ratio), np.int32(round_num))
+        for round_num in (0, num_rounds - 1)
+        for ratio in (0.0, 1.0)
+    }
+
+
+def check_noise(mechanism: Mechanism, num_clients: int, num_rounds: int) -> None:
+    """Refuses a mechanism whose uploads would carry no noise that there can be.
+
+    Raises:
+      ValueError: a noise multiplier or a std of `extreme_uploads` is negative, infinite
+        or NaN.
+    """
+    played = extreme_uploads(mechanism, num_clients, num_rounds)
+    for (round_num, ratio), info in played.items():
+        for name in ("noise_multiplier", "noise_std", "step_noise_std"):
+            value = float(getattr(info, name))
+            if not 0 <= value < math.inf:
+                raise ValueError(
+                    f"{name} of an upload must be at least 0 and finite, got "
+                    f"{value} in round {round_num + 1} at R = {ratio:g}"
+                )
 
 
 def claim_of(

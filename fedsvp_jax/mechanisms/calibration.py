@@ -98,8 +98,12 @@ def with_analytic_multiplier(config: MechanismConfig) -> MechanismConfig:
     )
 
 
-def check_calibration(config: MechanismConfig) -> None:
+def check_calibration(config: MechanismConfig, *, has_analytic: bool = True) -> None:
     """Refuses what the calibration has no proof for.
+
+    Args:
+      config: of the mechanism.
+      has_analytic: whether the mechanism takes calibration='analytic'.
 
     Raises:
       ValueError: classical at a concrete ε ≥ 1 without `allow_large_epsilon`, or
@@ -117,9 +121,14 @@ def check_calibration(config: MechanismConfig) -> None:
     elif (
         epsilon is not None and np.any(epsilon >= 1) and not config.allow_large_epsilon
     ):
+        other = (
+            "calibration='analytic'"
+            if has_analytic
+            else "a mechanism with an analytic calibration, such as nbafl"
+        )
         raise ValueError(
             f"epsilon must be < 1 with calibration='classical', got {config.epsilon}: "
-            "take calibration='analytic', or allow_large_epsilon for the unproved value"
+            f"take {other}, or allow_large_epsilon for the unproved value"
         )
 
 

@@ -6,8 +6,8 @@ import flax.struct
 import jax
 import numpy as np
 
+from fedsvp_jax.common_settings import NoiseSettings, RoundSettings
 from fedsvp_jax.mechanisms.private_query import PrivateQuerySettings
-from fedsvp_jax.settings import NoiseSettings, RoundSettings
 from fedsvp_jax.structs import Array
 
 Leaf = Array | float  # a number, or a tracer where a sweep varies it

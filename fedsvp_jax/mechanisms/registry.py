@@ -65,7 +65,7 @@ def register_mechanism(
         for `--solve=noise`; None when nothing does.
       reconstruction: true when the source's formula was not to be had; help and
         reports then say so.
-      unread: names of common settings (of `settings.NoiseSettings`, or those of the
+      unread: names of common settings (of `NoiseSettings`, or those of the
         Shapley values) that the mechanism does not read. The command line refuses
         their flags, and pages do not show them.
 

@@ -103,7 +103,7 @@ def _make(config: MechanismConfig, name: str) -> Mechanism:
             f"calibration must be 'classical' for {name}, got 'analytic': the noise "
             "is the printed formula, and the ledger counts it exactly"
         )
-    check_calibration(config)
+    check_calibration(config, has_analytic=False)
     sensitivity = make_sensitivity(config)
     tolerance_of = risk_tolerance if name == "fedsva" else fedsdp_risk_tolerance
     release, floor = config.contribution_release, config.settings.noise_floor

@@ -1,5 +1,6 @@
 """Turns Flax modules (Linen or NNX) into a `Model`, a pair of pure functions."""
 
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +15,18 @@ if TYPE_CHECKING:
 
 
 def from_linen(module: nn.Module) -> Model:
-    """Wraps a Linen module whose call is `module(x, *, train)`.
+    """Wraps a Linen module whose call is `module(x, *, train)` or `module(x)`.
 
     The collection `params` is trained; all other collections are `stats`.
     """
+    takes = inspect.signature(type(module).__call__).parameters
+    told = "train" in takes or any(p.kind is p.VAR_KEYWORD for p in takes.values())
+
+    def mode(train: bool) -> dict[str, Any]:
+        return {"train": train} if told else {}
 
     def init(key: Array, example: Array) -> tuple[Params, Params]:
-        stats = dict(module.init(key, example, train=False))
+        stats = dict(module.init(key, example, **mode(False)))
         return stats.pop("params"), stats
 
     def apply(
@@ -29,10 +35,10 @@ def from_linen(module: nn.Module) -> Model:
         rngs = {"dropout": key} if train and key is not None else None
         variables = {"params": params, **stats}
         if not train or not stats:
-            logits: Any = module.apply(variables, x, train=train, rngs=rngs)
+            logits: Any = module.apply(variables, x, rngs=rngs, **mode(train))
             return logits, stats
         logits, new_stats = module.apply(
-            variables, x, train=True, rngs=rngs, mutable=list(stats)
+            variables, x, rngs=rngs, mutable=list(stats), **mode(True)
         )
         return logits, dict(new_stats)
 

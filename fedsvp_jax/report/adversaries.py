@@ -6,7 +6,7 @@ from typing import Any
 
 from fedsvp_jax.accounting import FilterCost, Ledger, guarantees
 from fedsvp_jax.mechanisms.subsampling import Subsampling
-from fedsvp_jax.report import labels, read, spent
+from fedsvp_jax.report import labels, read, spent, style
 from fedsvp_jax.report.plots import Plot, Series
 
 METHOD = "rdp"  # fast enough for every point; PLD would take seconds for each
@@ -48,8 +48,7 @@ def adversaries_plot(run: read.RunFiles) -> Plot:
                 name=name,
                 x=x,
                 y=y,
-                color=labels.OKABE_ITO[index % len(labels.OKABE_ITO)],
-                dash=index,
+                look=style.numbered(index),
             )
             for index, (name, (x, y)) in enumerate(curves.items())
         ],

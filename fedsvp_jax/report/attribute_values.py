@@ -4,10 +4,10 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fedsvp_jax.report import labels, page, read
+from fedsvp_jax.report import labels, page, read, style
 from fedsvp_jax.report.plots import HeatMap, Plot, Series, drawable
 
-MOST_CURVES = len(labels.OKABE_ITO)
+MOST_CURVES = len(style.OKABE_ITO)
 MOST_CLIENTS = 200  # rows of the heat map
 
 
@@ -86,8 +86,7 @@ def attribute_plots(run: read.RunFiles) -> list[Plot | HeatMap]:
                 y=[mean.value if mean else None for mean in means],
                 lower=[_edge(mean, -1) for mean in means] if banded else None,
                 upper=[_edge(mean, 1) for mean in means] if banded else None,
-                color=labels.OKABE_ITO[place % len(labels.OKABE_ITO)],
-                dash=place,
+                look=style.numbered(place),
             )
         )
     left_out = len(order) - len(series)

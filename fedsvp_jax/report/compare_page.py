@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.report import guarantees, labels, page, provenance, read, spent, tables
+from fedsvp_jax.report import (
+    guarantees,
+    labels,
+    page,
+    provenance,
+    read,
+    spent,
+    style,
+    tables,
+)
 from fedsvp_jax.report.plots import Plot, Series
 from fedsvp_jax.report.run_plots import run_plots
 from fedsvp_jax.report.sweep_plots import sweep_plots
@@ -65,7 +74,7 @@ def read_all(folders: Sequence[str | Path]) -> dict[str, Files]:
 def compare_html(files: dict[str, Files], *, timestamp: str | None = None) -> str:
     """The page as text."""
     plots = compare_plots(files)
-    rows = _table(files)
+    rows = comparison_table(files)
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     cells = [list(row.values()) for row in rows]
     sections = [
@@ -110,16 +119,21 @@ _CSV = (
 def compare_plots(files: dict[str, Files]) -> list[Plot]:
     """Every plot that a folder has, with all folders' curves in one panel.
 
-    Each folder has its colour; the curves of one folder differ in line style.
+    A folder has the look of its mechanism where these are different mechanisms of
+    single runs; elsewhere folders are numbered. The curves of one folder have its
+    colour and differ in marker and dashes.
     """
     merged: dict[str, Plot] = {}
     titles: dict[str, dict[str, str]] = {}  # of the y axis, by plot and folder
-    for index, (name, one) in enumerate(files.items()):
-        color = labels.OKABE_ITO[index % len(labels.OKABE_ITO)]
+    for (name, one), look in zip(files.items(), _looks(files), strict=True):
         for plot in _plots(one):
+            looks = [look]
+            if len(plot.series) > 1:
+                numbers = map(style.numbered, range(len(plot.series)))
+                looks = [one._replace(color=look.color) for one in numbers]
             series = [
-                _renamed(one_of, name, color, dash, alone=len(plot.series) == 1)
-                for dash, one_of in enumerate(plot.series)
+                _renamed(curve, name, own, alone=len(looks) == 1)
+                for curve, own in zip(plot.series, looks, strict=True)
             ]
             before = merged.get(plot.id)
             shown = [*(before.series if before else ()), *series]
@@ -129,6 +143,18 @@ def compare_plots(files: dict[str, Files]) -> list[Plot]:
         dataclasses.replace(plot, y_title=_common_title(titles[plot.id]))
         for plot in merged.values()
     ]
+
+
+def _looks(files: dict[str, Files]) -> list[style.Look]:
+    """A look per folder: its mechanism's, where these tell the folders apart."""
+    names = [
+        str(one.config.get("mechanism"))
+        for one in files.values()
+        if isinstance(one, read.RunFiles)
+    ]
+    if len(set(names)) == len(files):
+        return [style.of_mechanism(name) for name in names]
+    return [style.numbered(place) for place in range(len(files))]
 
 
 def _common_title(titles: dict[str, str]) -> str:
@@ -144,20 +170,18 @@ def _plots(files: Files) -> list[Plot]:
     return run_plots(files)
 
 
-def _renamed(
-    series: Series, name: str, color: str, dash: int, *, alone: bool
-) -> Series:
+def _renamed(series: Series, name: str, look: style.Look, *, alone: bool) -> Series:
     return dataclasses.replace(
         series,
         keys={"folder": name, **series.keys},
         name=name if alone else f"{name}: {series.name}",
         panel="",
-        color=color,
-        dash=dash,
+        look=look,
     )
 
 
-def _table(files: dict[str, Files]) -> list[dict[str, str]]:
+def comparison_table(files: dict[str, Files]) -> list[dict[str, str]]:
+    """One row per run, and per mechanism and ε of a sweep."""
     cells: list[tuple[str, ...]] = []
     groups: list[tuple[tables.Spread, tables.Spread]] = []  # of the same rows
     summaries: list[dict[str, Any]] = []  # likewise: what they spent

@@ -1,8 +1,8 @@
 """report.html of the other experiments: attacks, influence, convergence.
 
-They write pictures (*.png) and results.json or summary.json, whose content differs
-from one to the next: here a list of records becomes a table, a list of numbers one
-line of text.
+They write pictures (*.png, *.svg) and results.json or summary.json, whose content
+differs from one to the next: here a list of records becomes a table, a list of numbers
+one line of text.
 """
 
 import base64
@@ -14,6 +14,7 @@ from typing import Any
 from fedsvp_jax.report import labels, page, provenance, read
 
 RESULTS = ("summary.json", "results.json")
+_PICTURES = {".png": "png", ".svg": "svg+xml"}  # suffix -> type in data URIs
 SCRIPTS = ("common.js",)
 MAX_ROWS = 500  # that a table on the page shows; its CSV has all rows
 Columns = dict[str, list[Any]]
@@ -41,7 +42,7 @@ def write_figures_report(folder: str | Path, *, timestamp: str | None = None) ->
     for name in (name for name in RESULTS if (place / name).is_file()):
         content, hashes[name] = read.read_object(place / name)
         _collect(content, "", facts, tables)
-    pictures = sorted(place.glob("*.png"))
+    pictures = sorted(path for path in place.iterdir() if path.suffix in _PICTURES)
     if not tables and not facts and not pictures:
         raise ValueError(
             f"{place} holds no metrics.jsonl, results.jsonl, {' or '.join(RESULTS)}: "
@@ -129,9 +130,10 @@ def _table(name: str, columns: Columns) -> str:
 def _picture(path: Path) -> str:
     name = html.escape(path.stem, quote=True)
     data = base64.b64encode(path.read_bytes()).decode("ascii")
+    kind = _PICTURES[path.suffix]
     return (
         f'<figure class="card wide"><figcaption><h3>{name}</h3></figcaption>'
-        f'<img alt="{name}" src="data:image/png;base64,{data}"></figure>'
+        f'<img alt="{name}" src="data:image/{kind};base64,{data}"></figure>'
     )
 
 

@@ -182,7 +182,9 @@ def _is_number(text: str) -> bool:
 
 
 def _cell(text: str, numeric: bool) -> str:
-    return f"<td{_NUM if numeric else ''}>{escape(text)}</td>"
+    """A cell; only where a word is too long for a column may the word be broken."""
+    long = ' class="long"' if max(map(len, text.split()), default=0) > 24 else ""
+    return f"<td{_NUM if numeric else long}>{escape(text)}</td>"
 
 
 def _asset(name: str) -> str:

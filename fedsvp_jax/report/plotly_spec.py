@@ -5,15 +5,15 @@ are escaped here. The downloads keep them unchanged.
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from fedsvp_jax.report.labels import SEQUENTIAL
 from fedsvp_jax.report.plots import HeatMap, Plot, Series
+from fedsvp_jax.report.style import SEQUENTIAL, channels
 
 Spec = dict[str, Any]
 
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 
 
@@ -28,28 +28,36 @@ def plotly_spec(plot: Plot) -> Spec:
         for series in plot.series:
             if series.panel in ("", panel):
                 traces = _traces(series, _axis_suffix(index), small=len(panels) > 1)
-                in_legend = traces[-1]["name"] not in shown
-                shown.add(traces[-1]["name"])
-                traces[-1]["showlegend"] = in_legend
+                traces[-1]["showlegend"] = series.name not in shown
+                shown.add(series.name)
                 data += traces
+    legend_lines = _legend_lines(plot) if len(panels) > 1 else 0
+    height = 330 if rows == 1 else 60 + 260 * rows
     layout: Spec = {
         "font": {"family": FONT, "size": 12, "color": "#1b1f24"},
         "paper_bgcolor": "#ffffff",
         "plot_bgcolor": "#ffffff",
         "margin": {"l": 64, "r": 16, "t": 40, "b": 52},
-        "height": 330 if rows == 1 else 60 + 260 * rows,
+        "height": height + 19 * legend_lines,
         "hovermode": "closest" if plot.series[0].marks else "x unified",
         "hoverlabel": {"namelength": -1},
         "showlegend": len(plot.series) > 1,
-        "legend": {"orientation": "h", "y": -0.26 / rows, "yanchor": "top"},
+        "legend": {
+            "orientation": "h",
+            "y": -0.26 / rows,
+            "yanchor": "top",
+            "groupclick": "toggleitem",
+        },
         "annotations": _panel_titles(panels),
     }
+    if plot.series[-1].marks:  # intervals at the same ε stand side by side
+        layout |= {"scattermode": "group", "scattergap": 0.8}
     if len(panels) > 1:
         layout["grid"] = {"rows": rows, "columns": columns, "pattern": "independent"}
     for index in range(len(panels)):
         suffix = _axis_suffix(index)
         first = index % columns == 0
-        layout[f"xaxis{suffix}"] = _axis(plot.x_title, index)
+        layout[f"xaxis{suffix}"] = _axis(plot.x_title, index) | _round_ticks(plot)
         y_axis = _axis(plot.y_title if first else "", index)
         y_axis |= {"type": "log"} if plot.log_y else {}
         y_axis |= {"autorangeoptions": {"include": _with_margin(plot)}}
@@ -113,6 +121,18 @@ def _axis(title: str, index: int) -> Spec:
     return axis | ({"matches": "x"} if index and title else {})
 
 
+def _round_ticks(plot: Plot) -> Spec:
+    """A tick per round where plotly.js would put some between two rounds."""
+    last = max((x for one in plot.series for x in one.x if x is not None), default=0)
+    return {"dtick": 1} if plot.counts_rounds and last <= 10 else {}
+
+
+def _legend_lines(plot: Plot) -> int:
+    """Of the longest column in a legend with one per panel, its title included."""
+    counts = Counter(series.panel for series in plot.series)
+    return 1 + max(counts.values())
+
+
 def _panel_titles(panels: Sequence[str]) -> list[Spec]:
     return [
         {
@@ -147,9 +167,13 @@ def _with_margin(plot: Plot) -> list[float]:
 
 
 def _traces(series: Series, suffix: str, *, small: bool) -> list[Spec]:
-    """The band's two edges, then the line. In small multiples all lines are solid."""
+    """The band's two edges, then the line. A panel of several is a legend group."""
     name = escaped(series.name_in_panel if small else series.name)
-    place = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}", "legendgroup": name}
+    place: Spec = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
+    if small:
+        title = escaped(series.panel or series.name)
+        place |= {"legendgroup": title, "legendgrouptitle": {"text": title}}
+    color, marker, dash = series.look
     x = rounded(series.x)
     traces: list[Spec] = []
     if series.lower is not None and series.upper is not None and not series.marks:
@@ -161,7 +185,7 @@ def _traces(series: Series, suffix: str, *, small: bool) -> list[Spec]:
             "hoverinfo": "skip",
             "showlegend": False,
         }
-        fill = {"fill": "tonexty", "fillcolor": _transparent(series.color)}
+        fill = {"fill": "tonexty", "fillcolor": _transparent(color)}
         traces.append(band | {"y": rounded(series.lower)})
         traces.append(band | {"y": rounded(series.upper)} | fill)
     line = place | {
@@ -170,14 +194,11 @@ def _traces(series: Series, suffix: str, *, small: bool) -> list[Spec]:
         "x": x,
         "y": rounded(series.y),
         "mode": "lines+markers" if series.marks or len(series.x) < 2 else "lines",
-        "line": {
-            "color": series.color,
-            "width": 2,
-            "dash": DASHES[0 if small else series.dash % len(DASHES)],
-        },
+        "line": {"color": color, "width": 2, "dash": dash},
+        "marker": {"symbol": marker, "size": 8},
     }
     if series.marks:
-        line |= {"error_y": _error_bars(series), "marker": {"size": 8}}
+        line |= {"error_y": _error_bars(series), "offsetgroup": series.name}
     return [*traces, line]
 
 
@@ -191,5 +212,4 @@ def _error_bars(series: Series) -> Spec:
 
 
 def _transparent(color: str) -> str:
-    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},0.14)"
+    return f"rgba({','.join(map(str, channels(color)))},0.14)"

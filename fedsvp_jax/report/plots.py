@@ -8,6 +8,9 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from fedsvp_jax.report.style import Look, numbered
+
+_PLAIN = numbered(1)
 Numbers = Sequence[float | None]
 
 
@@ -22,9 +25,8 @@ class Series:
     lower: Numbers | None = None  # of the band or interval around y
     upper: Numbers | None = None
     panel: str = ""  # "": shown in every panel
-    name_in_panel: str = ""  # in the legend of small multiples
-    color: str = "#0072B2"
-    dash: int = 0  # index into the renderer's line styles
+    name_in_panel: str = ""  # in the legend of small multiples, below the panel's name
+    look: Look = _PLAIN
     marks: bool = False  # draw markers with interval bars instead of a band
 
 
@@ -40,6 +42,11 @@ class Plot:
     series: list[Series]
     log_y: bool = False
     percent_y: bool = False
+
+    @property
+    def counts_rounds(self) -> bool:
+        """Whether x counts rounds, so that its axis has whole numbers only."""
+        return self.x_title == "round"
 
     @property
     def panels(self) -> list[str]:

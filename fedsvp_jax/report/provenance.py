@@ -61,18 +61,17 @@ def provenance_html(
     return "".join(body)
 
 
-def commands_package(package: Path) -> str:
-    """What the commands are called: an installed package has them inside itself.
+def is_installed(package: Path) -> bool:
+    """Whether the commands lie inside the package, so that `fedsvp` starts them.
 
     Args:
       package: the folder of fedsvp_jax. In the repository `experiments` lies beside it.
     """
-    inside = (package / "experiments").is_dir()
-    return f"{package.name}.experiments" if inside else "experiments"
+    return (package / "experiments").is_dir()
 
 
-_COMMANDS = commands_package(Path(fedsvp_jax.__file__).parent)
-_WHERE = " in the root of the repository" if _COMMANDS == "experiments" else ""
+_INSTALLED = is_installed(Path(fedsvp_jax.__file__).parent)
+_WHERE = "" if _INSTALLED else " in the root of the repository"
 _HOW_TO_REPEAT = (
     f"Run this{_WHERE}, with a new"
     " folder for DIR. It gives the same numbers on the same kind of device with the"
@@ -88,7 +87,7 @@ def train_command(config: read.Row, metrics: Sequence[read.Row]) -> str:
       config: config.json.
       metrics: the lines of metrics.jsonl, which tell whether the run diverged.
     """
-    return _command("train", _setting_flags(config), metrics)
+    return _command("train", setting_flags(config), metrics)
 
 
 def sweep_command(config: read.Row, results: Sequence[read.Row]) -> str:
@@ -98,13 +97,7 @@ def sweep_command(config: read.Row, results: Sequence[read.Row]) -> str:
       config: config.json; it holds the base settings and the lists that vary.
       results: the lines of results.jsonl, which tell whether a cell diverged.
     """
-    flags = [flag for flag in _setting_flags(config) if flag[0] not in _SWEPT]
-    settings = read_settings(config)
-    lists = [(name, settings.get(name)) for name in (*_SWEPT.values(), "noise_stds")]
-    flags += [(name, ",".join(map(shown, values))) for name, values in lists if values]
-    if (together := settings.get("cell_chunk_size", 1)) > 1:
-        flags.append(("cell_chunk_size", shown(together)))
-    return _command("sweep", flags, results)
+    return _command("sweep", setting_flags(config), results)
 
 
 def recorded_settings(config: read.Row) -> read.Row:
@@ -145,14 +138,26 @@ def shown(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _setting_flags(config: read.Row) -> list[tuple[str, str]]:
-    """The flags of the settings that were given and are read: (name, value)."""
+def setting_flags(config: read.Row) -> list[tuple[str, str]]:
+    """The flags of the settings that were given and are read: (name, value).
+
+    Args:
+      config: config.json of a run or, with the lists that vary, of a sweep.
+    """
     settings = read_settings(config)
-    return [
+    swept = _SWEPT if config.keys() & _SWEPT.values() else {}
+    flags = [
         (name, shown(settings[name]))
         for name in _SETTINGS
-        if settings.get(name) is not None
+        if settings.get(name) is not None and name not in swept
     ]
+    if not swept:
+        return flags
+    lists = [(name, settings.get(name)) for name in (*swept.values(), "noise_stds")]
+    flags += [(name, ",".join(map(shown, values))) for name, values in lists if values]
+    if (together := settings.get("cell_chunk_size", 1)) > 1:
+        flags.append(("cell_chunk_size", shown(together)))
+    return flags
 
 
 def _command(
@@ -165,4 +170,6 @@ def _command(
     ):
         words.append("--on_divergence=continue")
     words.append("--output_dir=DIR")
-    return shlex.join(["python", "-m", f"{_COMMANDS}.{program}", *words])
+    if _INSTALLED:
+        return shlex.join(["fedsvp", program, *words])
+    return shlex.join(["python", "-m", f"experiments.{program}", *words])

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from fedsvp_jax.report import labels, read, spent
+from fedsvp_jax.report import labels, read, spent, style
 from fedsvp_jax.report.plots import Plot, Series, drawable, noisy
 
-BLACK, BLUE, ORANGE = labels.OKABE_ITO[:3]
+BLACK, BLUE, VERMILION = map(style.numbered, range(3))
 
 
 def run_plots(run: read.RunFiles) -> list[Plot]:
@@ -15,6 +15,7 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
     contribution ratio) is left out.
     """
     metrics = run.metrics
+    look = style.of_mechanism(str(run.config.get("mechanism")))
     plots = [
         Plot(
             "accuracy",
@@ -22,7 +23,7 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
             "Rounds that were not evaluated are skipped.",
             "round",
             "test accuracy",
-            [_field(metrics, "test_accuracy", "accuracy", BLUE, skip_gaps=True)],
+            [_field(metrics, "test_accuracy", "accuracy", look, skip_gaps=True)],
             percent_y=True,
         ),
         Plot(
@@ -37,8 +38,7 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
                     metrics,
                     "private_accuracy",
                     "private classes",
-                    ORANGE,
-                    dash=1,
+                    VERMILION,
                     skip_gaps=True,
                 ),
                 _field(
@@ -46,7 +46,6 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
                     "worst_tenth_accuracy",
                     "worst tenth of clients",
                     BLACK,
-                    dash=2,
                     skip_gaps=True,
                 ),
             ],
@@ -58,7 +57,7 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
             "Mean cross-entropy on the test set.",
             "round",
             "test loss",
-            [_field(metrics, "test_loss", "loss", ORANGE, skip_gaps=True)],
+            [_field(metrics, "test_loss", "loss", look, skip_gaps=True)],
         ),
         Plot(
             "noise",
@@ -69,10 +68,8 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
             "L2 norm",
             noisy(
                 [
-                    _field(metrics, "noise_l2", "one upload (mean)", ORANGE),
-                    _field(
-                        metrics, "aggregate_noise_l2", "their average", BLACK, dash=1
-                    ),
+                    _field(metrics, "noise_l2", "one upload (mean)", look),
+                    _field(metrics, "aggregate_noise_l2", "their average", BLUE),
                 ]
             ),
         ),
@@ -83,7 +80,7 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
             " cohort.",
             "round",
             "σ",
-            noisy([_field(metrics, "noise_std_mean", "σ (mean)", ORANGE)]),
+            noisy([_field(metrics, "noise_std_mean", "σ (mean)", look)]),
         ),
         Plot(
             "step_noise_std",
@@ -92,7 +89,7 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
             " every local step, mean over the cohort. The upload itself gets none.",
             "round",
             "σ per step",
-            noisy([_field(metrics, "step_noise_std_mean", "σ per step", ORANGE)]),
+            noisy([_field(metrics, "step_noise_std_mean", "σ per step", look)]),
         ),
         Plot(
             "ratio",
@@ -101,7 +98,7 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
             " over the cohort. Band: smallest to largest R of the cohort.",
             "round",
             "contribution ratio R",
-            [_ratio(run)],
+            [_ratio(run, look)],
         ),
         Plot(
             "epsilon",
@@ -120,9 +117,8 @@ def _field(
     rows: Sequence[read.Row],
     field: str,
     name: str,
-    color: str,
+    look: style.Look,
     *,
-    dash: int = 0,
     skip_gaps: bool = False,
 ) -> Series:
     points = [(row["round"], read.number(row.get(field))) for row in rows]
@@ -133,19 +129,18 @@ def _field(
         name=name,
         x=[x for x, _ in points],
         y=[y for _, y in points],
-        color=color,
-        dash=dash,
+        look=look,
     )
 
 
-def _ratio(run: read.RunFiles) -> Series:
+def _ratio(run: read.RunFiles, look: style.Look) -> Series:
     by_round: dict[int, list[float]] = {}
     for row in run.clients:
         value = read.number(row.get("contribution_ratio"))
         if value is not None:
             by_round.setdefault(row["round"], []).append(value)
     rounds = [row["round"] for row in run.metrics]
-    mean = _field(run.metrics, "contribution_ratio_mean", "cohort mean", BLUE)
+    mean = _field(run.metrics, "contribution_ratio_mean", "cohort mean", look)
     return Series(
         keys={"series": "cohort mean"},
         name="cohort mean",
@@ -153,7 +148,7 @@ def _ratio(run: read.RunFiles) -> Series:
         y=mean.y,
         lower=[min(by_round[t]) if t in by_round else None for t in rounds],
         upper=[max(by_round[t]) if t in by_round else None for t in rounds],
-        color=BLUE,
+        look=look,
     )
 
 
@@ -173,8 +168,7 @@ def _spent(run: read.RunFiles) -> list[Series]:
             name=_named_with_delta(method, run.summary),
             x=x,
             y=y,
-            color=labels.OKABE_ITO[index % len(labels.OKABE_ITO)],
-            dash=index,
+            look=style.numbered(index),
         )
         for index, (method, (x, y)) in enumerate(curves.items())
     ]

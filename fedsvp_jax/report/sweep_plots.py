@@ -1,7 +1,7 @@
 """The curves of a sweep, from results.jsonl: mean and spread over seeds.
 
-Colour shows ε (dark: small), line style and panel show the mechanism. FedAvg is black
-and stands in every panel as the reference.
+Colour, marker and dashes show the mechanism (`style`), the shade of the colour shows ε
+(dark: small). FedAvg is black and stands in every panel as the reference.
 """
 
 import dataclasses
@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.report import labels, read, spent, tables
+from fedsvp_jax.report import labels, read, spent, style, tables
 from fedsvp_jax.report.plots import Plot, Series, drawable, noisy
 
 Groups = dict[tables.Group, dict[int, list[read.Row]]]
@@ -104,7 +104,7 @@ def accuracy_against_epsilon(results: Sequence[read.Row]) -> Plot:
     span = [0.9 * budgets[0], 1.1 * budgets[-1]] if budgets else [0.0, 1.0]
     names = list(dict.fromkeys(row.mechanism for row in rows))
     series = []
-    for index, name in enumerate(names):
+    for name in names:
         of_mechanism = [row for row in rows if row.mechanism == name]
         level = of_mechanism[0].epsilon is None
         points = of_mechanism * 2 if level else of_mechanism
@@ -118,8 +118,7 @@ def accuracy_against_epsilon(results: Sequence[read.Row]) -> Plot:
                 y=mean,
                 lower=[_sum(m, h, -1) for m, h in zip(mean, half, strict=True)],
                 upper=[_sum(m, h, +1) for m, h in zip(mean, half, strict=True)],
-                color=labels.OKABE_ITO[index % len(labels.OKABE_ITO)],
-                dash=_dash(names, name),
+                look=style.of_mechanism(name),
                 marks=not level,
             )
         )
@@ -166,10 +165,10 @@ def _curves(
         x = [t for t in sorted(rounds) if rounds[t] or not skip_gaps]
         label = mechanisms.mechanism_label(mechanism)
         suffix = f", {group.setting}" if group.setting else ""
-        color = labels.OKABE_ITO[0]
+        look = style.of_mechanism(mechanism)
         for level, among in ((group.epsilon, budgets), (group.noise_std, stds)):
             if level is not None:
-                color = labels.epsilon_color(among.index(level), len(among))
+                look = style.shaded(look, among.index(level), len(among))
         keys: dict[str, str | float | None] = {
             "mechanism": mechanism,
             "epsilon": group.epsilon,
@@ -186,8 +185,7 @@ def _curves(
                 upper=[max(rounds[t], default=None) for t in x],
                 panel="" if mechanism == "none" and len(names) > 1 else label,
                 name_in_panel=suffix.removeprefix(", ") or label,
-                color=color,
-                dash=_dash(names, mechanism),
+                look=look,
             )
         )
     return curves
@@ -203,12 +201,6 @@ def _named(name: str) -> Field:
 
 def _spent_by(method: str) -> Field:
     return lambda row: read.number((row.get("epsilon_spent") or {}).get(method))
-
-
-def _dash(names: Sequence[str], name: str) -> int:
-    """FedAvg and the first mechanism are solid; each other one has its own dashes."""
-    others = [other for other in names if other != "none"]
-    return 0 if name == "none" else others.index(name)
 
 
 def _sum(mean: float | None, half: float | None, sign: int) -> float | None:

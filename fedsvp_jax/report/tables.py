@@ -115,18 +115,14 @@ def summarize(results: Sequence[read.Row]) -> list[SummaryRow]:
     return [_with_gap(row, fedavg) for row in summaries]
 
 
-def format_table(rows: Sequence[SummaryRow]) -> str:
-    """The table for a terminal: aligned columns, no colour."""
-    return text_table.aligned(shown_cells(rows)) + "\n"
-
-
 def csv_table(rows: Sequence[SummaryRow]) -> str:
-    """The table as CSV: plain numbers in full precision, empty where unknown."""
+    """The table as CSV: numbers to the seven digits of float32, empty where unknown."""
     named = columns(rows)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(named)
-    writer.writerows(zip(*named.values(), strict=True))
+    for row in zip(*named.values(), strict=True):
+        writer.writerow(float(f"{v:.7g}") if isinstance(v, float) else v for v in row)
     return text.getvalue()
 
 

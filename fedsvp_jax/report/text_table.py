@@ -1,4 +1,4 @@
-"""Tables as text, for a terminal and for a Markdown page.
+"""Tables as text: for a terminal, for a Markdown page, and for a paper in LaTeX.
 
 A table is a list of rows, and a row is what it shows by column: `{"ε": "0.2", …}`. All
 rows of a table have the same columns in the same order.
@@ -7,6 +7,36 @@ rows of a table have the same columns in the same order.
 import re
 from collections.abc import Mapping, Sequence
 
+FORMATS = ("text", "markdown", "latex")
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "–": "--",
+    **{
+        symbol: f"${command}$"
+        for symbol, command in {
+            "ε": r"\varepsilon",
+            "δ": r"\delta",
+            "σ": r"\sigma",
+            "Σ": r"\Sigma",
+            "±": r"\pm",
+            "∞": r"\infty",
+            "≥": r"\geq",
+            "≤": r"\leq",
+            "×": r"\times",
+            "÷": r"\div",
+            "→": r"\to",
+            "μ": r"\mu",
+            "η": r"\eta",
+            "α": r"\alpha",
+            "−": "-",
+            "′": "'",
+            "ψ": r"\psi",
+        }.items()
+    },
+}
 _BARE_BAR = re.compile(r"(?<!\\)\|")
 MISSING = "Not measured yet.\n"
 
@@ -33,3 +63,34 @@ def markdown(rows: Sequence[Row]) -> str:
     lines = [[*rows[0]], ["---"] * len(rows[0]), *([*row.values()] for row in rows)]
     escaped = [[_BARE_BAR.sub(r"\|", text) for text in line] for line in lines]
     return "".join(f"| {' | '.join(line)} |\n" for line in escaped)
+
+
+def latex(rows: Sequence[Row]) -> str:
+    """A `tabular` with the rules of LaTeX's package booktabs, the first column left.
+
+    Text is escaped, and the symbols that our tables hold become commands of standard
+    LaTeX; marks of Markdown are left out.
+    """
+    lines = [[*rows[0]], *([text.strip("*`") for text in row.values()] for row in rows)]
+    written = ["  " + " & ".join(map(_for_latex, line)) + r" \\" for line in lines]
+    columns = "l" + "r" * (len(lines[0]) - 1)
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"  \toprule",
+            written[0],
+            r"  \midrule",
+            *written[1:],
+            r"  \bottomrule",
+            r"\end{tabular}",
+        ]
+    )
+
+
+def _for_latex(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in text)
+
+
+def shown(rows: Sequence[Row], kind: str) -> str:
+    """The table as one of `FORMATS`, without an empty line at its end."""
+    return {"text": aligned, "markdown": markdown, "latex": latex}[kind](rows).rstrip()

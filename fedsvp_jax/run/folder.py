@@ -18,6 +18,7 @@ import numpy as np
 from fedsvp_jax.devices import processes
 
 BESIDE = ".tmp"  # ends the name of a file that is not whole yet
+PLANNED = "partition.svg"  # what a dry run draws
 
 
 def plain(value: Any) -> Any:
@@ -106,7 +107,8 @@ class RunFolder:
         """Creates the folder, or checks that it holds the run to go on with.
 
         A folder without config.json in which nothing else lies (a run killed before
-        its first file was whole) is started, with `resume` or not.
+        its first file was whole, or a dry run's picture) is started, with `resume` or
+        not.
 
         Raises:
           ValueError: when the folder holds a run and `resume` is false, or holds
@@ -130,7 +132,7 @@ class RunFolder:
             if changed:
                 raise ValueError(f"cannot resume {self.path}: {'; '.join(changed[:3])}")
             return
-        unfinished = {file.name + BESIDE}
+        unfinished = {file.name + BESIDE, PLANNED}
         if self.path.exists() and (
             not self.path.is_dir()
             or any(path.name not in unfinished for path in self.path.iterdir())

@@ -42,18 +42,3 @@ def test_a_single_client_with_one_example_weighs_one() -> None:
         jnp.asarray([1, 7]), jnp.asarray([True, False]), uniform=False
     )
     np.testing.assert_array_equal(weights, [1.0, 0.0])
-
-
-def test_momentum_adds_up_past_updates_that_fade() -> None:
-    velocity = jnp.zeros((2,))
-    for update in ([1.0, -2.0], [1.0, 0.0], [1.0, 4.0]):
-        step, velocity = aggregation.with_momentum(
-            jnp.asarray(update), velocity, 0.5, anyone=jnp.bool_(True)
-        )
-        np.testing.assert_array_equal(step, velocity)
-    np.testing.assert_allclose(velocity, [1.75, 3.5])
-    still, kept = aggregation.with_momentum(
-        jnp.zeros((2,)), velocity, 0.5, anyone=jnp.bool_(False)
-    )
-    np.testing.assert_array_equal(still, [0, 0])  # a round without clients
-    np.testing.assert_array_equal(kept, velocity)

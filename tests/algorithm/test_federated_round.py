@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from quick_training import quick_training  # noqa: F401, a fixture
 from small_runs import digits, small, small_trainer
@@ -251,9 +252,11 @@ def by_hand(made: Program, state: ServerState, round_num: int) -> dict[str, Any]
     for place in took_part:
         params = jax.tree.map(jnp.add, params, sent[place][0][0])
         stats = jax.tree.map(jnp.add, stats, sent[place][0][1])
-    if plan.server_momentum:
+    if state.optimizer is not None:  # FedAvgM; optax keeps the negative velocity
         params = jax.tree.map(
-            lambda leaf, old: leaf + plan.server_momentum * old, params, state.velocity
+            lambda leaf, old: leaf - plan.server.server_momentum * old,
+            params,
+            optax.tree.get(state.optimizer, "trace"),
         )
     memories, metrics = jax.tree.map(
         lambda *rows: jnp.stack(rows), *[s[1] for s in sent]
@@ -346,10 +349,10 @@ def test_a_round_is_what_its_clients_send_summed_in_turn(
     state = state.replace(
         spent=jnp.asarray([[1, 0, 0, 1, 0, 0, 1]], jnp.int32),
         admitted=jnp.asarray([[True, True, False, True, True, True, True]]),
-        velocity=jax.tree.map(lambda leaf: 0.1 * jnp.ones_like(leaf), state.velocity),
+        optimizer=jax.tree.map(lambda leaf: 0.1 * jnp.ones_like(leaf), state.optimizer),
     )
     expected = by_hand(made, cell_of(state, 0), 0)
-    assert (state.velocity is None) == ("server_momentum" not in changes)
+    assert (state.optimizer is None) == ("server_momentum" not in changes)
     axes, stand_in = [], local_training.local_update
     monkeypatch.setattr(
         local_training,
@@ -393,7 +396,7 @@ def test_a_round_without_clients_leaves_model_and_statistics_as_they_are() -> No
     before = trainer.initial_state()
     before = before.replace(
         admitted=jnp.zeros_like(before.admitted),
-        velocity=jax.tree.map(jnp.ones_like, before.velocity),
+        optimizer=jax.tree.map(jnp.ones_like, before.optimizer),
     )
     weights = np.array(before.params["w"])  # the round takes the state's memory
     after, metrics = trainer.advance(trainer.place(before), 0, 1)

@@ -18,7 +18,7 @@ RATES = TrainingRates(
     learning_rate=np.float32(0.1),
     l2_norm_clip=np.float32(0.5),
     step_noise_std=np.float32(0.0),
-    proximal_weight=np.float32(0.0),
+    proximal_mu=np.float32(0.0),
 )
 
 
@@ -38,6 +38,7 @@ def train(
     gradient: str = "clipped_mean",
     rates: TrainingRates = RATES,
     proximal: bool = False,
+    momentum: float = 0.0,
     examples: Examples | None = None,
     model: Model | None = None,
     places: int | None = None,
@@ -45,7 +46,9 @@ def train(
     model = model or models.make_model("mlp", num_classes=3)
     examples = examples or make_examples()
     params, stats = model.init(jax.random.key(0), examples.inputs[:1])
-    recipe = TrainingRecipe(batch_size, 2, gradient, places, proximal=proximal)
+    recipe = TrainingRecipe(
+        batch_size, 2, gradient, places, proximal=proximal, momentum=momentum
+    )
     trained, _ = local_training.local_update(
         model,
         recipe,
@@ -65,9 +68,10 @@ def train(
 PLAIN = {
     "clipped mean": {},
     "mean": {"gradient": "mean"},
-    "proximal": {
+    "proximal, with momentum": {
         "proximal": True,
-        "rates": RATES.replace(proximal_weight=np.float32(0.7)),
+        "momentum": 0.5,
+        "rates": RATES.replace(proximal_mu=np.float32(0.7)),
     },
     "per example": {
         "gradient": "per_example",
@@ -101,6 +105,7 @@ def test_update_equals_a_plain_loop_over_the_same_shuffles(
         return jax.tree.map(lambda g: g * jnp.minimum(1.0, 0.5 / norm), gradient)
 
     params, number = start, 0
+    velocity = jax.tree.map(jnp.zeros_like, start)
     for epoch in range(2):
         key = jax.random.fold_in(jax.random.key(1), epoch)
         order = local_training.shuffled(key, jnp.asarray(member))
@@ -119,13 +124,18 @@ def test_update_equals_a_plain_loop_over_the_same_shuffles(
                 share = 1 / len(rows)
                 gradient = jax.tree.map(lambda g, share=share: share * g, total)
                 gradient = gradient if kind == "mean" else clipped(gradient)
-            pull = float(rates.proximal_weight)
-            params = jax.tree.map(
-                lambda p, g, w0, pull=pull: p - 0.1 * (g + pull * (p - w0)),
+            pull = float(rates.proximal_mu)
+            follow = PLAIN[kind].get("momentum", 0.0)
+            velocity = jax.tree.map(
+                lambda u, p, g, w0, pull=pull, follow=follow: (
+                    follow * u + g + pull * (p - w0)
+                ),
+                velocity,
                 params,
                 gradient,
                 start,
             )
+            params = jax.tree.map(lambda p, u: p - 0.1 * u, params, velocity)
             number += 1
     for mine, reference in zip(
         jax.tree.leaves(trained), jax.tree.leaves(params), strict=True
@@ -216,7 +226,7 @@ def test_proximal_term_pulls_towards_the_broadcast_model() -> None:
     member = np.arange(20) < 16
 
     def distance(weight: float) -> float:
-        rates = RATES.replace(proximal_weight=jnp.float32(weight))
+        rates = RATES.replace(proximal_mu=jnp.float32(weight))
         start, trained = train(member, rates=rates, proximal=True)
         return float(
             sum(

@@ -13,7 +13,10 @@ from fedsvp_jax.data.dataset import Column
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"train_inputs": np.zeros((3, 2), np.int64)}, "uint8 or float32"),
+        (
+            {"train_inputs": np.zeros((3, 2), np.int64)},
+            "uint8 pixels or floats, got int64",
+        ),
         ({"train_inputs": np.zeros((2, 2, 2, 1), np.uint8)}, "train labels"),
         ({"test_inputs": np.zeros((2, 3, 2, 1), np.uint8)}, "must agree"),
         ({"test_inputs": np.zeros((2, 2, 2, 1), np.float32)}, "must agree"),
@@ -54,6 +57,22 @@ def test_whole_numbers_of_any_type_are_labels(dtype: type) -> None:
     )
     assert given.train_labels.dtype == given.test_labels.dtype == np.int32
     assert given.fingerprint == make().fingerprint
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16])
+def test_floats_of_any_precision_are_features(dtype: type) -> None:
+    """U5: float64, numpy's default, was refused."""
+    inputs = np.zeros((3, 2), dtype)
+    given = make(
+        train_inputs=inputs, test_inputs=inputs, test_labels=np.zeros(3), columns={}
+    )
+    assert given.train_inputs.dtype == given.test_inputs.dtype == np.float32
+
+
+def test_a_float_that_float32_cannot_hold_is_named() -> None:
+    features = np.full((3, 2), 1e300)
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        make(train_inputs=features, test_inputs=features, test_labels=np.zeros(3))
 
 
 def test_the_first_value_that_is_not_finite_is_named() -> None:

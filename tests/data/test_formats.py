@@ -248,3 +248,13 @@ def test_digits_bytes_give_the_sixteenths_back() -> None:
     counts = np.bincount(np.round(stored.ravel() / 255 * 16).astype(int))
     expected = np.bincount(load_digits().data.ravel().astype(int))
     np.testing.assert_array_equal(counts, expected)
+
+
+def test_a_stray_label_of_an_npz_is_no_ten_thousand_classes(tmp_path: Path) -> None:
+    """U6."""
+    path = tmp_path / "a.npz"
+    labels = np.array([0, 1, 2, 9999])
+    inputs = np.zeros((4, 2))
+    np.savez(path, x_train=inputs, y_train=labels, x_test=inputs, y_test=labels)
+    with pytest.raises(ValueError, match="the label 9999 would make 10000 classes"):
+        sources.load("npz", path)

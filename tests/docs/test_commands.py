@@ -25,6 +25,7 @@ DATA = os.environ.get("FEDSVP_DATA", "")
 RUN = ("--model=mlp", "--num_rounds=2", "--cohort_size=4", "--local_epochs=1")
 SMALL: dict[str, tuple[str, ...]] = {
     "experiments.architecture": (),
+    "experiments.gallery": (),
     "experiments.shapley": (
         "--num_attributes=3",
         "--cohort_size=2",
@@ -69,6 +70,10 @@ ELSEWHERE = {
         "experiments/utility/test_routes.py"
         "::test_the_preset_is_the_tables_route_but_for_what_is_named"
     ),
+    "python -m experiments.optimizers": (
+        "experiments/test_optimizers_command.py"
+        "::test_the_command_computes_what_is_missing_and_writes_the_table"
+    ),
     "python -m experiments.utility --setup=": (
         "experiments/utility/test_routes.py"
         "::test_rows_that_are_there_are_not_computed_again"
@@ -95,6 +100,10 @@ ELSEWHERE = {
     "python -m experiments.benchmark.number_formats --formats_data_dir=FOLDER": (
         "experiments/benchmark/test_number_formats.py"
         "::test_every_format_keeps_the_accuracy_of_every_seed_and_goes_on"
+    ),
+    "python -m experiments.decisive": (
+        "experiments/decisive/test_docs_page.py"
+        "::test_the_command_computes_what_is_missing_and_writes_the_page"
     ),
     "python -m experiments.reproduce": (
         "experiments/reproduce/test_reproduce.py"

@@ -46,3 +46,9 @@ def test_every_hole_names_files_whose_tests_carry_its_number(number: int) -> Non
         if f"def test_g{number}_" in path.read_text()
     ]
     assert set(every) <= set(files)
+
+
+def test_every_picture_that_a_page_shows_exists() -> None:
+    pictures = {path.name for path in (ROOT / "docs" / "images").iterdir()}
+    pages = "".join(page.read_text() for page in PAGES)
+    assert set(re.findall(r"images/(\w+\.(?:svg|png))\)", pages)) <= pictures

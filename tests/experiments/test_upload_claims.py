@@ -89,11 +89,11 @@ def test_g18_the_curves_of_membership_tell_delta_and_status(
         def __getattr__(self, name: str) -> Any:
             return lambda *_, **__: None
 
-    monkeypatch.setattr(figures, "plain_ticks", lambda _: None)
+    monkeypatch.setattr(figures, "log_axis", lambda *_: None)
     monkeypatch.setattr(
         figures, "panels", lambda _, draws: [draw(Axes()) for draw in draws]
     )
-    membership_results.draw(pathlib.Path("roc.png"), kept("membership")["rows"])
-    assert "nbafl, ε = 0.1 at δ = 1e-05 (nominal)" in shown
+    membership_results.draw(pathlib.Path("roc.svg"), kept("membership")["rows"])
+    assert "NbAFL, ε = 0.1 at δ = 1e-05 (nominal)" in shown
     for label in shown:
         assert "ε" not in label or label.endswith(" (nominal)")

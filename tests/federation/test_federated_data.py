@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from small_runs import digits, small
 
+from fedsvp_jax import models
 from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Column, Dataset
 from fedsvp_jax.federation import build, federated_data, loading, plan
+from fedsvp_jax.models.mlp import MLP
 
 
 def with_people() -> Dataset:
@@ -210,3 +212,22 @@ def test_g6_the_assumptions_name_labels_and_curious_clients_where_they_count() -
     for changes in ({"num_hbc_clients": 0}, {"num_attributes": 1}):
         assert curious not in said(small(split="by_position", **changes))
     assert "attribute" not in said(small(num_attributes=1))
+
+
+@pytest.mark.parametrize("outputs", [2, 5])
+def test_a_model_needs_one_output_for_each_class(outputs: int) -> None:
+    """U6: two outputs for ten classes trained to a low accuracy without a word."""
+    model = models.from_linen(MLP(num_classes=outputs, hidden=()))
+    with pytest.raises(ValueError, match="model must have 10 outputs"):
+        build([small()], digits(), model=model)
+
+
+def test_a_federation_in_which_nobody_holds_private_data_is_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """U14."""
+    federated_data.federate([small(num_hbc_clients=7)], digits())
+    assert "num_hbc_clients = 7 is all clients: nobody holds" in caplog.text
+    caplog.clear()
+    federated_data.federate([small()], digits())
+    assert not caplog.text

@@ -193,11 +193,15 @@ def test_bands_that_nothing_keeps_are_refused(
 
 
 def test_momentum_of_sums_without_their_noise_is_refused() -> None:
-    config = ExperimentConfig(
-        mechanism="dp_fedavg", cohorts="cyclic", noise_bands=2, server_momentum=0.5
-    )
-    with pytest.raises(ValueError, match="server_momentum must be 0 with noise_bands"):
-        resolve(config)
+    bands = {"mechanism": "dp_fedavg", "cohorts": "cyclic", "noise_bands": 2}
+    resolve(ExperimentConfig(**bands))
+    for step in (
+        {"server_momentum": 0.5},
+        {"server_learning_rate": 2.0},  # twice the sum, and its noise once
+        {"server_optimizer": "yogi"},
+    ):
+        with pytest.raises(ValueError, match="noise_bands must be 1 unless"):
+            resolve(ExperimentConfig(**bands | step))
 
 
 def test_a_total_is_solved_for_over_the_turns_of_a_client() -> None:

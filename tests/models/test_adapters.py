@@ -1,5 +1,6 @@
 """An NNX module as a pair of pure functions."""
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -32,6 +33,16 @@ def test_an_nnx_module_splits_into_parameters_and_statistics(net):
     _, params, stats, _ = net
     assert tree.num_parameters(params) == 4 * 16 + 16 + 2 * 16 + 16 * 3 + 3
     assert {leaf.shape for leaf in jax.tree.leaves(stats)} == {(16,)}
+
+
+def test_a_linen_module_without_train_is_called_without_it():
+    """U4: it failed with `unexpected keyword 'train'`."""
+    module = nn.Dense(3)
+    model = models.from_linen(module)
+    x = jnp.ones((2, 4))
+    params, stats = model.init(jax.random.key(0), x)
+    logits, _ = model.apply(params, stats, x, train=True, key=jax.random.key(1))
+    assert jnp.array_equal(logits, module.apply({"params": params}, x))
 
 
 def test_the_wrapped_module_equals_the_module_itself(net):

@@ -9,13 +9,12 @@ the browser is told to print the document. No driver and no network are needed.
 import html
 import json
 import math
-import os
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import VIRTUAL_TIME, WATCH, dumped, needs_browser
 from PIL import Image
 from small_folders import Row, change, lengthen, read_rows, write_rows
 from small_runs import digits, small
@@ -23,42 +22,7 @@ from small_runs import digits, small
 from fedsvp_jax import report, run
 
 pytest.importorskip("plotly", reason="pages need the extra [report]")
-
-BROWSER = os.environ.get("FEDSVP_BROWSER", "")
-pytestmark = pytest.mark.skipif(
-    not BROWSER, reason="FEDSVP_BROWSER does not name a Chromium"
-)
-
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--enable-logging=stderr",
-    "--window-size=1300,900",
-)
-VIRTUAL_TIME = "--virtual-time-budget=8000"  # timers fire at once; clocks stand still
-WATCH = """<script>window.ERRORS = [];
-addEventListener("error", (event) => ERRORS.push(event.message));
-const complain = console.error;
-console.error = (...words) => { ERRORS.push(words.join(" ")); complain(...words); };
-addEventListener("securitypolicyviolation", (e) => ERRORS.push(e.violatedDirective));
-</script>"""
-
-
-def dumped(page: Path, tmp_path: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    """The document as the browser has it in the end."""
-    profile = f"--user-data-dir={tmp_path / 'profile'}"
-    return subprocess.run(
-        [BROWSER, *FLAGS, *more, profile, "--dump-dom", f"file://{page}"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
+pytestmark = needs_browser
 
 
 def play(page: Path, script: str, tmp_path: Path) -> Any:

@@ -26,9 +26,9 @@ def test_curves_of_all_folders_share_their_axes(folders: list[Path]) -> None:
     assert names[:2] == ["first", "second"]
     assert all(name.startswith("sweep: ") for name in names[2:]) and len(names) == 7
     assert accuracy.panels == [""]
-    colors = {s.keys["folder"]: s.color for s in accuracy.series}
+    colors = {s.keys["folder"]: s.look.color for s in accuracy.series}
     assert len(set(colors.values())) == 3
-    styles = [(series.color, series.dash) for series in accuracy.series]
+    styles = [series.look for series in accuracy.series]
     assert len(set(styles)) == len(styles)
 
 
@@ -57,6 +57,6 @@ def test_one_folder_twice_is_no_comparison(folders: list[Path]) -> None:
 
 
 def test_a_comparison_is_drawn_for_papers(folders: list[Path], tmp_path: Path) -> None:
-    path = figures.compare_png(folders[:2], tmp_path / "both.svg")
+    path = figures.draw_comparison(folders[:2], tmp_path / "both.svg")
     text = path.read_text()
     assert "first" in text and "second" in text

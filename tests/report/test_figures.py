@@ -1,33 +1,123 @@
-"""Figures for papers: written in the format that the suffix names."""
+"""Figures for papers: their format, width, ticks, legends and intervals."""
 
+import itertools
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fedsvp_jax.report import figures
+from fedsvp_jax.report import figures, style
+from fedsvp_jax.report.plots import Plot, Series
+
+POINTS = 72  # per inch: the unit of an SVG's width
 
 
-def test_a_sweep_is_drawn_as_png(sweep_dir: Path, tmp_path: Path) -> None:
-    path = figures.sweep_png(sweep_dir, tmp_path / "figure.png")
-    assert path.read_bytes().startswith(b"\x89PNG")
+def size(path: Path) -> tuple[float, float]:
+    found = re.search(r'width="([\d.]+)pt"', path.read_text())
+    tall = re.search(r'height="([\d.]+)pt"', path.read_text())
+    assert found and tall
+    return float(found[1]) / POINTS, float(tall[1]) / POINTS
+
+
+def drawn(plot: Plot, path: Path) -> Any:
+    """The axes on which a plot was drawn."""
+    seen = []
+
+    def draw(axes: Any) -> None:
+        figures._plot(axes, plot)
+        seen.append(axes)
+
+    figures.panels(path, [draw])
+    return seen[0]
+
+
+def test_a_sweep_is_drawn_across_both_columns_and_each_plot_in_one(
+    sweep_dir: Path, tmp_path: Path
+) -> None:
+    whole = figures.draw_sweep(sweep_dir, tmp_path / "figure.svg")
+    assert size(whole)[0] == pytest.approx(7.0)
+    each = figures.draw_each(sweep_dir, "svg")
+    assert {"accuracy_epsilon.svg", "noise.svg"} <= {path.name for path in each}
+    assert {path.parent for path in each} == {sweep_dir / "figures"}
+    assert size(each[0])[0] == pytest.approx(3.3)
 
 
 def test_equal_results_give_equal_svg(sweep_dir: Path, tmp_path: Path) -> None:
-    first = figures.sweep_png(sweep_dir, tmp_path / "a.svg").read_bytes()
-    assert figures.sweep_png(sweep_dir, tmp_path / "b.svg").read_bytes() == first
+    first = figures.draw_sweep(sweep_dir, tmp_path / "a.svg").read_bytes()
+    assert figures.draw_sweep(sweep_dir, tmp_path / "b.svg").read_bytes() == first
 
 
-def test_a_run_is_drawn(run_dir: Path, tmp_path: Path) -> None:
-    path = figures.run_png(run_dir, tmp_path / "figure.png")
-    assert path.stat().st_size > 10_000
+@pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF")])
+def test_a_run_is_drawn_as_its_suffix_says(
+    run_dir: Path, tmp_path: Path, kind: str, start: bytes
+) -> None:
+    path = figures.draw_run(run_dir, tmp_path / f"figure.{kind}")
+    assert path.read_bytes().startswith(start)
 
 
 def test_an_unknown_format_is_refused(sweep_dir: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"path must end in one of .png, .svg, .pdf"):
-        figures.sweep_png(sweep_dir, tmp_path / "figure.doc")
+    with pytest.raises(ValueError, match=r"path must end in one of .svg, .pdf, .png"):
+        figures.draw_sweep(sweep_dir, tmp_path / "figure.doc")
 
 
 def test_dollars_in_names_are_no_formula(sweep_dir: Path, tmp_path: Path) -> None:
     path = sweep_dir / "results.jsonl"
     path.write_text(path.read_text().replace('"fedsdp"', '"$\\\\frac{$"'))
-    assert figures.sweep_png(sweep_dir, tmp_path / "figure.svg").exists()
+    assert figures.draw_sweep(sweep_dir, tmp_path / "figure.svg").exists()
+
+
+def curves(count: int, **more: Any) -> list[Series]:
+    return [
+        Series({}, f"curve {i}", [1, 2, 3], [0.1, 0.2, 0.3], look=style.numbered(i))
+        for i in range(count)
+    ]
+
+
+def test_rounds_are_whole_numbers_and_grid_lines_lie_behind(tmp_path: Path) -> None:
+    plot = Plot("p", "title", "", "round", "y", curves(1))
+    axes = drawn(plot, tmp_path / "p.svg")
+    assert [tick % 1 for tick in axes.get_xticks()] == [0] * len(axes.get_xticks())
+    assert axes.get_axisbelow() is True
+
+
+@pytest.mark.parametrize("top", [1.3, 5.0, 60.0, 1e4, 1e9])
+def test_labels_of_a_log_axis_do_not_collide(tmp_path: Path, top: float) -> None:
+    series = [Series({}, "one", [1, 2], [1.0, top])]
+    plot = Plot("p", "title", "", "x", "y", series, log_y=True)
+    axes = drawn(plot, tmp_path / "p.svg")
+    renderer = axes.get_figure(root=True).canvas.get_renderer()
+    low, high = axes.get_ylim()
+    shown = [
+        label.get_window_extent(renderer)
+        for label in axes.get_yticklabels()
+        if low <= label.get_position()[1] <= high
+    ]
+    assert len(shown) >= 3
+    ordered = sorted(shown, key=lambda box: box.y0)
+    for below, above in itertools.pairwise(ordered):
+        assert below.y1 < above.y0
+
+
+def test_each_panel_has_its_own_legend_and_one_curve_has_none(tmp_path: Path) -> None:
+    def panel(count: int) -> Callable[[Any], None]:
+        plot = Plot("p", "title", "", "round", "y", curves(count))
+        return lambda axes: figures._plot(axes, plot)
+
+    path = figures.panels(tmp_path / "p.svg", [panel(3), panel(2), panel(1)])
+    text = path.read_text()
+    assert text.count('id="legend_') == 2
+    assert text.count("<!-- curve 0 -->") == 2
+
+
+def test_intervals_at_the_same_x_stand_side_by_side(tmp_path: Path) -> None:
+    series = [
+        Series({}, name, [0.1, 0.2], [0.5, 0.6], [0.4, 0.5], [0.6, 0.7], marks=True)
+        for name in ("a", "b")
+    ]
+    axes = drawn(Plot("p", "title", "", "ε", "y", series), tmp_path / "p.svg")
+    first, second = axes.lines[::3]  # each is followed by its two rows of caps
+    places = [line.get_transform().transform((0.1, 0.5))[0] for line in (first, second)]
+    assert places[1] - places[0] == pytest.approx(5 / POINTS * first.figure.dpi)
+    assert [list(line.get_xdata()) for line in (first, second)] == [[0.1, 0.2]] * 2

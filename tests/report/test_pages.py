@@ -199,3 +199,12 @@ def test_400_rounds_of_100_clients_stay_under_10_megabytes(
 ) -> None:
     lengthen(run_dir, rounds=400, clients=100, cohort=10)
     assert report.write_run_report(run_dir).stat().st_size < 10_000_000
+
+
+def test_a_word_in_a_cell_is_broken_only_where_no_column_could_hold_it() -> None:
+    """`nominal` was once shown as `nomin` and, on the next line, `al`."""
+    text = page.table(["a"], [["nominal"], ["f" * 64]], caption="c")
+    assert "<td>nominal</td>" in text and f'<td class="long">{"f" * 64}</td>' in text
+    style = page._asset("page.css")
+    (cells,) = re.findall(r"\nth, td \{[^}]*\}", style)
+    assert "overflow-wrap: break-word" in cells and "anywhere" not in cells

@@ -29,6 +29,8 @@ def test_an_accounting_known_at_the_end_alone_is_a_point(run_dir: Path) -> None:
     assert list(curves) == ["basic", "rdp", "pld"]
     spent = run.summary["epsilon_spent"]["pld"]
     assert (curves["pld"].x, curves["pld"].y) == ([6], [spent])
+    traces = plotly_spec(plots["epsilon"])["data"]
+    assert [trace["mode"] for trace in traces] == ["lines", "lines", "lines+markers"]
 
 
 def test_a_sweeps_accounting_known_at_the_end_alone_is_a_point(sweep_dir: Path) -> None:
@@ -99,7 +101,9 @@ def test_each_legend_entry_of_small_multiples_appears_once(sweep_dir: Path) -> N
     accuracy = next(plot for plot in plots if plot.id == "accuracy")
     data = plotly_spec(accuracy)["data"]
     shown = [trace["name"] for trace in data if trace["showlegend"]]
-    assert shown == ["FedAvg", "ε = 0.1", "ε = 0.5"]
+    assert shown == ["FedAvg", *["ε = 0.1", "ε = 0.5"] * 2]
+    groups = [trace["legendgroup"] for trace in data if trace["showlegend"]]
+    assert groups == ["FedAvg", "FedSDP", "FedSDP", "FedSVA", "FedSVA"]
 
 
 def test_gaussian_has_a_curve_a_std_and_no_place_on_the_axis_of_epsilon() -> None:
@@ -114,5 +118,12 @@ def test_gaussian_has_a_curve_a_std_and_no_place_on_the_axis_of_epsilon() -> Non
         (0.01, [1, 2]),
         (0.1, [1, 2]),
     ]
-    assert len({series.color for series in plots["accuracy"].series}) == 2
+    assert len({series.look.color for series in plots["accuracy"].series}) == 2
     assert "accuracy_epsilon" not in plots
+
+
+def test_an_axis_of_few_rounds_has_a_tick_per_round() -> None:
+    few = Series({}, "a", [1, 2, 3], [0.1, 0.2, 0.3])
+    many = Series({}, "a", [*range(40)], [0.1] * 40)
+    assert plotly_spec(plot_of(few))["layout"]["xaxis"]["dtick"] == 1
+    assert "dtick" not in plotly_spec(plot_of(many))["layout"]["xaxis"]

@@ -102,13 +102,22 @@ def test_words_are_quoted_for_the_shell_and_null_settings_left_out() -> None:
     )
 
 
-def test_an_installed_package_names_the_commands_inside_itself(tmp_path: Path) -> None:
+def test_an_installed_package_names_its_one_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(provenance, "_INSTALLED", True)
+    assert provenance.train_command({"dataset": "mnist"}, []) == (
+        "fedsvp train --dataset=mnist --output_dir=DIR"
+    )
+
+
+def test_the_commands_lie_inside_an_installed_package(tmp_path: Path) -> None:
     package = tmp_path / "fedsvp_jax"
     package.mkdir()
     (tmp_path / "experiments").mkdir()
-    assert provenance.commands_package(package) == "experiments"
+    assert not provenance.is_installed(package)
     (package / "experiments").mkdir()
-    assert provenance.commands_package(package) == "fedsvp_jax.experiments"
+    assert provenance.is_installed(package)
 
 
 def test_a_sweeps_command_names_the_lists_and_not_the_single_values() -> None:

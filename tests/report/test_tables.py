@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from small_folders import read_rows
 
-from fedsvp_jax.report import tables
+from fedsvp_jax.report import tables, text_table
 
 
 def cell(
@@ -92,7 +92,7 @@ def test_noise_in_the_local_steps_is_named_where_uploads_get_none() -> None:
     (row,) = cell("fedsva", 0.5, 0, [0.9])
     (summary,) = tables.summarize([row | {"noise_l2": 0.0, "step_noise_std_mean": 0.4}])
     assert (summary.noise_l2, summary.step_noise_std) == (0.0, 0.4)
-    assert "in steps, σ = 0.4" in tables.format_table([summary])
+    assert tables.shown_cells([summary])[0]["noise L2"] == "in steps, σ = 0.4"
 
 
 def test_no_result_is_refused() -> None:
@@ -112,16 +112,16 @@ def test_written_tables_hold_the_summary(sweep_dir: Path) -> None:
     rows = tables.summarize(results)
     with table.open(newline="") as lines:
         read_back = list(csv.DictReader(lines))
-    assert [float(line["best_mean"]) for line in read_back] == [
-        row.best_mean for row in rows
-    ]
+    shown = [line["best_mean"] for line in read_back]
+    assert shown == [f"{row.best_mean:.7g}" for row in rows]  # float32's digits
     assert markdown.read_text().count("\n") == len(rows) + 2
     assert "| FedSVA | 0.5 | 2 |" in markdown.read_text()
 
 
 def test_the_terminal_table_is_aligned(sweep_dir: Path) -> None:
     results = read_rows(sweep_dir / "results.jsonl")
-    lines = tables.format_table(tables.summarize(results)).splitlines()
+    shown = tables.shown_cells(tables.summarize(results))
+    lines = text_table.shown(shown, "text").splitlines()
     assert len({len(line) for line in lines}) == 1
     assert lines[0].startswith("mechanism")
     assert "FedAvg" in lines[1]

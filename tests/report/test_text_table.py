@@ -1,4 +1,4 @@
-"""Tables of text: the same rows for a terminal and for a Markdown page."""
+"""Tables of text: the same rows for a terminal, a Markdown page, a paper."""
 
 from fedsvp_jax.report import text_table
 
@@ -22,3 +22,16 @@ def test_a_page_gets_markdown_and_an_empty_table_says_so() -> None:
     assert line == "| --- | --- | --- |"
     assert body[1] == "| `fedsva` | 20 | **VIOLATED** |"
     assert text_table.markdown([]) == text_table.MISSING
+
+
+def test_a_paper_gets_a_booktabs_table_in_which_text_is_escaped() -> None:
+    rows = [{"mechanism": "a_b & c", "ε at 5 %": "0.1 ± 0.2"}]
+    assert text_table.shown(rows, "latex").splitlines() == [
+        r"\begin{tabular}{lr}",
+        r"  \toprule",
+        r"  mechanism & $\varepsilon$ at 5 \% \\",
+        r"  \midrule",
+        r"  a\_b \& c & 0.1 $\pm$ 0.2 \\",
+        r"  \bottomrule",
+        r"\end{tabular}",
+    ]

@@ -13,7 +13,10 @@ import numpy as np
 from fedsvp_jax.data.dataset import (
     Column,
     Dataset,
+    Facts,
     RowSource,
+    as_features,
+    examples_of,
     integer_labels,
     non_finite,
 )
@@ -22,8 +25,13 @@ from fedsvp_jax.data.formats import files
 _REQUIRED = ("x_train", "y_train", "x_test", "y_test")
 
 
-def _read_arrays(path: Path, scratch: Path | None = None) -> dict[str, np.ndarray]:
-    """All arrays; with a folder `scratch`, `x_train` is unpacked there and mapped."""
+def _read_arrays(
+    path: Path, scratch: Path | None = None, *, without: tuple[str, ...] = ()
+) -> dict[str, np.ndarray]:
+    """All arrays but those of `without`, which stay unread.
+
+    With a folder `scratch`, `x_train` is unpacked there and mapped.
+    """
     if not path.is_file():
         raise FileNotFoundError(
             f"data_dir {path} is not a file; npz expects the path of an .npz file"
@@ -34,7 +42,8 @@ def _read_arrays(path: Path, scratch: Path | None = None) -> dict[str, np.ndarra
             path.open("rb") as handle,
             np.load(handle, allow_pickle=False) as archive,
         ):
-            whole = set(archive.files) - ({"x_train"} if scratch else set())
+            held = set(archive.files)
+            whole = held - {*without, *(("x_train",) if scratch else ())}
             arrays = {key: archive[key] for key in whole}
             if scratch and "x_train" in archive.files:
                 unpacked = archive.zip.extract("x_train.npy", scratch)
@@ -45,7 +54,7 @@ def _read_arrays(path: Path, scratch: Path | None = None) -> dict[str, np.ndarra
             f"{path} cannot be read ({files.reason(error)}); it must be an .npz file "
             "of plain arrays (pickled objects are never loaded)"
         ) from error
-    missing = [key for key in _REQUIRED if key not in arrays]
+    missing = [key for key in _REQUIRED if key not in held]
     if missing:
         raise ValueError(
             f"{path} lacks {', '.join(missing)}; it must hold {', '.join(_REQUIRED)}"
@@ -63,8 +72,7 @@ def _inputs(
         raise ValueError(
             f"{path}: {key} is {values.dtype}; it must hold uint8 pixels or floats"
         )
-    with np.errstate(over="ignore"):
-        features = values.astype(np.float32)
+    features = as_features(values)
     if where := non_finite(features, rows):
         raise ValueError(
             f"{path}: {key} holds {where}; all values must be finite in float32"
@@ -106,6 +114,13 @@ def _labels(
             )
         labels.append(whole)
     num_classes = 1 + int(max(values.max() for values in labels))
+    known = np.unique(np.concatenate(labels))
+    if num_classes > 2 * len(known) + 8:
+        raise ValueError(
+            f"{path}: the label {num_classes - 1} would make {num_classes} classes, of "
+            f"which only {len(known)} have an example; number the classes from 0 "
+            "without gaps"
+        )
     train, test = (files.check_labels(values, num_classes, path) for values in labels)
     return train, test, num_classes
 
@@ -141,6 +156,30 @@ def open_npz(path: Path, scratch: Path) -> RowSource:
     )
 
 
+def npz_facts(path: Path) -> Facts:
+    """What the labels, writers and columns of a file tell; its inputs stay unread.
+
+    Raises:
+      OSError, ValueError: as `load_npz`.
+    """
+    arrays = _read_arrays(path, without=("x_train", "x_test"))
+    return Facts(
+        num_examples=len(arrays["y_train"]),
+        of_writers=examples_of(_writers(arrays, path)),
+        categories={key: c.categories for key, c in _named(arrays, path).items()},
+    )
+
+
+def _named(arrays: dict[str, np.ndarray], path: Path) -> dict[str, Column]:
+    """The columns of the training examples."""
+    suffix = "_train"
+    return {
+        key.removeprefix("column_").removesuffix(suffix): _codes(arrays, key, path)
+        for key in sorted(arrays)
+        if key.startswith("column_") and key.endswith(suffix)
+    }
+
+
 def load_npz(path: Path) -> Dataset:
     """The arrays of one .npz file; the largest label says how many classes there are.
 
@@ -151,7 +190,6 @@ def load_npz(path: Path) -> Dataset:
     """
     arrays = _read_arrays(path)
     train_labels, test_labels, num_classes = _labels(arrays, path)
-    suffix = "_train"
     return Dataset(
         name="npz",
         train_inputs=_inputs(arrays["x_train"], "x_train", path),
@@ -160,9 +198,5 @@ def load_npz(path: Path) -> Dataset:
         test_labels=test_labels,
         num_classes=num_classes,
         train_writers=_writers(arrays, path),
-        columns={
-            key.removeprefix("column_").removesuffix(suffix): _codes(arrays, key, path)
-            for key in sorted(arrays)
-            if key.startswith("column_") and key.endswith(suffix)
-        },
+        columns=_named(arrays, path),
     )

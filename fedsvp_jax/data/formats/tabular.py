@@ -22,7 +22,6 @@ standardised ones. All are constants, hence the same for every neighbour: values
 the bounds would cost accuracy, not privacy.
 """
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -30,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsvp_jax.data.dataset import Column, Dataset
-from fedsvp_jax.data.formats import files
+from fedsvp_jax.data.formats import files, table
 
 
 class _Scale(NamedTuple):
@@ -175,29 +174,15 @@ CATEGORIES = {
 
 def _read_columns(path: Path) -> dict[str, np.ndarray]:
     """Every expected column as (rows,) text, without blanks around the values."""
-    try:
-        with path.open(newline="", encoding="utf-8") as handle:
-            header, *rows = list(csv.reader(handle)) or [[]]
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise ValueError(
-            f"{path} cannot be read ({error}); it must be a CSV file"
-        ) from error
+    found = table.read_csv(path)
     expected = (*NUMBERS, *CATEGORIES, "income", "split")
-    names = [name.strip() for name in header]
-    missing = [name for name in expected if name not in names]
+    missing = [name for name in expected if name not in found]
     if missing:
         raise ValueError(
             f"{path} lacks the column {missing[0]}; the header must name "
             f"{', '.join(expected)}"
         )
-    for number, row in enumerate(rows, start=2):
-        if len(row) != len(names):
-            raise ValueError(
-                f"{path}, line {number}, has {len(row)} values; the header names "
-                f"{len(names)}"
-            )
-    table = np.char.strip(np.asarray(rows, dtype=np.str_).reshape(-1, len(names)))
-    return {name: table[:, names.index(name)] for name in expected}
+    return {name: found[name] for name in expected}
 
 
 def _choices(values: np.ndarray, allowed: tuple[str, str], what: str) -> np.ndarray:
@@ -243,21 +228,21 @@ def load_adult(data_dir: Path) -> Dataset:
     """
     folder = files.find_folder(data_dir, ["adult"], "adult.csv", what="adult")
     path = folder / "adult.csv"
-    table = _read_columns(path)
-    income = np.char.rstrip(table["income"], ".")  # adult.test ends it with a dot
+    read = _read_columns(path)
+    income = np.char.rstrip(read["income"], ".")  # adult.test ends it with a dot
     labels = _choices(income, ("<=50K", ">50K"), f"{path}: column income")
-    is_train = ~_choices(table["split"], ("train", "test"), f"{path}: column split")
+    is_train = ~_choices(read["split"], ("train", "test"), f"{path}: column split")
     if is_train.all() or not is_train.any():
         raise ValueError(
             f"{path} lacks the rows of one split; train and test are needed"
         )
     features = [
-        _scaled(table[name], number, f"{path}: column {name}")[:, None]
+        _scaled(read[name], number, f"{path}: column {name}")[:, None]
         for name, number in NUMBERS.items()
     ]
     columns, test_columns = {}, {}
     for name, categories in CATEGORIES.items():
-        codes = _codes(table[name], categories, f"{path}: column {name}")
+        codes = _codes(read[name], categories, f"{path}: column {name}")
         features.append(np.eye(len(categories))[codes])
         columns[name] = Column(codes[is_train], categories)
         test_columns[name] = Column(codes[~is_train], categories)

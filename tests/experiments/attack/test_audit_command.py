@@ -36,7 +36,7 @@ def test_claims_are_audited_and_resume_repeats_the_bytes(tmp_path: pathlib.Path)
         assert row["proved"] == (row["sensitivity"] != "paper")
         assert set(row["claims"]) == {"basic", "rdp", "pld", "basic_delta"}
     assert "VIOLATED" in done.stdout
-    assert (folder / "audit.png").stat().st_size > 1000
+    assert (folder / "audit.svg").stat().st_size > 1000
 
     before = (folder / "results.json").read_bytes()
     (folder / "results.json").unlink()

@@ -52,7 +52,7 @@ def test_the_over_trained_leak_and_small_epsilon_does_not(tmp_path: pathlib.Path
     assert done.status == 0, done.stderr
     assert "lira" in done.stdout
     check(last_rows(folder))
-    assert (folder / "roc.png").stat().st_size > 1000
+    assert (folder / "roc.svg").stat().st_size > 1000
 
     before = (folder / "results.json").read_bytes()
     (folder / "results.json").unlink()

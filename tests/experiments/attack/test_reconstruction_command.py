@@ -70,7 +70,7 @@ def test_everything_is_written(folder: pathlib.Path) -> None:
         "none.png",
         "results.json",
         "scores.jsonl",
-        "scores.png",
+        "scores.svg",
         "table.md",
     ]
     for name in ("none", "fedsva"):
@@ -152,7 +152,7 @@ def test_a_runs_table_and_pictures_get_onto_the_page(
     block = docs_page.acgan_block(tmp_path, "acgan_mnist", results)
     assert block.startswith((folder / "table.md").read_text().strip())
     assert "![none](images/acgan_mnist_none.png)" in block
-    assert block.endswith("![scores](images/acgan_mnist_scores.png)")
+    assert block.endswith("![scores](images/acgan_mnist_scores.svg)")
 
 
 @pytest.mark.slow

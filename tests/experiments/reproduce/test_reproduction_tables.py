@@ -252,11 +252,11 @@ def test_figures_are_drawn(tmp_path: Path) -> None:
         tmp_path,
     )
     assert {path.name for path in drawn} == {
-        "noise_response.png",
-        "noise_by_round_small.png",
-        "contribution_small.png",
+        "noise_response.svg",
+        "noise_by_round_small.svg",
+        "contribution_small.svg",
     }
-    assert all(path.read_bytes().startswith(b"\x89PNG") for path in drawn)
+    assert all("<svg" in path.read_text() for path in drawn)
     assert write_figures(evidence(), tmp_path / "none") == []
 
 

@@ -54,7 +54,7 @@ def linear_program(batch_size: int) -> tuple[Program, Any]:
             batch_size=batch_size,
             learning_rate=RATE,
             l2_norm_clip=CLIP,
-            proximal_weight=PROXIMAL,
+            proximal_mu=PROXIMAL,
         )
     )
     trainer = Trainer(build([config], data, model=make_linear(3)))

@@ -1,0 +1,126 @@
+"""--config=FILE: flags from a TOML file or the config.json of a run or a sweep."""
+
+import difflib
+import json
+import tomllib
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from absl import flags
+
+
+class Read(NamedTuple):
+    """What a file says, as flags: name -> the text after `--name=`."""
+
+    flags: dict[str, str]
+    typed: bool  # by a person: a flag that nothing reads is then refused
+
+
+def define() -> None:
+    """Defines --config."""
+    flags.DEFINE_string(
+        "config",
+        None,
+        "File with flags: FILE.toml with lines `name = value`, where [section] lines "
+        "are headings only, or the config.json of a run or a sweep. Flags of the "
+        "command line win.",
+    )
+
+
+def parse(values: flags.FlagValues, arguments: Sequence[str]) -> list[str]:
+    """Parses a command line, after the flags of the file that --config names.
+
+    Args:
+      values: the flags that are defined.
+      arguments: the command line; the first item is the script.
+
+    Returns:
+      The command line without its flags.
+
+    Raises:
+      ValueError, OSError: the file cannot be read, or holds a key that is no flag.
+      flags.Error: a flag is wrong.
+    """
+    path = _named(arguments) if "config" in values else None
+    if path is None:
+        return values(arguments)
+    found = read(Path(path).expanduser(), set(values) - {"config"})
+    words = [f"--{name}={value}" for name, value in found.flags.items()]
+    rest = values([arguments[0], *words, *arguments[1:]])
+    if not found.typed:
+        for name in found.flags:  # as if nobody had typed it: nothing refuses it
+            values[name].present -= 1
+    return rest
+
+
+def _named(arguments: Sequence[str]) -> str | None:
+    """The file of the last --config on the command line."""
+    path = None
+    for word, following in zip(arguments, [*arguments[1:], None], strict=True):
+        name, equals, value = word.lstrip("-").partition("=")
+        if word == "--":
+            break
+        if word.startswith("-") and name == "config":
+            path = value if equals else following
+    return path
+
+
+def read(path: Path, known: Collection[str]) -> Read:
+    """The flags that a file names.
+
+    Args:
+      path: `.toml`, or JSON.
+      known: the flags of the command. Of the config.json of a run those that the
+        command lacks are passed over; in other files they are mistakes.
+
+    Raises:
+      ValueError, OSError: as `parse`.
+    """
+    content = path.read_bytes()
+    try:
+        if path.suffix == ".toml":
+            found = tomllib.loads(content.decode())
+        else:
+            found = json.loads(content)
+    except ValueError as error:
+        kind = "a TOML file" if path.suffix == ".toml" else "JSON"
+        raise ValueError(f"config {path} cannot be read as {kind}: {error}") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"config {path} must hold names and values")
+    if "data_fingerprint" in found:  # a run or a sweep wrote it
+        from fedsvp_jax.report import provenance
+
+        recorded = provenance.setting_flags(found)
+        return Read({n: v for n, v in recorded if n in known}, typed=False)
+    return Read(_flat(path, found, known), typed=True)
+
+
+def _flat(
+    path: Path, found: Mapping[str, Any], known: Collection[str]
+) -> dict[str, str]:
+    named: dict[str, str] = {}
+    for name, value in found.items():
+        if isinstance(value, dict):
+            inner = _flat(path, value, known)
+            if twice := sorted(named.keys() & inner):
+                raise ValueError(f"config {path} names {twice[0]} twice")
+            named |= inner
+            continue
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            raise ValueError(f"config {path}: {name} is no flag{hint}")
+        named[name] = _text(value, f"config {path}: {name}")
+    return named
+
+
+def _text(value: Any, what: str) -> str:
+    """A value as it is typed after `--name=`."""
+    if isinstance(value, list):
+        return ",".join(_text(item, what) for item in value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float | str):
+        return str(value)
+    raise ValueError(f"{what} must be a number, a text, true, false or a list of them")

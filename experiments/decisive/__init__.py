@@ -1,0 +1,1 @@
+"""The decisive experiment: is noise that follows Shapley values worth anything?"""

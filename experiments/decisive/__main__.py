@@ -1,0 +1,93 @@
+"""The registered experiment: is noise that follows Shapley values worth anything?
+
+  python -m experiments.decisive --part=H1 --data_dir=$FEDSVP_DATA \\
+      --output_dir=runs/decisive
+  python -m experiments.decisive --norun
+
+docs/preregistration.md says what is computed and what counts as yes and as no. A cell
+is an arm and a seed. Its row is kept in docs/results/decisive/ARM.jsonl; rows that are
+there are not computed again, so the command goes on where it was stopped. At the end,
+and with --norun only this, docs/decisive.md is written from the rows.
+"""
+
+import json
+import pathlib
+import time
+from typing import Any
+
+from absl import flags
+
+from .. import command
+from . import docs_page, guidance, registered, risk
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+command.define_output(required=False)
+flags.DEFINE_list("part", list(registered.PARTS), "Which of H1, H2 and H3.")
+flags.DEFINE_integer(
+    "seeds", None, "The most seeds of an arm. Default: all that are registered."
+)
+flags.DEFINE_string(
+    "data_dir", None, "Folder that holds folders mnist and adult with standard files."
+)
+flags.DEFINE_string("docs_dir", str(ROOT / "docs"), "Folder of decisive.md, results/.")
+flags.DEFINE_bool("run", True, "Compute missing rows; --norun only writes the page.")
+
+
+def compute(
+    arm: registered.Arm, seed: int, data_dir: pathlib.Path, output_dir: pathlib.Path
+) -> dict[str, Any]:
+    """The row of one cell."""
+    if isinstance(arm.work, risk.Study):
+        return risk.compute(arm.work, seed, data_dir)
+    folder = output_dir / f"{arm.name}_{seed}"
+    return guidance.compute(arm.work, seed, data_dir, folder)
+
+
+def missing(
+    results: pathlib.Path, parts: list[str], most_seeds: int | None
+) -> list[tuple[int, registered.Arm]]:
+    """The cells without a row, seed by seed, so that pairs are completed early.
+
+    Raises:
+      ValueError: a part is not registered.
+    """
+    for part in parts:
+        if part not in registered.PARTS:
+            raise ValueError(
+                f"part must be among {', '.join(registered.PARTS)}, got {part!r}"
+            )
+    wanted = []
+    for place, arm in enumerate(registered.ARMS):
+        done = {row["seed"] for row in docs_page.rows_of(results, arm.name)}
+        most = arm.seeds if most_seeds is None else min(arm.seeds, most_seeds)
+        if arm.part in parts:
+            wanted += [(seed, place) for seed in range(most) if seed not in done]
+    cells = [(seed, registered.ARMS[place]) for seed, place in sorted(wanted)]
+    return sorted(cells, key=lambda cell: parts.index(cell[1].part))
+
+
+def main(_: list[str]) -> None:
+    """Computes the rows that are missing and writes the page."""
+    values = flags.FLAGS
+    docs = pathlib.Path(values.docs_dir)
+    results = docs / "results" / "decisive"
+    if values.run:
+        for name in ("data_dir", "output_dir"):
+            if values[name].value is None:
+                raise ValueError(f"{name} must be given, unless --norun is")
+        command.start_jax(values)
+        results.mkdir(parents=True, exist_ok=True)
+        places = pathlib.Path(values.data_dir), pathlib.Path(values.output_dir)
+        for seed, arm in missing(results, values.part, values.seeds):
+            start = time.process_time()
+            row = compute(arm, seed, *places)
+            cost = round(time.process_time() - start, 1)
+            with (results / f"{arm.name}.jsonl").open("a") as kept:
+                kept.write(json.dumps({"seed": seed, "cpu_s": cost} | row) + "\n")
+            print(f"{arm.name}, seed {seed}: {cost} CPU s", flush=True)
+    print(docs_page.rewrite(docs))
+
+
+if __name__ == "__main__":
+    command.run(main, __doc__)

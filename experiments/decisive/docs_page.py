@@ -1,0 +1,257 @@
+"""Writes docs/decisive.md from docs/results/decisive by the registered rules."""
+
+import json
+import pathlib
+import statistics
+from functools import partial
+from typing import Any, NamedTuple
+
+from fedsvp_jax.report import figures
+from fedsvp_jax.report.text_table import MISSING, markdown
+
+from .. import docs_blocks
+from . import verdicts
+from .registered import ARMS, HYPOTHESES, PARTS, Hypothesis
+from .risk import Study
+from .verdicts import Effect, Verdict
+
+Row = dict[str, Any]
+_QUESTIONS = {
+    "H1": "Does a Shapley value predict membership risk?",
+    "H2": "Does noise guided by Shapley values beat constant noise at equal proved ε?",
+    "H3": "Does a private budget spread by Shapley values beat an even spread?",
+}
+_UNITS = {"H1": "rank correlation", "H2": "points", "H3": "points"}
+_COLORS = {"yes": "#009E73", "no": "#D55E00", "undecided": "#666666"}
+
+
+class Finding(NamedTuple):
+    """A hypothesis with its effect and verdict; None where fewer than two values."""
+
+    hypothesis: Hypothesis
+    registered: int  # values that were planned
+    effect: Effect | None
+    verdict: Verdict
+
+    @property
+    def part(self) -> str:
+        """H1, H2 or H3."""
+        return self.hypothesis.name[:2]
+
+
+def rows_of(results: pathlib.Path, arm: str) -> list[Row]:
+    """An arm's rows by seed; none where its file is not there."""
+    file = results / f"{arm}.jsonl"
+    lines = file.read_text().splitlines() if file.exists() else []
+    return sorted(map(json.loads, lines), key=lambda row: row["seed"])
+
+
+def values_of(results: pathlib.Path, hypothesis: Hypothesis) -> list[float]:
+    """The numbers that a hypothesis is about: one per seed that all its arms have."""
+    numbers = {
+        row["seed"]: row[hypothesis.outcome] for row in rows_of(results, hypothesis.arm)
+    }
+    if hypothesis.against is not None:
+        other = {
+            row["seed"]: row[hypothesis.outcome]
+            for row in rows_of(results, hypothesis.against)
+        }
+        numbers = {
+            seed: numbers[seed] - other[seed]
+            for seed in sorted(numbers.keys() & other.keys())
+        }
+    return [hypothesis.scale * number for number in numbers.values()]
+
+
+def is_reliable(results: pathlib.Path, hypothesis: Hypothesis) -> bool:
+    """Whether values and risks repeat well enough for a no; true for pairs of runs."""
+    rows = rows_of(results, hypothesis.arm)
+    return all(
+        statistics.fmean(row[name] for row in rows) >= verdicts.LEAST_RELIABILITY
+        for name in ("value_reliability", "risk_reliability")
+        if rows and name in rows[0]
+    )
+
+
+def findings(results: pathlib.Path) -> list[Finding]:
+    """All hypotheses; those without two values yet are undecided."""
+    planned = {arm.name: arm.seeds for arm in ARMS}
+    found = [(one, values_of(results, one)) for one in HYPOTHESES]
+    tested = [(one, values) for one, values in found if len(values) > 1]
+    effects = [verdicts.effect(values, one.worth) for one, values in tested]
+    reliable = [is_reliable(results, one) for one, _ in tested]
+    # Holm divides by the registered number of hypotheses, whatever is there yet.
+    unknown = Effect(0, 0.0, 0.0, 0.0, 1.0, 1.0)
+    absent = len(HYPOTHESES) - len(effects)
+    decided = verdicts.verdicts(
+        effects + [unknown] * absent, reliable=reliable + [True] * absent
+    )
+    known = dict(
+        zip(
+            (one.name for one, _ in tested),
+            zip(effects, decided, strict=False),
+            strict=True,
+        )
+    )
+    return [
+        Finding(one, planned[one.arm], *known.get(one.name, (None, "undecided")))
+        for one, _ in found
+    ]
+
+
+def answer(results: pathlib.Path) -> str:
+    """The verdicts of each question, in words."""
+    lines = []
+    for part in PARTS:
+        mine = [one for one in findings(results) if one.part == part]
+        count = {
+            verdict: sum(one.verdict == verdict for one in mine)
+            for verdict in ("yes", "no", "undecided")
+        }
+        of = ", ".join(f"{number} {name}" for name, number in count.items() if number)
+        says = next(
+            (name.capitalize() for name in count if count[name] == len(mine)), ""
+        )
+        lines.append(
+            f"- **{_QUESTIONS[part]}** {says or 'Not the same everywhere'} ({of})."
+        )
+    return "\n".join(lines)
+
+
+def table(results: pathlib.Path) -> str:
+    """One line per hypothesis."""
+    lines = []
+    for one in findings(results):
+        effect, hypothesis = one.effect, one.hypothesis
+        cells = {"effect": MISSING, "95 % interval": MISSING, "pairs or pools": "0"}
+        if effect is not None:
+            digits = 2 if one.part == "H1" else 1
+            mean, low, high = (f"{number:+.{digits}f}" for number in effect[1:4])
+            cells = {
+                "effect": mean,
+                "95 % interval": f"{low} to {high}",
+                "pairs or pools": f"{effect.count} of {one.registered}",
+            }
+        lines.append(
+            {"": hypothesis.name, "hypothesis": hypothesis.says}
+            | cells
+            | {
+                "worth having from": f"{hypothesis.worth:g} {_UNITS[one.part]}",
+                "verdict": f"**{one.verdict}**",
+            }
+        )
+    return markdown(lines)
+
+
+def arms(results: pathlib.Path) -> str:
+    """The means behind the differences, and what was spent."""
+    lines = []
+    for arm in ARMS:
+        rows = rows_of(results, arm.name)
+        if isinstance(arm.work, Study) or not rows:
+            continue
+
+        def shown(name: str, rows: list[Row] = rows) -> str:
+            numbers = [100 * row[name] for row in rows if row[name] is not None]
+            if not numbers:
+                return "–"
+            spread = f" ± {statistics.stdev(numbers):.1f}" if len(numbers) > 1 else ""
+            return f"{statistics.fmean(numbers):.1f}{spread}"
+
+        spent = max(row["spent_pld"] for row in rows)
+        lines.append(
+            {
+                "arm": f"`{arm.name}`",
+                "ε spent of promised (PLD)": f"{spent:.2f} of "
+                f"{rows[0]['total_epsilon']:g} ({rows[0]['status']})",
+                "accuracy %": shown("accuracy"),
+                "private group %": shown("private_accuracy"),
+                "area of membership attack %": shown("membership_area"),
+                "seeds": str(len(rows)),
+            }
+        )
+    return markdown(lines) if lines else MISSING
+
+
+def repeats(results: pathlib.Path) -> str:
+    """How well the measurements of H1 repeat, and what was computed."""
+    lines = []
+    for arm in ARMS:
+        rows = rows_of(results, arm.name)
+        if not isinstance(arm.work, Study) or not rows:
+            continue
+        numbers = {
+            name: f"{statistics.fmean(row[key] for row in rows):.2f}"
+            for name, key in (
+                ("reliability of values", "value_reliability"),
+                ("reliability of risks", "risk_reliability"),
+            )
+        }
+        least = min(row["rank_correlation"] for row in rows)
+        most = max(row["rank_correlation"] for row in rows)
+        lines.append(
+            {"study": f"`{arm.name}`"}
+            | numbers
+            | {
+                "correlations of single pools": f"{least:+.2f} to {most:+.2f}",
+                "pools": str(len(rows)),
+            }
+        )
+    return markdown(lines) if lines else MISSING
+
+
+def cost(results: pathlib.Path) -> str:
+    """CPU time by part."""
+    minutes = {
+        part: sum(
+            row["cpu_s"]
+            for arm in ARMS
+            if arm.part == part
+            for row in rows_of(results, arm.name)
+        )
+        / 60
+        for part in PARTS
+    }
+    told = ", ".join(f"{part} {number:.1f}" for part, number in minutes.items())
+    return f"CPU minutes: {told}."
+
+
+def _draw(part: str, mine: list[Finding], axes: Any) -> None:
+    for place, one in enumerate(mine):
+        if one.effect is None:
+            continue
+        effect, color = one.effect, _COLORS[one.verdict]
+        axes.plot([effect.low, effect.high], [-place] * 2, color=color)
+        axes.plot(effect.mean, -place, "o", color=color)
+    axes.axvline(0, color="#333333", linewidth=1)
+    for worth in {one.hypothesis.worth for one in mine}:
+        axes.axvline(worth, color="#333333", linewidth=1, linestyle=":")
+    axes.set_yticks([-place for place in range(len(mine))])
+    axes.set_yticklabels([one.hypothesis.name for one in mine])
+    axes.set_title(part)
+    axes.set_xlabel(_UNITS[part])
+
+
+def draw(results: pathlib.Path, path: pathlib.Path) -> None:
+    """Effects with their 95 % intervals, one panel per question."""
+    found = findings(results)
+    figures.panels(
+        path,
+        [
+            partial(_draw, part, [one for one in found if one.part == part])
+            for part in PARTS
+        ],
+    )
+
+
+def blocks(results: pathlib.Path) -> dict[str, Any]:
+    """The writers of the page's blocks."""
+    writers = (answer, table, arms, repeats, cost)
+    return {writer.__name__: partial(writer, results) for writer in writers}
+
+
+def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
+    """Writes decisive.md's blocks and its figure from the kept rows."""
+    results = docs_dir / "results" / "decisive"
+    draw(results, docs_dir / "images" / "decisive.png")
+    return docs_blocks.rewrite(docs_dir / "decisive.md", blocks(results))

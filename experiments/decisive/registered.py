@@ -1,0 +1,126 @@
+"""What docs/preregistration.md registers: arms, seeds and hypotheses.
+
+An arm is a way to compute one number per seed: a study of H1, or the settings of a run.
+Its rows are in docs/results/decisive/ARM.jsonl. A hypothesis is about rows of one arm,
+or about the difference of two arms, paired by seed.
+"""
+
+from typing import Any, Literal, NamedTuple
+
+from .guidance import CLIENTS, CONSTANT, RECORDS, as_printed, spread_by
+from .risk import Study
+
+POOLS, CLIENT_PAIRS, RECORD_PAIRS = 20, 16, 10
+CLASS_POOLS = 40  # with ten players each, single correlations vary more
+PARTS = ("H1", "H2", "H3")
+
+
+class Arm(NamedTuple):
+    """One series of cells."""
+
+    part: str  # of PARTS
+    name: str
+    work: Study | dict[str, Any]
+    seeds: int
+
+
+class Hypothesis(NamedTuple):
+    """An effect that would make guided noise worth having if it were positive.
+
+    Attributes:
+      arm: whose rows it is about.
+      against: the arm that is subtracted, seed by seed; None for H1.
+      outcome: the rows' number.
+      scale: by which it is multiplied, so that more is better.
+      worth: the smallest effect of interest, in the scaled unit.
+    """
+
+    name: str
+    says: str
+    arm: str
+    against: str | None
+    outcome: str
+    scale: float
+    worth: float
+
+
+def _classes(players: Literal["equal_classes", "uneven_classes"]) -> Study:
+    return Study("mnist", records=200, players=players)
+
+
+ARMS = (
+    Arm("H1", "mnist_records", Study("mnist"), POOLS),
+    Arm("H1", "mnist_records_mislabelled", Study("mnist", random_labels=0.1), POOLS),
+    Arm("H1", "adult_records", Study("adult"), POOLS),
+    Arm("H1", "mnist_equal_classes", _classes("equal_classes"), CLASS_POOLS),
+    Arm("H1", "mnist_uneven_classes", _classes("uneven_classes"), POOLS),
+    Arm("H2", "clients_constant", CLIENTS | CONSTANT, CLIENT_PAIRS),
+    *(
+        Arm("H2", f"clients_{release}", CLIENTS | as_printed(release), CLIENT_PAIRS)
+        for release in ("worst_case", "laplace", "randomized_response")
+    ),
+    Arm(
+        "H2",
+        "clients_spread",
+        CLIENTS | spread_by("randomized_response"),
+        CLIENT_PAIRS,
+    ),
+    Arm("H3", "records_even", RECORDS | CONSTANT, RECORD_PAIRS),
+    Arm("H3", "records_public", RECORDS | {"mechanism": "spread_public"}, RECORD_PAIRS),
+    Arm(
+        "H3",
+        "records_released",
+        RECORDS | spread_by("randomized_response", 0.25),
+        RECORD_PAIRS,
+    ),
+    Arm("H3", "records_unreleased", RECORDS | spread_by("none"), RECORD_PAIRS),
+)
+
+
+def _risk(letter: str, says: str, arm: str) -> tuple[Hypothesis, Hypothesis]:
+    outcome = "rank_correlation"
+    return (
+        Hypothesis(f"H1{letter}1", f"{says}: more", arm, None, outcome, 1.0, 0.2),
+        Hypothesis(f"H1{letter}2", f"{says}: less", arm, None, outcome, -1.0, 0.2),
+    )
+
+
+def _guided(number: int, says: str, arm: str) -> tuple[Hypothesis, Hypothesis]:
+    letter = "abcd"[number]
+    even = "clients_constant"
+    return (
+        Hypothesis(
+            f"H2{letter}1", f"{says}: accuracy", arm, even, "accuracy", 100.0, 2.0
+        ),
+        Hypothesis(
+            f"H2{letter}2",
+            f"{says}: less membership",
+            arm,
+            even,
+            "membership_area",
+            -100.0,
+            1.0,
+        ),
+    )
+
+
+def _spread(name: str, says: str, arm: str) -> Hypothesis:
+    return Hypothesis(name, says, arm, "records_even", "private_accuracy", 100.0, 2.0)
+
+
+HYPOTHESES = (
+    *_risk("a", "a valued record of MNIST is at risk", "mnist_records"),
+    *_risk("b", "the same, some labels wrong", "mnist_records_mislabelled"),
+    *_risk("c", "a valued record of Adult is at risk", "adult_records"),
+    *_risk("d", "a valued class of MNIST is at risk", "mnist_equal_classes"),
+    *_risk("e", "the same, classes of unequal size", "mnist_uneven_classes"),
+    *_guided(0, "FedSVA, R fixed at 1", "clients_worst_case"),
+    *_guided(1, "FedSVA, R released by Laplace noise", "clients_laplace"),
+    *_guided(
+        2, "FedSVA, R released by randomised response", "clients_randomized_response"
+    ),
+    *_guided(3, "budget spread by the released R", "clients_spread"),
+    _spread("H3a", "budget by published ψ", "records_public"),
+    _spread("H3b", "budget by released ψ", "records_released"),
+    _spread("H3c", "budget by ψ itself, not proved", "records_unreleased"),
+)

@@ -1,0 +1,304 @@
+"""--dry_run: what a run would be, before anything is trained.
+
+Who holds what, the noise of an upload, what the whole run spends, and what a round
+costs. All of it follows from the settings and the data, by the run's own functions.
+"""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedsvp_jax.accounting import promises
+from fedsvp_jax.accounting.allowance import release_epsilon
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.data.client_store import ClientStore
+from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.federation import Program
+from fedsvp_jax.mechanisms import noise_setting
+from fedsvp_jax.mechanisms.base import extreme_uploads
+from fedsvp_jax.report import figures, labels, text_table
+from fedsvp_jax.run.folder import PLANNED
+from fedsvp_jax.tree import num_parameters
+
+_MOST_ROWS = 12  # of the table of attributes
+_DELTA = " (delta is 1/batch_size as published: too large for a real guarantee)"
+
+
+class Holdings(NamedTuple):
+    """How many examples every client holds, for training and for validation."""
+
+    by_class: np.ndarray  # (M, classes)
+    by_attribute: np.ndarray  # (M, N)
+    train: np.ndarray  # (M,) those for training
+
+
+def holdings(program: Program) -> Holdings | None:
+    """What the first cell's clients hold; None for a store, which stays on disk."""
+    data = program.data
+    if data.reader is not None:
+        return None
+    labels_, attributes = (
+        np.asarray(leaf) for leaf in (data.examples.labels, data.examples.attributes)
+    )
+    split = data.split
+    counts = []
+    for values, kinds in (
+        (labels_, data.num_classes),
+        (attributes, len(data.attributes.names)),
+    ):
+        table = np.zeros((split.num_train.shape[1], kinds), int)
+        for rows, held in (
+            (split.train[0], split.num_train[0]),
+            (split.validation[0], split.num_validation[0]),
+        ):
+            for client, count in enumerate(np.asarray(held)):
+                kept = np.asarray(rows[client])[:count]
+                table[client] += np.bincount(values[kept], minlength=kinds)
+        counts.append(table)
+    return Holdings(counts[0], counts[1], np.asarray(split.num_train[0]))
+
+
+def planned_spent(
+    program: Program, uploads: int
+) -> tuple[dict[str, float], dict[str, str] | None]:
+    """ε of a client that sends the `uploads` dearest uploads, and each one's status.
+
+    The ledger counts them as it counts a run's. The influence filter is left out.
+    """
+    config, mechanism = program.configs[0], program.mechanism
+    size, told = config.cohort_size, program.mechanism_configs[0]
+    ledger = promises.new_ledger(
+        mechanism, size, keeps_stats=program.keeps_stats, colluders=config.colluders
+    )
+    least, epsilon, delta = (
+        np.broadcast_to(np.asarray(leaf, np.float64), (config.num_rounds,))
+        for leaf in (
+            mechanism.least_multiplier,
+            mechanism.most_epsilon,
+            mechanism.most_delta,
+        )
+    )
+    dearest = np.argsort(least, kind="stable")[:uploads]
+    for number, t in enumerate(dearest, start=1):
+        ledger.record(
+            np.arange(size),
+            round_num=number,
+            noise_multiplier=np.full(size, least[t]),
+            noise_std=np.full(size, least[t]),
+            epsilon=np.full(size, epsilon[t]),
+            delta=np.full(size, delta[t]),
+            weights=np.full(size, 1 / size),
+            release_epsilon=release_epsilon(told, mechanism),
+        )
+    spent = promises.epsilon_spent(
+        ledger, config.target_delta, central=mechanism.claim.central, last=True
+    )
+    return spent, promises.status(ledger, mechanism, spent)
+
+
+def summary(program: Program, dataset: Dataset | ClientStore) -> str:
+    """Everything but the picture, as text."""
+    held = holdings(program)
+    parts = [_data(program, dataset, held), _noise(program, held)]
+    parts += [_spent(program), _price(program)]
+    return "\n\n".join(parts)
+
+
+def _data(
+    program: Program, dataset: Dataset | ClientStore, held: Holdings | None
+) -> str:
+    config, data = program.configs[0], program.data
+    names, private = data.attributes.names, data.attributes.private
+    lines = [
+        f"Data: {config.dataset}, {len(dataset.train_labels)} examples for the "
+        f"clients, {len(dataset.test_labels)} for the test, {data.num_classes} "
+        f"classes, examples of the shape {tuple(dataset.example_shape)}",
+        f"Clients: {config.num_clients} by partition={config.partition}, of which "
+        f"{config.num_hbc_clients} are honest-but-curious; {data.min_num_examples} to "
+        f"{data.max_num_examples} training examples each",
+        f"Private: {names[private]} (attributes={config.attributes})",
+    ]
+    if held is None:
+        return "\n".join(lines)
+    rows = [
+        {
+            "attribute": name + (" (private)" if number == private else ""),
+            "examples": str(of.sum()),
+            "clients that hold any": str((of > 0).sum()),
+            "fewest": str(of.min()),
+            "median": f"{np.median(of):g}",
+            "most": str(of.max()),
+        }
+        for number, (name, of) in enumerate(
+            zip(names, held.by_attribute.T, strict=True)
+        )
+    ]
+    shown = rows[:_MOST_ROWS]
+    lines += ["", text_table.aligned(shown)]
+    if len(rows) > len(shown):
+        lines.append(f"and {len(rows) - len(shown)} more attributes")
+    return "\n".join(lines)
+
+
+def _noise(program: Program, held: Holdings | None) -> str:
+    config, mechanism = program.configs[0], program.mechanism
+    lines = [f"Noise: mechanism {config.mechanism}, sensitivity={config.sensitivity}"]
+    if config.solve == "noise":
+        name, _ = noise_setting(config.mechanism)
+        lines.append(
+            f"Solved: {name} = {getattr(config, name):.6g} keeps total_epsilon = "
+            f"{config.total_epsilon:g} ({config.total_accounting})"
+        )
+    examples = program.data.max_num_examples
+    if held is not None:
+        examples = int(np.median(held.train))
+    played = extreme_uploads(
+        mechanism, config.num_clients, config.num_rounds, num_examples=examples
+    )
+    rows = []
+    for (round_num, ratio), info in played.items():
+        in_steps = float(info.step_noise_std) > 0
+        std = float(info.step_noise_std if in_steps else info.noise_std)
+        rows.append(
+            {
+                "round": str(round_num + 1),
+                "R": f"{ratio:g}",
+                "σ in a local step" if in_steps else "σ on the upload": f"{std:.4g}",
+                "ε of the upload": labels.significant(float(info.epsilon)),
+                "δ of the upload": labels.significant(float(info.delta)),
+            }
+        )
+    lines.append(f"of a client with {examples} training examples:")
+    return "\n".join([*lines, "", text_table.aligned(rows)])
+
+
+def _spent(program: Program) -> str:
+    config = program.configs[0]
+    every = min(config.max_uploads or config.num_rounds, config.num_rounds)
+    mean = -(-config.num_rounds * config.cohort_size // config.num_clients)
+    rows = []
+    claimed = program.mechanism.most_delta
+    for uploads in sorted({min(mean, every), every}):
+        spent, status = planned_spent(program, uploads)
+        if status is None:
+            return f"ε of the run: mechanism {config.mechanism} promises nothing"
+        rows.append(
+            {
+                "uploads of a client": str(uploads),
+                "Σδ": labels.significant(uploads * float(np.max(claimed))),
+            }
+            | {
+                f"ε by {method}": f"{labels.significant(value)} ({status[method]})"
+                for method, value in spent.items()
+            }
+        )
+    lines = [
+        f"ε of the run at δ = {config.target_delta:g} (basic: at Σδ, the sum of the "
+        "uploads' δ, and nothing from Σδ = 1 on), of a client that is drawn as often "
+        "as the mean, and of one that uploads whenever it may:",
+        "",
+        text_table.aligned(rows),
+    ]
+    if config.total_epsilon is not None:
+        lines.append(
+            f"total_epsilon = {config.total_epsilon:g} ({config.total_accounting}) is "
+            "kept: nobody is asked for an upload that would exceed it."
+        )
+    if config.influence_filter != "none":
+        lines.append("The influence filter's contributions and votes come on top.")
+    return "\n".join(lines)
+
+
+def _price(program: Program) -> str:
+    config, data = program.configs[0], program.data
+    shapes, _ = _shapes(program)
+    parameters = num_parameters(shapes)
+    full = 2 ** len(data.attributes.names) - 1
+    sizes = data.coalition_sizes if program.mechanism.needs_contribution else {}
+    others = [size for mask, size in sizes.items() if mask != full]
+    drawn = program.plan.estimation.num_drawn if sizes else 0
+    price = 1 + sum(others) / data.max_num_examples
+    line = (
+        f"A round: {config.cohort_size} uploads of {4 * parameters / 1e6:.3g} MB "
+        f"({parameters} parameters in float32) and {config.cohort_size} × "
+        f"{1 + len(others) + drawn} trainings; FedAvg has {config.cohort_size} × 1"
+    )
+    if others:
+        line += (
+            f". The trainings of the largest client see {price:.3g} times the examples "
+            "that FedAvg's sees"
+        )
+    if drawn:
+        line += f"; {drawn} of the coalitions are drawn anew for each client"
+    return line + "."
+
+
+def _shapes(program: Program) -> Any:
+    import jax
+
+    return jax.eval_shape(program.model.init, jax.random.key(0), program.example)
+
+
+def draw(program: Program, folder: Path) -> Path | None:
+    """Draws who holds what, clients by classes and by attributes; None for a store."""
+    held = holdings(program)
+    if held is None:
+        return None
+    data = program.data
+
+    def panel(counts: np.ndarray, what: str, names: tuple[str, ...]) -> Any:
+        def draw_on(axes: Any) -> None:
+            image = axes.imshow(counts.T, aspect="auto", cmap="Blues", vmin=0)
+            axes.set_title(f"Examples by {what}", loc="left")
+            axes.set_xlabel("client")
+            axes.set_ylabel(what)
+            axes.grid(False)
+            if len(names) <= _MOST_ROWS:
+                axes.set_yticks(range(len(names)), [name[:16] for name in names])
+            axes.figure.colorbar(image, ax=axes)
+
+        return draw_on
+
+    folder.mkdir(parents=True, exist_ok=True)
+    classes = tuple(map(str, range(data.num_classes)))
+    return figures.panels(
+        folder / PLANNED,
+        [
+            panel(held.by_class, "class", classes),
+            panel(held.by_attribute, "attribute", data.attributes.names),
+        ],
+    )
+
+
+def chosen(
+    config: ExperimentConfig, untyped: list[str], dataset: Dataset | ClientStore
+) -> list[str]:
+    """What was chosen without being asked for, a line for each, of data of one's own.
+
+    Args:
+      config: resolved.
+      untyped: the settings that nobody named.
+      dataset: the data.
+    """
+    if config.dataset not in ("npz", "csv", "store", "adult"):
+        return []
+    from fedsvp_jax.config import SIZED
+    from fedsvp_jax.federation import loading
+
+    lines = []
+    names = [*SIZED, "l2_norm_clip", "delta"]
+    sized = [f"{n} = {getattr(config, n)}" for n in names if n in untyped]
+    if sized and config.dataset != "adult":
+        lines.append(
+            f"chosen for {len(dataset.train_labels)} examples: {', '.join(sized)}"
+            + (_DELTA if "delta" in untyped else "")
+        )
+    numbered = {"private_attribute", "private_category"} <= set(untyped)
+    if numbered and isinstance(dataset, Dataset) and config.num_attributes > 1:
+        found = loading.example_attributes(config, dataset)
+        lines.append(
+            f"chosen as private: {found.names[found.private]}, the first of "
+            f"{', '.join(found.names)}; --private_category names another one"
+        )
+    return lines

@@ -1,0 +1,58 @@
+"""Draws the figures of docs/images again from the results in docs/results.
+
+  python -m experiments.gallery
+
+For a change of style: nothing is measured anew. The figures of docs/reproduction.md are
+drawn by `experiments.reproduce --norun`, that of docs/architecture.md by
+`experiments.architecture`. Grids of images and the figures of single runs have no kept
+results; docs/gallery.md names the command that makes each.
+"""
+
+import json
+import pathlib
+from typing import Any
+
+from absl import flags
+
+from . import command
+from .attack import audit_results, membership_results
+from .benchmark import profile
+from .influence import figures as influence_figures
+
+flags.DEFINE_string("gallery_docs_dir", "docs", "Folder that holds images/, results/.")
+
+
+def redraw(docs_dir: pathlib.Path) -> list[pathlib.Path]:
+    """Draws the figures whose results are kept; returns their paths.
+
+    Args:
+      docs_dir: the folder that holds results/; figures go to its folder images/.
+
+    Raises:
+      OSError: a file of results is missing.
+    """
+    images = docs_dir / "images"
+    images.mkdir(exist_ok=True)
+
+    def kept(name: str) -> Any:
+        return json.loads((docs_dir / "results" / f"{name}.json").read_text())
+
+    made = [
+        images / "membership_roc.svg",
+        images / "audit_audit.svg",
+        images / "profile_W1.svg",
+    ]
+    membership_results.draw(made[0], kept("attacks/membership")["rows"])
+    audit_results.draw(made[1], kept("attacks/audit")["rows"])
+    profile.draw(kept("profile_W1"), made[2])
+    outcome = kept("influence/digits_iid")["summary"]
+    return made + influence_figures.grids(images, outcome, "influence_digits_iid_")
+
+
+def main(_: list[str]) -> None:
+    """Draws them and prints their paths."""
+    command.print_files(redraw(pathlib.Path(flags.FLAGS.gallery_docs_dir)))
+
+
+if __name__ == "__main__":
+    command.run(main, __doc__)

@@ -1,0 +1,76 @@
+"""What --help prints, and what the commands are called where they are installed."""
+
+import re
+import sys
+
+from absl import flags
+
+from fedsvp_jax import mechanisms
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.settings import theme
+
+from . import subcommands
+
+_SETTINGS = "Settings. "  # begins the name of a group of flags
+_COMMAND = re.compile(r"python -m experiments\.([\w.]+)")
+
+
+def group(setting: str) -> str:
+    """The group of flags that a setting's flag belongs to: its theme's title."""
+    title = (theme(ExperimentConfig, setting).__doc__ or "").splitlines()[0]
+    return _SETTINGS + title.rstrip(".")
+
+
+def mechanism_help() -> str:
+    """One line per mechanism, for the manual that --help prints."""
+    lines = [
+        f"  {name:<13}{mechanisms.mechanism_summary(name)}"
+        for name in mechanisms.mechanism_names()
+    ]
+    return "Mechanisms:\n" + "\n".join(lines)
+
+
+def as_typed(text: str) -> str:
+    """The text with the commands that exist here: an installed package has `fedsvp`.
+
+    Commands that are no subcommands of it are modules inside the package.
+    """
+    if not subcommands.INSTALLED:
+        return text
+
+    def typed(match: re.Match[str]) -> str:
+        name = match[1]
+        if name in subcommands.MODULES:
+            return f"fedsvp {name}"
+        return f"python -m {__package__}.{name}"
+
+    return _COMMAND.sub(typed, text)
+
+
+def manual(script: str, purpose: str | None) -> str:
+    """What --help prints: purpose, mechanisms where one is chosen, then the flags.
+
+    Args:
+      script: the first word of the command line.
+      purpose: what stands above the flags; the command's docstring.
+    """
+    values = flags.FLAGS
+    package = f"{__package__}."  # fedsvp_jax.experiments where it is installed
+    modules = values.flags_by_module_dict()
+    themes = [name for name in modules if name.startswith(_SETTINGS)]
+    shared = sorted(name for name in modules if name.startswith(package))
+    described = [
+        values.module_help(name)
+        .strip()
+        .removeprefix(_SETTINGS)
+        .replace(f"{package}command:", "Files, devices and progress:", 1)
+        for name in [*themes, *shared]
+    ]
+    if script in modules:
+        spec = sys.modules["__main__"].__spec__
+        title = spec.name.removesuffix(".__main__") if spec else script
+        described.insert(0, values.module_help(script).strip().replace(script, title))
+    paragraphs = [as_typed(purpose or "").rstrip()]
+    if "mechanism" in values or "mechanisms" in values:
+        paragraphs.append(mechanism_help())
+    return "\n\n".join([*paragraphs, "Flags (--name=value):", *described])

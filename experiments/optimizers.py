@@ -1,0 +1,123 @@
+"""FedAvg beside FedAvgM, FedAdam, FedYogi and FedProx on FEMNIST, each client a writer.
+
+  python -m experiments.optimizers --data_dir=$FEDSVP_DATA/femnist \\
+      --output_dir=runs/optimizers
+
+Every method takes the settings of `--preset=NAME` of experiments.train, with the same
+writers, cohorts, rounds and first model. A run is a folder in --output_dir and a row of
+docs/results/optimizers.jsonl; rows that are there are not computed again. Then the
+table of docs/optimizers.md is written; --norun does that alone.
+"""
+
+import json
+import pathlib
+import statistics
+from typing import Any
+
+from absl import flags
+
+from fedsvp_jax import run
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.optimizers import METHODS
+from fedsvp_jax.report.text_table import markdown
+
+from . import command, docs_blocks
+
+command.define_output(required=False)
+flags.DEFINE_string("data_dir", None, "Folder of FEMNIST in LEAF's format.")
+flags.DEFINE_integer("seeds", 2, "Runs of each method.", lower_bound=1)
+flags.DEFINE_string("docs_dir", "docs", "Folder of optimizers.md and results/.")
+flags.DEFINE_bool("run", True, "Compute the rows that are missing.")
+
+NAMES = {
+    "fedavg": "FedAvg",
+    "fedavgm": "FedAvgM",
+    "fedadam": "FedAdam",
+    "fedyogi": "FedYogi",
+    "fedprox": "FedProx",
+}
+SETTINGS: dict[str, Any] = {
+    "dataset": "femnist",
+    "mechanism": "none",
+    "num_clients": 100,
+    "cohort_size": 10,
+    "num_hbc_clients": 0,
+    "num_attributes": 1,
+    "num_rounds": 30,
+    "eval_every": 5,
+}
+
+
+def config_of(method: str, seed: int, **more: Any) -> ExperimentConfig:
+    """The settings of one run."""
+    return resolve(ExperimentConfig(**SETTINGS | METHODS[method] | more, seed=seed))
+
+
+def row_of(method: str, seed: int, accuracies: dict[int, float]) -> dict[str, Any]:
+    """What is kept of a run: the accuracy by round in which the model was tested."""
+    return {"method": method, "seed": seed, "settings": SETTINGS} | {
+        "accuracy": {str(number): value for number, value in accuracies.items()}
+    }
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """A line for each method: accuracy after some rounds, mean over the seeds."""
+    lines = []
+    for method, name in NAMES.items():
+        found = [row["accuracy"] for row in rows if row["method"] == method]
+        if not found:
+            continue
+        told = ", ".join(f"`--{key}={value}`" for key, value in METHODS[method].items())
+        line = {"method": name, "settings": told or "the defaults"}
+        for number in found[0]:
+            values = [100 * accuracy[number] for accuracy in found]
+            several = len(values) > 1
+            spread = f" ({min(values):.1f} to {max(values):.1f})" if several else ""
+            line[f"round {number}, %"] = f"{statistics.mean(values):.1f}{spread}"
+        line["runs"] = str(len(found))
+        lines.append(line)
+    return markdown(lines)
+
+
+def _rounds(folder: pathlib.Path) -> dict[int, float]:
+    rows = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    return {
+        row["round"]: row["test_accuracy"]
+        for row in rows
+        if row["test_accuracy"] is not None and row["round"] % 10 == 0
+    }
+
+
+def compute(values: flags.FlagValues, file: pathlib.Path) -> None:
+    """Computes the rows that are missing."""
+    if values.output_dir is None:
+        raise ValueError("give --output_dir, or --norun to write the table alone")
+    command.start_jax(values)
+    text = file.read_text() if file.exists() else ""
+    done = {(row["method"], row["seed"]) for row in map(json.loads, text.splitlines())}
+    for seed in range(values.seeds):
+        for method in NAMES:
+            if (method, seed) in done:
+                continue
+            folder = pathlib.Path(values.output_dir) / f"{method}_{seed}"
+            config = config_of(method, seed, data_dir=values.data_dir)
+            run.train(config, folder, resume=True)
+            row = row_of(method, seed, _rounds(folder))
+            with file.open("a") as rows:
+                rows.write(json.dumps(row) + "\n")
+            print(f"{method} seed {seed}: {row['accuracy']}", flush=True)
+
+
+def main(_: list[str]) -> None:
+    """Computes the rows and writes the table."""
+    values = flags.FLAGS
+    docs = pathlib.Path(values.docs_dir)
+    file = docs / "results" / "optimizers.jsonl"
+    if values.run:
+        compute(values, file)
+    block = docs_blocks.made_from(file, table)
+    print(docs_blocks.rewrite(docs / "optimizers.md", {"methods": block}))
+
+
+if __name__ == "__main__":
+    command.run(main, __doc__)

@@ -1,0 +1,20 @@
+"""How a command prints its tables: `--format=text|markdown|latex`."""
+
+from collections.abc import Sequence
+
+from absl import flags
+
+from fedsvp_jax.report import text_table
+
+_FORMAT = flags.DEFINE_enum(
+    "format",
+    "text",
+    text_table.FORMATS,
+    "How the table is printed: aligned text, Markdown, or LaTeX with the rules of the "
+    "package booktabs.",
+)
+
+
+def table(rows: Sequence[text_table.Row]) -> str:
+    """The rows in the form that --format names."""
+    return text_table.shown(rows, _FORMAT.value)

@@ -1,0 +1,42 @@
+"""The subcommands of `fedsvp`: the experiments that users start, by name.
+
+Nothing here imports JAX, so that the overview is printed at once.
+"""
+
+import ast
+import importlib.util
+from pathlib import Path
+
+# In the order of the overview.
+MODULES = (
+    "train",
+    "sweep",
+    "predict",
+    "report",
+    "attack",
+    "demo",
+    "influence",
+    "shapley",
+    "convergence",
+    "build_store",
+    "pretrain",
+    "reproduce",
+    "benchmark",
+)
+# Where the package is installed, the experiments lie inside it.
+INSTALLED = __package__ != "experiments"
+
+
+def module(name: str) -> str:
+    """The module that `python -m` takes for a subcommand."""
+    return f"{__package__}.{name}"
+
+
+def purpose(name: str) -> str:
+    """The first line of a subcommand's docstring; its module is not imported."""
+    spec = importlib.util.find_spec(module(name))
+    assert spec is not None and spec.origin is not None
+    path = Path(spec.origin)
+    if spec.submodule_search_locations:
+        path = path.with_name("__main__.py")
+    return (ast.get_docstring(ast.parse(path.read_text())) or "").splitlines()[0]

@@ -1,0 +1,188 @@
+"""The settings that all mechanisms share, by theme: rounds, training, noise."""
+
+import dataclasses
+
+from fedsvp_jax.settings import FEATURE_MODELS, LEAST_CLIP, Settings, setting
+
+
+@dataclasses.dataclass(frozen=True)
+class RoundSettings(Settings):
+    """Rounds: how many clients train how long."""
+
+    num_clients: int = setting(
+        None, "M: clients of the federation. Default: 100 (digits: 30).", at_least=1
+    )
+    cohort_size: int = setting(None, "K: clients per round. Default: 10.", at_least=1)
+    cohorts: str = setting(
+        "drawn",
+        "drawn: every cohort is a uniform draw of its own. cyclic: the clients are "
+        "dealt once into cohorts that take turns, so num_clients/cohort_size rounds "
+        "lie between two uploads of a client.",
+        choices=("drawn", "cyclic"),
+    )
+    num_rounds: int = setting(50, "T: rounds.", at_least=1)
+    max_uploads: int | None = setting(
+        None,
+        "The most uploads of one client over the run that spend its budget; a client "
+        "that has sent so many is not asked again. --solve=noise then adds the least "
+        "noise for so many. Default: one in every round.",
+        at_least=1,
+    )
+    local_epochs: int = setting(2, "E: epochs of local training per round.", at_least=1)
+    batch_size: int = setting(
+        None, "B: local batch size. Default: 50 (digits: 10).", at_least=1
+    )
+    batches: str = setting(
+        "shuffled",
+        "Which records a local step sees. shuffled: the next B of a random order, each "
+        "once per epoch; poisson: every record with probability B/|D|, in secret, "
+        "which amplifies privacy against the server too.",
+        choices=("shuffled", "poisson"),
+        needs=("sensitivity", ("per_example",)),
+    )
+    local_steps: int | None = setting(
+        None,
+        "Local steps per round. Default: as many as --local_epochs epochs have.",
+        at_least=1,
+        needs=("batches", ("poisson",)),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingSettings(Settings):
+    """Training: the model and what a client computes with it."""
+
+    model: str = setting(
+        None,
+        "Model. Default: small_cnn for digits, leaf_cnn for MNIST and FEMNIST, "
+        "paper_cnn for EMNIST, resnet18 for CIFAR, mlp for tables. scatter_linear is a "
+        "linear layer on scattering coefficients, lite0_linear one on features of "
+        "EfficientNet-Lite0 (ImageNet); both are computed once.",
+        choices=(
+            "mlp",
+            "small_cnn",
+            "paper_cnn",
+            "leaf_cnn",
+            "resnet18",
+            "resnet18_gn",
+            "vit",
+            *FEATURE_MODELS,
+        ),
+    )
+    learning_rate: float = setting(
+        None, "Step size of a client's SGD. Default: 0.1.", above=0
+    )
+    augment: bool = setting(
+        None, "Random crop and flip of training images. Default: for CIFAR only."
+    )
+    weighting: str = setting(
+        "examples",
+        "Weights of the average of uploads: examples (n_i/n) or uniform (the authors' "
+        "public code).",
+        choices=("examples", "uniform"),
+    )
+    compute_dtype: str = setting(
+        "float32",
+        "Number format of the products in local training. bfloat16 is meant for "
+        "hardware that multiplies it (TPUs, GPUs); on a CPU it gains nothing so far "
+        "(docs/performance.md). Weights, clip, noise, averages, utilities and "
+        "accounting stay float32.",
+        choices=("float32", "bfloat16"),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class NoiseSettings(Settings):
+    """Noise: what every mechanism reads."""
+
+    epsilon: float = setting(
+        0.5,
+        "Privacy budget ε of one upload. It is not the budget of the run: see "
+        "--total_epsilon.",
+        above=0,
+        traced=True,
+    )
+    delta: float = setting(
+        None,
+        "Failure probability δ of one upload. Default: 1/batch_size, as published, "
+        "which is far too large for a real guarantee.",
+        above=0,
+        below=1,
+        traced=True,
+    )
+    l2_norm_clip: float = setting(
+        None,
+        "C: bound on the norm that --sensitivity names. FedAvg (mechanism none) clips "
+        "its gradients too, unless C is inf. Default: 20 (digits, adult: 1).",
+        at_least=LEAST_CLIP,
+        infinite=True,
+        traced=True,
+    )
+    sensitivity: str = setting(
+        "paper",
+        "What C clips, hence the sensitivity that scales the noise. paper: the "
+        "batch-mean gradient at every step, 2C/|D| (nominal, not proved); "
+        "weight_clip: the uploaded weights too, 2C; update_clip: the update too, C "
+        "(add or remove the client) or 2C (replace); per_example: every example's "
+        "gradient, DP-SGD in the client; attribute_records: the gradient of each "
+        "record of the private attribute, to --private_clip (records of other "
+        "attributes are not protected).",
+        choices=(
+            "paper",
+            "weight_clip",
+            "update_clip",
+            "per_example",
+            "attribute_records",
+        ),
+    )
+    relation: str = setting(
+        "replace_one",
+        "Neighbouring relation: replace_one or add_remove (of update_clip: a whole "
+        "client; of per_example: one record, which is left out of its batches; of "
+        "attribute_records: the contribution of one private record). The relation of "
+        "dp_fedavg is always add_remove.",
+        choices=("replace_one", "add_remove"),
+        needs=("sensitivity", ("update_clip", "per_example", "attribute_records")),
+    )
+    noise_trust: str = setting(
+        "server",
+        "Whom an upload is hidden from. server: also from the server, so each client "
+        "adds all of the noise. secure_aggregation: nobody sees more than a cohort's "
+        "sum, so each of its K clients adds a part of std/√(K − --colluders); the "
+        "average then has equal weights.",
+        choices=("server", "secure_aggregation"),
+    )
+    colluders: int = setting(
+        1,
+        "h: honest-but-curious clients who pool what they know, for the guarantee "
+        "against colluding clients and for the parts of noise that a cohort shares, "
+        "where h counts the clients that drop out of a sum too.",
+        at_least=1,
+    )
+    calibration: str = setting(
+        "classical",
+        "Gaussian noise for (ε, δ): classical (as published, proved for ε < 1) or "
+        "analytic (Balle and Wang 2018).",
+        choices=("classical", "analytic"),
+    )
+    allow_large_epsilon: bool = setting(
+        False,
+        "Let the classical calibration run at ε >= 1, without a proof.",
+        needs=("calibration", ("classical",)),
+    )
+    contribution_release: str = setting(
+        "none",
+        "How the noise uses the contribution ratio R: none (R itself, as published: "
+        "the noise leaks R), worst_case (always R = 1), laplace or "
+        "randomized_response (a differentially private estimate of R).",
+        choices=("none", "worst_case", "laplace", "randomized_response"),
+    )
+    release_epsilon: float = setting(
+        0.1,
+        "Budget of one release of R (laplace, randomized_response). At most 10: a draw "
+        "in float32 cannot tell smaller probabilities apart.",
+        above=0,
+        at_most=10,
+        needs=("contribution_release", ("laplace", "randomized_response")),
+        traced=True,
+    )

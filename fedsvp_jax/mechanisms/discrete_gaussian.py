@@ -1,0 +1,321 @@
+"""Discrete Gaussian noise on a grid: exact sampler, rounding, modular sums, accounting.
+
+N_Z(0, σ²) gives the whole number x a probability in proportion to exp(−x²/(2σ²)).
+Floating-point noise leaks through its rounding (Mironov 2012); this noise is drawn in
+whole numbers from whole random words, and is added to whole numbers. An upload takes
+four steps:
+
+    whole numbers  `rounded`   x/γ to whole numbers, whose norm stays within C/γ
+    noise          `discrete_gaussian`   of variance σ², in steps γ
+    residues       `encoded`   modulo 2^b, so that sums may wrap around
+    numbers again  `decoded`   the sum of residues, times γ
+
+Only NumPy is used, so that a client without JAX can run the same code. Every random
+number comes from a source of words: `system_words` where privacy is meant, or
+`seeded_words` in simulations and tests.
+
+Sources: Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), Algorithms 1 to 3;
+Kairouz, Liu and Steinke 2021 (arXiv 2102.06387), for sums of such noise.
+"""
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+
+# number -> (number,) uint64, independent and uniform
+Words: TypeAlias = Callable[[int], np.ndarray]
+# (a, m): (n,) uint64 and a whole number; a fraction a/m of [0, 1] for each of n draws
+Fractions: TypeAlias = tuple[np.ndarray, int]
+
+LARGEST_VARIANCE = 2**52  # of the noise, in steps²: all products then fit 64 bits
+MOST_BITS = 30  # b: the noise of 16 standard deviations and more fits in 2^b
+_MOST_SCALES = 256  # |x| beyond this many σ is drawn again: less than e^−32000
+_DENOMINATOR = 2**20  # of a variance below 2^30
+_WORD = 2**64
+
+
+def system_words(number: int) -> np.ndarray:
+    """(number,) uint64 from the operating system's entropy, which nobody knows."""
+    return np.frombuffer(os.urandom(8 * number), np.uint64).copy()
+
+
+def seeded_words(*seed: int) -> Words:
+    """A source that a seed decides: for simulations and tests, never for privacy.
+
+    Philox4x64-10 in counter mode (Salmon et al. 2011), keyed with a hash of the seed.
+
+    Args:
+      seed: whole numbers ≥ 0, for example the words of a JAX key.
+    """
+    return np.random.Philox(np.random.SeedSequence(seed)).random_raw
+
+
+def _below(bound: int, number: int, words: Words) -> np.ndarray:
+    """(number,) uint64, uniform in [0, bound): words past the last multiple return."""
+    if bound == 1:
+        return np.zeros(number, np.uint64)
+    drawn = words(number)
+    last = _WORD - _WORD % bound
+    if last < _WORD:
+        again = np.flatnonzero(drawn >= np.uint64(last))
+        while again.size:
+            drawn[again] = words(again.size)
+            again = again[drawn[again] >= np.uint64(last)]
+    return drawn % np.uint64(bound)
+
+
+def _taken(fractions: Sequence[Fractions], chosen: np.ndarray) -> list[Fractions]:
+    return [(above[chosen], below) for above, below in fractions]
+
+
+def _bernoulli_exp(
+    fractions: Sequence[Fractions], number: int, words: Words
+) -> np.ndarray:
+    """(number,) bool, true with probability exp(−x), x the product of the fractions.
+
+    Algorithm 1: count the successes of Bernoulli(x/1), Bernoulli(x/2), ... before the
+    first failure; true if their number is even. Bernoulli(x/k) is drawn as one factor
+    after the other.
+    """
+    result = np.ones(number, bool)
+    left = np.arange(number)
+    divisor = 1
+    while left.size:
+        for place, (above, below) in enumerate(fractions):
+            whole = below * divisor if place == 0 else below
+            left = left[_below(whole, left.size, words) < above[left]]
+        result[left] ^= True
+        divisor += 1
+    return result
+
+
+def _bernoulli_exp_times(
+    times: np.ndarray, fractions: Sequence[Fractions], words: Words
+) -> np.ndarray:
+    """(n,) bool, true with probability exp(−times·x), x as above."""
+    result = np.ones(len(times), bool)
+    left = np.flatnonzero(times > 0)
+    done = 0
+    while left.size:
+        kept = _bernoulli_exp(_taken(fractions, left), left.size, words)
+        result[left[~kept]] = False
+        done += 1
+        left = left[kept]
+        left = left[times[left] > done]
+    return result
+
+
+def _discrete_laplace(scale: int, number: int, words: Words) -> np.ndarray:
+    """At most `number` int64 of P(x) in proportion to exp(−|x|/scale).
+
+    Algorithm 2 with s = 1, without those that it draws again.
+    """
+    low = _below(scale, number, words)
+    low = low[_bernoulli_exp([(low, scale)], number, words)]
+    ones = np.ones(low.size, np.uint64)
+    high = np.zeros(low.size, np.int64)
+    left = np.arange(low.size)
+    while left.size:  # exp(−1) again and again: a geometric number
+        left = left[_bernoulli_exp([(ones[left], 1)], left.size, words)]
+        high[left] += 1
+        left = left[high[left] < _MOST_SCALES]
+    size = low.astype(np.int64) + scale * high
+    negative = _below(2, low.size, words) == 1
+    kept = (high < _MOST_SCALES) & ~(negative & (size == 0))
+    return np.where(negative, -size, size)[kept]
+
+
+def discrete_gaussian(
+    variance: Fraction | int, number: int, words: Words
+) -> np.ndarray:
+    """(number,) int64 of N_Z(0, σ²), exact and in whole numbers throughout.
+
+    Algorithm 3: a discrete Laplace number y of scale t = ⌊σ⌋ + 1 is kept with
+    probability exp(−(|y| − σ²/t)²/(2σ²)). With σ² = n/m and a = |t·m·|y| − n|, that
+    exponent is a²/(2·n·mt²). To keep to 64 bits, a is divided by n and by mt², with
+    quotients q, q' and remainders r, r':
+
+        a²/(2·n·mt²) = (q + r/n)(q' + r'/(mt²))/2
+
+    Numbers beyond 256 t are drawn again; their probability is below e^−32000.
+
+    Args:
+      variance: σ² > 0; at most `LARGEST_VARIANCE`, with a denominator to match.
+      number: how many.
+      words: the source of randomness.
+
+    Raises:
+      ValueError: a variance out of range.
+    """
+    variance = Fraction(variance)
+    top, bottom = variance.numerator, variance.denominator
+    if variance <= 0:
+        raise ValueError(f"variance must be > 0, got {variance}")
+    scale = math.isqrt(top // bottom) + 1
+    square = bottom * scale**2  # mt², above n
+    if square > 2 * LARGEST_VARIANCE:
+        raise ValueError(
+            f"variance must be at most {LARGEST_VARIANCE} with a denominator of at "
+            f"most {_DENOMINATOR} below 2^30, got {variance}"
+        )
+    result = np.empty(number, np.int64)
+    filled = 0
+    while filled < number:
+        drawn = _discrete_laplace(scale, number - filled, words)
+        gap = np.abs(np.abs(drawn) * (scale * bottom) - top)
+        by_top, rest_top = np.divmod(gap, top)
+        by_square, rest_square = np.divmod(gap, square)
+        ones = np.ones(drawn.size, np.uint64)
+        one = (rest_top.astype(np.uint64), 2 * top)
+        other = (rest_square.astype(np.uint64), square)
+        half = (ones, 2)
+        kept = _bernoulli_exp([one, other], drawn.size, words)
+        for times, fractions in (
+            (by_top * by_square, [half]),
+            (by_square, [one]),
+            (by_top, [half, other]),
+        ):
+            kept &= _bernoulli_exp_times(np.where(kept, times, 0), fractions, words)
+        drawn = drawn[kept]
+        result[filled : filled + drawn.size] = drawn
+        filled += drawn.size
+    return result
+
+
+def step_variance(std: float, step: float) -> Fraction:
+    """σ² = (std/γ)² as a fraction that the sampler takes, rounded up.
+
+    The noise is thus never less than was asked for, and by at most 1e-6 σ² more where
+    σ ≥ 1.
+
+    Args:
+      std: of the noise, > 0.
+      step: γ > 0.
+    """
+    exact = (Fraction(float(std)) / Fraction(float(step))) ** 2
+    below = 1 if exact >= 2**30 else _DENOMINATOR
+    return Fraction(math.ceil(exact * below), below)
+
+
+def rounded(
+    values: np.ndarray, *, step: float, norm_bound: float, words: Words
+) -> np.ndarray:
+    """(d,) int64: x/γ at random up or down, so that the mean is x/γ, and then clipped.
+
+    Rounding can make a vector longer. Where Σq² > (C/γ)², numbers go back by one
+    towards zero, those first that rounding had moved away from it the farthest, until
+    Σq² ≤ (C/γ)². Hence ‖γq‖ ≤ C exactly, and a sensitivity that rests on C alone stays
+    what it was. That clip is compared in whole numbers.
+
+    Args:
+      values: (d,) x, floating point; what exceeds C is shrunk to it.
+      step: γ > 0.
+      norm_bound: C > 0, with C/γ at most 2^30.
+      words: the source of randomness.
+
+    Raises:
+      ValueError: a value that is not finite.
+    """
+    scaled = np.asarray(values, np.float64) / float(step)
+    if not np.all(np.isfinite(scaled)):
+        raise ValueError("values must be finite to be put on a grid")
+    limit = math.floor((Fraction(float(norm_bound)) / Fraction(float(step))) ** 2)
+    norm = float(np.linalg.norm(scaled))
+    if norm * norm > limit:
+        scaled *= math.sqrt(limit) / norm
+    chance = (words(scaled.size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    result = np.floor(scaled + chance).astype(np.int64)
+    excess = int(np.sum(result * result)) - limit
+    while excess > 0:
+        size = np.abs(result)
+        order = np.argsort(np.abs(scaled) - size, kind="stable")
+        order = order[size[order] > 0]
+        gain = np.cumsum(2 * size[order] - 1)
+        number = min(int(np.searchsorted(gain, excess)) + 1, order.size)
+        back = order[:number]
+        result[back] -= np.sign(result[back])
+        excess -= int(gain[number - 1])
+    return result
+
+
+def encoded(whole: np.ndarray, bits: int) -> np.ndarray:
+    """(…) uint32: whole numbers modulo 2^b. Sums of these may wrap around freely.
+
+    Raises:
+      ValueError: b outside [1, 30].
+    """
+    return (np.asarray(whole, np.int64) & _mask(bits)).astype(np.uint32)
+
+
+def decoded(residues: np.ndarray, bits: int) -> np.ndarray:
+    """(…) int64 in [−2^(b−1), 2^(b−1)): what the residues stand for, modulo 2^b.
+
+    Args:
+      residues: whole numbers, one client's or a sum.
+      bits: b.
+
+    Raises:
+      ValueError: b outside [1, 30].
+    """
+    mask, half = _mask(bits), 1 << (bits - 1)
+    return ((np.asarray(residues).astype(np.int64) + half) & mask) - half
+
+
+def _mask(bits: int) -> int:
+    if not 1 <= bits <= MOST_BITS:
+        raise ValueError(f"bits must be in [1, {MOST_BITS}], got {bits}")
+    return (1 << bits) - 1
+
+
+def sum_distance(variance: Fraction | float, number: int) -> float:
+    """τ: how far the sum of n discrete Gaussians is from one of variance nσ².
+
+    τ = 10·Σ_{k=1}^{n−1} exp(−2π²σ²·k/(k+1)) bounds the difference of their log
+    probabilities at every whole number. One client alone: 0. At σ = 4: 1e-67·n.
+
+    Source: Kairouz, Liu and Steinke 2021, Theorem 1.
+
+    Raises:
+      ValueError: σ < 1/2, for which it is not proved.
+    """
+    if variance < 0.25:
+        raise ValueError(f"variance must be at least 1/4 in a sum, got {variance}")
+    share = np.arange(1, number) / np.arange(2, number + 1)
+    return float(10 * np.sum(np.exp(-2 * math.pi**2 * float(variance) * share)))
+
+
+def concentrated_multiplier(
+    sensitivity: float,
+    variance: Fraction | float,
+    *,
+    number: int = 1,
+    dimension: int = 1,
+) -> float:
+    """z such that the sum of n clients' noise gives ρ-zCDP with ρ = 1/(2z²).
+
+        1/z = Δ/(√n·σ) + τ·√d
+
+    Its Rényi divergence of order α is thus at most αρ, as of a Gaussian of multiplier
+    z, and composes as that does. A Gaussian's exact ε (PLD, GDP) is not proved for it.
+
+    Args:
+      sensitivity: Δ, how far a neighbour moves the sum of whole numbers in L2: the
+        sensitivity over γ. Where each of two neighbours is rounded by itself and only
+        their distance before that is known, √d more.
+      variance: σ² of one client's noise.
+      number: n, the clients whose noise is unknown to whoever looks.
+      dimension: d, read for n > 1.
+
+    Raises:
+      ValueError: several clients with σ < 1/2.
+
+    Source: Canonne, Kamath and Steinke 2020, Theorem 4 (n = 1); Kairouz, Liu and
+    Steinke 2021, Proposition 14 (n > 1).
+    """
+    apart = sum_distance(variance, number) if number > 1 else 0.0
+    inverse = sensitivity / math.sqrt(number * float(variance))
+    return 1.0 / (inverse + apart * math.sqrt(dimension))

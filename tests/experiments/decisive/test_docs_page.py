@@ -1,0 +1,120 @@
+"""docs/decisive.md says what the rows say, by the rules that were registered."""
+
+import json
+import pathlib
+import sys
+
+import pytest
+from absl import flags
+
+from experiments import docs_blocks
+from experiments.decisive import docs_page, guidance, registered, spread
+from experiments.decisive.risk import Study
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.federation import plan
+from fedsvp_jax.mechanisms import registry
+
+DOCS = pathlib.Path(__file__).parents[3] / "docs"
+
+
+def keep(results: pathlib.Path, arm: str, outcome: str, numbers: list[float]) -> None:
+    rows = [{"seed": seed, outcome: number} for seed, number in enumerate(numbers)]
+    text = "".join(json.dumps(row) + "\n" for row in reversed(rows))
+    (results / f"{arm}.jsonl").write_text(text)
+
+
+def test_the_page_is_what_the_rows_say() -> None:
+    page = (DOCS / "decisive.md").read_text()
+    written = docs_page.blocks(DOCS / "results" / "decisive")
+    assert docs_blocks.rewritten(page, written) == page
+
+
+def test_the_registration_names_every_hypothesis_and_what_it_must_be_worth() -> None:
+    text = (DOCS / "preregistration.md").read_text()
+    for one in registered.HYPOTHESES:
+        line = next(
+            line
+            for line in text.splitlines()
+            if line.startswith("|") and one.name in line
+        )
+        worths = line.split("|")[-2]
+        assert f"{one.worth:g}" in worths
+    assert f"all {len(registered.HYPOTHESES)} hypotheses" in text
+
+
+def test_the_arms_of_runs_are_settings_of_one_promise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+    spread.register()
+    for arm in registered.ARMS:
+        if isinstance(arm.work, Study):
+            continue
+        config = resolve(ExperimentConfig(**arm.work, data_dir="data"))
+        told = plan.mechanism_config(config)
+        proved = registry.make_mechanism(config.mechanism, told).claim.proved
+        assert proved == (arm.name != "records_unreleased")
+        base = guidance.CLIENTS if arm.part == "H2" else guidance.RECORDS
+        assert config.total_epsilon == base["total_epsilon"]
+        turns = config.num_clients // config.cohort_size
+        assert config.max_uploads * turns == config.num_rounds
+
+
+def test_differences_are_paired_by_seed(tmp_path: pathlib.Path) -> None:
+    hypothesis = next(one for one in registered.HYPOTHESES if one.name == "H2b2")
+    keep(tmp_path, hypothesis.arm, "membership_area", [0.5, 0.6, 0.7])
+    keep(tmp_path, "clients_constant", "membership_area", [0.6, 0.5])
+    found = docs_page.values_of(tmp_path, hypothesis)
+    assert found == pytest.approx([10.0, -10.0])  # less area is better
+
+
+def test_rows_decide_and_hypotheses_without_rows_are_undecided(
+    tmp_path: pathlib.Path,
+) -> None:
+    spread_of = [0.01 * number for number in range(-5, 5)]
+    keep(tmp_path, "records_even", "private_accuracy", [0.8] * 10)
+    better = [0.85 + number for number in spread_of]
+    keep(tmp_path, "records_public", "private_accuracy", better)
+    worse = [0.7 + number for number in spread_of]
+    keep(tmp_path, "records_released", "private_accuracy", worse)
+    found = {one.hypothesis.name: one for one in docs_page.findings(tmp_path)}
+    assert found["H3a"].verdict == "yes"
+    assert found["H3b"].verdict == "no"
+    assert found["H3c"].verdict == found["H1a1"].verdict == "undecided"
+    text = docs_page.table(tmp_path)
+    assert "| H3b | budget by released ψ | -10.5 |" in text
+    assert "Not the same everywhere (1 yes, 1 no, 1 undecided)" in docs_page.answer(
+        tmp_path
+    )
+
+
+def test_the_command_computes_what_is_missing_and_writes_the_page(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    from experiments.decisive import __main__ as command
+
+    (tmp_path / "images").mkdir()
+    (tmp_path / "decisive.md").write_text((DOCS / "decisive.md").read_text())
+    results = tmp_path / "results" / "decisive"
+    arm = registered.ARMS[0]
+    asked = []
+
+    def row(arm: registered.Arm, seed: int, *_: pathlib.Path) -> dict[str, float]:
+        asked.append((arm.name, seed))
+        names = ("rank_correlation", "value_reliability", "risk_reliability")
+        return dict.fromkeys(names, 0.9 + 0.01 * seed)
+
+    monkeypatch.setattr(command, "compute", row)
+    monkeypatch.setattr(command.command, "start_jax", lambda values: None)
+    monkeypatch.setattr(sys, "argv", ["decisive"])
+    places = (f"--docs_dir={tmp_path}", "--data_dir=x", f"--output_dir={tmp_path}")
+    for seeds in (1, 3):
+        flags.FLAGS(["decisive", "--part=H1", f"--seeds={seeds}", *places])
+        command.main([])
+    kinds = sum(one.part == "H1" for one in registered.ARMS)
+    assert len(asked) == len(set(asked)) == 3 * kinds  # none twice
+    kept = docs_page.rows_of(results, arm.name)
+    assert [one["seed"] for one in kept] == [0, 1, 2]
+    assert "| **yes** |" in (tmp_path / "decisive.md").read_text()
+    with pytest.raises(ValueError, match="part must be among H1, H2, H3, got 'H4'"):
+        command.missing(results, ["H4"], None)

@@ -1,0 +1,106 @@
+"""--config: a file of flags; the command line wins, and mistakes are sentences."""
+
+import json
+import pathlib
+
+import pytest
+from absl import flags
+from commands import command
+
+from experiments import config_file
+
+
+def defined() -> flags.FlagValues:
+    values = flags.FlagValues()
+    for define, name, default in (
+        (flags.DEFINE_float, "epsilon", 0.5),
+        (flags.DEFINE_integer, "num_rounds", 50),
+        (flags.DEFINE_bool, "augment", None),
+        (flags.DEFINE_float, "l2_norm_clip", None),
+        (flags.DEFINE_string, "mechanism", "fedsva"),
+        (flags.DEFINE_list, "seeds", ["0"]),
+        (flags.DEFINE_string, "output_dir", None),
+        (flags.DEFINE_string, "config", None),
+    ):
+        define(name, default, "", flag_values=values)
+    return values
+
+
+def parsed(path: pathlib.Path, text: str, *more: str) -> flags.FlagValues:
+    path.write_text(text)
+    values = defined()
+    assert config_file.parse(values, ["train", f"--config={path}", *more]) == ["train"]
+    return values
+
+
+def test_a_toml_files_lines_are_flags_and_the_command_line_wins(
+    tmp_path: pathlib.Path,
+) -> None:
+    text = """
+    output_dir = "runs/a"
+    [noise]
+    epsilon = 0.25
+    l2_norm_clip = inf
+    [training]
+    num_rounds = 3
+    augment = false
+    seeds = [1, 2]
+    """
+    values = parsed(tmp_path / "a.toml", text, "--num_rounds=7")
+    assert (values.epsilon, values.num_rounds, values.augment) == (0.25, 7, False)
+    assert values.l2_norm_clip == float("inf") and values.seeds == ["1", "2"]
+    assert values.output_dir == "runs/a"
+    assert values["epsilon"].present  # typed, so it is refused where nothing reads it
+    assert values["mechanism"].using_default_value
+
+
+def test_a_runs_own_settings_are_flags_that_nobody_typed(
+    tmp_path: pathlib.Path,
+) -> None:
+    text = json.dumps(
+        {
+            "mechanism": "none",
+            "epsilon": 0.25,  # not read by mechanism none
+            "l2_norm_clip": None,  # strict JSON's infinity
+            "num_rounds": 3,
+            "batch_size": 5,  # no flag of this command
+            "versions": {"jax": "1"},
+            "data_fingerprint": "0" * 64,
+        }
+    )
+    values = parsed(tmp_path / "config.json", text, "--num_rounds=7")
+    assert (values.mechanism, values.num_rounds) == ("none", 7)
+    assert values.l2_norm_clip == float("inf")
+    assert values["epsilon"].using_default_value
+    assert not values["mechanism"].using_default_value  # no preset changes it
+    assert not values["mechanism"].present and values["num_rounds"].present == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("epsilom = 1", "epsilom is no flag (did you mean epsilon?)"),
+        ("config = 'b.toml'", "config is no flag"),
+        ("epsilon = ", "cannot be read as a TOML file"),
+        ("epsilon = 1\n[noise]\nepsilon = 2", "names epsilon twice"),
+        ("epsilon = 2026-01-01", "epsilon must be a number, a text"),
+        ("epsilon = 'small'", "--epsilon takes a number, got 'small'"),
+        ("mechanism = 'none'\nepsilon = 0.5", "--epsilon is not read by mechanism"),
+    ],
+)
+def test_a_mistake_in_a_file_is_one_sentence(
+    text: str, sentence: str, tmp_path: pathlib.Path
+) -> None:
+    path = tmp_path / "a.toml"
+    path.write_text(text)
+    done = command(
+        "experiments.train", f"--config={path}", f"--output_dir={tmp_path}/run"
+    )
+    assert done.status == 2 and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("error: ") and sentence in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: pathlib.Path) -> None:
+    done = command("experiments.train", f"--config={tmp_path}/no.toml")
+    assert done.status == 2 and "no.toml" in done.stderr

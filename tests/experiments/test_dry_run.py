@@ -1,0 +1,74 @@
+"""--dry_run: what a run would be, by the run's own functions."""
+
+import pathlib
+
+import numpy as np
+import pytest
+from commands import command
+from small_runs import digits, small
+
+from experiments import dry_run
+from fedsvp_jax.federation import Program, build
+from fedsvp_jax.run.folder import PLANNED, RunFolder
+
+
+def program(**changes: object) -> Program:
+    return build([small(**changes)], digits())
+
+
+def test_the_holdings_are_the_splits_examples() -> None:
+    made = program()
+    held = dry_run.holdings(made)
+    assert held is not None
+    split = made.data.split
+    sizes = np.asarray(split.num_train[0] + split.num_validation[0])
+    np.testing.assert_array_equal(held.by_class.sum(1), sizes)
+    np.testing.assert_array_equal(held.by_attribute.sum(1), sizes)
+    np.testing.assert_array_equal(held.by_class[:, 5], held.by_attribute[:, 0])
+    assert held.by_attribute[-1, 0] == 0  # honest-but-curious
+
+
+def test_what_is_planned_is_what_the_ledger_counts() -> None:
+    spent, status = dry_run.planned_spent(program(mechanism="nbafl", epsilon=0.25), 4)
+    assert spent["basic"] == pytest.approx(1.0)
+    assert spent["pld"] < spent["rdp"]
+    assert status == dict.fromkeys(("basic", "rdp", "pld"), "nominal")
+    sound = program(
+        mechanism="nbafl", sensitivity="update_clip", calibration="analytic"
+    )
+    assert dry_run.planned_spent(sound, 1)[1] == dict.fromkeys(spent, "proved")
+    assert dry_run.planned_spent(program(mechanism="none"), 1)[1] is None
+
+
+def test_the_summary_tells_data_noise_epsilon_and_price() -> None:
+    text = dry_run.summary(program(num_rounds=3), digits())
+    assert "class 5 (private)" in text and "Clients: 7 by partition=paper" in text
+    assert "σ on the upload" in text and "ε by pld" in text
+    assert "3 × 3 trainings; FedAvg has 3 × 1" in text
+    solved = program(
+        mechanism="nbafl",
+        sensitivity="update_clip",
+        calibration="analytic",
+        delta=1e-6,
+        total_epsilon=2.0,
+        solve="noise",
+        num_rounds=3,
+    )
+    text = dry_run.summary(solved, digits())
+    assert "Solved: epsilon = " in text and "is kept" in text
+    assert "promises nothing" in dry_run.summary(program(mechanism="none"), digits())
+
+
+def test_the_picture_leaves_room_for_the_run(tmp_path: pathlib.Path) -> None:
+    path = dry_run.draw(program(), tmp_path)
+    assert path == tmp_path / PLANNED and path.read_text().startswith("<?xml")
+    RunFolder(tmp_path).start({"seed": 0}, resume=False)
+
+
+def test_the_command_trains_nothing(tmp_path: pathlib.Path) -> None:
+    done = command(
+        "experiments.train", "--dry_run", "--model=mlp", f"--output_dir={tmp_path}"
+    )
+    assert done.status == 0 and done.stderr == ""
+    assert done.stdout.endswith(f"{tmp_path / PLANNED}\n")
+    assert [path.name for path in tmp_path.iterdir()] == [PLANNED]

@@ -1,0 +1,177 @@
+"""The exact sampler, rounding within a norm, modular sums, and the accounting."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedsvp_jax.mechanisms import discrete_gaussian as dg
+
+
+def probabilities(variance: float, largest: int) -> np.ndarray:
+    """Of −largest, …, largest, from the definition."""
+    x = np.arange(-largest, largest + 1)
+    weight = np.exp(-(x**2) / (2 * variance))
+    return weight / weight.sum()
+
+
+@pytest.mark.parametrize(
+    "variance",
+    [Fraction(1, 50), Fraction(1, 3), 1, Fraction(5, 2), Fraction(113, 7), 400],
+)
+def test_the_sampler_draws_from_the_exact_probabilities(variance):
+    number, largest = 60_000, 12 + 8 * math.ceil(float(variance) ** 0.5)
+    drawn = dg.discrete_gaussian(variance, number, dg.seeded_words(7))
+    expected = number * probabilities(float(variance), largest)
+    counts = np.bincount(drawn + largest, minlength=len(expected))
+    assert len(counts) == len(expected)
+    rare = expected < 10
+    observed = np.append(counts[~rare], counts[rare].sum())
+    predicted = np.append(expected[~rare], expected[rare].sum())
+    filled = predicted > 0
+    if filled.sum() > 1:
+        predicted = predicted[filled] * number / predicted[filled].sum()
+        assert stats.chisquare(observed[filled], predicted).pvalue > 0.01
+    assert observed[~filled].sum() == 0
+
+
+@pytest.mark.parametrize("variance", [10**6 + 1, 2**40 + 12345, dg.LARGEST_VARIANCE])
+def test_wide_noise_has_a_gaussians_moments_and_tail(variance):
+    drawn = dg.discrete_gaussian(variance, 60_000, dg.seeded_words(11))
+    unit = drawn / math.sqrt(variance)
+    assert stats.kstest(unit, "norm").pvalue > 0.01
+    assert abs(np.mean(unit)) < 0.015
+    assert np.var(unit) == pytest.approx(1, abs=0.02)
+    assert np.mean(unit**4) == pytest.approx(3, abs=0.15)
+    assert len(np.unique(drawn % 2)) == 2  # every residue, not a coarser grid
+
+
+def test_a_seed_decides_every_number_and_entropy_does_not_repeat():
+    one = dg.discrete_gaussian(10**4, 1000, dg.seeded_words(3, 4))
+    same = dg.discrete_gaussian(10**4, 1000, dg.seeded_words(3, 4))
+    other = dg.discrete_gaussian(10**4, 1000, dg.seeded_words(4, 3))
+    np.testing.assert_array_equal(one, same)
+    assert np.mean(one == other) < 0.05
+    secret = [dg.discrete_gaussian(10**4, 1000, dg.system_words) for _ in range(2)]
+    assert np.mean(secret[0] == secret[1]) < 0.05
+    assert one[:4].tolist() == [111, 163, 115, 28]
+
+
+def test_words_past_the_last_multiple_are_drawn_again():
+    bound = 2**63 + 1  # half of all words lie past it
+    supply = iter(range(100))
+
+    def words(number):
+        low = [next(supply) for _ in range(number)]
+        return np.asarray([2**64 - 1 - w if w % 2 else w for w in low], np.uint64)
+
+    drawn = dg._below(bound, 6, words)
+    assert drawn.max() < bound
+    assert all(int(w) % 2 == 0 for w in drawn)
+
+
+@pytest.mark.parametrize("bad", [0, -1, 2**55, Fraction(1, 2**54)])
+def test_variances_out_of_range_are_refused(bad):
+    with pytest.raises(ValueError, match="variance must be"):
+        dg.discrete_gaussian(bad, 1, dg.seeded_words(0))
+
+
+@pytest.mark.parametrize(("std", "step"), [(0.3, 0.011), (1.0, 1.0), (7.0, 1e-6)])
+def test_the_variance_on_the_grid_is_never_less_than_asked_for(std, step):
+    exact = (Fraction(std) / Fraction(step)) ** 2
+    variance = dg.step_variance(std, step)
+    assert exact <= variance <= exact * (1 + Fraction(1, 10**6))
+    dg.discrete_gaussian(variance, 1, dg.seeded_words(0))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("step", [0.5, 0.03, 1e-4])
+def test_rounding_never_makes_a_vector_longer_than_its_clip(seed, step):
+    generator = np.random.default_rng(seed)
+    values = generator.standard_t(2, size=500)
+    values *= (0.2, 0.99, 1.0, 1.0 + 1e-7, 50.0)[seed] / np.linalg.norm(values)
+    whole = dg.rounded(values, step=step, norm_bound=1.0, words=dg.seeded_words(seed))
+    squares = sum(int(w) ** 2 for w in whole)
+    assert squares * Fraction(step) ** 2 <= 1
+    shrunk = values * min(1.0, 1 / np.linalg.norm(values))
+    assert np.max(np.abs(whole * step - shrunk)) <= 2 * step
+
+
+def test_rounding_is_right_on_average_and_keeps_what_is_on_the_grid():
+    values = np.tile([0.23, -0.71, 0.5, 0.0], 5000) / 100
+    whole = dg.rounded(values, step=0.01, norm_bound=9.0, words=dg.seeded_words(5))
+    means = whole.reshape(-1, 4).mean(axis=0)
+    np.testing.assert_allclose(means, [0.23, -0.71, 0.5, 0.0], atol=0.02)
+    grid = np.asarray([3.0, -4.0, 0.0]) * 0.25
+    kept = dg.rounded(grid, step=0.25, norm_bound=1.25, words=dg.seeded_words(5))
+    assert kept.tolist() == [3, -4, 0]
+
+
+def test_rounding_refuses_what_is_not_finite():
+    with pytest.raises(ValueError, match="values must be finite"):
+        dg.rounded(
+            np.asarray([1.0, np.nan]),
+            step=0.1,
+            norm_bound=1.0,
+            words=dg.seeded_words(0),
+        )
+
+
+def test_sums_of_residues_wrap_around_to_the_sum():
+    generator = np.random.default_rng(0)
+    whole = generator.integers(-(10**6), 10**6, size=(50, 200))
+    whole[-1] -= whole.sum(axis=0)  # parts far outside, a sum of at most 100 inside
+    whole[-1] += generator.integers(-100, 100, size=200)
+    total = dg.encoded(whole, 8).sum(axis=0, dtype=np.uint32)
+    np.testing.assert_array_equal(dg.decoded(total, 8), whole.sum(axis=0))
+    edge = np.asarray([-128, 127, 128])
+    assert dg.decoded(dg.encoded(edge, 8), 8).tolist() == [-128, 127, -128]
+    with pytest.raises(ValueError, match="bits must be in"):
+        dg.encoded(edge, 31)
+
+
+def divergence(mass: np.ndarray, shift: int, order: float) -> float:
+    """Rényi divergence of a distribution on ℤ and itself, `shift` further on."""
+    room = np.zeros(shift)
+    p, q = np.concatenate([mass, room]), np.concatenate([room, mass])
+    both = (p > 0) & (q > 0)
+    logs = order * np.log(p[both]) + (1 - order) * np.log(q[both])
+    return float(np.logaddexp.reduce(logs)) / (order - 1)
+
+
+@pytest.mark.parametrize("variance", [0.25, 0.4, 1.0, 3.0])
+@pytest.mark.parametrize("number", [1, 2, 5])
+def test_the_claim_is_above_the_divergence_computed_from_the_probabilities(
+    variance, number
+):
+    one = probabilities(variance, 30)
+    mass = one
+    for _ in range(number - 1):
+        mass = np.convolve(mass, one)
+    for shift in (1, 2, 3):
+        z = dg.concentrated_multiplier(shift, variance, number=number, dimension=1)
+        gaussian = shift**2 / (2 * number * variance)
+        assert 1 / (2 * z * z) >= gaussian * (1 - 1e-12)
+        for order in (1.1, 2.0, 4.0):
+            assert divergence(mass, shift, order) <= order / (2 * z * z) * (1 + 1e-9)
+
+
+def test_the_sum_of_two_is_not_a_discrete_gaussian_and_the_claim_pays_for_it():
+    variance, shift = 0.25, 1
+    mass = np.convolve(*[probabilities(variance, 30)] * 2)
+    as_one = shift**2 / (2 * 2 * variance)
+    assert divergence(mass, shift, 1.01) > 1.01 * as_one * 1.001
+    apart = dg.sum_distance(variance, 2)
+    whole = np.arange(-60, 61)
+    exact = np.exp(-(whole**2) / (4 * variance))
+    exact /= exact.sum()
+    near = np.abs(whole) <= 20
+    assert np.max(np.abs(np.log(mass[near] / exact[near]))) <= apart
+    paid = dg.concentrated_multiplier(shift, variance, number=2, dimension=100)
+    free = dg.concentrated_multiplier(shift, variance, number=1, dimension=100)
+    assert paid < free * math.sqrt(2)
+    assert dg.sum_distance(16, 100) < 1e-60
+    with pytest.raises(ValueError, match="at least 1/4"):
+        dg.sum_distance(0.2, 2)

@@ -1,0 +1,48 @@
+"""A mechanism looks the same everywhere, and like no other mechanism."""
+
+import pytest
+
+from fedsvp_jax import mechanisms
+from fedsvp_jax.report import style
+from fedsvp_jax.report.plotly_spec import plotly_spec
+from fedsvp_jax.report.plots import Plot, Series
+
+
+def test_every_registered_mechanism_has_a_fixed_look_of_its_own() -> None:
+    looks = {name: style.of_mechanism(name) for name in mechanisms.mechanism_names()}
+    assert set(style._MECHANISMS) <= set(looks)
+    built_in = [looks[name] for name in style._MECHANISMS]
+    assert len({look.color for look in built_in}) == len(built_in)
+    assert len({look.marker for look in built_in}) == len(built_in)
+
+
+def test_a_mechanism_from_outside_looks_like_no_built_in_one() -> None:
+    built_in = {look.marker for look in style._MECHANISMS.values()}
+    for name in ("mine", "theirs", "x" * 40):
+        assert style.of_mechanism(name).marker not in built_in
+        assert style.of_mechanism(name) == style.of_mechanism(name)
+
+
+# Rec. 709 luma: what is left of a colour in a grey print.
+def luma(color: str) -> float:
+    red, green, blue = style.channels(color)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("name", ["fedsva", "fedsdp", "nbafl"])
+def test_levels_are_ordered_in_lightness_and_one_level_keeps_the_colour(
+    name: str,
+) -> None:
+    look = style.of_mechanism(name)
+    shades = [luma(style.shaded(look, place, 4).color) for place in range(4)]
+    assert shades == sorted(shades) and shades[1] - shades[0] > 8
+    assert style.shaded(look, 0, 1) == look == style.shaded(look, 1, 3)
+
+
+def test_the_page_draws_the_same_look() -> None:
+    look = style.of_mechanism("fedsva")
+    series = Series({}, "FedSVA", [1, 2], [0.1, 0.2], look=look)
+    (trace,) = plotly_spec(Plot("p", "t", "n", "round", "y", [series]))["data"]
+    drawn = trace["line"]["color"], trace["marker"]["symbol"], trace["line"]["dash"]
+    assert drawn == look
+    assert look.for_matplotlib()["color"] == look.color

@@ -1,0 +1,120 @@
+"""Optimisers of server and clients against independent numpy; what is refused."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small_runs import digits, small
+
+from fedsvp_jax import optimizers
+from fedsvp_jax.algorithm import aggregation
+from fedsvp_jax.algorithm.client import rates_of_round
+from fedsvp_jax.federation import build
+from fedsvp_jax.optimizers import ServerSettings
+
+UPDATES = np.asarray([[1.0, -2.0], [0.3, 0.0], [-0.5, 4.0], [0.25, 1e-4]], np.float32)
+EMPTY = 2  # in this round nobody takes part
+
+
+def by_hand(
+    kind: str, rate: float, m: float, b1: float, b2: float, tau: float
+) -> np.ndarray:
+    """The sum of all steps, in float64."""
+    moved, first, second, t = np.zeros(2), np.zeros(2), np.zeros(2), 0
+    second = second + (tau**2 if kind == "adagrad" else 0)
+    for number, update in enumerate(UPDATES.astype(np.float64)):
+        if number == EMPTY:
+            continue
+        t += 1
+        if kind == "sgd":
+            first = m * first + update
+            moved = moved + rate * first
+            continue
+        first = b1 * first + (1 - b1) * update
+        square = update**2
+        if kind == "adam":
+            second = b2 * second + (1 - b2) * square
+        elif kind == "yogi":
+            second = second - (1 - b2) * square * np.sign(second - square)
+        else:
+            second = second + square
+            moved = moved + rate * update / np.sqrt(second)
+            continue
+        mean, spread = first / (1 - b1**t), second / (1 - b2**t)
+        moved = moved + rate * mean / (np.sqrt(spread) + tau)
+    return moved
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adam", "yogi", "adagrad"])
+def test_the_servers_steps_are_the_formulas_and_an_empty_round_is_none(
+    kind: str,
+) -> None:
+    numbers = (0.3, 0.5, 0.8, 0.95, 0.02)
+    names = ("learning_rate", "momentum", "beta1", "beta2", "tau")
+    told = dict(zip((f"server_{name}" for name in names), numbers, strict=True))
+    optimizer = optimizers.server_optimizer(ServerSettings(kind, **told))
+    state = optimizer.init({"w": jnp.zeros(2)})
+    moved = np.zeros(2)
+    for number, update in enumerate(UPDATES):
+        step, state = aggregation.server_step(
+            {"w": jnp.asarray(update)},
+            state,
+            optimizer,
+            anyone=jnp.bool_(number != EMPTY),
+        )
+        moved = moved + np.asarray(step["w"])
+    np.testing.assert_allclose(moved, by_hand(kind, *numbers), rtol=2e-5)
+
+
+def test_a_server_that_averages_keeps_no_state() -> None:
+    assert optimizers.averages(small())
+    assert small().server_learning_rate == 1
+    assert small(server_optimizer="yogi").server_learning_rate == 0.01
+    for change in (
+        {"server_optimizer": "adam", "server_learning_rate": 1.0},
+        {"server_learning_rate": 0.5},
+        {"server_momentum": 0.5},
+    ):
+        assert not optimizers.averages(small(**change))
+
+
+def test_learning_rates_by_round_are_the_formulas() -> None:
+    t, num_rounds = np.arange(8), 8
+    expected = {
+        "constant": np.full(8, 0.4),
+        "cosine": 0.4 * (1 + np.cos(np.pi * t / num_rounds)) / 2,
+        "exponential": 0.4 * 0.9**t,
+    }
+    for schedule, rates in expected.items():
+        config = small(
+            learning_rate=0.4,
+            num_rounds=num_rounds,
+            learning_rate_schedule=schedule,
+            learning_rate_decay=0.9,
+        )
+        program = build([config], digits())
+        cell = jax.tree.map(lambda leaf: leaf[0], program.cells)
+        found = [
+            rates_of_round(program.plan, cell, jnp.int32(number)).learning_rate
+            for number in t
+        ]
+        np.testing.assert_allclose(found, rates, rtol=1e-5)
+
+
+def test_momentum_of_clients_is_refused_where_a_bound_was_granted_for_plain_sgd() -> (
+    None
+):
+    config = small(client_momentum=0.5)  # fedsva with sensitivity=paper
+    with pytest.raises(ValueError, match="client_momentum must be 0 with sensitivity"):
+        build([config], digits())
+    for change in (
+        {"sensitivity": "update_clip"},
+        {"sensitivity": "weight_clip"},
+        {"sensitivity": "per_example"},
+        {"mechanism": "none"},  # claims nothing
+        {"mechanism": "dp_fedavg"},  # clips the update itself
+    ):
+        program = build([dataclasses.replace(config, **change)], digits())
+        assert program.plan.recipe.momentum == 0.5
