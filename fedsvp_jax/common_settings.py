@@ -152,6 +152,20 @@ class NoiseSettings(Settings):
         "average then has equal weights.",
         choices=("server", "secure_aggregation"),
     )
+    noise_sampler: str = setting(
+        "gaussian",
+        "gaussian: noise in floating point, whose rounding no proof covers. discrete: "
+        "whole numbers of a grid from an exact sampler, which are sent and added up "
+        "modulo 2^b; for clipped uploads, and counted by RDP.",
+        choices=("gaussian", "discrete"),
+    )
+    noise_bits: int = setting(
+        16,
+        "b: bits per number of an upload; fewer make the grid coarser.",
+        at_least=8,
+        at_most=24,
+        needs=("noise_sampler", ("discrete",)),
+    )
     colluders: int = setting(
         1,
         "h: honest-but-curious clients who pool what they know, for the guarantee "

@@ -278,6 +278,11 @@ def resolve(
             "correlated noise after its step, so sums without noise would enter later "
             f"models; got {config.noise_bands}"
         )
+    if config.noise_sampler == "discrete" and config.total_accounting == "pld":
+        raise ValueError(
+            "total_accounting must be rdp or basic with noise_sampler=discrete, whose "
+            "ε by privacy loss distributions is not proved, got pld"
+        )
     if config.cohorts == "cyclic":
         turns, left = divmod(config.num_clients, config.cohort_size)
         if left:

@@ -78,6 +78,8 @@ def guarantees(
       Rows in a fixed order: adversaries from the strongest to the weakest.
     """
     check_delta(delta)
+    if ledger.concentrated:
+        methods = tuple(method for method in methods if method == "rdp")
     rows = []
     for view, (name, sees) in _SEEN.items():
         if view == "colluders":
@@ -157,6 +159,8 @@ def _amplified(ledger: Ledger, delta: float, client_swap: float | None) -> float
     Source: Wang, Balle and Kasiviswanathan 2019 (arXiv 1808.00087), Theorem 27, by
     dp-accounting.
     """
+    if ledger.concentrated:  # Theorem 27 bounds a sampled Gaussian
+        return None
     if client_swap is None or ledger.even_cohort < 2 or ledger.release_epsilon > 0:
         return None
     import dp_accounting

@@ -47,6 +47,7 @@ class Ledger:
         proved: bool = False,
         colluders: int = 1,
         central: bool = False,
+        concentrated: bool = False,
         subsampling: Subsampling | None = None,
     ) -> None:
         """An empty ledger.
@@ -58,6 +59,8 @@ class Ledger:
           central: whether the claim is about the average. The ε of a round is then
             that of the noise that really is in the average, which a cohort smaller
             than planned has less of.
+          concentrated: whether of every upload 1/(2z²)-zCDP alone is proved, not a
+            Gaussian's exact ε. What "pld" and "gdp" give is then what "rdp" gives.
           subsampling: of the mechanism's Poisson batches; None without any.
 
         Raises:
@@ -71,6 +74,7 @@ class Ledger:
         self.proved = proved
         self.colluders = colluders
         self.central = central
+        self.concentrated = concentrated
         self.subsampling = subsampling
         self.uploads = np.zeros(num_clients, np.int64)
         self.releases = np.zeros(num_clients, np.int64)
@@ -215,6 +219,8 @@ class Ledger:
             release = self.releases[chosen] * self.release_epsilon
             claimed = float(np.max(self.claimed_epsilon[chosen] + release))
             return claimed + self.filter_cost.basic_epsilon
+        if self.concentrated:
+            method = "rdp"
         sampled = method != "gdp" and self.subsampling is not None
         precision = self.filter_cost.precision + np.where(
             sampled, 0, self.precision[view][chosen]
@@ -284,6 +290,7 @@ class Ledger:
         *,
         proved: bool = False,
         central: bool = False,
+        concentrated: bool = False,
         subsampling: Subsampling | None = None,
     ) -> "Ledger":
         """The ledger that `state_dict` was taken from, of the same mechanism."""
@@ -294,6 +301,7 @@ class Ledger:
             proved=proved,
             colluders=colluders,
             central=central,
+            concentrated=concentrated,
             subsampling=subsampling,
         )
         ledger.uploads = np.array(state["uploads"], np.int64)

@@ -43,6 +43,7 @@ def new_ledger(
         proved=proved,
         colluders=colluders,
         central=central,
+        concentrated=mechanism.claim.concentrated,
         subsampling=mechanism.subsampling,
     )
 

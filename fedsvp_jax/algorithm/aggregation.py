@@ -21,12 +21,18 @@ def client_weights(num_examples: Array, valid: Array, *, uniform: bool) -> Array
 def weighted(upload: Params, weight: Array) -> Params:
     """p_i x_i, a client's own part of the average; zero where the weight is zero.
 
+    Residues (uint32) are added up as they are: the server divides their sum.
+
     Each client multiplies in its own lane; what is left to the server are additions
     in the order of the lanes (`lanes.map_lanes`).
     """
-    return jax.tree.map(
-        lambda leaf: jnp.where(weight > 0, leaf * weight.astype(leaf.dtype), 0), upload
-    )
+
+    def part(leaf: Array) -> Array:
+        is_residue = leaf.dtype == jnp.uint32
+        scaled = leaf if is_residue else leaf * weight.astype(leaf.dtype)
+        return jnp.where(weight > 0, scaled, jnp.zeros((), leaf.dtype))
+
+    return jax.tree.map(part, upload)
 
 
 def server_step(

@@ -29,6 +29,7 @@ from fedsvp_jax.mechanisms import (
     make_mechanism,
     release_contribution,
 )
+from fedsvp_jax.mechanisms.grid import residues
 from fedsvp_jax.prng import Stream
 from fedsvp_jax.structs import (
     Array,
@@ -268,7 +269,7 @@ def client_round(
 
     Returns:
       `((upload, stats, answer), (memory, metrics))`: what is summed, multiplied with
-      the weight, and the client's own rows.
+      the weight or as residues of the mechanism's grid, and the client's own rows.
     """
     valid = client_id >= 0
     client = jnp.maximum(client_id, 0)
@@ -378,12 +379,17 @@ def client_round(
             & (round_num >= cell.mechanism.private_from),
             lane_axes=lane_axes,
         )
+    finite = tree.all_finite((upload, stats, answered))
+    if mechanism.grid is not None and mechanism.claim.central:
+        encode = partial(residues, grid=mechanism.grid, std=info.noise_std)
+        answered = encode(answered)
+        upload = encode(upload) if asked is None else upload
     metrics = ClientMetrics(
         client_id=client_id,
         num_examples=held.num_train,
         weight=weight,
         update_l2=tree.l2_norm(update),
-        finite=tree.all_finite((upload, stats, answered)),
+        finite=finite,
         estimation=estimation,
         released_ratio=ratio,
         noise=info,

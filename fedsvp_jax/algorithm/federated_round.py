@@ -9,6 +9,7 @@ devices.
 """
 
 import dataclasses
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +32,7 @@ from fedsvp_jax.algorithm.state import (
 )
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import make_mechanism
+from fedsvp_jax.mechanisms.grid import average
 from fedsvp_jax.structs import Array, Examples, MechanismState, Model
 
 
@@ -103,6 +105,15 @@ def federated_round(
     metrics = dataclasses.replace(metrics, client_id=clients)
 
     anyone = jnp.any(valid)
+    if mechanism.grid is not None and mechanism.claim.central:
+        decode = partial(
+            average,
+            grid=mechanism.grid,
+            std=jnp.max(jnp.where(valid, metrics.noise.noise_std, 0.0)),
+            count=jnp.sum(valid),
+        )
+        answer = decode(answer)
+        update = decode(update) if plan.asked is None else update
     memory_of_steps = state.optimizer
     if memory_of_steps is not None:
         update, memory_of_steps = aggregation.server_step(

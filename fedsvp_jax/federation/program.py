@@ -9,6 +9,8 @@ import numpy as np
 
 from fedsvp_jax import models
 from fedsvp_jax.accounting import allowance
+from fedsvp_jax.algorithm import private_query
+from fedsvp_jax.algorithm.private_query import Asked
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
 from fedsvp_jax.config import ExperimentConfig, check_resolved
 from fedsvp_jax.data import preprocessing
@@ -19,8 +21,10 @@ from fedsvp_jax.federation.budget import planned_cost, solve_noise
 from fedsvp_jax.federation.cohort_stream import CohortStream
 from fedsvp_jax.federation.federated_data import FederatedData, federate
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
-from fedsvp_jax.mechanisms.base import check_noise
-from fedsvp_jax.structs import Array, Model
+from fedsvp_jax.mechanisms.base import check_noise, extreme_uploads
+from fedsvp_jax.mechanisms.grid import check_grid
+from fedsvp_jax.structs import Array, Model, Params
+from fedsvp_jax.tree import num_parameters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +77,36 @@ class Program:
 def _is_limited(config: ExperimentConfig) -> bool:
     """Whether it is limited how often a client may upload."""
     return config.total_epsilon is not None or config.max_uploads is not None
+
+
+def _check_grid(
+    mechanism: Mechanism,
+    config: ExperimentConfig,
+    model: Model,
+    data: FederatedData,
+    asked: Asked | None,
+) -> None:
+    """Refuses discrete noise on a grid that is too coarse for what is noised.
+
+    Raises:
+      ValueError: how many bits are needed.
+    """
+    if mechanism.grid is None:
+        return
+
+    def noised(example: Array) -> Params:
+        params, _ = model.init(jax.random.key(0), example)
+        return params if asked is None else private_query.chosen(params, asked)
+
+    example = preprocessing.normalize(data.examples.inputs[:1])
+    size = num_parameters(jax.eval_shape(noised, example))
+    largest = data.max_num_examples
+    played = extreme_uploads(
+        mechanism, config.num_clients, config.num_rounds, num_examples=largest
+    )
+    for info in played.values():
+        std = float(info.noise_std)
+        check_grid(mechanism.grid, std=std, num_examples=largest, size=size)
 
 
 def _check_outputs(model: Model, data: FederatedData) -> None:
@@ -167,9 +201,11 @@ def build(
         )
         for config in configs
     ]
+    asked = plans.asked_of(first, model, build_model, data)
     for one in told:
         mechanism = make_mechanism(first.mechanism, one)
         check_noise(mechanism, first.num_clients, first.num_rounds)
+        _check_grid(mechanism, first, model, data, asked)
         _check_momentum(first, mechanism)
     allowances = [
         allowance(
@@ -195,9 +231,7 @@ def build(
         configs=tuple(configs),
         model=model,
         data=data,
-        plan=plans.make_plan(
-            first, data, plans.asked_of(first, model, build_model, data)
-        ),
+        plan=plans.make_plan(first, data, asked),
         cells=cells,
         mechanism_configs=mechanism_configs,
         stream=stream,

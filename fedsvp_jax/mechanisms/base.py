@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.mechanisms import noise
+from fedsvp_jax.mechanisms.grid import Grid, add_discrete_noise
 from fedsvp_jax.mechanisms.sensitivity import Sensitivity
 from fedsvp_jax.mechanisms.subsampling import Subsampling
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
@@ -26,6 +27,7 @@ class Claim(NamedTuple):
     against_server: bool = True  # false: the server sees more than noised uploads
     client_swap: float | None = None  # as in Sensitivity
     any_epsilon: bool = False  # the upload's (ε, δ) follows at ε ≥ 1 too
+    concentrated: bool = False  # proved is 1/(2z²)-zCDP, not a Gaussian's exact ε
 
 
 class UploadNoise(NamedTuple):
@@ -61,6 +63,7 @@ class Mechanism(NamedTuple):
       uniform_weights: whether the claim asks for equal weights in the average.
       claim: what the guarantee rests on.
       subsampling: of Poisson batches; None for other uploads, and while traced.
+      grid: on which the uploads lie; None where they are not on one.
       least_multiplier: () or (T,) the least z that an upload may be counted with, of
         any round or of each. Of a central claim: z of a whole cohort's average.
       most_epsilon, most_delta: () or (T,) likewise, the largest ε and δ that an upload
@@ -75,6 +78,7 @@ class Mechanism(NamedTuple):
     uniform_weights: bool = False
     claim: Claim = Claim("", False, "")
     subsampling: Subsampling | None = None
+    grid: Grid | None = None
     least_multiplier: Array | float = 0.0
     most_epsilon: Array | float = math.inf
     most_delta: Array | float = 1.0
@@ -108,6 +112,8 @@ def noised_upload(
     sensitivity: Array,
     clipped: Array,
     at_upload: bool,
+    grid: Grid | None,
+    num_examples: Array,
     key: Array,
 ) -> tuple[Params, NoiseInfo]:
     """Adds noise to a clipped update and describes it.
@@ -120,11 +126,17 @@ def noised_upload(
       clipped: () whether the update was clipped.
       at_upload: true to add the noise here; false where it went into the local steps
         already, to which `std` and `sensitivity` then refer.
+      grid: on which discrete noise is drawn; None for Gaussian noise.
+      num_examples: () |D|, which the grid may read.
       key: of the noise.
     """
     zero = jnp.zeros((), jnp.float32)
     noise_l2 = zero
-    if at_upload:
+    if at_upload and grid is not None:
+        updates, noise_l2 = add_discrete_noise(
+            updates, std, grid, num_examples=num_examples, key=key
+        )
+    elif at_upload:
         updates, noise_l2 = noise.add_gaussian_noise(updates, std, key=key)
     info = NoiseInfo(
         noise_multiplier=upload_noise.counted_multiplier,
@@ -207,6 +219,8 @@ def gaussian_mechanism(
             sensitivity=bound,
             clipped=clipped,
             at_upload=sensitivity.at_upload,
+            grid=sensitivity.grid,
+            num_examples=num_examples,
             key=key,
         )
         return noised, state, info
@@ -224,6 +238,7 @@ def gaussian_mechanism(
         step_noise_std=None if sensitivity.at_upload else step_noise_std,
         needs_contribution=needs_contribution,
         claim=claim,
+        grid=sensitivity.grid,
         least_multiplier=jnp.squeeze(jnp.min(possible.counted_multiplier, axis=0)),
         most_epsilon=jnp.squeeze(jnp.max(possible.epsilon, axis=0)),
         most_delta=jnp.squeeze(jnp.max(possible.delta, axis=0)),

@@ -17,6 +17,7 @@ from fedsvp_jax.mechanisms import base, correlated_noise
 from fedsvp_jax.mechanisms.base import Mechanism
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
+from fedsvp_jax.mechanisms.grid import make_grid
 from fedsvp_jax.mechanisms.noise import add_vector
 from fedsvp_jax.mechanisms.sensitivity import clip_update
 from fedsvp_jax.settings import LEAST_CLIP, Settings, setting
@@ -153,6 +154,8 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
             settings.noise_bands, config.num_rounds
         )
 
+    grid = make_grid(config, config.l2_norm_clip, shared=True)
+
     def init(num_clients: int) -> MechanismState:
         del num_clients
         shared = {"clip": jnp.asarray(config.l2_norm_clip, jnp.float32)}
@@ -170,7 +173,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
         round_num: Array,
         params: Params,
     ) -> tuple[Params, MechanismState, NoiseInfo]:
-        del num_examples, contribution_ratio
+        del contribution_ratio
         clip = state.shared["clip"]
         updates, clipped = clip_update(updates, params, clip)
         noisy = z > 0
@@ -189,6 +192,8 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
             sensitivity=clip,
             clipped=clipped,
             at_upload=not correlated,
+            grid=grid,
+            num_examples=num_examples,
             key=key,
         )
         if correlated:
@@ -248,6 +253,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
         update=update,
         server=server if settings.adaptive_clip else after,
         uniform_weights=True,
+        grid=grid,
         claim=base.Claim(
             relation="add or remove a client (its update against zero)",
             proved=True,

@@ -90,6 +90,8 @@ def make_gaussian(config: MechanismConfig) -> Mechanism:
             sensitivity=bound,
             clipped=clipped,
             at_upload=sensitivity.at_upload,
+            grid=sensitivity.grid,
+            num_examples=num_examples,
             key=key,
         )
         return noised, state, info
@@ -105,6 +107,7 @@ def make_gaussian(config: MechanismConfig) -> Mechanism:
         update=update,
         step_noise_std=None if sensitivity.at_upload else step_noise_std,
         claim=base.claim_of(sensitivity, any_epsilon=True),
+        grid=sensitivity.grid,
         least_multiplier=worst.noise_multiplier,
         most_epsilon=worst.epsilon,
         most_delta=worst.delta,

@@ -120,6 +120,8 @@ def make_reestimation(config: MechanismConfig) -> Mechanism:
             sensitivity=bound,
             clipped=clipped,
             at_upload=True,
+            grid=None,
+            num_examples=num_examples,
             key=key,
         )
         return (

@@ -14,6 +14,7 @@ from fedsvp_jax.mechanisms import (
 )
 from fedsvp_jax.mechanisms.base import Mechanism, free_before
 from fedsvp_jax.mechanisms.config import MechanismConfig, check_config
+from fedsvp_jax.mechanisms.discrete_noise import discrete
 from fedsvp_jax.mechanisms.shared_noise import shared
 from fedsvp_jax.mechanisms.subsampling import is_poisson, subsampling
 from fedsvp_jax.settings import Settings, unknown
@@ -182,6 +183,8 @@ def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
     mechanism = entry.factory(config)
     if is_poisson(config):
         mechanism = mechanism._replace(subsampling=subsampling(config))
+    if config.noise_sampler == "discrete" and name != "none":
+        mechanism = discrete(mechanism, config, name)
     if config.noise_trust == "secure_aggregation" and name != "none":
         mechanism = shared(mechanism, config, name)
     if config.sensitivity == "attribute_records":
@@ -241,7 +244,14 @@ register_mechanism(
     label="FedAvg",
     epsilon_sets_noise=False,
     summary="FedAvg without noise",
-    unread=("delta", "relation", "noise_trust", *_CALIBRATION, *_CONTRIBUTION),
+    unread=(
+        "delta",
+        "relation",
+        "noise_trust",
+        "noise_sampler",
+        *_CALIBRATION,
+        *_CONTRIBUTION,
+    ),
 )
 register_mechanism(
     "nbafl",

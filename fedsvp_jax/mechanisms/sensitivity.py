@@ -21,6 +21,7 @@ import jax.numpy as jnp
 
 from fedsvp_jax.mechanisms import noise, subsampling
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
+from fedsvp_jax.mechanisms.grid import Grid, make_grid
 from fedsvp_jax.mechanisms.private_query import query_bound
 from fedsvp_jax.structs import Array, Params
 
@@ -40,6 +41,8 @@ class Sensitivity(NamedTuple):
       assumptions: what the bound rests on, in words.
       client_swap: how far apart two clients' uploads can be, over Δ; None where
         nothing bounds it. Amplification by client sampling rests on it.
+      grid: on which discrete noise is drawn; None with Gaussian noise, and where there
+        is no grid for this rule.
     """
 
     name: str
@@ -50,6 +53,7 @@ class Sensitivity(NamedTuple):
     proved: bool
     assumptions: str
     client_swap: float | None = None
+    grid: Grid | None = None
 
 
 def no_clip(updates: Params, params: Params) -> tuple[Params, Array]:
@@ -134,10 +138,25 @@ def make_sensitivity(config: MechanismConfig) -> Sensitivity:
     clients, over √(K − h): `shared_noise`.
     """
     own = _own_sensitivity(config)
+    own = own._replace(grid=_own_grid(config, own))
     if config.noise_trust == "server":
         return own
     smallest = jnp.asarray(config.min_num_examples, jnp.float32)
     return own._replace(bound=lambda _: own.bound(smallest) / root_sharers(config))
+
+
+def _own_grid(config: MechanismConfig, own: Sensitivity) -> Grid | None:
+    """Of clipped updates, and of private queries, which lie Δ apart at any length."""
+    shared = config.noise_trust == "secure_aggregation"
+    if own.name == "update_clip":
+        return make_grid(config, config.l2_norm_clip, shared=shared)
+    if own.name == "attribute_records":
+        apart = own.bound
+        if shared:
+            smallest = jnp.asarray(config.min_num_examples, jnp.float32)
+            apart = lambda _: own.bound(smallest)  # noqa: E731
+        return make_grid(config, config.private_clip, apart=apart, shared=shared)
+    return None
 
 
 def _own_sensitivity(config: MechanismConfig) -> Sensitivity:

@@ -57,6 +57,7 @@ def restore(
             content,
             proved=ledger.proved,
             central=ledger.central,
+            concentrated=ledger.concentrated,
             subsampling=ledger.subsampling,
         )
         for content, ledger in zip(saved["ledgers"], ledgers, strict=True)

@@ -1,0 +1,68 @@
+"""Discrete Gaussian noise in a run: `--noise_sampler=discrete`.
+
+The upload is clipped as ever, rounded to a grid without growing past its clip, noised
+in whole numbers and sent modulo 2^b (`grid`). z is what it is with Gaussian noise. What
+changes is what follows from z: the discrete Gaussian's Rényi divergences are at most a
+Gaussian's (1/(2z²)-zCDP), its exact ε is not proved (docs/privacy.md, P17).
+"""
+
+import dataclasses
+from typing import Any
+
+import jax.numpy as jnp
+
+from fedsvp_jax.mechanisms.base import Mechanism
+from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
+from fedsvp_jax.mechanisms.config import MechanismConfig
+from fedsvp_jax.structs import MechanismState, NoiseInfo, Params
+
+
+def discrete(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanism:
+    """The mechanism, whose uploads lie on the grid, with claims by zCDP alone.
+
+    Args:
+      mechanism: whose noise is drawn on its grid already.
+      config: its settings.
+      name: how a refusal calls it.
+
+    Raises:
+      ValueError: the claim with Gaussian noise is not proved, or there is other noise
+        than that on the clipped uploads.
+    """
+    if (
+        mechanism.grid is None
+        or not mechanism.claim.proved
+        or mechanism.needs_contribution
+        or mechanism.server is not None
+        or mechanism.init(1).clients
+    ):
+        raise ValueError(
+            f"noise_sampler must be gaussian for mechanism {name} with sensitivity="
+            f"{config.sensitivity}: discrete noise is proved for clipped uploads "
+            "(update_clip, attribute_records, dp_fedavg with a fixed clip and one "
+            "band), whose noise nothing but public settings decides"
+        )
+
+    def update(
+        updates: Params, state: MechanismState, **named: Any
+    ) -> tuple[Params, MechanismState, NoiseInfo]:
+        upload, memory, info = mechanism.update(updates, state, **named)
+        if not mechanism.claim.central:
+            claimed = concentrated_epsilon(info.noise_multiplier, config.delta)
+            info = dataclasses.replace(info, epsilon=claimed)
+        return upload, memory, info
+
+    return mechanism._replace(
+        update=update,
+        claim=mechanism.claim._replace(
+            any_epsilon=True,
+            concentrated=True,
+            assumptions=(
+                f"{mechanism.claim.assumptions}; uploads are whole numbers of a grid "
+                f"modulo 2^{mechanism.grid.bits}, with exact discrete Gaussian noise"
+            ),
+        ),
+        most_epsilon=concentrated_epsilon(
+            jnp.asarray(mechanism.least_multiplier, jnp.float32), config.delta
+        ),
+    )

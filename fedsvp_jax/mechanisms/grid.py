@@ -1,0 +1,229 @@
+"""Uploads in whole numbers of a grid's steps: what `--noise_sampler=discrete` sends.
+
+A client rounds its clipped vector to multiples of the step γ, adds discrete Gaussian
+noise of the same std as the Gaussian's, and sends the residues modulo 2^b
+(`discrete_gaussian`). Where the cohort shares its noise, the server adds up residues
+alone, modulo 2^b, and turns their sum into numbers.
+
+γ is a public power of two, the least for which the sum fits into b bits: the cohort's
+K vectors of norm B at most, and eight standard deviations of the noise. A sum outside
+wraps around. That spoils a coordinate (a chance of 1e-15 for each) and tells nothing.
+"""
+
+import functools
+import itertools
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedsvp_jax.mechanisms import discrete_gaussian
+from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
+from fedsvp_jax.structs import Array, Params
+
+_TAILS = 8.0  # standard deviations of the noise that the sum has room for
+_LEAST_STD = 4.0  # of one client's noise, in steps: τ of `sum_distance` is then 1e-67·K
+
+
+class Grid(NamedTuple):
+    """What every client and the server know of the grid.
+
+    Attributes:
+      bits: b.
+      summed: K, the clients whose residues are added; 1 where the server sees each
+        upload.
+      norm: B, () the length that no vector exceeds before its noise.
+      apart: `num_examples -> ()`, how far two neighbours' vectors may be apart (Δ),
+        where that is not by their norms. Rounding adds γ√d to it, and the vector is
+        shrunk before by as much. None where Δ follows from B: rounding keeps B.
+    """
+
+    bits: int
+    summed: int
+    norm: Leaf
+    apart: Callable[[Array], Array] | None = None
+
+
+def make_grid(
+    config: MechanismConfig,
+    norm: Leaf,
+    *,
+    apart: Callable[[Array], Array] | None = None,
+    shared: bool,
+) -> Grid | None:
+    """The grid of a mechanism's uploads; None with --noise_sampler=gaussian.
+
+    Args:
+      config: the settings.
+      norm, apart: as in `Grid`.
+      shared: whether the server sees the cohort's sum alone.
+    """
+    if config.noise_sampler == "gaussian":
+        return None
+    return Grid(config.noise_bits, config.cohort_size if shared else 1, norm, apart)
+
+
+def grid_step(grid: Grid, std: Array) -> Array:
+    """γ, () float32: a power of two, at least 2(KB + 8√K·std)/2^b and at most twice it.
+
+    Args:
+      std: () of one client's noise.
+    """
+    largest = grid.summed * jnp.asarray(grid.norm, jnp.float32)
+    largest += _TAILS * math.sqrt(grid.summed) * std
+    exponent = jnp.frexp(largest * np.float32(2.0 ** (1 - grid.bits)))[1]
+    return jnp.ldexp(jnp.ones((), jnp.float32), exponent)
+
+
+def add_discrete_noise(
+    tree: Params, std: Array, grid: Grid, *, num_examples: Array, key: Array
+) -> tuple[Params, Array]:
+    """The tree, as one vector, on the grid with noise of N_Z(0, (std/γ)²).
+
+    Drawn on the host, by the exact sampler and from a counter generator that the key
+    decides: the numbers do not depend on the order of the clients or on the device.
+
+    Args:
+      tree: float32 leaves, as one vector no longer than `grid.norm`.
+      std: () of the noise, >= 0.
+      grid: where to.
+      num_examples: () |D|, which `grid.apart` reads.
+      key: a PRNG key, consumed here.
+
+    Returns:
+      The tree in float32, multiples of γ in [−2^(b−1)γ, 2^(b−1)γ), and the noise's L2
+      norm, () float32. NaN both where the tree holds a number that is not finite.
+    """
+    leaves, treedef = jax.tree.flatten(tree)
+    vector = jnp.concatenate([leaf.ravel() for leaf in leaves])
+    std = jnp.asarray(std, jnp.float32)
+    step = grid_step(grid, std)
+    apart = jnp.zeros((), jnp.float32)
+    if grid.apart is not None:
+        apart = grid.apart(num_examples)
+    whole, noise_l2 = jax.pure_callback(
+        functools.partial(_on_host, bits=grid.bits),
+        (
+            jax.ShapeDtypeStruct(vector.shape, jnp.int32),
+            jax.ShapeDtypeStruct((), jnp.float32),
+        ),
+        vector,
+        jax.random.key_data(key),
+        std,
+        step,
+        jnp.asarray(grid.norm, jnp.float32),
+        apart,
+        vmap_method="sequential",
+    )
+    numbers = jnp.where(jnp.isnan(noise_l2), jnp.nan, whole.astype(jnp.float32) * step)
+    ends = list(itertools.accumulate(leaf.size for leaf in leaves))
+    parts = jnp.split(numbers, ends[:-1])
+    shaped = [
+        part.reshape(leaf.shape) for part, leaf in zip(parts, leaves, strict=True)
+    ]
+    return jax.tree.unflatten(treedef, shaped), noise_l2
+
+
+def _on_host(
+    vector: Array,
+    key: Array,
+    std: Array,
+    step: Array,
+    norm: Array,
+    apart: Array,
+    *,
+    bits: int,
+) -> tuple[np.ndarray, np.float32]:
+    """(d,) int32 in [−2^(b−1), 2^(b−1)), and the noise's L2 norm; see above."""
+    values = np.asarray(vector, np.float64)
+    if not np.all(np.isfinite(values)):
+        return np.zeros(values.shape, np.int32), np.float32(np.nan)
+    words = discrete_gaussian.seeded_words(*np.asarray(key).tolist())
+    gamma = float(step)
+    if apart > 0:
+        kept = max(0.0, 1.0 - rounding_share(float(apart), gamma, values.size))
+        whole = np.rint(values * (kept / gamma)).astype(np.int64)
+    else:
+        whole = discrete_gaussian.rounded(
+            values, step=gamma, norm_bound=float(norm), words=words
+        )
+    noise = np.zeros(values.shape, np.int64)
+    if std > 0:
+        variance = discrete_gaussian.step_variance(float(std), gamma)
+        noise = discrete_gaussian.discrete_gaussian(variance, values.size, words)
+    residues = discrete_gaussian.encoded(whole + noise, bits)
+    length = gamma * float(np.linalg.norm(noise.astype(np.float64)))
+    sent = discrete_gaussian.decoded(residues, bits).astype(np.int32)
+    return sent, np.float32(length)
+
+
+def rounding_share(apart: float, step: float, size: int) -> float:
+    """γ√d/Δ: the part of Δ that rounding two neighbours' vectors may take.
+
+    Each moves by γ√d/2 at most. A vector that was shrunk by 1 − γ√d/Δ before leaves
+    just that much; 1e-6 more is left for the digits of its products.
+    """
+    return (1 + 1e-6) * step * math.sqrt(size) / apart
+
+
+def residues(tree: Params, grid: Grid, *, std: Array) -> Params:
+    """What is sent of `add_discrete_noise`'s numbers: uint32 in [0, 2^b)."""
+    step = grid_step(grid, std)
+    return jax.tree.map(
+        lambda leaf: (
+            jnp.round(leaf / step).astype(jnp.int32).astype(jnp.uint32)
+            & jnp.uint32((1 << grid.bits) - 1)
+        ),
+        tree,
+    )
+
+
+def average(total: Params, grid: Grid, *, std: Array, count: Array) -> Params:
+    """The clients' average, float32: their residues' sum modulo 2^b, times γ/count.
+
+    Args:
+      total: uint32, the sum modulo 2^32.
+      grid: the clients'.
+      std: () of one client's noise, which decides γ.
+      count: () how many clients' residues are in the sum.
+    """
+    half = 1 << (grid.bits - 1)
+    unit = grid_step(grid, std) / jnp.maximum(count.astype(jnp.float32), 1.0)
+
+    def one(leaf: Array) -> Array:
+        shifted = (leaf + jnp.uint32(half)) & jnp.uint32(2 * half - 1)
+        return (shifted.astype(jnp.int32) - half).astype(jnp.float32) * unit
+
+    return jax.tree.map(one, total)
+
+
+def check_grid(grid: Grid, *, std: float, num_examples: int, size: int) -> None:
+    """Refuses a grid that is too coarse for the vector or for the claim of its noise.
+
+    Args:
+      grid: of concrete numbers.
+      std: of one client's noise.
+      num_examples: |D| for `grid.apart`.
+      size: d, numbers in an upload.
+
+    Raises:
+      ValueError: says how many bits are needed.
+    """
+
+    def fits(bits: int) -> bool:
+        step = float(grid_step(grid._replace(bits=bits), jnp.float32(std)))
+        room = 0.5 * float(jnp.asarray(grid.norm))
+        if grid.apart is not None:
+            room = 0.5 * float(grid.apart(jnp.float32(num_examples)))
+        return step * math.sqrt(size) <= room and (std == 0 or std / step >= _LEAST_STD)
+
+    if not fits(grid.bits):
+        least = next((bits for bits in range(grid.bits, 25) if fits(bits)), None)
+        needed = "more than 24, which is the most" if least is None else str(least)
+        raise ValueError(
+            f"noise_bits must be {needed} for uploads of {size} numbers with this clip "
+            f"and noise, got {grid.bits}: the grid is too coarse"
+        )

@@ -1,0 +1,110 @@
+"""--noise_sampler=discrete: the noise as before, the claim by zCDP, the refusals."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from published import make, upload
+
+from fedsvp_jax import accounting
+from fedsvp_jax.accounting import composed_epsilon, promises
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
+
+CLIPPED = {"sensitivity": "update_clip", "l2_norm_clip": 1.0, "delta": 1e-5}
+SHARED = CLIPPED | {"noise_trust": "secure_aggregation", "colluders": 2}
+QUERY = {"sensitivity": "attribute_records", "noise_bits": 24, "delta": 1e-5}
+PROVED = [
+    ("nbafl", CLIPPED),
+    ("nbafl", SHARED | {"calibration": "analytic"}),
+    ("nbafl", QUERY),
+    ("gaussian", CLIPPED | {"relation": "add_remove"}),
+    ("fedsva", CLIPPED | {"contribution_release": "worst_case"}),
+    ("dp_fedavg", {"l2_norm_clip": 1.0}),
+]
+
+
+@pytest.mark.parametrize(("name", "changes"), PROVED)
+def test_the_noise_is_as_strong_as_gaussian_and_the_claim_is_by_zcdp(name, changes):
+    told = {key: value for key, value in changes.items() if key != "noise_bits"}
+    plain, grid = make(name, **told), make(name, noise_sampler="discrete", **changes)
+    update = jnp.linspace(-0.1, 0.1, 400)
+    sent, _, info = upload(grid, update)
+    _, _, before = upload(plain, update)
+    for field in ("noise_multiplier", "noise_std", "sensitivity", "delta"):
+        assert getattr(info, field) == getattr(before, field)
+    assert np.std(sent["w"]) == pytest.approx(
+        float(np.hypot(info.noise_std, np.std(update))), rel=0.15
+    )
+    claim = grid.claim
+    assert claim.concentrated and claim.proved and not plain.claim.concentrated
+    assert "exact discrete Gaussian" in claim.assumptions
+    np.testing.assert_array_equal(grid.least_multiplier, plain.least_multiplier)
+    if not claim.central:
+        claimed = concentrated_epsilon(info.noise_multiplier, 1e-5)
+        np.testing.assert_allclose(info.epsilon, claimed, rtol=1e-6)
+        assert float(np.max(grid.most_epsilon)) >= float(info.epsilon) * (1 - 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("nbafl", {"sensitivity": "paper"}),
+        ("nbafl", {"sensitivity": "weight_clip"}),
+        ("nbafl", {"sensitivity": "per_example"}),
+        ("nbafl", CLIPPED | {"downlink_noise": True}),
+        ("fedsva", CLIPPED),  # σ follows R
+        ("reestimation", CLIPPED),  # the clip follows the client
+        (
+            "dp_fedavg",
+            {"l2_norm_clip": 1.0, "adaptive_clip": True, "count_noise_std": 3},
+        ),
+        ("dp_fedavg", {"l2_norm_clip": 1.0, "noise_bands": 2, "cohorts": "cyclic"}),
+    ],
+)
+def test_what_is_not_proved_of_discrete_noise_is_refused(name, changes):
+    make(name, **changes)
+    with pytest.raises(ValueError, match="noise_sampler must be gaussian"):
+        make(name, noise_sampler="discrete", **changes)
+
+
+def test_the_ledger_counts_it_by_rdp_alone():
+    mechanism = make("nbafl", noise_sampler="discrete", **CLIPPED)
+    ledger = promises.new_ledger(mechanism, 4, keeps_stats=False)
+    z = float(mechanism.least_multiplier)
+    for round_num in (1, 2):
+        ledger.record(
+            np.arange(2),
+            round_num=round_num,
+            noise_multiplier=np.full(2, z),
+            noise_std=np.ones(2),
+            epsilon=np.full(2, 0.3),
+            delta=np.full(2, 1e-5),
+            weights=np.full(2, 0.5),
+        )
+    by_rdp = composed_epsilon("rdp", 2 / z**2, 1e-5)
+    for method in ("rdp", "pld", "gdp"):
+        assert ledger.epsilon_spent(method, 1e-5) == pytest.approx(by_rdp)
+    again = accounting.Ledger.from_state_dict(ledger.state_dict(), concentrated=True)
+    assert again.epsilon_spent("pld", 1e-5) == pytest.approx(by_rdp)
+    rows = accounting.guarantees(
+        ledger,
+        1e-5,
+        relation="r",
+        assumptions="a",
+        client_swap=1.0,
+        secret_cohorts=True,
+    )
+    assert {row.method for row in rows} == {"basic", "rdp"}
+    assert all(row.proved for row in rows if row.method == "rdp")
+
+
+def test_a_promise_by_exact_gaussians_is_refused():
+    with pytest.raises(ValueError, match="total_accounting must be rdp or basic"):
+        resolve(
+            ExperimentConfig(
+                dataset="digits",
+                noise_sampler="discrete",
+                total_epsilon=1.0,
+                total_accounting="pld",
+            )
+        )
