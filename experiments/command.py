@@ -124,11 +124,12 @@ def define_running() -> None:
         "Show a progress bar on a terminal: rounds per second, time left, accuracy and "
         "epsilon spent (RDP). --verbosity=-2 hides the bar and all warnings.",
     )
-    flags.DEFINE_bool(
-        "tensorboard",
-        False,
-        "Also write TensorBoard event files to OUTPUT_DIR/tensorboard (needs "
-        "tensorboardX).",
+    flags.DEFINE_list(
+        "logger",
+        [],
+        "Also write the numbers of every round for these tools, separated by commas: "
+        "csv, tensorboard, wandb, mlflow. Each writes to OUTPUT_DIR/NAME and sends "
+        "nothing; the last three need the extra of that name.",
     )
     flags.DEFINE_bool(
         "distributed",
@@ -319,6 +320,26 @@ def _fail(message: str, *, status: int = 2, at_once: bool = False) -> NoReturn:
         sys.stdout.flush()
         os._exit(status)
     sys.exit(status)
+
+
+def print_chosen(values: flags.FlagValues, config: ExperimentConfig, data: Any) -> None:
+    """Prints what was chosen for data of one's own, once.
+
+    Args:
+      values: the command line's.
+      config: resolved from them.
+      data: what they name.
+    """
+    from . import chosen
+
+    untyped = {
+        field.name
+        for field in dataclasses.fields(config)
+        if field.name not in values or values[field.name].using_default_value
+    }
+    if processes.is_first():
+        for line in chosen.lines(config, untyped, data):
+            print(line)
 
 
 def named_folders(items: list[str], flag: str = "keep") -> dict[str, pathlib.Path]:

@@ -38,6 +38,12 @@ from .utility import routes
 command.define_settings()
 command.define_output()
 command.define_running()
+flags.DEFINE_bool(
+    "keep_best",
+    False,
+    "Also keep the model of the round with the highest validation accuracy (test "
+    "accuracy where none is known), in OUTPUT_DIR/best.",
+)
 flags.DEFINE_enum(
     "preset",
     None,
@@ -76,29 +82,37 @@ def main(_: list[str]) -> None:
     from . import dry_run
 
     data = loading.load_data(config)
-    untyped = [name for name in vars(config) if values[name].using_default_value]
-    if processes.is_first():
-        for line in dry_run.chosen(config, untyped, data):
-            print(line)
+    command.print_chosen(values, config, data)
     if values.dry_run:
         program = federation.build([config], data)
         print(dry_run.summary(program, data))
         print(dry_run.draw(program, pathlib.Path(values.output_dir)) or "")
         return
-    summary = run.train(
-        config,
-        values.output_dir,
-        dataset=data,
-        placement=command.placement(values),
-        resume=values.resume,
-        checkpoint_every=values.checkpoint_every,
-        on_divergence=values.on_divergence,
-        progress=command.shows_progress(values),
-        tensorboard=values.tensorboard,
-    )
+    try:
+        summary = run.train(
+            config,
+            values.output_dir,
+            dataset=data,
+            placement=command.placement(values),
+            resume=values.resume,
+            checkpoint_every=values.checkpoint_every,
+            on_divergence=values.on_divergence,
+            progress=command.shows_progress(values),
+            loggers=values.logger,
+            keep_best=values.keep_best,
+        )
+    except FloatingPointError:
+        if processes.is_first():
+            command.write_report(values, "run")
+        raise
     if not processes.is_first():
         return
-    if summary["stopped_by_promise"]:
+    if summary["stopped_by"] == "patience":
+        print(
+            f"stopped after round {summary['rounds']}: no higher {summary['best_by']} "
+            f"since round {summary['best_round']}"
+        )
+    if summary["stopped_by"] == "promise":
         print(
             f"stopped before round {summary['rounds'] + 1}: the next upload of every "
             f"client would exceed total_epsilon = {config.total_epsilon} "
@@ -107,7 +121,8 @@ def main(_: list[str]) -> None:
     from fedsvp_jax.report import spent
 
     for name in ("best_accuracy", "final5_accuracy"):
-        print(f"{name}: {command.shown(summary[name])}")
+        picked = " (picked on the test set)" if name == "best_accuracy" else ""
+        print(f"{name}: {command.shown(summary[name])}{picked}")
     print(spent.spent_line(summary))
     print(f"params_sha256: {summary['params_sha256']}")
     command.write_report(values, "run")

@@ -1,7 +1,7 @@
 """A mechanism is a pair of pure functions, as an optax transformation is."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import jax
@@ -52,7 +52,9 @@ class Mechanism(NamedTuple):
       update: one client's step, `(updates, state, *, key, num_examples,
         contribution_ratio, round_num, params) -> (updates, state, NoiseInfo)`.
         `updates` is client minus server, `params` the broadcast model;
-        `state.clients` holds this client's scalars; only those may change.
+        `state.clients` holds this client's scalars; only those may change. Without a
+        key nothing is drawn: the update is clipped alone, and NoiseInfo tells the
+        `noise_std` that whoever asked adds (`deploy`).
       server: None, or once a round after aggregation, `(params_after,
         params_before, state, *, key, round_num, infos, valid) -> (params, state)`
         with (K,) leaves in `infos` and (K,) bool `valid`.
@@ -114,7 +116,7 @@ def noised_upload(
     at_upload: bool,
     grid: Grid | None,
     num_examples: Array,
-    key: Array,
+    key: Array | None,
 ) -> tuple[Params, NoiseInfo]:
     """Adds noise to a clipped update and describes it.
 
@@ -128,15 +130,17 @@ def noised_upload(
         already, to which `std` and `sensitivity` then refer.
       grid: on which discrete noise is drawn; None for Gaussian noise.
       num_examples: () |D|, which the grid may read.
-      key: of the noise.
+      key: of the noise; None adds none here, and `noise_l2` is NaN.
     """
     zero = jnp.zeros((), jnp.float32)
     noise_l2 = zero
-    if at_upload and grid is not None:
+    if at_upload and key is None:
+        noise_l2 = jnp.full((), jnp.nan, jnp.float32)
+    elif at_upload and key is not None and grid is not None:
         updates, noise_l2 = add_discrete_noise(
             updates, std, grid, num_examples=num_examples, key=key
         )
-    elif at_upload:
+    elif at_upload and key is not None:
         updates, noise_l2 = noise.add_gaussian_noise(updates, std, key=key)
     info = NoiseInfo(
         noise_multiplier=upload_noise.counted_multiplier,
@@ -245,15 +249,19 @@ def gaussian_mechanism(
     )
 
 
-def extreme_uploads(
-    mechanism: Mechanism, num_clients: int, num_rounds: int, *, num_examples: int = 1
+def uploads_of_rounds(
+    mechanism: Mechanism,
+    num_clients: int,
+    rounds: Iterable[int],
+    *,
+    num_examples: int = 1,
 ) -> dict[tuple[int, float], NoiseInfo]:
-    """Plays an upload in the first and the last round with R = 0 and R = 1.
+    """Plays an upload in some rounds with R = 0 and R = 1.
 
     Args:
       mechanism: with concrete settings.
       num_clients: M.
-      num_rounds: T.
+      rounds: from 0.
       num_examples: the client's training examples.
 
     Returns:
@@ -276,9 +284,17 @@ def extreme_uploads(
 
     return {
         (round_num, ratio): upload(np.float32(ratio), np.int32(round_num))
-        for round_num in (0, num_rounds - 1)
+        for round_num in rounds
         for ratio in (0.0, 1.0)
     }
+
+
+def extreme_uploads(
+    mechanism: Mechanism, num_clients: int, num_rounds: int, *, num_examples: int = 1
+) -> dict[tuple[int, float], NoiseInfo]:
+    """`uploads_of_rounds` of the first and the last of `num_rounds` rounds."""
+    ends = (0, num_rounds - 1)
+    return uploads_of_rounds(mechanism, num_clients, ends, num_examples=num_examples)
 
 
 def check_noise(mechanism: Mechanism, num_clients: int, num_rounds: int) -> None:
