@@ -38,7 +38,8 @@ _USED = (
 def _import_all() -> None:
     modules = pkgutil.walk_packages(fedsvp_jax.__path__, "fedsvp_jax.")
     for name in [*(module.name for module in modules), *_USED]:
-        importlib.import_module(name)
+        if name != "fedsvp_jax.deploy.flower":  # needs an engine
+            importlib.import_module(name)
 
 
 def _child(arguments: list[str], out: int, err: int) -> None:
