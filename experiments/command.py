@@ -124,11 +124,12 @@ def define_running() -> None:
         "Show a progress bar on a terminal: rounds per second, time left, accuracy and "
         "epsilon spent (RDP). --verbosity=-2 hides the bar and all warnings.",
     )
-    flags.DEFINE_bool(
-        "tensorboard",
-        False,
-        "Also write TensorBoard event files to OUTPUT_DIR/tensorboard (needs "
-        "tensorboardX).",
+    flags.DEFINE_list(
+        "logger",
+        [],
+        "Also write the numbers of every round for these tools, separated by commas: "
+        "csv, tensorboard, wandb, mlflow. Each writes to OUTPUT_DIR/NAME and sends "
+        "nothing; the last three need the extra of that name.",
     )
     flags.DEFINE_bool(
         "distributed",

@@ -25,7 +25,7 @@ from . import command, docs_blocks
 
 command.define_output(required=False)
 flags.DEFINE_string("data_dir", None, "Folder of FEMNIST in LEAF's format.")
-flags.DEFINE_integer("seeds", 2, "Runs of each method.", lower_bound=1)
+flags.DEFINE_integer("seeds", 1, "Runs of each method.", lower_bound=1)
 flags.DEFINE_string("docs_dir", "docs", "Folder of optimizers.md and results/.")
 flags.DEFINE_bool("run", True, "Compute the rows that are missing.")
 

@@ -110,7 +110,7 @@ def main(_: list[str]) -> None:
         checkpoint_every=values.checkpoint_every,
         on_divergence=values.on_divergence,
         progress=command.shows_progress(values),
-        tensorboard=values.tensorboard,
+        loggers=values.logger,
     )
     if not processes.is_first():
         return

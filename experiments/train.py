@@ -38,6 +38,12 @@ from .utility import routes
 command.define_settings()
 command.define_output()
 command.define_running()
+flags.DEFINE_bool(
+    "keep_best",
+    False,
+    "Also keep the model of the round with the highest validation accuracy (test "
+    "accuracy where none is known), in OUTPUT_DIR/best.",
+)
 flags.DEFINE_enum(
     "preset",
     None,
@@ -85,20 +91,31 @@ def main(_: list[str]) -> None:
         print(dry_run.summary(program, data))
         print(dry_run.draw(program, pathlib.Path(values.output_dir)) or "")
         return
-    summary = run.train(
-        config,
-        values.output_dir,
-        dataset=data,
-        placement=command.placement(values),
-        resume=values.resume,
-        checkpoint_every=values.checkpoint_every,
-        on_divergence=values.on_divergence,
-        progress=command.shows_progress(values),
-        tensorboard=values.tensorboard,
-    )
+    try:
+        summary = run.train(
+            config,
+            values.output_dir,
+            dataset=data,
+            placement=command.placement(values),
+            resume=values.resume,
+            checkpoint_every=values.checkpoint_every,
+            on_divergence=values.on_divergence,
+            progress=command.shows_progress(values),
+            loggers=values.logger,
+            keep_best=values.keep_best,
+        )
+    except FloatingPointError:
+        if processes.is_first():
+            command.write_report(values, "run")
+        raise
     if not processes.is_first():
         return
-    if summary["stopped_by_promise"]:
+    if summary["stopped_by"] == "patience":
+        print(
+            f"stopped after round {summary['rounds']}: no higher {summary['best_by']} "
+            f"since round {summary['best_round']}"
+        )
+    if summary["stopped_by"] == "promise":
         print(
             f"stopped before round {summary['rounds'] + 1}: the next upload of every "
             f"client would exceed total_epsilon = {config.total_epsilon} "

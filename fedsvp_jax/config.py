@@ -41,6 +41,14 @@ class EvaluationSettings(Settings):
     """Evaluation: when and how the server tests the model."""
 
     eval_every: int = setting(1, "Rounds between evaluations.", at_least=1)
+    patience: int | None = setting(
+        None,
+        "Early stopping: end the run when so many rounds have passed without a higher "
+        "validation accuracy (test accuracy where none is known). The privacy ledger "
+        "counts the uploads that were made; what the choice of the end tells of the "
+        "examples that decided it is not covered by any ε.",
+        at_least=1,
+    )
     eval_batch_size: int = setting(
         250, "Examples in one evaluation batch.", at_least=1, at_most=100_000
     )

@@ -37,7 +37,8 @@ EXTRAS = {
     for requirements in PROJECT["optional-dependencies"].values()
     for name in distributions(requirements)
 }
-OF_IMPORT = importlib.metadata.packages_distributions()
+# Who owns an optional library is known without it, too.
+OF_IMPORT = {"mlflow": ["mlflow-skinny"]} | importlib.metadata.packages_distributions()
 
 
 def imported(nodes: list[ast.stmt]) -> Iterator[str]:

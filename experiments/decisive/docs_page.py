@@ -16,11 +16,15 @@ from .risk import Study
 from .verdicts import Effect, Verdict
 
 Row = dict[str, Any]
+# Questions of the short answer, and the ends of the names of their hypotheses.
 _QUESTIONS = {
-    "H1": "Does a Shapley value predict membership risk?",
-    "H2": "Does noise guided by Shapley values beat constant noise at equal proved ε?",
-    "H3": "Does a private budget spread by Shapley values beat an even spread?",
+    "What is worth more is at more risk, as FedSVA takes it": ("H1", "1"),
+    "What is worth less is at more risk": ("H1", "2"),
+    "At equal proved ε, guided noise is more accurate than constant noise": ("H2", "1"),
+    "At equal proved ε, guided noise tells less of who was a member": ("H2", "2"),
+    "A private budget spread by Shapley values beats an even spread": ("H3", "abc"),
 }
+_NOT_PROVED = "H3c"  # an upper bound, no way to guide noise
 _UNITS = {"H1": "rank correlation", "H2": "points", "H3": "points"}
 _COLORS = {"yes": "#009E73", "no": "#D55E00", "undecided": "#666666"}
 
@@ -99,22 +103,34 @@ def findings(results: pathlib.Path) -> list[Finding]:
     ]
 
 
+def _counted(found: list[Finding]) -> str:
+    """`4 no, 1 undecided`; what is not measured yet is told apart."""
+    words = [
+        one.verdict if one.effect is not None else "not measured yet" for one in found
+    ]
+    return ", ".join(f"{words.count(word)} {word}" for word in sorted({*words}))
+
+
 def answer(results: pathlib.Path) -> str:
-    """The verdicts of each question, in words."""
-    lines = []
-    for part in PARTS:
-        mine = [one for one in findings(results) if one.part == part]
-        count = {
-            verdict: sum(one.verdict == verdict for one in mine)
-            for verdict in ("yes", "no", "undecided")
-        }
-        of = ", ".join(f"{number} {name}" for name, number in count.items() if number)
-        says = next(
-            (name.capitalize() for name in count if count[name] == len(mine)), ""
-        )
-        lines.append(
-            f"- **{_QUESTIONS[part]}** {says or 'Not the same everywhere'} ({of})."
-        )
+    """The answer in words, then the verdicts of each question."""
+    found = findings(results)
+    guided = [
+        one for one in found if one.part != "H1" and one.hypothesis.name != _NOT_PROVED
+    ]
+    gains = [one.hypothesis.name for one in guided if one.verdict == "yes"]
+    of = f"{len(guided)} registered comparisons at equal proved ε"
+    if gains:
+        says = f"**Yes, in {', '.join(gains)}** of the {of}."
+    elif all(one.verdict == "no" for one in guided):
+        says = f"**No.** None of the {of} gains as much as would be worth having."
+    else:
+        says = f"**Not shown.** None of the {of} is a yes ({_counted(guided)})."
+    lines = [says, ""]
+    for question, (part, ends) in _QUESTIONS.items():
+        mine = [
+            one for one in found if one.part == part and one.hypothesis.name[-1] in ends
+        ]
+        lines.append(f"- {question}: {_counted(mine)}.")
     return "\n".join(lines)
 
 
@@ -123,14 +139,13 @@ def table(results: pathlib.Path) -> str:
     lines = []
     for one in findings(results):
         effect, hypothesis = one.effect, one.hypothesis
-        cells = {"effect": MISSING, "95 % interval": MISSING, "pairs or pools": "0"}
+        cells = {"effect": "–", "95 % interval": "–", "pairs or pools": "0"}
         if effect is not None:
-            digits = 2 if one.part == "H1" else 1
-            mean, low, high = (f"{number:+.{digits}f}" for number in effect[1:4])
+            mean, low, high = (f"{number:+.2f}" for number in effect[1:4])
             cells = {
                 "effect": mean,
                 "95 % interval": f"{low} to {high}",
-                "pairs or pools": f"{effect.count} of {one.registered}",
+                "pairs or pools": f"{effect.num_values} of {one.registered}",
             }
         lines.append(
             {"": hypothesis.name, "hypothesis": hypothesis.says}
@@ -253,5 +268,5 @@ def blocks(results: pathlib.Path) -> dict[str, Any]:
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     """Writes decisive.md's blocks and its figure from the kept rows."""
     results = docs_dir / "results" / "decisive"
-    draw(results, docs_dir / "images" / "decisive.png")
+    draw(results, docs_dir / "images" / "decisive.svg")
     return docs_blocks.rewrite(docs_dir / "decisive.md", blocks(results))

@@ -79,9 +79,10 @@ ARMS = (
 
 def _risk(letter: str, says: str, arm: str) -> tuple[Hypothesis, Hypothesis]:
     outcome = "rank_correlation"
+    more, less = f"{says} is at more risk", f"{says}, turned: at less risk"
     return (
-        Hypothesis(f"H1{letter}1", f"{says}: more", arm, None, outcome, 1.0, 0.2),
-        Hypothesis(f"H1{letter}2", f"{says}: less", arm, None, outcome, -1.0, 0.2),
+        Hypothesis(f"H1{letter}1", more, arm, None, outcome, 1.0, 0.2),
+        Hypothesis(f"H1{letter}2", less, arm, None, outcome, -1.0, 0.2),
     )
 
 
@@ -109,11 +110,11 @@ def _spread(name: str, says: str, arm: str) -> Hypothesis:
 
 
 HYPOTHESES = (
-    *_risk("a", "a valued record of MNIST is at risk", "mnist_records"),
-    *_risk("b", "the same, some labels wrong", "mnist_records_mislabelled"),
-    *_risk("c", "a valued record of Adult is at risk", "adult_records"),
-    *_risk("d", "a valued class of MNIST is at risk", "mnist_equal_classes"),
-    *_risk("e", "the same, classes of unequal size", "mnist_uneven_classes"),
+    *_risk("a", "a valued record of MNIST", "mnist_records"),
+    *_risk("b", "one of MNIST with wrong labels", "mnist_records_mislabelled"),
+    *_risk("c", "a valued record of Adult", "adult_records"),
+    *_risk("d", "a valued class of MNIST", "mnist_equal_classes"),
+    *_risk("e", "a valued class of unequal size", "mnist_uneven_classes"),
     *_guided(0, "FedSVA, R fixed at 1", "clients_worst_case"),
     *_guided(1, "FedSVA, R released by Laplace noise", "clients_laplace"),
     *_guided(

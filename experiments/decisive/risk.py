@@ -246,8 +246,9 @@ def compute(study: Study, seed: int, data_dir: pathlib.Path) -> dict[str, Any]:
         pool.inputs,
         num_classes=pool.num_classes,
     )
-    phi = jax.vmap(membership.confidences, (0, None))(logits, pool.labels)
-    phi = np.asarray(phi, np.float64)
+    confidences = jax.vmap(membership.confidences, (0, None))
+    labels = jnp.asarray(pool.labels)
+    phi = np.asarray(confidences(jnp.asarray(logits), labels), np.float64)
     odd = np.arange(study.halves) % 2 == 1
     parts = [separation(phi[part], halves[part]) for part in (odd, ~odd)]
     risk = separation(phi, halves)

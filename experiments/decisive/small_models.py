@@ -91,14 +91,18 @@ def outputs(
       num_classes: outputs of a network.
     """
     pool = jnp.asarray(inputs, jnp.float32), jnp.asarray(labels, jnp.int32)
-    asked = jnp.asarray(asked, jnp.float32)
-    # One shape for all calls: the rest of the last call repeats its first network.
-    rows = np.arange(-(-len(member) // _SIDE_BY_SIDE) * _SIDE_BY_SIDE)
-    rows = np.where(rows < len(member), rows, 0).reshape(-1, _SIDE_BY_SIDE)
-    found = [
+    questions = jnp.asarray(asked, jnp.float32)
+    # One shape for all calls: the rest of the last call repeats the first network.
+    places = np.arange(-(-len(member) // _SIDE_BY_SIDE) * _SIDE_BY_SIDE)
+    rows = np.where(places < len(member), places, 0).reshape(-1, _SIDE_BY_SIDE)
+    logits = [
         _outputs(
-            keys[part], jnp.asarray(member[part]), pool, asked, num_classes=num_classes
+            keys[part],
+            jnp.asarray(member[part]),
+            pool,
+            questions,
+            num_classes=num_classes,
         )
         for part in rows
     ]
-    return np.concatenate(jax.device_get(found))[: len(member)]
+    return np.concatenate(jax.device_get(logits))[: len(member)]

@@ -15,7 +15,7 @@ LEAST_RELIABILITY = 0.7  # below it, a correlation near 0 says nothing
 class Effect(NamedTuple):
     """A mean over pairs or pools, with what the tests say."""
 
-    count: int
+    num_values: int
     mean: float
     low: float  # 95 % interval of the mean, Student's t
     high: float
@@ -49,7 +49,7 @@ def effect(values: Sequence[float], worth: float) -> Effect:
     below = scipy.stats.ttest_1samp(numbers, worth, alternative="less")
     interval = scipy.stats.ttest_1samp(numbers, 0.0).confidence_interval(0.95)
     return Effect(
-        count=len(numbers),
+        num_values=len(numbers),
         mean=mean,
         low=float(interval.low),
         high=float(interval.high),

@@ -1,7 +1,7 @@
 """A mechanism is a pair of pure functions, as an optax transformation is."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import jax
@@ -245,15 +245,19 @@ def gaussian_mechanism(
     )
 
 
-def extreme_uploads(
-    mechanism: Mechanism, num_clients: int, num_rounds: int, *, num_examples: int = 1
+def uploads_of_rounds(
+    mechanism: Mechanism,
+    num_clients: int,
+    rounds: Iterable[int],
+    *,
+    num_examples: int = 1,
 ) -> dict[tuple[int, float], NoiseInfo]:
-    """Plays an upload in the first and the last round with R = 0 and R = 1.
+    """Plays an upload in some rounds with R = 0 and R = 1.
 
     Args:
       mechanism: with concrete settings.
       num_clients: M.
-      num_rounds: T.
+      rounds: from 0.
       num_examples: the client's training examples.
 
     Returns:
@@ -276,9 +280,17 @@ def extreme_uploads(
 
     return {
         (round_num, ratio): upload(np.float32(ratio), np.int32(round_num))
-        for round_num in (0, num_rounds - 1)
+        for round_num in rounds
         for ratio in (0.0, 1.0)
     }
+
+
+def extreme_uploads(
+    mechanism: Mechanism, num_clients: int, num_rounds: int, *, num_examples: int = 1
+) -> dict[tuple[int, float], NoiseInfo]:
+    """`uploads_of_rounds` of the first and the last of `num_rounds` rounds."""
+    ends = (0, num_rounds - 1)
+    return uploads_of_rounds(mechanism, num_clients, ends, num_examples=num_examples)
 
 
 def check_noise(mechanism: Mechanism, num_clients: int, num_rounds: int) -> None:

@@ -66,9 +66,16 @@ def read_all(folders: Sequence[str | Path]) -> dict[str, Files]:
     return {
         os.path.relpath(path, common): read.read_sweep(path)
         if read.is_sweep(path)
-        else read.read_run(path)
+        else _ended_run(path)
         for path in paths
     }
+
+
+def _ended_run(path: Path) -> read.RunFiles:
+    run = read.read_run(path)
+    if run.unfinished is not None:
+        raise ValueError(f"{path} cannot be compared: {run.unfinished}")
+    return run
 
 
 def compare_html(files: dict[str, Files], *, timestamp: str | None = None) -> str:

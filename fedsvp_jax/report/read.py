@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax import mechanisms
+from fedsvp_jax.run.records import accuracy_summary
 
 Row = dict[str, Any]
 
@@ -27,7 +28,8 @@ class RunFiles:
     config: Row
     metrics: list[Row]  # one row per round, sorted by round
     clients: list[Row]  # one row per upload, sorted by round, then client
-    summary: Row
+    summary: Row  # of an unfinished run, what its rows tell of it
+    unfinished: str | None  # how far it came, in a sentence; None at its end
     sha256: dict[str, str]  # file name -> hash of its bytes
 
 
@@ -52,25 +54,33 @@ def is_run(folder: str | Path) -> bool:
 
 
 def read_run(run_dir: str | Path) -> RunFiles:
-    """Reads a run's folder.
+    """Reads a run's folder; an unfinished run is read up to its last row.
 
     Raises:
-      ValueError: a file is missing, damaged or empty, the run has not finished, or
-        the folder is a sweep's.
+      ValueError: a file is missing, damaged or empty, or the folder is a sweep's.
     """
     folder = _existing(run_dir)
-    _check_is_finished_run(folder)
-    texts = {name: _text(folder / name) for name in RUN_FILES}
+    _check_is_run(folder)
+    ended = (folder / "summary.json").is_file()
+    names = RUN_FILES if ended else RUN_FILES[:-1]
+    texts = {name: _text(folder / name) for name in names}
+    if not ended:  # a killed run may leave a torn last line
+        texts |= {name: _whole_lines(texts[name]) for name in names[1:]}
     metrics = _rows(folder / "metrics.jsonl", texts["metrics.jsonl"])
     clients = _rows(folder / "clients.jsonl", texts["clients.jsonl"], may_be_empty=True)
     _require(folder / "metrics.jsonl", metrics, ("round", "test_accuracy"))
     _require(folder / "clients.jsonl", clients, ("round", "client", "noise_std"))
     _check_lengths(folder / "clients.jsonl", clients)
+    config = _object(folder / "config.json", texts["config.json"])
+    metrics = sorted(metrics, key=lambda row: row["round"])
     return RunFiles(
-        config=_object(folder / "config.json", texts["config.json"]),
-        metrics=sorted(metrics, key=lambda row: row["round"]),
+        config=config,
+        metrics=metrics,
         clients=sorted(clients, key=lambda row: (row["round"], row["client"])),
-        summary=_object(folder / "summary.json", texts["summary.json"]),
+        summary=_object(folder / "summary.json", texts["summary.json"])
+        if ended
+        else _summary_so_far(metrics),
+        unfinished=None if ended else _how_far(config, metrics),
         sha256=_hashes(texts),
     )
 
@@ -151,21 +161,46 @@ def write_text(path: Path, text: str) -> None:
     partial.replace(path)
 
 
-def _check_is_finished_run(folder: Path) -> None:
+def _check_is_run(folder: Path) -> None:
     if not is_run(folder) and is_sweep(folder):
         raise ValueError(
             f"{folder} is a sweep's folder, and a single run's was expected (in Python,"
             " frames.results and write_sweep_report read a sweep)"
         )
-    begun = all((folder / name).is_file() for name in RUN_FILES[:-1])
-    if begun and not (folder / "summary.json").is_file():
-        done = _text(folder / "metrics.jsonl").count("\n")
-        config = _object(folder / "config.json", _text(folder / "config.json"))
-        raise ValueError(
-            f"{folder} has no summary.json: the run has not finished ({done} of"
-            f" {config.get('num_rounds')} rounds); go on with the same command and"
-            " --resume"
+
+
+def _whole_lines(text: str) -> str:
+    return text[: text.rfind("\n") + 1]
+
+
+def _diverged(row: Row) -> bool:
+    return bool(row.get("diverged_clients")) or row.get("model_finite") is False
+
+
+def _summary_so_far(metrics: list[Row]) -> Row:
+    """What summary.json would say, as far as the rows tell it."""
+    last = metrics[-1]
+    named = ("epsilon_spent", "status", "delta_spent", "target_delta")
+    return {
+        "rounds": len(metrics),
+        **accuracy_summary(metrics),
+        "diverged_in_round": next((r["round"] for r in metrics if _diverged(r)), None),
+        **{name: last[name] for name in named if name in last},
+    }
+
+
+def _how_far(config: Row, metrics: list[Row]) -> str:
+    """How an unfinished run ended, or how far it is, in a sentence."""
+    last, of = metrics[-1]["round"], config.get("num_rounds")
+    if _diverged(metrics[-1]):
+        return (
+            f"This run diverged in round {last} of {of}: an upload or the model holds "
+            "NaN or infinity."
         )
+    return (
+        f"This run has not finished: this page shows {last} of {of} rounds. Go on with "
+        "the same command and --resume."
+    )
 
 
 def _existing(folder: str | Path) -> Path:

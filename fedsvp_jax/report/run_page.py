@@ -63,7 +63,9 @@ def run_html(run: read.RunFiles, *, timestamp: str | None = None) -> str:
         (
             "results",
             "Results",
-            _facts(run) + f'<div class="grid">{_figures(curves)}</div>',
+            _unfinished(run)
+            + _facts(run)
+            + f'<div class="grid">{_figures(curves)}</div>',
         ),
         *(attributes if values else ()),
         ("explained", "Noise of each upload, explained", _explorer(run)),
@@ -72,7 +74,11 @@ def run_html(run: read.RunFiles, *, timestamp: str | None = None) -> str:
             "Privacy spent",
             _switch(run)
             + f'<div class="grid">{_figures(spent)}</div>'
-            + guarantees.table(run.summary),
+            + (
+                guarantees.table(run.summary)
+                if run.unfinished is None
+                else "<p>The guarantees are stated when the run has ended.</p>"
+            ),
         ),
         ("ledger", "Privacy spent by client", _ledger(run)),
         (
@@ -186,6 +192,12 @@ _SUBTITLE = (
 def _get(config: read.Row, key: str) -> str:
     value = config.get(key)
     return "" if value is None else provenance.shown(value)
+
+
+def _unfinished(run: read.RunFiles) -> str:
+    if run.unfinished is None:
+        return ""
+    return f'<p role="alert"><strong>{page.escape(run.unfinished)}</strong></p>'
 
 
 def _facts(run: read.RunFiles) -> str:

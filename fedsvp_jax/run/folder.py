@@ -97,18 +97,39 @@ def _differences(old: Any, new: Any, name: str = "") -> list[str]:
     return [f"{name} is {new!r} and was {old!r}"] if old != new else []
 
 
+def _asks_for_more(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Whether nothing differs but the number of rounds, which is larger."""
+    before, rounds = old.get("num_rounds"), new.get("num_rounds")
+    if not isinstance(before, int) or not isinstance(rounds, int):
+        return False
+    return rounds > before and not _differences(old | {"num_rounds": rounds}, new)
+
+
 class RunFolder:
     """The folder of one run or sweep."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = pathlib.Path(path)
 
-    def start(self, config: dict[str, Any], *, resume: bool) -> None:
+    def start(
+        self,
+        config: dict[str, Any],
+        *,
+        resume: bool,
+        longer: Callable[[int], None] | None = None,
+    ) -> None:
         """Creates the folder, or checks that it holds the run to go on with.
 
         A folder without config.json in which nothing else lies (a run killed before
         its first file was whole, or a dry run's picture) is started, with `resume` or
         not.
+
+        Args:
+          config: the content of config.json.
+          resume: go on with the run that the folder holds.
+          longer: called with the rounds of that run where `config` asks for more, and
+            for nothing else that is new; it refuses that, or config.json then tells
+            the new number. None: never more.
 
         Raises:
           ValueError: when the folder holds a run and `resume` is false, or holds
@@ -129,7 +150,11 @@ class RunFolder:
                     f"cannot resume {self.path}: {file} is damaged ({error})"
                 ) from error
             changed = _differences(old, plain(config))
-            if changed:
+            if changed and longer is not None and _asks_for_more(old, plain(config)):
+                longer(old["num_rounds"])
+                (self.path / "summary.json").unlink(missing_ok=True)
+                write_json(file, config)
+            elif changed:
                 raise ValueError(f"cannot resume {self.path}: {'; '.join(changed[:3])}")
             return
         unfinished = {file.name + BESIDE, PLANNED}
@@ -182,6 +207,7 @@ class RunFolder:
         *,
         of: Callable[[dict[str, Any]], bool] = lambda row: True,
         every: bool = True,
+        as_kept: Callable[[dict[str, Any]], dict[str, Any]] = lambda row: row,
     ) -> None:
         """Drops the lines of rounds after `done`, and a torn last line.
 
@@ -190,6 +216,7 @@ class RunFolder:
           done: rounds that a checkpoint knows of.
           of: the rows that are meant; all others stay.
           every: each round has a row, or else something changed the file.
+          as_kept: what becomes of a row of round `done` that is meant.
 
         Raises:
           ValueError: a line is damaged, or `every` and a round has none.
@@ -208,8 +235,12 @@ class RunFolder:
                     f"{file}, line {number}, is damaged; put a copy of the file back, "
                     "or start again in a new folder (nothing was changed)"
                 ) from error
-            if not meant or round_num <= done:
+            if not meant or round_num < done:
                 kept.append(line)
+            elif round_num == done:
+                now = as_kept(row)
+                changed = now != row
+                kept.append((json.dumps(now) + "\n").encode() if changed else line)
             if meant:
                 found.add(round_num)
         missing = set(range(1, done + 1)) - found
@@ -246,9 +277,17 @@ class SharedFolder:
         self.path = self._folder.path
         self._held: dict[str, list[dict[str, Any]]] = {}
 
-    def start(self, config: dict[str, Any], *, resume: bool) -> None:
+    def start(
+        self,
+        config: dict[str, Any],
+        *,
+        resume: bool,
+        longer: Callable[[int], None] | None = None,
+    ) -> None:
         """As `RunFolder.start`; what process 0 refuses, all refuse."""
-        processes.from_first(lambda: self._folder.start(config, resume=resume))
+        processes.from_first(
+            lambda: self._folder.start(config, resume=resume, longer=longer)
+        )
 
     def append(self, name: str, rows: list[dict[str, Any]]) -> None:
         """As `RunFolder.append`."""
@@ -276,10 +315,13 @@ class SharedFolder:
         *,
         of: Callable[[dict[str, Any]], bool] = lambda row: True,
         every: bool = True,
+        as_kept: Callable[[dict[str, Any]], dict[str, Any]] = lambda row: row,
     ) -> None:
         """As `RunFolder.keep_rounds`."""
         processes.from_first(
-            lambda: self._folder.keep_rounds(name, done, of=of, every=every)
+            lambda: self._folder.keep_rounds(
+                name, done, of=of, every=every, as_kept=as_kept
+            )
         )
 
     def rows(self, name: str) -> list[dict[str, Any]]:

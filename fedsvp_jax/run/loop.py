@@ -17,8 +17,9 @@ from fedsvp_jax.run.stopping import StopRequests
 
 _log = logging.getLogger(__name__)
 
-# (cell, round from 1, its metrics, epsilon spent by accounting)
-OnRound = Callable[[int, int, RoundMetrics, dict[str, float]], None]
+# (cell, round from 1, its metrics, epsilon spent by accounting) -> why the run ends
+# with that round, in a word, or None
+OnRound = Callable[[int, int, RoundMetrics, dict[str, float]], str | None]
 
 
 class BeforeRound(Protocol):
@@ -77,8 +78,10 @@ def drive(
     stop: StopRequests,
     before_round: BeforeRound | None,
     on_round: OnRound,
-    after_call: Callable[[int], None],
-) -> tuple[ServerState, int]:
+    after_call: Callable[[int, ServerState], None],
+    one_by_one: bool = False,
+    ended: str | None = None,
+) -> tuple[ServerState, int, str | None]:
     """Runs from `done` rounds to the end, or until nobody may upload any more.
 
     Args:
@@ -91,11 +94,15 @@ def drive(
         or "continue" with a warning, once per cell.
       stop: asked before every call.
       before_round: called before the rounds at which it is due; None for nothing.
-      on_round: called for each cell and round, in order.
-      after_call: called with the rounds done, before a checkpoint is saved.
+      on_round: called for each cell and round, in order; may end the run.
+      after_call: called with the rounds done and the state, before a checkpoint is
+        saved.
+      one_by_one: a call for each round, so that a run ends where `on_round` says so.
+      ended: why no round is to be run any more; None where some are.
 
     Returns:
-      `(state, rounds done)`; fewer than asked when a promise ended the run.
+      `(state, rounds done, why)`: what ended the run before its last round, in a word
+      ("promise", or what `on_round` said); None where nothing did.
 
     Raises:
       FloatingPointError: an upload or the model held NaN or infinity; its round was
@@ -127,7 +134,7 @@ def drive(
                 checkpointer.save(done, _with_ledgers(state, ledgers))
             saved = done
 
-    while done < num_rounds:
+    while done < num_rounds and ended is None:
         if stop.asked():
             save()
             raise stop.stopped(
@@ -136,7 +143,8 @@ def drive(
                 if done
                 else f"before round 1 ({configs[0].mechanism})"
             )
-        count = min(trainer.placement.rounds_per_call, num_rounds - done)
+        most = 1 if one_by_one else trainer.placement.rounds_per_call
+        count = min(most, num_rounds - done)
         if before_round is not None:
             if before_round.rounds_until_due(done) == 0:
                 state = before_round(state, done)
@@ -164,7 +172,7 @@ def drive(
                     central=mechanism.claim.central,
                     last=number == num_rounds,
                 )
-                on_round(cell, number, row, spent)
+                ended = on_round(cell, number, row, spent) or ended
                 try:
                     records.check_finite(
                         row, round_num=number, mechanism=config.mechanism
@@ -177,9 +185,9 @@ def drive(
                     diverged.add(cell)
         done += active
         with naming_what_is_kept():
-            after_call(done)
+            after_call(done, state)
         if active < count:
-            break
-        if done - saved >= checkpoint_every or done == num_rounds:
+            return state, done, "promise"
+        if done - saved >= checkpoint_every or done == num_rounds or ended:
             save()
-    return state, done
+    return state, done, ended

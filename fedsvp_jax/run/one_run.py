@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,13 @@ from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.influence import admission
+from fedsvp_jax.run import more_rounds
+from fedsvp_jax.run.early_stopping import Hook
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import SharedFolder
+from fedsvp_jax.run.loggers import Loggers
 from fedsvp_jax.run.session import Files, Options, Session
 from fedsvp_jax.run.stopping import StopRequests
-from fedsvp_jax.run.tensorboard import EventFiles
 from fedsvp_jax.structs import Model
 
 
@@ -35,7 +38,9 @@ def train(
     checkpoint_every: int = 10,
     on_divergence: str = "stop",
     progress: bool = False,
-    tensorboard: bool = False,
+    loggers: Sequence[str] = (),
+    on_round: Hook | None = None,
+    keep_best: bool = False,
 ) -> dict[str, Any]:
     """Runs one resolved config and writes its folder.
 
@@ -49,11 +54,16 @@ def train(
       dataset: loaded by name when None.
       model: built by name when None.
       placement: where and in which portions the work runs.
-      resume: go on from the newest intact checkpoint; without any, start.
+      resume: go on from the newest intact checkpoint; without any, start. `num_rounds`
+        may then be larger than before where nothing else follows it (`more_rounds`).
       checkpoint_every: rounds between checkpoints.
       on_divergence: "stop" at NaN or infinity, or "continue".
       progress: draw a progress bar when standard error is a terminal.
-      tensorboard: write event files as well, to output_dir/tensorboard.
+      loggers: names of `loggers.LOGGERS`; each writes to output_dir/NAME as well.
+      on_round: called after every round as `on_round(number, row)` with the row of
+        metrics.jsonl, read-only; `run.STOP` as its answer ends the run. Rounds then
+        run in calls of one.
+      keep_best: also keep the model of the best round, for `load_model(best=True)`.
 
     Returns:
       The content of summary.json.
@@ -66,20 +76,24 @@ def train(
     """
     data = dataset or loading.load_data(config)
     folder = SharedFolder(output_dir)
-    events = EventFiles(folder.path, wanted=tensorboard)
+    logs = Loggers(folder.path, loggers)
     program = federation.build([config], data, model=model)
     (config,) = program.configs
     trainer = Trainer(program, placement=placement)
     settings = recorded_settings(config, data) | environment()
     layout = dataclasses.asdict(trainer.placement)
     processes.agree(settings | layout | {"checkpoint_every": checkpoint_every})
-    folder.start(settings, resume=resume)
+    folder.start(
+        settings,
+        resume=resume,
+        longer=lambda before: more_rounds.check(program, before),
+    )
     session = Session(
         trainer,
         folder,
-        events,
+        logs,
         Files("metrics.jsonl", "clients.jsonl", folder.path / "checkpoints"),
-        Options(checkpoint_every, on_divergence, progress),
+        Options(checkpoint_every, on_divergence, progress, on_round, keep_best),
     )
     with StopRequests() as stop:
         (summary,) = session.run(stop)
@@ -87,7 +101,9 @@ def train(
     summary = {
         "mechanism": config.mechanism,
         "rounds": session.done,
-        "stopped_by_promise": session.done < config.num_rounds,
+        "stopped_by": session.stopped_by,
+        "best_round": session.best.round_num or None,
+        "best_by": session.best.metric,
         **summary,
         "attributes": attributes.names,
         "private_attribute": attributes.private,

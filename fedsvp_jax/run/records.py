@@ -169,6 +169,24 @@ def number(value: Any) -> float | None:
     return plain(np.float32(value))
 
 
+# What an evaluation adds to a row, and the accounting that only the last row has.
+_SCORES = ("test_accuracy", "test_loss", "private_accuracy", "worst_tenth_accuracy")
+_AT_THE_END = "pld"
+
+
+def as_not_last(row: dict[str, Any], *, eval_every: int) -> dict[str, Any]:
+    """The row of a round that was the last one, as a longer run writes it."""
+    unseen = row["round"] % eval_every != 0
+    return {
+        name: None
+        if unseen and name in _SCORES
+        else {key: item for key, item in value.items() if key != _AT_THE_END}
+        if isinstance(value, dict)
+        else value
+        for name, value in row.items()
+    }
+
+
 # The accuracies of a row: on the test set, of the private classes, of the clients that
 # are served worst.
 ACCURACIES = ("test_accuracy", "private_accuracy", "worst_tenth_accuracy")
@@ -182,14 +200,14 @@ def accuracy_summary(rows: list[dict[str, float | None]]) -> dict[str, float | N
     """
 
     def last(name: str) -> np.ndarray:
-        seen = [row[name] for row in rows if row[name] is not None]
+        seen = [row[name] for row in rows if row.get(name) is not None]
         return np.asarray(seen[-5:], np.float64)
 
     def mean(name: str) -> float | None:
         values = last(name)
         return float(values.mean()) if len(values) else None
 
-    every = [row["test_accuracy"] for row in rows]
+    every = [row.get("test_accuracy") for row in rows]
     seen = [value for value in every if value is not None]
     return {
         "best_accuracy": max(seen, default=None),

@@ -5,6 +5,8 @@ import pathlib
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -22,10 +24,13 @@ from fedsvp_jax.influence.admission import Admission
 from fedsvp_jax.mechanisms import noise_setting
 from fedsvp_jax.run import loop, records
 from fedsvp_jax.run.checkpoint import SharedCheckpointer
+from fedsvp_jax.run.early_stopping import STOP, BestRound, Hook
 from fedsvp_jax.run.folder import SharedFolder, plain
+from fedsvp_jax.run.loggers import Loggers
 from fedsvp_jax.run.stopping import StopRequests
-from fedsvp_jax.run.tensorboard import EventFiles
 from fedsvp_jax.tree import cell_of, num_parameters, params_sha256
+
+BEST = "best"  # the folder of the best round's checkpoints
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,11 +41,15 @@ class Options:
       checkpoint_every: rounds between checkpoints.
       on_divergence: "stop" at NaN or infinity, or "continue".
       progress: draw a progress bar when standard error is a terminal.
+      on_round: told of every round of a single run; may end it.
+      keep_best: also save the state of the best round so far of a single run.
     """
 
     checkpoint_every: int = 10
     on_divergence: str = "stop"
     progress: bool = False
+    on_round: Hook | None = None
+    keep_best: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +62,7 @@ class Files:
       checkpoints: the folder of the checkpoints.
       names: per cell, the fields that tell its rows from those of other cells.
       group: the fields that all rows of these cells share.
-      runs: per cell, its name in TensorBoard.
+      runs: per cell, its name in the logs.
     """
 
     rows: str
@@ -137,25 +146,28 @@ class Session:
     Args:
       trainer: the compiled rounds.
       folder: started; everything is written there.
-      events: TensorBoard's files.
+      logs: of other tools.
       files: where in the folder the rows go.
       options: how it is saved and shown.
 
     Attributes:
       done: rounds done so far.
       state: after them.
+      stopped_by: what ended the run before its last round: "promise", "patience" or
+        "on_round"; None where nothing did.
+      best: the best round of the first cell.
     """
 
     def __init__(
         self,
         trainer: Trainer,
         folder: SharedFolder,
-        events: EventFiles,
+        logs: Loggers,
         files: Files,
         options: Options,
     ) -> None:
         self._trainer, self._program = trainer, trainer.program
-        self._folder, self._events, self._files = folder, events, files
+        self._folder, self._logs, self._files = folder, logs, files
         self._options = options
         filtered = trainer.program.configs[0].influence_filter != "none"
         self._hook = FilterHook(trainer) if filtered else None
@@ -174,6 +186,10 @@ class Session:
             [] for _ in files.names
         ]
         self._diverged: list[list[int]] = [[] for _ in files.names]
+        self.stopped_by: str | None = None
+        self.best = BestRound()
+        self._is_best = False  # the newest round of the first cell
+        self._best = SharedCheckpointer(files.checkpoints.with_name(BEST))
         self._go_on_after_kept_rows()
         self._clock = time.perf_counter()
         config = self._program.configs[0]
@@ -192,16 +208,24 @@ class Session:
 
     def _go_on_after_kept_rows(self) -> None:
         """Drops the rows of rounds after the checkpoint, and reads the others."""
-        files = self._files
-        for name in filter(None, (files.rows, files.clients)):
-            self._folder.keep_rounds(name, self.done, of=files.holds)
+        files, config = self._files, self._program.configs[0]
+        ends = self.done == config.num_rounds
+        as_not_last = partial(records.as_not_last, eval_every=config.eval_every)
+        self._folder.keep_rounds(
+            files.rows,
+            self.done,
+            of=files.holds,
+            as_kept=(lambda row: row) if ends else as_not_last,
+        )
+        if files.clients is not None:
+            self._folder.keep_rounds(files.clients, self.done, of=files.holds)
         self._folder.keep_rounds("timing.jsonl", self.done, of=files.holds, every=False)
         for run in files.runs:
-            self._events.start(run, [])
+            self._logs.start(run, [])
         for row in self._folder.rows(files.rows):
             if files.holds(row):
                 cell = files.cell_of(row)
-                self._events.add(files.runs[cell], row)
+                self._logs.add(files.runs[cell], row)
                 self._note(cell, row)
 
     def _note(self, cell: int, row: dict[str, Any]) -> None:
@@ -210,6 +234,8 @@ class Session:
         )
         if records.diverged(row):
             self._diverged[cell].append(row["round"])
+        if cell == 0:
+            self._is_best = self.best.note(plain(row))
 
     def run(self, stop: StopRequests) -> list[dict[str, Any]]:
         """Runs the rounds that are left; returns one summary per cell.
@@ -217,29 +243,33 @@ class Session:
         Raises:
           OSError, FloatingPointError, Stopped: as `loop.drive`.
         """
+        options, patience = self._options, self._program.configs[0].patience
+        watched = options.on_round is not None or options.keep_best
         try:
-            self.state, self.done = loop.drive(
+            self.state, self.done, self.stopped_by = loop.drive(
                 self._trainer,
                 self.ledgers,
                 self.state,
                 self.done,
                 checkpointer=self._checkpointer,
-                checkpoint_every=self._options.checkpoint_every,
-                on_divergence=self._options.on_divergence,
+                checkpoint_every=options.checkpoint_every,
+                on_divergence=options.on_divergence,
                 stop=stop,
                 before_round=self._hook,
                 on_round=self._write_round,
                 after_call=self._write_call,
+                one_by_one=watched or patience is not None,
+                ended="patience" if self.best.waited(patience) else None,
             )
         finally:
             self._folder.write_held()
             self._bar.close()
-            self._events.close()
+            self._logs.close()
         return self._summaries()
 
     def _write_round(
         self, cell: int, number: int, metrics: RoundMetrics, spent: dict[str, float]
-    ) -> None:
+    ) -> str | None:
         files = self._files
         row = files.names[cell] | records.round_row(
             metrics, round_num=number, spent=spent
@@ -251,7 +281,7 @@ class Session:
         if files.clients is not None:
             uploads = records.client_rows(metrics, round_num=number)
             self._folder.hold(files.clients, uploads)
-        self._events.add(files.runs[cell], plain(row))
+        self._logs.add(files.runs[cell], plain(row))
         self._note(cell, row)
         latest = [
             by_round[-1]["test_accuracy"] for by_round in self._accuracies if by_round
@@ -260,6 +290,18 @@ class Session:
         ends = sorted({min(seen), max(seen)}) if seen else []
         shown = "-".join(f"{accuracy:.3f}" for accuracy in ends)
         self._bar.set_postfix(accuracy=shown, **_shown_spent(row))
+        return self._end_of_run(number, row)
+
+    def _end_of_run(self, number: int, row: dict[str, Any]) -> str | None:
+        """Why the run ends with this round; None where it goes on."""
+        hook = self._options.on_round
+        if hook is not None:
+            told = MappingProxyType(plain(row))
+            if processes.from_first(lambda: hook(number, told) is STOP):
+                return "on_round"
+        if self.best.waited(self._program.configs[0].patience):
+            return "patience"
+        return None
 
     def _meaning(self, cell: int, spent: dict[str, float]) -> dict[str, Any]:
         """What stands beside `epsilon_spent` in a row: null where none is claimed."""
@@ -273,9 +315,11 @@ class Session:
             "target_delta": target if claims else None,
         }
 
-    def _write_call(self, done: int) -> None:
+    def _write_call(self, done: int, state: ServerState) -> None:
         self._folder.write_held()
-        self._events.flush()
+        if self._options.keep_best and self._is_best:
+            self._best.save(done, {"server": state})
+        self._logs.flush()
         now = time.perf_counter()
         count = max(done - int(self._bar.n), 1)
         timing = {"round": done, "rounds": count, "seconds": now - self._clock}

@@ -16,9 +16,9 @@ from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import SharedFolder
+from fedsvp_jax.run.loggers import Loggers
 from fedsvp_jax.run.session import Files, Options, Session
 from fedsvp_jax.run.stopping import StopRequests
-from fedsvp_jax.run.tensorboard import EventFiles
 from fedsvp_jax.structs import Model
 
 
@@ -83,7 +83,7 @@ def sweep(
     checkpoint_every: int = 10,
     on_divergence: str = "stop",
     progress: bool = False,
-    tensorboard: bool = False,
+    loggers: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """Runs every cell and writes the sweep's folder.
 
@@ -102,7 +102,7 @@ def sweep(
       checkpoint_every: likewise.
       on_divergence: likewise.
       progress: likewise.
-      tensorboard: likewise, one folder per cell in output_dir/tensorboard.
+      loggers: likewise, one folder per cell in the logger's folder.
 
     Returns:
       The cells' summaries: mechanism, epsilon, seed, accuracies, params_sha256,
@@ -114,12 +114,17 @@ def sweep(
       FloatingPointError: a cell diverged; what was written so far stays.
       stopping.Stopped: SIGINT or SIGTERM came; the state is saved.
     """
+    if base.patience is not None:
+        raise ValueError(
+            "patience must not be set in a sweep, whose cells run side by side, got "
+            f"{base.patience}"
+        )
     data = dataset or loading.load_dataset(base)
     placement = placement or Placement()
     for mechanism in plan.mechanisms:  # refuse what cannot run before anything is kept
         _trainer(plan.cells(base, mechanism), data, model, placement)
     folder = SharedFolder(output_dir)
-    events = EventFiles(folder.path, wanted=tensorboard)
+    logs = Loggers(folder.path, loggers)
     settings = recorded_settings(base, data) | dataclasses.asdict(plan)
     settings |= {"cell_chunk_size": placement.cell_chunk_size} | environment()
     layout = dataclasses.asdict(placement)
@@ -133,7 +138,7 @@ def sweep(
             session = Session(
                 _trainer(configs, data, model, placement),
                 folder,
-                events,
+                logs,
                 Files(
                     rows="results.jsonl",
                     clients=None,

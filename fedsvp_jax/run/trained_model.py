@@ -122,13 +122,17 @@ class TrainedModel:
 
 
 def load_model(
-    folder: str | os.PathLike[str], *, model: Model | None = None
+    folder: str | os.PathLike[str],
+    *,
+    model: Model | None = None,
+    best: bool = False,
 ) -> TrainedModel:
     """The model of a run's newest intact checkpoint: of a run that ended or stopped.
 
     Args:
       folder: a run's, as `run.train` or `experiments.train` wrote it.
       model: as it was given to `run.train`; built by the recorded name when None.
+      best: of the best round, which a run with `keep_best` has kept.
 
     Raises:
       ValueError: the folder holds no run or no checkpoint, all checkpoints are
@@ -147,7 +151,9 @@ def load_model(
             f"{place} is not the folder of a run of this version: its config.json does "
             "not say which shape an example has (sweeps keep no model by itself)"
         )
-    found = Checkpointer(place / "checkpoints").newest()
+    found = Checkpointer(place / ("best" if best else "checkpoints")).newest()
+    if found is None and best:
+        raise ValueError(f"{place} keeps no best round; train with --keep_best")
     if found is None:
         raise ValueError(
             f"{place} has no checkpoint yet; go on with the same command and --resume"

@@ -32,7 +32,8 @@ def test_the_command_computes_what_is_missing_and_writes_the_table(
     monkeypatch.setattr(optimizers.run, "train", train)
     monkeypatch.setattr(optimizers.command, "start_jax", lambda values: None)
     values = flags.FLAGS
-    values(["", f"--docs_dir={tmp_path}", f"--output_dir={tmp_path / 'runs'}"])
+    folders = (f"--docs_dir={tmp_path}", f"--output_dir={tmp_path / 'runs'}")
+    values(["", "--seeds=2", *folders])
     try:
         optimizers.main([])
         optimizers.main([])  # all rows are there

@@ -119,7 +119,7 @@ def test_a_promise_ends_a_streamed_run_where_it_ends_the_run_in_memory(
         tmp_path / "memory", FILES
     )
     assert (
-        '"stopped_by_promise": true'
+        '"stopped_by": "promise"'
         in contents(tmp_path / "memory", FILES)["summary.json"]
     )
 

@@ -141,7 +141,7 @@ def test_one_promise_pays_for_the_filter_and_the_uploads(tmp_path: pathlib.Path)
     config = filtered(influence_filter="join", **promise, **hidden, **noised)
     placed = Placement(rounds_per_call=4)
     summary = run.train(config, tmp_path / "run", dataset=digits(), placement=placed)
-    assert summary["stopped_by_promise"] and summary["most_uploads"] >= 2
+    assert summary["stopped_by"] == "promise" and summary["most_uploads"] >= 2
     alone = summary["influence_guarantees"]["participant_pld"]
     assert 0.1 < alone < summary["epsilon_spent"]["pld"]
     assert summary["epsilon_spent"]["rdp"] <= 0.6

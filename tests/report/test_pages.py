@@ -4,6 +4,7 @@ import html
 import html.parser
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,27 @@ def test_a_run_of_a_mechanism_without_noise_has_a_page(run_dir: Path) -> None:
     cells = page_data(report.write_run_report(run_dir).read_text())["cells"]
     assert cells["epsilon"] == [None]
     assert cells["shapley_values"] == []
+
+
+@pytest.mark.parametrize("diverged", [False, True])
+def test_an_unfinished_run_has_a_page_that_says_so_at_its_top(
+    run_dir: Path, diverged: bool
+) -> None:
+    (run_dir / "summary.json").unlink()
+    rows = read_rows(run_dir / "metrics.jsonl")[:4]
+    write_rows(
+        run_dir / "metrics.jsonl",
+        [*rows[:-1], rows[-1] | {"model_finite": not diverged}],
+    )
+    text = report.write_run_report(run_dir).read_text()
+    told = "diverged in round 4 of 6" if diverged else "this page shows 4 of 6 rounds"
+    assert told in text and text.index(told) < text.index("best test accuracy")
+    assert "no finite privacy guarantee" not in text
+    best = 100 * max(row["test_accuracy"] or 0 for row in rows)
+    assert f"{best:.1f}" in text
+    other = shutil.copytree(run_dir, run_dir.with_name("other"))
+    with pytest.raises(ValueError, match=r"cannot be compared: This run"):
+        report.write_compare_report([run_dir, other], run_dir.parent)
 
 
 def test_noise_in_the_local_steps_is_not_shown_as_no_noise(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ def one_line(error: pytest.ExceptionInfo[ValueError]) -> str:
     return text
 
 
-@pytest.mark.parametrize("name", read.RUN_FILES)
+@pytest.mark.parametrize("name", read.RUN_FILES[:-1])
 def test_a_missing_file_of_a_run_is_named(run_dir: Path, name: str) -> None:
     (run_dir / name).unlink()
     with pytest.raises(ValueError) as error:
@@ -25,8 +25,11 @@ def test_a_missing_file_of_a_run_is_named(run_dir: Path, name: str) -> None:
 
 def test_an_unfinished_run_is_told_from_a_folder_that_is_no_run(run_dir: Path) -> None:
     (run_dir / "summary.json").unlink()
-    with pytest.raises(ValueError, match=r"not finished \(6 of 6 rounds\).*--resume"):
-        read.read_run(run_dir)
+    with open(run_dir / "metrics.jsonl", "a") as file:
+        file.write('{"round": 7, "test')  # torn by a kill
+    run = read.read_run(run_dir)
+    assert run.unfinished is not None and "6 of 6 rounds" in run.unfinished
+    assert [row["round"] for row in run.metrics] == [1, 2, 3, 4, 5, 6]
     (run_dir / "metrics.jsonl").unlink()
     with pytest.raises(ValueError, match="it is not the folder of a run or sweep"):
         read.read_run(run_dir)

@@ -4,7 +4,7 @@ import io
 import json
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -48,7 +48,7 @@ def train(
     rounds_per_call: int = 2,
     resume: bool = False,
     progress: bool = False,
-    tensorboard: bool = False,
+    loggers: Sequence[str] = (),
     **changes: Any,
 ) -> dict[str, Any]:
     return run.train(
@@ -59,7 +59,7 @@ def train(
         resume=resume,
         checkpoint_every=2,
         progress=progress,
-        tensorboard=tensorboard,
+        loggers=loggers,
     )
 
 
@@ -81,7 +81,7 @@ def test_a_run_writes_a_line_a_round_and_a_line_a_client_and_round(
     assert [row["round"] for row in metrics] == [1, 2, 3, 4, 5]
     assert [row["round"] for row in clients] == [r for r in range(1, 6) for _ in "123"]
     summary = json.loads((whole / "summary.json").read_text())
-    assert summary["rounds"] == 5 and not summary["stopped_by_promise"]
+    assert summary["rounds"] == 5 and summary["stopped_by"] is None
     assert summary["best_accuracy"] == pytest.approx(
         max(row["test_accuracy"] for row in metrics), abs=1e-7
     )
@@ -163,7 +163,7 @@ def test_a_promise_stops_the_run_before_the_upload_that_would_exceed_it(
     summary = json.loads((promised / "summary.json").read_text())
     clients = read(promised, "clients.jsonl")
     metrics = read(promised, "metrics.jsonl")
-    assert summary["stopped_by_promise"]
+    assert summary["stopped_by"] == "promise"
     assert summary["rounds"] == len(metrics) < PROMISE["num_rounds"]
     spent = {
         client: sum(row["epsilon"] for row in clients if row["client"] == client)
@@ -189,7 +189,7 @@ def test_a_run_that_a_promise_ended_resumes_to_the_same_rows(
     before = contents(promised, SAME_BYTES)
     promise = {"total_epsilon": 1.0, "total_accounting": "basic", "epsilon": 0.3}
     summary = train(promised, resume=True, **promise, **PROMISE)
-    assert summary["stopped_by_promise"] and summary["most_uploads"] == 3
+    assert summary["stopped_by"] == "promise" and summary["most_uploads"] == 3
     assert contents(promised, SAME_BYTES) == before
 
 
@@ -201,7 +201,7 @@ def test_a_promise_about_the_average_uploads_in_whole_cohorts_alone(
     changes = PROMISE | {"mechanism": "dp_fedavg", "noise_multiplier": 12.0}
     summary = train(tmp_path / "run", total_epsilon=0.6, **changes)
     rows = read(tmp_path / "run", "metrics.jsonl")
-    assert summary["stopped_by_promise"] and len(rows) == summary["rounds"] >= 3
+    assert summary["stopped_by"] == "promise" and len(rows) == summary["rounds"] >= 3
     assert {row["num_clients"] for row in rows} == {changes["cohort_size"]}
     assert 0.4 < summary["epsilon_spent"]["rdp"] <= 0.6
     assert summary["status"]["rdp"] == "proved"
@@ -220,8 +220,8 @@ def test_a_watched_run_shows_its_rounds_and_keeps_its_bytes(
     monkeypatch.setattr("sys.stderr", screen)
     with monkeypatch.context() as patch, pytest.raises(Stopped):
         stop_at(patch, 4, "fedsva")
-        train(folder, tensorboard=True)
-    train(folder, tensorboard=True, progress=True, resume=True)
+        train(folder, loggers=["tensorboard"])
+    train(folder, loggers=["tensorboard"], progress=True, resume=True)
     assert contents(folder, SAME_BYTES) == contents(whole, SAME_BYTES)
     rows = read(folder, "metrics.jsonl")
     found = event_scalars(folder / "tensorboard")

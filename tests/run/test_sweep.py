@@ -3,7 +3,7 @@
 import collections
 import json
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -36,7 +36,7 @@ def _one_compilation() -> Iterator[None]:
 
 
 def run_sweep(
-    folder: pathlib.Path, *, resume: bool = False, tensorboard: bool = False
+    folder: pathlib.Path, *, resume: bool = False, loggers: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
     return sweep(
         small(**ROUNDS),
@@ -46,7 +46,7 @@ def run_sweep(
         placement=Placement(rounds_per_call=1),
         resume=resume,
         checkpoint_every=1,
-        tensorboard=tensorboard,
+        loggers=loggers,
     )
 
 
@@ -144,7 +144,7 @@ def test_a_sweep_stopped_midway_and_resumed_equals_an_uninterrupted_one(
             run_sweep(folder)
     with open(folder / "results.jsonl", "a") as file:
         file.write('{"mechanism": "fed')  # torn by a kill
-    run_sweep(folder, resume=True, tensorboard=True)
+    run_sweep(folder, resume=True, loggers=["tensorboard"])
     assert contents(folder, SAME_BYTES) == contents(whole, SAME_BYTES)
     for name in ("none-0", "none-2", "fedsva-0.2-0", "fedsva-0.8-2"):
         noise = event_scalars(folder / "tensorboard" / name)["noise_l2"]

@@ -82,10 +82,30 @@ def test_rows_decide_and_hypotheses_without_rows_are_undecided(
     assert found["H3b"].verdict == "no"
     assert found["H3c"].verdict == found["H1a1"].verdict == "undecided"
     text = docs_page.table(tmp_path)
-    assert "| H3b | budget by released ψ | -10.5 |" in text
-    assert "Not the same everywhere (1 yes, 1 no, 1 undecided)" in docs_page.answer(
-        tmp_path
-    )
+    assert "| H3b | budget by released ψ | -10.50 |" in text
+    told = docs_page.answer(tmp_path)
+    assert told.startswith("**Yes, in H3a** of the 10 registered comparisons")
+    assert "spread: 1 no, 1 not measured yet, 1 yes." in told
+    keep(tmp_path, "records_public", "private_accuracy", worse)
+    told = docs_page.answer(tmp_path)
+    assert told.startswith("**Not shown.**") and "(2 no, 8 not measured yet)" in told
+    for hypothesis in registered.HYPOTHESES:
+        for arm in {hypothesis.arm, hypothesis.against} - {None}:
+            rows = [
+                {
+                    "seed": seed,
+                    "accuracy": 0.5,
+                    "private_accuracy": 0.5,
+                    "membership_area": 0.5,
+                    "rank_correlation": 0.0,
+                    "value_reliability": 0.9,
+                    "risk_reliability": 0.9,
+                }
+                for seed in range(3)
+            ]
+            text = "".join(json.dumps(row) + "\n" for row in rows)
+            (tmp_path / f"{arm}.jsonl").write_text(text)
+    assert docs_page.answer(tmp_path).startswith("**No.** None of the 10")
 
 
 def test_the_command_computes_what_is_missing_and_writes_the_page(
