@@ -197,7 +197,9 @@ def channel_constants(side: int) -> tuple[np.ndarray, np.ndarray]:
     drawn = np.clip(0.5 + 0.25 * pink / pink.std(), 0, 1).astype(np.float32)
     with jax.ensure_compile_time_eval():
         parts = np.split(drawn, _PINK_IMAGES // 100)
-        found = np.concatenate([np.asarray(scattering(part)) for part in parts])
+        found = np.concatenate(
+            [np.asarray(scattering(jnp.asarray(part))) for part in parts]
+        )
     mean, variance = found.mean((0, 2, 3)), found.var((0, 2, 3))
     return mean, np.sqrt(variance + np.float32(1e-5))
 
