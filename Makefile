@@ -12,6 +12,8 @@ BITS := tests/algorithm/test_evaluation.py tests/algorithm/test_federated_round.
 	tests/devices/test_lanes.py tests/federation/test_cohort_stream.py
 REFERENCES := .venv-references
 REFERENCES_STAMP := $(REFERENCES)/.installed
+DEPLOY := .venv-deploy
+DEPLOY_STAMP := $(DEPLOY)/.installed
 MUTMUT := .mutmut
 MUTMUT_STAMP := $(MUTMUT)/.installed
 
@@ -19,7 +21,7 @@ export TQDM_MININTERVAL := 0.5
 # Where this is set, every process that a test starts would compile Python anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test test-quick test-lane test-slow test-references test-browser \
+.PHONY: setup demo test test-quick test-lane test-slow test-references test-deploy test-browser \
 	mutants docs tutorial lint format bench reproduce-small clean
 
 setup: $(STAMP)
@@ -80,6 +82,20 @@ test-browser: setup
 		$(BIN)/python -m pytest tests/report/test_browser.py \
 		tests/docs/test_site_in_a_browser.py
 
+# Clients of a real federation, in an environment of its own. --no-deps: pfl asks for
+# older libraries than it needs (requirements/deploy.overrides).
+$(DEPLOY_STAMP): requirements/deploy.txt pyproject.toml
+	$(PYTHON) -m venv $(DEPLOY)
+	$(DEPLOY)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--require-hashes --no-deps -r requirements/deploy.txt
+	$(DEPLOY)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--no-deps --no-build-isolation --editable .
+	touch $(DEPLOY_STAMP)
+
+test-deploy: $(DEPLOY_STAMP)
+	FEDSVP_USERS_COMPILER=1 $(DEPLOY)/bin/python -m pytest -m "slow or not slow" \
+		--ignore=tests/deploy/test_noise.py tests/deploy
+
 # mutmut, in a folder beside .venv, whose libraries it works with.
 $(MUTMUT_STAMP): requirements/mutants.txt $(STAMP)
 	rm -rf $(MUTMUT)
@@ -123,6 +139,6 @@ reproduce-small: setup
 	$(BIN)/python -m experiments.reproduce --size=small --output_dir=$(RUNS)/reproduce
 
 clean:
-	rm -rf $(VENV) .venv-lane $(REFERENCES) $(MUTMUT) $(RUNS) .cache .pytest_cache \
+	rm -rf $(VENV) .venv-lane $(REFERENCES) $(DEPLOY) $(MUTMUT) $(RUNS) .cache .pytest_cache \
 		.mypy_cache .ruff_cache \
 		.hypothesis build *.egg-info

@@ -322,6 +322,26 @@ def _fail(message: str, *, status: int = 2, at_once: bool = False) -> NoReturn:
     sys.exit(status)
 
 
+def print_chosen(values: flags.FlagValues, config: ExperimentConfig, data: Any) -> None:
+    """Prints what was chosen for data of one's own, once.
+
+    Args:
+      values: the command line's.
+      config: resolved from them.
+      data: what they name.
+    """
+    from . import chosen
+
+    untyped = {
+        field.name
+        for field in dataclasses.fields(config)
+        if field.name not in values or values[field.name].using_default_value
+    }
+    if processes.is_first():
+        for line in chosen.lines(config, untyped, data):
+            print(line)
+
+
 def named_folders(items: list[str], flag: str = "keep") -> dict[str, pathlib.Path]:
     """The folders of a flag --keep=NAME=FOLDER,NAME=FOLDER, by name.
 

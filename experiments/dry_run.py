@@ -11,7 +11,6 @@ import numpy as np
 
 from fedsvp_jax.accounting import promises
 from fedsvp_jax.accounting.allowance import release_epsilon
-from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import Program
@@ -22,7 +21,6 @@ from fedsvp_jax.run.folder import PLANNED
 from fedsvp_jax.tree import num_parameters
 
 _MOST_ROWS = 12  # of the table of attributes
-_DELTA = " (delta is 1/batch_size as published: too large for a real guarantee)"
 
 
 class Holdings(NamedTuple):
@@ -269,36 +267,3 @@ def draw(program: Program, folder: Path) -> Path | None:
             panel(held.by_attribute, "attribute", data.attributes.names),
         ],
     )
-
-
-def chosen(
-    config: ExperimentConfig, untyped: list[str], dataset: Dataset | ClientStore
-) -> list[str]:
-    """What was chosen without being asked for, a line for each, of data of one's own.
-
-    Args:
-      config: resolved.
-      untyped: the settings that nobody named.
-      dataset: the data.
-    """
-    if config.dataset not in ("npz", "csv", "store", "adult"):
-        return []
-    from fedsvp_jax.config import SIZED
-    from fedsvp_jax.federation import loading
-
-    lines = []
-    names = [*SIZED, "l2_norm_clip", "delta"]
-    sized = [f"{n} = {getattr(config, n)}" for n in names if n in untyped]
-    if sized and config.dataset != "adult":
-        lines.append(
-            f"chosen for {len(dataset.train_labels)} examples: {', '.join(sized)}"
-            + (_DELTA if "delta" in untyped else "")
-        )
-    numbered = {"private_attribute", "private_category"} <= set(untyped)
-    if numbered and isinstance(dataset, Dataset) and config.num_attributes > 1:
-        found = loading.example_attributes(config, dataset)
-        lines.append(
-            f"chosen as private: {found.names[found.private]}, the first of "
-            f"{', '.join(found.names)}; --private_category names another one"
-        )
-    return lines

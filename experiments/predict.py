@@ -8,7 +8,7 @@ DIR is the --output_dir of experiments.train. The model is that of the newest
 checkpoint, so a run that was stopped has one too. Without --inputs the test examples of
 the run's own data set are predicted and the accuracy is printed. predictions.csv has
 one line per example: its row, its label where it is known, the predicted class and its
-probability.
+probability. Classes have their names where the data set has names.
 
 Exit status: 0 done; 2 a folder or file is missing or damaged (one line says why).
 """
@@ -22,6 +22,7 @@ import numpy as np
 from absl import flags
 
 from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.data.dataset import Dataset
 
 from . import command
 
@@ -42,8 +43,10 @@ _EXPORT = flags.DEFINE_string(
 )
 
 
-def _own_test_set(settings: dict[str, object]) -> tuple[np.ndarray, np.ndarray]:
-    """Test examples and labels of the data set that config.json names."""
+def _own_test_set(
+    settings: dict[str, object],
+) -> tuple[np.ndarray, np.ndarray, Sequence[str] | None]:
+    """Test examples, labels and names of the classes of the run's own data set."""
     from fedsvp_jax.federation import loading
 
     names = {field.name for field in dataclasses.fields(ExperimentConfig)}
@@ -54,7 +57,8 @@ def _own_test_set(settings: dict[str, object]) -> tuple[np.ndarray, np.ndarray]:
             f"the data set {settings['dataset']} is another one than the run's; name "
             "examples by --inputs=FILE.npy"
         )
-    return np.asarray(data.test_inputs), np.asarray(data.test_labels)
+    called = data.class_names if isinstance(data, Dataset) else None
+    return np.asarray(data.test_inputs), np.asarray(data.test_labels), called
 
 
 def _examples(path: Path) -> np.ndarray:
@@ -77,11 +81,11 @@ def main(arguments: Sequence[str]) -> None:
         trained.save(_EXPORT.value)
         print(f"model after {trained.rounds} rounds: {_EXPORT.value}")
         return
-    labels = None
+    labels = names = None
     if _INPUTS.value:
         inputs = _examples(Path(_INPUTS.value))
     else:
-        inputs, labels = _own_test_set(trained.settings)
+        inputs, labels, names = _own_test_set(trained.settings)
     chances = trained.probabilities(inputs)
     predicted = chances.argmax(-1)
     target = Path(_TO.value) if _TO.value else folder / "predictions.csv"
@@ -90,8 +94,9 @@ def main(arguments: Sequence[str]) -> None:
         known = [] if labels is None else ["label"]
         writer.writerow(["row", *known, "predicted", "probability"])
         for row, (best, chance) in enumerate(zip(predicted, chances, strict=True)):
-            label = [] if labels is None else [labels[row]]
-            writer.writerow([row, *label, best, f"{chance[best]:.4f}"])
+            classes = [best] if labels is None else [labels[row], best]
+            called = classes if names is None else [names[one] for one in classes]
+            writer.writerow([row, *called, f"{chance[best]:.4f}"])
     if labels is not None:
         accuracy = np.mean(predicted == labels)
         print(f"accuracy after {trained.rounds} rounds: {accuracy:.4f}")

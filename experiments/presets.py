@@ -4,16 +4,19 @@ The presets of experiments.train are those of `OF_TRAIN`.
 
 A file starts with comments, followed by one `--name=value` per line. `NAME.flags` is
 full size. The comments of `NAME_small.flags` list what was shrunk, one flag per line:
-`#   name: full value -> small value`.
+`#   name: full value -> small value`. `NAME_medium.flags` holds the settings of the
+runs to convergence, whose mechanisms, ε and seeds `reproduce.converged` plans.
 """
 
 import pathlib
 import re
-from typing import NamedTuple
+import typing
+from typing import Any, NamedTuple
 
 FOLDER = pathlib.Path(__file__).with_name("presets")
 SMALL = "_small"
-SIZES = ("small", "full")
+MEDIUM = "_medium"
+SIZES = ("small", "medium", "full")
 # What `experiments.train --preset=NAME` sets, in one line.
 OF_TRAIN = {
     "proved": "the route of docs/utility.md that leaves a good model under a proved "
@@ -77,12 +80,38 @@ def read_preset(name: str) -> Preset:
     return Preset(name, head[0], head[1:], flags)
 
 
+def values(preset: Preset) -> dict[str, Any]:
+    """The flags of a preset as settings of `ExperimentConfig`.
+
+    Raises:
+      ValueError: a flag is no setting, or its text is not of the setting's type.
+    """
+    from fedsvp_jax.config import ExperimentConfig
+
+    kinds = typing.get_type_hints(ExperimentConfig)
+    unknown = sorted(set(preset.flags) - set(kinds))
+    if unknown:
+        raise ValueError(
+            f"preset {preset.name} must hold settings alone, got {', '.join(unknown)}"
+        )
+    return {name: _parsed(text, kinds[name]) for name, text in preset.flags.items()}
+
+
+def _parsed(text: str, kind: Any) -> Any:
+    if kind is bool:
+        return {"true": True, "false": False}[text]
+    alternatives = typing.get_args(kind) or (kind,)
+    return next(one for one in alternatives if one is not type(None))(text)
+
+
 def preset_names(size: str | None = None) -> list[str]:
     """The names of all presets, or of those of one size (of SIZES)."""
     names = sorted(path.stem for path in FOLDER.glob("*.flags"))
     if size is None:
         return names
+    if size == "medium":
+        return [name for name in names if name.endswith(MEDIUM)]
     small = [name for name in names if name.endswith(SMALL)]
     if size == "small":
         return small
-    return [name.removesuffix(SMALL) for name in small]
+    return [name for name in names if not name.endswith((SMALL, MEDIUM, "demo"))]

@@ -95,12 +95,16 @@ def main(_: list[str]) -> None:
     unread_flags.refuse_unread(values, names, flag_names={"epsilon": "epsilons"})
     unread_flags.refuse_unneeded(values, base)
 
+    from fedsvp_jax.federation import loading
     from fedsvp_jax.run import sweep
 
+    data = loading.load_dataset(base)
+    command.print_chosen(values, base, data)
     sweep.sweep(
         base,
         sweep.SweepPlan(names, epsilons, seeds, stds),
         values.output_dir,
+        dataset=data,
         placement=command.placement(
             values,
             sweep_devices=values.sweep_devices,

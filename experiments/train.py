@@ -82,10 +82,7 @@ def main(_: list[str]) -> None:
     from . import dry_run
 
     data = loading.load_data(config)
-    untyped = [name for name in vars(config) if values[name].using_default_value]
-    if processes.is_first():
-        for line in dry_run.chosen(config, untyped, data):
-            print(line)
+    command.print_chosen(values, config, data)
     if values.dry_run:
         program = federation.build([config], data)
         print(dry_run.summary(program, data))
@@ -124,7 +121,8 @@ def main(_: list[str]) -> None:
     from fedsvp_jax.report import spent
 
     for name in ("best_accuracy", "final5_accuracy"):
-        print(f"{name}: {command.shown(summary[name])}")
+        picked = " (picked on the test set)" if name == "best_accuracy" else ""
+        print(f"{name}: {command.shown(summary[name])}{picked}")
     print(spent.spent_line(summary))
     print(f"params_sha256: {summary['params_sha256']}")
     command.write_report(values, "run")

@@ -136,6 +136,14 @@ class NoiseSettings(Settings):
             "attribute_records",
         ),
     )
+    noise_examples_scale: float = setting(
+        1.0,
+        "The noise is that of a client with so many times the examples: 2C/|D| becomes "
+        "2C/(scale·|D|). For the noise of a paper's clients on fewer examples; what is "
+        "claimed is then about clients of the paper's size, and nominal.",
+        above=0,
+        needs=("sensitivity", ("paper",)),
+    )
     relation: str = setting(
         "replace_one",
         "Neighbouring relation: replace_one or add_remove (of update_clip: a whole "

@@ -154,6 +154,15 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 }
 
 
+def defaults_by_data_set(name: str) -> dict[str, Any]:
+    """The default of a setting for each data set, where it depends on the data set."""
+    return {
+        family: (_COMMON | own)[name]
+        for family, own in _DEFAULTS.items()
+        if name in _COMMON | own
+    }
+
+
 def check_resolved(config: ExperimentConfig) -> None:
     """Raises ValueError for settings that `resolve` has not filled in."""
     names = (*_COMMON, "model", "delta", "num_attributes", "server_learning_rate")

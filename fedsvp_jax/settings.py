@@ -144,12 +144,15 @@ def _check(field: dataclasses.Field, value: Any) -> None:
         value, int | float | np.ndarray | np.number
     ):
         return
-    numbers = np.asarray(value)
+    if isinstance(value, int) and abs(value) > _LARGEST_INT:
+        numbers = np.asarray(math.copysign(_LARGEST_FLOAT, value))  # too long for NumPy
+    else:
+        numbers = np.asarray(value)
     if numbers.dtype == object:
         return
     limits: Mapping[str, float | None] = meta["limits"]
     set_limits = {name: limit for name, limit in limits.items() if limit is not None}
-    largest = _LARGEST_INT if field.type is int else _LARGEST_FLOAT
+    largest = _LARGEST_INT if kind(field) is int else _LARGEST_FLOAT
     small = (numbers > 0) & (numbers < _LEAST_FLOAT)
     if np.any(small | (numbers > largest) & (numbers < math.inf)):
         raise ValueError(

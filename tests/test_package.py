@@ -27,9 +27,9 @@ LAYERS = (
     ("federation",),
     ("engine",),
     ("run",),
-    ("attacks", "report"),
+    ("attacks", "report", "deploy"),
 )
-TOUCH_FILES = ("attacks", "data", "federation", "influence", "report", "run")
+TOUCH_FILES = ("attacks", "data", "deploy", "federation", "influence", "report", "run")
 
 
 def modules() -> dict[str, ast.Module]:

@@ -2,6 +2,8 @@
 
   python -m experiments.reproduce --data_dir=DATA
   python -m experiments.reproduce --only=gap_digits_small
+  python -m experiments.reproduce --size=medium --minutes=60
+  python -m experiments.reproduce --size=medium --progress
   python -m experiments.reproduce --size=full --only=fedsva_table1_cifar10
   python -m experiments.reproduce --norun
 
@@ -11,9 +13,15 @@ When a preset is finished, its result is written to docs/results/reproduction/NA
 and the measured tables and figures of docs/reproduction.md are made again from all of
 these files.
 
+--size=medium runs the published tables to convergence, cell by cell, in the order of
+`converged.plan`, and keeps every finished cell as a file of
+docs/results/reproduction/medium. The same command goes on where it was stopped or
+killed; --progress says which published cells are measured.
+
 Exit status: 0 done; 2 bad input, or a sweep failed (one line says why).
 """
 
+import datetime
 import os
 import pathlib
 import subprocess
@@ -22,13 +30,29 @@ import time
 
 from absl import flags
 
+from fedsvp_jax.report.text_table import markdown
+
 from .. import command, presets
-from . import results, tables
-from .evidence import Evidence
+from . import converged, kept_cells, results, tables
+from .evidence import load
 
 ROOT = pathlib.Path(__file__).parents[2]
 
 flags.DEFINE_enum("size", "small", presets.SIZES, "Size of the presets to run.")
+flags.DEFINE_float(
+    "minutes",
+    None,
+    "Of --size=medium: stop after so many minutes, with the round's state saved.",
+    lower_bound=0,
+)
+flags.DEFINE_bool(
+    "progress", False, "Of --size=medium: only say which published cells are measured."
+)
+flags.DEFINE_string(
+    "compilation_cache_dir",
+    str(ROOT / ".cache" / "compiled"),
+    "Of --size=medium: folder of compiled programs.",
+)
 flags.DEFINE_list("only", [], "Presets to run. Default: all presets of --size.")
 flags.DEFINE_string(
     "data_dir",
@@ -124,13 +148,34 @@ def write_page(docs_dir: pathlib.Path) -> list[pathlib.Path]:
 
     from . import figures
 
-    kept = docs_dir / "results" / "reproduction"
-    evidence = Evidence(results.load(kept), results.published(kept))
+    evidence = load(docs_dir / "results" / "reproduction")
     page = docs_dir / "reproduction.md"
     text = tables.render(page.read_text(), evidence)
     drawn = figures.write_figures(evidence, docs_dir / "images")
     read.write_text(page, text)
     return [page, *drawn]
+
+
+def progress_table(docs_dir: pathlib.Path) -> str:
+    """Which published cells are measured, as Markdown."""
+    evidence = load(docs_dir / "results" / "reproduction")
+    return markdown(kept_cells.progress(evidence.measured, evidence.published))
+
+
+def run_cells(values: flags.FlagValues, docs_dir: pathlib.Path) -> None:
+    """Runs the cells of the tables to convergence that are not kept yet."""
+    wanted = [presets.read_preset(name) for name in presets.preset_names("medium")]
+    command.start_jax(values)
+    until = None
+    if values.minutes is not None:
+        until = datetime.datetime.now() + datetime.timedelta(minutes=values.minutes)
+    converged.run(
+        converged.plan(),
+        data_dir=find_data(values.data_dir, wanted),
+        output_dir=pathlib.Path(values.output_dir).absolute() / converged.KEPT,
+        kept=docs_dir / "results" / "reproduction" / converged.KEPT,
+        until=until,
+    )
 
 
 def main(_: list[str]) -> None:
@@ -139,6 +184,11 @@ def main(_: list[str]) -> None:
     docs_dir = pathlib.Path(values.docs_dir)
     if not (docs_dir / "reproduction.md").is_file():
         raise ValueError(f"docs_dir must hold reproduction.md, got {docs_dir}")
+    if values.size == "medium":
+        if values.run and not values.progress:
+            run_cells(values, docs_dir)
+        print(progress_table(docs_dir))
+        return
     wanted = chosen(values.size, values.only)
     output_dir = pathlib.Path(values.output_dir).absolute()
     if values.run:

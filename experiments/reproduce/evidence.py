@@ -1,13 +1,16 @@
 """What docs/reproduction.md is made from: presets, scenarios and measured results."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedsvp_jax.report import tables
 
+from ..presets import MEDIUM, SMALL
+from . import converged, kept_cells, results
 from .results import Result
 
-SMALL = "_small"
+CONVERGED = "converged"  # the size of what was measured to convergence
 
 
 class Scenario(NamedTuple):
@@ -49,11 +52,34 @@ TABLES = {
     "fedsdp_table1_emnist": ("fedsdp_table1", SCENARIOS[1].name),
 }
 
-NOISE_FIGURES = ("fedsva_fig2_cifar10", "fedsdp_fig3_emnist")
+# preset -> the result to convergence that measures the same
+TO_CONVERGENCE = {
+    **dict.fromkeys(
+        ("fedsva_table1_emnist", "fedsdp_table1_emnist", "noise_response_emnist"),
+        "femnist_medium",
+    ),
+    **dict.fromkeys(
+        ("fedsva_table1_cifar10", "fedsdp_table1_cifar10", "noise_response_cifar10"),
+        "cifar10_medium",
+    ),
+    "fedsva_table2_n2_cifar10": "cifar10_medium",
+    **{f"fedsva_table2_n{n}_cifar10": f"cifar10_medium_n{n}" for n in (3, 4, 5)},
+}
 
-CONTRIBUTION = "fedsdp_fig1_cifar10"
+# FedSVA's Fig. 2 and FedSDP's Fig. 3: presets that hold their mechanisms
+NOISE_FIGURES = {
+    "fedsva_table1_cifar10": "FedSVA, Fig. 2",
+    "fedsdp_table1_emnist": "FedSDP, Fig. 3",
+}
 
-GAPS = ("gap_digits", "gap_digits_hbc", "gap_emnist")
+CONTRIBUTION = "fedsdp_table1_cifar10"  # FedSDP's Fig. 1
+
+GAPS = (
+    "gap_digits",
+    "gap_digits_hbc",
+    "fedsva_table1_emnist",
+    "fedsva_table1_cifar10",
+)
 
 
 class Evidence(NamedTuple):
@@ -68,8 +94,20 @@ class Evidence(NamedTuple):
         return [cell for cell in cells if cell["scenario"] == scenario]
 
 
+def load(folder: Path) -> Evidence:
+    """Everything that docs/results/reproduction holds.
+
+    Raises:
+      ValueError: a file is damaged.
+    """
+    measured = results.load(folder) | kept_cells.load(folder / converged.KEPT)
+    return Evidence(measured, results.published(folder))
+
+
 def preset_command(name: str) -> str:
     """The command that runs one preset and rewrites the page."""
+    if MEDIUM in name:
+        return "python -m experiments.reproduce --size=medium"
     small = name.endswith(SMALL)
     size = "" if small else " --size=full"
     return f"python -m experiments.reproduce{size} --only={name}"
@@ -77,7 +115,11 @@ def preset_command(name: str) -> str:
 
 def sizes(evidence: Evidence, name: str) -> list[tuple[str, Result]]:
     """The measured results of a preset: `(size, result)`, small first."""
-    names = {"small": name + SMALL, "full": name}
+    names = {
+        "small": name + SMALL,
+        CONVERGED: TO_CONVERGENCE.get(name, ""),
+        "full": name,
+    }
     return [
         (size, evidence.measured[key])
         for size, key in names.items()
@@ -96,8 +138,18 @@ def provenance(measured: Sequence[Result]) -> dict[str, str]:
     """The columns that end a row: where it comes from; dashes if from nowhere."""
     commands = [f"`{preset_command(result['preset'])}`" for result in measured]
     devices = dict.fromkeys(result["device_kind"] for result in measured)
+    flags = dict.fromkeys(map(compiler_flags, measured))
     return {
-        "command": "; ".join(commands) or "not run",
+        "command": "; ".join(dict.fromkeys(commands)) or "not run",
         "date": "; ".join(result["date"] for result in measured) or "–",
         "device": "; ".join(devices) or "–",
+        "compiler's flags": "; ".join(flags) or "–",
     }
+
+
+def compiler_flags(result: Result) -> str:
+    """`name=value` of what the compiler was told; a sweep keeps it in its settings."""
+    told = result.get("xla_flags", result["settings"].get("xla_flags"))
+    if told is None:
+        return "not recorded"
+    return ", ".join(f"{name}={value}" for name, value in told.items()) or "none"

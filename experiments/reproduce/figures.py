@@ -8,7 +8,7 @@ from typing import Any
 from fedsvp_jax import mechanisms
 from fedsvp_jax.report import figures, style
 
-from . import noise_response, open_question
+from . import noise_response, open_question, tables
 from .evidence import (
     CONTRIBUTION,
     NOISE_FIGURES,
@@ -31,22 +31,20 @@ def write_figures(evidence: Evidence, folder: Path) -> list[Path]:
     ]
     if responses:
         paths.append(figures.panels(folder / "noise_response.svg", responses))
-    by_round: dict[str, list[tuple[str, Result]]] = {}
+    panels: list[Callable[[Any], None]] = []
     for preset in NOISE_FIGURES:
-        for size, result in sizes(evidence, preset):
-            by_round.setdefault(size, []).append((preset, result))
-    for size, shown in by_round.items():
-        panels: list[Callable[[Any], None]] = []
-        for preset, result in shown:
-            for epsilon in sorted({group["epsilon"] for group in result["groups"]}):
-                panels.append(_by_round(preset, result, epsilon, "noise_l2"))
-        for preset, result in shown[:1]:
-            epsilon = max(group["epsilon"] for group in result["groups"])
-            panels.append(_by_round(preset, result, epsilon, "epsilon_spent"))
-        paths.append(figures.panels(folder / f"noise_by_round_{size}.svg", panels))
-    for size, result in sizes(evidence, CONTRIBUTION):
-        path = folder / f"contribution_{size}.svg"
-        paths.append(figures.panels(path, [partial(_contribution, result=result)]))
+        for _, result in sizes(evidence, preset)[-1:]:
+            shown = tables.shown_noise(result)
+            epsilons = sorted({group["epsilon"] for group in shown})
+            panels += [_by_round(preset, shown, e, "noise_l2") for e in epsilons]
+            if epsilons and not preset.endswith("emnist"):
+                panels.append(_by_round(preset, shown, epsilons[-1], "epsilon_spent"))
+    if panels:
+        paths.append(figures.panels(folder / "noise_by_round.svg", panels))
+    for _, result in sizes(evidence, CONTRIBUTION)[-1:]:
+        if tables.guided(result):
+            path = folder / "contribution.svg"
+            paths.append(figures.panels(path, [partial(_contribution, result=result)]))
     return paths
 
 
@@ -94,15 +92,15 @@ def _response(
 
 
 def _by_round(
-    preset: str, result: Result, epsilon: float, field: str
+    preset: str, shown: list[Result], epsilon: float, field: str
 ) -> Callable[[Any], None]:
     def draw(axes: Any) -> None:
-        for group in result["groups"]:
+        for group in shown:
             if group["epsilon"] != epsilon:
                 continue
             values = group[field]
             if field == "epsilon_spent":
-                values = values["rdp"]
+                values = values["basic"]
             name = group["mechanism"]
             figures.curve(
                 axes,
@@ -113,7 +111,7 @@ def _by_round(
             )
         label = "L2 norm of an upload's noise"
         if field == "epsilon_spent":
-            label = "cumulative ε by Rényi DP"
+            label = "cumulative ε by basic composition"
         axes.set_title(f"{preset.split('_')[-1]}, ε = {epsilon:g} per upload")
         figures.round_axis(axes)
         axes.set_ylabel(label)
@@ -123,7 +121,7 @@ def _by_round(
 
 
 def _contribution(axes: Any, result: Result) -> None:
-    groups = result["groups"]
+    groups = tables.guided(result)
     for place, group in enumerate(groups):
         values = group["contribution_ratio_mean"]
         look = style.of_mechanism(group["mechanism"])
@@ -134,7 +132,8 @@ def _contribution(axes: Any, result: Result) -> None:
             style.shaded(look, place, len(groups))._replace(
                 marker=style.numbered(place).marker, dash=style.numbered(place).dash
             ),
-            label=f"ε = {group['epsilon']:g}",
+            label=f"{mechanisms.mechanism_label(group['mechanism'])}, "
+            f"ε = {group['epsilon']:g}",
         )
     axes.set_title("Contribution of the private data")
     figures.round_axis(axes)

@@ -10,17 +10,18 @@ printed formula.
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.mechanisms import MechanismConfig
 from fedsvp_jax.report import labels
 from fedsvp_jax.report.text_table import markdown
 
-from . import noise_response, results
+from ..presets import SMALL
+from . import converged, noise_response, results
 from .evidence import (
     SCENARIOS,
-    SMALL,
+    TO_CONVERGENCE,
     Evidence,
     Scenario,
     mean_accuracy,
@@ -36,14 +37,19 @@ PUBLISHED_CLIP = 20.0
 def response_of(
     evidence: Evidence, scenario: Scenario
 ) -> tuple[Result, noise_response.Response] | None:
-    """The measured noise response of a scenario, full size if there is one."""
+    """The measured noise response of a scenario, full size if there is one.
+
+    None while stds that are planned are missing: where the curve ends too early, noise
+    beyond it would pass as harmless.
+    """
     measured = sizes(evidence, scenario.response)
     if not measured:
         return None
     result = measured[-1][1]
     noiseless = mean_accuracy(results.group_of(result, "none"))
     noisy = [g for g in result["groups"] if g["mechanism"] == "gaussian"]
-    if noiseless is None or len(noisy) < 2:
+    planned = converged.NOISE_STDS.get(result["preset"], ())
+    if noiseless is None or len(noisy) < max(2, len(planned)):
         return None
     curve = noise_response.response(
         [results.noise_std(group) for group in noisy],
@@ -138,7 +144,9 @@ def question_block(scenario: Scenario) -> Callable[[Evidence], str]:
     def block(evidence: Evidence) -> str:
         response = response_of(evidence, scenario)
         if response is None:
-            return f"Not measured yet: `{preset_command(scenario.response + SMALL)}`.\n"
+            name = scenario.response
+            command = preset_command(TO_CONVERGENCE.get(name, name + SMALL))
+            return f"Not measured yet: `{command}`.\n"
         result, curve = response
         published = cells(evidence, scenario, curve)
         settings = result["settings"]
@@ -148,12 +156,12 @@ def question_block(scenario: Scenario) -> Callable[[Evidence], str]:
                 *(_PICTURE if scenario == measured[0] else ()),
                 f"The curve was measured with {settings['model']} on "
                 f"{settings['dataset']}, {settings['num_rounds']} rounds and "
-                f"{len(result['groups']) - 1} stds (`"
+                f"{len(_curve_groups(result)) - 1} stds (`"
                 f"{preset_command(result['preset'])}`, {result['date']}, "
-                f"{result['device_kind']}).{_clip_note(settings)}\n",
+                f"{result['device_kind']}).\n",
                 _curve_table(result),
                 _check_of_the_curve(evidence, scenario, curve),
-                _cell_table(published, curve),
+                _cell_table(evidence, scenario, published, curve),
                 _plain_answer(published),
                 _convention_table(published, scenario),
             ]
@@ -162,27 +170,21 @@ def question_block(scenario: Scenario) -> Callable[[Evidence], str]:
     return block
 
 
-def _clip_note(settings: dict[str, Any]) -> str:
-    """What a curve at another C than the published one leaves open."""
-    clip = settings.get("l2_norm_clip", PUBLISHED_CLIP)
-    if clip == PUBLISHED_CLIP:
-        return ""
-    return (
-        f" It clips gradients at C = {clip:g}, where the published C is "
-        f"{PUBLISHED_CLIP:g}, although the noise is given and does not depend on C. A "
-        "smaller C makes training slower, which may change how much noise it bears. "
-        "The curve at the published C is not measured yet (issue 20)."
-    )
+def _curve_groups(result: Result) -> list[Result]:
+    """The groups of the curve, the one without noise first."""
+    groups = [g for g in result["groups"] if g["mechanism"] in ("none", "gaussian")]
+    return sorted(groups, key=lambda group: group["noise_std"] or 0.0)
 
 
 def _curve_table(result: Result) -> str:
     fedavg = mean_accuracy(results.group_of(result, "none")) or math.nan
     rows = []
-    for group in result["groups"]:
+    for group in _curve_groups(result):
         mean = mean_accuracy(group) or math.nan
         std = results.noise_std(group)
         rows.append(
             {
+                "seeds": str(len(group["seeds"])),
                 "std of the averaged noise": f"{std:.3g}",
                 "accuracy % (last 5)": f"{100 * mean:.2f}",
                 "share of the noise-free accuracy": f"{100 * mean / fedavg:.0f}%",
@@ -191,20 +193,39 @@ def _curve_table(result: Result) -> str:
     return markdown(rows)
 
 
+def _runs_of(evidence: Evidence, scenario: Scenario) -> list[Result]:
+    """The results in which the mechanisms themselves ran, each once."""
+    found = [
+        result for preset in scenario.tables for _, result in sizes(evidence, preset)
+    ]
+    return list({result["preset"]: result for result in found}.values())
+
+
+def measured_share(
+    evidence: Evidence, scenario: Scenario, mechanism: str, epsilon: float
+) -> float | None:
+    """The mechanism's measured share of the noise-free accuracy."""
+    for result in reversed(_runs_of(evidence, scenario)):
+        fedavg = mean_accuracy(results.group_of(result, "none"))
+        mean = mean_accuracy(results.group_of(result, mechanism, epsilon))
+        if fedavg and mean is not None:
+            return mean / fedavg
+    return None
+
+
 def _check_of_the_curve(
     evidence: Evidence, scenario: Scenario, curve: noise_response.Response
 ) -> str:
     """Whether the mechanisms' runs lie on the curve, so that only noise matters."""
     gaps = []
-    for preset in scenario.tables:
-        for _, result in sizes(evidence, preset):
-            fedavg = mean_accuracy(results.group_of(result, "none"))
-            for group in result["groups"]:
-                mean = mean_accuracy(group)
-                if group["mechanism"] != "none" and fedavg and mean is not None:
-                    std = results.noise_std(group)
-                    gap = mean / fedavg - noise_response.share_at(curve, std)
-                    gaps.append(abs(gap))
+    for result in _runs_of(evidence, scenario):
+        fedavg = mean_accuracy(results.group_of(result, "none"))
+        for group in result["groups"]:
+            mean = mean_accuracy(group)
+            if group["mechanism"] in ("none", "gaussian") or not fedavg or mean is None:
+                continue
+            share = noise_response.share_at(curve, results.noise_std(group))
+            gaps.append(abs(mean / fedavg - share))
     if not gaps:
         return ""
     return (
@@ -215,7 +236,16 @@ def _check_of_the_curve(
     )
 
 
-def _cell_table(published: Sequence[Cell], curve: noise_response.Response) -> str:
+def _cell_table(
+    evidence: Evidence,
+    scenario: Scenario,
+    published: Sequence[Cell],
+    curve: noise_response.Response,
+) -> str:
+    def measured(cell: Cell) -> str:
+        share = measured_share(evidence, scenario, cell.mechanism, cell.epsilon)
+        return "–" if share is None else percent(share)
+
     rows = [
         {
             "table": cell.table,
@@ -223,8 +253,9 @@ def _cell_table(published: Sequence[Cell], curve: noise_response.Response) -> st
             "formula": "printed" if cell.has_printed_formula else "reconstructed",
             "ε": labels.significant(cell.epsilon),
             "std by the formula": f"{cell.formula:.3g}",
-            "share at that std": _share(noise_response.share_at(curve, cell.formula)),
-            "published share": _share(cell.share),
+            "share at that std": percent(noise_response.share_at(curve, cell.formula)),
+            "share of the mechanism's own run": measured(cell),
+            "published share": percent(cell.share),
             "std that it needs": _reading(cell.needed),
             "needed ÷ formula": _reading(cell.factor),
             "the formula": "is consistent"
@@ -236,7 +267,8 @@ def _cell_table(published: Sequence[Cell], curve: noise_response.Response) -> st
     return markdown(rows)
 
 
-def _share(value: float) -> str:
+def percent(value: float) -> str:
+    """`29%` of 0.29."""
     return f"{100 * value:.0f}%"
 
 

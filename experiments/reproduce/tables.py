@@ -14,23 +14,27 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.report import labels, tables
 from fedsvp_jax.report.text_table import markdown
 
-from .. import docs_blocks
-from . import results
+from .. import docs_blocks, presets
+from . import kept_cells, results
 from .evidence import (
     CONTRIBUTION,
+    CONVERGED,
     GAPS,
     NOISE_FIGURES,
     SCENARIOS,
     TABLES,
     Evidence,
+    compiler_flags,
     mean_accuracy,
     preset_command,
     provenance,
     sizes,
 )
+from .findings import findings
 from .open_question import question_block
 from .paired_gap import paired_gap
 from .results import Result
+from .schedule_readings import readings_block
 
 
 def render(page: str, evidence: Evidence) -> str:
@@ -51,6 +55,9 @@ def _runs(evidence: Evidence) -> str:
             "command": f"`{preset_command(name)}`",
             "date": result["date"],
             "device": result["device_kind"],
+            "compiler's flags": compiler_flags(result),
+            "rounds": str(result["settings"]["num_rounds"]),
+            "cells": str(sum(len(group["seeds"]) for group in result["groups"])),
             "seconds": f"{results.seconds(result):.0f}",
         }
         for name, result in evidence.measured.items()
@@ -67,6 +74,26 @@ def _runs(evidence: Evidence) -> str:
     return markdown(rows) + "\n" + note
 
 
+def _progress(evidence: Evidence) -> str:
+    return markdown(kept_cells.progress(evidence.measured, evidence.published))
+
+
+def _deviations(evidence: Evidence) -> str:
+    """What the runs to convergence change of the published settings."""
+    del evidence
+    parts = []
+    for name in presets.preset_names("medium"):
+        preset = presets.read_preset(name)
+        (against,) = (line for line in preset.head if line.startswith("Against "))
+        rows = [
+            {"setting": flag, "published": full, "here": here}
+            for flag, (full, here) in preset.shrunk.items()
+        ]
+        title = f"`{name}.flags` against `{against.removeprefix('Against ')[:-1]}`:\n"
+        parts += [title, markdown(rows), " ".join(preset.notes) + "\n"]
+    return "\n".join(parts)
+
+
 def _accuracies(preset: str) -> Callable[[Evidence], str]:
     """The block of one published table in one scenario, with what was measured."""
 
@@ -80,6 +107,7 @@ def _accuracies(preset: str) -> Callable[[Evidence], str]:
             loss = _below(cell["last5"], fedavg) if cell["epsilon"] else "–"
             row = {
                 "mechanism": mechanisms.mechanism_label(cell["mechanism"]),
+                "formula": _formula(cell["mechanism"]),
                 "ε": labels.significant(cell["epsilon"]),
                 "published: best %": _published(cell, "best"),
                 "published: last 5 %": _published(cell, "last5"),
@@ -93,21 +121,39 @@ def _accuracies(preset: str) -> Callable[[Evidence], str]:
     return block
 
 
+def _formula(mechanism: str) -> str:
+    if mechanism == "none":
+        return "–"
+    return "ours" if mechanisms.is_reconstruction(mechanism) else "printed"
+
+
 def _measured(
     size: str, result: Result, mechanism: str, epsilon: float | None
 ) -> dict[str, str]:
     group = results.group_of(result, mechanism, epsilon)
-    best = last5 = loss = "–"
+    best = last5 = loss = gain = std = seeds = "–"
     if group is not None:
+        seeds = str(len(group["seeds"]))
+        if "gain" in group:
+            gain = f"{100 * statistics.fmean(group['gain']):+.1f}"
+        if group["averaging"]:
+            std = f"{results.noise_std(group):.3g}"
         best = labels.percent(*tables.mean_std(group["best"]))
         last5 = labels.percent(*tables.mean_std(group["last5"]))
         if mechanism != "none":
             fedavg = mean_accuracy(results.group_of(result, "none"))
             loss = _below(mean_accuracy(group), fedavg)
-    return {
+    row = {
         f"{size}: best %": best,
         f"{size}: last 5 %": last5,
         f"{size}: loss vs FedAvg (last 5)": loss,
+    }
+    if size == CONVERGED:
+        row["gain in the last fifth"] = gain
+        row["std of the averaged noise"] = std
+    return row | {
+        "seeds": seeds,
+        "rounds": str(result["settings"]["num_rounds"]),
     }
 
 
@@ -182,40 +228,60 @@ def _round_seconds(evidence: Evidence, preset: str, mechanism: str) -> float | N
     return timing["later_seconds"] / timing["later_rounds"] / num_cells
 
 
+def shown_noise(result: Result) -> list[Result]:
+    """The groups of a noise figure: the published mechanisms at ε = .2 and .5."""
+    return [
+        group
+        for group in result["groups"]
+        if group["epsilon"] in (0.2, 0.5) and group["averaging"]
+    ]
+
+
 def _noise(evidence: Evidence) -> str:
     """FedSVA, Fig. 2 and FedSDP, Fig. 3: noise by round and cumulative ε."""
     rows = []
-    for preset in NOISE_FIGURES:
+    for preset, figure in NOISE_FIGURES.items():
         for size, result in sizes(evidence, preset):
-            for group in result["groups"]:
+            for group in shown_noise(result):
                 noise, spent = group["noise_l2"], group["epsilon_spent"]
                 first, middle, last = (
                     labels.significant(noise[t], 4) for t in (0, len(noise) // 2, -1)
                 )
                 rows.append(
                     {
-                        "preset": f"{preset}, {size}",
+                        "figure": f"{figure}, {size}",
                         "mechanism": mechanisms.mechanism_label(group["mechanism"]),
+                        "formula": _formula(group["mechanism"]),
                         "ε": labels.significant(group["epsilon"]),
                         "L2 norm of an upload's noise: first round": first,
                         "middle round": middle,
                         "last round": last,
                         "ε spent: basic": labels.significant(spent["basic"][-1]),
-                        "ε spent: RDP": labels.significant(spent["rdp"][-1]),
                         **provenance([result]),
                     }
                 )
     return markdown(rows)
 
 
+def guided(result: Result) -> list[Result]:
+    """The groups whose noise follows the contribution ratio R."""
+    return [
+        group
+        for group in result["groups"]
+        if group["mechanism"] in ("fedsva", "fedsdp")
+        and group["contribution_ratio_mean"] is not None
+    ]
+
+
 def _contribution(evidence: Evidence) -> str:
     """FedSDP, Fig. 1: the private data's contribution ratio by round."""
     rows = []
     for _, result in sizes(evidence, CONTRIBUTION):
-        for group in result["groups"]:
-            ratio = [r for r in group["contribution_ratio_mean"] if r is not None]
+        for group in guided(result):
+            ratio = group["contribution_ratio_mean"]
             rows.append(
                 {
+                    "mechanism": mechanisms.mechanism_label(group["mechanism"]),
                     "ε": labels.significant(group["epsilon"]),
                     "mean R: first 5 rounds": f"{statistics.fmean(ratio[:5]):.3f}",
                     "last 5 rounds": f"{statistics.fmean(ratio[-5:]):.3f}",
@@ -252,6 +318,8 @@ def _gap(evidence: Evidence) -> str:
                     continue
                 fedsva = results.group_of(result, "fedsva", nbafl["epsilon"])
                 if fedsva is None or fedsva["seeds"] != nbafl["seeds"]:
+                    continue
+                if len(nbafl["seeds"]) < 2:  # one pair has no interval
                     continue
                 gap = paired_gap(fedsva["last5"], nbafl["last5"])
                 ratio = results.noise_std(fedsva) / results.noise_std(nbafl)
@@ -309,14 +377,16 @@ def _pictured(
 
 
 BLOCKS: dict[str, Callable[[Evidence], str]] = {
+    "findings": findings,
+    "progress": _progress,
+    "deviations": _deviations,
     "runs": _runs,
     **{preset: _accuracies(preset) for preset in TABLES},
     "fedsva_table2": _attributes,
-    "noise_by_round": _pictured("noise by round", "noise_by_round_small", _noise),
-    "contribution": _pictured(
-        "contribution by round", "contribution_small", _contribution
-    ),
+    "noise_by_round": _pictured("noise by round", "noise_by_round", _noise),
+    "contribution": _pictured("contribution by round", "contribution", _contribution),
     "impossible": _impossible,
+    "readings": readings_block,
     "question_cifar10": question_block(SCENARIOS[0]),
     "question_emnist": question_block(SCENARIOS[1]),
     "question_leaf": question_block(SCENARIOS[2]),

@@ -6,23 +6,29 @@ id, and folds in its purpose.
 """
 
 import dataclasses
-from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax import mechanisms, optimizers, prng, tree
+from fedsvp_jax import optimizers, prng, tree
 from fedsvp_jax.algorithm import (
     aggregation,
     local_training,
     privacy_estimation,
+    private_answer,
     private_query,
 )
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.algorithm.privacy_estimation import Estimation
-from fedsvp_jax.algorithm.state import Cell, ClientMetrics, RoundPlan, ServerState
+from fedsvp_jax.algorithm.state import (
+    Cell,
+    ClientMetrics,
+    LocalWork,
+    RoundPlan,
+    ServerState,
+)
 from fedsvp_jax.mechanisms import (
     Mechanism,
     MechanismConfig,
@@ -194,54 +200,102 @@ def add_noise(
     )
 
 
-def answer(
-    send: Callable[..., tuple[Params, MechanismState, NoiseInfo]],
+def local_work(
     model: Model,
     plan: RoundPlan,
     cell: Cell,
     state: ServerState,
     examples: Examples,
-    rows: Array,
-    private: Array,
+    held: Split,
     *,
-    holds: Array,
+    mechanism: Mechanism,
+    key: Array,
+    client_id: Array,
+    round_num: Array,
     lane_axes: tuple[str, ...],
-) -> tuple[list[Array], MechanismState, NoiseInfo]:
-    """The noised private query at the broadcast model.
+) -> LocalWork:
+    """A client's round up to the noise: it estimates R and trains.
 
     Args:
-      send: `add_noise` with all but the update, the count and the broadcast model.
-      rows: (m,) rows of `examples` that the client holds.
-      private: (m,) bool: which of them are P.
-      holds: () bool: whether there is anything to hide. A client without private
-        records, or one that is not asked yet, answers 0.
-
-    Returns:
-      As `add_noise`.
+      held: the client's row of the federation's Split.
+      mechanism: of the plan and the cell.
+      key: the round's.
+      lane_axes: names of the enclosing vmap axes.
     """
-    assert plan.asked is not None
-    gradient = private_query.mean_clipped_gradient(
-        model,
-        state.params,
-        state.stats,
-        examples,
-        rows,
-        private,
-        l2_norm_clip=cell.mechanism.private_clip,
-        asked=plan.asked,
-        lane_axes=lane_axes,
-    )
-    noised, memory, info = send(
-        gradient,
-        num_examples=jnp.sum(private),
-        params=private_query.chosen(state.params, plan.asked),
-    )
-    noised, info = jax.tree.map(
-        partial(jnp.where, holds),
-        (noised, info),
-        ([jnp.zeros_like(leaf) for leaf in noised], mechanisms.nothing_private()),
-    )
-    return noised, memory, info
+    rates = rates_of_round(plan, cell, round_num)
+    estimation = None
+    ratio = jnp.ones((), jnp.float32)
+    steps = []
+    if mechanism.needs_contribution:
+        trained, stats, estimation = estimate(
+            model,
+            plan,
+            rates,
+            state.params,
+            state.stats,
+            examples,
+            held,
+            key=key,
+            client_id=client_id,
+            lane_axes=lane_axes,
+        )
+        steps.append(
+            privacy_estimation.training_steps(
+                plan.recipe,
+                plan.estimation,
+                examples,
+                held,
+                pairs_key=prng.stream_key(key, Stream.COALITIONS, client_id),
+            )
+        )
+        ratio = released_ratio(
+            estimation.contribution_ratio, cell.mechanism, key=key, client_id=client_id
+        )
+    asked = plan.asked
+    trainee, drift = model, None
+    public: Array | bool = True
+    private = None
+    if asked is not None:
+        public, private = private_query.divided(
+            examples.attributes[held.train],
+            held.num_train,
+            private_attribute=plan.estimation.private_attribute,
+        )
+        trainee = private_query.public_model(
+            model, asked, plan.private_classes, cell.mechanism.private_margin
+        )
+        drift = private_query.remembered(
+            state.params, state.answer, asked, weight=cell.mechanism.private_weight
+        )
+    # The estimation has trained the model that is uploaded, unless the steps need
+    # noise, whose std follows R and so comes after the estimation, or private records
+    # are kept out of them.
+    if (
+        mechanism.step_noise_std is not None
+        or asked is not None
+        or not mechanism.needs_contribution
+    ):
+        trained, stats = train(
+            trainee,
+            plan.recipe,
+            with_step_noise(rates, mechanism, ratio=ratio, round_num=round_num),
+            state.params,
+            state.stats,
+            examples,
+            held.train,
+            held.num_train,
+            key=key,
+            client_id=client_id,
+            lane_axes=lane_axes,
+            among=public,
+            drift=drift,
+        )
+        trained_on = held.num_train - (0 if private is None else jnp.sum(private))
+        taken = local_training.upload_steps(
+            plan.recipe, trained_on, plan.recipe.batch_size
+        )
+        steps.append(taken[None])
+    return LocalWork(trained, stats, private, estimation, ratio, jnp.concatenate(steps))
 
 
 def client_round(
@@ -276,96 +330,37 @@ def client_round(
     held = jax.tree.map(lambda leaf: leaf[row], cell.split)
     held = dataclasses.replace(held, num_train=jnp.where(valid, held.num_train, 0))
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
-    rates = rates_of_round(plan, cell, round_num)
-    estimation = None
-    ratio = jnp.ones((), jnp.float32)
-    steps = []
-    if mechanism.needs_contribution:
-        trained, stats, estimation = estimate(
-            model,
-            plan,
-            rates,
-            state.params,
-            state.stats,
-            examples,
-            held,
-            key=key,
-            client_id=client,
-            lane_axes=lane_axes,
-        )
-        steps.append(
-            privacy_estimation.training_steps(
-                plan.recipe,
-                plan.estimation,
-                examples,
-                held,
-                pairs_key=prng.stream_key(key, Stream.COALITIONS, client),
-            )
-        )
-        ratio = released_ratio(
-            estimation.contribution_ratio, cell.mechanism, key=key, client_id=client
-        )
-    asked = plan.asked
-    trainee, drift = model, None
-    public: Array | bool = True
-    if asked is not None:
-        public, private = private_query.divided(
-            examples.attributes[held.train],
-            held.num_train,
-            private_attribute=plan.estimation.private_attribute,
-        )
-        trainee = private_query.public_model(
-            model, asked, plan.private_classes, cell.mechanism.private_margin
-        )
-        drift = private_query.remembered(
-            state.params, state.answer, asked, weight=cell.mechanism.private_weight
-        )
-    # The estimation has trained the model that is uploaded, unless the steps need
-    # noise, whose std follows R and so comes after the estimation, or private records
-    # are kept out of them.
-    if (
-        mechanism.step_noise_std is not None
-        or asked is not None
-        or not mechanism.needs_contribution
-    ):
-        trained, stats = train(
-            trainee,
-            plan.recipe,
-            with_step_noise(rates, mechanism, ratio=ratio, round_num=round_num),
-            state.params,
-            state.stats,
-            examples,
-            held.train,
-            held.num_train,
-            key=key,
-            client_id=client,
-            lane_axes=lane_axes,
-            among=public,
-            drift=drift,
-        )
-        trained_on = held.num_train - (0 if asked is None else jnp.sum(private))
-        taken = local_training.upload_steps(
-            plan.recipe, trained_on, plan.recipe.batch_size
-        )
-        steps.append(taken[None])
-    update = jax.tree.map(jnp.subtract, trained, state.params)
+    work = local_work(
+        model,
+        plan,
+        cell,
+        state,
+        examples,
+        held,
+        mechanism=mechanism,
+        key=key,
+        client_id=client,
+        round_num=round_num,
+        lane_axes=lane_axes,
+    )
+    update = jax.tree.map(jnp.subtract, work.params, state.params)
     sent = partial(
         add_noise,
         mechanism,
         memory=state.mechanism.of(client),
-        ratio=ratio,
+        ratio=work.ratio,
         round_num=round_num,
         key=key,
         client_id=client,
     )
     upload = update
     answered: list[Array] = []
-    if asked is None:
+    if work.private is None:
         upload, memory, info = sent(
             update, num_examples=held.num_train, params=state.params
         )
     else:
-        answered, memory, info = answer(
+        answered, memory, info = private_answer.answer(
             sent,
             model,
             plan,
@@ -373,27 +368,27 @@ def client_round(
             state,
             examples,
             held.train,
-            private,
+            work.private,
             # A share of the cohort's noise is added by those too who hold nothing.
-            holds=(jnp.any(private) | mechanism.claim.central)
+            holds=(jnp.any(work.private) | mechanism.claim.central)
             & (round_num >= cell.mechanism.private_from),
             lane_axes=lane_axes,
         )
-    finite = tree.all_finite((upload, stats, answered))
+    finite = tree.all_finite((upload, work.stats, answered))
     if mechanism.grid is not None and mechanism.claim.central:
         encode = partial(residues, grid=mechanism.grid, std=info.noise_std)
         answered = encode(answered)
-        upload = encode(upload) if asked is None else upload
+        upload = encode(upload) if work.private is None else upload
     metrics = ClientMetrics(
         client_id=client_id,
         num_examples=held.num_train,
         weight=weight,
         update_l2=tree.l2_norm(update),
         finite=finite,
-        estimation=estimation,
-        released_ratio=ratio,
+        estimation=work.estimation,
+        released_ratio=work.ratio,
         noise=info,
-        steps=jnp.concatenate(steps),
+        steps=work.steps,
     )
-    summed = aggregation.weighted((upload, stats, answered), weight)
+    summed = aggregation.weighted((upload, work.stats, answered), weight)
     return summed, (memory, metrics)

@@ -1,6 +1,7 @@
 """What a round is given and what it leaves: plan, cell, server state, metrics."""
 
 import dataclasses
+from typing import NamedTuple
 
 import flax.struct
 import jax.numpy as jnp
@@ -77,6 +78,17 @@ class ServerState:
     spent: Array  # (M,) int32: cost of the uploads so far by client, see Allowance
     admitted: Array  # (M,) bool: false keeps a client out of the cohort
     optimizer: optax.OptState | None = None  # the server's; None in FedAvg
+
+
+class LocalWork(NamedTuple):
+    """What a client has done before anything is clipped and noised."""
+
+    params: Params  # trained
+    stats: Params
+    private: Array | None  # (m,) bool: rows of P; None without a private query
+    estimation: Estimation | None
+    ratio: Array  # () float32: the released R
+    steps: Array  # (T,) int32: SGD steps that each of its trainings needs
 
 
 @flax.struct.dataclass

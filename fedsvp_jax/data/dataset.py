@@ -118,9 +118,11 @@ class Dataset:
             )
         rows = (len(self.train_labels),)
         if self.train_writers is not None:
-            self._check_ids("train_writers", self.train_writers, rows)
+            writers = self._ids("train_writers", self.train_writers, rows)
+            object.__setattr__(self, "train_writers", writers)
+        self._check_columns("columns", "column", rows)
+        self._check_columns("test_columns", "test column", self.test_labels.shape)
         for key, column in self.columns.items():
-            self._check_ids(f"column {key}", column.codes, rows)
             if column.codes.max() >= len(column.categories):
                 raise ValueError(
                     f"dataset {self.name}: column {key} has the code "
@@ -128,7 +130,6 @@ class Dataset:
                     "categories"
                 )
         for key, column in self.test_columns.items():
-            self._check_ids(f"test column {key}", column.codes, self.test_labels.shape)
             known = self.columns.get(key)
             if known is None or known.categories != column.categories:
                 raise ValueError(
@@ -174,13 +175,24 @@ class Dataset:
             )
         return whole.astype(np.int32, copy=False)
 
-    def _check_ids(self, what: str, ids: np.ndarray, shape: tuple[int, ...]) -> None:
-        if ids.dtype != np.int32 or ids.shape != shape or ids.min() < 0:
+    def _check_columns(self, field: str, what: str, shape: tuple[int, ...]) -> None:
+        """Makes the codes of all columns int32."""
+        columns = {
+            key: column._replace(codes=self._ids(f"{what} {key}", column.codes, shape))
+            for key, column in getattr(self, field).items()
+        }
+        object.__setattr__(self, field, columns)
+
+    def _ids(self, what: str, ids: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        """The ids as int32."""
+        whole = integer_labels(ids)
+        if whole is None or ids.shape != shape or ids.min() < 0:
             raise ValueError(
-                f"dataset {self.name}: {what} must be non-negative int32 of the "
-                f"shape {shape}, got {ids.dtype} of the shape {ids.shape}, "
+                f"dataset {self.name}: {what} must be non-negative whole numbers of "
+                f"the shape {shape}, got {ids.dtype} of the shape {ids.shape}, "
                 f"smallest {ids.min() if ids.size else 'none'}"
             )
+        return whole.astype(np.int32, copy=False)
 
     @property
     def example_shape(self) -> tuple[int, ...]:

@@ -52,7 +52,9 @@ class Mechanism(NamedTuple):
       update: one client's step, `(updates, state, *, key, num_examples,
         contribution_ratio, round_num, params) -> (updates, state, NoiseInfo)`.
         `updates` is client minus server, `params` the broadcast model;
-        `state.clients` holds this client's scalars; only those may change.
+        `state.clients` holds this client's scalars; only those may change. Without a
+        key nothing is drawn: the update is clipped alone, and NoiseInfo tells the
+        `noise_std` that whoever asked adds (`deploy`).
       server: None, or once a round after aggregation, `(params_after,
         params_before, state, *, key, round_num, infos, valid) -> (params, state)`
         with (K,) leaves in `infos` and (K,) bool `valid`.
@@ -112,7 +114,7 @@ def noised_upload(
     sensitivity: Array,
     clipped: Array,
     at_upload: bool,
-    key: Array,
+    key: Array | None,
     grid: Grid | None = None,
     num_examples: Array | float = 1.0,
 ) -> tuple[Params, NoiseInfo]:
@@ -126,17 +128,19 @@ def noised_upload(
       clipped: () whether the update was clipped.
       at_upload: true to add the noise here; false where it went into the local steps
         already, to which `std` and `sensitivity` then refer.
-      key: of the noise.
+      key: of the noise; None adds none here, and `noise_l2` is NaN.
       grid: on which discrete noise is drawn; None for Gaussian noise.
       num_examples: () |D|, which a grid may read.
     """
     zero = jnp.zeros((), jnp.float32)
     noise_l2 = zero
-    if at_upload and grid is not None:
+    if at_upload and key is None:
+        noise_l2 = jnp.full((), jnp.nan, jnp.float32)
+    elif at_upload and key is not None and grid is not None:
         updates, noise_l2 = add_discrete_noise(
             updates, std, grid, num_examples=num_examples, key=key
         )
-    elif at_upload:
+    elif at_upload and key is not None:
         updates, noise_l2 = noise.add_gaussian_noise(updates, std, key=key)
     info = NoiseInfo(
         noise_multiplier=upload_noise.counted_multiplier,

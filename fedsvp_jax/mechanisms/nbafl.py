@@ -22,6 +22,7 @@ from fedsvp_jax.mechanisms.sensitivity import (
     clip_weights,
     make_sensitivity,
     published_bound,
+    scaled_size,
 )
 from fedsvp_jax.settings import Settings, setting
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
@@ -150,7 +151,7 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
             l2_norm_clip=config.l2_norm_clip,
             epsilon=config.epsilon,
             delta=config.delta,
-            min_num_examples=config.min_num_examples,
+            min_num_examples=scaled_size(config, config.min_num_examples),
             exposures=config.settings.exposures,
             num_rounds=config.num_rounds,
             num_clients=config.num_clients,

@@ -236,6 +236,7 @@ _CONTRIBUTION = (  # read where the noise follows R
     "utility",
     "empty_utility",
 )
+_SCALE = "noise_examples_scale"  # read where the noise follows |D|
 _CALIBRATION = ("epsilon", "calibration", "allow_large_epsilon")
 
 register_mechanism(
@@ -251,6 +252,7 @@ register_mechanism(
         "noise_sampler",
         *_CALIBRATION,
         *_CONTRIBUTION,
+        _SCALE,
     ),
 )
 register_mechanism(
@@ -299,7 +301,7 @@ register_mechanism(
     noise_setting="noise_multiplier",
     summary="Central DP-FedAvg (McMahan et al. 2018), adaptive clip if asked for "
     "(Andrew et al. 2021)",
-    unread=("relation", "noise_trust", *_CALIBRATION, *_CONTRIBUTION),
+    unread=("relation", "noise_trust", *_CALIBRATION, *_CONTRIBUTION, _SCALE),
 )
 register_mechanism(
     "fedsdp",

@@ -26,18 +26,26 @@ def laplace_release(ratio: Array, epsilon: Leaf, *, key: Array) -> Array:
     return jnp.clip(ratio + scale * draw, 0.0, 1.0)
 
 
-def randomized_response_release(ratio: Array, epsilon: Leaf, *, key: Array) -> Array:
-    """One bit: R rounded at random to {0, 1}, told truly w.p. e^ε/(1 + e^ε).
+def response_chance(ratio: Array | float, epsilon: Leaf) -> Array:
+    """P(1) of a randomised response, float32, of the ratio's shape.
 
         P(1) = 1/(1 + e^ε) + R·(e^ε − 1)/(e^ε + 1)
 
     For R in [0, 1] that lies between 1/(1 + e^ε) and e^ε/(1 + e^ε), a quotient of
-    e^ε for either answer: (ε, 0)-DP (Warner 1965). One draw does both steps.
+    e^ε for either answer: (ε, 0)-DP (Warner 1965).
     """
     ratio = jnp.clip(jnp.asarray(ratio, jnp.float32), 0.0, 1.0)
     eps = jnp.asarray(epsilon, jnp.float32)
-    chance = jax.nn.sigmoid(-eps) + ratio * jnp.tanh(0.5 * eps)
-    return (jax.random.uniform(key, ratio.shape, jnp.float32) < chance).astype(
+    return jax.nn.sigmoid(-eps) + ratio * jnp.tanh(0.5 * eps)
+
+
+def randomized_response_release(ratio: Array, epsilon: Leaf, *, key: Array) -> Array:
+    """One bit: R rounded at random to {0, 1}, told truly w.p. e^ε/(1 + e^ε).
+
+    One draw of `response_chance` does both steps.
+    """
+    chance = response_chance(ratio, epsilon)
+    return (jax.random.uniform(key, chance.shape, jnp.float32) < chance).astype(
         jnp.float32
     )
 

@@ -1,7 +1,9 @@
 """Noise that changes with the round under one fixed budget.
 
 Both schedules keep Σ_t 1/σ_t² = T/σ_c², the budget of T uploads at the constant σ_c
-(Gaussians compose to one Gaussian of that precision), and spend it unevenly.
+(Gaussians compose to one Gaussian of that precision), and spend it unevenly. That is
+one reading of the papers; by the other, `schedule_level=first_round`, the first round
+has σ_c and every later one less, so that more than the budget is spent.
 """
 
 from collections.abc import Callable
@@ -24,7 +26,20 @@ from fedsvp_jax.structs import Array
 
 
 @flax.struct.dataclass(frozen=True)
-class TimeVaryingSettings(Settings):
+class ScheduleSettings(Settings):
+    """Settings of both schedules."""
+
+    schedule_level: str = setting(
+        "budget",
+        "Level of a schedule's noise. budget: its T uploads spend what T uploads of "
+        "constant noise spend; first_round: it starts at the constant noise and falls "
+        "below it, so that later uploads spend more than epsilon.",
+        choices=("budget", "first_round"),
+    )
+
+
+@flax.struct.dataclass(frozen=True)
+class TimeVaryingSettings(ScheduleSettings):
     """Settings of time_varying."""
 
     decay: float = setting(
@@ -37,7 +52,7 @@ class TimeVaryingSettings(Settings):
 
 
 @flax.struct.dataclass(frozen=True)
-class DpaSettings(Settings):
+class DpaSettings(ScheduleSettings):
     """Settings of dpa."""
 
     contraction: float = setting(
@@ -117,12 +132,16 @@ def dpa_stds(num_rounds: int, contraction: Leaf, base_std: Leaf) -> Array:
 
 
 def _scheduled(config: MechanismConfig, factor: Callable[[Array], Array]) -> Mechanism:
+    """z_t = z·factor(t), over factor(0) where the first round is to have z."""
     check_calibration(config)
     sensitivity = make_sensitivity(config)
 
     def calibrate(contribution_ratio: Array, round_num: Array) -> UploadNoise:
         del contribution_ratio
-        return scaled_claim(config, factor(round_num))
+        level = factor(round_num)
+        if config.settings.schedule_level == "first_round":
+            level = level / factor(jnp.zeros((), jnp.int32))
+        return scaled_claim(config, level)
 
     return base.gaussian_mechanism(
         calibrate,

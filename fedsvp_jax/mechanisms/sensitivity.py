@@ -2,11 +2,14 @@
 
 | name          | clips                     | bound Δ          | proved |
 |---------------|---------------------------|------------------|--------|
-| `paper`       | gradient, in training     | 2C/|D|           | no     |
+| `paper`       | gradient, in training     | 2C/(s·|D|)       | no     |
 | `weight_clip` | the weights to C          | 2C               | yes    |
 | `update_clip` | the update to C           | C or 2C          | yes    |
 | `per_example` | every example's gradient  | sqrt(n)·C/B or twice that | yes    |
 | `attribute_records` | each private record's gradient | C/|P| or twice that | yes |
+
+s, `noise_examples_scale`, is 1 unless the noise is to be that of a client with s times
+the examples.
 
 The number of training examples |D_i| is public throughout; P, the training records of
 the private attribute, has a C of its own (`private_query`).
@@ -91,6 +94,17 @@ def published_bound(l2_norm_clip: Leaf, num_examples: Array | Leaf) -> Array:
     return 2.0 * jnp.asarray(l2_norm_clip, jnp.float32) / size
 
 
+def scaled_size(config: MechanismConfig, num_examples: Array | Leaf) -> Array | Leaf:
+    """The |D| that the noise is computed with: `noise_examples_scale` times a client's.
+
+    At scale 1 it is the number itself.
+    """
+    scale = config.noise_examples_scale
+    if scale == 1:
+        return num_examples
+    return jnp.asarray(num_examples).astype(jnp.float32) * scale
+
+
 def per_example_bound(
     l2_norm_clip: Leaf,
     *,
@@ -160,19 +174,31 @@ def _own_grid(config: MechanismConfig, own: Sensitivity) -> Grid | None:
 
 
 def _own_sensitivity(config: MechanismConfig) -> Sensitivity:
-    c = config.l2_norm_clip
+    c, scale = config.l2_norm_clip, config.noise_examples_scale
     if config.sensitivity == "paper":
+        assumption = (
+            "granted, not proved: that 2C/|D| bounds an upload when batch-mean "
+            "gradients are clipped to C at every step"
+        )
+        if scale != 1:
+            assumption += (
+                f"; said of clients with {scale:g} times the examples that these have "
+                "(noise_examples_scale), whose own records this noise hides less"
+            )
         return Sensitivity(
             "paper",
             no_clip,
-            lambda num_examples: published_bound(c, num_examples),
+            lambda num_examples: published_bound(c, scaled_size(config, num_examples)),
             at_upload=True,
             relation="replace one record of a client",
             proved=False,
-            assumptions=(
-                "granted, not proved: that 2C/|D| bounds an upload when batch-mean "
-                "gradients are clipped to C at every step"
-            ),
+            assumptions=assumption,
+        )
+    if scale != 1:
+        raise ValueError(
+            "noise_examples_scale must be 1 unless sensitivity is paper: it makes the "
+            "noise of other clients than there are, of which nothing is proved, got "
+            f"{scale:g} with sensitivity {config.sensitivity}"
         )
     if config.sensitivity == "weight_clip":
         return Sensitivity(

@@ -68,7 +68,9 @@ def _table(rows: list[tables.SummaryRow], cells: list[read.Row]) -> str:
     shown = tables.shown_cells(rows)
     texts = [list(row.values()) for row in shown]
     caption = (
-        "Mean ± std over seeds. Loss vs FedAvg: 100·(FedAvg − mechanism) / FedAvg."
+        "Mean ± std over seeds. Best: of the best round, which is picked on the test"
+        " set itself; last 5: the mean of the last five rounds, which is not."
+        " Loss vs FedAvg: 100·(FedAvg − mechanism) / FedAvg."
         " ε: budget of one upload. Noise L2: mean L2 norm of the noise on one upload."
         " ε spent: after the last round, the largest over seeds. Basic composition"
         " holds at Σδ, the sum of the uploads' δ. Nominal: not proved."

@@ -107,3 +107,12 @@ def test_fingerprint_changes_with_any_content(changes: dict[str, Any]) -> None:
 def test_a_dataset_is_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         make().name = "other"  # type: ignore[misc]
+
+
+def test_codes_and_writers_of_numpys_default_type_are_taken() -> None:
+    codes = np.array([0, 1, 0])
+    assert codes.dtype == np.int64
+    data = make(columns={"sex": Column(codes, ("f", "m"))}, train_writers=codes)
+    assert data.columns["sex"].codes.dtype == data.train_writers.dtype == np.int32
+    with pytest.raises(ValueError, match="column sex must be non-negative whole"):
+        make(columns={"sex": Column(codes + 0.5, ("f", "m"))})

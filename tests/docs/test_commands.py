@@ -25,6 +25,7 @@ DATA = os.environ.get("FEDSVP_DATA", "")
 RUN = ("--model=mlp", "--num_rounds=2", "--cohort_size=4", "--local_epochs=1")
 SMALL: dict[str, tuple[str, ...]] = {
     "experiments.architecture": (),
+    "experiments.vectors": (),
     "experiments.gallery": (),
     "experiments.shapley": (
         "--num_attributes=3",

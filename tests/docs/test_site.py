@@ -1,5 +1,7 @@
 """The site: built strictly, nothing fetched; the notebook runs as it is shown."""
 
+import dataclasses
+import importlib.util
 import json
 import pathlib
 import re
@@ -9,6 +11,8 @@ import sys
 import nbformat
 import pytest
 from nbclient import NotebookClient
+
+from fedsvp_jax.config import ExperimentConfig
 
 ROOT = pathlib.Path(__file__).parents[2]
 FETCHED = re.compile(
@@ -38,6 +42,21 @@ def test_the_site_builds_strictly_and_fetches_nothing(tmp_path: pathlib.Path) ->
     assert "Why did this upload get this much noise?" in tutorial
     assert 'src="tutorial_0.png"' in tutorial
     assert (tmp_path / "tutorial_0.png").stat().st_size > 1000
+
+
+def test_the_page_of_settings_names_every_setting_its_default_and_its_limits() -> None:
+    path = ROOT / "docs" / "hooks" / "settings.py"
+    spec = importlib.util.spec_from_file_location("settings_hook", path)
+    assert spec is not None and spec.loader is not None
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    page = hook.markdown()
+    for field in dataclasses.fields(ExperimentConfig):
+        assert page.count(f"\n| `{field.name}` | ") == 1, field.name
+    assert "\n| `seed` | `0` | integer, at least 0 | Seed of everything" in page
+    assert "| `num_clients` | `100`; digits: `30` | integer, at least 1 |" in page
+    assert "Only read with `batches=poisson`." in page
+    assert page.count("\n## ") > 10
 
 
 def test_the_notebook_runs(

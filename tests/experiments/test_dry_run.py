@@ -72,3 +72,26 @@ def test_the_command_trains_nothing(tmp_path: pathlib.Path) -> None:
     assert done.status == 0 and done.stderr == ""
     assert done.stdout.endswith(f"{tmp_path / PLANNED}\n")
     assert [path.name for path in tmp_path.iterdir()] == [PLANNED]
+
+
+def test_what_nobody_asked_for_is_told_of_own_data(tmp_path: pathlib.Path) -> None:
+    """U17: the private category was silently the first one in the alphabet."""
+    path = tmp_path / "own.csv"
+    rows = [f"{n},{'hi' if n % 3 else 'lo'},{'ab'[n % 2]}" for n in range(125)]
+    path.write_text("\n".join(["x,tone,kind", *rows]))
+    line = (
+        "experiments.train",
+        "--dataset=csv",
+        f"--data_dir={path}",
+        "--label_column=kind",
+        "--attributes=column:tone",
+        "--dry_run",
+        f"--output_dir={tmp_path}/run",
+    )
+    told = command(*line).stdout.splitlines()
+    assert told[0].startswith("chosen for 100 examples: partition = iid, num_clients =")
+    assert "delta = 0.1 (delta is 1/batch_size as published" in told[0]
+    assert told[1].startswith("chosen as private: hi, of hi, lo; --private_category")
+    named = command(*line, "--private_category=lo", "--delta=1e-5").stdout
+    assert "chosen as private" not in named and "as published" not in named
+    assert "lo (private)" in named

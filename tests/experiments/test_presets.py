@@ -7,7 +7,9 @@ from experiments import presets
 from experiments.reproduce import evidence
 
 NAMES = presets.preset_names()
-PAIRS = presets.preset_names("full")
+# A medium preset leaves the mechanisms to converged.plan.
+PLANNED = ("--mechanisms=none,nbafl,time_varying,reestimation,dpa,fedsva",)
+SMALLER = [*presets.preset_names("small"), *presets.preset_names("medium")]
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +23,7 @@ def ends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
             "--data_dir=/nowhere",
             f"--output_dir={folder / name}",
             "--num_devices=99",
+            *(PLANNED if name.endswith(presets.MEDIUM) else ()),
         )
         for name in NAMES
     }
@@ -34,17 +37,22 @@ def test_a_presets_flags_are_accepted(name: str, ends: dict[str, Ended]) -> None
     assert "/nowhere" in ended.stderr or "num_devices" in ended.stderr, ended.stderr
 
 
-@pytest.mark.parametrize("name", PAIRS)
-def test_a_small_preset_differs_only_in_what_its_head_says(name: str) -> None:
-    full = presets.read_preset(name)
-    small = presets.read_preset(name + "_small")
+@pytest.mark.parametrize("name", SMALLER)
+def test_a_smaller_preset_differs_only_in_what_its_head_says(name: str) -> None:
+    small = presets.read_preset(name)
+    (against,) = (line for line in small.head if line.startswith("Against "))
+    full = presets.read_preset(against.removeprefix("Against ")[: -len(".flags:")])
+    planned = ("mechanisms", "epsilons", "seeds")  # converged.plan has them
+    if name.endswith(presets.MEDIUM):
+        full = full._replace(
+            flags={k: v for k, v in full.flags.items() if k not in planned}
+        )
     changed = {
         flag: (full.flags.get(flag, "default"), small.flags.get(flag, "default"))
         for flag in full.flags.keys() | small.flags.keys()
         if full.flags.get(flag) != small.flags.get(flag)
     }
     assert changed == small.shrunk
-    assert f"Against {name}.flags:" in small.head
     assert small.notes and not full.shrunk
 
 
@@ -53,15 +61,17 @@ def test_every_table_and_figure_of_the_page_has_its_presets() -> None:
         *evidence.TABLES,
         *(scenario.response for scenario in evidence.SCENARIOS),
         *(f"fedsva_table2_n{n}_cifar10" for n in (2, 3, 4, 5)),
-        *evidence.NOISE_FIGURES,
         *evidence.GAPS,
-        evidence.CONTRIBUTION,
     }
-    assert set(PAIRS) == on_the_page
-    assert set(NAMES) == {"demo", *PAIRS, *(f"{name}_small" for name in PAIRS)}
+    assert set(presets.preset_names("full")) == on_the_page
+    assert set(NAMES) == {"demo", *on_the_page, *SMALLER}
+    assert {evidence.CONTRIBUTION, *evidence.NOISE_FIGURES} <= on_the_page
+    assert set(evidence.TO_CONVERGENCE) <= on_the_page
 
 
-@pytest.mark.parametrize("name", [n for n in PAIRS if n.startswith("fed")])
+@pytest.mark.parametrize(
+    "name", [n for n in presets.preset_names("full") if n.startswith("fed")]
+)
 def test_the_full_size_is_the_published_set_up(name: str) -> None:
     flags = presets.read_preset(name).flags
     published = {
@@ -93,8 +103,15 @@ def test_an_unknown_preset_and_a_line_that_is_no_flag_are_refused(
         presets.read_preset("odd")
 
 
-def test_the_small_noise_is_the_published_formulas() -> None:
-    """C over |D| of the small Table 1 presets is that of the full ones."""
-    cifar = presets.read_preset("fedsva_table1_cifar10_small").flags
-    examples = 0.8 * 50_000 * float(cifar["class_share"])
-    assert float(cifar["l2_norm_clip"]) / examples == pytest.approx(20 / 2_000)
+@pytest.mark.parametrize(
+    ("name", "examples", "papers"),
+    [("cifar10_medium", 800, 2_000), ("femnist_medium", 325, 27_917)],
+)
+def test_the_noise_of_medium_runs_is_that_of_the_papers_clients(
+    name: str, examples: int, papers: int
+) -> None:
+    """`examples` are a client's; C is the published one."""
+    flags = presets.read_preset(name).flags
+    assert flags["l2_norm_clip"] == "20"
+    scale = float(flags["noise_examples_scale"])
+    assert scale * examples == pytest.approx(papers, rel=1e-3)

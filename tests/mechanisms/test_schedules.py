@@ -95,6 +95,25 @@ def test_the_mechanism_follows_its_schedule(name: str, stds: Callable[[], jnp.nd
         )
 
 
+@pytest.mark.parametrize(
+    ("name", "settings", "rate"),
+    [
+        ("time_varying", {"decay": 0.8}, 0.8),
+        ("dpa", {"contraction": 0.8}, 0.8**0.25),
+    ],
+)
+def test_by_the_other_reading_the_first_round_has_the_constant_noise(
+    name: str, settings: dict, rate: float
+):
+    mechanism = make(name, num_rounds=4, schedule_level="first_round", **settings)
+    fall = rate ** np.arange(4.0)
+    constant = np.sqrt(2 * np.log(1.25 / 0.02)) / 0.2
+    np.testing.assert_allclose(mechanism.least_multiplier, constant * fall, rtol=1e-5)
+    np.testing.assert_allclose(mechanism.most_epsilon, 0.2 / fall, rtol=1e-5)
+    info = upload(mechanism, jnp.ones((3,)), round_num=3, num_examples=500)[2]
+    np.testing.assert_allclose(info.noise_multiplier, constant * fall[3], rtol=1e-5)
+
+
 def test_without_decay_the_noise_is_the_same_in_all_rounds():
     for stds in (
         mechanisms.time_varying_stds(7, 1.0, 0.3),

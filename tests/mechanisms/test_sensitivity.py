@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from published import published
+from published import make, published, upload
 
 from fedsvp_jax import settings
 from fedsvp_jax.mechanisms import sensitivity
@@ -311,6 +311,31 @@ def test_the_published_bound_is_2c_over_d_and_2c_without_examples():
     np.testing.assert_allclose(sensitivity.published_bound(20.0, 2000), 0.02, rtol=1e-6)
     for size in (0, 1):
         assert sensitivity.published_bound(20.0, jnp.int32(size)) == 40
+
+
+@pytest.mark.parametrize("name", ["nbafl", "fedsva", "dpa", "reestimation"])
+def test_a_scale_gives_the_noise_of_a_client_with_so_many_times_the_examples(name: str):
+    few, many = (
+        upload(
+            make(name, min_num_examples=size, noise_examples_scale=scale),
+            jnp.ones((3,)),
+            num_examples=size,
+        )[2]
+        for size, scale in ((325, 80.0), (26_000, 1.0))
+    )
+    np.testing.assert_allclose(few.noise_std, many.noise_std, rtol=1e-6)
+    np.testing.assert_allclose(few.sensitivity, 2 * 20 / 26_000, rtol=1e-6)
+
+
+def test_a_scaled_noise_is_nominal_and_refused_where_something_is_proved():
+    rule = sensitivity.make_sensitivity(published(noise_examples_scale=5.0))
+    assert (
+        not rule.proved and "5 times the examples that these have" in rule.assumptions
+    )
+    with pytest.raises(ValueError, match="noise_examples_scale must be 1 unless"):
+        sensitivity.make_sensitivity(
+            published(noise_examples_scale=5.0, sensitivity="update_clip")
+        )
 
 
 def test_clipped_weights_lie_on_the_sphere_along_the_trained_ones():

@@ -87,16 +87,19 @@ def test_a_preset_is_run_once_kept_and_shown(
 def test_data_are_named_by_the_flag_or_the_environment_and_digits_need_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    digits, emnist = (
-        presets.read_preset(name) for name in ("gap_digits_small", "gap_emnist_small")
+    digits, femnist = (
+        presets.read_preset(name)
+        for name in ("gap_digits_small", "fedsva_table1_leaf_small")
     )
     monkeypatch.setenv("FEDSVP_DATA", "/from/environment")
-    assert reproduce.find_data("/named", [emnist]) == "/named"
-    assert reproduce.find_data(None, [emnist]) == "/from/environment"
+    assert reproduce.find_data("/named", [femnist]) == "/named"
+    assert reproduce.find_data(None, [femnist]) == "/from/environment"
     monkeypatch.delenv("FEDSVP_DATA")
     assert reproduce.find_data(None, [digits]) == ""
-    with pytest.raises(ValueError, match="femnist, which preset gap_emnist_small"):
-        reproduce.find_data(None, [digits, emnist])
+    with pytest.raises(
+        ValueError, match="femnist, which preset fedsva_table1_leaf_small"
+    ):
+        reproduce.find_data(None, [digits, femnist])
 
 
 def test_only_digits_goes_without_data() -> None:
@@ -104,10 +107,10 @@ def test_only_digits_goes_without_data() -> None:
         name: reproduce.arguments(
             presets.read_preset(name), "DATA", pathlib.Path("folder")
         )
-        for name in ("gap_digits_small", "gap_emnist_small")
+        for name in ("gap_digits_small", "fedsva_table1_leaf_small")
     }
     assert "--data_dir=DATA" not in lines["gap_digits_small"]
-    assert "--data_dir=DATA" in lines["gap_emnist_small"]
+    assert "--data_dir=DATA" in lines["fedsva_table1_leaf_small"]
     for name, line in lines.items():
         assert f"--flagfile=experiments/presets/{name}.flags" in line
         assert "--resume" in line

@@ -1,0 +1,32 @@
+"""One client: its own records, its state file, its noise."""
+
+import os
+import pathlib
+
+from flwr.app import Context
+
+from digits.federation import MIN_NUM_EXAMPLES, settings
+from fedsvp_jax.deploy import SECRET, Client, Seeded, data_of
+from fedsvp_jax.deploy.flower import client_app
+from fedsvp_jax.federation import loading
+from fedsvp_jax.federation.federated_data import federate
+
+
+def make_client(context: Context) -> Client:
+    """Yours reads its own records instead: `own_data(config, Dataset(...))`."""
+    number = int(context.node_config["partition-id"])
+    method = str(context.run_config["method"])
+    config = settings(method)
+    dealt = federate([config], loading.load_data(config))
+    seed = os.environ.get("FEDSVP_TEST_SEED")  # for tests: hides nothing
+    folder = pathlib.Path(str(context.node_config["state"]))
+    return Client(
+        config,
+        data_of(dealt, number),
+        folder / f"client-{number}.json",
+        min_num_examples=MIN_NUM_EXAMPLES[method],
+        randomness=Seeded(int(seed), number) if seed else SECRET,
+    )
+
+
+app = client_app(make_client)

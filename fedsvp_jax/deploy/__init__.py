@@ -1,0 +1,36 @@
+"""Out of the simulator: the same mechanism, ledger and promise in a real federation.
+
+    make_policy, Policy   policy.py      what a client agrees to beforehand
+    privatize, answer     privatize.py   one upload: checked, clipped, noised, counted
+    StateFile             state.py       what was spent, in a file that survives
+    SECRET, Seeded        randomness.py  the system's entropy, or a test's seed
+    Client                client.py      a ready client for models of this package
+    flower, pfl           adapters, each imported by its own name
+
+How to run a federation: docs/deploy.md.
+"""
+
+from fedsvp_jax.deploy.client import Client, data_of, own_data
+from fedsvp_jax.deploy.policy import Policy, make_policy
+from fedsvp_jax.deploy.privatize import Trained, answer, check_request, privatize
+from fedsvp_jax.deploy.randomness import SECRET, Seeded
+from fedsvp_jax.deploy.refusal import Refused
+from fedsvp_jax.deploy.state import ClientState, StateFile, new_state
+
+__all__ = [
+    "SECRET",
+    "Client",
+    "ClientState",
+    "Policy",
+    "Refused",
+    "Seeded",
+    "StateFile",
+    "Trained",
+    "answer",
+    "check_request",
+    "data_of",
+    "make_policy",
+    "new_state",
+    "own_data",
+    "privatize",
+]

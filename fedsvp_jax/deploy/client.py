@@ -1,0 +1,218 @@
+"""A ready client for models of this package: it estimates R, trains, and asks P.
+
+What it computes is `algorithm.client.local_work`, the simulator's own.
+"""
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedsvp_jax import models, prng
+from fedsvp_jax.algorithm import client, private_query
+from fedsvp_jax.algorithm.state import ServerState
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.data import preprocessing
+from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.deploy.policy import Policy, make_policy
+from fedsvp_jax.deploy.privatize import Arrays, Trained, answer
+from fedsvp_jax.deploy.randomness import SECRET, Randomness, Seeded, training_key
+from fedsvp_jax.deploy.state import StateFile
+from fedsvp_jax.federation import plan as plans
+from fedsvp_jax.federation.federated_data import FederatedData, federate
+from fedsvp_jax.structs import Array, MechanismState, Model, Params
+from fedsvp_jax.tree import cell_of
+
+
+def own_data(config: ExperimentConfig, dataset: Dataset) -> FederatedData:
+    """A client's own records, divided into training and validation by position.
+
+    Args:
+      config: of the federation.
+      dataset: the client's records alone; its test part may be anything.
+    """
+    alone = dataclasses.replace(
+        resolve(config),
+        num_clients=1,
+        cohort_size=1,
+        num_hbc_clients=0,
+        partition="iid",
+        split="by_position",
+    )
+    return federate([alone], dataset)
+
+
+def data_of(simulated: FederatedData, client_id: int) -> FederatedData:
+    """What one client of a simulated federation holds, and nothing of the others."""
+    held = cell_of(cell_of(simulated.split, 0), client_id)
+    train = np.asarray(held.train)[: int(held.num_train)]
+    validation = np.asarray(held.validation)[: int(held.num_validation)]
+    rows = np.concatenate([train, validation])
+    split = dataclasses.replace(
+        held,
+        train=jnp.arange(len(train), dtype=jnp.int32),
+        validation=jnp.arange(len(train), len(rows), dtype=jnp.int32),
+    )
+    examples = jax.tree.map(lambda leaf: leaf[rows], simulated.examples)
+    attributes = np.asarray(examples.attributes)[: len(train)]
+    private = int((attributes == simulated.attributes.private).sum())
+    return simulated._replace(
+        examples=examples,
+        split=jax.tree.map(lambda leaf: leaf[None, None], split),
+        min_num_examples=len(train),
+        max_num_examples=len(train),
+        min_num_private=max(private, 1),
+    )
+
+
+class Client:
+    """Answers a server's requests with its own data, model and state file.
+
+    Args:
+      config: the federation's settings, as of a simulation.
+      data: `own_data` or `data_of`.
+      state_path: the client's state file.
+      min_num_examples: as in `make_policy`, which all clients agree on.
+      model: built by the settings' name when None.
+      randomness: `SECRET`; `Seeded` for tests.
+
+    Raises:
+      ValueError: as `make_policy`; or a model with statistics (BatchNorm's), which
+        would leave without noise.
+    """
+
+    def __init__(
+        self,
+        config: ExperimentConfig,
+        data: FederatedData,
+        state_path: str | os.PathLike[str],
+        *,
+        min_num_examples: float,
+        model: Model | None = None,
+        randomness: Randomness = SECRET,
+    ) -> None:
+        config = resolve(config)
+        build = partial(models.make_model, config.model)
+        self._model = model or build(num_classes=data.num_classes)
+        self.policy: Policy = make_policy(config, min_num_examples=min_num_examples)
+        self.file = StateFile(state_path, self.policy)
+        self.num_examples = int(data.split.num_train[0, 0])
+        self._randomness, self._data = randomness, data
+        by_name = (lambda count: build(num_classes=count)) if model is None else None
+        asked = plans.asked_of(config, self._model, by_name, data)
+        self._plan = plans.make_plan(config, data, asked)
+        told = jax.tree.map(np.float32, self.policy.config)
+        cells = plans.make_cells([config], data, [told], [self.policy.allowance])
+        self._cell = cell_of(cells, 0)
+        example = preprocessing.normalize(data.examples.inputs[:1])
+        key = prng.stream_key(prng.root_key(config.seed), prng.Stream.INIT)
+        params, stats = jax.jit(self._model.init)(key, example)
+        if jax.tree.leaves(stats):
+            raise ValueError(
+                f"model {config.model} keeps statistics (BatchNorm's), which would "
+                "leave a client without noise; take a model without, such as "
+                "resnet18_gn"
+            )
+        self._tree = jax.tree.structure(params)
+        self._first = [np.asarray(leaf) for leaf in jax.tree.leaves(params)]
+        self._work = jax.jit(self._local_work)
+
+    @property
+    def initial_arrays(self) -> Arrays:
+        """The model before round 1, and zeros for the private query's answer."""
+        if self._plan.asked is None:
+            return self._first
+        params = jax.tree.unflatten(self._tree, self._first)
+        asked = private_query.chosen(params, self._plan.asked)
+        return [*self._first, *(np.zeros_like(leaf) for leaf in asked)]
+
+    def answer(
+        self, received: Sequence[np.ndarray], round_num: int
+    ) -> tuple[Arrays, dict[str, Any]]:
+        """The upload of a round, counted on the disk, and the client's own record.
+
+        Raises:
+          Refused, OSError: as `privatize.answer`.
+        """
+        return answer(
+            self.file,
+            received,
+            partial(self._train, received, round_num),
+            policy=self.policy,
+            round_num=round_num,
+            like=self.initial_arrays,
+            randomness=self._randomness,
+        )
+
+    def _train(self, received: Sequence[np.ndarray], round_num: int) -> Trained:
+        size = len(self._first)
+        randomness = self._randomness
+        number = randomness.client_id if isinstance(randomness, Seeded) else 0
+        trained, gradient, private, ratio = jax.device_get(
+            self._work(
+                jax.tree.unflatten(self._tree, list(received[:size])),
+                list(received[size:]),
+                training_key(randomness, round_num),
+                jnp.int32(number),
+                jnp.int32(round_num - 1),
+            )
+        )
+        leaves = jax.tree.leaves(trained)
+        if self._plan.asked is None:
+            return Trained(received, leaves, self.num_examples, ratio)
+        zeros = [np.zeros_like(leaf) for leaf in gradient]
+        return Trained(zeros, gradient, int(private), ratio, free=leaves)
+
+    def _local_work(
+        self,
+        params: Params,
+        remembered: list[Array],
+        key: Array,
+        client_id: Array,
+        round_index: Array,
+    ) -> tuple[Params, list[Array], Array, Array | None]:
+        """(trained, the private query's gradient, |P|, R)."""
+        plan, cell, data = self._plan, self._cell, self._data
+        held = cell_of(cell.split, 0)
+        nobody = jnp.zeros((1,), jnp.int32)
+        state = ServerState(
+            params=params,
+            stats={},
+            mechanism=MechanismState(clients={}, shared={}),
+            answer=remembered,
+            spent=nobody,
+            admitted=nobody == 0,
+        )
+        work = client.local_work(
+            self._model,
+            plan,
+            cell,
+            state,
+            data.examples,
+            held,
+            mechanism=self.policy.mechanism,
+            key=key,
+            client_id=client_id,
+            round_num=round_index,
+            lane_axes=(),
+        )
+        ratio = None if work.estimation is None else work.estimation.contribution_ratio
+        if plan.asked is None or work.private is None:
+            return work.params, [], jnp.int32(0), ratio
+        gradient = private_query.mean_clipped_gradient(
+            self._model,
+            params,
+            {},
+            data.examples,
+            held.train,
+            work.private,
+            l2_norm_clip=cell.mechanism.private_clip,
+            asked=plan.asked,
+            lane_axes=(),
+        )
+        return work.params, gradient, jnp.sum(work.private), ratio

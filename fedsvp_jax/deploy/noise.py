@@ -1,0 +1,98 @@
+"""The secret noise of an upload, discrete on a grid, and the secret release of R."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fedsvp_jax.deploy.randomness import Secret
+from fedsvp_jax.deploy.refusal import Refused
+from fedsvp_jax.mechanisms import MechanismConfig
+from fedsvp_jax.mechanisms.discrete_gaussian import (
+    discrete_gaussian,
+    rounded,
+    step_variance,
+)
+from fedsvp_jax.mechanisms.release import response_chance
+from fedsvp_jax.structs import NoiseInfo
+
+_FINEST = 2.0**-25  # γ over the noise's std: the sampler's products fit 64 bits
+_LONGEST = 2.0**28  # of a vector in steps: its square fits 64 bits
+
+
+def add_secret_noise(
+    clipped: Sequence[np.ndarray],
+    received: Sequence[np.ndarray],
+    info: NoiseInfo,
+    config: MechanismConfig,
+    randomness: Secret,
+) -> tuple[list[np.ndarray], dict[str, Any]]:
+    """γ(q + N_Z(0, (σ/γ)²)), q the clipped update on the grid; float64.
+
+    Under `update_clip` and `weight_clip`, q lies in the ball of radius C exactly, and σ
+    is the simulator's. Else rounding may move two neighbours √d steps apart, so
+
+        σ = z(Δ + γ√d)
+
+    and z, which the ledger counts, is the simulator's in any case. The noise is
+    1/(2z²)-zCDP; a Gaussian's exact ε is not proved for it.
+
+    Args:
+      clipped: the update, or the private query's answer.
+      received: of the same shapes; under `weight_clip` the grid is the weights'.
+      info: σ and Δ without a grid, σ > 0.
+      config: the mechanism's.
+
+    Returns:
+      `(noised, facts)`; the facts go into the record.
+
+    Source: Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), Theorem 4.
+    """
+    std, sensitivity = float(info.noise_std), float(info.sensitivity)
+    vector = _flat(clipped)
+    origin = np.zeros_like(vector)
+    if config.sensitivity == "weight_clip":
+        origin = _flat(received)
+    exact = config.sensitivity in ("update_clip", "weight_clip")
+    length = float(config.private_clip if not exact else config.l2_norm_clip)
+    if config.sensitivity == "paper":
+        length = 0.0  # nothing bounds it
+    step = 2.0 ** math.ceil(math.log2(max(std * _FINEST, length / _LONGEST)))
+    bound = length if exact else 2 * _LONGEST * step
+    if not exact:
+        std *= 1 + step * math.sqrt(vector.size) / sensitivity
+    words = randomness.words
+    whole = rounded(vector + origin, step=step, norm_bound=bound, words=words)
+    whole += discrete_gaussian(step_variance(std, step), vector.size, words)
+    noised = np.split(
+        whole * step - origin, np.cumsum([leaf.size for leaf in clipped])[:-1]
+    )
+    shaped = [
+        part.reshape(leaf.shape) for part, leaf in zip(noised, clipped, strict=True)
+    ]
+    return shaped, {"noise_std": std, "grid_step": step}
+
+
+def released_in_secret(
+    ratio: float, config: MechanismConfig, randomness: Secret
+) -> np.float32:
+    """The R that the noise may follow; its draw is the operating system's.
+
+    Raises:
+      Refused: `laplace`, whose draw in floating point can tell R.
+    """
+    if config.contribution_release == "laplace":
+        raise Refused(
+            "contribution_release must be randomized_response or worst_case in a "
+            "deployed client: laplace is drawn in floating point, whose last bits tell "
+            "R"
+        )
+    if config.contribution_release == "randomized_response":
+        chance = float(response_chance(ratio, config.release_epsilon))
+        return np.float32(float(randomness.words(1)[0]) * 2.0**-64 < chance)
+    return np.float32(ratio)
+
+
+def _flat(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    return np.concatenate([np.asarray(leaf, np.float64).ravel() for leaf in arrays])

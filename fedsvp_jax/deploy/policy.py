@@ -1,0 +1,169 @@
+"""What a client has agreed to: a mechanism, its settings, and a promise."""
+
+import dataclasses
+from functools import cached_property
+from typing import Any
+
+import jax
+import numpy as np
+
+from fedsvp_jax.accounting import Allowance, Ledger, allowance, promises
+from fedsvp_jax.accounting.settings import PromiseSettings
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.federation import plan
+from fedsvp_jax.federation.budget import solve_noise
+from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
+from fedsvp_jax.mechanisms.base import check_noise
+from fedsvp_jax.run.folder import plain
+from fedsvp_jax.settings import part
+from fedsvp_jax.structs import Array, MechanismState, NoiseInfo
+
+
+@dataclasses.dataclass(frozen=True)
+class Policy:
+    """The mechanism of a client's uploads, and what it may spend over its lifetime.
+
+    Attributes:
+      name: the mechanism's.
+      config: its settings, concrete.
+      promise: --total_epsilon and how it is counted.
+    """
+
+    name: str
+    config: MechanismConfig
+    promise: PromiseSettings
+
+    @cached_property
+    def mechanism(self) -> Mechanism:
+        """Made by the registry that the simulator uses."""
+        return make_mechanism(self.name, self.config)
+
+    @cached_property
+    def allowance(self) -> Allowance:
+        """What an upload of each round costs, and the most that may be spent."""
+        return allowance(self.promise, self.config, self.mechanism)
+
+    @cached_property
+    def release_epsilon(self) -> float:
+        """What one upload spends on telling R."""
+        return promises.release_epsilon(self.config, self.mechanism)
+
+    @property
+    def is_query(self) -> bool:
+        """Whether the noise is on the private query's answer, not on the update."""
+        return self.config.sensitivity == "attribute_records"
+
+    def new_ledger(self) -> Ledger:
+        """One client's, empty."""
+        return promises.new_ledger(self.mechanism, 1, keeps_stats=False)
+
+    def settings(self) -> dict[str, Any]:
+        """Everything that decides the noise and the promise, as plain values."""
+        own = self.config.settings
+        told = {
+            field.name: getattr(self.config, field.name)
+            for field in dataclasses.fields(self.config)
+            if field.name != "settings"
+        }
+        told |= dataclasses.asdict(self.promise) | {"mechanism": self.name}
+        if own is not None:
+            told |= dataclasses.asdict(own)
+        numbers = {
+            name: np.asarray(value).item() if isinstance(value, jax.Array) else value
+            for name, value in told.items()
+        }
+        return dict(plain(numbers))
+
+    @cached_property
+    def clip_and_noise(self) -> Any:
+        """`Mechanism.update` of one client, compiled; without a key it clips alone."""
+
+        @jax.jit
+        def run(
+            update: list[Array],
+            received: list[Array],
+            memory: dict[str, Array],
+            num_examples: Array,
+            ratio: Array,
+            round_index: Array,
+            key: Array | None,
+        ) -> tuple[list[Array], MechanismState, NoiseInfo]:
+            state = self.mechanism.init(1).of(0)
+            return self.mechanism.update(
+                update,
+                state.replace(clients=memory),  # type: ignore[attr-defined]
+                key=key,
+                num_examples=num_examples,
+                contribution_ratio=ratio,
+                round_num=round_index,
+                params=received,
+            )
+
+        return run
+
+
+def make_policy(
+    config: ExperimentConfig,
+    *,
+    min_num_examples: float,
+    max_num_examples: int | None = None,
+) -> Policy:
+    """The policy of an experiment's settings.
+
+    Args:
+      config: as of a simulation: mechanism, ε, δ, C, --sensitivity, --num_rounds,
+        --max_uploads, --total_epsilon and so on.
+      min_num_examples: m, training examples of the federation's smallest client, which
+        all clients agree on; with `attribute_records` those of the private attribute.
+      max_num_examples: the largest client's; m by default.
+
+    Raises:
+      ValueError: settings that cannot be kept outside the simulator: noise in local
+        steps, noise that only the cohort's sum has enough of, a mechanism with a step
+        at the server, a promise that not even one upload keeps.
+    """
+    config = resolve(config)
+    facts: dict[str, Any] = {
+        "min_num_examples": min_num_examples,
+        "max_num_examples": max_num_examples,
+    }
+    if config.solve == "noise":
+        config = solve_noise(config, **facts)
+    told = plan.mechanism_config(config, **facts)
+    policy = Policy(config.mechanism, told, part(PromiseSettings, config))
+    mechanism = policy.mechanism
+    if config.total_epsilon is not None and config.total_accounting != "rdp":
+        raise ValueError(
+            "total_accounting must be rdp in a deployed client: that is what is proved "
+            f"of its discrete noise, got {config.total_accounting}"
+        )
+    _check_deployable(config.mechanism, mechanism)
+    check_noise(mechanism, 1, config.num_rounds)
+    _ = policy.allowance  # refuses a promise that cannot be kept
+    return policy
+
+
+def _check_deployable(name: str, mechanism: Mechanism) -> None:
+    """Raises ValueError: the mechanism needs more than clients that add noise."""
+    if mechanism.grid is not None:
+        raise ValueError(
+            "noise_sampler must be gaussian for a deployed client, which draws "
+            "discrete noise in any case, on the finest grid"
+        )
+    if mechanism.claim.central:
+        raise ValueError(
+            f"mechanism {name} protects a cohort's sum, which needs secure "
+            "aggregation; a deployed client hides its upload from the server: take "
+            "another mechanism or noise_trust=server"
+        )
+    if mechanism.step_noise_std is not None:
+        raise ValueError(
+            "sensitivity must not be per_example in a deployed client, whose noise "
+            "would be drawn in float32 in every local step; take update_clip, "
+            "weight_clip or attribute_records"
+        )
+    if mechanism.server is not None or mechanism.init(1).shared:
+        raise ValueError(
+            f"mechanism {name} has a step at the server, which an engine's server does "
+            "not take; take another mechanism"
+        )

@@ -1,0 +1,56 @@
+"""An audit of the deployed path: canaries through `privatize`."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from deployed import UPDATE_CLIP, policy
+
+from fedsvp_jax.attacks.epsilon_bounds import gaussian_bound
+from fedsvp_jax.deploy import new_state, noise, privatize
+from fedsvp_jax.deploy.randomness import Secret
+from fedsvp_jax.mechanisms.discrete_gaussian import seeded_words
+
+GAMES = 500
+
+
+def lower_bound(seed: int) -> float:
+    """Of ε at δ = 1e-5, from uploads of a client that is there, or sends zeros."""
+    made = policy(**UPDATE_CLIP)
+    start, randomness = new_state(made), Secret(seeded_words(seed))
+    zeros = [np.zeros((2, 3), np.float32), np.zeros(2, np.float32)]
+    canary = [np.full((2, 3), 5, np.float32), np.full(2, -5, np.float32)]
+
+    def score(sent: list[np.ndarray]) -> float:
+        upload, _, record = privatize(
+            zeros,
+            sent,
+            start,
+            policy=made,
+            round_num=1,
+            num_examples=30,
+            randomness=randomness,
+        )
+        along = sum(
+            float(np.sum(leaf * np.sign(mark)))
+            for leaf, mark in zip(upload, canary, strict=True)
+        ) / np.sqrt(8)
+        return (along - 0.5) / record["noise_std"] ** 2
+
+    inside = np.asarray([score(canary) for _ in range(GAMES)])
+    outside = np.asarray([score(zeros) for _ in range(GAMES)])
+    return gaussian_bound(inside, outside, delta=1e-5, significance=0.01)
+
+
+def test_canaries_find_no_more_than_the_claim() -> None:
+    assert 0.3 < lower_bound(1) < 2.0
+
+
+def test_canaries_find_halved_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = noise.step_variance
+
+    def halved(std: float, step: float) -> Fraction:
+        return whole(std / 2, step)
+
+    monkeypatch.setattr(noise, "step_variance", halved)
+    assert lower_bound(1) > 2.0

@@ -1,0 +1,45 @@
+"""Policies and arrays for tests of a deployed client."""
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.deploy import Policy, make_policy
+
+UPDATE_CLIP = {
+    "mechanism": "nbafl",
+    "sensitivity": "update_clip",
+    "relation": "add_remove",
+    "calibration": "analytic",
+    "epsilon": 2.0,
+    "delta": 1e-5,
+}
+
+
+@functools.cache
+def _policy(changes: tuple[tuple[str, Any], ...]) -> Policy:
+    config = ExperimentConfig(
+        dataset="digits", num_rounds=5, num_clients=3, num_hbc_clients=1, cohort_size=3
+    )
+    named = {field: getattr(config, field) for field in config.__dict__}
+    return make_policy(ExperimentConfig(**named | dict(changes)), min_num_examples=20)
+
+
+def policy(**changes: Any) -> Policy:
+    """Of three clients and five rounds; the same object for the same changes."""
+    return _policy(tuple(sorted(changes.items())))
+
+
+def model(seed: int = 0, size: float = 0.1) -> list[np.ndarray]:
+    """Two arrays of a model, 35 numbers in all."""
+    rng = np.random.default_rng(seed)
+    shapes = ((4, 8), (3,))
+    return [rng.normal(0, size, shape).astype(np.float32) for shape in shapes]
+
+
+def trained(received: list[np.ndarray], size: float = 0.3) -> list[np.ndarray]:
+    """What local training makes of it."""
+    moves = model(1, size)
+    return [old + move for old, move in zip(received, moves, strict=True)]
