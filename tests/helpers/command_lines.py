@@ -34,11 +34,14 @@ _USED = (
     "sklearn.metrics",
 )
 
+# Adapters that need another engine, which the tests' environment does not have.
+_OTHERS = ("fedsvp_jax.deploy.flower", "fedsvp_jax.deploy.pfl")
+
 
 def _import_all() -> None:
     modules = pkgutil.walk_packages(fedsvp_jax.__path__, "fedsvp_jax.")
     for name in [*(module.name for module in modules), *_USED]:
-        if name != "fedsvp_jax.deploy.flower":  # needs an engine
+        if name not in _OTHERS:
             importlib.import_module(name)
 
 
