@@ -34,8 +34,8 @@ _USED = (
     "sklearn.metrics",
 )
 
-# Adapters that need another engine, which the tests' environment does not have.
-_OTHERS = ("fedsvp_jax.deploy.flower", "fedsvp_jax.deploy.pfl")
+# An adapter needs its engine, which the tests' environment does not have.
+_OTHERS = ("fedsvp_jax.deploy.flower",)
 
 
 def _import_all() -> None:
