@@ -191,6 +191,7 @@ def test_every_public_function_and_class_says_what_it_does() -> None:
 
 # Tests that hold a law of several modules, or of what is no module of the package.
 OF_NO_ONE_MODULE = {
+    "attacks/test_audit_grid",  # of mechanisms.grid
     "test_bad_input": "wrong settings and damaged files, through all modules",
     "test_package": "the package's own structure",
     "test_packaging": "what pip installs",
