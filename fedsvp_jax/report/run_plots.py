@@ -16,6 +16,7 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
     """
     metrics = run.metrics
     look = style.of_mechanism(str(run.config.get("mechanism")))
+    beside = look._replace(marker="diamond", dash="dot")
     measured, note = "test", ""
     if any(row.get("validation_accuracy") is not None for row in metrics):
         measured = "test and validation"
@@ -33,7 +34,7 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
                     metrics,
                     "validation_accuracy",
                     "on the validation set",
-                    BLUE,
+                    beside,
                     skip_gaps=True,
                 ),
             ],
@@ -76,7 +77,7 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
                     metrics,
                     "validation_loss",
                     "on the validation set",
-                    BLUE,
+                    beside,
                     skip_gaps=True,
                 ),
             ],
