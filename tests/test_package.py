@@ -198,6 +198,7 @@ OF_NO_ONE_MODULE = {
     "accounting/test_drawn_settings": "settings, promises, ledger and pages at once",
     "accounting/test_poisson_steps": "composition, ledger, allowance and budget",
     "algorithm/test_discrete_round": "uploads, sums and the server, in residues",
+    "attacks/test_audit_grid": "discrete noise, as an adversary sees it",
     "algorithm/test_streams": "independence of random numbers through the round",
     "data/test_damaged_files": "every format of data",
     "data/test_real_files": "every format, on the files of FEDSVP_DATA",
