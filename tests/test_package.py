@@ -202,6 +202,7 @@ OF_NO_ONE_MODULE = {
     "algorithm/test_streams": "independence of random numbers through the round",
     "data/test_damaged_files": "every format of data",
     "data/test_real_files": "every format, on the files of FEDSVP_DATA",
+    "deploy/test_superlink": "the example, over servers and clients that are processes",
     "federation/test_population": "memory and time of a streamed run by its clients",
     "mechanisms/test_contract": "every registered mechanism",
     "models/test_references": "networks against other libraries'",
