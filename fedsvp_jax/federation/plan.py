@@ -269,7 +269,7 @@ def recorded_settings(
         **dataclasses.asdict(config),
         "client_chunk_size": chunk_size(config),
         "num_train_examples": len(dataset.train_labels),
-        "num_test_examples": len(dataset.test_labels),
+        "num_test_examples": len(dataset.test_labels) - config.validation_examples,
         "num_classes": dataset.num_classes,
         "example_shape": list(dataset.example_shape),
         "data_fingerprint": dataset.fingerprint,
