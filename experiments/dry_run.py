@@ -107,10 +107,13 @@ def _data(
     program: Program, dataset: Dataset | ClientStore, held: Holdings | None
 ) -> str:
     config, data = program.configs[0], program.data
+    tested = f"{len(data.test.labels)} for the test"
+    if data.validation is not None:
+        tested += f", {len(data.validation.labels)} for validation"
     names, private = data.attributes.names, data.attributes.private
     lines = [
         f"Data: {config.dataset}, {len(dataset.train_labels)} examples for the "
-        f"clients, {len(dataset.test_labels)} for the test, {data.num_classes} "
+        f"clients, {tested}, {data.num_classes} "
         f"classes, examples of the shape {tuple(dataset.example_shape)}",
         f"Clients: {config.num_clients} by partition={config.partition}, of which "
         f"{config.num_hbc_clients} are honest-but-curious; {data.min_num_examples} to "

@@ -23,12 +23,7 @@ from fedsvp_jax.report.text_table import markdown
 
 from . import command, docs_blocks
 
-command.define_output(required=False)
-flags.DEFINE_string("data_dir", None, "Folder of FEMNIST in LEAF's format.")
-flags.DEFINE_integer("seeds", 1, "Runs of each method.", lower_bound=1)
-flags.DEFINE_string("docs_dir", "docs", "Folder of optimizers.md and results/.")
-flags.DEFINE_bool("run", True, "Compute the rows that are missing.")
-
+RESULTS = "optimizers.jsonl"
 NAMES = {
     "fedavg": "FedAvg",
     "fedavgm": "FedAvgM",
@@ -88,19 +83,18 @@ def _rounds(folder: pathlib.Path) -> dict[int, float]:
     }
 
 
-def compute(values: flags.FlagValues, file: pathlib.Path) -> None:
-    """Computes the rows that are missing."""
-    if values.output_dir is None:
-        raise ValueError("give --output_dir, or --norun to write the table alone")
-    command.start_jax(values)
+def compute(
+    file: pathlib.Path, *, seeds: int, data_dir: str | None, output_dir: pathlib.Path
+) -> None:
+    """Computes the rows that are missing in `file`."""
     text = file.read_text() if file.exists() else ""
     done = {(row["method"], row["seed"]) for row in map(json.loads, text.splitlines())}
-    for seed in range(values.seeds):
+    for seed in range(seeds):
         for method in NAMES:
             if (method, seed) in done:
                 continue
-            folder = pathlib.Path(values.output_dir) / f"{method}_{seed}"
-            config = config_of(method, seed, data_dir=values.data_dir)
+            folder = output_dir / f"{method}_{seed}"
+            config = config_of(method, seed, data_dir=data_dir)
             run.train(config, folder, resume=True)
             row = row_of(method, seed, _rounds(folder))
             with file.open("a") as rows:
@@ -108,16 +102,38 @@ def compute(values: flags.FlagValues, file: pathlib.Path) -> None:
             print(f"{method} seed {seed}: {row['accuracy']}", flush=True)
 
 
+def write_page(docs: pathlib.Path) -> pathlib.Path:
+    """Writes the table from the rows."""
+    block = docs_blocks.made_from(docs / "results" / RESULTS, table)
+    return docs_blocks.rewrite(docs / "optimizers.md", {"methods": block})
+
+
 def main(_: list[str]) -> None:
     """Computes the rows and writes the table."""
     values = flags.FLAGS
     docs = pathlib.Path(values.docs_dir)
-    file = docs / "results" / "optimizers.jsonl"
     if values.run:
-        compute(values, file)
-    block = docs_blocks.made_from(file, table)
-    print(docs_blocks.rewrite(docs / "optimizers.md", {"methods": block}))
+        if values.output_dir is None:
+            raise ValueError("give --output_dir, or --norun to write the table alone")
+        command.start_jax(values)
+        compute(
+            docs / "results" / RESULTS,
+            seeds=values.seeds,
+            data_dir=values.data_dir,
+            output_dir=pathlib.Path(values.output_dir),
+        )
+    print(write_page(docs))
+
+
+def define_flags() -> None:
+    """The flags, not at import: other commands have flags of the same names."""
+    command.define_output(required=False)
+    flags.DEFINE_string("data_dir", None, "Folder of FEMNIST in LEAF's format.")
+    flags.DEFINE_integer("seeds", 1, "Runs of each method.", lower_bound=1)
+    flags.DEFINE_string("docs_dir", "docs", "Folder of optimizers.md and results/.")
+    flags.DEFINE_bool("run", True, "Compute the rows that are missing.")
 
 
 if __name__ == "__main__":
+    define_flags()
     command.run(main, __doc__)

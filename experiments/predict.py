@@ -51,12 +51,14 @@ def _own_test_set(
 
     names = {field.name for field in dataclasses.fields(ExperimentConfig)}
     values = {name: value for name, value in settings.items() if name in names}
-    data = loading.load_data(ExperimentConfig(**values))  # type: ignore[arg-type]
+    config = ExperimentConfig(**values)  # type: ignore[arg-type]
+    data = loading.load_data(config)
     if data.fingerprint != settings["data_fingerprint"]:
         raise ValueError(
             f"the data set {settings['dataset']} is another one than the run's; name "
             "examples by --inputs=FILE.npy"
         )
+    data, _ = loading.withhold_validation(config, data)
     called = data.class_names if isinstance(data, Dataset) else None
     return np.asarray(data.test_inputs), np.asarray(data.test_labels), called
 

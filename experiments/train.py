@@ -42,7 +42,7 @@ flags.DEFINE_bool(
     "keep_best",
     False,
     "Also keep the model of the round with the highest validation accuracy (test "
-    "accuracy where none is known), in OUTPUT_DIR/best.",
+    "accuracy without --validation_examples), in OUTPUT_DIR/best.",
 )
 flags.DEFINE_enum(
     "preset",
@@ -118,10 +118,10 @@ def main(_: list[str]) -> None:
             f"client would exceed total_epsilon = {config.total_epsilon} "
             f"({config.total_accounting})"
         )
-    from fedsvp_jax.report import spent
+    from fedsvp_jax.report import labels, spent
 
     for name in ("best_accuracy", "final5_accuracy"):
-        picked = " (picked on the test set)" if name == "best_accuracy" else ""
+        picked = f" ({labels.picked(summary)})" if name == "best_accuracy" else ""
         print(f"{name}: {command.shown(summary[name])}{picked}")
     print(spent.spent_line(summary))
     print(f"params_sha256: {summary['params_sha256']}")

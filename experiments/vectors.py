@@ -1,6 +1,6 @@
 """Writes the conformance vectors, docs/vectors/*.json: inputs and expected results.
 
-    python -m experiments.vectors [--output_dir=docs/vectors]
+    python -m experiments.vectors [--vectors_dir=docs/vectors]
 
 One file per mechanism. A case has settings, one client's update and model, the clipped
 update, σ, z, Δ, ε, δ and T of an upload, and the ε after 1, 10 and 100 of them. Another
@@ -33,7 +33,7 @@ _FACTS: dict[str, Any] = {
 _SENSITIVITIES = ("paper", "weight_clip", "update_clip")
 _UPLOADS = (1, 10, 100)
 FLAGS = flags.FLAGS
-flags.DEFINE_string("output_dir", "docs/vectors", "Folder of the files.")
+flags.DEFINE_string("vectors_dir", "docs/vectors", "Folder of the files.")
 
 
 def names() -> tuple[str, ...]:
@@ -115,7 +115,7 @@ def document(name: str) -> dict[str, Any]:
 def main(argv: list[str]) -> None:
     """Writes one file per mechanism."""
     del argv
-    folder = pathlib.Path(FLAGS.output_dir)
+    folder = pathlib.Path(FLAGS.vectors_dir)
     folder.mkdir(parents=True, exist_ok=True)
     for name in names():
         text = json.dumps(document(name), indent=1) + "\n"

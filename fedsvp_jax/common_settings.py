@@ -56,7 +56,8 @@ class TrainingSettings(Settings):
         None,
         "Model. Default: small_cnn for digits, leaf_cnn for MNIST and FEMNIST, "
         "paper_cnn for EMNIST, resnet18 for CIFAR, mlp for tables. scatter_linear is a "
-        "linear layer on scattering coefficients, lite0_linear one on features of "
+        "linear layer on scattering coefficients normalised within the image, "
+        "scatter_channels_linear by channel, lite0_linear one on features of "
         "EfficientNet-Lite0 (ImageNet); both are computed once.",
         choices=(
             "mlp",

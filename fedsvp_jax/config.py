@@ -41,10 +41,16 @@ class EvaluationSettings(Settings):
     """Evaluation: when and how the server tests the model."""
 
     eval_every: int = setting(1, "Rounds between evaluations.", at_least=1)
+    validation_examples: int = setting(
+        0,
+        "So many test examples, the same for every seed, leave the test set and choose "
+        "the best round.",
+        at_least=0,
+    )
     patience: int | None = setting(
         None,
         "Early stopping: end the run when so many rounds have passed without a higher "
-        "validation accuracy (test accuracy where none is known). The privacy ledger "
+        "validation accuracy (test accuracy without --validation_examples). The ledger "
         "counts the uploads that were made; what the choice of the end tells of the "
         "examples that decided it is not covered by any ε.",
         at_least=1,

@@ -95,6 +95,7 @@ class Draw(enum.IntEnum):
     ASSIGN = 0
     WRITER_GROUPS = 1
     TRAIN_VALIDATION = 2
+    SERVER_VALIDATION = 3
 
 
 def generator(seed: int, draw: Draw, client: int = 0) -> np.random.Generator:

@@ -1,5 +1,6 @@
 """Strict test session: 4 virtual CPU devices, strict promotion, quick compiling."""
 
+import gc
 import os
 import pathlib
 from importlib import metadata
@@ -64,6 +65,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ranks = {here / name: rank for rank, name in enumerate(LONGEST_FIRST)}
     assert all(path.is_file() for path in ranks)
     items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+
+
+def pytest_collection_finish() -> None:
+    """Lets the garbage collector pass over the libraries, and look seldom.
+
+    Tracing makes many small objects, so by default it looks at all of them often.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 100)
 
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")

@@ -14,9 +14,10 @@ What the adversary sees, and which canaries there are:
     final model   every client is in every cohort; the adversary sees the first and the
                   last model. A canary is a client
     each upload   cohorts of one client, so that the difference of two models is an
-                  upload; a promise of one upload's ε lets each client upload once. A
-                  canary is a client, one record of a client (per_example), or its one
-                  private record (attribute_records)
+                  upload (with attribute_records: the answer that the server keeps is);
+                  a promise of one upload's ε lets each client upload once. A canary is
+                  a client, one record of a client (per_example), or its one private
+                  record (attribute_records)
 
 The claims are the ledger's, from the noise that was really applied. A bound above a
 claim contradicts it (VIOLATED): Holm's test over the claims of all rows does so
@@ -78,6 +79,11 @@ class Run(NamedTuple):
 _LOCAL = {"mechanism": "gaussian", "noise_std": 0.5}
 _CLIPPED = _LOCAL | {"sensitivity": "update_clip", "relation": "add_remove"}
 _ADAPTIVE = {"mechanism": "dp_fedavg", "adaptive_clip": True}
+_DISCRETE = {
+    "mechanism": "dp_fedavg",
+    "noise_sampler": "discrete",
+    "noise_bits": 20,
+}
 _SHARED = _CLIPPED | {"noise_trust": "secure_aggregation", "noise_std": 0.08}
 _PRIVATE = {
     "mechanism": "gaussian",
@@ -101,6 +107,7 @@ RUNS = (
     ),
     Run("gaussian, attribute_records", _PRIVATE, "each upload", "record"),
     Run("gaussian, shared noise", _SHARED, "final model", "client"),
+    Run("dp_fedavg, discrete noise", _DISCRETE, "final model", "client"),
 )
 
 
@@ -160,7 +167,7 @@ def run_settings(
 class Trained(NamedTuple):
     """What the adversary saw of a run, and what was counted."""
 
-    movements: np.ndarray  # (steps, d): of the model, in all rounds or in each
+    movements: np.ndarray  # (steps, d): of the model, or minus each private answer
     clients: np.ndarray  # (steps,) the first client of the cohort
     ledger: Ledger
 
@@ -182,7 +189,10 @@ def train(run: Run, program: Program) -> Trained:
         last = number + 1 == config.num_rounds
         if run.sees == "each upload" or last:
             after = np.asarray(state.params["w"][0])
-            movements.append(after - before)
+            moved = after - before
+            if program.plan.asked is not None:  # moves the model from now on
+                moved = -np.asarray(state.answer[0][0]).reshape(moved.shape)
+            movements.append(moved)
             before = after
             clients.append(int(row.clients.client_id[0]))
     return Trained(np.stack(movements), np.asarray(clients), ledger)

@@ -210,6 +210,7 @@ def formats_table(measured: dict[str, Any]) -> str:
         lines.append(
             {
                 "data set": dataset,
+                "model": wide["model"],
                 "rounds": str(wide["rounds"]),
                 "seeds": str(len(of_wide)),
                 "float32: mean ± std %": f"{100 * statistics.mean(of_wide):.2f} ± "
@@ -220,7 +221,7 @@ def formats_table(measured: dict[str, Any]) -> str:
                 "within one seed's std": "yes" if abs(gap) <= spread else "no",
             }
         )
-    return f"JAX {measured['jax']}, FedAvg, small_cnn.\n\n{markdown(lines)}"
+    return f"JAX {measured['jax']}, FedAvg.\n\n{markdown(lines)}"
 
 
 def profile_table(profiled: dict[str, Any]) -> str:

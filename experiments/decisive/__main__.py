@@ -22,17 +22,6 @@ from . import docs_page, guidance, registered, risk
 
 ROOT = pathlib.Path(__file__).parents[2]
 
-command.define_output(required=False)
-flags.DEFINE_list("part", list(registered.PARTS), "Which of H1, H2 and H3.")
-flags.DEFINE_integer(
-    "seeds", None, "The most seeds of an arm. Default: all that are registered."
-)
-flags.DEFINE_string(
-    "data_dir", None, "Folder that holds folders mnist and adult with standard files."
-)
-flags.DEFINE_string("docs_dir", str(ROOT / "docs"), "Folder of decisive.md, results/.")
-flags.DEFINE_bool("run", True, "Compute missing rows; --norun only writes the page.")
-
 
 def compute(
     arm: registered.Arm, seed: int, data_dir: pathlib.Path, output_dir: pathlib.Path
@@ -67,6 +56,23 @@ def missing(
     return sorted(cells, key=lambda cell: parts.index(cell[1].part))
 
 
+def compute_missing(
+    cells: list[tuple[int, registered.Arm]],
+    results: pathlib.Path,
+    data_dir: pathlib.Path,
+    output_dir: pathlib.Path,
+) -> None:
+    """Computes cells and adds their rows to the files in `results`."""
+    results.mkdir(parents=True, exist_ok=True)
+    for seed, arm in cells:
+        start = time.process_time()
+        row = compute(arm, seed, data_dir, output_dir)
+        cost = round(time.process_time() - start, 1)
+        with (results / f"{arm.name}.jsonl").open("a") as kept:
+            kept.write(json.dumps({"seed": seed, "cpu_s": cost} | row) + "\n")
+        print(f"{arm.name}, seed {seed}: {cost} CPU s", flush=True)
+
+
 def main(_: list[str]) -> None:
     """Computes the rows that are missing and writes the page."""
     values = flags.FLAGS
@@ -77,17 +83,29 @@ def main(_: list[str]) -> None:
             if values[name].value is None:
                 raise ValueError(f"{name} must be given, unless --norun is")
         command.start_jax(values)
-        results.mkdir(parents=True, exist_ok=True)
-        places = pathlib.Path(values.data_dir), pathlib.Path(values.output_dir)
-        for seed, arm in missing(results, values.part, values.seeds):
-            start = time.process_time()
-            row = compute(arm, seed, *places)
-            cost = round(time.process_time() - start, 1)
-            with (results / f"{arm.name}.jsonl").open("a") as kept:
-                kept.write(json.dumps({"seed": seed, "cpu_s": cost} | row) + "\n")
-            print(f"{arm.name}, seed {seed}: {cost} CPU s", flush=True)
+        compute_missing(
+            missing(results, values.part, values.seeds),
+            results,
+            pathlib.Path(values.data_dir),
+            pathlib.Path(values.output_dir),
+        )
     print(docs_page.rewrite(docs))
 
 
+def define_flags() -> None:
+    """The flags, not at import: other commands have flags of the same names."""
+    command.define_output(required=False)
+    flags.DEFINE_list("part", list(registered.PARTS), "Which of H1, H2 and H3.")
+    flags.DEFINE_integer(
+        "seeds", None, "The most seeds of an arm. Default: all that are registered."
+    )
+    flags.DEFINE_string("data_dir", None, "Folder of the folders mnist and adult.")
+    flags.DEFINE_string(
+        "docs_dir", str(ROOT / "docs"), "Folder of decisive.md, results/."
+    )
+    flags.DEFINE_bool("run", True, "Compute missing rows; --norun writes the page.")
+
+
 if __name__ == "__main__":
+    define_flags()
     command.run(main, __doc__)

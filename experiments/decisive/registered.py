@@ -79,7 +79,7 @@ ARMS = (
 
 def _risk(letter: str, says: str, arm: str) -> tuple[Hypothesis, Hypothesis]:
     outcome = "rank_correlation"
-    more, less = f"{says} is at more risk", f"{says}, turned: at less risk"
+    more, less = f"{says} is at more risk", f"{says} is at less risk"
     return (
         Hypothesis(f"H1{letter}1", more, arm, None, outcome, 1.0, 0.2),
         Hypothesis(f"H1{letter}2", less, arm, None, outcome, -1.0, 0.2),

@@ -83,6 +83,11 @@ def _spread(config: MechanismConfig, rule: Rule, *, guided: bool) -> Mechanism:
             f"client has --max_uploads turns: {uploads} times {turns}, got "
             f"cohorts={config.cohorts}, num_rounds={config.num_rounds}"
         )
+    if config.noise_sampler != "gaussian":
+        raise ValueError(
+            "noise_sampler must be gaussian for a spread budget, got "
+            f"{config.noise_sampler}"
+        )
     sensitivity = make_sensitivity(config)
     even = base_multiplier(config)
     release = config.contribution_release if guided else "worst_case"
@@ -120,6 +125,8 @@ def _spread(config: MechanismConfig, rule: Rule, *, guided: bool) -> Mechanism:
             sensitivity=bound,
             clipped=clipped,
             at_upload=sensitivity.at_upload,
+            grid=None,  # the proof is about Gaussians
+            num_examples=num_examples,
             key=key,
         )
         spent = {"left": left - share, "done": done + 1}

@@ -146,6 +146,15 @@ CELLS = (
         batch_size=8192,
         learning_rate=4.0,
     ),
+    _central(
+        "cifar10",
+        "scatter_channels_linear",
+        3,
+        2,
+        **_POISSON | {"num_rounds": 366, "eval_every": 61},
+        batch_size=8192,
+        learning_rate=4.0,
+    ),
     _shared(
         "cifar10", 2, num_rounds=366, eval_every=61, batch_size=82, learning_rate=4.0
     ),

@@ -25,7 +25,11 @@ flags.DEFINE_string(
     "features_docs_dir", "docs", "Folder that holds features.md and results/."
 )
 
-_FEATURES = {"scatter_linear": "scattering", "lite0_linear": "EfficientNet-Lite0"}
+_FEATURES = {
+    "scatter_linear": "scattering",
+    "scatter_channels_linear": "scattering, by channel",
+    "lite0_linear": "EfficientNet-Lite0",
+}
 
 Row = dict[str, Any]
 

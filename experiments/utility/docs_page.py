@@ -14,6 +14,7 @@ from fedsvp_jax.report.text_table import MISSING, markdown
 
 from .. import command, docs_blocks
 from ..reproduce.paired_gap import paired_gap
+from . import noise_bits
 from .routes import SETUPS, WRITERS
 
 flags.DEFINE_string(
@@ -93,6 +94,8 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     writers = folder / "femnist_writers.jsonl"
     blocks["femnist_writers"] = docs_blocks.made_from(writers, table)
     blocks["femnist_writers_gap"] = docs_blocks.made_from(writers, gaps)
+    bits = folder / "noise_bits.json"
+    blocks["noise_bits"] = docs_blocks.made_from(bits, noise_bits.table)
     return docs_blocks.rewrite(docs_dir / "utility.md", blocks)
 
 

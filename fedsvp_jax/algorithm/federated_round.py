@@ -43,6 +43,7 @@ def federated_round(
     state: ServerState,
     examples: Examples,
     test: Examples,
+    validation: Examples | None = None,
     *,
     round_num: Array,
     devices: lanes.Devices,
@@ -57,6 +58,7 @@ def federated_round(
       state: before the round.
       examples: all clients' training and validation examples.
       test: the server's test set.
+      validation: the server's own examples that choose the best round.
       round_num: () int32, from 0; the same for all cells of a sweep.
       devices: the mesh's client axis.
       outer_axes: names of the vmap axes around this call.
@@ -143,7 +145,7 @@ def federated_round(
             lambda new, old: jnp.where(anyone, new, old), served, params
         )
     score = round_score.of_round(
-        model, plan, cell, params, stats, examples, test, round_num, devices
+        model, plan, cell, params, stats, examples, test, validation, round_num, devices
     )
     variance = jnp.sum(weights**2 * metrics.noise.noise_std**2)
     noised = params
@@ -171,6 +173,8 @@ def federated_round(
             steps_run=lanes.steps_run(metrics.steps, order, chunk_size=chunk_size),
             clients=metrics,
             model_finite=tree.all_finite((params, stats)),
+            validation_accuracy=score.validation_accuracy,
+            validation_loss=score.validation_loss,
         ),
     )
 

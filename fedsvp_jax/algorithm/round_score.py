@@ -1,8 +1,9 @@
 """The scores of the model after a round: of all, of the private, of the worst served.
 
-They read the broadcast model, the test set, and how many examples of each class and
-attribute every client holds, which is public (docs/privacy.md, "What is public"). Where
-the data set does not tell the attributes of its test examples, a group is a class.
+They read the broadcast model, the server's test and validation set, and how many
+examples of each class and attribute every client holds, which is public
+(docs/privacy.md, "What is public"). Where the data set does not tell the attributes of
+its test examples, a group is a class.
 """
 
 import math
@@ -24,6 +25,8 @@ class Scores(NamedTuple):
     loss: Array
     private: Array
     worst_tenth: Array
+    validation_accuracy: Array | None  # None without a validation set
+    validation_loss: Array | None
 
 
 def of_round(
@@ -34,6 +37,7 @@ def of_round(
     stats: Params,
     examples: Examples,
     test: Examples,
+    validation: Examples | None,
     round_num: Array,
     devices: lanes.Devices,
 ) -> Scores:
@@ -62,12 +66,30 @@ def of_round(
         if plan.differ_by_class:
             held = _group_counts(cell.split, examples, by_group, num_attributes)
             worst = worst_tenth(by_group, held)
-        return Scores(found.accuracy, found.loss, private, worst)
+        if validation is None:
+            return Scores(found.accuracy, found.loss, private, worst, None, None)
+        chosen_by = evaluation.evaluate(
+            model,
+            params,
+            stats,
+            validation,
+            batch_size=min(plan.test_batch_size, validation.labels.shape[0]),
+            devices=devices,
+        )
+        return Scores(
+            found.accuracy,
+            found.loss,
+            private,
+            worst,
+            chosen_by.accuracy,
+            chosen_by.loss,
+        )
 
+    unseen = None if validation is None else nan
     return jax.lax.cond(
         (done % plan.eval_every == 0) | (done == plan.num_rounds),
         scores,
-        lambda: Scores(nan, nan, nan, nan),
+        lambda: Scores(nan, nan, nan, nan, unseen, unseen),
     )
 
 

@@ -118,6 +118,8 @@ class RoundMetrics:
     steps_run: Array  # () int32: SGD steps of all lanes, padding counted
     clients: ClientMetrics
     model_finite: Array  # () bool: every number of the next model is finite
+    validation_accuracy: Array | None = None  # () float32; None without such examples
+    validation_loss: Array | None = None  # () float32, likewise
 
 
 def initial_state(

@@ -5,7 +5,7 @@
     StateFile             state.py       what was spent, in a file that survives
     SECRET, Seeded        randomness.py  the system's entropy, or a test's seed
     Client                client.py      a ready client for models of this package
-    flower, pfl           adapters, each imported by its own name
+    flower                the adapter to Flower, imported by its own name
 
 How to run a federation: docs/deploy.md.
 """

@@ -53,7 +53,8 @@ class Trainer:
         # Placed once: jit would copy to every device in every call.
         self.cells = processes.place(program.cells, by_cell)
         self._data = processes.place(
-            (program.data.examples, program.data.test), everywhere
+            (program.data.examples, program.data.test, program.data.validation),
+            everywhere,
         )
         self._device_index = processes.place(
             np.arange(self.placement.num_devices, dtype=np.int32), by_client
@@ -126,7 +127,7 @@ class Trainer:
             state,
             cells,
             examples,
-            self._data[1],
+            *self._data[1:],
             self._device_index,
             jnp.int32(first_round),
             jnp.int32(num_rounds),
@@ -180,6 +181,7 @@ class Trainer:
             cells: Cell,
             examples: Examples,
             test: Examples,
+            validation: Examples | None,
             devices: lanes.Devices,
             round_num: Array,
         ) -> tuple[ServerState, RoundMetrics]:
@@ -196,6 +198,7 @@ class Trainer:
                     state,
                     examples,
                     test,
+                    validation,
                     round_num=round_num,
                     devices=devices,
                     outer_axes=outer_axes,
@@ -219,6 +222,7 @@ class Trainer:
             cells: Cell,
             examples: Examples,
             test: Examples,
+            validation: Examples | None,
             device_index: Array,
             first_round: Array,
             num_rounds: Array,
@@ -230,7 +234,9 @@ class Trainer:
             def one_round(
                 state: ServerState, round_num: Array
             ) -> tuple[ServerState, RoundMetrics]:
-                return run_cells(state, cells, examples, test, devices, round_num)
+                return run_cells(
+                    state, cells, examples, test, validation, devices, round_num
+                )
 
             shapes = jax.eval_shape(one_round, state, first_round)[1]
             buffers = jax.tree.map(
@@ -256,6 +262,7 @@ class Trainer:
             in_specs=(
                 by_cell,
                 by_cell,
+                everywhere,
                 everywhere,
                 everywhere,
                 PartitionSpec(lanes.CLIENT_AXIS),

@@ -18,6 +18,7 @@ from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import plan
 from fedsvp_jax.influence import admission
 from fedsvp_jax.mechanisms import (
+    Mechanism,
     MechanismConfig,
     make_mechanism,
     noise_setting,
@@ -51,7 +52,12 @@ def run_epsilon(config: ExperimentConfig, told: MechanismConfig) -> float:
       config: the promise and T.
       told: the mechanism's settings, concrete.
     """
-    mechanism = make_mechanism(config.mechanism, told)
+    return _epsilon(config, told, make_mechanism(config.mechanism, told))
+
+
+def _epsilon(
+    config: ExperimentConfig, told: MechanismConfig, mechanism: Mechanism
+) -> float:
     costs = upload_costs(told, mechanism)
     cap = config.max_uploads
     uploads = None if cap is None else min(cap, config.num_rounds)
@@ -95,7 +101,7 @@ def solve_noise(
     def keeps(value: float) -> bool:
         try:
             tried = with_value(value)
-            told = plan.mechanism_config(
+            made = plan.told_and_made(
                 tried,
                 batch_size=batch_size,
                 min_num_examples=min_num_examples,
@@ -103,7 +109,7 @@ def solve_noise(
             )
         except ValueError:  # the calibration has no proof for so large an ε
             return False
-        return run_epsilon(tried, told) <= total
+        return _epsilon(tried, *made) <= total
 
     quiet, loud = (_LEAST, _MOST) if more_is_less_noise else (_MOST, _LEAST_STD)
     if not keeps(quiet):

@@ -138,10 +138,13 @@ def make_extractor(
             f"and at least {least}, got {side}×{other}"
         )
     name = f"scattering J={scattering.SCALES} L={scattering.ANGLES}"
-    name += f" groups={scattering.GROUPS}"
-    return Extractor(
-        name, lambda _, images: scattering.scattering_features(images), {}, 100
-    )
+    apply = scattering.scattering_features
+    if model == "scatter_channels_linear":
+        name += " channels by pink noise"
+        apply = scattering.channel_features
+    else:
+        name += f" groups={scattering.GROUPS}"
+    return Extractor(name, lambda _, images: apply(images), {}, 100)
 
 
 def _lite0(image_shape: tuple[int, ...], weights: str | Path | None) -> Extractor:

@@ -47,6 +47,7 @@ class FederatedData(NamedTuple):
     corrupted: np.ndarray  # (cells, M) bool
     reader: CohortReader | None = None  # of a store
     warmup: Examples | None = None  # the centre's own, of the influence filter
+    validation: Examples | None = None  # the server's own, to choose the best round
 
 
 def _num_curious(config: ExperimentConfig) -> int:
@@ -74,6 +75,8 @@ def federate(
         (config,) = configs
         return _federate_store(config, dataset)
     first = configs[0]
+    withheld = loading.withhold_validation(first, dataset)
+    dataset, chooses = withheld
     warmup = None
     if first.influence_filter != "none":
         if len(configs) > 1:
@@ -139,6 +142,7 @@ def federate(
         num_classes=dataset.num_classes,
         corrupted=np.stack([cell.corrupted for cell in cells]),
         warmup=warmup,
+        validation=chooses,
     )
 
 
@@ -158,6 +162,7 @@ def _federate_store(config: ExperimentConfig, store: ClientStore) -> FederatedDa
             "influence_filter must be none and corrupted_share 0 for dataset store: "
             "both need every client's examples at hand"
         )
+    store, chooses = loading.withhold_validation(config, store)
     num_stored = len(store.clients)
     found = loading.attributes_of(
         config,
@@ -213,6 +218,7 @@ def _federate_store(config: ExperimentConfig, store: ClientStore) -> FederatedDa
         min_num_private=_least_held(train[:, found.private]),
         num_classes=store.num_classes,
         corrupted=np.zeros((1, config.num_clients), bool),
+        validation=chooses,
         reader=reader,
     )
 

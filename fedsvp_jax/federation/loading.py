@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from fedsvp_jax import prng
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import attributes, partition, preprocessing, sources
 from fedsvp_jax.data.attributes import Attributes
@@ -17,7 +18,7 @@ from fedsvp_jax.prng import Stream
 from fedsvp_jax.settings import FEATURE_MODELS
 from fedsvp_jax.structs import Examples
 
-Data = TypeVar("Data", Dataset, ClientStore)
+Data = TypeVar("Data", bound=Dataset | ClientStore)
 
 
 def load_data(config: ExperimentConfig) -> Dataset | ClientStore:
@@ -88,7 +89,11 @@ def _evaluated_on(dataset: Data, most: int | None) -> Data:
     count = len(dataset.test_labels)
     if most is None or most >= count:
         return dataset
-    kept = np.arange(most) * count // most
+    return _tested_on(dataset, np.arange(most) * count // most)
+
+
+def _tested_on(dataset: Data, kept: np.ndarray) -> Data:
+    """The data with these of its test examples."""
     fewer: dict[str, Any] = {
         "test_inputs": dataset.test_inputs[kept],
         "test_labels": dataset.test_labels[kept],
@@ -124,6 +129,32 @@ def withhold(config: ExperimentConfig, dataset: Dataset) -> tuple[Dataset, Examp
         columns=_rows_of(dataset.columns, rest),
     )
     return kept, warmup
+
+
+def withhold_validation(
+    config: ExperimentConfig, dataset: Data
+) -> tuple[Data, Examples | None]:
+    """The data without the server's validation examples, and these.
+
+    They are drawn from the test examples, whatever the seed: the cells of a sweep and
+    runs that are compared have one test set.
+
+    Raises:
+      ValueError: validation_examples leaves nothing to test.
+    """
+    count, wanted = len(dataset.test_labels), config.validation_examples
+    if wanted == 0:
+        return dataset, None
+    if wanted >= count:
+        raise ValueError(
+            f"validation_examples must be < {count}, the test examples, got {wanted}"
+        )
+    drawn = prng.generator(0, prng.Draw.SERVER_VALIDATION).permutation(count)
+    own, rest = np.sort(drawn[:wanted]), np.sort(drawn[wanted:])
+    validation = preprocessing.device_examples(
+        dataset.test_inputs[own], dataset.test_labels[own]
+    )
+    return _tested_on(dataset, rest), validation
 
 
 def _rows_of(columns: Mapping[str, Column], rows: np.ndarray) -> dict[str, Column]:

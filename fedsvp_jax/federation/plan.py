@@ -22,6 +22,7 @@ from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation.federated_data import FederatedData
 from fedsvp_jax.influence.last_layer import backbone_of
 from fedsvp_jax.mechanisms import (
+    Mechanism,
     MechanismConfig,
     make_mechanism,
     mechanism_settings,
@@ -59,14 +60,14 @@ def chunk_size(config: ExperimentConfig) -> int:
     return min(config.client_chunk_size or default, config.cohort_size)
 
 
-def mechanism_config(
+def told_and_made(
     config: ExperimentConfig,
     *,
     batch_size: int | None = None,
     min_num_examples: float = 1.0,
     max_num_examples: int | None = None,
-) -> MechanismConfig:
-    """What the settings tell their mechanism, and facts of the data.
+) -> tuple[MechanismConfig, Mechanism]:
+    """What the settings tell their mechanism, and the mechanism made from it.
 
     Args:
       config: resolved settings.
@@ -88,8 +89,23 @@ def mechanism_config(
         settings=mine and part(mine, config),
     )
     told = with_analytic_multiplier(told)
-    make_mechanism(config.mechanism, told)
-    return told
+    return told, make_mechanism(config.mechanism, told)
+
+
+def mechanism_config(
+    config: ExperimentConfig,
+    *,
+    batch_size: int | None = None,
+    min_num_examples: float = 1.0,
+    max_num_examples: int | None = None,
+) -> MechanismConfig:
+    """The first part of `told_and_made`, which it takes the arguments of."""
+    return told_and_made(
+        config,
+        batch_size=batch_size,
+        min_num_examples=min_num_examples,
+        max_num_examples=max_num_examples,
+    )[0]
 
 
 def poisson_places(config: ExperimentConfig, data: FederatedData) -> int | None:
@@ -253,7 +269,7 @@ def recorded_settings(
         **dataclasses.asdict(config),
         "client_chunk_size": chunk_size(config),
         "num_train_examples": len(dataset.train_labels),
-        "num_test_examples": len(dataset.test_labels),
+        "num_test_examples": len(dataset.test_labels) - config.validation_examples,
         "num_classes": dataset.num_classes,
         "example_shape": list(dataset.example_shape),
         "data_fingerprint": dataset.fingerprint,

@@ -114,9 +114,9 @@ def noised_upload(
     sensitivity: Array,
     clipped: Array,
     at_upload: bool,
-    grid: Grid | None,
-    num_examples: Array,
     key: Array | None,
+    grid: Grid | None = None,
+    num_examples: Array | float = 1.0,
 ) -> tuple[Params, NoiseInfo]:
     """Adds noise to a clipped update and describes it.
 
@@ -128,9 +128,9 @@ def noised_upload(
       clipped: () whether the update was clipped.
       at_upload: true to add the noise here; false where it went into the local steps
         already, to which `std` and `sensitivity` then refer.
-      grid: on which discrete noise is drawn; None for Gaussian noise.
-      num_examples: () |D|, which the grid may read.
       key: of the noise; None adds none here, and `noise_l2` is NaN.
+      grid: on which discrete noise is drawn; None for Gaussian noise.
+      num_examples: () |D|, which a grid may read.
     """
     zero = jnp.zeros((), jnp.float32)
     noise_l2 = zero

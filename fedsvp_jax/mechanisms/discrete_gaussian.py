@@ -36,6 +36,7 @@ MOST_BITS = 30  # b: the noise of 16 standard deviations and more fits in 2^b
 _MOST_SCALES = 256  # |x| beyond this many σ is drawn again: less than e^−32000
 _DENOMINATOR = 2**20  # of a variance below 2^30
 _WORD = 2**64
+_FLOAT32_PRODUCT = 1 + Fraction(1, 2**21)  # above the rounding of seven operations
 
 
 def system_words(number: int) -> np.ndarray:
@@ -189,14 +190,14 @@ def discrete_gaussian(
 def step_variance(std: float, step: float) -> Fraction:
     """σ² = (std/γ)² as a fraction that the sampler takes, rounded up.
 
-    The noise is thus never less than was asked for, and by at most 1e-6 σ² more where
-    σ ≥ 1.
+    The noise is thus never less than z·Δ, of which std is the float32 product (2^-21
+    covers the rounding of seven operations), and σ² by at most 3e-6 more where σ ≥ 1.
 
     Args:
       std: of the noise, > 0.
       step: γ > 0.
     """
-    exact = (Fraction(float(std)) / Fraction(float(step))) ** 2
+    exact = (Fraction(float(std)) * _FLOAT32_PRODUCT / Fraction(float(step))) ** 2
     below = 1 if exact >= 2**30 else _DENOMINATOR
     return Fraction(math.ceil(exact * below), below)
 

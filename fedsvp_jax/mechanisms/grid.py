@@ -79,7 +79,7 @@ def grid_step(grid: Grid, std: Array) -> Array:
 
 
 def add_discrete_noise(
-    tree: Params, std: Array, grid: Grid, *, num_examples: Array, key: Array
+    tree: Params, std: Array, grid: Grid, *, num_examples: Array | float, key: Array
 ) -> tuple[Params, Array]:
     """The tree, as one vector, on the grid with noise of N_Z(0, (std/γ)²).
 
@@ -103,7 +103,7 @@ def add_discrete_noise(
     step = grid_step(grid, std)
     apart = jnp.zeros((), jnp.float32)
     if grid.apart is not None:
-        apart = grid.apart(num_examples)
+        apart = grid.apart(jnp.asarray(num_examples))
     whole, noise_l2 = jax.pure_callback(
         functools.partial(_on_host, bits=grid.bits),
         (

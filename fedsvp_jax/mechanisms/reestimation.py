@@ -120,8 +120,6 @@ def make_reestimation(config: MechanismConfig) -> Mechanism:
             sensitivity=bound,
             clipped=clipped,
             at_upload=True,
-            grid=None,
-            num_examples=num_examples,
             key=key,
         )
         return (

@@ -47,6 +47,7 @@ def make_model(
     | `resnet18_gn` | the same count, GroupNorm(32): no statistics |
     | `vit` | 141,258 for 32x32x3 and 10 classes; `load_hugging_face` loads others |
     | `scatter_linear` | (f + 1) · classes for f scattering coefficients of an image |
+    | `scatter_channels_linear` | the same |
     | `lite0_linear` | 1281 · classes |
 
     Args:

@@ -25,6 +25,7 @@ ANGLES = 8  # L
 GROUPS = 27  # of channels that `scattering_features` normalises together
 STRIDE = 2**SCALES
 CHANNELS = 1 + SCALES * ANGLES + math.comb(SCALES, 2) * ANGLES**2  # for each colour
+_PINK_IMAGES = 1000  # from which constants are computed
 LEAST_SIDE = 2 * STRIDE  # the margins reflect the image
 
 
@@ -152,11 +153,62 @@ def scattering_features(images: Array) -> Array:
     Returns:
       (n, colours · CHANNELS · (side / 2^J)²) float32.
     """
+    groups = _by_colour(images).reshape(len(images), GROUPS, -1)
+    centred = groups - groups.mean(-1, keepdims=True)
+    variance = jnp.square(centred).mean(-1, keepdims=True)
+    return (centred * jax.lax.rsqrt(variance + 1e-5)).reshape(len(images), -1)
+
+
+def channel_features(images: Array) -> Array:
+    """Scattering coefficients of each image, every channel shifted and scaled.
+
+    The constants are `channel_constants`, the same for all images and data sets: what
+    differs between two images' brightness or contrast is kept, unlike in
+    `scattering_features`.
+
+    Args:
+      images: as there.
+
+    Returns:
+      As there.
+    """
+    mean, scale = channel_constants(images.shape[1])
+    found = _by_colour(images)
+    middle, unit = (leaf.reshape(1, 1, -1, 1, 1) for leaf in (mean, 1 / scale))
+    normal = (found - middle) * unit
+    return normal.reshape(len(images), -1)
+
+
+@functools.cache
+def channel_constants(side: int) -> tuple[np.ndarray, np.ndarray]:
+    """(CHANNELS,) means and sqrt(variance + 1e-5) of the coefficients of pink noise.
+
+    Pink noise has amplitudes in proportion to 1/frequency, as photographs have (Field
+    1987, J. Opt. Soc. Am. A 4:2379). It is drawn here from a fixed seed, with mean 1/2
+    and std 1/4, so that the constants look at no data.
+
+    Args:
+      side: of the images.
+    """
+    frequency = np.hypot(*np.meshgrid(*[np.fft.fftfreq(2 * side)] * 2))
+    frequency[0, 0] = frequency[0, 1]  # the mean, as the slowest wave
+    white = np.random.default_rng(0).normal(size=(_PINK_IMAGES, 2 * side, 2 * side))
+    pink = np.fft.ifft2(np.fft.fft2(white) / frequency).real[:, :side, :side]
+    drawn = np.clip(0.5 + 0.25 * pink / pink.std(), 0, 1).astype(np.float32)
+    with jax.ensure_compile_time_eval():
+        parts = np.split(drawn, _PINK_IMAGES // 100)
+        found = np.concatenate(
+            [np.asarray(scattering(jnp.asarray(part))) for part in parts]
+        )
+    mean, variance = found.mean((0, 2, 3)), found.var((0, 2, 3))
+    return mean, np.sqrt(variance + np.float32(1e-5))
+
+
+def _by_colour(images: Array) -> Array:
+    """(n, colours, CHANNELS, side / 2^J, side / 2^J) of (n, side, side, colours)."""
     if images.dtype == jnp.uint8:
         images = images.astype(jnp.float32) * (1 / 255)
     count, side, _, colours = images.shape
     flat = jnp.moveaxis(images, -1, 1).reshape(count * colours, side, side)
-    groups = scattering(flat).reshape(count, GROUPS, -1)
-    centred = groups - groups.mean(-1, keepdims=True)
-    variance = jnp.square(centred).mean(-1, keepdims=True)
-    return (centred * jax.lax.rsqrt(variance + 1e-5)).reshape(count, -1)
+    found = scattering(flat)
+    return found.reshape(count, colours, *found.shape[1:])

@@ -114,7 +114,9 @@ def compare_html(files: dict[str, Files], *, timestamp: str | None = None) -> st
 
 _CAPTION = (
     "One row per run; for a sweep one row per mechanism and ε, with mean ± std over"
-    " seeds. ε spent: after the last round; for a sweep, the largest over seeds. Basic"
+    " seeds. Best: test accuracy of the best round, which the validation set picks in a"
+    " folder that has one (validation_examples), else the test set itself. ε spent:"
+    " after the last round; for a sweep, the largest over seeds. Basic"
     " composition holds at Σδ, the sum of the uploads' δ. Nominal: not proved."
 )
 _CSV = (

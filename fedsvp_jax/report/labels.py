@@ -1,5 +1,10 @@
 """How numbers and accounting methods appear on pages and in figures."""
 
+from collections.abc import Mapping
+from typing import Any
+
+VALIDATION = "validation_accuracy"  # `best_by` of a best round that it chose
+
 _METHODS = {
     "basic": "basic (as published)",
     "rdp": "Rényi DP",
@@ -22,3 +27,10 @@ def percent(value: float | None, std: float | None = None) -> str:
     if value is None:
         return "–"
     return f"{100 * value:.2f}" + ("" if std is None else f" ± {100 * std:.2f}")
+
+
+def picked(summary: Mapping[str, Any]) -> str:
+    """What the best round of a run was picked on."""
+    if summary.get("best_by") == VALIDATION:
+        return f"in round {summary['best_round']}, picked on the validation set"
+    return "picked on the test set"

@@ -273,6 +273,8 @@ _NUMBERS = (
     "test_loss",
     "private_accuracy",
     "worst_tenth_accuracy",
+    "validation_accuracy",
+    "validation_loss",
     "noise_std",
     "step_noise_std",
     "step_noise_std_mean",

@@ -203,7 +203,10 @@ def _unfinished(run: read.RunFiles) -> str:
 def _facts(run: read.RunFiles) -> str:
     summary = run.summary
     pairs = [
-        ("best test accuracy, %", labels.percent(_field(summary, "best_accuracy"))),
+        (
+            f"best test accuracy ({labels.picked(summary)}), %",
+            labels.percent(_field(summary, "best_accuracy")),
+        ),
         (
             "mean of the last 5 evaluations, %",
             labels.percent(

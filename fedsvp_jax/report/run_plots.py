@@ -16,14 +16,28 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
     """
     metrics = run.metrics
     look = style.of_mechanism(str(run.config.get("mechanism")))
+    beside = look._replace(marker="diamond", dash="dot")
+    measured, note = "test", ""
+    if any(row.get("validation_accuracy") is not None for row in metrics):
+        measured = "test and validation"
+        note = " The server's validation set chooses the best round."
     plots = [
         Plot(
             "accuracy",
-            "Test accuracy by round",
-            "Rounds that were not evaluated are skipped.",
+            f"{measured.capitalize()} accuracy by round",
+            "Rounds that were not evaluated are skipped." + note,
             "round",
-            "test accuracy",
-            [_field(metrics, "test_accuracy", "accuracy", look, skip_gaps=True)],
+            f"{measured} accuracy",
+            [
+                _field(metrics, "test_accuracy", "accuracy", look, skip_gaps=True),
+                _field(
+                    metrics,
+                    "validation_accuracy",
+                    "on the validation set",
+                    beside,
+                    skip_gaps=True,
+                ),
+            ],
             percent_y=True,
         ),
         Plot(
@@ -53,11 +67,20 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
         ),
         Plot(
             "loss",
-            "Test loss by round",
-            "Mean cross-entropy on the test set.",
+            f"{measured.capitalize()} loss by round",
+            f"Mean cross-entropy on the {measured} set." + note,
             "round",
-            "test loss",
-            [_field(metrics, "test_loss", "loss", look, skip_gaps=True)],
+            f"{measured} loss",
+            [
+                _field(metrics, "test_loss", "loss", look, skip_gaps=True),
+                _field(
+                    metrics,
+                    "validation_loss",
+                    "on the validation set",
+                    beside,
+                    skip_gaps=True,
+                ),
+            ],
         ),
         Plot(
             "noise",

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.report import guarantees, page, provenance, read, tables
+from fedsvp_jax.report import guarantees, labels, page, provenance, read, tables
 from fedsvp_jax.report.sweep_plots import sweep_plots
 
 SCRIPTS = ("common.js",)
@@ -67,9 +67,14 @@ def sweep_html(sweep: read.SweepFiles, *, timestamp: str | None = None) -> str:
 def _table(rows: list[tables.SummaryRow], cells: list[read.Row]) -> str:
     shown = tables.shown_cells(rows)
     texts = [list(row.values()) for row in shown]
+    picked = (
+        "the validation set"
+        if any(row.best_by == labels.VALIDATION for row in rows)
+        else "the test set itself"
+    )
     caption = (
-        "Mean ± std over seeds. Best: of the best round, which is picked on the test"
-        " set itself; last 5: the mean of the last five rounds, which is not."
+        "Mean ± std over seeds. Best: test accuracy of the best round, which is picked"
+        f" on {picked}; last 5: the mean of the last five rounds, which nothing picks."
         " Loss vs FedAvg: 100·(FedAvg − mechanism) / FedAvg."
         " ε: budget of one upload. Noise L2: mean L2 norm of the noise on one upload."
         " ε spent: after the last round, the largest over seeds. Basic composition"

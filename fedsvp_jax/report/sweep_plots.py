@@ -32,6 +32,16 @@ def sweep_plots(results: Sequence[read.Row]) -> list[Plot]:
             percent_y=True,
         ),
         Plot(
+            "validation_accuracy",
+            "Validation accuracy by round",
+            "On the server's validation set, which chooses the best round of each seed."
+            " Mean over seeds. Band: smallest to largest over seeds.",
+            "round",
+            "validation accuracy",
+            _curves(groups, _named("validation_accuracy"), skip_gaps=True),
+            percent_y=True,
+        ),
+        Plot(
             "noise",
             "Injected noise by round",
             "L2 norm of the noise vector on an upload, mean over uploads and seeds.",

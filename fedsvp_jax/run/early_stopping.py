@@ -2,11 +2,11 @@
 
 What stopping early means for claims: the ledger counts the uploads that were made, so a
 run that ends early has spent less. When it ends is told to everybody, and nothing
-counts what that tells of the examples that decided it: the clients' validation examples
-or the test set.
+counts what that tells of the examples that decided it: the server's validation examples
+or the test set, which no client holds.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 
@@ -26,11 +26,12 @@ METRICS = ("validation_accuracy", "test_accuracy")
 
 
 class BestRound:
-    """The best round so far, by the clients' validation examples where rows tell it.
+    """The best round so far, by the server's validation examples where rows tell it.
 
     Attributes:
       metric: of `METRICS`; None before the first evaluation.
       value: the largest.
+      test_accuracy: in that round.
       round_num: the first round that reached it, from 1; 0 before the first evaluation.
       last: the newest round.
     """
@@ -38,6 +39,7 @@ class BestRound:
     def __init__(self) -> None:
         self.metric: str | None = None
         self.value: float | None = None
+        self.test_accuracy: float | None = None
         self.round_num = 0
         self.last = 0
 
@@ -50,6 +52,7 @@ class BestRound:
         if value is None or (self.value is not None and value <= self.value):
             return False
         self.value, self.round_num = value, self.last
+        self.test_accuracy = row.get("test_accuracy")
         return True
 
     def waited(self, patience: int | None) -> bool:
@@ -57,3 +60,11 @@ class BestRound:
         if patience is None or self.metric is None:
             return False
         return self.last - self.round_num >= patience
+
+
+def best_round(rows: Iterable[Mapping[str, Any]]) -> BestRound:
+    """The best of a run's rows, which are in the order of the rounds."""
+    best = BestRound()
+    for row in rows:
+        best.note(row)
+    return best

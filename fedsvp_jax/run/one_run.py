@@ -102,8 +102,6 @@ def train(
         "mechanism": config.mechanism,
         "rounds": session.done,
         "stopped_by": session.stopped_by,
-        "best_round": session.best.round_num or None,
-        "best_by": session.best.metric,
         **summary,
         "attributes": attributes.names,
         "private_attribute": attributes.private,

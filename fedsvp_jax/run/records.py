@@ -7,6 +7,7 @@ import numpy as np
 
 from fedsvp_jax.accounting import Ledger
 from fedsvp_jax.algorithm.state import ClientMetrics, RoundMetrics
+from fedsvp_jax.run.early_stopping import best_round
 from fedsvp_jax.run.folder import plain
 from fedsvp_jax.structs import Array
 from fedsvp_jax.tree import cell_of
@@ -87,6 +88,9 @@ def round_row(
         "model_finite": metrics.model_finite,
         "epsilon_spent": spent,
     }
+    if metrics.validation_accuracy is not None:
+        row["validation_accuracy"] = metrics.validation_accuracy
+        row["validation_loss"] = metrics.validation_loss
     if estimation is not None:
         row["contribution_ratio_mean"] = mean(estimation.contribution_ratio)
         row["num_clipped_ratios"] = int(np.sum(estimation.clipped))
@@ -170,7 +174,14 @@ def number(value: Any) -> float | None:
 
 
 # What an evaluation adds to a row, and the accounting that only the last row has.
-_SCORES = ("test_accuracy", "test_loss", "private_accuracy", "worst_tenth_accuracy")
+_SCORES = (
+    "test_accuracy",
+    "test_loss",
+    "private_accuracy",
+    "worst_tenth_accuracy",
+    "validation_accuracy",
+    "validation_loss",
+)
 _AT_THE_END = "pld"
 
 
@@ -188,15 +199,21 @@ def as_not_last(row: dict[str, Any], *, eval_every: int) -> dict[str, Any]:
 
 
 # The accuracies of a row: on the test set, of the private classes, of the clients that
-# are served worst.
-ACCURACIES = ("test_accuracy", "private_accuracy", "worst_tenth_accuracy")
+# are served worst, on the server's validation examples.
+ACCURACIES = (
+    "test_accuracy",
+    "private_accuracy",
+    "worst_tenth_accuracy",
+    "validation_accuracy",
+)
 
 
-def accuracy_summary(rows: list[dict[str, float | None]]) -> dict[str, float | None]:
-    """Best accuracy, mean and std of the last five evaluated rounds.
+def accuracy_summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Test accuracy in the best round, mean and std of the last five evaluated rounds.
 
     Args:
-      rows: by round, the numbers of `ACCURACIES`; None where there is none.
+      rows: by round, its number `round` and those of `ACCURACIES`; None where there is
+        none.
     """
 
     def last(name: str) -> np.ndarray:
@@ -209,8 +226,11 @@ def accuracy_summary(rows: list[dict[str, float | None]]) -> dict[str, float | N
 
     every = [row.get("test_accuracy") for row in rows]
     seen = [value for value in every if value is not None]
+    best = best_round(rows)
     return {
-        "best_accuracy": max(seen, default=None),
+        "best_round": best.round_num or None,
+        "best_by": best.metric,
+        "best_accuracy": best.test_accuracy,
         "final5_accuracy": mean("test_accuracy"),
         "final5_std": float(last("test_accuracy").std()) if seen else None,
         "final_accuracy": seen[-1] if seen else None,

@@ -182,9 +182,7 @@ class Session:
         ]
         self._checkpointer = SharedCheckpointer(files.checkpoints)
         self.state, self.done = loop.restore(trainer, self.ledgers, self._checkpointer)
-        self._accuracies: list[list[dict[str, float | None]]] = [
-            [] for _ in files.names
-        ]
+        self._accuracies: list[list[dict[str, Any]]] = [[] for _ in files.names]
         self._diverged: list[list[int]] = [[] for _ in files.names]
         self.stopped_by: str | None = None
         self.best = BestRound()
@@ -230,7 +228,8 @@ class Session:
 
     def _note(self, cell: int, row: dict[str, Any]) -> None:
         self._accuracies[cell].append(
-            {name: records.number(row.get(name)) for name in records.ACCURACIES}
+            {"round": row["round"]}
+            | {name: records.number(row.get(name)) for name in records.ACCURACIES}
         )
         if records.diverged(row):
             self._diverged[cell].append(row["round"])

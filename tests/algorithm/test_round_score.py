@@ -35,6 +35,7 @@ def scored(
     monkeypatch: pytest.MonkeyPatch, round_num: int, **changes: Any
 ) -> round_score.Scores:
     """The scores after a round of a model of three classes, 0 and 2 of them private."""
+    validation = changes.pop("validation", None)
     told = {
         "eval_every": 3,
         "num_rounds": 5,
@@ -57,10 +58,13 @@ def scored(
     )
 
     def evaluate(
-        *given: Any, batch_size: int, devices: Any, num_attributes: int
+        *given: Any, batch_size: int, devices: Any, num_attributes: int = 1
     ) -> evaluation.Score:
-        assert given == ("model", "params", "stats", test)
-        assert batch_size == 7 and devices == "devices"
+        assert devices == "devices"
+        if given[3] is validation:
+            assert batch_size == 2 and num_attributes == 1
+            return evaluation.Score(jnp.float32(0.6), jnp.float32(2.5), jnp.zeros(3))
+        assert given == ("model", "params", "stats", test) and batch_size == 7
         return evaluation.Score(
             accuracy=jnp.float32(0.7),
             loss=jnp.float32(1.5),
@@ -69,7 +73,8 @@ def scored(
 
     monkeypatch.setattr(evaluation, "evaluate", evaluate)
     given: Any = ("model", plan, SimpleNamespace(split=split), "params", "stats")
-    return round_score.of_round(*given, examples, test, round_num, "devices")
+    given += (examples, test, validation)
+    return round_score.of_round(*given, round_num, "devices")
 
 
 def test_of_round_scores_every_few_rounds_and_the_last(monkeypatch: pytest.MonkeyPatch):
@@ -81,7 +86,20 @@ def test_of_round_scores_every_few_rounds_and_the_last(monkeypatch: pytest.Monke
         # Private: three test examples of class 0 and one of class 2. The worst client
         # holds class 2 alone.
         private = (3 * 0.5 + 0.1) / 4
-        np.testing.assert_allclose(found, [0.7, 1.5, private, 0.1], rtol=1e-6)
+        expected = [0.7, 1.5, private, 0.1]
+        np.testing.assert_allclose(found[:4], expected, rtol=1e-6)
+        assert found[4:] == (None, None)
+
+
+def test_the_validation_set_is_scored_with_the_test_set(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    two = Examples(jnp.zeros((2, 1)), jnp.asarray([0, 2]), jnp.zeros(2))
+    found = scored(monkeypatch, jnp.int32(2), validation=two)
+    np.testing.assert_allclose(found[4:], [0.6, 2.5])
+    assert found.accuracy == jnp.float32(0.7)
+    unseen = scored(monkeypatch, jnp.int32(3), validation=two)
+    assert np.all(np.isnan(jax.tree.leaves(unseen))) and len(unseen) == 6
 
 
 def test_examples_are_counted_by_client_and_class_without_padding() -> None:
@@ -99,7 +117,7 @@ def test_what_a_round_does_not_tell_apart_is_not_scored(
 ):
     changes = {"num_tested_attributes": 0, "differ_by_class": False}
     found = scored(monkeypatch, jnp.int32(2), **changes)
-    np.testing.assert_allclose(found, [0.7, 1.5, np.nan, np.nan], rtol=1e-6)
+    np.testing.assert_allclose(found[:4], [0.7, 1.5, np.nan, np.nan], rtol=1e-6)
 
 
 def test_a_private_column_is_known_of_test_records_where_the_data_set_tells() -> None:

@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from small_runs import small
@@ -19,7 +20,7 @@ from fedsvp_jax.federation import federated_data
         {},
         {"seed": 3, "train_fraction": 0.5},
         {"num_attributes": 4, "num_hbc_clients": 3},
-        {"num_attributes": 1},
+        {"num_attributes": 1, "validation_examples": 40},
         {"attributes": "writer_groups", "num_hbc_clients": 0},
         {"split": "by_position", "num_attributes": 4, "num_hbc_clients": 3},
         {"split": "by_position", "attributes": "writer_groups", "num_hbc_clients": 0},
@@ -35,6 +36,12 @@ def test_a_store_gives_every_client_what_memory_gives(
     config = small(partition="by_writer", num_clients=8, **changes)
     whole = federated_data.federate([config], dataset)
     streamed = federated_data.federate([config], store)
+    jax.tree.map(
+        np.testing.assert_array_equal,
+        (streamed.test, streamed.validation),
+        (whole.test, whole.validation),
+    )
+    assert (whole.validation is not None) == ("validation_examples" in changes)
     assert streamed.coalition_sizes == whole.coalition_sizes
     assert streamed.min_num_examples == whole.min_num_examples
     assert streamed.attributes.names == whole.attributes.names

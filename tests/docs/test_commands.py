@@ -75,6 +75,10 @@ ELSEWHERE = {
         "experiments/test_optimizers_command.py"
         "::test_the_command_computes_what_is_missing_and_writes_the_table"
     ),
+    "python -m experiments.utility.noise_bits": (
+        "experiments/utility/test_noise_bits.py"
+        "::test_accuracies_and_refusals_are_kept_and_paired_by_seed"
+    ),
     "python -m experiments.utility --setup=": (
         "experiments/utility/test_routes.py"
         "::test_rows_that_are_there_are_not_computed_again"

@@ -5,7 +5,6 @@ import pathlib
 from typing import Any
 
 import pytest
-from absl import flags
 
 from experiments import optimizers, presets
 from fedsvp_jax.optimizers import METHODS
@@ -30,15 +29,10 @@ def test_the_command_computes_what_is_missing_and_writes_the_table(
         (folder / "metrics.jsonl").write_text(text)
 
     monkeypatch.setattr(optimizers.run, "train", train)
-    monkeypatch.setattr(optimizers.command, "start_jax", lambda values: None)
-    values = flags.FLAGS
-    folders = (f"--docs_dir={tmp_path}", f"--output_dir={tmp_path / 'runs'}")
-    values(["", "--seeds=2", *folders])
-    try:
-        optimizers.main([])
-        optimizers.main([])  # all rows are there
-    finally:
-        values.unparse_flags()
+    file = tmp_path / "results" / optimizers.RESULTS
+    for _ in range(2):  # the second time all rows are there
+        optimizers.compute(file, seeds=2, data_dir=None, output_dir=tmp_path / "runs")
+    optimizers.write_page(tmp_path)
     assert sorted(trained) == sorted(
         (*step, seed)
         for seed in (0, 1)

@@ -105,8 +105,8 @@ def test_a_program_runs_with_the_noise_that_was_solved_for() -> None:
 
 
 def test_noise_is_solved_for_the_uploads_that_a_client_may_send() -> None:
-    often = federation.solve_noise(solvable("nbafl", "pld", num_rounds=3))
-    limited = solvable("nbafl", "pld", num_rounds=50, max_uploads=3)
+    often = federation.solve_noise(solvable("nbafl", "rdp", num_rounds=3))
+    limited = solvable("nbafl", "rdp", num_rounds=50, max_uploads=3)
     assert federation.solve_noise(limited).epsilon == pytest.approx(often.epsilon)
     made = federation.build([limited], digits())
     assert uploads_in_a_row(cell_of(made.cells.allowance, 0)) == 3

@@ -181,6 +181,32 @@ def test_a_smaller_test_set_is_spread_over_the_whole_one() -> None:
     np.testing.assert_array_equal(same.test_labels, whole)
 
 
+def test_validation_examples_leave_the_test_set_and_no_seed_changes_them() -> None:
+    dataset = digits()
+    whole = len(dataset.test_labels)
+    numbered = np.arange(whole, dtype=np.float32)[:, None]
+    dataset = dataclasses.replace(dataset, test_labels=np.zeros(whole, np.int32))
+
+    def parts(**changes: Any) -> list[set[float]]:
+        named: Any = dataclasses.replace(
+            dataset,
+            train_inputs=np.zeros((len(dataset.train_labels), 1), np.float32),
+            test_inputs=numbered,
+        )
+        kept, chooses = loading.withhold_validation(small(**changes), named)
+        assert chooses is not None
+        return [set(one.ravel().tolist()) for one in (kept.test_inputs, chooses.inputs)]
+
+    test, validation = parts(validation_examples=40)
+    assert len(validation) == 40 and test | validation == set(range(whole))
+    assert parts(validation_examples=40, seed=5) == [test, validation]
+    recorded = plan.recorded_settings(small(validation_examples=40), dataset)
+    assert recorded["num_test_examples"] == len(test) == whole - 40
+    assert loading.withhold_validation(small(), dataset) == (dataset, None)
+    with pytest.raises(ValueError, match=f"validation_examples must be < {whole}"):
+        parts(validation_examples=whole)
+
+
 @pytest.mark.hole
 @pytest.mark.parametrize("split", ["stratified", "by_position"])
 def test_g6_a_guarantee_says_what_the_split_asks_of_neighbours(split: str) -> None:

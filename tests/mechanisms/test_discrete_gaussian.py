@@ -82,8 +82,21 @@ def test_variances_out_of_range_are_refused(bad):
 def test_the_variance_on_the_grid_is_never_less_than_asked_for(std, step):
     exact = (Fraction(std) / Fraction(step)) ** 2
     variance = dg.step_variance(std, step)
-    assert exact <= variance <= exact * (1 + Fraction(1, 10**6))
+    assert exact <= variance <= exact * (1 + Fraction(3, 10**6))
     dg.discrete_gaussian(variance, 1, dg.seeded_words(0))
+
+
+def test_the_variance_covers_the_rounding_of_the_claimed_product():
+    """σ = z·Δ/√K is a float32 product; z, as the ledger reads it, is exact."""
+    step, rounded_down = 2.0**-10, 0
+    for number in range(1, 200):
+        z, clip = np.float32(0.01 * number), np.float32(1 + number / 7)
+        share = z / np.float32(np.sqrt(np.float32(10)))
+        std = share * clip
+        needed = (Fraction(float(z)) * Fraction(float(clip)) / Fraction(step)) ** 2 / 10
+        rounded_down += (Fraction(float(std)) / Fraction(step)) ** 2 < needed
+        assert dg.step_variance(float(std), step) >= needed
+    assert rounded_down > 50
 
 
 @pytest.mark.parametrize("seed", range(5))

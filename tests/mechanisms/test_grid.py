@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from fedsvp_jax.mechanisms import discrete_gaussian
 from fedsvp_jax.mechanisms import grid as grids
 from fedsvp_jax.mechanisms.grid import Grid
 
@@ -117,3 +118,24 @@ def test_a_grid_that_is_too_coarse_is_refused_with_the_bits_that_suffice(apart):
         grids.check_grid(coarser, std=0.1, num_examples=1, size=10_000)
     with pytest.raises(ValueError, match="more than 24"):
         grids.check_grid(grid, std=1e-9, num_examples=1, size=10_000)
+
+
+def test_sixteen_bits_cost_an_average_nothing_that_its_noise_would_show():
+    clients, size = 10, 20_000
+    grid, std = Grid(16, clients, 1.0), np.float32(1 / clients**0.5)
+    grids.check_grid(grid, std=float(std), num_examples=1, size=size)
+    step = float(grids.grid_step(grid, jnp.float32(std)))
+    vectors = np.random.default_rng(1).standard_t(3, size=(clients, size))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    on_grid = [
+        discrete_gaussian.rounded(
+            vector,
+            step=step,
+            norm_bound=1.0,
+            words=discrete_gaussian.seeded_words(number),
+        )
+        for number, vector in enumerate(vectors)
+    ]
+    exact, found = vectors.mean(0), np.mean(on_grid, 0) * step
+    assert found @ exact / (exact @ exact) == pytest.approx(1, abs=0.005)
+    assert np.mean((found - exact) ** 2) < 1e-5 * std**2 / clients

@@ -18,6 +18,7 @@ _SHAPES = {
     "resnet18_gn": ((32, 32, 3), 10),
     "vit": ((32, 32, 3), 10),
     "scatter_linear": ((324,), 10),
+    "scatter_channels_linear": ((324,), 10),
     "lite0_linear": ((1280,), 10),
 }
 # Smaller inputs and fewer classes: the same layers, quick to run.
@@ -89,6 +90,7 @@ def _cross_entropy(logits, labels):
         ("mlp", 64 * 128 + 128 + 128 * 10 + 10),
         ("small_cnn", 22_602),
         ("scatter_linear", 325 * 10),
+        ("scatter_channels_linear", 325 * 10),
         ("lite0_linear", 1281 * 10),
         ("paper_cnn", 567_146),  # FedSDP's public code, METHODS.md section 3
         ("leaf_cnn", 6_603_710),  # LEAF's FEMNIST CNN

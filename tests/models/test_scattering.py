@@ -98,3 +98,17 @@ def test_pixels_count_from_zero_to_one() -> None:
     pixels = np.random.default_rng(2).integers(0, 256, (1, 8, 8, 1), np.uint8)
     floats = pixels.astype(np.float32) / np.float32(255)
     np.testing.assert_allclose(features(pixels), features(floats), atol=1e-4)
+
+
+def test_features_by_channel_are_the_coefficients_on_a_public_scale() -> None:
+    mean, scale = scattering.channel_constants(16)
+    assert mean.shape == scale.shape == (81,) and np.all(scale >= 1e-5**0.5)
+    images = np.stack([wavy(16), 0.5 * wavy(16)], axis=-1)[None].astype(np.float32)
+    found = scattering.channel_features(jnp.asarray(images)).reshape(2, 81, 4, 4)
+    for colour, image in enumerate((wavy(16), 0.5 * wavy(16))):
+        raw = coefficients(jnp.asarray(image[None], jnp.float32))[0]
+        expected = (np.asarray(raw) - mean[:, None, None]) / scale[:, None, None]
+        np.testing.assert_allclose(found[colour], expected, rtol=1e-4, atol=1e-4)
+    bytes_of = jnp.asarray(np.round(255 * images), jnp.uint8)
+    coarse = scattering.channel_features(bytes_of).reshape(2, 81, 4, 4)
+    np.testing.assert_allclose(coarse, found, atol=0.3)

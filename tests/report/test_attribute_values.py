@@ -13,7 +13,12 @@ from fedsvp_jax.report import attribute_values, page, plotly_spec, plots, read
 
 def files(clients: list[dict[str, Any]], **summary: Any) -> read.RunFiles:
     return read.RunFiles(
-        config={}, metrics=[], clients=clients, summary=summary, sha256={}
+        config={},
+        metrics=[],
+        clients=clients,
+        summary=summary,
+        unfinished=None,
+        sha256={},
     )
 
 

@@ -36,6 +36,15 @@ def test_best_and_last_five_skip_rounds_that_were_not_evaluated() -> None:
     assert row.best_std is None  # one seed has no spread
 
 
+def test_validation_picks_the_best_round_and_the_table_says_so() -> None:
+    rows = cell("fedsva", 0.5, 0, [0.9, None, 0.6, 0.5])
+    for row, accuracy in zip(rows, [0.1, None, 0.8, 0.7], strict=True):
+        row["validation_accuracy"] = accuracy
+    (row,) = tables.summarize(rows)
+    assert row.best_mean == 0.6 and row.best_by == "validation_accuracy"
+    assert tables.shown_cells([row])[0]["best by validation %"] == "60.00"
+
+
 def test_the_std_is_the_sample_std_over_seeds() -> None:
     results = [
         *cell("fedsva", 0.5, 0, [0.5]),

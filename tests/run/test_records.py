@@ -1,5 +1,6 @@
 """Rows of the files and events of the ledger, from made-up metrics."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -118,16 +119,45 @@ def test_what_was_not_measured_is_none() -> None:
 def test_the_summary_takes_the_last_five_evaluated_rounds() -> None:
     def row(accuracy: float | None) -> dict[str, float | None]:
         half = None if accuracy is None else accuracy / 2
-        return dict(zip(records.ACCURACIES, (accuracy, half, None), strict=True))
+        numbers = (accuracy, half, None, None)
+        return dict(zip(records.ACCURACIES, numbers, strict=True))
 
-    rows = [row(value) for value in (0.9, 0.1, None, 0.2, 0.3, None, 0.4, 0.5)]
+    told = (0.9, 0.1, None, 0.2, 0.3, None, 0.4, 0.5)
+    rows = [{"round": t} | row(value) for t, value in enumerate(told, start=1)]
     found = records.accuracy_summary(rows)
     assert found["best_accuracy"] == 0.9 and found["final_accuracy"] == 0.5
     assert found["final5_accuracy"] == pytest.approx(0.3)
     assert found["final5_std"] == pytest.approx(np.std([0.1, 0.2, 0.3, 0.4, 0.5]))
     assert found["final5_private_accuracy"] == pytest.approx(0.15)
     assert found["final5_worst_tenth_accuracy"] is None
-    assert set(records.accuracy_summary([row(None)]).values()) == {None}
+    assert (found["best_round"], found["best_by"]) == (1, "test_accuracy")
+    unseen = records.accuracy_summary([{"round": 1} | row(None)])
+    assert set(unseen.values()) == {None}
+
+
+def test_validation_picks_the_round_whose_test_accuracy_is_told() -> None:
+    told = [(0.9, 0.1), (None, None), (0.4, 0.8), (0.5, 0.8)]
+    rows = [
+        {"round": t, "test_accuracy": test, "validation_accuracy": validation}
+        for t, (test, validation) in enumerate(told, start=1)
+    ]
+    found = records.accuracy_summary(rows)
+    assert found["best_accuracy"] == 0.4 and found["best_round"] == 3
+    assert found["best_by"] == "validation_accuracy"
+
+
+def test_a_row_tells_validation_scores_only_where_there_are_some() -> None:
+    assert "validation_accuracy" not in records.round_row(
+        metrics(), round_num=3, spent={}
+    )
+    half = np.float32(0.5)
+    scored = dataclasses.replace(
+        metrics(), validation_accuracy=half, validation_loss=2 * half
+    )
+    row = records.round_row(scored, round_num=3, spent={})
+    assert (row["validation_accuracy"], row["validation_loss"]) == (0.5, 1)
+    longer = records.as_not_last(row, eval_every=2)  # round 3 was the last one
+    assert longer["validation_accuracy"] is None and longer["validation_loss"] is None
 
 
 def test_a_model_that_is_not_finite_is_found_though_every_upload_is() -> None:

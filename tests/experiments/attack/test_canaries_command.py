@@ -27,9 +27,13 @@ def test_one_run_of_dp_fedavg_is_estimated_near_its_epsilon():
     assert judged["status"] == "holds"
 
 
-def test_every_client_uploads_once_where_uploads_are_seen():
-    found = row(canaries.RUNS[2])
-    assert found["uploads"] == 1 and sum(found["canaries"]) == 60
+@pytest.mark.parametrize(
+    ("name", "least"),  # records of validation examples have no chance to be seen
+    [("gaussian, update_clip", 60), ("gaussian, attribute_records", 40)],
+)
+def test_every_client_uploads_once_where_uploads_are_seen(name, least):
+    found = row(next(run for run in canaries.RUNS if run.name == name))
+    assert found["uploads"] == 1 and least <= sum(found["canaries"]) <= 60
     assert (
         found["one_shot"]["low"]
         < found["claims"]["pld"]

@@ -8,6 +8,16 @@ from absl import flags
 
 from experiments.benchmark import number_formats
 
+TINY = {
+    "model": "mlp",
+    "num_rounds": 2,
+    "num_clients": 4,
+    "cohort_size": 2,
+    "local_epochs": 1,
+    "class_share": 0.05,
+    "client_chunk_size": 1,
+}
+
 
 def values(**changes: object) -> flags.FlagValues:
     settings = flags.FlagValues()
@@ -25,7 +35,7 @@ def values(**changes: object) -> flags.FlagValues:
 def test_every_format_keeps_the_accuracy_of_every_seed_and_goes_on(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(number_formats.TASKS, "digits", {"num_rounds": 2})
+    monkeypatch.setitem(number_formats.TASKS, "digits", TINY)
     file = tmp_path / "formats.json"
     given = values(formats_output_dir=str(tmp_path / "runs"), formats_results=str(file))
     number_formats.measure(given)

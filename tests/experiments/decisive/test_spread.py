@@ -87,3 +87,9 @@ def test_only_a_released_ratio_is_proved_and_read() -> None:
 def test_clients_that_may_upload_more_or_less_often_are_refused(change: dict) -> None:
     with pytest.raises(ValueError, match="a spread budget needs cohorts=cyclic"):
         spread.make_guided(dataclasses.replace(CONFIG, **change))
+
+
+def test_discrete_noise_is_refused() -> None:
+    discrete = dataclasses.replace(CONFIG, noise_sampler="discrete")
+    with pytest.raises(ValueError, match="noise_sampler must be gaussian"):
+        spread.make_public(discrete)

@@ -1,0 +1,65 @@
+"""Discrete against Gaussian noise: sweeps that differ in the sampler, and the table."""
+
+import json
+import pathlib
+
+import pytest
+from absl import flags
+
+from experiments.utility import noise_bits
+from fedsvp_jax.run import sweep
+
+
+def test_the_sweeps_of_a_mechanism_differ_in_the_sampler_alone() -> None:
+    for mechanism in noise_bits.MECHANISMS:
+        plain = noise_bits.config_of(mechanism, None)
+        for bits in noise_bits.BITS:
+            config = noise_bits.config_of(mechanism, bits)
+            differ = {
+                name
+                for name, value in vars(config).items()
+                if value != getattr(plain, name)
+            }
+            assert config.noise_bits == bits
+            assert {"noise_sampler"} <= differ <= {"noise_sampler", "noise_bits"}
+
+
+def test_accuracies_and_refusals_are_kept_and_paired_by_seed(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def played(config, plan, folder, **_):
+        if config.noise_sampler == "gaussian":
+            return [{"final5_accuracy": 0.9 + 0.01 * seed} for seed in plan.seeds]
+        if config.noise_bits == 10:
+            raise ValueError("noise_bits must be 13 for this")
+        more = 0.001 * config.noise_bits
+        return [{"final5_accuracy": 0.9 + (0.01 + more) * seed} for seed in plan.seeds]
+
+    monkeypatch.setattr(sweep, "sweep", played)
+    values = flags.FlagValues()
+    file = tmp_path / "bits.json"
+    flags.DEFINE_string("bits_output_dir", str(tmp_path), "", flag_values=values)
+    flags.DEFINE_string("bits_results", str(file), "", flag_values=values)
+    flags.DEFINE_integer("bits_seeds", 2, "", flag_values=values)
+    values(["test"])
+    noise_bits.measure(values)
+    text = noise_bits.table(json.loads(file.read_text()))
+    assert "| the sum (dp_fedavg) | Gaussian | 90.5 ± 0.7 | – | – | 2 |" in text
+    assert "| discrete, 10 bits | refused: needs 13 bits | – | – | – |" in text
+    assert "| discrete, 12 bits | 91.1 ± 1.6 | +0.6 | -7.0 to +8.2 | 2 |" in text
+
+
+def test_another_error_than_a_coarse_grid_is_not_a_row(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failed(*_, **__):
+        raise ValueError("epsilon must be > 0")
+
+    monkeypatch.setattr(sweep, "sweep", failed)
+    values = flags.FlagValues()
+    flags.DEFINE_string("bits_output_dir", str(tmp_path), "", flag_values=values)
+    flags.DEFINE_string("bits_results", str(tmp_path / "b"), "", flag_values=values)
+    flags.DEFINE_integer("bits_seeds", 2, "", flag_values=values)
+    values(["test"])
+    with pytest.raises(ValueError, match="epsilon"):
+        noise_bits.measure(values)
