@@ -77,6 +77,10 @@ def read(path: Path, known: Collection[str]) -> Read:
     Raises:
       ValueError, OSError: as `parse`.
     """
+    if not path.is_file():
+        raise ValueError(
+            f"config {path} is not a file; --config expects a .toml or .json file"
+        )
     content = path.read_bytes()
     try:
         if path.suffix == ".toml":

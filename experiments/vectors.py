@@ -13,12 +13,14 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from absl import app, flags
+from absl import flags
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import composed_epsilon
 from fedsvp_jax.mechanisms import MechanismConfig, make_mechanism
 from fedsvp_jax.run.folder import plain
+
+from . import command
 
 _FACTS: dict[str, Any] = {
     "l2_norm_clip": 1.0,
@@ -123,4 +125,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    app.run(main)
+    command.run(main, __doc__)
