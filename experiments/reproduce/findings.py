@@ -220,9 +220,10 @@ def _two_accuracies(
         yield (
             f"**{_title(found)}: at the same ε, NbAFL's published accuracies need "
             f"{min(needs):.3g} to {max(needs):.3g} times the noise that FedSVA's need; "
-            f"the printed formulas give FedSVA {max(formulas):.3f} times NbAFL's "
-            "noise.** No other meaning of ε, C or |D| changes this, since it changes "
-            f"both alike. The range is over {len(needs)} values of ε. Files: "
+            "at equal |D| and R = .5 the printed formulas give FedSVA "
+            f"{max(formulas):.3f} times NbAFL's noise.** No other meaning of ε, C or "
+            "|D| changes this, since it changes both alike. The range is over "
+            f"{len(needs)} values of ε. Files: "
             f"{_files(found, 'gaussian')}, {_PUBLISHED}."
         )
 

@@ -208,18 +208,24 @@ def _plain_answer(published: Sequence[Cell]) -> str:
         needs, formulas = against_nbafl(of_table, guided)
         if needs:
             lines.append(
-                f"- {table}: at the same ε, NbAFL's accuracies need {min(needs):.3g} "
-                f"to {max(needs):.3g} times as much noise as {label}'s, while by "
+                f"- {table}: at the same ε, NbAFL's accuracies need "
+                f"{_span(needs, '.3g')} times as much noise as {label}'s, while by "
                 + (
                     f"our reconstruction of {label}'s formula"
                     if mechanisms.is_reconstruction(guided)
                     else "the printed formulas"
                 )
-                + f" {label} has {min(formulas):.3f} to {max(formulas):.3f} "
-                "times as much noise as NbAFL. The conventions below cannot explain "
+                + f" {label} has {_span(formulas, '.3f')} times as much noise as "
+                "NbAFL, at equal |D| and R = .5. The conventions below cannot explain "
                 "this, since each changes both by the same factor."
             )
     return "\n".join(lines) + "\n"
+
+
+def _span(values: Sequence[float], form: str) -> str:
+    """`1.4 to 4.7`; one number where both ends look alike."""
+    low, high = format(min(values), form), format(max(values), form)
+    return low if low == high else f"{low} to {high}"
 
 
 def _formula_answer(name: str, group: Sequence[Cell]) -> list[str]:
