@@ -3,10 +3,14 @@
 import functools
 from typing import Any
 
+import jax
 import numpy as np
 
+from fedsvp_jax import federation
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.deploy import Policy, make_policy
+from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.federation import loading
 
 UPDATE_CLIP = {
     "mechanism": "nbafl",
@@ -43,3 +47,12 @@ def trained(received: list[np.ndarray], size: float = 0.3) -> list[np.ndarray]:
     """What local training makes of it."""
     moves = model(1, size)
     return [old + move for old, move in zip(received, moves, strict=True)]
+
+
+def simulated(config: ExperimentConfig) -> list[np.ndarray]:
+    """The final model of a simulation, as a client of an engine has its arrays."""
+    trainer = Trainer(federation.build([config], loading.load_data(config)))
+    state = trainer.initial_state()
+    for index in range(config.num_rounds):
+        state, _ = trainer.advance(state, index, 1)
+    return [np.asarray(leaf)[0] for leaf in jax.tree.leaves(state.params)]
