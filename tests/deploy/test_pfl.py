@@ -1,13 +1,11 @@
 """The adapter to pfl-research: in the environment of test-deploy."""
 
-import importlib.util
 import pathlib
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
-from deployed import UPDATE_CLIP, model, policy, simulated
+from deployed import UPDATE_CLIP, example, model, policy, simulated
 
 pytest.importorskip("pfl")
 
@@ -17,7 +15,6 @@ from pfl.stats import MappedVectorStatistics
 from fedsvp_jax.deploy import Refused, Seeded, StateFile
 from fedsvp_jax.deploy.pfl import LocalPrivacy
 
-EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "pfl" / "digits.py"
 CONTEXT: Any = None  # of the server, which the postprocessor does not read
 
 
@@ -91,20 +88,12 @@ def test_what_needs_more_than_the_update_is_refused(
         privacy(tmp_path, sensitivity=sensitivity)
 
 
-def example() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("pfl_digits", EXAMPLE)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["fedsva", "update_clip"])
 def test_the_example_ends_with_the_simulators_model(
     method: str, tmp_path: pathlib.Path
 ) -> None:
-    digits = example()
+    digits = example("pfl/digits.py")
     arrays, clients = digits.run(method, tmp_path, seed=0)
     for got, leaf in zip(arrays, simulated(digits.settings(method)), strict=True):
         np.testing.assert_allclose(got, leaf, rtol=1e-5, atol=1e-5)

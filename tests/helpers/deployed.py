@@ -1,6 +1,9 @@
 """Policies and arrays for tests of a deployed client."""
 
 import functools
+import importlib.util
+import pathlib
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -12,6 +15,7 @@ from fedsvp_jax.deploy import Policy, make_policy
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import loading
 
+EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 UPDATE_CLIP = {
     "mechanism": "nbafl",
     "sensitivity": "update_clip",
@@ -56,3 +60,12 @@ def simulated(config: ExperimentConfig) -> list[np.ndarray]:
     for index in range(config.num_rounds):
         state, _ = trainer.advance(state, index, 1)
     return [np.asarray(leaf)[0] for leaf in jax.tree.leaves(state.params)]
+
+
+def example(file: str) -> ModuleType:
+    """A module of the examples, by its path in their folder."""
+    spec = importlib.util.spec_from_file_location("example", EXAMPLES / file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
