@@ -21,7 +21,8 @@ try:
     from pfl.stats import WeightedStatistics
 except ImportError as error:
     raise ImportError(
-        "fedsvp_jax.deploy.pfl needs pfl: pip install 'fedsvp_jax[pfl]'"
+        "fedsvp_jax.deploy.pfl needs pfl: pip install 'fedsvp_jax[pfl]', then "
+        "pip install --no-deps pfl"
     ) from error
 
 from fedsvp_jax.deploy.policy import Policy
