@@ -80,7 +80,7 @@ def expected(name: str, case: dict[str, Any]) -> dict[str, Any]:
     settings, ratio = case["settings"], jnp.float32(case["contribution_ratio"])
     received, update = arrays()
     mean = mean_clipped_gradient(settings)
-    if settings["sensitivity"] == "attribute_records":
+    if mean is not None and settings["sensitivity"] == "attribute_records":
         update = mean
     clipped, _, info = mechanism.update(
         [jnp.asarray(update)],
