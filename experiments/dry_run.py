@@ -277,14 +277,17 @@ def measured(
 def time_line(program: Program, seconds: Seconds) -> str:
     """How long the run would take."""
     config, (start, per_round, timed) = program.configs[0], seconds
-    total = start + per_round * (config.num_rounds - 1)
-    line = f"Time: about {_long(total)} on this machine as busy as it is now"
-    if timed:
-        rounds = f"the {timed} rounds" if timed > 1 else "the round"
-        line += (
-            f", {_long(start)} for compiling and the first round and {per_round:.2g} s "
-            f"for each other one, measured on {rounds} after it and thrown away"
-        )
+    compiled = (
+        f"{_long(start - per_round)} to compile it, which is kept for the next time "
+        "(--compilation_cache_dir)"
+    )
+    if not timed:
+        return f"Time: about {compiled}, with the one round."
+    line = (
+        f"Time: about {_long(per_round * config.num_rounds)} for {config.num_rounds} "
+        "rounds on this machine as busy as it is now, by the mean of the "
+        f"{timed} that were run and thrown away; and {compiled}"
+    )
     if config.influence_filter != "none":
         line += "; the influence filter's passes come on top"
     return line + "."
