@@ -21,7 +21,14 @@ from .evidence import (
     preset_command,
     sizes,
 )
-from .published_noise import Cell, cells, published_config, response_of
+from .published_noise import (
+    Cell,
+    against_nbafl,
+    cells,
+    explained,
+    published_config,
+    response_of,
+)
 from .results import Result
 
 
@@ -197,32 +204,28 @@ def _plain_answer(published: Sequence[Cell]) -> str:
     for table in dict.fromkeys(cell.table for cell in published):
         guided = "fedsva" if "FedSVA" in table else "fedsdp"
         label = mechanisms.mechanism_label(guided)
-        by_name = {
-            (cell.mechanism, cell.epsilon): cell
-            for cell in published
-            if cell.table == table and cell.needed.exact
-        }
-        quotients = [
-            (nbafl.needed.least / cell.needed.least, cell.formula / nbafl.formula)
-            for (mechanism, epsilon), nbafl in by_name.items()
-            if mechanism == "nbafl" and (cell := by_name.get((guided, epsilon)))
-        ]
-        if quotients:
-            needs = [need for need, _ in quotients]
-            formulas = [formula for _, formula in quotients]
+        of_table = [cell for cell in published if cell.table == table]
+        needs, formulas = against_nbafl(of_table, guided)
+        if needs:
             lines.append(
-                f"- {table}: at the same ε, NbAFL's accuracies need {min(needs):.3g} "
-                f"to {max(needs):.3g} times as much noise as {label}'s, while by "
+                f"- {table}: at the same ε, NbAFL's accuracies need "
+                f"{_span(needs, '.3g')} times as much noise as {label}'s, while by "
                 + (
                     f"our reconstruction of {label}'s formula"
                     if mechanisms.is_reconstruction(guided)
                     else "the printed formulas"
                 )
-                + f" {label} has {min(formulas):.3f} to {max(formulas):.3f} "
-                "times as much noise as NbAFL. The conventions below cannot explain "
+                + f" {label} has {_span(formulas, '.3f')} times as much noise as "
+                "NbAFL, at equal |D| and R = .5. The conventions below cannot explain "
                 "this, since each changes both by the same factor."
             )
     return "\n".join(lines) + "\n"
+
+
+def _span(values: Sequence[float], form: str) -> str:
+    """`1.4 to 4.7`; one number where both ends look alike."""
+    low, high = format(min(values), form), format(max(values), form)
+    return low if low == high else f"{low} to {high}"
 
 
 def _formula_answer(name: str, group: Sequence[Cell]) -> list[str]:
@@ -265,13 +268,7 @@ def _formula_answer(name: str, group: Sequence[Cell]) -> list[str]:
 def _convention_table(published: Sequence[Cell], scenario: Scenario) -> str:
     groups = _by_formula(published)
     conventions = noise_response.conventions(published_config(scenario, 0.2))
-    counts = {
-        name: [
-            sum(noise_response.agrees(cell.factor, c.factor) for cell in group)
-            for c in conventions
-        ]
-        for name, group in groups.items()
-    }
+    counts = {name: explained(group, conventions) for name, group in groups.items()}
     rows = [
         {
             "what ε covers": convention.budget,

@@ -171,3 +171,39 @@ def cells(
                 )
             )
     return scenario_cells
+
+
+def against_nbafl(
+    of_table: Sequence[Cell], guided: str
+) -> tuple[list[float], list[float]]:
+    """What the accuracies and what the formulas say about two mechanisms' noise.
+
+    Args:
+      of_table: the cells of one table in one scenario.
+      guided: `fedsva` or `fedsdp`.
+
+    Returns:
+      By ε, for those whose two accuracies lie on the curve: the noise that NbAFL's
+      accuracy needs divided by what the guided one's needs, and the guided mechanism's
+      noise divided by NbAFL's by their formulas.
+    """
+    on_curve = {(c.mechanism, c.epsilon): c for c in of_table if c.needed.exact}
+    pairs = [
+        (nbafl, cell)
+        for (mechanism, epsilon), nbafl in on_curve.items()
+        if mechanism == "nbafl" and (cell := on_curve.get((guided, epsilon)))
+    ]
+    return (
+        [nbafl.needed.least / cell.needed.least for nbafl, cell in pairs],
+        [cell.formula / nbafl.formula for nbafl, cell in pairs],
+    )
+
+
+def explained(
+    group: Sequence[Cell], conventions: Sequence[noise_response.Convention]
+) -> list[int]:
+    """How many of the cells each convention explains."""
+    return [
+        sum(noise_response.agrees(cell.factor, one.factor) for cell in group)
+        for one in conventions
+    ]

@@ -70,11 +70,11 @@ def readings_block(evidence: Evidence) -> str:
         response = response_of(evidence, scenario)
         if response:
             lines += [
-                f"- {scenario.name}, {meaning}: consistent with "
-                "{} of {} published cells of the two schedules.\n".format(
+                f"- {scenario.name}, reading `{reading}`: the noise explains "
+                "{} of {} published accuracies of the two schedules.\n".format(
                     *consistent(evidence, scenario, response, reading)
                 )
-                for reading, meaning in READINGS.items()
+                for reading in READINGS
             ]
         for mechanism, epsilon in itertools.product(SCHEDULES, (0.2, 0.5)):
             config = published_config(scenario, epsilon)
