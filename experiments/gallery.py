@@ -17,7 +17,7 @@ from absl import flags
 from . import command
 from .attack import audit_results, membership_results
 from .benchmark import profile
-from .influence import figures as influence_figures
+from .influence import docs_page as influence_page
 
 flags.DEFINE_string("gallery_docs_dir", "docs", "Folder that holds images/, results/.")
 
@@ -45,8 +45,7 @@ def redraw(docs_dir: pathlib.Path) -> list[pathlib.Path]:
     membership_results.draw(made[0], kept("attacks/membership")["rows"])
     audit_results.draw(made[1], kept("attacks/audit")["rows"])
     profile.draw(kept("profile_W1"), made[2])
-    outcome = kept("influence/digits_iid")["summary"]
-    return made + influence_figures.grids(images, outcome, "influence_digits_iid_")
+    return made + influence_page.draw(docs_dir)
 
 
 def main(_: list[str]) -> None:

@@ -4,13 +4,13 @@
 
 Each file of docs/results/influence holds the settings and the summary of one run of
 `experiments.influence`; the tables are made from all of them. --keep adds or replaces
-such a file, and copies the figures that the page shows.
+such a file. The figures that the page shows are drawn again from these files.
 """
 
 import json
 import math
 import pathlib
-import shutil
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +22,7 @@ from fedsvp_jax.report.text_table import markdown
 from fedsvp_jax.run.folder import write_json
 
 from .. import command, docs_blocks
-from . import price_list
+from . import figures, price_list
 
 flags.DEFINE_list("keep", [], "NAME=FOLDER: outcomes to copy to docs/results.")
 flags.DEFINE_string(
@@ -43,7 +43,7 @@ PUBLISHED = {
 
 
 def keep(name: str, folder: pathlib.Path, docs_dir: pathlib.Path) -> None:
-    """Copies an outcome to results/influence/NAME.json, and the figures of the page.
+    """Copies an outcome to results/influence/NAME.json, with the figures' points.
 
     Args:
       name: of the outcome.
@@ -54,13 +54,18 @@ def keep(name: str, folder: pathlib.Path, docs_dir: pathlib.Path) -> None:
         part: json.loads((folder / f"{part}.json").read_text())
         for part in ("config", "summary")
     }
-    content["config"].pop("data_dir")
+    for path in ("data_dir", "features_dir", "lite0_weights"):
+        content["config"].pop(path)
+    summary = content["summary"]
+    unseen = {"figure3", "figure4"} - _shown(name, docs_dir)
+    content["summary"] = {key: summary[key] for key in summary if key not in unseen}
     write_json(docs_dir / "results" / "influence" / f"{name}.json", content)
+
+
+def _shown(name: str, docs_dir: pathlib.Path) -> set[str]:
+    """The figures of an outcome that the page shows."""
     text = (docs_dir / "influence.md").read_text()
-    for figure in folder.glob("figure*.svg"):
-        shown = f"images/influence_{name}_{figure.name}"
-        if shown in text:
-            shutil.copy(figure, docs_dir / shown)
+    return set(re.findall(rf"images/influence_{re.escape(name)}_(figure\d)\.svg", text))
 
 
 def kept_outcomes(results: pathlib.Path) -> dict[str, Outcome]:
@@ -257,13 +262,23 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     return docs_blocks.rewrite(docs_dir / "influence.md", blocks)
 
 
+def draw(docs_dir: pathlib.Path) -> list[pathlib.Path]:
+    """Draws the figures of influence.md from the kept outcomes; returns their paths."""
+    drawn = []
+    for name, outcome in kept_outcomes(docs_dir / "results" / "influence").items():
+        summary, shown = outcome["summary"], _shown(name, docs_dir)
+        points = {key: summary[key] for key in summary if key in shown}
+        drawn += figures.draw(docs_dir / "images", points, f"influence_{name}_")
+    return drawn
+
+
 def main(_: list[str]) -> None:
-    """Keeps the outcomes of --keep and writes the page's blocks anew."""
+    """Keeps the outcomes of --keep, writes the page's blocks and draws its figures."""
     values = flags.FLAGS
     docs_dir = pathlib.Path(values.influence_docs_dir)
     for name, folder in command.named_folders(values.keep).items():
         keep(name, folder, docs_dir)
-    print(rewrite(docs_dir))
+    command.print_files([rewrite(docs_dir), *draw(docs_dir)])
 
 
 if __name__ == "__main__":
