@@ -15,9 +15,9 @@ from typing import Any
 from absl import flags
 
 from . import command
-from .attack import audit_results, membership_results
+from .attack import audit_results, membership_results, reconstruction_results
 from .benchmark import profile
-from .influence import docs_page as influence_page
+from .influence import figures as influence_figures
 
 flags.DEFINE_string("gallery_docs_dir", "docs", "Folder that holds images/, results/.")
 
@@ -45,7 +45,8 @@ def redraw(docs_dir: pathlib.Path) -> list[pathlib.Path]:
     membership_results.draw(made[0], kept("attacks/membership")["rows"])
     audit_results.draw(made[1], kept("attacks/audit")["rows"])
     profile.draw(kept("profile_W1"), made[2])
-    return made + influence_page.draw(docs_dir)
+    made += reconstruction_results.draw_kept(docs_dir)
+    return made + influence_figures.draw_kept(docs_dir)
 
 
 def main(_: list[str]) -> None:

@@ -242,10 +242,11 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
             title=f"{config.dataset}, {one.mechanism}",
         )
     pictures.append(folder.path / "scores.svg")
+    results["curves"] = reconstruction_results.score_curves(
+        folder.rows(curious_clients.SCORES)
+    )
     reconstruction_results.draw_scores(
-        pictures[-1],
-        folder.rows(curious_clients.SCORES),
-        reconstruction_results.distances(results)[0],
+        pictures[-1], results["curves"], reconstruction_results.distances(results)[0]
     )
     write_json(folder.path / "results.json", results)
     read.write_text(

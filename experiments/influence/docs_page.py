@@ -10,7 +10,6 @@ such a file. The figures that the page shows are drawn again from these files.
 import json
 import math
 import pathlib
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,7 +30,7 @@ flags.DEFINE_string(
 
 Outcome = dict[str, Any]  # config and summary of one `experiments.influence`
 _CONTRIBUTOR_HEAD = "ε and δ of a contributor's batch"
-_MOST_NOISE = 0.1  # shown of the ablation; stronger noise drowns every contribution
+_MOST_NOISE = 0.1  # shown of the ablation where nothing is projected; more drowns all
 
 # Table 1 of arXiv 2205.11518: recall, precision, accuracy, each mean ± std in %.
 PUBLISHED = {
@@ -57,20 +56,9 @@ def keep(name: str, folder: pathlib.Path, docs_dir: pathlib.Path) -> None:
     for path in ("data_dir", "features_dir", "lite0_weights"):
         content["config"].pop(path)
     summary = content["summary"]
-    unseen = {"figure3", "figure4"} - _shown(name, docs_dir)
+    unseen = {"figure3", "figure4"} - figures.shown(name, docs_dir)
     content["summary"] = {key: summary[key] for key in summary if key not in unseen}
     write_json(docs_dir / "results" / "influence" / f"{name}.json", content)
-
-
-def _shown(name: str, docs_dir: pathlib.Path) -> set[str]:
-    """The figures of an outcome that the page shows."""
-    text = (docs_dir / "influence.md").read_text()
-    return set(re.findall(rf"images/influence_{re.escape(name)}_(figure\d)\.svg", text))
-
-
-def kept_outcomes(results: pathlib.Path) -> dict[str, Outcome]:
-    """The outcomes of docs/results/influence, by name."""
-    return {file.stem: json.loads(file.read_text()) for file in results.glob("*.json")}
 
 
 def _percent(row: Outcome, name: str) -> str:
@@ -90,23 +78,30 @@ def _contributor(config: Outcome, noise_multiplier: float | None = None) -> str:
       config: the settings of the run.
       noise_multiplier: z of the contributions where it is not the settings'.
     """
-    if noise_multiplier is None:
-        noise_multiplier = config["contribution_noise"]
-    delta = config["target_delta"]
-    cost = privacy.filter_cost(
-        num_participants=1,
-        vote_epsilon_published=math.inf,
-        noise_multiplier=noise_multiplier,
-        delta=delta,
-    )
-    epsilon = cost.contribution_epsilon
+    epsilon = _contribution_epsilon(config, noise_multiplier)
     if math.isinf(epsilon):
         return "∞"
     return f"{epsilon:.3g}, {config['target_delta']:g}"
 
 
+def _contribution_epsilon(
+    config: Outcome, noise_multiplier: float | None = None
+) -> float:
+    if noise_multiplier is None:
+        noise_multiplier = config["contribution_noise"]
+    return privacy.filter_cost(
+        num_participants=1,
+        vote_epsilon_published=math.inf,
+        noise_multiplier=noise_multiplier,
+        delta=config["target_delta"],
+    ).contribution_epsilon
+
+
 def _backbone(config: Outcome) -> str:
     about = config["backbone"]
+    if config["model"] == "lite0_linear":
+        kept = config["influence_projection"]
+        return "EfficientNet-Lite0" + (f", {kept} directions" if kept else "")
     if isinstance(about, str):
         return f"{config['model']}, {about}"
     if "hugging_face" in about:
@@ -119,15 +114,18 @@ def _backbone(config: Outcome) -> str:
 
 def _setting_cells(config: Outcome) -> dict[str, str]:
     """The columns that say what was run."""
-    partition = config["partition"]
-    if partition == "dirichlet":
-        partition = f"Dirichlet({config['dirichlet_alpha']:g})"
     return {
         "data": config["dataset"],
-        "partition": partition,
+        "partition": _partition(config),
         "participants": f"{config['num_participants']}, {config['num_runs']} runs",
         "backbone": _backbone(config),
     }
+
+
+def _partition(config: Outcome) -> str:
+    if config["partition"] == "dirichlet":
+        return f"Dirichlet({config['dirichlet_alpha']:g})"
+    return str(config["partition"])
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
@@ -154,6 +152,24 @@ def table(outcomes: Sequence[Outcome]) -> str:
     return markdown(rows)
 
 
+def both_at_one(outcomes: Sequence[Outcome]) -> str:
+    """Sentences on the runs in which a vote and a contribution have an ε of 1 each."""
+    shown = []
+    for outcome in outcomes:
+        config, summary = outcome["config"], outcome["summary"]
+        if config["vote_epsilon"] == 1 and _contribution_epsilon(config) <= 1:
+            share = config["corrupted_share"]
+            shown.append(
+                f"- {config['dataset']}, {_partition(config)}: recall "
+                f"{_percent(summary, 'recall')} %, precision "
+                f"{_percent(summary, 'precision')} %. Rejecting at random has a "
+                f"precision of {share:.0%}."
+            )
+    if not shown:
+        return "Runs in which both budgets are 1 are not measured yet."
+    return "Where both budgets are 1 (mean ± std over the runs):\n\n" + "\n".join(shown)
+
+
 def ablation(outcomes: Sequence[Outcome]) -> str:
     """The filter at each strength of noise, and at the best possible threshold."""
     votes = "mean sum of true votes on a clean and on a corrupted contributor"
@@ -174,6 +190,7 @@ def ablation(outcomes: Sequence[Outcome]) -> str:
         for outcome in outcomes
         for row in outcome["summary"].get("ablation", [])
         if row["contribution_noise"] <= _MOST_NOISE
+        or outcome["config"].get("influence_projection")
     ]
     return markdown(rows)
 
@@ -246,14 +263,14 @@ def growth(outcomes: Sequence[Outcome]) -> str:
 
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     """Writes the blocks of influence.md anew and returns the page's path."""
-    by_name = kept_outcomes(docs_dir / "results" / "influence")
-    kept = [by_name[name] for name in sorted(by_name)]
+    kept = list(figures.kept_outcomes(docs_dir).values())
     prices = price_list.lines(
         price_list.cost(resolve(ExperimentConfig(dataset="cifar10")), 100)
     )
     blocks = {
         "plan": lambda: "".join(f"- {line}\n" for line in prices),
         "table": lambda: table(kept),
+        "both_at_one": lambda: both_at_one(kept),
         "ablation": lambda: ablation(kept),
         "baselines": lambda: baselines(kept),
         "federations": lambda: federations(kept),
@@ -262,23 +279,13 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     return docs_blocks.rewrite(docs_dir / "influence.md", blocks)
 
 
-def draw(docs_dir: pathlib.Path) -> list[pathlib.Path]:
-    """Draws the figures of influence.md from the kept outcomes; returns their paths."""
-    drawn = []
-    for name, outcome in kept_outcomes(docs_dir / "results" / "influence").items():
-        summary, shown = outcome["summary"], _shown(name, docs_dir)
-        points = {key: summary[key] for key in summary if key in shown}
-        drawn += figures.draw(docs_dir / "images", points, f"influence_{name}_")
-    return drawn
-
-
 def main(_: list[str]) -> None:
     """Keeps the outcomes of --keep, writes the page's blocks and draws its figures."""
     values = flags.FLAGS
     docs_dir = pathlib.Path(values.influence_docs_dir)
     for name, folder in command.named_folders(values.keep).items():
         keep(name, folder, docs_dir)
-    command.print_files([rewrite(docs_dir), *draw(docs_dir)])
+    command.print_files([rewrite(docs_dir), *figures.draw_kept(docs_dir)])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """The paper's figures, drawn from the results."""
 
+import json
 import pathlib
+import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -48,6 +50,28 @@ def draw(
             path = folder / f"{prefix}{figure}.svg"
             drawn.append(_lines(path, summary[figure], x, by, measures))
     return drawn
+
+
+def draw_kept(docs_dir: pathlib.Path) -> list[pathlib.Path]:
+    """Draws the figures of influence.md from the kept outcomes; returns their paths."""
+    drawn = []
+    for name, outcome in kept_outcomes(docs_dir).items():
+        summary, on_page = outcome["summary"], shown(name, docs_dir)
+        points = {key: summary[key] for key in summary if key in on_page}
+        drawn += draw(docs_dir / "images", points, f"influence_{name}_")
+    return drawn
+
+
+def kept_outcomes(docs_dir: pathlib.Path) -> dict[str, Any]:
+    """The outcomes of results/influence, by name."""
+    files = sorted((docs_dir / "results" / "influence").glob("*.json"))
+    return {file.stem: json.loads(file.read_text()) for file in files}
+
+
+def shown(name: str, docs_dir: pathlib.Path) -> set[str]:
+    """The figures of an outcome that influence.md shows."""
+    text = (docs_dir / "influence.md").read_text()
+    return set(re.findall(rf"images/influence_{re.escape(name)}_(figure\d)\.svg", text))
 
 
 def _votes(path: pathlib.Path, points: dict[str, Any]) -> pathlib.Path:
