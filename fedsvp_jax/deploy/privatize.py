@@ -6,6 +6,7 @@ ledger. `answer` wraps it in the client's state file.
 """
 
 import dataclasses
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -24,6 +25,7 @@ from fedsvp_jax.prng import Stream
 from fedsvp_jax.run.folder import plain
 from fedsvp_jax.structs import NoiseInfo
 
+_log = logging.getLogger(__name__)
 Arrays: TypeAlias = list[np.ndarray]
 
 
@@ -151,6 +153,7 @@ def privatize(
         for old, new in zip(received, noised, strict=True)
     ]
     record = _record(policy, state, info, round_num, ratio, randomness.hides) | grid
+    record["num_examples"] = num_examples
     return upload, state, record
 
 
@@ -177,7 +180,6 @@ def answer(
     received: Sequence[np.ndarray],
     train: Callable[[], Trained],
     *,
-    policy: Policy,
     round_num: int,
     like: Sequence[np.ndarray] | None = None,
     randomness: Randomness = SECRET,
@@ -185,10 +187,10 @@ def answer(
     """Checks, trains, privatizes, and writes the state; then the upload may leave.
 
     Args:
-      file: of the client's state; other processes of the client wait.
+      file: of the client's state and policy; other processes of the client wait.
       train: called when the request has passed the checks.
       like: as in `check_request`.
-      policy, received, round_num, randomness: as in `privatize`.
+      received, round_num, randomness: as in `privatize`.
 
     Returns:
       `(upload, record)`.
@@ -197,6 +199,7 @@ def answer(
       Refused: no upload may leave; the file is as it was.
       OSError: the file cannot be written; no upload may leave.
     """
+    policy = file.policy
     with file.locked():
         state = file.read()
         check_request(policy, state, received, round_num=round_num, like=like)
@@ -213,6 +216,7 @@ def answer(
             randomness=randomness,
         )
         file.write(state)
+    _log.info("upload: %s", record)
     return [*made.free, *upload], record
 
 
@@ -297,8 +301,7 @@ def _record(
 ) -> dict[str, Any]:
     """What the client may look up of an upload, and what it has spent so far."""
     ledger = state.read_ledger(policy)
-    delta = policy.promise.target_delta
-    spent = promises.epsilon_spent(ledger, delta, central=False, last=False)
+    spent = state.epsilon_spent(policy)
     status = promises.status(ledger, policy.mechanism, spent)
     if status is not None:
         # It adds up what a Gaussian's (ε, δ) would be; the noise here is discrete.
@@ -317,7 +320,7 @@ def _record(
                 "uploads": int(ledger.uploads[0]),
                 "epsilon_spent": spent,
                 "delta_spent": ledger.delta_spent(),
-                "target_delta": delta,
+                "target_delta": policy.promise.target_delta,
                 "status": status,
                 "randomness": "secret" if hides else "not private: seeded",
             }

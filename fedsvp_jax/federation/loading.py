@@ -102,12 +102,12 @@ def _evaluated_on(dataset: Data, most: int | None) -> Data:
 
 def _trained_on(dataset: Dataset, kept: np.ndarray) -> Dataset:
     """The data with these of its training examples."""
-    writers = dataset.train_writers
     return dataclasses.replace(
         dataset,
         train_inputs=dataset.train_inputs[kept],
         train_labels=dataset.train_labels[kept],
-        train_writers=None if writers is None else writers[kept],
+        train_writers=_chosen(dataset.train_writers, kept),
+        train_targets=_chosen(dataset.train_targets, kept),
         columns=_rows_of(dataset.columns, kept),
     )
 
@@ -120,6 +120,7 @@ def _tested_on(dataset: Data, kept: np.ndarray) -> Data:
     }
     if isinstance(dataset, Dataset):
         fewer["test_columns"] = _rows_of(dataset.test_columns, kept)
+        fewer["test_targets"] = _chosen(dataset.test_targets, kept)
     return dataclasses.replace(dataset, **fewer)
 
 
@@ -163,10 +164,17 @@ def withhold_validation(
         )
     drawn = prng.generator(0, prng.Draw.SERVER_VALIDATION).permutation(count)
     own, rest = np.sort(drawn[:wanted]), np.sort(drawn[wanted:])
+    targets = dataset.test_targets if isinstance(dataset, Dataset) else None
     validation = preprocessing.device_examples(
-        dataset.test_inputs[own], dataset.test_labels[own]
+        dataset.test_inputs[own],
+        dataset.test_labels[own],
+        targets=_chosen(targets, own),
     )
     return _tested_on(dataset, rest), validation
+
+
+def _chosen(values: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
+    return None if values is None else values[rows]
 
 
 def _rows_of(columns: Mapping[str, Column], rows: np.ndarray) -> dict[str, Column]:
@@ -192,9 +200,14 @@ def example_attributes(config: ExperimentConfig, dataset: Dataset) -> Attributes
 def test_attributes(
     config: ExperimentConfig, dataset: Dataset | ClientStore
 ) -> np.ndarray | None:
-    """(m,) each test example's attribute; None where the data set does not tell."""
+    """(m,) each test example's attribute; None where the data set does not tell.
+
+    None too where it has targets: a score by attribute is an accuracy.
+    """
     kind, _, name = config.attributes.partition(":")
     columns = dataset.test_columns if isinstance(dataset, Dataset) else {}
+    if isinstance(dataset, Dataset) and dataset.test_targets is not None:
+        return None
     if config.num_attributes == 1 or kind == "writer_groups":
         return None
     if kind == "column" and name not in columns:
