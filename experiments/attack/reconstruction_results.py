@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.special
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.report import figures, style
@@ -146,6 +145,8 @@ def _mean_and_std(values: Sequence[float] | np.ndarray, digits: int) -> str:
 
 def _increase(defended: Sequence[float], undefended: Sequence[float]) -> str:
     """`+12.3 (-4.0 to 31.2)`, in percent; without an interval for one attacker."""
+    import scipy.special
+
     logs = np.log(np.asarray(defended) / np.asarray(undefended))
 
     def percent(log: float) -> float:
