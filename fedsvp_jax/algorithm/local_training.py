@@ -145,7 +145,7 @@ def _per_example_gradient(
         gradient, _ = jax.grad(loss, has_aux=True)(
             params, stats, x[None], y[None], ones, key
         )
-        return noise.clip_by_l2_norm(gradient, rates.l2_norm_clip)[0]
+        return noise.clip_into_ball(gradient, rates.l2_norm_clip)[0]
 
     gradients = jax.vmap(one)(inputs, wanted)
     mean = jax.tree.map(
@@ -186,7 +186,9 @@ def _linear_gradient(
     bound = jnp.asarray(rates.l2_norm_clip, jnp.float32)
     clipped = norms > bound
     scale = jnp.where(clipped, bound / jnp.where(clipped, norms, 1.0), 1.0)
-    (mean,) = pull_back(residuals * (weights * scale / batch_size)[:, None])
+    scaled = residuals * (weights * scale / batch_size)[:, None]
+    finite = jnp.isfinite(norms)[:, None]  # as `noise.clip_into_ball`
+    (mean,) = pull_back(jnp.where(finite, scaled, 0))
     noised, _ = noise.add_gaussian_noise(mean, rates.step_noise_std, key=noise_key)
     return noised, stats
 

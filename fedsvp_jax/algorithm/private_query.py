@@ -145,7 +145,7 @@ def mean_clipped_gradient(
         return model.loss(outputs, examples.wanted[row][None])[0]
 
     def one(row: Array) -> list[Array]:
-        return noise.clip_by_l2_norm(jax.grad(loss)(weights, row), l2_norm_clip)[0]
+        return noise.clip_into_ball(jax.grad(loss)(weights, row), l2_norm_clip)[0]
 
     def step(batch: Array, total: list[Array]) -> list[Array]:
         start = batch * _SIDE_BY_SIDE

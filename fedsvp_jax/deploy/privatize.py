@@ -107,15 +107,17 @@ def privatize(
       update was clipped, which no noise hides.
 
     Raises:
-      Refused: as `check_request`, or the arrays do not fit one another.
+      Refused: as `check_request`, or the arrays do not fit one another, or training
+        overflowed and --sensitivity=paper clips no upload. A clip sends such an update
+        to 0: a refusal would tell the server of the client's data.
     """
     check_request(policy, state, received, round_num=round_num)
-    _check_arrays("the trained model", trained, received)
+    _check_arrays("the trained model", trained, received, finite=False)
     if policy.mechanism.needs_contribution and contribution is None:
         raise Refused(f"mechanism {policy.name} needs the client's contribution ratio")
     ratio = _released(policy, contribution, randomness, round_num)
-    update = [new - old for new, old in zip(trained, received, strict=True)]
-    _check_arrays("the update", update, received)
+    with np.errstate(over="ignore", invalid="ignore"):  # the clip makes it 0
+        update = [new - old for new, old in zip(trained, received, strict=True)]
     key = (
         randomness.key(round_num, Stream.NOISE)
         if isinstance(randomness, Seeded)
@@ -142,6 +144,7 @@ def privatize(
         )
         info = _numbers(told)
         noised = [np.asarray(leaf) for leaf in clipped]
+        _check_arrays("an update that nothing clips", noised, received)
         memory = {name: float(value) for name, value in after.clients.items()}
         if not isinstance(randomness, Seeded) and info.noise_std > 0:
             noised, grid = add_secret_noise(
@@ -221,9 +224,13 @@ def answer(
 
 
 def _check_arrays(
-    name: str, arrays: Sequence[np.ndarray], like: Sequence[np.ndarray] | None
+    name: str,
+    arrays: Sequence[np.ndarray],
+    like: Sequence[np.ndarray] | None,
+    *,
+    finite: bool = True,
 ) -> None:
-    """Raises Refused: not finite float32 arrays, or not of the shapes of `like`."""
+    """Raises Refused: not (finite) float32 arrays, or not of the shapes of `like`."""
     if like is not None and len(arrays) != len(like):
         raise Refused(f"{name} must have {len(like)} arrays, got {len(arrays)}")
     for place, array in enumerate(arrays):
@@ -234,7 +241,7 @@ def _check_arrays(
                 f"array {place} of {name} must have the shape {like[place].shape}, got "
                 f"{array.shape}"
             )
-        if not np.all(np.isfinite(array)):
+        if finite and not np.all(np.isfinite(array)):
             raise Refused(f"array {place} of {name} holds NaN or infinity")
 
 
