@@ -35,7 +35,7 @@ _USED = (
 )
 
 # An adapter needs its engine, which the tests' environment does not have.
-_OTHERS = ("fedsvp_jax.deploy.flower",)
+_OTHERS = tuple(f"fedsvp_jax.deploy.{name}" for name in ("flower", "nvflare", "pfl"))
 
 
 def _import_all() -> None:
