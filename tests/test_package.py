@@ -17,7 +17,7 @@ ROOT = PACKAGE.parent
 # of earlier lines and, within its own folder, its neighbours; nothing else.
 LAYERS = (
     ("settings", "structs"),
-    ("common_settings", "optimizers", "prng", "tree"),
+    ("common_settings", "losses", "optimizers", "prng", "tree"),
     ("shapley", "paired", "convergence", "devices", "data", "models"),
     ("mechanisms",),
     ("accounting",),

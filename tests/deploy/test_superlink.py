@@ -10,9 +10,9 @@ import sys
 import time
 from collections.abc import Iterator
 
-import jax
 import numpy as np
 import pytest
+from deployed import simulated
 
 pytest.importorskip("flwr")
 
@@ -162,19 +162,10 @@ def test_three_supernodes_end_with_the_simulators_model(
     monkeypatch.syspath_prepend(str(EXAMPLE))
     from digits.federation import settings  # type: ignore[import-not-found]
 
-    from fedsvp_jax import federation
-    from fedsvp_jax.engine.trainer import Trainer
-    from fedsvp_jax.federation import loading
-
     flower.start()
     told, arrays = flower.run(f'method="{method}"')
     assert told.count("Received 3 results and 0 failures") == 5, told
-    config = settings(method)
-    trainer = Trainer(federation.build([config], loading.load_data(config)))
-    state = trainer.initial_state()
-    for index in range(config.num_rounds):
-        state, _ = trainer.advance(state, index, 1)
-    wanted = [np.asarray(leaf)[0] for leaf in jax.tree.leaves(state.params)]
+    wanted = simulated(settings(method))
     for got, leaf in zip(arrays, wanted, strict=False):
         np.testing.assert_allclose(got, leaf, rtol=2e-6, atol=2e-6)
 
