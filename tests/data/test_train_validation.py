@@ -85,30 +85,25 @@ def test_every_attribute_held_twice_is_in_both_parts(
     ids = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     if len(ids) < 2 or max(sizes) == 1:
         return
-    split = train_validation.make_split(
-        [np.arange(len(ids))],
+    parts = train_validation.divide_client(
+        0,
         ids,
         private_attribute=0,
-        num_hbc=0,
+        curious=False,
         train_fraction=fraction,
         seed=seed,
+        how="stratified",
     )
-    trained, tested = (
-        np.bincount(ids[held(rows, counts)[0]], minlength=len(sizes))
-        for rows, counts in (
-            (split.train, split.num_train),
-            (split.validation, split.num_validation),
-        )
-    )
+    trained, tested = (np.bincount(ids[p], minlength=len(sizes)) for p in parts)
     twice = np.array(sizes) >= 2
     assert (trained[twice] > 0).all()
     assert (tested[twice] > 0).all()
     target = round(fraction * len(ids))
-    assert abs(int(split.num_train[0]) - target) <= len(sizes)
+    assert abs(len(parts[0]) - target) <= len(sizes)
     if (fraction * np.array(sizes) >= 1).all() and (
         (1 - fraction) * np.array(sizes) >= 1
     ).all():
-        assert int(split.num_train[0]) == target
+        assert len(parts[0]) == target
 
 
 def test_honest_but_curious_clients_hold_no_private_data() -> None:
@@ -184,7 +179,7 @@ def sides(split: Split) -> np.ndarray:
 
 @pytest.mark.hole
 def test_g6_by_position_a_record_s_attribute_moves_no_other_record() -> None:
-    for before, after, _ in neighbouring_splits("by_position", 4000):
+    for before, after, _ in neighbouring_splits("by_position", 1000):
         for ours, neighbour in zip(
             jax.tree.leaves(before), jax.tree.leaves(after), strict=True
         ):
@@ -195,14 +190,14 @@ def test_g6_by_position_a_record_s_attribute_moves_no_other_record() -> None:
 def test_g6_stratified_a_record_s_attribute_moves_others_and_changes_counts() -> None:
     """Why a guarantee with the stratified split keeps the record's attribute."""
     moved, counted = 0, 0
-    for before, after, record in neighbouring_splits("stratified", 4000):
+    for before, after, record in neighbouring_splits("stratified", 1000):
         different = sides(before) != sides(after)
         different[record] = False
         moved += int(different.any())
         counts = (np.asarray(split.num_train) for split in (before, after))
         counted += int(np.not_equal(*counts).any())
-    assert moved > 1000
-    assert counted > 20
+    assert moved > 250
+    assert counted > 5
 
 
 @given(size=st.integers(2, 60), fraction=st.floats(0.05, 0.95), seed=st.integers(0, 99))
