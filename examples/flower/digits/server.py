@@ -1,10 +1,10 @@
 """The server: Flower's own FedAvg, which sees noised uploads alone."""
 
+import pathlib
 import tempfile
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
@@ -21,6 +21,9 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """Runs the rounds, and keeps the final model."""
     told: Mapping[str, Any] = context.run_config
+    method, rounds = told["method"], told["num-server-rounds"]
+    with tempfile.TemporaryDirectory() as folder:
+        model = make_model(method, pathlib.Path(folder))
     strategy = FedAvg(
         fraction_evaluate=0.0,
         min_train_nodes=told["min-nodes"],
@@ -28,24 +31,22 @@ def main(grid: Grid, context: Context) -> None:
     )
     result = strategy.start(
         grid,
-        ArrayRecord(initial_arrays(told["method"])),
-        num_rounds=told["num-server-rounds"],
+        ArrayRecord(model.initial_arrays),
+        num_rounds=rounds,
         timeout=told["round-timeout"],
         # After a crash: the first round that the clients have not answered.
         train_config=ConfigRecord({"first-round": told["first-round"]}),
     )
-    np.savez(told["output"], *result.arrays.to_numpy_ndarrays())
+    arrays = result.arrays.to_numpy_ndarrays()
+    model.trained_model(arrays, rounds).save(told["output"])
 
 
-def initial_arrays(method: str) -> list[np.ndarray]:
-    """The model before round 1, as every client would make it."""
+def make_model(method: str, folder: pathlib.Path) -> Client:
+    """A client that answers nobody: it makes the first model as every client would."""
     config = settings(method)
-    dealt = federate([config], loading.load_data(config))
-    with tempfile.TemporaryDirectory() as folder:
-        client = Client(
-            config,
-            data_of(dealt, 0),
-            f"{folder}/state.json",
-            min_num_examples=MIN_NUM_EXAMPLES[method],
-        )
-        return client.initial_arrays
+    return Client(
+        config,
+        data_of(federate([config], loading.load_data(config)), 0),
+        folder / "state.json",
+        min_num_examples=MIN_NUM_EXAMPLES[method],
+    )
