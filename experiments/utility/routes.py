@@ -30,6 +30,19 @@ SETUPS = {
         _QUERY | {"private_weight": 0.6, "private_margin": 3.0},
         {"private_margin": 4.0},
     ),
+    "femnist_digits": Setup(
+        _ROUNDS
+        | {
+            "dataset": "femnist",
+            "model": "small_cnn",
+            "partition": "paper",
+            "class_share": 0.01,
+            "private_attribute": 0,
+            "num_attributes": 6,
+        },
+        _QUERY | {"private_weight": 0.6, "private_margin": 3.0},
+        {},
+    ),
     "adult_sex": Setup(
         _ADULT | {"attributes": "column:sex", "private_attribute": 0},
         _LAST | {"private_weight": 0.5},
