@@ -30,18 +30,19 @@ SETUPS = {
         _QUERY | {"private_weight": 0.6, "private_margin": 3.0},
         {"private_margin": 4.0},
     ),
-    "femnist_digits": Setup(
-        _ROUNDS
-        | {
+    "femnist_cnn": Setup(
+        {
             "dataset": "femnist",
             "model": "small_cnn",
             "partition": "paper",
             "class_share": 0.01,
-            "private_attribute": 0,
-            "num_attributes": 6,
+            "learning_rate": 0.2,
+            "num_rounds": 40,
+            "max_uploads": 4,
+            "eval_every": 4,
         },
         _QUERY | {"private_weight": 0.6, "private_margin": 3.0},
-        {},
+        {"private_margin": 4.0},
     ),
     "adult_sex": Setup(
         _ADULT | {"attributes": "column:sex", "private_attribute": 0},
