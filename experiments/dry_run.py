@@ -1,9 +1,11 @@
 """--dry_run: what a run would be, before anything is trained.
 
 Who holds what, the noise of an upload, what the whole run spends, and what a round
-costs. All of it follows from the settings and the data, by the run's own functions.
+costs. All of it follows from the settings and the data, by the run's own functions,
+but for the seconds: these are of a few rounds whose results are thrown away.
 """
 
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +15,7 @@ from fedsvp_jax.accounting import promises
 from fedsvp_jax.accounting.allowance import release_epsilon
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.federation import Program
 from fedsvp_jax.mechanisms import noise_setting
 from fedsvp_jax.mechanisms.base import extreme_uploads
@@ -21,6 +24,7 @@ from fedsvp_jax.run.folder import PLANNED
 from fedsvp_jax.tree import num_parameters
 
 _MOST_ROWS = 12  # of the table of attributes
+_TIMED = 3.0  # seconds of rounds that are enough to tell a round's time
 
 
 class Holdings(NamedTuple):
@@ -233,6 +237,68 @@ def _price(program: Program) -> str:
     if drawn:
         line += f"; {drawn} of the coalitions are drawn anew for each client"
     return line + "."
+
+
+class Seconds(NamedTuple):
+    """What was measured on this machine."""
+
+    start: float  # compiling and the first round
+    per_round: float  # mean of the rounds after it
+    timed: int  # how many these were
+
+
+def measured(
+    program: Program, placement: Placement, *, enough: float = _TIMED
+) -> Seconds:
+    """Compiles the rounds and runs a few of them, of the first cohorts.
+
+    At least one round after the first, and no further call once `enough` seconds have
+    passed. Nothing is written but the compiler's cache.
+    """
+    from fedsvp_jax.engine.trainer import Trainer
+
+    config = program.configs[0]
+    trainer = Trainer(program, placement=placement)
+    began = time.perf_counter()
+    state, _ = trainer.advance(trainer.initial_state(), 0, 1)
+    compiled = time.perf_counter()
+    done, ended = 1, compiled
+    while done < config.num_rounds and ended - compiled < enough:
+        # A single one first: rounds may take minutes.
+        most = 1 if done == 1 else placement.rounds_per_call
+        rounds = min(most, config.num_rounds - done)
+        state, _ = trainer.advance(state, done, rounds)
+        done += rounds
+        ended = time.perf_counter()
+    per_round = (ended - compiled) / max(done - 1, 1)
+    return Seconds(compiled - began, per_round, done - 1)
+
+
+def time_line(program: Program, seconds: Seconds) -> str:
+    """How long the run would take."""
+    config, (start, per_round, timed) = program.configs[0], seconds
+    compiled = (
+        f"{_long(start - per_round)} to compile it, which is kept for the next time "
+        "(--compilation_cache_dir)"
+    )
+    if not timed:
+        return f"Time: about {compiled}, with the one round."
+    line = (
+        f"Time: about {_long(per_round * config.num_rounds)} for {config.num_rounds} "
+        "rounds on this machine as busy as it is now, by the mean of the "
+        f"{timed} that were run and thrown away; and {compiled}"
+    )
+    if config.influence_filter != "none":
+        line += "; the influence filter's passes come on top"
+    return line + "."
+
+
+def _long(seconds: float) -> str:
+    """Seconds as a person says them."""
+    if seconds < 100:
+        return f"{seconds:.2g} s"
+    minutes = seconds / 60
+    return f"{minutes:.3g} min" if minutes < 100 else f"{minutes / 60:.3g} h"
 
 
 def _shapes(program: Program) -> Any:

@@ -1,14 +1,16 @@
 """Predicts with the model of a run's folder, and takes the model elsewhere.
 
   python -m experiments.predict runs/a
-  python -m experiments.predict runs/a --inputs=new.npy --to=new.csv
+  python -m experiments.predict runs/a --inputs=new.npy --to=predicted.csv
+  python -m experiments.predict runs/a --inputs=new.csv --to=predicted.csv
   python -m experiments.predict runs/a --export=model.safetensors
 
 DIR is the --output_dir of experiments.train. The model is that of the newest
 checkpoint, so a run that was stopped has one too. Without --inputs the test examples of
 the run's own data set are predicted and the accuracy is printed. predictions.csv has
 one line per example: its row, its label where it is known, the predicted class and its
-probability. Classes have their names where the data set has names.
+probability. Classes have their names where the data set has names. A CSV file is
+encoded as the table of the training, which must still be there.
 
 Exit status: 0 done; 2 a folder or file is missing or damaged (one line says why).
 """
@@ -22,6 +24,7 @@ import numpy as np
 from absl import flags
 
 from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
 
 from . import command
@@ -29,8 +32,9 @@ from . import command
 _INPUTS = flags.DEFINE_string(
     "inputs",
     None,
-    "An .npy file of examples, (n, *example shape), as the data set holds them. "
-    "Default: the test examples of the run's data set.",
+    "An .npy file of examples, (n, *example shape), as the data set holds them; or, of "
+    "a run on a CSV file, another CSV file with the same columns of features. Default: "
+    "the test examples of the run's data set.",
 )
 _TO = flags.DEFINE_string(
     "to", None, "File for the predictions. Default: DIR/predictions.csv."
@@ -43,10 +47,10 @@ _EXPORT = flags.DEFINE_string(
 )
 
 
-def _own_test_set(
+def _own_data(
     settings: dict[str, object],
-) -> tuple[np.ndarray, np.ndarray, Sequence[str] | None]:
-    """Test examples, labels and names of the classes of the run's own data set."""
+) -> tuple[ExperimentConfig, Dataset | ClientStore]:
+    """The run's settings and its data set, if it is still the same one."""
     from fedsvp_jax.federation import loading
 
     names = {field.name for field in dataclasses.fields(ExperimentConfig)}
@@ -58,9 +62,7 @@ def _own_test_set(
             f"the data set {settings['dataset']} is another one than the run's; name "
             "examples by --inputs=FILE.npy"
         )
-    data, _ = loading.withhold_validation(config, data)
-    called = data.class_names if isinstance(data, Dataset) else None
-    return np.asarray(data.test_inputs), np.asarray(data.test_labels), called
+    return config, data
 
 
 def _examples(path: Path) -> np.ndarray:
@@ -76,6 +78,8 @@ def main(arguments: Sequence[str]) -> None:
     if len(arguments) != 2:
         raise ValueError("name one folder of a run")
     from fedsvp_jax import run
+    from fedsvp_jax.data.formats import table
+    from fedsvp_jax.federation import loading
 
     folder = Path(arguments[1])
     trained = run.load_model(folder)
@@ -84,10 +88,22 @@ def main(arguments: Sequence[str]) -> None:
         print(f"model after {trained.rounds} rounds: {_EXPORT.value}")
         return
     labels = names = None
-    if _INPUTS.value:
-        inputs = _examples(Path(_INPUTS.value))
-    else:
-        inputs, labels, names = _own_test_set(trained.settings)
+    inputs, given = None, Path(_INPUTS.value or "")
+    if _INPUTS.value and given.suffix != ".csv":
+        inputs = _examples(given)
+    elif _INPUTS.value and trained.settings["dataset"] != "csv":
+        raise ValueError(
+            "a CSV file is predicted by the model of a run on --dataset=csv; name an "
+            f".npy file of examples of dataset {trained.settings['dataset']}"
+        )
+    if inputs is None:
+        config, data = _own_data(trained.settings)
+        names = data.class_names if isinstance(data, Dataset) else None
+        if _INPUTS.value:
+            inputs = table.load_rows(given, Path(str(config.data_dir)), config)
+        else:
+            data, _ = loading.withhold_validation(config, data)
+            inputs, labels = np.asarray(data.test_inputs), np.asarray(data.test_labels)
     chances = trained.probabilities(inputs)
     predicted = chances.argmax(-1)
     target = Path(_TO.value) if _TO.value else folder / "predictions.csv"

@@ -1,10 +1,11 @@
 """How a command prints its tables: `--format=text|markdown|latex`."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from absl import flags
 
-from fedsvp_jax.report import text_table
+from fedsvp_jax.report import read, tables, text_table
 
 _FORMAT = flags.DEFINE_enum(
     "format",
@@ -18,3 +19,10 @@ _FORMAT = flags.DEFINE_enum(
 def table(rows: Sequence[text_table.Row]) -> str:
     """The rows in the form that --format names."""
     return text_table.shown(rows, _FORMAT.value)
+
+
+def sweep_tables(folder: str | Path) -> None:
+    """Writes table.md and table.csv of a sweep's folder, and prints the table."""
+    tables.write_tables(folder)
+    results = read.read_sweep(folder).results
+    print(table(tables.shown_cells(tables.summarize(results))))

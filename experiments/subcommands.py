@@ -11,6 +11,7 @@ from pathlib import Path
 MODULES = (
     "train",
     "sweep",
+    "merge",
     "predict",
     "report",
     "attack",

@@ -12,6 +12,9 @@ Written to --output_dir: config.json, results.jsonl (one line per cell and round
 cells.json (one summary per cell), table.md, table.csv, timing.jsonl, checkpoints/,
 report.html. --resume continues a sweep that was stopped or killed.
 
+--part=2/4 runs the second of four parts of the cells, in a folder of its own;
+`python -m experiments.merge` joins the folders of all parts.
+
 Exit status: 0 done; 2 bad input, or the sweep cannot continue (one line says why).
 """
 
@@ -34,6 +37,12 @@ flags.DEFINE_string(
 )
 flags.DEFINE_list(
     "noise_stds", [], "Noise standard deviations of the mechanism gaussian."
+)
+flags.DEFINE_string(
+    "part",
+    None,
+    "I/N: run only the I-th of N parts of the cells, I from 1. Each part takes a "
+    "folder of its own; `python -m experiments.merge` joins them.",
 )
 flags.DEFINE_integer(
     "cell_chunk_size",
@@ -102,7 +111,7 @@ def main(_: list[str]) -> None:
     command.print_chosen(values, base, data)
     sweep.sweep(
         base,
-        sweep.SweepPlan(names, epsilons, seeds, stds),
+        sweep.SweepPlan(names, epsilons, seeds, stds, values.part),
         values.output_dir,
         dataset=data,
         placement=command.placement(
@@ -116,14 +125,9 @@ def main(_: list[str]) -> None:
         progress=command.shows_progress(values),
         loggers=values.logger,
     )
-    if not processes.is_first():
-        return
-    from fedsvp_jax.report import read, tables
-
-    tables.write_tables(values.output_dir)
-    results = read.read_sweep(values.output_dir).results
-    print(printed.table(tables.shown_cells(tables.summarize(results))))
-    command.write_report(values, "sweep")
+    if processes.is_first():
+        printed.sweep_tables(values.output_dir)
+        command.write_report(values, "sweep")
 
 
 if __name__ == "__main__":

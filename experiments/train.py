@@ -18,9 +18,9 @@ that was stopped or killed. Data sets other than digits are read from --data_dir
   python -m experiments.train --preset=proved --dataset=mnist --data_dir=FOLDER \\
       --total_epsilon=2 --output_dir=runs/proved
 
---dry_run trains nothing: it shows who holds what, the noise, the ε of the whole run
-and what a round costs. --config=FILE.toml takes flags from a file, and
---config=runs/a/config.json those of a run.
+--dry_run keeps no model: it shows who holds what, the noise, the ε of the whole run,
+and how long it would take, by timing a few rounds. --config=FILE.toml takes flags from
+a file, and --config=runs/a/config.json those of a run.
 
 Exit status: 0 done; 2 bad input, or the run cannot continue (one line says why).
 """
@@ -54,8 +54,8 @@ flags.DEFINE_enum(
 flags.DEFINE_bool(
     "dry_run",
     False,
-    "Train nothing: read the data, show who holds what, the noise, the ε of the whole "
-    "run and what a round costs, and draw OUTPUT_DIR/partition.svg.",
+    "Keep no model: read the data, show who holds what, the noise, the ε of the whole "
+    "run and what a round costs, time a few rounds, and draw OUTPUT_DIR/partition.svg.",
 )
 
 
@@ -85,7 +85,9 @@ def main(_: list[str]) -> None:
     command.print_chosen(values, config, data)
     if values.dry_run:
         program = federation.build([config], data)
-        print(dry_run.summary(program, data))
+        print(dry_run.summary(program, data), flush=True)
+        seconds = dry_run.measured(program, command.placement(values))
+        print(f"\n{dry_run.time_line(program, seconds)}")
         print(dry_run.draw(program, pathlib.Path(values.output_dir)) or "")
         return
     try:

@@ -3,8 +3,11 @@
     python -m experiments.vectors [--vectors_dir=docs/vectors]
 
 One file per mechanism. A case has settings, one client's update and model, the clipped
-update, σ, z, Δ, ε, δ and T of an upload, and the ε after 1, 10 and 100 of them. Another
-implementation agrees if all numbers are the same to 1e-6 relative.
+update, σ, z, Δ, ε, δ and T of an upload, and the ε after 1, 10 and 100 of them. Where
+records' gradients are clipped instead, it has the sum of the file's gradients, each
+clipped, over |P| (attribute_records: what is noised and sent) or over B (per_example: a
+local step, and the std of its noise). Another implementation agrees if all numbers are
+the same to 1e-6 relative.
 """
 
 import json
@@ -18,6 +21,7 @@ from absl import flags
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import composed_epsilon
 from fedsvp_jax.mechanisms import MechanismConfig, make_mechanism
+from fedsvp_jax.mechanisms.noise import clip_by_l2_norm
 from fedsvp_jax.run.folder import plain
 
 from . import command
@@ -31,8 +35,16 @@ _FACTS: dict[str, Any] = {
     "min_num_examples": 80.0,
     "delta": 1e-5,
     "epsilon": 0.5,
+    "relation": "replace_one",
 }
-_SENSITIVITIES = ("paper", "weight_clip", "update_clip")
+# What differs from these facts, by sensitivity.
+_SENSITIVITIES: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "weight_clip": {},
+    "update_clip": {},
+    "attribute_records": {"private_clip": 0.3, "min_num_examples": 3.0},
+    "per_example": {"local_epochs": 2},
+}
 _UPLOADS = (1, 10, 100)
 FLAGS = flags.FLAGS
 flags.DEFINE_string("vectors_dir", "docs/vectors", "Folder of the files.")
@@ -46,36 +58,49 @@ def names() -> tuple[str, ...]:
 def cases(name: str) -> list[dict[str, Any]]:
     """The settings of a mechanism's cases."""
     found: list[dict[str, Any]] = []
-    for sensitivity in _SENSITIVITIES:
-        config: dict[str, Any] = _FACTS | {"sensitivity": sensitivity}
+    for sensitivity, differs in _SENSITIVITIES.items():
+        config: dict[str, Any] = _FACTS | {"sensitivity": sensitivity} | differs
         try:
             make_mechanism(name, MechanismConfig(**config))
         except ValueError:
             continue  # a sensitivity that it does not take
         ratios = (0.0, 0.35, 1.0) if name in ("fedsva", "fedsdp") else (1.0,)
-        found += [{"settings": config, "contribution_ratio": ratio} for ratio in ratios]
+        # Of the private attribute: as many as the file has gradients.
+        records = len(gradients()) if sensitivity == "attribute_records" else 100
+        found += [
+            {"settings": config, "num_examples": records, "contribution_ratio": ratio}
+            for ratio in ratios
+        ]
     return found
 
 
 def expected(name: str, case: dict[str, Any]) -> dict[str, Any]:
     """What one upload in the third round amounts to."""
     mechanism = make_mechanism(name, MechanismConfig(**case["settings"]))
+    settings, ratio = case["settings"], jnp.float32(case["contribution_ratio"])
     received, update = arrays()
+    mean = mean_clipped_gradient(settings)
+    if mean is not None and settings["sensitivity"] == "attribute_records":
+        update = mean
     clipped, _, info = mechanism.update(
         [jnp.asarray(update)],
-        mechanism.init(case["settings"]["num_clients"]).of(0),
+        mechanism.init(settings["num_clients"]).of(0),
         key=None,
-        num_examples=jnp.int32(100),
-        contribution_ratio=jnp.float32(case["contribution_ratio"]),
+        num_examples=jnp.int32(case["num_examples"]),
+        contribution_ratio=ratio,
         round_num=jnp.int32(2),
         params=[jnp.asarray(received)],
     )
+    in_steps = mechanism.step_noise_std
     z = float(info.noise_multiplier)
-    delta = case["settings"]["delta"]
+    delta = settings["delta"]
     return dict(
         plain(
             {
                 "clipped_update": np.asarray(clipped[0]),
+                "mean_clipped_gradient": mean,
+                "step_noise_std": in_steps
+                and np.float32(in_steps(ratio, round_num=jnp.int32(2))),
                 "noise_std": np.float32(info.noise_std),
                 "noise_multiplier": np.float32(info.noise_multiplier),
                 "sensitivity": np.float32(info.sensitivity),
@@ -101,15 +126,38 @@ def arrays() -> tuple[np.ndarray, np.ndarray]:
     return received, update
 
 
+def gradients() -> np.ndarray:
+    """(4, 6) float32: gradients of four records, of which three are clipped at 0.3."""
+    rows = [
+        [0.5, -0.25, 0.0, 0.125, 0.0, 0.25],
+        [-1.0, 0.5, 0.75, 0.0, 0.25, 0.0],
+        [0.125, 0.0, -0.0625, 0.125, 0.0, 0.0625],
+        [2.0, 1.0, -1.5, 0.5, 0.25, -0.125],
+    ]
+    return np.asarray(rows, np.float32)
+
+
+def mean_clipped_gradient(settings: dict[str, Any]) -> np.ndarray | None:
+    """The clipped gradients' sum over |P| or over B; None where none are clipped."""
+    clip, divisor = {
+        "attribute_records": (settings.get("private_clip"), len(gradients())),
+        "per_example": (settings["l2_norm_clip"], settings["batch_size"]),
+    }.get(settings["sensitivity"], (None, None))
+    if clip is None:
+        return None
+    rows = [clip_by_l2_norm([row], clip)[0][0] for row in jnp.asarray(gradients())]
+    return np.asarray(sum(rows) / divisor)
+
+
 def document(name: str) -> dict[str, Any]:
     """The whole file of a mechanism."""
     received, update = arrays()
     return {
         "mechanism": name,
         "round": 3,
-        "num_examples": 100,
         "received": received.tolist(),
         "update": update.tolist(),
+        "gradients": gradients().tolist(),
         "cases": [case | {"expected": expected(name, case)} for case in cases(name)],
     }
 

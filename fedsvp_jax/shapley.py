@@ -283,7 +283,8 @@ def contribution_ratio_with_flags(
     """R = ψ_p / Σ_a ψ_a, with the events that make it other than that.
 
     Σψ = U(all) − U(∅) can be near 0, or of the other sign than ψ_p, so R has no
-    bound of its own. Where |Σψ| < 1e-6 the shares mean nothing and R is 1, the
+    bound of its own. Where |Σψ| < 1e-6, or Σψ is not finite (the loss of a model that
+    diverged), the shares mean nothing and R is 1, the
     most private answer (ours: the paper names no rule). Otherwise R is clipped to
     [0, 1] when `clip` is true.
 
@@ -308,7 +309,7 @@ def contribution_ratio_with_flags(
             f"private must be an attribute id in [0, {num_attributes}), got {private}"
         )
     total = jnp.sum(values, axis=-1)
-    degenerate = jnp.abs(total) < DEGENERATE_TOTAL
+    degenerate = ~(jnp.abs(total) >= DEGENERATE_TOTAL) | jnp.isinf(total)
     one = jnp.ones((), values.dtype)
     raw = jnp.take(values, private, axis=-1) / jnp.where(degenerate, one, total)
     outside = (raw < 0) | (raw > 1)

@@ -9,9 +9,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import flax.struct
 import jax
+import optax
 
 Array: TypeAlias = jax.Array
 Params: TypeAlias = Any  # a pytree of float arrays
+# (outputs (b, ...), what they should be (b, ...)) -> (b,) float32
+Loss: TypeAlias = Callable[[Array, Array], Array]
+cross_entropy: Loss = optax.softmax_cross_entropy_with_integer_labels
 
 
 class Model(NamedTuple):
@@ -26,11 +30,14 @@ class Model(NamedTuple):
       gradient_scale: of a model whose logits are W x + b, `x (n, f) -> (n,)`: the norm
         of an example's gradient over that of its gradient by the logits,
         sqrt(1 + ‖x‖²). None where no such formula holds.
+      loss: what training lowers and evaluation reports, of each example by itself;
+        `losses.of_examples` makes one.
     """
 
     init: Callable[..., tuple[Params, Params]]
     apply: Callable[..., tuple[Array, Params]]
     gradient_scale: Callable[[Array], Array] | None = None
+    loss: Loss = cross_entropy
 
 
 @flax.struct.dataclass
@@ -40,6 +47,12 @@ class Examples:
     inputs: Array  # (n, *example_shape) uint8 pixels, or float32 features
     labels: Array  # (n,) int32
     attributes: Array  # (n,) int32 attribute id in [0, N)
+    targets: Array | None = None  # (n, ...) float32 or int32; None: the labels are
+
+    @property
+    def wanted(self) -> Array:
+        """(n, ...) what the model's outputs should be, as its loss takes it."""
+        return self.labels if self.targets is None else self.targets
 
 
 @flax.struct.dataclass

@@ -1,12 +1,11 @@
 """The package as a whole: who may import whom, and what never occurs in it."""
 
 import ast
+import functools
 import pathlib
 import re
 import subprocess
 import sys
-
-import pytest
 
 import fedsvp_jax
 
@@ -17,7 +16,7 @@ ROOT = PACKAGE.parent
 # of earlier lines and, within its own folder, its neighbours; nothing else.
 LAYERS = (
     ("settings", "structs"),
-    ("common_settings", "optimizers", "prng", "tree"),
+    ("common_settings", "losses", "optimizers", "prng", "tree"),
     ("shapley", "paired", "convergence", "devices", "data", "models"),
     ("mechanisms",),
     ("accounting",),
@@ -32,6 +31,7 @@ LAYERS = (
 TOUCH_FILES = ("attacks", "data", "deploy", "federation", "influence", "report", "run")
 
 
+@functools.cache
 def modules() -> dict[str, ast.Module]:
     """Dotted name below the package -> syntax tree."""
     found = {}
@@ -39,9 +39,6 @@ def modules() -> dict[str, ast.Module]:
         name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
         found[name.removesuffix(".__init__")] = ast.parse(path.read_text())
     return found
-
-
-MODULES = modules()
 
 
 def part_of(name: str) -> str:
@@ -58,7 +55,7 @@ def imports(tree: ast.Module) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             inside = [f"{base}.{alias.name}" for alias in node.names]
-            known = [n for n in inside if n.removeprefix("fedsvp_jax.") in MODULES]
+            known = [n for n in inside if n.removeprefix("fedsvp_jax.") in modules()]
             names = known or [base]
         else:
             continue
@@ -73,21 +70,27 @@ def layer(name: str) -> int:
 
 
 def test_the_layers_name_every_part_of_the_package_once() -> None:
-    parts = {part_of(name) for name in MODULES} - {"__init__"}
+    parts = {part_of(name) for name in modules()} - {"__init__"}
     named = [part for layer in LAYERS for part in layer]
     assert sorted(named) == sorted(parts)
 
 
-@pytest.mark.parametrize("name", [n for n in MODULES if n != "__init__"])
-def test_imports_point_down(name: str) -> None:
-    for used in imports(MODULES[name]):
-        near = part_of(used) == part_of(name)
-        assert near or layer(used) < layer(name), f"{name} imports {used}"
+def imports_of_modules() -> dict[str, set[str]]:
+    trees = {name: tree for name, tree in modules().items() if name != "__init__"}
+    return {name: imports(tree) for name, tree in trees.items()}
+
+
+def test_imports_point_down() -> None:
+    for name, found in imports_of_modules().items():
+        for used in found:
+            near = part_of(used) == part_of(name)
+            assert near or layer(used) < layer(name), f"{name} imports {used}"
 
 
 def test_no_modules_import_one_another_in_a_circle() -> None:
-    names = {name for name in MODULES if name != "__init__"}
-    edges = {name: imports(MODULES[name]) & names - {name} for name in names}
+    found = imports_of_modules()
+    names = set(found)
+    edges = {name: used & names - {name} for name, used in found.items()}
     packages = {name for name in names if any(n.startswith(f"{name}.") for n in names)}
     edges = {n: {u for u in used if u not in packages} for n, used in edges.items()}
     done: set[str] = set()
@@ -108,24 +111,27 @@ def calls(tree: ast.Module) -> set[str]:
 WRITES = re.compile(r"(^open|\.write_text|\.write_bytes|\.mkdir|os\.replace)$")
 
 
-@pytest.mark.parametrize("name", list(MODULES))
-def test_only_the_top_and_the_readers_of_data_touch_files(name: str) -> None:
-    touching = {call for call in calls(MODULES[name]) if WRITES.search(call)}
-    assert not touching or part_of(name) in TOUCH_FILES, (name, touching)
+def test_only_the_top_and_the_readers_of_data_touch_files() -> None:
+    for name, tree in modules().items():
+        touching = {call for call in calls(tree) if WRITES.search(call)}
+        assert not touching or part_of(name) in TOUCH_FILES, (name, touching)
 
 
-@pytest.mark.parametrize("name", list(MODULES))
-def test_nothing_is_printed_and_no_pickle_is_loaded(name: str) -> None:
-    tree = MODULES[name]
-    assert "print" not in calls(tree)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            imported = {alias.name.split(".")[0] for alias in node.names}
-            assert not imported & {"pickle", "cPickle", "dill", "joblib", "cloudpickle"}
-            assert getattr(node, "module", None) not in ("pickle", "joblib")
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("np.load"):
-            allowed = {k.arg: ast.unparse(k.value) for k in node.keywords}
-            assert allowed.get("allow_pickle") == "False"
+PICKLES = {"pickle", "cPickle", "dill", "joblib", "cloudpickle"}
+
+
+def test_nothing_is_printed_and_no_pickle_is_loaded() -> None:
+    for name, tree in modules().items():
+        assert "print" not in calls(tree), name
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                imported = {alias.name.split(".")[0] for alias in node.names}
+                assert not PICKLES & {*imported, getattr(node, "module", None)}, name
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
+                "np.load"
+            ):
+                given = {k.arg: ast.unparse(k.value) for k in node.keywords}
+                assert given.get("allow_pickle") == "False", name
 
 
 # Importing them takes longer than the package, and few commands use any one of them.
@@ -179,7 +185,7 @@ def test_no_registry_host_is_named_anywhere() -> None:
 
 def test_every_public_function_and_class_says_what_it_does() -> None:
     silent = []
-    for name, tree in MODULES.items():
+    for name, tree in modules().items():
         if not ast.get_docstring(tree):
             silent.append(name)
         for node in tree.body:

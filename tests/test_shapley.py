@@ -1,6 +1,7 @@
 """Shapley values: axioms against an independent reference, then METHODS' numbers."""
 
 import itertools
+import math
 import pathlib
 from collections.abc import Callable
 
@@ -141,6 +142,12 @@ def test_a_ratio_is_clipped_at_both_ends_and_the_ends_themselves_are_not(
 ):
     report = shapley.contribution_ratio_with_flags(jnp.asarray(values), 0)
     assert report.ratio == ratio and bool(report.was_clipped) == was_clipped
+
+
+@pytest.mark.parametrize("spoilt", [math.nan, math.inf, -math.inf])
+def test_values_of_a_model_that_diverged_give_ratio_one(spoilt: float):
+    report = shapley.contribution_ratio_with_flags(jnp.asarray([spoilt, 0.3]), 0)
+    assert report.ratio == 1 and report.was_degenerate and not report.was_clipped
 
 
 def test_values_that_cancel_give_ratio_one_and_are_counted_as_degenerate_only():

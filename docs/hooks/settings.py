@@ -17,8 +17,8 @@ command line a setting is a flag, `--name=value`. In Python it is a field of
 page is made from the declarations of the settings when the site is built.
 
 A default that is chosen from the data's size (for `npz`, `csv` and `store`) is printed
-before the training. `--dry_run` shows what follows from all settings, and trains
-nothing.
+before the training. `--dry_run` shows what follows from all settings, and keeps
+no model.
 """
 _KINDS = {bool: "true or false", int: "integer", float: "number", str: "text"}
 

@@ -1,13 +1,11 @@
 """What docs/reproduction.md is made from: presets, scenarios and measured results."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedsvp_jax.report import tables
-
 from ..presets import MEDIUM, SMALL
-from . import converged, kept_cells, results
+from . import converged, kept_cells, results, round_times
 from .results import Result
 
 CONVERGED = "converged"  # the size of what was measured to convergence
@@ -87,6 +85,7 @@ class Evidence(NamedTuple):
 
     measured: dict[str, Result]  # by preset
     published: dict[str, Result]  # by table
+    times: round_times.Times | None = None  # per round, for FedSVA's Table 2
 
     def published_cells(self, table: str, scenario: str) -> list[dict[str, Any]]:
         """The cells of a published table in one scenario."""
@@ -100,8 +99,15 @@ def load(folder: Path) -> Evidence:
     Raises:
       ValueError: a file is damaged.
     """
-    measured = results.load(folder) | kept_cells.load(folder / converged.KEPT)
-    return Evidence(measured, results.published(folder))
+    kept = folder / converged.KEPT
+    measured = results.load(folder) | kept_cells.load(kept)
+    return Evidence(measured, results.published(folder), round_times.load(kept))
+
+
+def published_score(cell: Mapping[str, Any], name: str) -> str:
+    """A published percentage, with ± where the paper prints one."""
+    std = cell.get(f"{name}_std")
+    return f"{cell[name]:.2f}" + (f" ± {std:.2f}" if std is not None else "")
 
 
 def preset_command(name: str) -> str:
@@ -127,29 +133,46 @@ def sizes(evidence: Evidence, name: str) -> list[tuple[str, Result]]:
     ]
 
 
-def mean_accuracy(group: Result | None) -> float | None:
-    """Accuracy of the last five rounds, as mean over the seeds."""
-    if group is None:
-        return None
-    return tables.mean_std([v for v in group["last5"] if v is not None])[0]
+def provenance(
+    measured: Sequence[Result], groups: Sequence[Result] = ()
+) -> dict[str, str]:
+    """The columns that end a row: where it comes from; dashes if from nowhere.
 
-
-def provenance(measured: Sequence[Result]) -> dict[str, str]:
-    """The columns that end a row: where it comes from; dashes if from nowhere."""
-    commands = [f"`{preset_command(result['preset'])}`" for result in measured]
-    devices = dict.fromkeys(result["device_kind"] for result in measured)
-    flags = dict.fromkeys(map(compiler_flags, measured))
-    return {
-        "command": "; ".join(dict.fromkeys(commands)) or "not run",
-        "date": "; ".join(result["date"] for result in measured) or "–",
-        "device": "; ".join(devices) or "–",
-        "compiler's flags": "; ".join(flags) or "–",
+    Args:
+      measured: the results that the row's numbers are of.
+      groups: those of their groups that the row is about.
+    """
+    seeds = sorted({seed for group in groups for seed in group["seeds"]})
+    names = [result["preset"] for result in measured]
+    columns = {
+        "seeds": [_seeds(seeds)] if seeds else [],
+        "rounds": [str(result["settings"]["num_rounds"]) for result in measured],
+        "command": [f"`{preset_command(name)}`" for name in names],
+        "date": [result["date"] for result in measured],
+        "device": [result["device_kind"] for result in measured],
+        "flags": [f"`{flags_file(name)}`" for name in names],
+        "compiler's flags": [compiler_flags(result) for result in measured],
     }
+    joined = {name: "; ".join(dict.fromkeys(v)) or "–" for name, v in columns.items()}
+    return joined if measured else joined | {"command": "not run"}
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    """`0, 1, 2`; many that follow each other are `0 to 11`."""
+    if len(seeds) > 3 and seeds[-1] - seeds[0] == len(seeds) - 1:
+        return f"{seeds[0]} to {seeds[-1]}"
+    return ", ".join(map(str, seeds))
+
+
+def flags_file(preset: str) -> str:
+    """The file of experiments/presets that a result's settings come from."""
+    head, medium, _ = preset.partition(MEDIUM)
+    return f"{head}{medium}.flags"
 
 
 def compiler_flags(result: Result) -> str:
     """`name=value` of what the compiler was told; a sweep keeps it in its settings."""
-    told = result.get("xla_flags", result["settings"].get("xla_flags"))
+    told = result.get("xla_flags", result.get("settings", {}).get("xla_flags"))
     if told is None:
         return "not recorded"
     return ", ".join(f"{name}={value}" for name, value in told.items()) or "none"

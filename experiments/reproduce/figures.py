@@ -8,7 +8,7 @@ from typing import Any
 from fedsvp_jax import mechanisms
 from fedsvp_jax.report import figures, style
 
-from . import noise_response, open_question, tables
+from . import noise_response, published_noise, tables
 from .evidence import (
     CONTRIBUTION,
     NOISE_FIGURES,
@@ -27,7 +27,7 @@ def write_figures(evidence: Evidence, folder: Path) -> list[Path]:
     responses = [
         partial(_response, evidence=evidence, scenario=scenario, measured=measured)
         for scenario in SCENARIOS
-        if (measured := open_question.response_of(evidence, scenario))
+        if (measured := published_noise.response_of(evidence, scenario))
     ]
     if responses:
         paths.append(figures.panels(folder / "noise_response.svg", responses))
@@ -52,13 +52,17 @@ def _response(
     axes: Any,
     evidence: Evidence,
     scenario: Scenario,
-    measured: tuple[Result, noise_response.Response],
+    measured: published_noise.Measured,
 ) -> None:
-    """The measured curve; filled: the formula's noise; hollow: the needed noise."""
-    result, curve = measured
+    """The measured curve (dotted: of each seed); filled: the formula's noise; hollow:
+    the needed noise."""
+    curve = measured.curve
+    if len(measured.by_seed) > 1:
+        for one in measured.by_seed:
+            axes.plot(one.std, 100 * one.share, ":", color=style.GREY, linewidth=0.7)
     axes.plot(curve.std, 100 * curve.share, "-", color=style.GREY)
     in_legend = set()
-    for cell in open_question.cells(evidence, scenario, curve):
+    for cell in published_noise.cells(evidence, scenario, measured):
         points = style.of_mechanism(cell.mechanism).for_matplotlib()
         points["linestyle"] = "none"
         name = mechanisms.mechanism_label(cell.mechanism)
@@ -81,7 +85,7 @@ def _response(
         in_legend.add(name)
     hollow = {"marker": "o", "markersize": 7, "fillstyle": "none"}
     axes.plot([], [], color=style.GREY, linestyle="none", **hollow, label="needed")
-    settings = result["settings"]
+    settings = measured.result["settings"]
     figures.log_axis(axes, "x")
     axes.set_title(
         f"{scenario.name}, |D| = {scenario.num_examples:,.0f}\n"

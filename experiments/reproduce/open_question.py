@@ -1,97 +1,35 @@
 """Are the published accuracies consistent with the published noise? Blocks of the page.
 
-A published accuracy, as a share of the published FedAvg's, is looked up on a measured
-curve of accuracy against noise. The noise found there is compared with the formula's.
-
 Only some of the formulas are printed in a paper that we have. The others are our
 reconstructions, and their cells are counted apart everywhere: they say nothing about a
 printed formula.
 """
 
-import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.mechanisms import MechanismConfig
 from fedsvp_jax.report import labels
 from fedsvp_jax.report.text_table import markdown
 
 from ..presets import SMALL
-from . import converged, noise_response, results
+from . import estimates, noise_response, results
 from .evidence import (
     SCENARIOS,
     TO_CONVERGENCE,
     Evidence,
     Scenario,
-    mean_accuracy,
     preset_command,
     sizes,
 )
+from .published_noise import (
+    Cell,
+    against_nbafl,
+    cells,
+    explained,
+    published_config,
+    response_of,
+)
 from .results import Result
-
-PUBLISHED_DELTA = 0.02
-PUBLISHED_CLIP = 20.0
-
-
-def response_of(
-    evidence: Evidence, scenario: Scenario
-) -> tuple[Result, noise_response.Response] | None:
-    """The measured noise response of a scenario, full size if there is one.
-
-    None while stds that are planned are missing: where the curve ends too early, noise
-    beyond it would pass as harmless.
-    """
-    measured = sizes(evidence, scenario.response)
-    if not measured:
-        return None
-    result = measured[-1][1]
-    noiseless = mean_accuracy(results.group_of(result, "none"))
-    noisy = [g for g in result["groups"] if g["mechanism"] == "gaussian"]
-    planned = converged.NOISE_STDS.get(result["preset"], ())
-    if noiseless is None or len(noisy) < max(2, len(planned)):
-        return None
-    curve = noise_response.response(
-        [results.noise_std(group) for group in noisy],
-        [mean_accuracy(group) or 0.0 for group in noisy],
-        noiseless,
-    )
-    return result, curve
-
-
-def published_config(scenario: Scenario, epsilon: float) -> MechanismConfig:
-    """The settings of the published experiments, as a mechanism takes them."""
-    return MechanismConfig(
-        epsilon=epsilon,
-        delta=PUBLISHED_DELTA,
-        l2_norm_clip=PUBLISHED_CLIP,
-        min_num_examples=scenario.num_examples,
-        num_rounds=400,
-        batch_size=50,
-        num_clients=100,
-        cohort_size=10,
-    )
-
-
-class Cell(NamedTuple):
-    """A published cell, the formula's noise, and the noise that it would need."""
-
-    table: str
-    mechanism: str
-    epsilon: float
-    share: float  # of the published FedAvg's final-five accuracy
-    formula: float  # std of the averaged noise
-    needed: noise_response.Reading
-
-    @property
-    def factor(self) -> noise_response.Reading:
-        """The needed noise divided by the formula's."""
-        return noise_response.quotient(self.needed, self.formula)
-
-    @property
-    def has_printed_formula(self) -> bool:
-        """Whether the formula is a paper's, as opposed to our reconstruction."""
-        return not mechanisms.is_reconstruction(self.mechanism)
 
 
 def _by_formula(published: Sequence[Cell]) -> dict[str, list[Cell]]:
@@ -103,38 +41,6 @@ def _by_formula(published: Sequence[Cell]) -> dict[str, list[Cell]]:
     return {name: group for name, group in groups.items() if group}
 
 
-def cells(
-    evidence: Evidence, scenario: Scenario, curve: noise_response.Response
-) -> list[Cell]:
-    """The published cells of a scenario in both tables, with their noise."""
-    scenario_cells = []
-    formulas: dict[tuple[str, float], float] = {}
-    for table in ("fedsva_table1", "fedsdp_table1"):
-        published = evidence.published_cells(table, scenario.name)
-        fedavg = next(
-            cell["last5"] for cell in published if cell["mechanism"] == "none"
-        )
-        for cell in published:
-            if cell["mechanism"] == "none":
-                continue
-            key = (cell["mechanism"], cell["epsilon"])
-            if key not in formulas:
-                formulas[key] = noise_response.formula_std(
-                    key[0], published_config(scenario, key[1])
-                )
-            share = cell["last5"] / fedavg
-            scenario_cells.append(
-                Cell(
-                    evidence.published[table]["title"],
-                    *key,
-                    share,
-                    formulas[key],
-                    noise_response.noise_needed(curve, share),
-                )
-            )
-    return scenario_cells
-
-
 _PICTURE = ("![accuracy against noise](images/noise_response.svg)\n",)
 
 
@@ -142,18 +48,18 @@ def question_block(scenario: Scenario) -> Callable[[Evidence], str]:
     """The block of one scenario: formula, needed noise and conventions."""
 
     def block(evidence: Evidence) -> str:
-        response = response_of(evidence, scenario)
-        if response is None:
+        measured = response_of(evidence, scenario)
+        if measured is None:
             name = scenario.response
             command = preset_command(TO_CONVERGENCE.get(name, name + SMALL))
             return f"Not measured yet: `{command}`.\n"
-        result, curve = response
-        published = cells(evidence, scenario, curve)
+        result, curve = measured.result, measured.curve
+        published = cells(evidence, scenario, measured)
         settings = result["settings"]
-        measured = [one for one in SCENARIOS if response_of(evidence, one)]
+        first = next(one for one in SCENARIOS if response_of(evidence, one))
         return "\n".join(
             [
-                *(_PICTURE if scenario == measured[0] else ()),
+                *(_PICTURE if scenario == first else ()),
                 f"The curve was measured with {settings['model']} on "
                 f"{settings['dataset']}, {settings['num_rounds']} rounds and "
                 f"{len(_curve_groups(result)) - 1} stds (`"
@@ -177,17 +83,17 @@ def _curve_groups(result: Result) -> list[Result]:
 
 
 def _curve_table(result: Result) -> str:
-    fedavg = mean_accuracy(results.group_of(result, "none")) or math.nan
+    fedavg = results.group_of(result, "none")
     rows = []
     for group in _curve_groups(result):
-        mean = mean_accuracy(group) or math.nan
-        std = results.noise_std(group)
+        accuracy = estimates.of_seeds(group["last5"])
+        share = estimates.share(group, fedavg)
         rows.append(
             {
-                "seeds": str(len(group["seeds"])),
-                "std of the averaged noise": f"{std:.3g}",
-                "accuracy % (last 5)": f"{100 * mean:.2f}",
-                "share of the noise-free accuracy": f"{100 * mean / fedavg:.0f}%",
+                "seeds": ", ".join(map(str, group["seeds"])),
+                "std of the averaged noise": f"{results.noise_std(group):.3g}",
+                "accuracy % (last 5)": accuracy.cell() if accuracy else "–",
+                "share of the noise-free accuracy": percent(share),
             }
         )
     return markdown(rows)
@@ -195,10 +101,10 @@ def _curve_table(result: Result) -> str:
 
 def _runs_of(evidence: Evidence, scenario: Scenario) -> list[Result]:
     """The results in which the mechanisms themselves ran, each once."""
-    found = [
+    runs = [
         result for preset in scenario.tables for _, result in sizes(evidence, preset)
     ]
-    return list({result["preset"]: result for result in found}.values())
+    return list({result["preset"]: result for result in runs}.values())
 
 
 def measured_share(
@@ -206,10 +112,10 @@ def measured_share(
 ) -> float | None:
     """The mechanism's measured share of the noise-free accuracy."""
     for result in reversed(_runs_of(evidence, scenario)):
-        fedavg = mean_accuracy(results.group_of(result, "none"))
-        mean = mean_accuracy(results.group_of(result, mechanism, epsilon))
-        if fedavg and mean is not None:
-            return mean / fedavg
+        group = results.group_of(result, mechanism, epsilon)
+        share = estimates.share(group, results.group_of(result, "none"))
+        if share is not None:
+            return share
     return None
 
 
@@ -219,13 +125,12 @@ def _check_of_the_curve(
     """Whether the mechanisms' runs lie on the curve, so that only noise matters."""
     gaps = []
     for result in _runs_of(evidence, scenario):
-        fedavg = mean_accuracy(results.group_of(result, "none"))
+        fedavg = results.group_of(result, "none")
         for group in result["groups"]:
-            mean = mean_accuracy(group)
-            if group["mechanism"] in ("none", "gaussian") or not fedavg or mean is None:
-                continue
-            share = noise_response.share_at(curve, results.noise_std(group))
-            gaps.append(abs(mean / fedavg - share))
+            share = estimates.share(group, fedavg)
+            if group["mechanism"] not in ("none", "gaussian") and share is not None:
+                at = noise_response.share_at(curve, results.noise_std(group))
+                gaps.append(abs(share - at))
     if not gaps:
         return ""
     return (
@@ -242,10 +147,6 @@ def _cell_table(
     published: Sequence[Cell],
     curve: noise_response.Response,
 ) -> str:
-    def measured(cell: Cell) -> str:
-        share = measured_share(evidence, scenario, cell.mechanism, cell.epsilon)
-        return "–" if share is None else percent(share)
-
     rows = [
         {
             "table": cell.table,
@@ -254,22 +155,43 @@ def _cell_table(
             "ε": labels.significant(cell.epsilon),
             "std by the formula": f"{cell.formula:.3g}",
             "share at that std": percent(noise_response.share_at(curve, cell.formula)),
-            "share of the mechanism's own run": measured(cell),
+            "share of the mechanism's own run": percent(
+                measured_share(evidence, scenario, cell.mechanism, cell.epsilon)
+            ),
             "published share": percent(cell.share),
             "std that it needs": _reading(cell.needed),
             "needed ÷ formula": _reading(cell.factor),
-            "the formula": "is consistent"
-            if noise_response.agrees(cell.factor, 1.0)
-            else "is not consistent",
+            "needed ÷ formula by seed": _between(cell),
+            "consistent by": f"{sum(cell.consistent_by_seed)} of {_seeds(cell)}",
+            "the formula": "is consistent" if cell.consistent else "is not consistent",
         }
         for cell in published
     ]
     return markdown(rows)
 
 
-def percent(value: float) -> str:
-    """`29%` of 0.29."""
-    return f"{100 * value:.0f}%"
+def percent(value: float | None) -> str:
+    """`29%` of 0.29; a dash for None."""
+    return "–" if value is None else f"{100 * value:.0f}%"
+
+
+def _seeds(cell: Cell) -> str:
+    number = len(cell.needed_by_seed)
+    return f"{number} seed" + ("s" if number > 1 else "")
+
+
+def _between(cell: Cell) -> str:
+    """The least and the largest factor by the seeds' curves; a dash with one seed."""
+    if len(cell.needed_by_seed) < 2:
+        return "–"
+    ends = (
+        min(cell.needed_by_seed, key=lambda needed: needed.least),
+        max(cell.needed_by_seed, key=lambda needed: needed.most),
+    )
+    low, high = (
+        _reading(noise_response.quotient(needed, cell.formula)) for needed in ends
+    )
+    return low if low == high else f"{low} to {high}"
 
 
 def _plain_answer(published: Sequence[Cell]) -> str:
@@ -282,32 +204,28 @@ def _plain_answer(published: Sequence[Cell]) -> str:
     for table in dict.fromkeys(cell.table for cell in published):
         guided = "fedsva" if "FedSVA" in table else "fedsdp"
         label = mechanisms.mechanism_label(guided)
-        by_name = {
-            (cell.mechanism, cell.epsilon): cell
-            for cell in published
-            if cell.table == table and cell.needed.exact
-        }
-        quotients = [
-            (nbafl.needed.least / cell.needed.least, cell.formula / nbafl.formula)
-            for (mechanism, epsilon), nbafl in by_name.items()
-            if mechanism == "nbafl" and (cell := by_name.get((guided, epsilon)))
-        ]
-        if quotients:
-            needs = [need for need, _ in quotients]
-            formulas = [formula for _, formula in quotients]
+        of_table = [cell for cell in published if cell.table == table]
+        needs, formulas = against_nbafl(of_table, guided)
+        if needs:
             lines.append(
-                f"- {table}: at the same ε, NbAFL's accuracies need {min(needs):.3g} "
-                f"to {max(needs):.3g} times as much noise as {label}'s, while by "
+                f"- {table}: at the same ε, NbAFL's accuracies need "
+                f"{_span(needs, '.3g')} times as much noise as {label}'s, while by "
                 + (
                     f"our reconstruction of {label}'s formula"
                     if mechanisms.is_reconstruction(guided)
                     else "the printed formulas"
                 )
-                + f" {label} has {min(formulas):.3f} to {max(formulas):.3f} "
-                "times as much noise as NbAFL. The conventions below cannot explain "
+                + f" {label} has {_span(formulas, '.3f')} times as much noise as "
+                "NbAFL, at equal |D| and R = .5. The conventions below cannot explain "
                 "this, since each changes both by the same factor."
             )
     return "\n".join(lines) + "\n"
+
+
+def _span(values: Sequence[float], form: str) -> str:
+    """`1.4 to 4.7`; one number where both ends look alike."""
+    low, high = format(min(values), form), format(max(values), form)
+    return low if low == high else f"{low} to {high}"
 
 
 def _formula_answer(name: str, group: Sequence[Cell]) -> list[str]:
@@ -315,7 +233,7 @@ def _formula_answer(name: str, group: Sequence[Cell]) -> list[str]:
     known = ", ".join(
         dict.fromkeys(mechanisms.mechanism_label(cell.mechanism) for cell in group)
     )
-    consistent = [cell for cell in group if noise_response.agrees(cell.factor, 1.0)]
+    consistent = [cell for cell in group if cell.consistent]
     whose = {
         "printed": f"The printed formulas ({known}) are",
         "reconstructed": f"Our reconstructed formulas ({known}) are",
@@ -350,13 +268,7 @@ def _formula_answer(name: str, group: Sequence[Cell]) -> list[str]:
 def _convention_table(published: Sequence[Cell], scenario: Scenario) -> str:
     groups = _by_formula(published)
     conventions = noise_response.conventions(published_config(scenario, 0.2))
-    counts = {
-        name: [
-            sum(noise_response.agrees(cell.factor, c.factor) for cell in group)
-            for c in conventions
-        ]
-        for name, group in groups.items()
-    }
+    counts = {name: explained(group, conventions) for name, group in groups.items()}
     rows = [
         {
             "what ε covers": convention.budget,

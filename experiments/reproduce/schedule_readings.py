@@ -5,21 +5,26 @@ highest noise, and FedSVA that some baselines spend more ε than it does by basi
 composition (its Fig. 2c). Only the second reading, `first_round`, agrees with both.
 """
 
-import dataclasses
 import itertools
 import math
 
 import numpy as np
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.mechanisms import MechanismConfig
-from fedsvp_jax.mechanisms.schedules import DpaSettings, TimeVaryingSettings
 from fedsvp_jax.report import labels
 from fedsvp_jax.report.text_table import markdown
 
-from . import noise_response, results
-from .evidence import SCENARIOS, TO_CONVERGENCE, Evidence, Scenario, mean_accuracy
-from .open_question import percent, published_config, response_of
+from . import estimates, noise_response, results
+from .evidence import SCENARIOS, TO_CONVERGENCE, Evidence, Scenario
+from .open_question import percent
+from .published_noise import (
+    SCHEDULES,
+    Measured,
+    cells,
+    published_config,
+    read_as,
+    response_of,
+)
 
 READINGS = {  # values of schedule_level, and what they assume
     "budget": "the T uploads spend what constant noise spends",
@@ -27,26 +32,51 @@ READINGS = {  # values of schedule_level, and what they assume
 }
 
 
-def read_as(config: MechanismConfig, mechanism: str, reading: str) -> MechanismConfig:
-    """The settings with a schedule's level read in one of the two ways.
+def consistent(
+    evidence: Evidence, scenario: Scenario, measured: Measured, reading: str
+) -> tuple[int, int]:
+    """How many of the schedules' published cells one reading explains, and how many
+    there are."""
+    scheduled = [
+        cell
+        for cell in cells(evidence, scenario, measured, reading=reading)
+        if cell.mechanism in SCHEDULES
+    ]
+    return sum(cell.consistent for cell in scheduled), len(scheduled)
 
-    Args:
-      config: of `published_config`.
-      mechanism: `time_varying` or `dpa`.
-      reading: one of READINGS.
-    """
-    own = {"time_varying": TimeVaryingSettings, "dpa": DpaSettings}[mechanism]
-    return dataclasses.replace(config, settings=own(schedule_level=reading))
+
+def measured_share(
+    evidence: Evidence,
+    scenario: Scenario,
+    mechanism: str,
+    epsilon: float,
+    reading: str,
+) -> float | None:
+    """The share of the noise-free accuracy that runs with that reading reach."""
+    preset = TO_CONVERGENCE[scenario.response]
+    name = preset if reading == "budget" else f"{preset}_{reading}"
+    if preset not in evidence.measured or name not in evidence.measured:
+        return None
+    return estimates.share(
+        results.group_of(evidence.measured[name], mechanism, epsilon),
+        results.group_of(evidence.measured[preset], "none"),
+    )
 
 
 def readings_block(evidence: Evidence) -> str:
     """σ per upload of the two schedules, by both readings of their level."""
-    rows = []
+    rows, lines = [], []
     for scenario in SCENARIOS[:2]:
         response = response_of(evidence, scenario)
-        for mechanism, epsilon in itertools.product(
-            ("time_varying", "dpa"), (0.2, 0.5)
-        ):
+        if response:
+            lines += [
+                f"- {scenario.name}, reading `{reading}`: the noise explains "
+                "{} of {} published accuracies of the two schedules.\n".format(
+                    *consistent(evidence, scenario, response, reading)
+                )
+                for reading in READINGS
+            ]
+        for mechanism, epsilon in itertools.product(SCHEDULES, (0.2, 0.5)):
             config = published_config(scenario, epsilon)
             constant = noise_response.formula_std("nbafl", config)
             published = {
@@ -77,32 +107,16 @@ def readings_block(evidence: Evidence) -> str:
                             f"{np.mean(constant / stds):.2f}"
                         ),
                         "share of the noise-free accuracy: at that σ": percent(
-                            noise_response.share_at(response[1], mean)
+                            noise_response.share_at(response.curve, mean)
                         )
                         if response
                         else "–",
-                        "measured": _measured(
-                            evidence, scenario, mechanism, epsilon, reading
+                        "measured": percent(
+                            measured_share(
+                                evidence, scenario, mechanism, epsilon, reading
+                            )
                         ),
                         "published": percent(published[mechanism] / published["none"]),
                     }
                 )
-    return markdown(rows)
-
-
-def _measured(
-    evidence: Evidence,
-    scenario: Scenario,
-    mechanism: str,
-    epsilon: float,
-    reading: str,
-) -> str:
-    """The share of the noise-free accuracy in a run with that reading."""
-    preset = TO_CONVERGENCE[scenario.response]
-    name = preset if reading == "budget" else f"{preset}_{reading}"
-    if preset not in evidence.measured or name not in evidence.measured:
-        return "–"
-    fedavg = mean_accuracy(results.group_of(evidence.measured[preset], "none"))
-    run = results.group_of(evidence.measured[name], mechanism, epsilon)
-    mean = mean_accuracy(run)
-    return percent(mean / fedavg) if fedavg and mean is not None else "–"
+    return markdown(rows) + "\n" + "".join(lines)

@@ -6,16 +6,16 @@ numbers that is made here.
 """
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.report import labels, tables
 from fedsvp_jax.report.text_table import markdown
 
 from .. import docs_blocks, presets
-from . import kept_cells, results
+from . import estimates, kept_cells, results
+from .attribute_table import attributes_block
 from .evidence import (
     CONTRIBUTION,
     CONVERGED,
@@ -25,9 +25,9 @@ from .evidence import (
     TABLES,
     Evidence,
     compiler_flags,
-    mean_accuracy,
     preset_command,
     provenance,
+    published_score,
     sizes,
 )
 from .findings import findings
@@ -109,13 +109,17 @@ def _accuracies(preset: str) -> Callable[[Evidence], str]:
                 "mechanism": mechanisms.mechanism_label(cell["mechanism"]),
                 "formula": _formula(cell["mechanism"]),
                 "ε": labels.significant(cell["epsilon"]),
-                "published: best %": _published(cell, "best"),
-                "published: last 5 %": _published(cell, "last5"),
+                "published: best %": published_score(cell, "best"),
+                "published: last 5 %": published_score(cell, "last5"),
                 "published: loss vs FedAvg (last 5)": loss,
             }
+            groups = []
             for size, result in measured:
-                row |= _measured(size, result, cell["mechanism"], cell["epsilon"])
-            rows.append(row | provenance([result for _, result in measured]))
+                group = results.group_of(result, cell["mechanism"], cell["epsilon"])
+                row |= _measured(size, result, group)
+                groups += [group] if group else []
+            of = [result for _, result in measured] if groups else []
+            rows.append(row | provenance(of, groups))
         return markdown(rows)
 
     return block
@@ -127,22 +131,18 @@ def _formula(mechanism: str) -> str:
     return "ours" if mechanisms.is_reconstruction(mechanism) else "printed"
 
 
-def _measured(
-    size: str, result: Result, mechanism: str, epsilon: float | None
-) -> dict[str, str]:
-    group = results.group_of(result, mechanism, epsilon)
-    best = last5 = loss = gain = std = seeds = "–"
+def _measured(size: str, result: Result, group: Result | None) -> dict[str, str]:
+    best = last5 = loss = gain = std = "–"
     if group is not None:
-        seeds = str(len(group["seeds"]))
         if "gain" in group:
             gain = f"{100 * statistics.fmean(group['gain']):+.1f}"
         if group["averaging"]:
             std = f"{results.noise_std(group):.3g}"
-        best = labels.percent(*tables.mean_std(group["best"]))
-        last5 = labels.percent(*tables.mean_std(group["last5"]))
-        if mechanism != "none":
-            fedavg = mean_accuracy(results.group_of(result, "none"))
-            loss = _below(mean_accuracy(group), fedavg)
+        best, last5 = _of_seeds(group["best"]), _of_seeds(group["last5"])
+        if group["mechanism"] != "none":
+            fedavg = results.group_of(result, "none")
+            share = estimates.share(group, fedavg)
+            loss = "–" if share is None else f"{100 * (1 - share):.0f}%"
     row = {
         f"{size}: best %": best,
         f"{size}: last 5 %": last5,
@@ -151,81 +151,13 @@ def _measured(
     if size == CONVERGED:
         row["gain in the last fifth"] = gain
         row["std of the averaged noise"] = std
-    return row | {
-        "seeds": seeds,
-        "rounds": str(result["settings"]["num_rounds"]),
-    }
+    return row
 
 
-def _attributes(evidence: Evidence) -> str:
-    """FedSVA, Table 2: accuracy and run time by N."""
-    published = evidence.published["fedsva_table2"]["cells"]
-    (fedavg,) = evidence.published["fedsva_runtime"]["cells"]
-    base = next(c["seconds"] for c in published if c["num_attributes"] == 2)
-    two = _round_seconds(evidence, "fedsva_table2_n2_cifar10", "fedsva")
-    rows = [
-        {
-            "N": "FedAvg",
-            "ε": "–",
-            "published: last 5 %": "–",
-            "published: seconds per run": f"{fedavg['seconds']:,.0f}",
-            "published: time ÷ time at N = 2": f"{fedavg['seconds'] / base:.2f}",
-            **_timed(evidence, "fedsva_table2_n2_cifar10", "none", None, two),
-        }
-    ]
-    for cell in published:
-        preset = f"fedsva_table2_n{cell['num_attributes']}_cifar10"
-        seconds = f"{cell['seconds']:,.0f} ± {cell['seconds_std']:,.0f}"
-        rows.append(
-            {
-                "N": str(cell["num_attributes"]),
-                "ε": labels.significant(cell["epsilon"]),
-                "published: last 5 %": _published(cell, "last5"),
-                "published: seconds per run": seconds,
-                "published: time ÷ time at N = 2": f"{cell['seconds'] / base:.2f}",
-                **_timed(evidence, preset, "fedsva", cell["epsilon"], two),
-            }
-        )
-    return markdown(rows)
-
-
-def _timed(
-    evidence: Evidence,
-    preset: str,
-    mechanism: str,
-    epsilon: float | None,
-    base: float | None,
-) -> dict[str, str]:
-    measured = [result for _, result in sizes(evidence, preset)][-1:]
-    seconds = _round_seconds(evidence, preset, mechanism)
-    last5 = time = ratio = "–"
-    if measured and seconds is not None and base is not None:
-        group = results.group_of(measured[0], mechanism, epsilon)
-        last5 = labels.percent(*tables.mean_std(group["last5"])) if group else "–"
-        time, ratio = f"{seconds:.3g}", f"{seconds / base:.2f}"
-    else:
-        measured = []
-    return {
-        "measured: last 5 %": last5,
-        "measured: seconds per round": time,
-        "measured: time ÷ time at N = 2": ratio,
-        **provenance(measured),
-    }
-
-
-def _round_seconds(evidence: Evidence, preset: str, mechanism: str) -> float | None:
-    """Seconds per round of one cell, without the call that compiles."""
-    measured = sizes(evidence, preset)
-    if not measured:
-        return None
-    result = measured[-1][1]
-    timing = result["timing"].get(mechanism)
-    if not timing or not timing["later_rounds"]:
-        return None
-    num_cells = sum(
-        len(g["seeds"]) for g in result["groups"] if g["mechanism"] == mechanism
-    )
-    return timing["later_seconds"] / timing["later_rounds"] / num_cells
+def _of_seeds(shares: Sequence[float | None]) -> str:
+    """A mean over seeds in percent, with its interval from two seeds on."""
+    estimate = estimates.of_seeds(shares)
+    return estimate.cell() if estimate else "–"
 
 
 def shown_noise(result: Result) -> list[Result]:
@@ -257,7 +189,7 @@ def _noise(evidence: Evidence) -> str:
                         "middle round": middle,
                         "last round": last,
                         "ε spent: basic": labels.significant(spent["basic"][-1]),
-                        **provenance([result]),
+                        **provenance([result], [group]),
                     }
                 )
     return markdown(rows)
@@ -287,7 +219,7 @@ def _contribution(evidence: Evidence) -> str:
                     "last 5 rounds": f"{statistics.fmean(ratio[-5:]):.3f}",
                     "smallest R": f"{min(ratio):.3f}",
                     "largest R": f"{max(ratio):.3f}",
-                    **provenance([result]),
+                    **provenance([result], [group]),
                 }
             )
     return markdown(rows)
@@ -331,7 +263,6 @@ def _gap(evidence: Evidence) -> str:
                     {
                         "preset": f"{preset}, {size}",
                         "ε": labels.significant(nbafl["epsilon"]),
-                        "seeds": str(gap.num_seeds),
                         "FedSVA's σ ÷ NbAFL's": f"{ratio:.4f}",
                         "NbAFL: last 5 %": nbafl_last5,
                         "FedSVA: last 5 %": fedsva_last5,
@@ -341,7 +272,7 @@ def _gap(evidence: Evidence) -> str:
                         "95 % t interval contains 0": (
                             "yes" if gap.contains_zero else "no"
                         ),
-                        **provenance([result]),
+                        **provenance([result], [nbafl, fedsva]),
                     }
                 )
     return markdown(rows)
@@ -350,11 +281,6 @@ def _gap(evidence: Evidence) -> str:
 def _interval(limits: tuple[float, float]) -> str:
     low, high = limits
     return f"{100 * low:+.2f} … {100 * high:+.2f}"
-
-
-def _published(cell: dict[str, Any], name: str) -> str:
-    std = cell.get(f"{name}_std")
-    return f"{cell[name]:.2f}" + (f" ± {std:.2f}" if std is not None else "")
 
 
 def _below(value: float | None, reference: float | None) -> str:
@@ -382,7 +308,7 @@ BLOCKS: dict[str, Callable[[Evidence], str]] = {
     "deviations": _deviations,
     "runs": _runs,
     **{preset: _accuracies(preset) for preset in TABLES},
-    "fedsva_table2": _attributes,
+    "fedsva_table2": attributes_block,
     "noise_by_round": _pictured("noise by round", "noise_by_round", _noise),
     "contribution": _pictured("contribution by round", "contribution", _contribution),
     "impossible": _impossible,

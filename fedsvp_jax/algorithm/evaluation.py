@@ -6,30 +6,30 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.devices import lanes
-from fedsvp_jax.structs import Array, Examples, Model, Params
+from fedsvp_jax.structs import Array, Examples, Model, Params, cross_entropy
 
 
 class Score(NamedTuple):
     """A model's score on a set of examples."""
 
-    accuracy: Array  # () float32 in [0, 1]
-    loss: Array  # () float32: mean cross-entropy in nats
+    accuracy: Array  # () float32 in [0, 1]; nan where the examples have targets
+    loss: Array  # () float32: mean of the model's loss, cross-entropy in nats
     group_accuracy: Array  # (G,) float32 by `group`; nan for one without examples
 
 
-def batch_sums(
-    model: Model, params: Params, stats: Params, inputs: Array, labels: Array
+def _batch_scores(
+    model: Model, params: Params, stats: Params, examples: Examples, rows: Array
 ) -> tuple[Array, Array]:
-    """Per example: is it right (b,) int32, and its cross-entropy (b,) float32."""
-    logits, _ = model.apply(
-        params, stats, preprocessing.normalize(inputs), train=False, key=None
-    )
-    losses = optax.softmax_cross_entropy_with_integer_labels(logits, labels)
-    return (jnp.argmax(logits, -1) == labels).astype(jnp.int32), losses
+    """Per example: is it right (b,) int32, 0 with targets; its loss (b,) float32."""
+    inputs = preprocessing.normalize(examples.inputs[rows])
+    outputs, _ = model.apply(params, stats, inputs, train=False, key=None)
+    losses = model.loss(outputs, examples.wanted[rows])
+    if examples.targets is not None:
+        return jnp.zeros(rows.shape, jnp.int32), losses
+    return (jnp.argmax(outputs, -1) == examples.labels[rows]).astype(jnp.int32), losses
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Validation:
       batch_size: examples in one batch.
       lane_axes: names of the enclosing vmap axes.
       kind: `accuracy`, or `loss`: how many nats the mean cross-entropy lies below that
-        of guessing, ln c for c classes.
+        of guessing, ln c for c classes; with another loss, minus its mean.
 
     A client without validation examples finds every model worth 0.
     """
@@ -73,12 +73,14 @@ class Validation:
         start = batch * self.batch_size
         return jax.lax.dynamic_slice_in_dim(self._padded, start, self.batch_size)
 
-    def _scores(self, logits: Array, labels: Array) -> Array:
+    def _scores(self, outputs: Array, wanted: Array) -> Array:
         """(b,) int32 or float32: what the mean is taken of."""
         if self.kind == "accuracy":
-            return (jnp.argmax(logits, -1) == labels).astype(jnp.int32)
-        losses = optax.softmax_cross_entropy_with_integer_labels(logits, labels)
-        return math.log(logits.shape[-1]) - losses
+            return (jnp.argmax(outputs, -1) == wanted).astype(jnp.int32)
+        losses = self.model.loss(outputs, wanted)
+        if self.model.loss is cross_entropy:
+            return math.log(outputs.shape[-1]) - losses
+        return -losses
 
     def _mean(self, total: Array) -> Array:
         return total.astype(jnp.float32) / jnp.maximum(self.count, 1).astype(
@@ -95,7 +97,7 @@ class Validation:
         def step(batch: Array, total: Array) -> Array:
             rows = self._rows(batch)
             logits = self._batch_logits(params, stats, rows)
-            scores = self._scores(logits, self.examples.labels[rows])
+            scores = self._scores(logits, self.examples.wanted[rows])
             place = batch * self.batch_size + jnp.arange(
                 self.batch_size, dtype=jnp.int32
             )
@@ -104,11 +106,11 @@ class Validation:
         start = jnp.int32(0) if self.kind == "accuracy" else jnp.float32(0)
         return self._mean(jax.lax.fori_loop(0, self._num_batches, step, start))
 
-    def logits_shape(self, params: Params, stats: Params) -> tuple[int, int]:
-        """(v, c) of `logits`, with v padded to whole batches."""
+    def logits_shape(self, params: Params, stats: Params) -> tuple[int, ...]:
+        """(v, c) of `logits`, v padded to whole batches and c an output's shape."""
         rows = self._padded
         one = jax.eval_shape(self._batch_logits, params, stats, rows[:1])
-        return rows.shape[0], one.shape[-1]
+        return rows.shape[0], *one.shape[1:]
 
     def logits(self, params: Params, stats: Params) -> Array:
         """(v, c) float32: a model's logits; 0 in batches without an example."""
@@ -124,7 +126,7 @@ class Validation:
 
     def utility_of(self, logits: Array) -> Array:
         """() float32: the worth of a model with these logits, (v, c)."""
-        scores = self._scores(logits, self.examples.labels[self._padded])
+        scores = self._scores(logits, self.examples.wanted[self._padded])
         counted = jnp.arange(scores.shape[0], dtype=jnp.int32) < self.count
         return self._mean(jnp.sum(jnp.where(counted, scores, 0)))
 
@@ -162,15 +164,15 @@ def evaluate(
             key=None,
         )
     )
-    nobody = jnp.zeros((logits.shape[-1] * num_attributes,), jnp.int32)
-    groups = group(test, num_attributes)
+    by_class = test.targets is None
+    count = logits.shape[-1] * num_attributes if by_class else 1
+    nobody = jnp.zeros((count,), jnp.int32)
+    groups = group(test, num_attributes) if by_class else jnp.zeros_like(test.labels)
 
     def batch_score(batch: Array) -> tuple[tuple[Array, Array], None]:
         position = batch * batch_size + jnp.arange(batch_size, dtype=jnp.int32)
         rows = jnp.minimum(position, num_examples - 1)
-        hits, losses = batch_sums(
-            model, params, stats, test.inputs[rows], test.labels[rows]
-        )
+        hits, losses = _batch_scores(model, params, stats, test, rows)
         counted = position < num_examples
         right = nobody.at[groups[rows]].add(jnp.where(counted, hits, 0))
         return (right, jnp.sum(jnp.where(counted, losses, jnp.float32(0.0)))), None
@@ -183,7 +185,7 @@ def evaluate(
         devices=devices,
     )
     held = nobody.at[groups].add(1).astype(jnp.float32)
-    right = right.astype(jnp.float32)
+    right = right.astype(jnp.float32) if by_class else jnp.full((1,), jnp.nan)
     return Score(
         accuracy=jnp.sum(right) / num_examples,
         loss=loss / num_examples,

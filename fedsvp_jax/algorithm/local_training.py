@@ -112,12 +112,12 @@ def _mean_loss(
     params: Params,
     stats: Params,
     inputs: Array,
-    labels: Array,
+    wanted: Array,
     weights: Array,
     key: Array,
 ) -> tuple[Array, Params]:
-    logits, stats = model.apply(params, stats, inputs, train=True, key=key)
-    losses = optax.softmax_cross_entropy_with_integer_labels(logits, labels)
+    outputs, stats = model.apply(params, stats, inputs, train=True, key=key)
+    losses = model.loss(outputs, wanted)
     total = jnp.sum(losses * weights)
     return total / jnp.maximum(jnp.sum(weights), jnp.float32(1.0)), stats
 
@@ -127,7 +127,7 @@ def _per_example_gradient(
     params: Params,
     stats: Params,
     inputs: Array,
-    labels: Array,
+    wanted: Array,
     weights: Array,
     key: Array,
     rates: TrainingRates,
@@ -145,9 +145,9 @@ def _per_example_gradient(
         gradient, _ = jax.grad(loss, has_aux=True)(
             params, stats, x[None], y[None], ones, key
         )
-        return noise.clip_by_l2_norm(gradient, rates.l2_norm_clip)[0]
+        return noise.clip_into_ball(gradient, rates.l2_norm_clip)[0]
 
-    gradients = jax.vmap(one)(inputs, labels)
+    gradients = jax.vmap(one)(inputs, wanted)
     mean = jax.tree.map(
         lambda g: jnp.tensordot(weights, g, axes=1) / batch_size, gradients
     )
@@ -160,7 +160,7 @@ def _linear_gradient(
     params: Params,
     stats: Params,
     inputs: Array,
-    labels: Array,
+    wanted: Array,
     weights: Array,
     key: Array,
     rates: TrainingRates,
@@ -175,8 +175,7 @@ def _linear_gradient(
     assert model.gradient_scale is not None
 
     def by_logits(logits: Array) -> Array:
-        losses = optax.softmax_cross_entropy_with_integer_labels
-        return jnp.sum(losses(logits, labels))
+        return jnp.sum(model.loss(logits, wanted))
 
     logits, pull_back = jax.vjp(
         lambda now: model.apply(now, stats, inputs, train=True, key=key)[0], params
@@ -187,7 +186,9 @@ def _linear_gradient(
     bound = jnp.asarray(rates.l2_norm_clip, jnp.float32)
     clipped = norms > bound
     scale = jnp.where(clipped, bound / jnp.where(clipped, norms, 1.0), 1.0)
-    (mean,) = pull_back(residuals * (weights * scale / batch_size)[:, None])
+    scaled = residuals * (weights * scale / batch_size)[:, None]
+    finite = jnp.isfinite(norms)[:, None]  # as `noise.clip_into_ball`
+    (mean,) = pull_back(jnp.where(finite, scaled, 0))
     noised, _ = noise.add_gaussian_noise(mean, rates.step_noise_std, key=noise_key)
     return noised, stats
 
@@ -294,7 +295,7 @@ def local_update(
         batch = (
             stats_now,
             preprocessing.normalize(pixels),
-            examples.labels[rows],
+            examples.wanted[rows],
             weights,
             step_key,
         )

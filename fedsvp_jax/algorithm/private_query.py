@@ -21,7 +21,6 @@ from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
-import optax
 
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.devices import lanes
@@ -90,9 +89,11 @@ def public_model(
     def apply(params: Params, *args: Array, **named: Any) -> tuple[Array, Params]:
         still = [jax.lax.stop_gradient(part) for part in chosen(params, rows)]
         logits, stats = model.apply(replaced(params, still, rows), *args, **named)
-        return logits.at[:, jnp.asarray(private_classes, int)].add(-margin), stats
+        if not private_classes:
+            return logits, stats
+        return logits.at[:, jnp.asarray(private_classes)].add(-margin), stats
 
-    return Model(model.init, apply)
+    return model._replace(apply=apply, gradient_scale=None)
 
 
 def remembered(
@@ -134,19 +135,17 @@ def mean_clipped_gradient(
     padded = jnp.pad(rows[first], (0, -rows.shape[0] % _SIDE_BY_SIDE))
 
     def loss(weights: list[Array], row: Array) -> Array:
-        logits, _ = model.apply(
+        outputs, _ = model.apply(
             replaced(params, weights, asked),
             stats,
             preprocessing.normalize(examples.inputs[row][None]),
             train=False,
             key=None,
         )
-        return optax.softmax_cross_entropy_with_integer_labels(
-            logits, examples.labels[row][None]
-        )[0]
+        return model.loss(outputs, examples.wanted[row][None])[0]
 
     def one(row: Array) -> list[Array]:
-        return noise.clip_by_l2_norm(jax.grad(loss)(weights, row), l2_norm_clip)[0]
+        return noise.clip_into_ball(jax.grad(loss)(weights, row), l2_norm_clip)[0]
 
     def step(batch: Array, total: list[Array]) -> list[Array]:
         start = batch * _SIDE_BY_SIDE

@@ -76,6 +76,10 @@ class Dataset:
       columns: named properties of the training examples.
       test_columns: those of the test examples, where they are known; with the
         categories that `columns` has.
+      train_targets: (n, ...) floats or whole numbers: what a loss of one's own compares
+        the model's outputs with (`run.train(loss=...)`), or None: the labels are. With
+        targets, labels only divide the examples (partition, attributes=class).
+      test_targets: (m, ...), likewise.
 
     Raises:
       ValueError: a shape, a type or a value is not as described, or two of them
@@ -92,6 +96,8 @@ class Dataset:
     class_names: tuple[str, ...] | None = None
     columns: Mapping[str, Column] = dataclasses.field(default_factory=dict)
     test_columns: Mapping[str, Column] = dataclasses.field(default_factory=dict)
+    train_targets: np.ndarray | None = None
+    test_targets: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         for part in ("train", "test"):
@@ -120,6 +126,7 @@ class Dataset:
         if self.train_writers is not None:
             writers = self._ids("train_writers", self.train_writers, rows)
             object.__setattr__(self, "train_writers", writers)
+        self._check_targets()
         self._check_columns("columns", "column", rows)
         self._check_columns("test_columns", "test column", self.test_labels.shape)
         for key, column in self.columns.items():
@@ -175,6 +182,41 @@ class Dataset:
             )
         return whole.astype(np.int32, copy=False)
 
+    def _check_targets(self) -> None:
+        """Makes targets float32 or int32; there are some of both parts, or of none."""
+        for part, labels in (("train", self.train_labels), ("test", self.test_labels)):
+            targets = getattr(self, f"{part}_targets")
+            if targets is None:
+                continue
+            targets = as_features(targets)
+            if targets.dtype.kind in "iub":
+                targets = targets.astype(np.int32)
+            if targets.dtype not in (np.int32, np.float32):
+                raise ValueError(
+                    f"dataset {self.name}: {part} targets must be numbers, got "
+                    f"{targets.dtype}"
+                )
+            if targets.shape[:1] != labels.shape:
+                raise ValueError(
+                    f"dataset {self.name}: {part} targets must have {len(labels)} "
+                    f"rows, one for each example; got the shape {targets.shape}"
+                )
+            if targets.dtype == np.float32 and (where := non_finite(targets)):
+                raise ValueError(
+                    f"dataset {self.name}: {part} targets hold {where}; every target "
+                    "must be finite"
+                )
+            object.__setattr__(self, f"{part}_targets", targets)
+        kinds = [
+            None if targets is None else (targets.dtype, targets.shape[1:])
+            for targets in (self.train_targets, self.test_targets)
+        ]
+        if kinds[0] != kinds[1]:
+            raise ValueError(
+                f"dataset {self.name}: train_targets and test_targets must be of one "
+                "type and shape, or both None"
+            )
+
     def _check_columns(self, field: str, what: str, shape: tuple[int, ...]) -> None:
         """Makes the codes of all columns int32."""
         columns = {
@@ -210,6 +252,9 @@ class Dataset:
         }
         if self.train_writers is not None:
             arrays["train_writers"] = self.train_writers
+        if self.train_targets is not None and self.test_targets is not None:
+            arrays["train_targets"] = self.train_targets
+            arrays["test_targets"] = self.test_targets
         digest = hashlib.sha256(f"num_classes {self.num_classes}".encode())
         if self.class_names is not None:
             digest.update(repr(self.class_names).encode())

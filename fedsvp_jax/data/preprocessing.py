@@ -96,7 +96,10 @@ def enlarged_to_rgb32(images: np.ndarray) -> np.ndarray:
 
 
 def device_examples(
-    inputs: np.ndarray, labels: np.ndarray, attributes: np.ndarray | None = None
+    inputs: np.ndarray,
+    labels: np.ndarray,
+    attributes: np.ndarray | None = None,
+    targets: np.ndarray | None = None,
 ) -> Examples:
     """Copies the arrays to the device as they are: uint8 pixels stay uint8.
 
@@ -104,6 +107,7 @@ def device_examples(
       inputs: (n, *example_shape) uint8 or float32.
       labels: (n,) int32.
       attributes: (n,) int32, or None where they are not known: all are 0.
+      targets: (n, ...) float32 or int32, or None without any.
 
     Raises:
       ValueError: the arrays are not equally long.
@@ -119,4 +123,5 @@ def device_examples(
         inputs=jnp.asarray(inputs),
         labels=jnp.asarray(labels, jnp.int32),
         attributes=jnp.asarray(attributes, jnp.int32),
+        targets=None if targets is None else jnp.asarray(targets),
     )

@@ -25,6 +25,7 @@ from fedsvp_jax.deploy.randomness import SECRET, Randomness, Seeded, training_ke
 from fedsvp_jax.deploy.state import StateFile
 from fedsvp_jax.federation import plan as plans
 from fedsvp_jax.federation.federated_data import FederatedData, federate
+from fedsvp_jax.run.trained_model import TrainedModel
 from fedsvp_jax.structs import Array, MechanismState, Model, Params
 from fedsvp_jax.tree import cell_of
 
@@ -103,6 +104,8 @@ class Client:
         self.file = StateFile(state_path, self.policy)
         self.num_examples = int(data.split.num_train[0, 0])
         self._randomness, self._data = randomness, data
+        shape = {"example_shape": data.examples.inputs.shape[1:]}
+        self._settings = dataclasses.asdict(config) | shape
         by_name = (lambda count: build(num_classes=count)) if model is None else None
         asked = plans.asked_of(config, self._model, by_name, data)
         self._plan = plans.make_plan(config, data, asked)
@@ -142,14 +145,14 @@ class Client:
         return answer(
             self.file,
             received,
-            partial(self._train, received, round_num),
-            policy=self.policy,
+            partial(self.train, received, round_num),
             round_num=round_num,
             like=self.initial_arrays,
             randomness=self._randomness,
         )
 
-    def _train(self, received: Sequence[np.ndarray], round_num: int) -> Trained:
+    def train(self, received: Sequence[np.ndarray], round_num: int) -> Trained:
+        """The local training of a round, before clip and noise: it must not leave."""
         size = len(self._first)
         randomness = self._randomness
         number = randomness.client_id if isinstance(randomness, Seeded) else 0
@@ -167,6 +170,17 @@ class Client:
             return Trained(received, leaves, self.num_examples, ratio)
         zeros = [np.zeros_like(leaf) for leaf in gradient]
         return Trained(zeros, gradient, int(private), ratio, free=leaves)
+
+    def trained_model(self, arrays: Sequence[np.ndarray], rounds: int) -> TrainedModel:
+        """The server's arrays as a model that predicts and can be saved.
+
+        Args:
+          arrays: as the server holds them after some rounds.
+          rounds: their number.
+        """
+        leaves = list(arrays[: len(self._first)])
+        params = jax.tree.unflatten(self._tree, leaves)
+        return TrainedModel(self._model, params, {}, rounds, self._settings)
 
     def _local_work(
         self,

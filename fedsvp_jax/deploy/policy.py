@@ -53,6 +53,27 @@ class Policy:
         """Whether the noise is on the private query's answer, not on the update."""
         return self.config.sensitivity == "attribute_records"
 
+    def check_takes_updates(self, *, with_model: bool = True) -> None:
+        """For adapters around another engine's training, which hand on updates alone.
+
+        Args:
+          with_model: whether the adapter knows the model that was sent, too.
+
+        Raises:
+          ValueError: a private query, which needs to know the private records; a clip
+            of the model, without the model.
+        """
+        if self.is_query:
+            raise ValueError(
+                "sensitivity must not be attribute_records around another engine's "
+                "training, which does not tell the private records: use deploy.Client"
+            )
+        if self.config.sensitivity == "weight_clip" and not with_model:
+            raise ValueError(
+                "sensitivity must not be weight_clip where the engine hands on the "
+                "update without the model: take update_clip"
+            )
+
     def new_ledger(self) -> Ledger:
         """One client's, empty."""
         return promises.new_ledger(self.mechanism, 1, keeps_stats=False)

@@ -6,6 +6,7 @@ ledger. `answer` wraps it in the client's state file.
 """
 
 import dataclasses
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -24,6 +25,7 @@ from fedsvp_jax.prng import Stream
 from fedsvp_jax.run.folder import plain
 from fedsvp_jax.structs import NoiseInfo
 
+_log = logging.getLogger(__name__)
 Arrays: TypeAlias = list[np.ndarray]
 
 
@@ -105,15 +107,17 @@ def privatize(
       update was clipped, which no noise hides.
 
     Raises:
-      Refused: as `check_request`, or the arrays do not fit one another.
+      Refused: as `check_request`, or the arrays do not fit one another, or training
+        overflowed and --sensitivity=paper clips no upload. A clip sends such an update
+        to 0: a refusal would tell the server of the client's data.
     """
     check_request(policy, state, received, round_num=round_num)
-    _check_arrays("the trained model", trained, received)
+    _check_arrays("the trained model", trained, received, finite=False)
     if policy.mechanism.needs_contribution and contribution is None:
         raise Refused(f"mechanism {policy.name} needs the client's contribution ratio")
     ratio = _released(policy, contribution, randomness, round_num)
-    update = [new - old for new, old in zip(trained, received, strict=True)]
-    _check_arrays("the update", update, received)
+    with np.errstate(over="ignore", invalid="ignore"):  # the clip makes it 0
+        update = [new - old for new, old in zip(trained, received, strict=True)]
     key = (
         randomness.key(round_num, Stream.NOISE)
         if isinstance(randomness, Seeded)
@@ -140,6 +144,7 @@ def privatize(
         )
         info = _numbers(told)
         noised = [np.asarray(leaf) for leaf in clipped]
+        _check_arrays("an update that nothing clips", noised, received)
         memory = {name: float(value) for name, value in after.clients.items()}
         if not isinstance(randomness, Seeded) and info.noise_std > 0:
             noised, grid = add_secret_noise(
@@ -151,6 +156,7 @@ def privatize(
         for old, new in zip(received, noised, strict=True)
     ]
     record = _record(policy, state, info, round_num, ratio, randomness.hides) | grid
+    record["num_examples"] = num_examples
     return upload, state, record
 
 
@@ -177,7 +183,6 @@ def answer(
     received: Sequence[np.ndarray],
     train: Callable[[], Trained],
     *,
-    policy: Policy,
     round_num: int,
     like: Sequence[np.ndarray] | None = None,
     randomness: Randomness = SECRET,
@@ -185,10 +190,10 @@ def answer(
     """Checks, trains, privatizes, and writes the state; then the upload may leave.
 
     Args:
-      file: of the client's state; other processes of the client wait.
+      file: of the client's state and policy; other processes of the client wait.
       train: called when the request has passed the checks.
       like: as in `check_request`.
-      policy, received, round_num, randomness: as in `privatize`.
+      received, round_num, randomness: as in `privatize`.
 
     Returns:
       `(upload, record)`.
@@ -197,6 +202,7 @@ def answer(
       Refused: no upload may leave; the file is as it was.
       OSError: the file cannot be written; no upload may leave.
     """
+    policy = file.policy
     with file.locked():
         state = file.read()
         check_request(policy, state, received, round_num=round_num, like=like)
@@ -213,13 +219,18 @@ def answer(
             randomness=randomness,
         )
         file.write(state)
+    _log.info("upload: %s", record)
     return [*made.free, *upload], record
 
 
 def _check_arrays(
-    name: str, arrays: Sequence[np.ndarray], like: Sequence[np.ndarray] | None
+    name: str,
+    arrays: Sequence[np.ndarray],
+    like: Sequence[np.ndarray] | None,
+    *,
+    finite: bool = True,
 ) -> None:
-    """Raises Refused: not finite float32 arrays, or not of the shapes of `like`."""
+    """Raises Refused: not (finite) float32 arrays, or not of the shapes of `like`."""
     if like is not None and len(arrays) != len(like):
         raise Refused(f"{name} must have {len(like)} arrays, got {len(arrays)}")
     for place, array in enumerate(arrays):
@@ -230,7 +241,7 @@ def _check_arrays(
                 f"array {place} of {name} must have the shape {like[place].shape}, got "
                 f"{array.shape}"
             )
-        if not np.all(np.isfinite(array)):
+        if finite and not np.all(np.isfinite(array)):
             raise Refused(f"array {place} of {name} holds NaN or infinity")
 
 
@@ -297,8 +308,7 @@ def _record(
 ) -> dict[str, Any]:
     """What the client may look up of an upload, and what it has spent so far."""
     ledger = state.read_ledger(policy)
-    delta = policy.promise.target_delta
-    spent = promises.epsilon_spent(ledger, delta, central=False, last=False)
+    spent = state.epsilon_spent(policy)
     status = promises.status(ledger, policy.mechanism, spent)
     if status is not None:
         # It adds up what a Gaussian's (ε, δ) would be; the noise here is discrete.
@@ -317,7 +327,7 @@ def _record(
                 "uploads": int(ledger.uploads[0]),
                 "epsilon_spent": spent,
                 "delta_spent": ledger.delta_spent(),
-                "target_delta": delta,
+                "target_delta": policy.promise.target_delta,
                 "status": status,
                 "randomness": "secret" if hides else "not private: seeded",
             }

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsvp_jax.accounting import Ledger
+from fedsvp_jax.accounting import Ledger, promises
 from fedsvp_jax.deploy.policy import Policy
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.run.folder import replace_file
@@ -51,6 +51,15 @@ class ClientState:
             self.ledger,
             proved=mechanism.claim.proved and not self.seeded,
             subsampling=mechanism.subsampling,
+        )
+
+    def epsilon_spent(self, policy: Policy) -> dict[str, float]:
+        """The ε of all uploads so far by each accounting, at the promise's δ."""
+        return promises.epsilon_spent(
+            self.read_ledger(policy),
+            policy.promise.target_delta,
+            central=False,
+            last=False,
         )
 
 
@@ -127,7 +136,7 @@ class StateFile:
 
     def __init__(self, path: str | os.PathLike[str], policy: Policy) -> None:
         self.path = pathlib.Path(path)
-        self._policy = policy
+        self.policy = policy
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -146,8 +155,8 @@ class StateFile:
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:
-            return new_state(self._policy)
-        return from_bytes(content, self._policy, self.path.name)
+            return new_state(self.policy)
+        return from_bytes(content, self.policy, self.path.name)
 
     def write(self, state: ClientState) -> None:
         """Returns when the state is on the disk, whole; else nothing was changed.

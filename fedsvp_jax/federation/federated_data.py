@@ -87,7 +87,7 @@ def federate(
         dataset, warmup = loading.withhold(first, dataset)
     found = loading.example_attributes(first, dataset)
     examples = preprocessing.device_examples(
-        dataset.train_inputs, dataset.train_labels, found.ids
+        dataset.train_inputs, dataset.train_labels, found.ids, dataset.train_targets
     )
     by_seed: dict[int, CorruptedClients] = {}
     num_rows = len(dataset.train_labels)
@@ -129,12 +129,14 @@ def federate(
     return FederatedData(
         examples=examples,
         test=preprocessing.device_examples(
-            dataset.test_inputs, dataset.test_labels, tested
+            dataset.test_inputs, dataset.test_labels, tested, dataset.test_targets
         ),
         num_tested_attributes=0 if tested is None else len(found.names),
         split=split,
         attributes=found,
-        private_classes=loading.private_classes(first, dataset.num_classes),
+        private_classes=()
+        if dataset.train_targets is not None
+        else loading.private_classes(first, dataset.num_classes),
         coalition_sizes=_largest_coalitions(first, counts),
         min_num_examples=int(sizes.min()),
         max_num_examples=int(sizes.max()),

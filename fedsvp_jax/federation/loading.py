@@ -100,6 +100,7 @@ def _tested_on(dataset: Data, kept: np.ndarray) -> Data:
     }
     if isinstance(dataset, Dataset):
         fewer["test_columns"] = _rows_of(dataset.test_columns, kept)
+        fewer["test_targets"] = _chosen(dataset.test_targets, kept)
     return dataclasses.replace(dataset, **fewer)
 
 
@@ -117,7 +118,6 @@ def withhold(config: ExperimentConfig, dataset: Dataset) -> tuple[Dataset, Examp
     rng = np.random.default_rng((config.seed, Stream.PARTITION, Stream.INFLUENCE))
     own, rest = np.split(rng.permutation(count), [wanted])
     rest.sort()
-    writers = dataset.train_writers
     warmup = preprocessing.device_examples(
         dataset.train_inputs[own], dataset.train_labels[own]
     )
@@ -125,7 +125,8 @@ def withhold(config: ExperimentConfig, dataset: Dataset) -> tuple[Dataset, Examp
         dataset,
         train_inputs=dataset.train_inputs[rest],
         train_labels=dataset.train_labels[rest],
-        train_writers=None if writers is None else writers[rest],
+        train_writers=_chosen(dataset.train_writers, rest),
+        train_targets=_chosen(dataset.train_targets, rest),
         columns=_rows_of(dataset.columns, rest),
     )
     return kept, warmup
@@ -151,10 +152,17 @@ def withhold_validation(
         )
     drawn = prng.generator(0, prng.Draw.SERVER_VALIDATION).permutation(count)
     own, rest = np.sort(drawn[:wanted]), np.sort(drawn[wanted:])
+    targets = dataset.test_targets if isinstance(dataset, Dataset) else None
     validation = preprocessing.device_examples(
-        dataset.test_inputs[own], dataset.test_labels[own]
+        dataset.test_inputs[own],
+        dataset.test_labels[own],
+        targets=_chosen(targets, own),
     )
     return _tested_on(dataset, rest), validation
+
+
+def _chosen(values: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
+    return None if values is None else values[rows]
 
 
 def _rows_of(columns: Mapping[str, Column], rows: np.ndarray) -> dict[str, Column]:
@@ -180,9 +188,14 @@ def example_attributes(config: ExperimentConfig, dataset: Dataset) -> Attributes
 def test_attributes(
     config: ExperimentConfig, dataset: Dataset | ClientStore
 ) -> np.ndarray | None:
-    """(m,) each test example's attribute; None where the data set does not tell."""
+    """(m,) each test example's attribute; None where the data set does not tell.
+
+    None too where it has targets: a score by attribute is an accuracy.
+    """
     kind, _, name = config.attributes.partition(":")
     columns = dataset.test_columns if isinstance(dataset, Dataset) else {}
+    if isinstance(dataset, Dataset) and dataset.test_targets is not None:
+        return None
     if config.num_attributes == 1 or kind == "writer_groups":
         return None
     if kind == "column" and name not in columns:

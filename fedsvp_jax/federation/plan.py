@@ -21,6 +21,7 @@ from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation.federated_data import FederatedData
 from fedsvp_jax.influence.last_layer import backbone_of
+from fedsvp_jax.losses import ExampleLoss, name_of
 from fedsvp_jax.mechanisms import (
     Mechanism,
     MechanismConfig,
@@ -220,7 +221,7 @@ def make_plan(
         ),
         num_tested_attributes=data.num_tested_attributes,
         private_classes=data.private_classes,
-        differ_by_class=config.partition != "by_writer",
+        differ_by_class=data.test.targets is None and config.partition != "by_writer",
         asked=asked,
         uniform_weights=config.weighting == "uniform",
         server=part(ServerSettings, config),
@@ -262,9 +263,18 @@ def make_cells(
 
 
 def recorded_settings(
-    config: ExperimentConfig, dataset: Dataset | ClientStore
+    config: ExperimentConfig,
+    dataset: Dataset | ClientStore,
+    loss: ExampleLoss | None = None,
 ) -> dict[str, object]:
-    """What config.json records: the resolved settings and the data's fingerprint."""
+    """What config.json records: the resolved settings and the data's fingerprint.
+
+    A loss of one's own is recorded by name, and whether it is told targets.
+    """
+    own: dict[str, object] = {}
+    if loss is not None:
+        told = isinstance(dataset, Dataset) and dataset.train_targets is not None
+        own = {"loss": name_of(loss), "has_targets": told}
     return {
         **dataclasses.asdict(config),
         "client_chunk_size": chunk_size(config),
@@ -273,4 +283,5 @@ def recorded_settings(
         "num_classes": dataset.num_classes,
         "example_shape": list(dataset.example_shape),
         "data_fingerprint": dataset.fingerprint,
+        **own,
     }

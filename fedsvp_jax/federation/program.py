@@ -7,7 +7,7 @@ from functools import cached_property
 import jax
 import numpy as np
 
-from fedsvp_jax import models
+from fedsvp_jax import losses, models
 from fedsvp_jax.accounting import allowance
 from fedsvp_jax.algorithm import private_query
 from fedsvp_jax.algorithm.private_query import Asked
@@ -23,7 +23,7 @@ from fedsvp_jax.federation.federated_data import FederatedData, federate
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
 from fedsvp_jax.mechanisms.base import check_noise, extreme_uploads
 from fedsvp_jax.mechanisms.grid import check_grid
-from fedsvp_jax.structs import Array, Model, Params
+from fedsvp_jax.structs import Array, Model, Params, cross_entropy
 from fedsvp_jax.tree import num_parameters
 
 
@@ -130,6 +130,62 @@ def _check_outputs(model: Model, data: FederatedData) -> None:
         )
 
 
+def _check_loss(
+    config: ExperimentConfig,
+    dataset: Dataset | ClientStore,
+    model: Model | None,
+    loss: losses.ExampleLoss | None,
+) -> None:
+    """Refuses targets without a loss or a model, and settings with no meaning here.
+
+    Raises:
+      ValueError: which setting, and what it must be.
+    """
+    has_targets = isinstance(dataset, Dataset) and dataset.train_targets is not None
+    if has_targets and loss is None:
+        raise ValueError(
+            "the data set has targets, so training needs a loss that compares the "
+            "model's outputs with them; give run.train one as loss="
+        )
+    if has_targets and model is None:
+        raise ValueError(
+            "the data set has targets, so training needs a model with the outputs that "
+            "the loss takes; give run.train one as model="
+        )
+    if loss is not None and config.influence_filter != "none":
+        raise ValueError(
+            "influence_filter must be none with a loss of your own: its votes are "
+            f"those of a logistic last layer, got {config.influence_filter}"
+        )
+    if has_targets and config.corrupted_share > 0:
+        raise ValueError(
+            "corrupted_share must be 0 for a data set with targets, which no "
+            f"corruption changes, got {config.corrupted_share:g}"
+        )
+
+
+def _check_utility(
+    config: ExperimentConfig, model: Model, data: FederatedData, mechanism: Mechanism
+) -> None:
+    """Refuses a utility of coalitions that the model's loss gives no meaning to.
+
+    Raises:
+      ValueError: which setting, and what it must be.
+    """
+    if not mechanism.needs_contribution or model.loss is cross_entropy:
+        return
+    if data.examples.targets is not None and config.utility != "loss":
+        raise ValueError(
+            "utility must be loss for a data set with targets, which has no accuracy, "
+            f"got {config.utility}"
+        )
+    if config.utility == "loss" and config.empty_utility != "initial":
+        raise ValueError(
+            "empty_utility must be initial with utility=loss and a loss of your own, "
+            f"whose value for guessing is not known, got {config.empty_utility}"
+        )
+
+
 def _check_momentum(config: ExperimentConfig, mechanism: Mechanism) -> None:
     """Refuses momentum of clients where the noise rests on what nobody has proved.
 
@@ -152,6 +208,7 @@ def build(
     dataset: Dataset | ClientStore,
     *,
     model: Model | None = None,
+    loss: losses.ExampleLoss | None = None,
 ) -> Program:
     """The program of one config per cell.
 
@@ -160,6 +217,8 @@ def build(
         for first, so the program's configs may differ from them.
       dataset: the data of all cells. A store is streamed, to one cell.
       model: built by the config's name when None.
+      loss: `(output, target) -> ()` of one example, in the place of cross-entropy.
+        With it a model has any outputs that the loss takes.
 
     Raises:
       ValueError: settings and data do not fit together, or the promise of
@@ -167,6 +226,7 @@ def build(
     """
     first = configs[0]
     check_resolved(first)
+    _check_loss(first, dataset, model, loss)
     if model is not None and first.influence_filter != "none":
         raise ValueError(
             "influence_filter must be none for a model that is not built by name, got "
@@ -178,9 +238,14 @@ def build(
 
     build_model = by_name if model is None else None
     own, model = model, model or by_name(dataset.num_classes)
+    if loss is not None:
+        model = model._replace(loss=losses.of_examples(loss))
     data = federate(configs, dataset)
-    if own is not None:
+    if own is not None and data.examples.targets is None:
         _check_outputs(own, data)
+    if loss is not None:
+        example = preprocessing.normalize(data.examples.inputs[:1])
+        losses.check_shape(model, data.examples, example)
     if first.solve == "noise":
         size = plans.batch_size(first, data)
         configs = [
@@ -207,6 +272,7 @@ def build(
         check_noise(mechanism, first.num_clients, first.num_rounds)
         _check_grid(mechanism, first, model, data, asked)
         _check_momentum(first, mechanism)
+        _check_utility(first, model, data, mechanism)
     allowances = [
         allowance(
             config,

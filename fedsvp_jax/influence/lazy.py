@@ -85,7 +85,7 @@ def contributions(
             num_epochs=rates.local_epochs,
             learning_rate=rates.learning_rate,
         )
-        update, _ = noise.clip_by_l2_norm(trained - kernel, rates.clip)
+        update, _ = noise.clip_into_ball(trained - kernel, rates.clip)
         noise_key = prng.stream_key(key, prng.Stream.INFLUENCE, contributor)
         std = jnp.asarray(rates.noise_multiplier, jnp.float32) * rates.clip
         return kernel + noise.add_gaussian_noise(update, std, key=noise_key)[0]

@@ -25,6 +25,18 @@ def clip_by_l2_norm(tree: Params, bound: Array | float) -> tuple[Params, Array]:
     return shrunk, clipped.astype(jnp.float32)
 
 
+def clip_into_ball(tree: Params, bound: Array | float) -> tuple[Params, Array]:
+    """As `clip_by_l2_norm`; a tree that is not finite, or whose norm is not, becomes 0.
+
+    So every tree ends in the ball, which a claim about all data sets needs: there is
+    data on which training overflows, and an upload that is not finite would tell it.
+    """
+    shrunk, clipped = clip_by_l2_norm(tree, bound)
+    finite = jnp.isfinite(l2_norm(tree))
+    inside = jax.tree.map(lambda leaf: jnp.where(finite, leaf, 0), shrunk)
+    return inside, jnp.where(finite, clipped, jnp.float32(1))
+
+
 def _gaussian(key: Array, std: Array, *, size: int) -> Array:
     """(size,) float32 of N(0, std²), zeros at std 0.
 

@@ -18,9 +18,15 @@ from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
 from fedsvp_jax.structs import Array
 
 
+def _bounded(ratio: Array | float) -> Array:
+    """R in [0, 1], and 1, the most private answer, where it is not a number."""
+    told = jnp.asarray(ratio, jnp.float32)
+    return jnp.where(jnp.isnan(told), jnp.float32(1), jnp.clip(told, 0.0, 1.0))
+
+
 def laplace_release(ratio: Array, epsilon: Leaf, *, key: Array) -> Array:
     """clip(R + Laplace(1/ε), 0, 1): (ε, 0)-DP, since R in [0, 1] moves by ≤ 1."""
-    ratio = jnp.clip(jnp.asarray(ratio, jnp.float32), 0.0, 1.0)
+    ratio = _bounded(ratio)
     scale = 1.0 / jnp.asarray(epsilon, jnp.float32)
     draw = jax.random.laplace(key, ratio.shape, jnp.float32)
     return jnp.clip(ratio + scale * draw, 0.0, 1.0)
@@ -34,7 +40,7 @@ def response_chance(ratio: Array | float, epsilon: Leaf) -> Array:
     For R in [0, 1] that lies between 1/(1 + e^ε) and e^ε/(1 + e^ε), a quotient of
     e^ε for either answer: (ε, 0)-DP (Warner 1965).
     """
-    ratio = jnp.clip(jnp.asarray(ratio, jnp.float32), 0.0, 1.0)
+    ratio = _bounded(ratio)
     eps = jnp.asarray(epsilon, jnp.float32)
     return jax.nn.sigmoid(-eps) + ratio * jnp.tanh(0.5 * eps)
 

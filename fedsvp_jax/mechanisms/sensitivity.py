@@ -68,7 +68,7 @@ def no_clip(updates: Params, params: Params) -> tuple[Params, Array]:
 def clip_update(updates: Params, params: Params, bound: Leaf) -> tuple[Params, Array]:
     """The update as one vector, within an L2 ball of radius `bound` around 0."""
     del params
-    return noise.clip_by_l2_norm(updates, bound)
+    return noise.clip_into_ball(updates, bound)
 
 
 def clip_weights(updates: Params, params: Params, bound: Leaf) -> tuple[Params, Array]:
@@ -78,7 +78,7 @@ def clip_weights(updates: Params, params: Params, bound: Leaf) -> tuple[Params, 
     to clip the update keeps its bits.
     """
     weights = jax.tree.map(jnp.add, params, updates)
-    shrunk, clipped = noise.clip_by_l2_norm(weights, bound)
+    shrunk, clipped = noise.clip_into_ball(weights, bound)
     moved = jax.tree.map(
         lambda new, old, update: jnp.where(clipped > 0, new - old, update),
         shrunk,

@@ -122,7 +122,7 @@ def in_dtype(model: Model, dtype: str) -> Model:
         )
         return logits.astype(jnp.float32), new_stats
 
-    return Model(model.init, apply)
+    return model._replace(apply=apply, gradient_scale=None)
 
 
 def _split_nnx(module: "nnx.Module") -> tuple[Any, Any, Any, Any]:

@@ -31,6 +31,6 @@ def percent(value: float | None, std: float | None = None) -> str:
 
 def picked(summary: Mapping[str, Any]) -> str:
     """What the best round of a run was picked on."""
-    if summary.get("best_by") == VALIDATION:
+    if str(summary.get("best_by")).startswith("validation"):
         return f"in round {summary['best_round']}, picked on the validation set"
     return "picked on the test set"

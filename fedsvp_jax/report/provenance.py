@@ -157,6 +157,8 @@ def setting_flags(config: read.Row) -> list[tuple[str, str]]:
     flags += [(name, ",".join(map(shown, values))) for name, values in lists if values]
     if (together := settings.get("cell_chunk_size", 1)) > 1:
         flags.append(("cell_chunk_size", shown(together)))
+    if part := settings.get("part"):
+        flags.append(("part", part))
     return flags
 
 

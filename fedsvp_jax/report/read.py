@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.run.records import accuracy_summary
+from fedsvp_jax.run.records import score_summary
 
 Row = dict[str, Any]
 
@@ -183,7 +183,7 @@ def _summary_so_far(metrics: list[Row]) -> Row:
     named = ("epsilon_spent", "status", "delta_spent", "target_delta")
     return {
         "rounds": len(metrics),
-        **accuracy_summary(metrics),
+        **score_summary(metrics),
         "diverged_in_round": next((r["round"] for r in metrics if _diverged(r)), None),
         **{name: last[name] for name in named if name in last},
     }

@@ -202,7 +202,7 @@ def _unfinished(run: read.RunFiles) -> str:
 
 def _facts(run: read.RunFiles) -> str:
     summary = run.summary
-    pairs = [
+    accuracies = [
         (
             f"best test accuracy ({labels.picked(summary)}), %",
             labels.percent(_field(summary, "best_accuracy")),
@@ -221,6 +221,19 @@ def _facts(run: read.RunFiles) -> str:
             "worst tenth of clients, mean of the last 5, %",
             labels.percent(_field(summary, "final5_worst_tenth_accuracy")),
         ),
+    ]
+    losses = [
+        (
+            f"lowest test loss ({labels.picked(summary)})",
+            labels.significant(_field(summary, "best_loss")),
+        ),
+        (
+            "test loss, mean of the last 5 evaluations",
+            labels.significant(_field(summary, "final5_loss")),
+        ),
+    ]
+    pairs = [
+        *(losses if run.config.get("has_targets") else accuracies),
         ("rounds", str(len(run.metrics))),
         ("parameters", f"{int(_field(summary, 'num_parameters') or 0):,}"),
     ]

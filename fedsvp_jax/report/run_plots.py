@@ -18,6 +18,8 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
     look = style.of_mechanism(str(run.config.get("mechanism")))
     beside = look._replace(marker="diamond", dash="dot")
     measured, note = "test", ""
+    own = run.config.get("loss")
+    loss = f"loss ({own})" if own else "cross-entropy"
     if any(row.get("validation_accuracy") is not None for row in metrics):
         measured = "test and validation"
         note = " The server's validation set chooses the best round."
@@ -68,7 +70,7 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
         Plot(
             "loss",
             f"{measured.capitalize()} loss by round",
-            f"Mean cross-entropy on the {measured} set." + note,
+            f"Mean {loss} on the {measured} set." + note,
             "round",
             f"{measured} loss",
             [

@@ -21,8 +21,9 @@ STOP: Final = _Stop()
 # (round from 1, its row of metrics.jsonl, read-only) -> STOP or None
 Hook = Callable[[int, Mapping[str, Any]], object]
 
-# By the first of these that a row has a number for, rounds are compared.
-METRICS = ("validation_accuracy", "test_accuracy")
+# By the first of these that a row has a number for, rounds are compared. A data set
+# with targets has no accuracy; of the losses the lowest is the best.
+METRICS = ("validation_accuracy", "test_accuracy", "validation_loss", "test_loss")
 
 
 class BestRound:
@@ -30,8 +31,9 @@ class BestRound:
 
     Attributes:
       metric: of `METRICS`; None before the first evaluation.
-      value: the largest.
+      value: the best: the largest accuracy or the lowest loss.
       test_accuracy: in that round.
+      test_loss: in that round.
       round_num: the first round that reached it, from 1; 0 before the first evaluation.
       last: the newest round.
     """
@@ -40,6 +42,7 @@ class BestRound:
         self.metric: str | None = None
         self.value: float | None = None
         self.test_accuracy: float | None = None
+        self.test_loss: float | None = None
         self.round_num = 0
         self.last = 0
 
@@ -49,11 +52,19 @@ class BestRound:
         if self.metric is None:
             self.metric = next((m for m in METRICS if row.get(m) is not None), None)
         value = None if self.metric is None else row.get(self.metric)
-        if value is None or (self.value is not None and value <= self.value):
+        if value is None or not self._is_better(value):
             return False
         self.value, self.round_num = value, self.last
         self.test_accuracy = row.get("test_accuracy")
+        self.test_loss = row.get("test_loss")
         return True
+
+    def _is_better(self, value: float) -> bool:
+        if self.value is None:
+            return True
+        if str(self.metric).endswith("loss"):
+            return value < self.value
+        return value > self.value
 
     def waited(self, patience: int | None) -> bool:
         """Whether `patience` rounds have passed without a gain after an evaluation."""

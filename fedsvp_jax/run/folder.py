@@ -86,13 +86,13 @@ def write_json(path: pathlib.Path, content: Any) -> None:
     replace_file(path, text.encode())
 
 
-def _differences(old: Any, new: Any, name: str = "") -> list[str]:
+def differences(old: Any, new: Any, name: str = "") -> list[str]:
     """What was changed, entry by entry: `versions.jax is 1 and was 2`."""
     if isinstance(old, dict) and isinstance(new, dict):
         found = []
         for key in sorted({*old, *new}):
             inner = f"{name}.{key}" if name else key
-            found += _differences(old.get(key), new.get(key), inner)
+            found += differences(old.get(key), new.get(key), inner)
         return found
     return [f"{name} is {new!r} and was {old!r}"] if old != new else []
 
@@ -102,7 +102,7 @@ def _asks_for_more(old: dict[str, Any], new: dict[str, Any]) -> bool:
     before, rounds = old.get("num_rounds"), new.get("num_rounds")
     if not isinstance(before, int) or not isinstance(rounds, int):
         return False
-    return rounds > before and not _differences(old | {"num_rounds": rounds}, new)
+    return rounds > before and not differences(old | {"num_rounds": rounds}, new)
 
 
 class RunFolder:
@@ -149,7 +149,7 @@ class RunFolder:
                 raise ValueError(
                     f"cannot resume {self.path}: {file} is damaged ({error})"
                 ) from error
-            changed = _differences(old, plain(config))
+            changed = differences(old, plain(config))
             if changed and longer is not None and _asks_for_more(old, plain(config)):
                 longer(old["num_rounds"])
                 (self.path / "summary.json").unlink(missing_ok=True)

@@ -154,12 +154,13 @@ def drive(
         state, metrics = trainer.advance(state, done, count)
         asked = (metrics.clients.client_id >= 0).any(axis=(1, 2))
         active = int(np.argmin(asked)) if not asked.all() else count
-        for cell, ledger in enumerate(ledgers):
-            config = configs[cell]
-            for index, row in enumerate(records.rounds_of(metrics, cell)):
-                if index >= active:
-                    break
-                number = done + index + 1
+        by_cell = [
+            list(records.rounds_of(metrics, cell)) for cell in range(len(ledgers))
+        ]
+        # Round by round, so that the order of the lines follows no size of a call.
+        for index, number in enumerate(range(done + 1, done + active + 1)):
+            for cell, ledger in enumerate(ledgers):
+                config, row = configs[cell], by_cell[cell][index]
                 records.record_round(
                     ledger,
                     row,

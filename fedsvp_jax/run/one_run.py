@@ -17,6 +17,7 @@ from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.influence import admission
+from fedsvp_jax.losses import ExampleLoss
 from fedsvp_jax.run import more_rounds
 from fedsvp_jax.run.early_stopping import Hook
 from fedsvp_jax.run.environment import environment
@@ -33,6 +34,7 @@ def train(
     *,
     dataset: Dataset | ClientStore | None = None,
     model: Model | None = None,
+    loss: ExampleLoss | None = None,
     placement: Placement | None = None,
     resume: bool = False,
     checkpoint_every: int = 10,
@@ -53,6 +55,8 @@ def train(
       output_dir: new or empty, or with `resume` the folder of the same run.
       dataset: loaded by name when None.
       model: built by name when None.
+      loss: `(output, target) -> ()` of one example: what training lowers and metrics
+        report; cross-entropy with the labels when None (`losses`).
       placement: where and in which portions the work runs.
       resume: go on from the newest intact checkpoint; without any, start. `num_rounds`
         may then be larger than before where nothing else follows it (`more_rounds`).
@@ -77,10 +81,10 @@ def train(
     data = dataset or loading.load_data(config)
     folder = SharedFolder(output_dir)
     logs = Loggers(folder.path, loggers)
-    program = federation.build([config], data, model=model)
+    program = federation.build([config], data, model=model, loss=loss)
     (config,) = program.configs
     trainer = Trainer(program, placement=placement)
-    settings = recorded_settings(config, data) | environment()
+    settings = recorded_settings(config, data, loss) | environment()
     layout = dataclasses.asdict(trainer.placement)
     processes.agree(settings | layout | {"checkpoint_every": checkpoint_every})
     folder.start(

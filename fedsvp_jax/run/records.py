@@ -173,8 +173,10 @@ def number(value: Any) -> float | None:
     return plain(np.float32(value))
 
 
-# What an evaluation adds to a row, and the accounting that only the last row has.
-_SCORES = (
+# What an evaluation adds to a row: on the test set, of the private classes, of the
+# clients that are served worst, on the server's validation examples. And the accounting
+# that only the last row has.
+SCORES = (
     "test_accuracy",
     "test_loss",
     "private_accuracy",
@@ -190,7 +192,7 @@ def as_not_last(row: dict[str, Any], *, eval_every: int) -> dict[str, Any]:
     unseen = row["round"] % eval_every != 0
     return {
         name: None
-        if unseen and name in _SCORES
+        if unseen and name in SCORES
         else {key: item for key, item in value.items() if key != _AT_THE_END}
         if isinstance(value, dict)
         else value
@@ -198,21 +200,11 @@ def as_not_last(row: dict[str, Any], *, eval_every: int) -> dict[str, Any]:
     }
 
 
-# The accuracies of a row: on the test set, of the private classes, of the clients that
-# are served worst, on the server's validation examples.
-ACCURACIES = (
-    "test_accuracy",
-    "private_accuracy",
-    "worst_tenth_accuracy",
-    "validation_accuracy",
-)
-
-
-def accuracy_summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Test accuracy in the best round, mean and std of the last five evaluated rounds.
+def score_summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Test scores in the best round, mean and std of the last five evaluated rounds.
 
     Args:
-      rows: by round, its number `round` and those of `ACCURACIES`; None where there is
+      rows: by round, its number `round` and those of `SCORES`; None where there is
         none.
     """
 
@@ -231,9 +223,11 @@ def accuracy_summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "best_round": best.round_num or None,
         "best_by": best.metric,
         "best_accuracy": best.test_accuracy,
+        "best_loss": best.test_loss,
         "final5_accuracy": mean("test_accuracy"),
         "final5_std": float(last("test_accuracy").std()) if seen else None,
         "final_accuracy": seen[-1] if seen else None,
+        "final5_loss": mean("test_loss"),
         "final5_private_accuracy": mean("private_accuracy"),
         "final5_worst_tenth_accuracy": mean("worst_tenth_accuracy"),
     }

@@ -182,7 +182,7 @@ class Session:
         ]
         self._checkpointer = SharedCheckpointer(files.checkpoints)
         self.state, self.done = loop.restore(trainer, self.ledgers, self._checkpointer)
-        self._accuracies: list[list[dict[str, Any]]] = [[] for _ in files.names]
+        self._scores: list[list[dict[str, Any]]] = [[] for _ in files.names]
         self._diverged: list[list[int]] = [[] for _ in files.names]
         self.stopped_by: str | None = None
         self.best = BestRound()
@@ -227,9 +227,9 @@ class Session:
                 self._note(cell, row)
 
     def _note(self, cell: int, row: dict[str, Any]) -> None:
-        self._accuracies[cell].append(
+        self._scores[cell].append(
             {"round": row["round"]}
-            | {name: records.number(row.get(name)) for name in records.ACCURACIES}
+            | {name: records.number(row.get(name)) for name in records.SCORES}
         )
         if records.diverged(row):
             self._diverged[cell].append(row["round"])
@@ -282,13 +282,8 @@ class Session:
             self._folder.hold(files.clients, uploads)
         self._logs.add(files.runs[cell], plain(row))
         self._note(cell, row)
-        latest = [
-            by_round[-1]["test_accuracy"] for by_round in self._accuracies if by_round
-        ]
-        seen = [accuracy for accuracy in latest if accuracy is not None]
-        ends = sorted({min(seen), max(seen)}) if seen else []
-        shown = "-".join(f"{accuracy:.3f}" for accuracy in ends)
-        self._bar.set_postfix(accuracy=shown, **_shown_spent(row))
+        latest = [by_round[-1] for by_round in self._scores if by_round]
+        self._bar.set_postfix(**_shown_score(latest), **_shown_spent(row))
         return self._end_of_run(number, row)
 
     def _end_of_run(self, number: int, row: dict[str, Any]) -> str | None:
@@ -331,7 +326,7 @@ class Session:
         summaries = [
             {
                 **self._files.names[cell],
-                **records.accuracy_summary(self._accuracies[cell]),
+                **records.score_summary(self._scores[cell]),
                 "diverged_in_round": min(self._diverged[cell], default=None),
                 "params_sha256": params_sha256(cell_of(params, cell)),
                 "num_parameters": num_parameters(cell_of(params, cell)),
@@ -351,6 +346,17 @@ class Session:
             one | {"status": promises.status(ledger, mechanism, one["epsilon_spent"])}
             for one, ledger in zip(summaries, self.ledgers, strict=True)
         ]
+
+
+def _shown_score(latest: list[dict[str, Any]]) -> dict[str, str]:
+    """The progress bar's `accuracy=…` of all cells, or `loss=…` where there is none."""
+    for name in ("accuracy", "loss"):
+        scores = [row[f"test_{name}"] for row in latest]
+        seen = [score for score in scores if score is not None]
+        if seen:
+            ends = sorted({min(seen), max(seen)})
+            return {name: "-".join(f"{score:.3f}" for score in ends)}
+    return {"accuracy": ""}
 
 
 def _shown_spent(row: dict[str, Any]) -> dict[str, str]:

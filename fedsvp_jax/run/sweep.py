@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import os
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,15 +29,20 @@ class SweepPlan:
 
     The mechanism gaussian takes `noise_stds` in the place of epsilons; none of them
     stands for the base's own noise_std.
+
+    With `part` "I/N" only the cells of the I-th of N parts run, I from 1. The cells, in
+    the order of cells.json, are cut into N pieces whose sizes differ by at most one.
+    `parts.merge` joins the folders of all parts.
     """
 
     mechanisms: tuple[str, ...]
     epsilons: tuple[float, ...]
     seeds: tuple[int, ...]
     noise_stds: tuple[float, ...] = ()
+    part: str | None = None
 
     def cells(self, base: ExperimentConfig, mechanism: str) -> list[ExperimentConfig]:
-        """The configs of one mechanism's program."""
+        """The configs of all cells of one mechanism, of every part."""
         fixed = not mechanisms.epsilon_sets_noise(mechanism)
         epsilons = self.epsilons[:1] if fixed else self.epsilons
         stds = self.noise_stds if mechanism == "gaussian" else ()
@@ -48,6 +54,42 @@ class SweepPlan:
                 epsilons, stds or (base.noise_std,), self.seeds
             )
         ]
+
+    def part_of(self) -> tuple[int, int]:
+        """`(I, N)`; the whole sweep is part 1 of 1.
+
+        Raises:
+          ValueError: `part` is not I/N with 1 <= I <= N.
+        """
+        if self.part is None:
+            return 1, 1
+        found = re.fullmatch(r"(\d+)/(\d+)", self.part)
+        number, parts = map(int, found.groups()) if found else (0, 0)
+        if not 1 <= number <= parts:
+            raise ValueError(
+                "part must be I/N, the I-th of N parts with I from 1 to N, got "
+                f"{self.part!r}"
+            )
+        return number, parts
+
+    def programs(self, base: ExperimentConfig) -> dict[str, list[ExperimentConfig]]:
+        """The configs of the part's cells, by mechanism; each list is one program.
+
+        Raises:
+          ValueError: `part` is no part of these cells.
+        """
+        number, parts = self.part_of()
+        every = [cell for name in self.mechanisms for cell in self.cells(base, name)]
+        if parts > len(every):
+            raise ValueError(
+                f"part must be I/N with N at most {len(every)}, the number of cells, "
+                f"got {self.part!r}"
+            )
+        first, end = (len(every) * count // parts for count in (number - 1, number))
+        by_mechanism: dict[str, list[ExperimentConfig]] = {}
+        for cell in every[first:end]:
+            by_mechanism.setdefault(cell.mechanism, []).append(cell)
+        return by_mechanism
 
 
 def cell_name(config: ExperimentConfig) -> dict[str, Any]:
@@ -85,7 +127,7 @@ def sweep(
     progress: bool = False,
     loggers: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
-    """Runs every cell and writes the sweep's folder.
+    """Runs every cell of the plan, or of its part, and writes the sweep's folder.
 
     Files: config.json, results.jsonl (one line per cell and round), cells.json
     (one summary per cell), timing.jsonl, checkpoints/MECHANISM/. With `resume` the same
@@ -121,8 +163,9 @@ def sweep(
         )
     data = dataset or loading.load_dataset(base)
     placement = placement or Placement()
-    for mechanism in plan.mechanisms:  # refuse what cannot run before anything is kept
-        _trainer(plan.cells(base, mechanism), data, model, placement)
+    programs = plan.programs(base)
+    for configs in programs.values():  # refuse what cannot run before anything is kept
+        _trainer(configs, data, model, placement)
     folder = SharedFolder(output_dir)
     logs = Loggers(folder.path, loggers)
     settings = recorded_settings(base, data) | dataclasses.asdict(plan)
@@ -132,8 +175,7 @@ def sweep(
     folder.start(settings, resume=resume)
     summaries: list[dict[str, Any]] = []
     with StopRequests() as stop:
-        for mechanism in plan.mechanisms:
-            configs = plan.cells(base, mechanism)
+        for mechanism, configs in programs.items():
             names = [cell_name(config) for config in configs]
             session = Session(
                 _trainer(configs, data, model, placement),

@@ -43,8 +43,8 @@ class TrainedModel:
     rounds: int
     settings: dict[str, Any]
 
-    def probabilities(self, inputs: np.ndarray) -> np.ndarray:
-        """(n, classes) float32: softmax of the logits, a row for each example.
+    def outputs(self, inputs: np.ndarray) -> np.ndarray:
+        """(n, ...) float32: what the model gives for each example, say its logits.
 
         Args:
           inputs: (n, *example_shape), examples as the data set holds them: uint8 pixels
@@ -63,16 +63,28 @@ class TrainedModel:
             )
 
         @jax.jit
-        def chances(rows: Array) -> Array:
+        def found(rows: Array) -> Array:
             x = preprocessing.normalize(rows)
-            logits, _ = self.model.apply(
+            outputs, _ = self.model.apply(
                 self.params, self.stats, x, train=False, key=None
             )
-            return jax.nn.softmax(logits)
+            return outputs
 
         if not len(prepared):
             raise ValueError("inputs must hold at least one example")
-        return np.concatenate(list(features.in_batches(chances, prepared, _BATCH)))
+        return np.concatenate(list(features.in_batches(found, prepared, _BATCH)))
+
+    def probabilities(self, inputs: np.ndarray) -> np.ndarray:
+        """(n, classes) float32: softmax of the logits, a row for each example.
+
+        Args, Raises: as `outputs`; and a run whose data set has targets has no classes.
+        """
+        if self.settings.get("has_targets"):
+            raise ValueError(
+                "the run's data set has targets, so the model predicts no classes; "
+                "use outputs"
+            )
+        return np.asarray(jax.nn.softmax(self.outputs(inputs)))
 
     def predict(self, inputs: np.ndarray) -> np.ndarray:
         """(n,) int32: the class of the largest probability of each example.

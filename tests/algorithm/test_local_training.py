@@ -298,6 +298,29 @@ def test_a_linear_model_clips_every_example_without_their_gradients(
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("gradient_scale", ["kept", "left out"])
+def test_an_example_whose_gradient_overflows_counts_as_zero(
+    gradient_scale: str,
+) -> None:
+    """Its record is then hidden as any other is; NaN would tell of it."""
+    made = models.make_model("scatter_linear", num_classes=3)
+
+    def ones(*args: Any) -> Any:
+        return jax.tree.map(jnp.ones_like, made.init(*args))
+
+    linear = made._replace(init=ones)
+    if gradient_scale == "left out":
+        linear = linear._replace(gradient_scale=None)
+    examples = make_examples()
+    spoilt = examples.replace(inputs=examples.inputs.at[0].set(3e38))  # logits: inf
+    given = {"gradient": "per_example", "model": linear, "batch_size": 1}
+    start, trained = train(np.arange(20) < 1, examples=spoilt, **given)
+    jax.tree.map(np.testing.assert_array_equal, start, trained)
+    _, moved = train(np.arange(20) < 1, examples=examples, **given)
+    changed = jax.tree.map(lambda old, new: bool(np.any(old != new)), start, moved)
+    assert any(jax.tree.leaves(changed))
+
+
 @pytest.mark.parametrize("places", [9, 4])  # of 4: half of the batches do not fit
 def test_poisson_steps_divide_by_b_whatever_the_batch_holds(places: int) -> None:
     """A gradient that is the same for all records tells how many were in each batch."""

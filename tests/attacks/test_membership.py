@@ -47,12 +47,12 @@ def test_lira_sees_through_how_hard_an_example_is():
 
 def test_without_a_difference_nine_of_ten_intervals_hold_one_half():
     held = dict.fromkeys(membership.SCORES, 0)
-    for seed in range(30):
+    for seed in range(20):
         phi, member = made(0.0, models=8, examples=60, seed=seed)
         for attack in held:
             found = membership.roc(attack, phi, member)
             held[attack] += found.auc_low < 0.5 < found.auc_high
-    assert min(held.values()) >= 27
+    assert min(held.values()) >= 18
 
 
 def test_the_interval_of_the_loss_is_students():

@@ -184,7 +184,7 @@ def sides(split: Split) -> np.ndarray:
 
 @pytest.mark.hole
 def test_g6_by_position_a_record_s_attribute_moves_no_other_record() -> None:
-    for before, after, _ in neighbouring_splits("by_position", 4000):
+    for before, after, _ in neighbouring_splits("by_position", 1000):
         for ours, neighbour in zip(
             jax.tree.leaves(before), jax.tree.leaves(after), strict=True
         ):
@@ -195,14 +195,14 @@ def test_g6_by_position_a_record_s_attribute_moves_no_other_record() -> None:
 def test_g6_stratified_a_record_s_attribute_moves_others_and_changes_counts() -> None:
     """Why a guarantee with the stratified split keeps the record's attribute."""
     moved, counted = 0, 0
-    for before, after, record in neighbouring_splits("stratified", 4000):
+    for before, after, record in neighbouring_splits("stratified", 1000):
         different = sides(before) != sides(after)
         different[record] = False
         moved += int(different.any())
         counts = (np.asarray(split.num_train) for split in (before, after))
         counted += int(np.not_equal(*counts).any())
-    assert moved > 1000
-    assert counted > 20
+    assert moved > 250
+    assert counted > 5
 
 
 @given(size=st.integers(2, 60), fraction=st.floats(0.05, 0.95), seed=st.integers(0, 99))

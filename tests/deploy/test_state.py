@@ -11,19 +11,18 @@ import time
 import pytest
 from deployed import UPDATE_CLIP, model, policy, trained
 
-from fedsvp_jax.deploy import Policy, Refused, StateFile, Trained, answer, new_state
+from fedsvp_jax.deploy import Refused, StateFile, Trained, answer, new_state
 from fedsvp_jax.run import folder
 
 HELPERS = pathlib.Path(__file__).parents[1] / "helpers"
 
 
-def upload(file: StateFile, made: Policy, round_num: int) -> None:
+def upload(file: StateFile, round_num: int) -> None:
     received = model()
     answer(
         file,
         received,
         lambda: Trained(received, trained(received), 30),
-        policy=made,
         round_num=round_num,
         like=received,
     )
@@ -31,18 +30,18 @@ def upload(file: StateFile, made: Policy, round_num: int) -> None:
 
 def test_what_was_spent_survives_a_restart(tmp_path: pathlib.Path) -> None:
     made = policy(**UPDATE_CLIP)
-    upload(StateFile(tmp_path / "state.json", made), made, 1)
-    upload(StateFile(tmp_path / "state.json", made), made, 2)
+    upload(StateFile(tmp_path / "state.json", made), 1)
+    upload(StateFile(tmp_path / "state.json", made), 2)
     state = StateFile(tmp_path / "state.json", made).read()
     assert (state.last_round, int(state.ledger["uploads"][0])) == (2, 2)
     with pytest.raises(Refused, match="round 2 is over"):
-        upload(StateFile(tmp_path / "state.json", made), made, 2)
+        upload(StateFile(tmp_path / "state.json", made), 2)
 
 
 def test_a_refused_request_leaves_the_file_as_it_was(tmp_path: pathlib.Path) -> None:
     made, received = policy(**UPDATE_CLIP), model()
     file = StateFile(tmp_path / "state.json", made)
-    upload(file, made, 1)
+    upload(file, 1)
     before = file.path.read_bytes()
     for arrays in (received[:1], [leaf * float("nan") for leaf in received]):
         with pytest.raises(Refused):
@@ -50,7 +49,6 @@ def test_a_refused_request_leaves_the_file_as_it_was(tmp_path: pathlib.Path) -> 
                 file,
                 arrays,
                 lambda: pytest.fail("it was trained for nothing"),
-                policy=made,
                 round_num=2,
                 like=received,
             )
@@ -62,7 +60,7 @@ def test_nothing_leaves_when_the_state_cannot_be_written(
 ) -> None:
     made = policy(**UPDATE_CLIP)
     file = StateFile(tmp_path / "state.json", made)
-    upload(file, made, 1)
+    upload(file, 1)
     before = file.path.read_bytes()
 
     def full(*_: object) -> None:
@@ -70,14 +68,14 @@ def test_nothing_leaves_when_the_state_cannot_be_written(
 
     monkeypatch.setattr(folder.os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        upload(file, made, 2)
+        upload(file, 2)
     assert file.path.read_bytes() == before
 
 
 def test_a_damaged_file_is_refused_and_not_begun_anew(tmp_path: pathlib.Path) -> None:
     made = policy(**UPDATE_CLIP)
     file = StateFile(tmp_path / "state.json", made)
-    upload(file, made, 1)
+    upload(file, 1)
     whole = file.path.read_bytes()
     for damaged in (
         b"",
@@ -86,16 +84,16 @@ def test_a_damaged_file_is_refused_and_not_begun_anew(tmp_path: pathlib.Path) ->
     ):
         file.path.write_bytes(damaged)
         with pytest.raises(Refused, match="is damaged"):
-            upload(file, made, 2)
+            upload(file, 2)
         assert file.path.read_bytes() == damaged
 
 
 def test_other_settings_than_those_promised_are_refused(tmp_path: pathlib.Path) -> None:
     made = policy(**UPDATE_CLIP)
-    upload(StateFile(tmp_path / "state.json", made), made, 1)
+    upload(StateFile(tmp_path / "state.json", made), 1)
     other = policy(**UPDATE_CLIP | {"epsilon": 3.0})
     with pytest.raises(Refused, match=r"epsilon is 3\.0 and was 2\.0"):
-        upload(StateFile(tmp_path / "state.json", other), other, 2)
+        upload(StateFile(tmp_path / "state.json", other), 2)
 
 
 def test_a_state_read_back_is_the_one_that_was_written(tmp_path: pathlib.Path) -> None:
@@ -121,7 +119,7 @@ CLIENT = """if True:
     for number in range(file.read().last_round + 1, 100_000):
         answer(
             file, received, lambda: Trained(received, trained(received), 30),
-            policy=made, round_num=number,
+            round_num=number,
         )
         os.write(sent, b"%d\\n" % number)
     """

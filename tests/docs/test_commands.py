@@ -59,6 +59,7 @@ SMALL: dict[str, tuple[str, ...]] = {
     "experiments.pretrain": ("--pretrain_epochs=1",),
     "experiments.predict": (),
     "experiments.report": (),
+    "experiments.merge": (),
     "experiments.sweep": RUN,
     "experiments.train": (*RUN, "--client_chunk_size=1"),
 }
@@ -67,6 +68,22 @@ SMALL: dict[str, tuple[str, ...]] = {
 # environment of its own that the page says how to make.
 ELSEWHERE = {
     "python -m experiments.benchmark.peers --environments=V": None,
+    "sbatch --wait --array=1-4 examples/slurm/sweep.sbatch": (
+        "experiments/test_clusters.py"
+        "::test_a_slurm_array_writes_the_sweep_of_one_process"
+    ),
+    "python -m experiments.merge runs/array": (
+        "experiments/test_clusters.py"
+        "::test_a_slurm_array_writes_the_sweep_of_one_process"
+    ),
+    "srun --ntasks=2 python -m experiments.train": (
+        "experiments/test_clusters.py"
+        "::test_two_processes_under_srun_write_the_bytes_of_one"
+    ),
+    "python examples/ray_sweep.py": (
+        "experiments/test_clusters.py"
+        "::test_the_example_on_ray_writes_the_sweep_of_one_process"
+    ),
     "python -m experiments.train --preset=proved --dataset=mnist --data_dir=FOLDER": (
         "experiments/utility/test_routes.py"
         "::test_the_preset_is_the_tables_route_but_for_what_is_named"

@@ -39,7 +39,26 @@ def test_fedsva_vectors_follow_from_the_printed_formulas() -> None:
         tolerance = case["contribution_ratio"] - 2 * math.log(settings["delta"])
         z = math.sqrt(tolerance) / settings["epsilon"]
         std = z * expected["sensitivity"]
+        told = expected["step_noise_std"] or expected["noise_std"]
         assert expected["risk_tolerance"] == pytest.approx(tolerance, rel=1e-6)
-        assert expected["noise_std"] == pytest.approx(std, rel=1e-6)
+        assert told == pytest.approx(std, rel=1e-6)
         effective = 1.25 * math.exp(-tolerance / 2)
         assert expected["delta"] == pytest.approx(effective, rel=1e-5)
+
+
+def test_clipped_gradients_follow_from_the_printed_formulas() -> None:
+    written = json.loads((FOLDER / "nbafl.json").read_text())
+    rows = np.asarray(written["gradients"])
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    cases = {case["settings"]["sensitivity"]: case for case in written["cases"]}
+    for name, clip, divisor, bound in (
+        ("attribute_records", 0.3, 4, 2 * 0.3 / 4),
+        ("per_example", 1.0, 10, math.sqrt(2) * 2 * 1.0 / 10),
+    ):
+        total = np.sum(rows * np.minimum(1, clip / norms), axis=0)
+        found = cases[name]["expected"]
+        assert found["mean_clipped_gradient"] == pytest.approx(total / divisor)
+        assert found["sensitivity"] == pytest.approx(bound)
+    assert cases["attribute_records"]["expected"]["clipped_update"] == pytest.approx(
+        cases["attribute_records"]["expected"]["mean_clipped_gradient"]
+    )

@@ -8,6 +8,8 @@ from commands import command
 from small_runs import digits, small
 
 from experiments import dry_run
+from fedsvp_jax.engine import trainer
+from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.federation import Program, build
 from fedsvp_jax.run.folder import PLANNED, RunFolder
 
@@ -65,11 +67,46 @@ def test_the_picture_leaves_room_for_the_run(tmp_path: pathlib.Path) -> None:
     RunFolder(tmp_path).start({"seed": 0}, resume=False)
 
 
-def test_the_command_trains_nothing(tmp_path: pathlib.Path) -> None:
+def test_the_seconds_are_those_of_rounds_that_ran(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The clock is a stand-in: 10 s for the first round, then 2 s each."""
+    calls: list[int] = []
+
+    class Quick:
+        def __init__(self, program: Program, placement: Placement) -> None:
+            pass
+
+        def initial_state(self) -> None:
+            pass
+
+        def advance(self, state: None, first: int, rounds: int) -> tuple[None, None]:
+            assert first == sum(calls)
+            calls.append(rounds)
+            return None, None
+
+    def clock() -> float:
+        return 0.0 if not calls else 10.0 + 2 * (sum(calls) - 1)
+
+    monkeypatch.setattr(trainer, "Trainer", Quick)
+    monkeypatch.setattr(dry_run.time, "perf_counter", clock)
+    made, calls_of_4 = program(num_rounds=31), Placement(rounds_per_call=4)
+    found = dry_run.measured(made, calls_of_4, enough=9)
+    assert found == (10, 2, 5) and calls == [1, 1, 4]
+    assert dry_run.time_line(made, found).startswith("Time: about 62 s for 31")
+
+
+def test_the_command_keeps_no_model(tmp_path: pathlib.Path) -> None:
     done = command(
-        "experiments.train", "--dry_run", "--model=mlp", f"--output_dir={tmp_path}"
+        "experiments.train",
+        "--dry_run",
+        "--model=mlp",
+        "--mechanism=none",
+        "--num_rounds=1",
+        f"--output_dir={tmp_path}",
     )
     assert done.status == 0 and done.stderr == ""
+    assert "\nTime: about " in done.stdout
     assert done.stdout.endswith(f"{tmp_path / PLANNED}\n")
     assert [path.name for path in tmp_path.iterdir()] == [PLANNED]
 
@@ -85,6 +122,8 @@ def test_what_nobody_asked_for_is_told_of_own_data(tmp_path: pathlib.Path) -> No
         f"--data_dir={path}",
         "--label_column=kind",
         "--attributes=column:tone",
+        "--mechanism=nbafl",
+        "--num_rounds=1",
         "--dry_run",
         f"--output_dir={tmp_path}/run",
     )

@@ -5,8 +5,14 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pytest
 from commands import command
+from quick_training import quick_training  # noqa: F401, a fixture
 from small_runs import digits
+
+from fedsvp_jax import run
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.data.formats import table
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -32,6 +38,40 @@ def test_a_run_predicts_its_test_set_and_new_examples(
     assert [row["predicted"] for row in few] == [row["predicted"] for row in rows[:3]]
 
 
+@pytest.mark.usefixtures("quick_training")
+def test_a_run_on_a_table_predicts_another_table(tmp_path: Path) -> None:
+    """Row by row what the model says of the same rows in the training's table."""
+    rows = [f"{n / 3:.3f},{'uvw'[n % 3]},{('no', 'yes')[n % 2]}" for n in range(60)]
+    trained, new = tmp_path / "trained.csv", tmp_path / "new.csv"
+    trained.write_text("\n".join(["x,kind,ill", *rows]))
+    new.write_text(
+        "\n".join(["kind,x", *(",".join(row.split(",")[1::-1]) for row in rows)])
+    )
+    config = resolve(
+        ExperimentConfig(
+            dataset="csv",
+            data_dir=str(trained),
+            label_column="ill",
+            mechanism="none",
+            num_attributes=1,
+            num_rounds=1,
+        )
+    )
+    run.train(config, tmp_path / "run")
+    target = tmp_path / "out.csv"
+    line = (str(tmp_path / "run"), f"--inputs={new}", f"--to={target}")
+    done = command("experiments.predict", *line)
+    assert done.status == 0, done
+    settings = table.TableSettings(label_column="ill")
+    model = run.load_model(tmp_path / "run")
+    codes = model.predict(table.load_rows(new, trained, settings))
+    names = [("no", "yes")[code] for code in codes]
+    assert [row["predicted"] for row in read(target)] == names
+    new.write_text("kind,x\nz,1\n")
+    done = command("experiments.predict", *line)
+    assert done.status == 2 and "column kind holds 'z' in row 0" in done.stderr, done
+
+
 def test_the_model_is_exported(whole_run: Path, tmp_path: Path) -> None:
     target = tmp_path / "model.msgpack"
     done = command("experiments.predict", str(whole_run), f"--export={target}")
@@ -47,6 +87,7 @@ def test_bad_input_ends_with_one_sentence(whole_run: Path, tmp_path: Path) -> No
         (str(tmp_path),): "holds no run",
         (str(whole_run), f"--inputs={text}"): "is not an .npy file",
         (str(whole_run), "--inputs=nowhere.npy"): "nowhere.npy",
+        (str(whole_run), "--inputs=new.csv"): "a run on --dataset=csv",
         (str(whole_run), f"--export={tmp_path}/model.pt"): ".safetensors or .msgpack",
     }.items():
         done = command("experiments.predict", *line)

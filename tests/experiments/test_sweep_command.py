@@ -26,6 +26,7 @@ REFUSED = {
     "--attributes=column:sex": "attributes=column:sex",
     "--num_devices=99": "num_devices must be at most 1",
     "--sweep_devices=2": "devices",
+    "--part=3/2": "part must be I/N",
     "--total_epsilon=0.000001 --mechanisms=fedsva": "total_epsilon",
 }
 

@@ -34,8 +34,8 @@ _USED = (
     "sklearn.metrics",
 )
 
-# An adapter needs its engine, which the tests' environment does not have.
-_OTHERS = ("fedsvp_jax.deploy.flower",)
+# Adapters need their engines, which the tests' environment does not have.
+_OTHERS = ["fedsvp_jax.deploy." + name for name in ("flower", "nvflare", "pfl")]
 
 
 def _import_all() -> None:

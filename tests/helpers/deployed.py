@@ -1,13 +1,21 @@
 """Policies and arrays for tests of a deployed client."""
 
 import functools
+import importlib.util
+import pathlib
+from types import ModuleType
 from typing import Any
 
+import jax
 import numpy as np
 
+from fedsvp_jax import federation
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.deploy import Policy, make_policy
+from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.federation import loading
 
+EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 UPDATE_CLIP = {
     "mechanism": "nbafl",
     "sensitivity": "update_clip",
@@ -43,3 +51,21 @@ def trained(received: list[np.ndarray], size: float = 0.3) -> list[np.ndarray]:
     """What local training makes of it."""
     moves = model(1, size)
     return [old + move for old, move in zip(received, moves, strict=True)]
+
+
+def simulated(config: ExperimentConfig) -> list[np.ndarray]:
+    """The final model of a simulation, as a client of an engine has its arrays."""
+    trainer = Trainer(federation.build([config], loading.load_data(config)))
+    state = trainer.initial_state()
+    for index in range(config.num_rounds):
+        state, _ = trainer.advance(state, index, 1)
+    return [np.asarray(leaf)[0] for leaf in jax.tree.leaves(state.params)]
+
+
+def example(file: str) -> ModuleType:
+    """A module of the examples, by its path in their folder."""
+    spec = importlib.util.spec_from_file_location("example", EXAMPLES / file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

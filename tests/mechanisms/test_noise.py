@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from fedsvp_jax.mechanisms import noise
 
@@ -69,3 +70,23 @@ def test_a_tree_of_exactly_the_bound_is_not_clipped():
     clipped, was = noise.clip_by_l2_norm(tree, 5.0)
     assert was == 0 and was.dtype == jnp.float32
     np.testing.assert_array_equal(clipped["w"], tree["w"])
+
+
+@pytest.mark.parametrize("spoilt", [np.nan, np.inf, -np.inf, 3e38])
+def test_what_is_not_finite_ends_in_the_ball_too(spoilt: float):
+    """3e38 is finite, and its square is not."""
+    tree = {"a": jnp.asarray([spoilt]), "b": jnp.asarray([0.5, -0.0])}
+    inside, was = noise.clip_into_ball(tree, 2.0)
+    assert not any(np.any(np.asarray(leaf)) for leaf in inside.values()) and was == 1
+
+
+def test_finite_trees_are_clipped_into_the_ball_as_ever():
+    for values in ([0.3, -0.0], [3.0, 4.0]):
+        tree = jnp.asarray(values)
+        wanted, found = (
+            noise.clip_by_l2_norm(tree, 2.0),
+            noise.clip_into_ball(tree, 2.0),
+        )
+        assert [np.asarray(leaf).tobytes() for leaf in wanted] == [
+            np.asarray(leaf).tobytes() for leaf in found
+        ]

@@ -107,3 +107,10 @@ def test_an_r_outside_its_range_is_released_as_the_nearest_end(method: str):
 
 def test_randomized_response_tells_one_bit():
     assert set(np.unique(released("randomized_response", 0.4, 1.0))) == {0.0, 1.0}
+
+
+@pytest.mark.parametrize("method", ["laplace", "randomized_response"])
+def test_an_r_that_is_no_number_is_released_as_one(method: str):
+    np.testing.assert_array_equal(
+        released(method, math.nan, 0.5), released(method, 1.0, 0.5)
+    )

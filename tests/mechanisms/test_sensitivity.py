@@ -434,3 +434,13 @@ def test_a_cohort_that_shares_its_noise_divides_the_bound_of_the_smallest_client
             sensitivity.root_sharers(nobody)
     last = dataclasses.replace(told, colluders=9)
     assert sensitivity.root_sharers(last) == 1
+
+
+@pytest.mark.parametrize("kind", ["update_clip", "weight_clip"])
+def test_an_update_that_overflowed_is_clipped_to_some_vector_of_the_ball(kind: str):
+    made = sensitivity.make_sensitivity(published(sensitivity=kind, l2_norm_clip=0.5))
+    before = {"w": jnp.asarray([0.3, 0.4])}
+    for spoilt in (np.nan, np.inf):
+        clipped, was = made.clip({"w": jnp.asarray([spoilt, 0.1])}, before)
+        centre = before["w"] if kind == "weight_clip" else 0.0
+        assert was == 1 and jnp.linalg.norm(clipped["w"] + centre) <= 0.5

@@ -123,10 +123,10 @@ def test_the_commands_lie_inside_an_installed_package(tmp_path: Path) -> None:
 def test_a_sweeps_command_names_the_lists_and_not_the_single_values() -> None:
     config = {"epsilon": 0.1, "epsilons": [0.1, 0.5], "seed": 0, "seeds": [0]}
     stds = {"noise_std": 0.2, "noise_stds": []}
-    assert provenance.sweep_command(config | stds, []) == (
-        "python -m experiments.sweep --noise_std=0.2 --epsilons=0.1,0.5 --seeds=0"
-        " --output_dir=DIR"
-    )
+    line = "python -m experiments.sweep --noise_std=0.2 --epsilons=0.1,0.5 --seeds=0"
+    assert provenance.sweep_command(config | stds, []) == f"{line} --output_dir=DIR"
+    part = config | stds | {"part": "2/3"}
+    assert provenance.sweep_command(part, []) == f"{line} --part=2/3 --output_dir=DIR"
 
 
 def test_a_sweep_of_cells_side_by_side_is_repeated_side_by_side(

@@ -87,7 +87,7 @@ def test_a_diverged_run_goes_on_when_asked_with_one_warning_and_plain_json(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "mechanism",
-    ["fedsva", "nbafl", "reestimation", "dp_fedavg", "dpa", "time_varying", "fedsdp"],
+    ["fedsva", "nbafl", "reestimation", "dpa", "time_varying", "fedsdp"],
 )
 def test_every_mechanism_that_diverges_leaves_plain_json_and_counts_every_upload(
     mechanism: str, tmp_path: pathlib.Path

@@ -119,19 +119,18 @@ def test_what_was_not_measured_is_none() -> None:
 def test_the_summary_takes_the_last_five_evaluated_rounds() -> None:
     def row(accuracy: float | None) -> dict[str, float | None]:
         half = None if accuracy is None else accuracy / 2
-        numbers = (accuracy, half, None, None)
-        return dict(zip(records.ACCURACIES, numbers, strict=True))
+        return {"test_accuracy": accuracy, "private_accuracy": half}
 
     told = (0.9, 0.1, None, 0.2, 0.3, None, 0.4, 0.5)
     rows = [{"round": t} | row(value) for t, value in enumerate(told, start=1)]
-    found = records.accuracy_summary(rows)
+    found = records.score_summary(rows)
     assert found["best_accuracy"] == 0.9 and found["final_accuracy"] == 0.5
     assert found["final5_accuracy"] == pytest.approx(0.3)
     assert found["final5_std"] == pytest.approx(np.std([0.1, 0.2, 0.3, 0.4, 0.5]))
     assert found["final5_private_accuracy"] == pytest.approx(0.15)
     assert found["final5_worst_tenth_accuracy"] is None
     assert (found["best_round"], found["best_by"]) == (1, "test_accuracy")
-    unseen = records.accuracy_summary([{"round": 1} | row(None)])
+    unseen = records.score_summary([{"round": 1} | row(None)])
     assert set(unseen.values()) == {None}
 
 
@@ -141,7 +140,7 @@ def test_validation_picks_the_round_whose_test_accuracy_is_told() -> None:
         {"round": t, "test_accuracy": test, "validation_accuracy": validation}
         for t, (test, validation) in enumerate(told, start=1)
     ]
-    found = records.accuracy_summary(rows)
+    found = records.score_summary(rows)
     assert found["best_accuracy"] == 0.4 and found["best_round"] == 3
     assert found["best_by"] == "validation_accuracy"
 

@@ -20,6 +20,7 @@ from small_runs import (
 from fedsvp_jax import run
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.report import tables
+from fedsvp_jax.run.parts import merge
 from fedsvp_jax.run.sweep import SweepPlan, sweep
 
 EPSILONS = (0.2, 0.4, 0.8)
@@ -149,6 +150,28 @@ def test_a_sweep_stopped_midway_and_resumed_equals_an_uninterrupted_one(
     for name in ("none-0", "none-2", "fedsva-0.2-0", "fedsva-0.8-2"):
         noise = event_scalars(folder / "tensorboard" / name)["noise_l2"]
         assert [step for step, _ in noise] == [1, 2, 3]
+
+
+def test_parts_that_ran_apart_merge_to_the_sweep_in_one_process(
+    whole: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    folders = [tmp_path / "second", tmp_path / "first"]
+    for folder, part in zip(folders, ("2/2", "1/2"), strict=True):
+        plan = SweepPlan(("none",), EPSILONS, seeds=(0, 2), part=part)
+        sweep(small(**ROUNDS), plan, folder, dataset=digits())
+    merge(folders, tmp_path / "merged")
+    lines = (whole / "results.jsonl").read_text().splitlines(keepends=True)
+    ours = "".join(line for line in lines if '"mechanism": "none"' in line)
+    assert (tmp_path / "merged" / "results.jsonl").read_text() == ours
+    merged, every = (
+        [
+            json.loads((folder / name).read_text())
+            for name in ("config.json", "cells.json")
+        ]
+        for folder in (tmp_path / "merged", whole)
+    )
+    assert merged[0] == every[0] | {"mechanisms": ["none"]}
+    assert merged[1] == [cell for cell in every[1] if cell["mechanism"] == "none"]
 
 
 def test_another_plan_is_not_resumed(whole: pathlib.Path) -> None:

@@ -1,35 +1,52 @@
-"""The server: Flower's FedAvg, which sees noised uploads alone."""
+"""The server: Flower's own FedAvg, which sees noised uploads alone."""
 
+import pathlib
 import tempfile
+from collections.abc import Mapping
+from typing import Any
 
-import numpy as np
-from flwr.app import Context
+from flwr.app import ArrayRecord, ConfigRecord, Context
+from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp.strategy import FedAvg
 
 from digits.federation import MIN_NUM_EXAMPLES, settings
 from fedsvp_jax.deploy import Client, data_of
-from fedsvp_jax.deploy.flower import server_app
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.federated_data import federate
 
+app = ServerApp()
 
-def initial_arrays(context: Context) -> list[np.ndarray]:
-    """The model before round 1, as every client would make it."""
-    method = str(context.run_config["method"])
-    config = settings(method)
-    dealt = federate([config], loading.load_data(config))
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Runs the rounds, and keeps the final model."""
+    told: Mapping[str, Any] = context.run_config
+    method, rounds = told["method"], told["num-server-rounds"]
     with tempfile.TemporaryDirectory() as folder:
-        client = Client(
-            config,
-            data_of(dealt, 0),
-            f"{folder}/state.json",
-            min_num_examples=MIN_NUM_EXAMPLES[method],
-        )
-        return client.initial_arrays
+        model = make_model(method, pathlib.Path(folder))
+    strategy = FedAvg(
+        fraction_evaluate=0.0,
+        min_train_nodes=told["min-nodes"],
+        min_available_nodes=told["min-nodes"],
+    )
+    result = strategy.start(
+        grid,
+        ArrayRecord(model.initial_arrays),
+        num_rounds=rounds,
+        timeout=told["round-timeout"],
+        # After a crash: the first round that the clients have not answered.
+        train_config=ConfigRecord({"first-round": told["first-round"]}),
+    )
+    arrays = result.arrays.to_numpy_ndarrays()
+    model.trained_model(arrays, rounds).save(told["output"])
 
 
-def finish(context: Context, arrays: list[np.ndarray]) -> None:
-    """Keeps the final model."""
-    np.savez(str(context.run_config["output"]), *arrays)
-
-
-app = server_app(initial_arrays, finish)
+def make_model(method: str, folder: pathlib.Path) -> Client:
+    """A client that answers nobody: it makes the first model as every client would."""
+    config = settings(method)
+    return Client(
+        config,
+        data_of(federate([config], loading.load_data(config)), 0),
+        folder / "state.json",
+        min_num_examples=MIN_NUM_EXAMPLES[method],
+    )

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from fedsvp_jax.data.dataset import Column, Dataset
-from fedsvp_jax.settings import MAX_ATTRIBUTES, Settings, setting, unknown
+from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.formats import column_coding
+from fedsvp_jax.settings import Settings, setting, unknown
 
-_MOST_TEXTS = 200  # of a column of features
 _MOST_CLASSES = 1000
 _NEEDS = ("dataset", ("csv",))
 _SPLIT = "split"  # a column of `train` and `test` divides the rows
@@ -115,11 +115,47 @@ def load_csv(path: Path, settings: TableSettings) -> Dataset:
         columns,
         label=settings.label_column,
         client=settings.client_column,
-        drop=[n.strip() for n in (settings.drop_columns or "").split(",") if n.strip()],
+        drop=_dropped(settings),
         bounds=_bounds(settings.column_bounds or ""),
         test_fraction=settings.test_fraction,
         name="csv",
     )
+
+
+def load_rows(path: Path, trained_on: Path, settings: TableSettings) -> np.ndarray:
+    """(n, f) float32: the rows of another CSV file as features of the trained table.
+
+    Args:
+      path: has the columns of features of `trained_on`; others are left out.
+      trained_on, settings: as `load_csv` took them.
+
+    Raises:
+      OSError: a file cannot be read.
+      ValueError: the file lacks a column, or a column has a text that is not known.
+    """
+    table, given = read_csv(trained_on), read_csv(path)
+    is_test, no_features = _divided(table, None, settings.test_fraction)
+    no_features |= {settings.label_column, settings.client_column, *_dropped(settings)}
+    bounds = _bounds(settings.column_bounds or "")
+    codings = {
+        key: column_coding.coding(values, ~is_test, bounds.get(key), f"column {key}")
+        for key, values in table.items()
+        if key not in no_features
+    }
+    if lacking := [key for key in codings if key not in given]:
+        raise ValueError(f"{path} lacks the column {lacking[0]}")
+    if not len(next(iter(given.values()))):
+        raise ValueError(f"{path} has no rows")
+    features = [
+        column_coding.coded(given[key], coding, f"{path}: column {key}")
+        for key, coding in codings.items()
+    ]
+    return np.concatenate(features, axis=1).astype(np.float32)
+
+
+def _dropped(settings: TableSettings) -> list[str]:
+    names = (settings.drop_columns or "").split(",")
+    return [name.strip() for name in names if name.strip()]
 
 
 def _bounds(text: str) -> dict[str, tuple[float, float]]:
@@ -180,28 +216,23 @@ def from_table(
             raise ValueError(
                 f"{name}: " + unknown("a named column", asked, tuple(columns))
             )
-    dropped = {label, client, image, *drop}
-    rows = len(columns[label])
-    if test is None and _SPLIT in columns and set(columns[_SPLIT]) == {"train", "test"}:
-        is_test = columns[_SPLIT] == "test"
-        dropped.add(_SPLIT)
-    elif test is None:
-        order = np.random.default_rng(0).permutation(rows)
-        is_test = order < round(test_fraction * rows)
-    else:
-        is_test = np.arange(rows) >= num_train
+    is_test, dropped = _divided(
+        columns, None if test is None else num_train, test_fraction
+    )
+    dropped |= {label, client, image, *drop}
     train, tested = np.flatnonzero(~is_test), np.flatnonzero(is_test)
     if not len(train) or not len(tested):
+        rows = len(is_test)
         raise ValueError(f"{name} has {rows} rows, too few to train and to test")
     labels, class_names = _classes(columns[label], f"{name}: column {label}")
     features, named = [], {}
     for key, values in columns.items():
         if key in dropped:
             continue
-        made, column = _features(
-            values, train, (bounds or {}).get(key), f"{name}: column {key}"
-        )
-        features.append(made)
+        what = f"{name}: column {key}"
+        coding = column_coding.coding(values, ~is_test, (bounds or {}).get(key), what)
+        features.append(column_coding.coded(values, coding, what))
+        column = column_coding.column(values, coding, what)
         if column is not None:
             named[key] = column
     if image is not None:
@@ -227,6 +258,23 @@ def from_table(
         columns={k: c._replace(codes=c.codes[train]) for k, c in named.items()},
         test_columns={k: c._replace(codes=c.codes[tested]) for k, c in named.items()},
     )
+
+
+def _divided(
+    columns: Mapping[str, np.ndarray], num_train: int | None, test_fraction: float
+) -> tuple[np.ndarray, set[str | None]]:
+    """(rows,) bool: which are for the test; and the column that says so, if any does.
+
+    Args:
+      num_train: the first so many are for training; None divides them.
+    """
+    rows = len(next(iter(columns.values())))
+    if num_train is not None:
+        return np.arange(rows) >= num_train, set()
+    if _SPLIT in columns and set(columns[_SPLIT]) == {"train", "test"}:
+        return columns[_SPLIT] == "test", {_SPLIT}
+    order = np.random.default_rng(0).permutation(rows)
+    return order < round(test_fraction * rows), set()
 
 
 def _joined(table: Any, test: Any, name: str) -> tuple[dict[str, np.ndarray], int]:
@@ -259,66 +307,9 @@ def _columns(table: Any) -> dict[str, np.ndarray]:
     return found
 
 
-def _as_numbers(values: np.ndarray, what: str) -> np.ndarray | None:
-    """(rows,) float64; None for a column of texts."""
-    if values.dtype.kind in "biuf":
-        numbers = values.astype(np.float64)
-    else:
-        text = np.char.strip(values.astype(str))
-        there = text != ""
-        try:
-            read = text[there].astype(np.float64)
-        except ValueError:
-            return None
-        numbers = np.full(len(text), np.nan)
-        numbers[there] = read
-    if not np.isfinite(numbers).all():
-        row = int(np.flatnonzero(~np.isfinite(numbers))[0])
-        raise ValueError(
-            f"{what} has no finite number in row {row} (the first is 0); fill it in, "
-            "or leave the column out"
-        )
-    return numbers
-
-
-def _features(
-    values: np.ndarray,
-    train: np.ndarray,
-    bounds: tuple[float, float] | None,
-    what: str,
-) -> tuple[np.ndarray, Column | None]:
-    """A column as (rows, k) features, and as categories if it has them."""
-    if values.dtype == object and np.ndim(values[0]) > 0:
-        raise ValueError(f"{what} holds arrays; name it as image, or leave it out")
-    numbers = _as_numbers(values, what)
-    if numbers is None:
-        texts = _categories(values.astype(str), _MOST_TEXTS, what)
-        short = texts if len(texts.categories) <= MAX_ATTRIBUTES else None
-        return np.eye(len(texts.categories))[texts.codes], short
-    low, high = bounds or (numbers[train].min(), numbers[train].max())
-    scaled = np.zeros_like(numbers)
-    if high > low:
-        scaled = 2 * (np.clip(numbers, low, high) - low) / (high - low) - 1
-    whole = np.all(np.rint(numbers) == numbers)
-    column: Column | None = None
-    if whole and len(np.unique(numbers)) <= MAX_ATTRIBUTES:
-        column = _categories(numbers.astype(np.int64), MAX_ATTRIBUTES, what)
-    return scaled[:, None], column
-
-
-def _categories(values: np.ndarray, most: int, what: str) -> Column:
-    known, codes = np.unique(values, return_inverse=True)
-    if len(known) > most:
-        raise ValueError(
-            f"{what} holds {len(known)} different texts, more than {most}; leave it "
-            "out, or merge the rare ones"
-        )
-    return Column(codes.astype(np.int32), tuple(map(str, known)))
-
-
 def _classes(values: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ...]]:
     """Labels as numbers from 0, and the name of each class."""
-    numbers = _as_numbers(values, what)
+    numbers = column_coding.as_numbers(values, what)
     if numbers is not None:
         if not np.all(np.rint(numbers) == numbers):
             raise ValueError(f"{what} holds numbers that are no classes")

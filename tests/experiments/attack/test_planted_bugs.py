@@ -1,5 +1,6 @@
 """Every planted bug is flagged; the package without it is not."""
 
+import functools
 import json
 import pathlib
 
@@ -7,13 +8,17 @@ import pytest
 from commands import assert_refused, command
 
 from experiments.attack import audit, audit_play, planted_bugs
+from experiments.attack.audit_cases import Case
 from experiments.attack.bugs import BUGS
 from fedsvp_jax.config import ExperimentConfig, resolve
 
 CONFIG = resolve(ExperimentConfig(**audit.DEFAULTS))
-CASES = {case.name: case for case in audit.audited_cases(["all"], CONFIG)}
 QUICK = ("noise_halved", "count", "release")
-NUM_CLAIMS = audit_play.most_claims(CASES.values())
+
+
+@functools.cache  # making the mechanisms takes a second, which collection shall not
+def cases() -> dict[str, Case]:
+    return {case.name: case for case in audit.audited_cases(["all"], CONFIG)}
 
 
 # Three stand for all in every run of the suite; the others are slow to compile.
@@ -28,7 +33,8 @@ def test_a_planted_bug_is_flagged_with_a_margin(name: str):
     bug = BUGS[name]
     setting = audit_play.make_setting(CONFIG, 100, 1000)
     found = planted_bugs.flagged_seeds(
-        setting, CASES[bug.case], bug, range(1), 10 * NUM_CLAIMS
+        *(setting, cases()[bug.case], bug, range(1)),
+        10 * audit_play.most_claims(cases().values()),
     )
     assert found["flagged"] == [0]
     right = getattr(bug.where, bug.function)
@@ -38,11 +44,12 @@ def test_a_planted_bug_is_flagged_with_a_margin(name: str):
 @pytest.mark.slow
 def test_bugs_are_flagged_in_95_percent_of_40_seeds_and_correct_code_in_none():
     setting = audit_play.make_setting(CONFIG, 100, 2000)
+    claims = audit_play.most_claims(cases().values())
     for bug in BUGS.values():
-        play = (setting, CASES[bug.case])
+        play = (setting, cases()[bug.case])
         seeds = range(40)
-        planted = planted_bugs.flagged_seeds(*play, bug, seeds, NUM_CLAIMS)
-        correct = planted_bugs.flagged_seeds(*play, None, seeds, NUM_CLAIMS)
+        planted = planted_bugs.flagged_seeds(*play, bug, seeds, claims)
+        correct = planted_bugs.flagged_seeds(*play, None, seeds, claims)
         assert len(planted["flagged"]) >= 38, bug.says
         assert not correct["flagged"], bug.says
 

@@ -1,19 +1,15 @@
 """`python -m experiments.benchmark`: its rows, its workloads, its manual."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from commands import command
 
 from experiments.benchmark import measure, workloads
 from fedsvp_jax.federation import federated_data
 
-ROOT = Path(__file__).parents[3]
 KEYS = {
     "work",
     "mechanism",
@@ -32,16 +28,6 @@ KEYS = {
     "versions",
     "xla_flags",
 }
-
-
-def benchmark(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "experiments.benchmark", *arguments],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
 
 
 def check(row: dict[str, Any]) -> None:
@@ -78,8 +64,9 @@ def test_a_row_has_the_promised_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_the_command_prints_one_json_line_per_work() -> None:
-    done = benchmark("--works=W2", "--rounds=1", "--device=cpu")
-    assert done.returncode == 0, done.stderr
+    line = ("--works=W2", "--rounds=1", "--device=cpu")
+    done = command("experiments.benchmark", *line)
+    assert done.status == 0, done.stderr
     (line,) = done.stdout.splitlines()
     row = json.loads(line)
     check(row)
@@ -88,8 +75,8 @@ def test_the_command_prints_one_json_line_per_work() -> None:
 
 
 def test_an_unknown_workload_is_one_line_of_error() -> None:
-    done = benchmark("--works=W2,W9")
-    assert done.returncode == 2 and not done.stdout
+    done = command("experiments.benchmark", "--works=W2,W9")
+    assert done.status == 2 and not done.stdout
     names = ", ".join(workloads.NAMES)
     assert done.stderr.splitlines() == [
         f"error: works must be all, or some of {names}, got 'W2,W9'"
@@ -97,7 +84,7 @@ def test_an_unknown_workload_is_one_line_of_error() -> None:
 
 
 def test_help_explains_every_workload() -> None:
-    manual = benchmark("--help").stdout
+    manual = command("experiments.benchmark", "--help").stdout
     assert all(f"  {name} " in manual for name in workloads.NAMES)
 
 

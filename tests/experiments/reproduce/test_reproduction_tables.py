@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from small_folders import change, read_rows, sweep_dir, whole_sweep, write_rows  # noqa: F401
 
-from experiments.reproduce import noise_response, open_question, results, tables
+from experiments.reproduce import noise_response, published_noise, results, tables
 from experiments.reproduce.evidence import SCENARIOS, Evidence, load
 from experiments.reproduce.figures import write_figures
 
@@ -98,7 +98,7 @@ def known_curve(shift: float) -> dict[str, Any]:
     cells = published()["fedsva_table1"]["cells"]
     for cell in cells:
         if cell["scenario"] == scenario.name and cell["mechanism"] == "fedsva":
-            config = open_question.published_config(scenario, cell["epsilon"])
+            config = published_noise.published_config(scenario, cell["epsilon"])
             std = noise_response.formula_std("fedsva", config)
             upload = shift * std * math.sqrt(10)
             noisy.append(
@@ -187,21 +187,43 @@ def test_measured_columns_stand_beside_published_ones_with_their_provenance() ->
     text = tables.BLOCKS["fedsva_table1_cifar10"](evidence(measured))
     (row,) = (x for x in text.splitlines() if x.startswith("| NbAFL | printed | 0.2 "))
     assert "| 56.48 ± 5.38 | 48.67 ± 2.39 | 42% |" in row
-    assert "| 25.00 ± 0.00 | 25.00 ± 0.00 | 50% | 2 | 2 |" in row
+    assert "| 25.00 [25.00, 25.00] | 25.00 [25.00, 25.00] | 50% | 0, 1 | 2 |" in row
     assert "--only=fedsva_table1_cifar10_small`" in row
-    assert row.endswith("| 2026-01-02 | cpu | not recorded |")
+    file = "`fedsva_table1_cifar10_small.flags`"
+    assert row.endswith(f"| 2026-01-02 | cpu | {file} | not recorded |")
+    (missing,) = (
+        x for x in text.splitlines() if x.startswith("| FedSVA | printed | 0.5")
+    )
+    assert missing.endswith("| – | – | not run | – | – | – | – |")
 
 
-def test_run_times_leave_the_compiling_call_out() -> None:
+def test_the_times_by_attributes_are_those_that_were_taken_apart() -> None:
     measured = [
-        result(f"fedsva_table2_n{n}_cifar10_small", [group("fedsva", 0.5, epsilon=0.2)])
-        for n in (2, 5)
+        result("cifar10_medium" + end, [group("fedsva", 0.5, epsilon=0.2)])
+        for end in ("", "_n5")
     ]
-    measured[1]["timing"]["fedsva"]["later_seconds"] = 32.0
-    text = tables.BLOCKS["fedsva_table2"](evidence(*measured))
+    times = {
+        "command": "c",
+        "date": "2026-01-02",
+        "device_kind": "cpu",
+        "xla_flags": {},
+        "cores": 2,
+        "load": 1.0,
+        "rows": [
+            {"mechanism": "fedsva", "num_attributes": n, "rounds": 3} | seconds
+            for n, seconds in (
+                (2, {"seconds": 1.0, "cpu_seconds": 2.0}),
+                (5, {"seconds": 9.0, "cpu_seconds": 16.0}),
+            )
+        ],
+    }
+    with_times = evidence(*measured)._replace(times=times)
+    text = tables.BLOCKS["fedsva_table2"](with_times)
     (row,) = (x for x in text.splitlines() if x.startswith("| 5 | 0.2 "))
     assert "| 286,855 ± 3,861 | 4.54 |" in row  # 286,855 / 63,234
-    assert "| 8 | 8.00 |" in row  # 32 s over 2 rounds and 2 seeds; N = 2 takes 1
+    assert "| 9 | 16 | 8.00 | 0, 1 |" in row
+    untimed = tables.BLOCKS["fedsva_table2"](evidence(*measured))
+    assert "The times are not measured yet: `python -m" in untimed
 
 
 def test_the_gap_says_whether_its_interval_holds_zero() -> None:
@@ -210,10 +232,10 @@ def test_the_gap_says_whether_its_interval_holds_zero() -> None:
         one["noise_std_mean"] = [0.1, 0.1]
     pair[1] |= {"last5": [0.524, 0.526]}
     apart = tables.BLOCKS["gap"](evidence(result("gap_digits_small", pair)))
-    assert "| no | `python -m" in apart and "| +2.50 |" in apart
+    assert "| no | 0, 1 | 2 | `python -m" in apart and "| +2.50 |" in apart
     pair[1] |= {"last5": [0.45, 0.56]}
     open_ = tables.BLOCKS["gap"](evidence(result("gap_digits_small", pair)))
-    assert "| yes | `python -m" in open_
+    assert "| yes | 0, 1 | 2 | `python -m" in open_
 
 
 def test_only_the_blocks_of_the_page_are_rewritten() -> None:

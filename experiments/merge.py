@@ -1,0 +1,37 @@
+"""Joins the parts of a sweep, which ran apart, to one sweep.
+
+  python -m experiments.merge runs/parts/* --output_dir=runs/all
+
+Each folder is the --output_dir of `experiments.sweep` with the same flags and
+--part=1/N to --part=N/N. All parts must be there and finished.
+
+Written to --output_dir: config.json, results.jsonl and cells.json, with the bytes of
+the sweep in one process, table.md, table.csv, timing.jsonl, report.html.
+
+Exit status: 0 done; 2 a part is missing, unfinished or of another sweep (one line
+says why).
+"""
+
+from collections.abc import Sequence
+
+from absl import flags
+
+from . import command, printed
+
+flags.DEFINE_string("output_dir", None, "Folder where every file is written.")
+flags.DEFINE_bool("report", True, "Write report.html (needs plotly).")
+flags.mark_flag_as_required("output_dir")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Joins the folders on the command line."""
+    from fedsvp_jax.run import parts
+
+    values = flags.FLAGS
+    parts.merge(arguments[1:], values.output_dir)
+    printed.sweep_tables(values.output_dir)
+    command.write_report(values, "sweep")
+
+
+if __name__ == "__main__":
+    command.run(main, __doc__, takes_arguments=True)

@@ -1,0 +1,114 @@
+"""Sweeps and runs under SLURM and on Ray, where they are: the bytes of one process."""
+
+import importlib.util
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+from commands import ROOT, environment, typed
+
+from fedsvp_jax.run.parts import merge
+
+pytestmark = pytest.mark.slow
+
+SWEEP = (
+    "--dataset=digits",
+    "--mechanisms=nbafl,fedsva",
+    "--epsilons=.2,.5",
+    "--seeds=0,1",
+    "--num_rounds=10",
+)
+
+
+def same_bytes(one: pathlib.Path, other: pathlib.Path, *names: str) -> None:
+    for name in names:
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+
+
+def ran(*words: str, **variables: str) -> str:
+    """The output of a command that must succeed within ten minutes."""
+    ended = subprocess.run(
+        words,
+        cwd=ROOT,
+        env=environment() | variables,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert ended.returncode == 0, (ended.stdout, ended.stderr)
+    return ended.stdout
+
+
+@pytest.fixture
+def slurm() -> None:
+    if not shutil.which("sbatch") or subprocess.run(["sinfo"]).returncode:
+        pytest.skip("needs SLURM: install slurmctld, slurmd and munge and start them")
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The sweep in one process."""
+    folder = tmp_path_factory.mktemp("alone") / "sweep"
+    ended = typed("experiments.sweep", *SWEEP, "--noreport", f"--output_dir={folder}")
+    assert ended.status == 0, ended.stderr
+    return folder
+
+
+@pytest.mark.usefixtures("slurm")
+def test_a_slurm_array_writes_the_sweep_of_one_process(
+    alone: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    ran(
+        "sbatch",
+        "--wait",
+        "--array=1-3",
+        f"--output={tmp_path}/%a.log",
+        "examples/slurm/sweep.sbatch",
+        "3",
+        str(tmp_path / "array"),
+        *SWEEP,
+        "--noreport",
+        PYTHON=sys.executable,
+    )
+    merge(sorted((tmp_path / "array").iterdir()), tmp_path / "all")
+    same_bytes(tmp_path / "all", alone, "config.json", "results.jsonl", "cells.json")
+
+
+@pytest.mark.usefixtures("slurm")
+def test_two_processes_under_srun_write_the_bytes_of_one(
+    tmp_path: pathlib.Path,
+) -> None:
+    line = (
+        "experiments.train",
+        "--dataset=digits",
+        "--num_rounds=5",
+        "--client_chunk_size=1",
+        "--noreport",
+    )
+    together, one = (f"--output_dir={tmp_path / name}" for name in ("srun", "one"))
+    ran("srun", "--ntasks=2", sys.executable, "-m", *line, "--distributed", together)
+    ended = typed(*line, one)
+    assert ended.status == 0, ended.stderr
+    names = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
+    same_bytes(tmp_path / "srun", tmp_path / "one", *names)
+
+
+@pytest.mark.skipif(
+    not importlib.util.find_spec("ray"), reason="needs `pip install ray`"
+)
+def test_the_example_on_ray_writes_the_sweep_of_one_process(
+    alone: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    packages = os.pathsep.join(path for path in sys.path if path)
+    ran(
+        sys.executable,
+        "examples/ray_sweep.py",
+        str(tmp_path),
+        PYTHONPATH=packages,
+        RAY_ADDRESS="local",
+        RAY_USAGE_STATS_ENABLED="0",
+    )
+    same_bytes(tmp_path / "all", alone, "config.json", "results.jsonl", "cells.json")

@@ -1,0 +1,104 @@
+"""A sweep in parts: every cell is in one part, and what cannot be merged is refused."""
+
+import dataclasses
+import json
+import pathlib
+from typing import Any
+
+import pytest
+
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.run.parts import merge
+from fedsvp_jax.run.sweep import SweepPlan
+
+PLAN = SweepPlan(
+    mechanisms=("none", "fedsva", "gaussian"),
+    epsilons=(0.2, 0.5),
+    seeds=(0, 2),
+    noise_stds=(0.1,),
+)
+NUM_CELLS = 2 + 4 + 2
+
+
+def part(number: int, parts: int) -> SweepPlan:
+    return dataclasses.replace(PLAN, part=f"{number}/{parts}")
+
+
+def cells(plan: SweepPlan) -> list[ExperimentConfig]:
+    programs = plan.programs(ExperimentConfig())
+    for mechanism, configs in programs.items():
+        assert configs and {config.mechanism for config in configs} == {mechanism}
+    return [config for configs in programs.values() for config in configs]
+
+
+@pytest.mark.parametrize("parts", [3, NUM_CELLS])
+def test_the_parts_hold_every_cell_once_in_the_plans_order(parts: int) -> None:
+    pieces = [cells(part(number, parts)) for number in range(1, parts + 1)]
+    assert [cell for piece in pieces for cell in piece] == cells(PLAN)
+    sizes = {len(piece) for piece in pieces}
+    assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0/2", "with I from 1 to N"),
+        ("3/2", "with I from 1 to N"),
+        ("2", "part must be I/N"),
+        ("1/9", "N at most 8, the number of cells"),
+    ],
+)
+def test_what_is_no_part_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        cells(dataclasses.replace(PLAN, part=text))
+
+
+def finished(folder: pathlib.Path, of: str | None, **changes: Any) -> pathlib.Path:
+    """A folder like that of a part of two cells per part, with one line per cell."""
+    folder.mkdir()
+    names = [{"mechanism": "none", "epsilon": None, "seed": seed} for seed in (0, 1)]
+    config = {
+        "mechanisms": ["none"],
+        "epsilons": [0.2],
+        "seeds": [0, 1, 2, 3],
+        "noise_stds": [],
+        "noise_std": 0.1,
+        "part": of,
+    }
+    (folder / "config.json").write_text(json.dumps(config | changes))
+    rows = "".join(json.dumps(name | {"round": 1}) + "\n" for name in names)
+    (folder / "results.jsonl").write_text(rows)
+    (folder / "cells.json").write_text(json.dumps(names))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ({"of": "1/2"}, "part 1/2 of the sweep is named twice"),
+        ({"of": None}, "not the folder of a sweep started with --part"),
+        ({"of": "2/2", "model": "mlp"}, "another sweep than .*model is 'mlp'"),
+        ({"of": "3/3"}, "is one of 3 parts, and .* one of 2"),
+        ({"of": "1/3", "seeds": [*range(6)]}, "another sweep than .*seeds is"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused_and_nothing_is_written(
+    second: dict[str, Any], message: str, tmp_path: pathlib.Path
+) -> None:
+    folders = [finished(tmp_path / "a", "1/2"), finished(tmp_path / "b", **second)]
+    with pytest.raises(ValueError, match=message):
+        merge(folders, tmp_path / "merged")
+    assert not (tmp_path / "merged").exists()
+
+
+def test_a_missing_or_unfinished_part_is_named(tmp_path: pathlib.Path) -> None:
+    first, second = (finished(tmp_path / f"{k}", f"{k}/2") for k in (1, 2))
+    with pytest.raises(ValueError, match="part 2/2 of the sweep is missing"):
+        merge([first], tmp_path / "merged")
+    (second / "cells.json").write_text("[{}]")
+    with pytest.raises(ValueError, match=r"part 2/2 in .* finished 1 of its 2 cells"):
+        merge([first, second], tmp_path / "merged")
+    (second / "cells.json").unlink()
+    with pytest.raises(ValueError, match="finished 0 of its 2 cells; run its command"):
+        merge([first, second], tmp_path / "merged")
+    assert not (tmp_path / "merged").exists()
