@@ -15,7 +15,7 @@ from typing import Any
 from absl import flags
 
 from . import command
-from .attack import audit_results, membership_results
+from .attack import audit_results, membership_results, reconstruction_results
 from .benchmark import profile
 from .influence import figures as influence_figures
 
@@ -45,8 +45,8 @@ def redraw(docs_dir: pathlib.Path) -> list[pathlib.Path]:
     membership_results.draw(made[0], kept("attacks/membership")["rows"])
     audit_results.draw(made[1], kept("attacks/audit")["rows"])
     profile.draw(kept("profile_W1"), made[2])
-    outcome = kept("influence/digits_iid")["summary"]
-    return made + influence_figures.grids(images, outcome, "influence_digits_iid_")
+    made += reconstruction_results.draw_kept(docs_dir)
+    return made + influence_figures.draw_kept(docs_dir)
 
 
 def main(_: list[str]) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from absl import flags
 
+from fedsvp_jax.report.text_table import MISSING
 from fedsvp_jax.run.folder import write_json
 
 from .. import command, docs_blocks
@@ -50,23 +51,45 @@ def keep(name: str, folder: pathlib.Path, docs_dir: pathlib.Path) -> None:
     content.get("settings", {}).pop("data_dir", None)
     write_json(docs_dir / "results" / "attacks" / f"{name}.json", content)
     for picture in [*folder.glob("*.png"), *folder.glob("*.svg")]:
+        if "curves" in content and picture.stem == "scores":
+            continue  # drawn from the kept points
         shutil.copy(picture, docs_dir / "images" / f"{name}_{picture.name}")
 
 
 def acgan_block(docs_dir: pathlib.Path, name: str, results: dict[str, Any]) -> str:
     """A run's table, the device, and its pictures (images/NAME_MECHANISM.png)."""
-    settings = results["settings"]
-    versions = settings["versions"]
-    paragraphs = [
-        f"{reconstruction_results.page(results)} Device: "
-        f"{settings['device_kind']}, JAX {versions['jax']}."
-    ]
-    pictures = [f"{row['mechanism']}.png" for row in results["mechanisms"]]
-    for picture in [*pictures, "scores.svg", "scores.png"]:
-        path = f"images/{name}_{picture}"
-        if (docs_dir / path).exists():
-            paragraphs.append(f"![{picture.split('.')[0]}]({path})")
+    text = f"{reconstruction_results.page(results)} {_device(results)}"
+    return "\n\n".join([text, *_pictures(docs_dir, name, results)])
+
+
+def final_block(docs_dir: pathlib.Path, data: str) -> str:
+    """The table of many images, from one file a defence, and the pictures."""
+    cells = reconstruction_results.kept_cells(docs_dir, data)
+    if reconstruction_results.FEDAVG not in cells:
+        return MISSING
+    first = cells[reconstruction_results.FEDAVG]
+    paragraphs = [f"{reconstruction_results.final_page(cells)} {_device(first)}"]
+    for defence, cell in cells.items():
+        paragraphs += _pictures(docs_dir, f"acgan_{data}_{defence}", cell)
+    scores = f"images/acgan_{data}_scores.svg"
+    if (docs_dir / scores).exists():
+        paragraphs.append(f"![scores]({scores})")
     return "\n\n".join(paragraphs)
+
+
+def _device(results: dict[str, Any]) -> str:
+    settings = results["settings"]
+    return f"Device: {settings['device_kind']}, JAX {settings['versions']['jax']}."
+
+
+def _pictures(docs_dir: pathlib.Path, name: str, results: dict[str, Any]) -> list[str]:
+    """Links to the run's pictures that docs/images holds."""
+    pictures = [f"{row['mechanism']}.png" for row in results["mechanisms"]]
+    return [
+        f"![{picture.split('.')[0]}](images/{name}_{picture})"
+        for picture in [*pictures, "scores.svg", "scores.png"]
+        if (docs_dir / "images" / f"{name}_{picture}").exists()
+    ]
 
 
 def _blocks(docs_dir: pathlib.Path) -> dict[str, Callable[[], str]]:
@@ -85,6 +108,9 @@ def _blocks(docs_dir: pathlib.Path) -> dict[str, Callable[[], str]]:
     return {
         name: docs_blocks.made_from(results / f"{name}.json", table)
         for name, table in renderers.items()
+    } | {
+        f"acgan_{data}": partial(final_block, docs_dir, data)
+        for data in reconstruction_results.PAPERS
     }
 
 
@@ -99,7 +125,8 @@ def main(_: list[str]) -> None:
     runs = command.named_folders(flags.FLAGS.keep_attacks, "keep_attacks")
     for name, folder in runs.items():
         keep(name, folder, docs_dir)
-    print(rewrite(docs_dir))
+    drawn = reconstruction_results.draw_kept(docs_dir)
+    command.print_files([*drawn, rewrite(docs_dir)])
 
 
 if __name__ == "__main__":

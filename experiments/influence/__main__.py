@@ -70,6 +70,14 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "num_runs", 8, "Number of runs; each has its own seed.", lower_bound=1
 )
+flags.DEFINE_integer(
+    "max_train_examples",
+    None,
+    "Training examples to draw participants from, evenly spaced, in addition to all "
+    "test examples; fewer cost less where a network computes their features. Default: "
+    "all.",
+    lower_bound=1,
+)
 flags.DEFINE_string(
     "backbone",
     "warmup",
@@ -157,7 +165,7 @@ def simulate(
     from . import federations, figures
     from .simulation import Simulator
 
-    data = loading.load_dataset(config)
+    data = loading.load_dataset(config, values.max_train_examples)
     simulator = Simulator(config, data, values.backbone)
     latest_simulation = functools.lru_cache(1)(simulator.simulation)
     first = latest_simulation(num_participants, 0)  # fails before anything is written
@@ -191,10 +199,14 @@ def simulate(
             config, data, folder.path / "federations", progress=values.progress
         )
     verdict = run_filter(first, config, 0)
-    figures.votes(folder.path / "figure3.svg", first, verdict)
-    figures.labels(folder.path / "figure4.svg", first.class_counts)
-    summary["drawn"] = ["figure3.svg", "figure4.svg"]
-    summary["drawn"] += [path.name for path in figures.grids(folder.path, summary)]
+    summary["figure3"] = {
+        "corrupted": first.corrupted,
+        "true": verdict.true_scores,
+        "reported": verdict.scores,
+        "threshold": verdict.threshold[()],
+    }
+    summary["figure4"] = first.class_counts
+    summary["drawn"] = [path.name for path in figures.draw(folder.path, summary)]
     write_json(folder.path / "summary.json", summary)
     return summary
 

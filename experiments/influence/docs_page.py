@@ -4,13 +4,12 @@
 
 Each file of docs/results/influence holds the settings and the summary of one run of
 `experiments.influence`; the tables are made from all of them. --keep adds or replaces
-such a file, and copies the figures that the page shows.
+such a file. The figures that the page shows are drawn again from these files.
 """
 
 import json
 import math
 import pathlib
-import shutil
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +21,7 @@ from fedsvp_jax.report.text_table import markdown
 from fedsvp_jax.run.folder import write_json
 
 from .. import command, docs_blocks
-from . import price_list
+from . import figures, price_list
 
 flags.DEFINE_list("keep", [], "NAME=FOLDER: outcomes to copy to docs/results.")
 flags.DEFINE_string(
@@ -31,7 +30,7 @@ flags.DEFINE_string(
 
 Outcome = dict[str, Any]  # config and summary of one `experiments.influence`
 _CONTRIBUTOR_HEAD = "ε and δ of a contributor's batch"
-_MOST_NOISE = 0.1  # shown of the ablation; stronger noise drowns every contribution
+_MOST_NOISE = 0.1  # shown of the ablation where nothing is projected; more drowns all
 
 # Table 1 of arXiv 2205.11518: recall, precision, accuracy, each mean ± std in %.
 PUBLISHED = {
@@ -43,7 +42,7 @@ PUBLISHED = {
 
 
 def keep(name: str, folder: pathlib.Path, docs_dir: pathlib.Path) -> None:
-    """Copies an outcome to results/influence/NAME.json, and the figures of the page.
+    """Copies an outcome to results/influence/NAME.json, with the figures' points.
 
     Args:
       name: of the outcome.
@@ -54,18 +53,12 @@ def keep(name: str, folder: pathlib.Path, docs_dir: pathlib.Path) -> None:
         part: json.loads((folder / f"{part}.json").read_text())
         for part in ("config", "summary")
     }
-    content["config"].pop("data_dir")
+    for path in ("data_dir", "features_dir", "lite0_weights"):
+        content["config"].pop(path)
+    summary = content["summary"]
+    unseen = {"figure3", "figure4"} - figures.shown(name, docs_dir)
+    content["summary"] = {key: summary[key] for key in summary if key not in unseen}
     write_json(docs_dir / "results" / "influence" / f"{name}.json", content)
-    text = (docs_dir / "influence.md").read_text()
-    for figure in folder.glob("figure*.svg"):
-        shown = f"images/influence_{name}_{figure.name}"
-        if shown in text:
-            shutil.copy(figure, docs_dir / shown)
-
-
-def kept_outcomes(results: pathlib.Path) -> dict[str, Outcome]:
-    """The outcomes of docs/results/influence, by name."""
-    return {file.stem: json.loads(file.read_text()) for file in results.glob("*.json")}
 
 
 def _percent(row: Outcome, name: str) -> str:
@@ -85,23 +78,30 @@ def _contributor(config: Outcome, noise_multiplier: float | None = None) -> str:
       config: the settings of the run.
       noise_multiplier: z of the contributions where it is not the settings'.
     """
-    if noise_multiplier is None:
-        noise_multiplier = config["contribution_noise"]
-    delta = config["target_delta"]
-    cost = privacy.filter_cost(
-        num_participants=1,
-        vote_epsilon_published=math.inf,
-        noise_multiplier=noise_multiplier,
-        delta=delta,
-    )
-    epsilon = cost.contribution_epsilon
+    epsilon = _contribution_epsilon(config, noise_multiplier)
     if math.isinf(epsilon):
         return "∞"
     return f"{epsilon:.3g}, {config['target_delta']:g}"
 
 
+def _contribution_epsilon(
+    config: Outcome, noise_multiplier: float | None = None
+) -> float:
+    if noise_multiplier is None:
+        noise_multiplier = config["contribution_noise"]
+    return privacy.filter_cost(
+        num_participants=1,
+        vote_epsilon_published=math.inf,
+        noise_multiplier=noise_multiplier,
+        delta=config["target_delta"],
+    ).contribution_epsilon
+
+
 def _backbone(config: Outcome) -> str:
     about = config["backbone"]
+    if config["model"] == "lite0_linear":
+        kept = config["influence_projection"]
+        return "EfficientNet-Lite0" + (f", {kept} directions" if kept else "")
     if isinstance(about, str):
         return f"{config['model']}, {about}"
     if "hugging_face" in about:
@@ -114,15 +114,18 @@ def _backbone(config: Outcome) -> str:
 
 def _setting_cells(config: Outcome) -> dict[str, str]:
     """The columns that say what was run."""
-    partition = config["partition"]
-    if partition == "dirichlet":
-        partition = f"Dirichlet({config['dirichlet_alpha']:g})"
     return {
         "data": config["dataset"],
-        "partition": partition,
+        "partition": _partition(config),
         "participants": f"{config['num_participants']}, {config['num_runs']} runs",
         "backbone": _backbone(config),
     }
+
+
+def _partition(config: Outcome) -> str:
+    if config["partition"] == "dirichlet":
+        return f"Dirichlet({config['dirichlet_alpha']:g})"
+    return str(config["partition"])
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
@@ -149,6 +152,24 @@ def table(outcomes: Sequence[Outcome]) -> str:
     return markdown(rows)
 
 
+def both_at_one(outcomes: Sequence[Outcome]) -> str:
+    """Sentences on the runs in which a vote and a contribution have an ε of 1 each."""
+    shown = []
+    for outcome in outcomes:
+        config, summary = outcome["config"], outcome["summary"]
+        if config["vote_epsilon"] == 1 and _contribution_epsilon(config) <= 1:
+            share = config["corrupted_share"]
+            shown.append(
+                f"- {config['dataset']}, {_partition(config)}: recall "
+                f"{_percent(summary, 'recall')} %, precision "
+                f"{_percent(summary, 'precision')} %. Rejecting at random has a "
+                f"precision of {share:.0%}."
+            )
+    if not shown:
+        return "Runs in which both budgets are 1 are not measured yet."
+    return "Where both budgets are 1 (mean ± std over the runs):\n\n" + "\n".join(shown)
+
+
 def ablation(outcomes: Sequence[Outcome]) -> str:
     """The filter at each strength of noise, and at the best possible threshold."""
     votes = "mean sum of true votes on a clean and on a corrupted contributor"
@@ -169,6 +190,7 @@ def ablation(outcomes: Sequence[Outcome]) -> str:
         for outcome in outcomes
         for row in outcome["summary"].get("ablation", [])
         if row["contribution_noise"] <= _MOST_NOISE
+        or outcome["config"].get("influence_projection")
     ]
     return markdown(rows)
 
@@ -241,14 +263,14 @@ def growth(outcomes: Sequence[Outcome]) -> str:
 
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     """Writes the blocks of influence.md anew and returns the page's path."""
-    by_name = kept_outcomes(docs_dir / "results" / "influence")
-    kept = [by_name[name] for name in sorted(by_name)]
+    kept = list(figures.kept_outcomes(docs_dir).values())
     prices = price_list.lines(
         price_list.cost(resolve(ExperimentConfig(dataset="cifar10")), 100)
     )
     blocks = {
         "plan": lambda: "".join(f"- {line}\n" for line in prices),
         "table": lambda: table(kept),
+        "both_at_one": lambda: both_at_one(kept),
         "ablation": lambda: ablation(kept),
         "baselines": lambda: baselines(kept),
         "federations": lambda: federations(kept),
@@ -258,12 +280,12 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
 
 
 def main(_: list[str]) -> None:
-    """Keeps the outcomes of --keep and writes the page's blocks anew."""
+    """Keeps the outcomes of --keep, writes the page's blocks and draws its figures."""
     values = flags.FLAGS
     docs_dir = pathlib.Path(values.influence_docs_dir)
     for name, folder in command.named_folders(values.keep).items():
         keep(name, folder, docs_dir)
-    print(rewrite(docs_dir))
+    command.print_files([rewrite(docs_dir), *figures.draw_kept(docs_dir)])
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
 """The paper's figures, drawn from the results."""
 
+import json
 import pathlib
+import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from fedsvp_jax.influence import Verdict
 from fedsvp_jax.report import figures, style
 
-from .simulation import Simulation
 from .tasks import Result
 
 _CLEAN, _CORRUPTED = style.numbered(1), style.numbered(2)
@@ -31,41 +31,80 @@ _GRIDS = {
 }
 
 
-def votes(path: pathlib.Path, simulation: Simulation, verdict: Verdict) -> None:
-    """Draws figure 3: sums of true votes, sums of reported votes, and the threshold."""
+def draw(
+    folder: pathlib.Path, summary: dict[str, Any], prefix: str = ""
+) -> list[pathlib.Path]:
+    """Draws those of figures 2 to 6 that the summary holds; returns their paths.
 
-    def draw(scores: np.ndarray, title: str, line: float | None, axes: Any) -> None:
+    Args:
+      folder: where to write.
+      summary: content of summary.json.
+      prefix: of the files' names.
+    """
+    drawn = []
+    for figure, one in (("figure3", _votes), ("figure4", _labels)):
+        if figure in summary:
+            drawn.append(one(folder / f"{prefix}{figure}.svg", summary[figure]))
+    for figure, (x, by, measures) in _GRIDS.items():
+        if figure in summary:
+            path = folder / f"{prefix}{figure}.svg"
+            drawn.append(_lines(path, summary[figure], x, by, measures))
+    return drawn
+
+
+def draw_kept(docs_dir: pathlib.Path) -> list[pathlib.Path]:
+    """Draws the figures of influence.md from the kept outcomes; returns their paths."""
+    drawn = []
+    for name, outcome in kept_outcomes(docs_dir).items():
+        summary, on_page = outcome["summary"], shown(name, docs_dir)
+        points = {key: summary[key] for key in summary if key in on_page}
+        drawn += draw(docs_dir / "images", points, f"influence_{name}_")
+    return drawn
+
+
+def kept_outcomes(docs_dir: pathlib.Path) -> dict[str, Any]:
+    """The outcomes of results/influence, by name."""
+    files = sorted((docs_dir / "results" / "influence").glob("*.json"))
+    return {file.stem: json.loads(file.read_text()) for file in files}
+
+
+def shown(name: str, docs_dir: pathlib.Path) -> set[str]:
+    """The figures of an outcome that influence.md shows."""
+    text = (docs_dir / "influence.md").read_text()
+    return set(re.findall(rf"images/influence_{re.escape(name)}_(figure\d)\.svg", text))
+
+
+def _votes(path: pathlib.Path, points: dict[str, Any]) -> pathlib.Path:
+    """Figure 3: sums of true votes, sums of reported votes, and the threshold."""
+    corrupted = np.asarray(points["corrupted"], bool)
+
+    def draw(votes: str, title: str, line: float | None, axes: Any) -> None:
+        scores = np.asarray(points[votes])
         contributors = np.arange(len(scores))
         for name, look, shown in (
-            ("clean contributor", _CLEAN, ~simulation.corrupted),
-            ("corrupted contributor", _CORRUPTED, simulation.corrupted),
+            ("clean contributor", _CLEAN, ~corrupted),
+            ("corrupted contributor", _CORRUPTED, corrupted),
         ):
-            points = look.for_matplotlib() | {"linestyle": "none"}
-            axes.plot(contributors[shown], scores[shown], **points, label=name)
+            marks = look.for_matplotlib() | {"linestyle": "none"}
+            axes.plot(contributors[shown], scores[shown], **marks, label=name)
         if line is not None:
             axes.axhline(line, color=style.GREY, linestyle="--", label="threshold")
         axes.set_title(title)
         axes.set_xlabel("contributor")
         axes.set_ylabel("sum of votes")
 
-    true, reported = np.asarray(verdict.true_scores), np.asarray(verdict.scores)
-    threshold = float(verdict.threshold)
-    figures.panels(
+    return figures.panels(
         path,
         [
-            partial(draw, true, "True votes", None),
-            partial(draw, reported, "Reported votes", threshold),
+            partial(draw, "true", "True votes", None),
+            partial(draw, "reported", "Reported votes", points["threshold"]),
         ],
     )
 
 
-def labels(path: pathlib.Path, counts: np.ndarray) -> None:
-    """Draws figure 4: how many examples of each class a participant holds.
-
-    Args:
-      path: where to write.
-      counts: (M, C) examples per participant and class.
-    """
+def _labels(path: pathlib.Path, class_counts: Sequence[Sequence[int]]) -> pathlib.Path:
+    """Figure 4: examples per participant and class, (M, C)."""
+    counts = np.asarray(class_counts)
 
     def draw(axes: Any) -> None:
         participant, label = np.nonzero(counts)
@@ -75,19 +114,7 @@ def labels(path: pathlib.Path, counts: np.ndarray) -> None:
         axes.set_xlabel("participant")
         axes.set_ylabel("class")
 
-    figures.panels(path, [draw])
-
-
-def grids(
-    folder: pathlib.Path, summary: dict[str, Any], prefix: str = ""
-) -> list[pathlib.Path]:
-    """Draws those of figures 2, 5 and 6 that the summary holds; returns their paths."""
-    drawn = []
-    for figure, (x, by, measures) in _GRIDS.items():
-        if figure in summary:
-            path = folder / f"{prefix}{figure}.svg"
-            drawn.append(_lines(path, summary[figure], x, by, measures))
-    return drawn
+    return figures.panels(path, [draw])
 
 
 def _lines(

@@ -27,7 +27,7 @@ GRIDS: dict[str, dict[str, Sequence[Any]]] = {
     },
     "ablation": {
         "vote_epsilon": (1.0, math.inf),
-        "contribution_noise": (0.0, 0.1, 0.3, 1.0),
+        "contribution_noise": (0.0, 0.1, 0.3, 1.0, 3.0, 7.462),  # the last: ε = 1
     },
 }
 

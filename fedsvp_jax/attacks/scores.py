@@ -43,16 +43,13 @@ class Examiner:
         self._extractor = extractor
         self._real = {label: np.asarray(images) for label, images in real.items()}
         self._features = {
-            label: self._extract(evenly(images, num_images))
+            label: extractor(unit_pixels(evenly(images, num_images)))
             for label, images in real.items()
         }
 
-    def _extract(self, images: Array) -> np.ndarray:
-        return self._extractor(np.clip(np.asarray(images) / 2 + 0.5, 0, 1))
-
     def score(self, images: Array, label: int) -> Scores:
         """The scores of images (n, height, width, channels) that should be `label`."""
-        real, made = self._features[label], self._extract(images)
+        real, made = self._features[label], self._extractor(unit_pixels(images))
         distance = frechet.frechet_distance(
             *frechet.gaussian_fit(real), *frechet.gaussian_fit(made)
         )
@@ -65,6 +62,11 @@ class Examiner:
             kernel_standard_error=kernel.standard_error,
             nearest_distance=float(near.mean()),
         )
+
+
+def unit_pixels(images: Array | np.ndarray) -> np.ndarray:
+    """Images in [-1, 1] as extractors take them, in [0, 1]."""
+    return np.clip(np.asarray(images) / 2 + 0.5, 0, 1)
 
 
 def evenly(rows: Array, most: int) -> Array:

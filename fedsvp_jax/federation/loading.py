@@ -46,8 +46,13 @@ def load_data(config: ExperimentConfig) -> Dataset | ClientStore:
     return _evaluated_on(store, config.max_test_examples)
 
 
-def load_dataset(config: ExperimentConfig) -> Dataset:
+def load_dataset(config: ExperimentConfig, most: int | None = None) -> Dataset:
     """The data set by name, in memory, in the layout that the model takes.
+
+    Args:
+      config: resolved settings.
+      most: training examples that are kept, evenly spaced, before features are
+        computed; default: all.
 
     Raises:
       ValueError, OSError: it is not fit for the model, or cannot be read.
@@ -61,6 +66,9 @@ def load_dataset(config: ExperimentConfig) -> Dataset:
     if config.model == "paper_cnn" and dataset.example_shape == (28, 28, 1):
         dataset = preprocessing.to_rgb32(dataset)
     _check_inputs(config, dataset.example_shape)
+    count = len(dataset.train_labels)
+    if most is not None and most < count:
+        dataset = _trained_on(dataset, np.arange(most) * count // most)
     if config.model in FEATURE_MODELS:
         dataset = features.of_images(
             config.model, dataset, config.features_dir, weights=config.lite0_weights
@@ -92,6 +100,18 @@ def _evaluated_on(dataset: Data, most: int | None) -> Data:
     return _tested_on(dataset, np.arange(most) * count // most)
 
 
+def _trained_on(dataset: Dataset, kept: np.ndarray) -> Dataset:
+    """The data with these of its training examples."""
+    return dataclasses.replace(
+        dataset,
+        train_inputs=dataset.train_inputs[kept],
+        train_labels=dataset.train_labels[kept],
+        train_writers=_chosen(dataset.train_writers, kept),
+        train_targets=_chosen(dataset.train_targets, kept),
+        columns=_rows_of(dataset.columns, kept),
+    )
+
+
 def _tested_on(dataset: Data, kept: np.ndarray) -> Data:
     """The data with these of its test examples."""
     fewer: dict[str, Any] = {
@@ -121,15 +141,7 @@ def withhold(config: ExperimentConfig, dataset: Dataset) -> tuple[Dataset, Examp
     warmup = preprocessing.device_examples(
         dataset.train_inputs[own], dataset.train_labels[own]
     )
-    kept = dataclasses.replace(
-        dataset,
-        train_inputs=dataset.train_inputs[rest],
-        train_labels=dataset.train_labels[rest],
-        train_writers=_chosen(dataset.train_writers, rest),
-        train_targets=_chosen(dataset.train_targets, rest),
-        columns=_rows_of(dataset.columns, rest),
-    )
-    return kept, warmup
+    return _trained_on(dataset, rest), warmup
 
 
 def withhold_validation(

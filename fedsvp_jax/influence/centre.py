@@ -18,7 +18,7 @@ class LastLayer:
     """What the centre sends to every participant in addition to the backbone."""
 
     scaling: Scaling
-    kernel: Array  # (C, d) float32: W_0
+    kernel: Array  # (C, d or k) float32: W_0
 
 
 def warm_up(
@@ -86,7 +86,7 @@ def _train(
     )
 
 
-@partial(jax.jit, static_argnames=("num_classes", "num_epochs"))
+@partial(jax.jit, static_argnames=("num_classes", "num_epochs", "num_directions"))
 def fit_last_layer(
     raw: Array,
     labels: Array,
@@ -94,6 +94,7 @@ def fit_last_layer(
     num_classes: int,
     num_epochs: int,
     learning_rate: float,
+    num_directions: int | None = None,
 ) -> LastLayer:
     """The scaling of the centre's features, and W_0 trained from 0 on the scaled ones.
 
@@ -107,11 +108,13 @@ def fit_last_layer(
       num_classes: C.
       num_epochs: steps, each on all examples.
       learning_rate: step size.
+      num_directions: as `last_layer.fit_scaling` takes it.
     """
-    scaling = last_layer.fit_scaling(raw)
+    scaling = last_layer.fit_scaling(raw, num_directions)
+    x = last_layer.scaled(scaling, raw)
     kernel = last_layer.descend(
-        jnp.zeros((num_classes, raw.shape[1]), jnp.float32),
-        last_layer.scaled(scaling, raw),
+        jnp.zeros((num_classes, x.shape[1]), jnp.float32),
+        x,
         labels,
         jnp.ones(labels.shape, jnp.float32),
         num_epochs=num_epochs,

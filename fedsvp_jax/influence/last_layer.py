@@ -1,6 +1,7 @@
 """A network cut before its last layer: frozen features, and the layer on top of them.
 
-The features are centred and scaled by the mean and length of the centre's features.
+The features are centred and scaled by the mean and length of the centre's features, and
+projected to their principal directions where so many are asked for.
 Only the (C, d) kernel of the last layer is trained; its bias stays at 0. A step of the
 bias on a batch of one class would raise that class for every image, and all testers
 without that class would vote against a clean contributor.
@@ -21,10 +22,11 @@ from fedsvp_jax.structs import Array, Model, Params
 
 @flax.struct.dataclass
 class Scaling:
-    """The fixed layer after the backbone: (f − mean)/scale."""
+    """The fixed layer after the backbone: P(f − mean)/scale."""
 
     mean: Array  # (d,) float32
-    scale: Array  # () float32: root mean square L2 norm of the centred features
+    directions: Array | None  # (k, d) float32: P, orthonormal rows; None: identity
+    scale: Array  # () float32: root mean square L2 norm of P(f − mean)
 
 
 class Backbone(NamedTuple):
@@ -120,16 +122,38 @@ def features(
     return outputs.reshape(-1, outputs.shape[-1])[: inputs.shape[0]]
 
 
-def fit_scaling(raw: Array) -> Scaling:
-    """The scaling that gives the features (n, d) mean 0 and mean squared norm 1."""
+def fit_scaling(raw: Array, num_directions: int | None = None) -> Scaling:
+    """The scaling that gives the features (n, d) mean 0 and mean squared norm 1.
+
+    Args:
+      raw: (n, d) features.
+      num_directions: k, principal directions of the features that are kept; None keeps
+        the features as they are.
+
+    Raises:
+      ValueError: n features of width d have fewer principal directions.
+    """
     mean = jnp.mean(raw, axis=0)
-    square = jnp.mean(jnp.sum(jnp.square(raw - mean[None]), axis=1))
-    return Scaling(mean=mean, scale=jnp.sqrt(jnp.maximum(square, 1e-12)))
+    directions = None
+    if num_directions is not None:
+        if num_directions > min(raw.shape):
+            raise ValueError(
+                f"influence_projection must be at most {min(raw.shape)}, the smaller "
+                f"of warmup_examples and the features' width, got {num_directions}"
+            )
+        directions = jnp.linalg.svd(raw - mean[None], full_matrices=False)[2]
+        directions = directions[:num_directions]
+    unscaled = Scaling(mean, directions, jnp.ones((), jnp.float32))
+    square = jnp.mean(jnp.sum(jnp.square(scaled(unscaled, raw)), axis=1))
+    return Scaling(mean, directions, scale=jnp.sqrt(jnp.maximum(square, 1e-12)))
 
 
 def scaled(scaling: Scaling, raw: Array) -> Array:
-    """(n, d): the features (n, d), centred and scaled."""
-    return (raw - scaling.mean[None]) / scaling.scale
+    """(n, d or k): the features (n, d), centred, projected and scaled."""
+    centred = raw - scaling.mean[None]
+    if scaling.directions is not None:
+        centred = centred @ scaling.directions.T
+    return centred / scaling.scale
 
 
 def losses(kernel: Array, x: Array, labels: Array) -> Array:

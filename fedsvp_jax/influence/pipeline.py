@@ -92,7 +92,8 @@ def filter_inputs(
       warmup: the centre's examples.
       train: each contributor's batch.
       test: each tester's test set.
-      settings: `warmup_epochs` and `influence_learning_rate` are read.
+      settings: `warmup_epochs`, `influence_learning_rate` and
+        `influence_projection` are read.
       num_classes: C.
     """
 
@@ -106,6 +107,7 @@ def filter_inputs(
         num_classes=num_classes,
         num_epochs=settings.warmup_epochs,
         learning_rate=settings.influence_learning_rate,
+        num_directions=settings.influence_projection,
     )
 
     def batches(examples: ParticipantExamples) -> Batches:

