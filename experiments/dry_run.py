@@ -284,9 +284,9 @@ def time_line(program: Program, seconds: Seconds) -> str:
     if not timed:
         return f"Time: about {compiled}, with the one round."
     line = (
-        f"Time: about {_long(per_round * config.num_rounds)} for {config.num_rounds} "
-        "rounds on this machine as busy as it is now, by the mean of the "
-        f"{timed} that were run and thrown away; and {compiled}"
+        f"Time: about {_long(per_round * config.num_rounds)} to compute "
+        f"{config.num_rounds} rounds on this machine as busy as it is now, by the mean "
+        f"of the {timed} that were run and thrown away; and {compiled}"
     )
     if config.influence_filter != "none":
         line += "; the influence filter's passes come on top"

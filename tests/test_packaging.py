@@ -1,6 +1,7 @@
 """What is installed: declared dependencies alone, typed, with its commands and data."""
 
 import ast
+import functools
 import importlib.metadata
 import os
 import pathlib
@@ -18,7 +19,19 @@ import fedsvp_jax
 ROOT = pathlib.Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 FOLDERS = ("fedsvp_jax", "experiments")
-MODULES = [p for folder in FOLDERS for p in sorted((ROOT / folder).rglob("*.py"))]
+# An adapter is of no use without its engine; pfl's extra lacks pfl itself.
+ENGINES = {
+    "fedsvp_jax/deploy/flower.py": "flwr",
+    "fedsvp_jax/deploy/nvflare.py": "nvflare",
+    "fedsvp_jax/deploy/pfl.py": "pfl",
+}
+
+
+@functools.cache
+def bodies() -> dict[str, list[ast.stmt]]:
+    """The statements of every module, by its path."""
+    paths = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+    return {str(p.relative_to(ROOT)): ast.parse(p.read_text()).body for p in paths}
 
 
 def plain(name: str) -> str:
@@ -59,6 +72,12 @@ def owners(nodes: list[ast.stmt]) -> set[str]:
     return found
 
 
+def test_make_setup_installs_the_package_for_scripts_in_every_folder() -> None:
+    """U1: only the Makefile's PYTHONPATH let a script import it."""
+    recipe = (ROOT / "Makefile").read_text().partition("$(STAMP): ")[2]
+    assert "--editable .\n" in recipe.partition("\ttouch ")[0]
+
+
 def test_make_test_runs_every_file_with_tests_of_bits() -> None:
     """`make test` names these files; in another one, such a test would never run."""
     makefile = (ROOT / "Makefile").read_text().replace("\\\n", " ")
@@ -72,33 +91,27 @@ def test_make_test_runs_every_file_with_tests_of_bits() -> None:
     assert set(named[1].split()) == marked
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_only_declared_dependencies_are_imported(path: pathlib.Path) -> None:
-    """At a module's top the plain ones; an extra only where it is used.
-
-    An adapter to an engine is of no use without it. pfl's extra lacks pfl itself.
-    """
-    body = ast.parse(path.read_text()).body
-    at_top = [
-        node
-        for node in body
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        and not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
-    ]
-    engines = {"flower": "flwr", "nvflare": "nvflare", "pfl": "pfl"}
-    engine = engines.get(path.stem) if path.parent.name == "deploy" else None
-    assert owners(at_top) <= DECLARED | {engine}
-    assert owners(body) <= DECLARED | EXTRAS | {engine}
+def runs_at_import(node: ast.stmt) -> bool:
+    inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    return not inside and not for_types
 
 
-@pytest.mark.parametrize(
-    "path",
-    [p for p in MODULES if p.is_relative_to(ROOT / "experiments")],
-    ids=lambda p: str(p.relative_to(ROOT)),
-)
-def test_experiments_name_one_another_relatively(path: pathlib.Path) -> None:
+def test_only_declared_dependencies_are_imported() -> None:
+    """At a module's top the plain ones; an extra only where it is used."""
+    assert set(ENGINES) <= set(bodies())
+    for path, body in bodies().items():
+        engine = {ENGINES[path]} if path in ENGINES else set()
+        early = owners([node for node in body if runs_at_import(node)])
+        assert early <= DECLARED | engine, path
+        assert owners(body) <= DECLARED | EXTRAS | engine, path
+
+
+def test_experiments_name_one_another_relatively() -> None:
     """Installed, they lie inside fedsvp_jax, and no `experiments` is to be had."""
-    assert "experiments" not in set(imported(ast.parse(path.read_text()).body))
+    for path, body in bodies().items():
+        inside = path.startswith("experiments/")
+        assert not inside or "experiments" not in set(imported(body)), path
 
 
 def test_versions_agree_and_the_licence_is_there() -> None:

@@ -62,6 +62,7 @@ from absl import flags
 from tqdm import tqdm
 
 from fedsvp_jax import mechanisms
+from fedsvp_jax.attacks.epsilon_bounds import require_auditor
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import plan
 from fedsvp_jax.run.environment import environment
@@ -151,6 +152,7 @@ def refuse_unread(values: flags.FlagValues) -> None:
 def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     """Audits every case of every mechanism."""
     refuse_unread(values)
+    require_auditor()  # before hours of games, not after them
     names = list(values.audit_mechanisms)
     cases = audited_cases(names, config)
     setting = audit_play.make_setting(

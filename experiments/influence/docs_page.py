@@ -98,10 +98,14 @@ def _contribution_epsilon(
 
 
 def _backbone(config: Outcome) -> str:
+    kept = config.get("influence_projection")
+    return _network(config) + (f", {kept} directions" if kept else "")
+
+
+def _network(config: Outcome) -> str:
     about = config["backbone"]
     if config["model"] == "lite0_linear":
-        kept = config["influence_projection"]
-        return "EfficientNet-Lite0" + (f", {kept} directions" if kept else "")
+        return "EfficientNet-Lite0"
     if isinstance(about, str):
         return f"{config['model']}, {about}"
     if "hugging_face" in about:

@@ -197,7 +197,10 @@ def main(_: list[str]) -> None:
     values = flags.FLAGS
     docs_dir = pathlib.Path(values.docs_dir)
     if not (docs_dir / "reproduction.md").is_file():
-        raise ValueError(f"docs_dir must hold reproduction.md, got {docs_dir}")
+        raise ValueError(
+            "docs_dir must hold reproduction.md and results/, which a clone of the "
+            f"repository has in docs/, got {docs_dir}"
+        )
     if values.size == "medium":
         if values.times:
             time_rounds(values, docs_dir)

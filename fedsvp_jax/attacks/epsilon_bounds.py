@@ -15,6 +15,7 @@ last.
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -66,6 +67,22 @@ def gaussian_bound(
     return float(gaussian_mechanism.get_epsilon_gaussian(1 / mu, delta))
 
 
+def require_auditor() -> Any:
+    """The module of jax-privacy that computes the bounds.
+
+    Raises:
+      ValueError: it is not installed.
+    """
+    try:
+        from jax_privacy import auditing
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            "the audit needs jax-privacy, which is not installed: pip install "
+            "'fedsvp_jax[audit]'"
+        ) from error
+    return auditing
+
+
 def lower_bounds(
     inside: np.ndarray,
     outside: np.ndarray,
@@ -94,10 +111,9 @@ def lower_bounds(
       seed: of the split into halves, on one of which a threshold is chosen.
 
     Raises:
-      ImportError: jax-privacy is not installed (the extra `audit`).
+      ValueError: jax-privacy is not installed (the extra `audit`).
     """
-    from jax_privacy import auditing
-
+    auditing = require_auditor()
     share = significance / len(METHODS)
     auditor = auditing.CanaryScoreAuditor(inside, outside)
     bounds = {

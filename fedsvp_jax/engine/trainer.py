@@ -13,7 +13,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from fedsvp_jax.algorithm.federated_round import federated_round
 from fedsvp_jax.algorithm.state import Cell, RoundMetrics, ServerState, initial_state
-from fedsvp_jax.devices import compiler_flags, lanes, processes
+from fedsvp_jax.devices import compiler_flags, lanes, memory, processes
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.federation.cohort_stream import Cohort
 from fedsvp_jax.federation.program import Program
@@ -64,6 +64,7 @@ class Trainer:
         self._compiled: Any = jax.jit(
             self._rounds(), donate_argnums=0, out_shardings=(by_cell, by_round)
         )
+        self._has_run = False
 
     def initial_state(self) -> ServerState:
         """The cells' states before round 0, stacked."""
@@ -123,7 +124,7 @@ class Trainer:
         first_round: int,
         num_rounds: int,
     ) -> tuple[ServerState, RoundMetrics]:
-        state, metrics = self._compiled(
+        arguments = (
             state,
             cells,
             examples,
@@ -132,6 +133,12 @@ class Trainer:
             jnp.int32(first_round),
             jnp.int32(num_rounds),
         )
+        if not self._has_run:
+            # jit keeps the program, so the call below finds it.
+            self._compiled.lower(*arguments).compile()
+            memory.give_back_freed()
+            self._has_run = True
+        state, metrics = self._compiled(*arguments)
         host = processes.to_host(metrics)
         return state, jax.tree.map(lambda leaf: leaf[:num_rounds], host)
 

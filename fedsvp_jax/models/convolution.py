@@ -47,7 +47,7 @@ def conv2d(
       strides: steps (down, across).
       padding: "SAME", "VALID" or ((top, bottom), (left, right)) zeros, >= 0.
       backend: "patches" computes matrix products, by windows or by rows, whichever
-        needs less memory; "lax" is `lax.conv_general_dilated`.
+        needs less memory (by rows where equal); "lax" is `lax.conv_general_dilated`.
 
     Returns:
       (batch, out_height, out_width, out).
@@ -70,7 +70,7 @@ def conv2d(
     pads = ((top, bottom), (left, right))
     height, width, channels, features = kernel.shape
     by_rows = width * channels + height * features
-    if tuple(strides) == (1, 1) and by_rows < height * width * channels:
+    if tuple(strides) == (1, 1) and by_rows <= height * width * channels:
         return _conv_by_rows(pads, x, kernel)
     return _conv_by_windows(strides, pads, x, kernel)
 
@@ -78,23 +78,28 @@ def conv2d(
 def _conv_by_windows(
     strides: tuple[int, int], pads: _Pads, x: Array, kernel: Array
 ) -> Array:
-    """Makes every window a row of kernel_height * kernel_width * in numbers."""
+    """Makes every window a row of kernel_height * kernel_width * in numbers.
+
+    They are gathered across first and down second: height + width slices in place of
+    height * width, each of which XLA would compute anew from what x is made of.
+    """
     padded = _pad(x, down=pads[0], across=pads[1])
-    batch, height, width, channels = padded.shape
+    _, height, width, _ = padded.shape
     tall, wide, _, features = kernel.shape
     down, across = strides
     last_row = height - tall - (height - tall) % down
     last_column = width - wide - (width - wide) % across
+    columns = jnp.concatenate(
+        [
+            lax.slice_in_dim(padded, v, v + last_column + 1, across, axis=2)
+            for v in range(wide)
+        ],
+        axis=3,
+    )
     windows = jnp.concatenate(
         [
-            lax.slice(
-                padded,
-                (0, u, v, 0),
-                (batch, u + last_row + 1, v + last_column + 1, channels),
-                (1, down, across, 1),
-            )
+            lax.slice_in_dim(columns, u, u + last_row + 1, down, axis=1)
             for u in range(tall)
-            for v in range(wide)
         ],
         axis=3,
     )

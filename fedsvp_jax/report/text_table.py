@@ -39,6 +39,7 @@ _LATEX = {
 }
 _BARE_BAR = re.compile(r"(?<!\\)\|")
 MISSING = "Not measured yet.\n"
+_COLUMN = 60  # characters of \\footnotesize in a column of 3.3 inches, about
 
 Row = Mapping[str, str]
 
@@ -69,9 +70,36 @@ def latex(rows: Sequence[Row]) -> str:
     """A `tabular` with the rules of LaTeX's package booktabs, the first column left.
 
     Text is escaped, and the symbols that our tables hold become commands of standard
-    LaTeX; marks of Markdown are left out.
+    LaTeX; marks of Markdown are left out. A table wider than a paper's column is
+    turned: its rows become columns, as many side by side as fit, in tabulars one below
+    the other that all begin with the names of what is shown.
     """
-    lines = [[*rows[0]], *([text.strip("*`") for text in row.values()] for row in rows)]
+    plain = [{key: text.strip("*`") for key, text in row.items()} for row in rows]
+    lines = [[*plain[0]], *([*row.values()] for row in plain)]
+    if _width(lines) <= _COLUMN:
+        return _tabular(lines)
+    names, *turned = lines
+    parts: list[list[list[str]]] = []
+    for column in turned:
+        if parts and _width(_turned([names, *parts[-1], column])) <= _COLUMN:
+            parts[-1].append(column)
+        else:
+            parts.append([column])
+    return "\n\n".join(_tabular(_turned([names, *part])) for part in parts)
+
+
+def _turned(lines: Sequence[Sequence[str]]) -> list[list[str]]:
+    """What stood in a line stands in a column."""
+    return [list(column) for column in zip(*lines, strict=True)]
+
+
+def _width(lines: Sequence[Sequence[str]]) -> int:
+    """Characters of the widest line, with two between columns."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def _tabular(lines: Sequence[Sequence[str]]) -> str:
     written = ["  " + " & ".join(map(_for_latex, line)) + r" \\" for line in lines]
     columns = "l" + "r" * (len(lines[0]) - 1)
     return "\n".join(

@@ -85,30 +85,25 @@ def test_every_attribute_held_twice_is_in_both_parts(
     ids = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     if len(ids) < 2 or max(sizes) == 1:
         return
-    split = train_validation.make_split(
-        [np.arange(len(ids))],
+    parts = train_validation.divide_client(
+        0,
         ids,
         private_attribute=0,
-        num_hbc=0,
+        curious=False,
         train_fraction=fraction,
         seed=seed,
+        how="stratified",
     )
-    trained, tested = (
-        np.bincount(ids[held(rows, counts)[0]], minlength=len(sizes))
-        for rows, counts in (
-            (split.train, split.num_train),
-            (split.validation, split.num_validation),
-        )
-    )
+    trained, tested = (np.bincount(ids[p], minlength=len(sizes)) for p in parts)
     twice = np.array(sizes) >= 2
     assert (trained[twice] > 0).all()
     assert (tested[twice] > 0).all()
     target = round(fraction * len(ids))
-    assert abs(int(split.num_train[0]) - target) <= len(sizes)
+    assert abs(len(parts[0]) - target) <= len(sizes)
     if (fraction * np.array(sizes) >= 1).all() and (
         (1 - fraction) * np.array(sizes) >= 1
     ).all():
-        assert int(split.num_train[0]) == target
+        assert len(parts[0]) == target
 
 
 def test_honest_but_curious_clients_hold_no_private_data() -> None:

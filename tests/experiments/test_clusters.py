@@ -45,7 +45,9 @@ def ran(*words: str, **variables: str) -> str:
 @pytest.fixture
 def slurm() -> None:
     if not shutil.which("sbatch") or subprocess.run(["sinfo"]).returncode:
-        pytest.skip("needs SLURM: install slurmctld, slurmd and munge and start them")
+        pytest.skip(
+            "needs a running SLURM; examples/slurm/one_node.conf says how to start one"
+        )
 
 
 @pytest.fixture(scope="module")

@@ -93,7 +93,7 @@ def test_the_seconds_are_those_of_rounds_that_ran(
     made, calls_of_4 = program(num_rounds=31), Placement(rounds_per_call=4)
     found = dry_run.measured(made, calls_of_4, enough=9)
     assert found == (10, 2, 5) and calls == [1, 1, 4]
-    assert dry_run.time_line(made, found).startswith("Time: about 62 s for 31")
+    assert dry_run.time_line(made, found).startswith("Time: about 62 s to compute 31")
 
 
 def test_the_command_keeps_no_model(tmp_path: pathlib.Path) -> None:

@@ -152,6 +152,7 @@ def test_jit_and_a_traced_config_agree_with_the_plain_call(name: str):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_vmap_over_epsilon_and_over_seeds_agrees_with_one_by_one(name: str):
+    @jax.jit  # else every operation is a program of its own
     def run(epsilon: Array, seed: Array) -> tuple[Params, NoiseInfo]:
         mechanism = mechanism_of(name, epsilon=epsilon)
         noised, _, info = call(mechanism, tree(), jax.random.key(seed))
@@ -159,7 +160,8 @@ def test_vmap_over_epsilon_and_over_seeds_agrees_with_one_by_one(name: str):
 
     epsilons = jnp.asarray([0.1, 0.3, 0.9])
     seeds = jnp.arange(3)
-    together = jax.vmap(jax.vmap(run, (0, None)), (None, 0))(epsilons, seeds)
+    grid = jax.vmap(jax.vmap(run, (0, None)), (None, 0))
+    together = jax.device_get(jax.jit(grid)(epsilons, seeds))
     for i, seed in enumerate(seeds):
         for j, epsilon in enumerate(epsilons):
             alone = run(epsilon, seed)
@@ -172,7 +174,9 @@ def test_vmap_over_epsilon_and_over_seeds_agrees_with_one_by_one(name: str):
 @pytest.mark.parametrize("name", NAMES)
 def test_dtypes_are_kept(name: str, dtype: jnp.dtype):
     mechanism = mechanism_of(name)
-    noised, _, _ = call(mechanism, tree(dtype=dtype), jax.random.key(0))
+    noised, _, _ = jax.eval_shape(
+        lambda: call(mechanism, tree(dtype=dtype), jax.random.key(0))
+    )
     assert [leaf.dtype for leaf in jax.tree.leaves(noised)] == [dtype, jnp.float32]
 
 

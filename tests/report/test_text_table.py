@@ -35,3 +35,18 @@ def test_a_paper_gets_a_booktabs_table_in_which_text_is_escaped() -> None:
         r"  \bottomrule",
         r"\end{tabular}",
     ]
+
+
+def test_a_table_that_is_wider_than_a_papers_column_is_turned_and_divided() -> None:
+    names = ("mechanism", "ε", *(f"quantity number {n}" for n in range(5)))
+    rows = [dict.fromkeys(names, f"value {n}") | {"ε": f"{n}"} for n in range(6)]
+    tabulars = text_table.latex(rows).split("\n\n")
+    assert len(tabulars) == 2
+    for tabular, kept in zip(tabulars, (rows[:4], rows[4:]), strict=True):
+        lines = tabular.splitlines()
+        assert lines[0] == rf"\begin{{tabular}}{{l{'r' * len(kept)}}}"
+        assert (
+            lines[4]
+            == " & ".join([r"  $\varepsilon$", *(row["ε"] for row in kept)]) + r" \\"
+        )
+        assert [line for line in lines if line.startswith("  quantity number 4 &")]
