@@ -9,7 +9,6 @@ docs/results/optimizers.jsonl; rows that are there are not computed again. Then 
 table of docs/optimizers.md is written; --norun does that alone.
 """
 
-import json
 import pathlib
 import statistics
 from typing import Any
@@ -21,7 +20,7 @@ from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.optimizers import METHODS
 from fedsvp_jax.report.text_table import markdown
 
-from . import command, docs_blocks
+from . import command, docs_blocks, kept_rows
 
 RESULTS = "optimizers.jsonl"
 NAMES = {
@@ -75,10 +74,9 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def _rounds(folder: pathlib.Path) -> dict[int, float]:
-    rows = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
     return {
         row["round"]: row["test_accuracy"]
-        for row in rows
+        for row in kept_rows.read(folder / "metrics.jsonl")
         if row["test_accuracy"] is not None and row["round"] % 10 == 0
     }
 
@@ -87,8 +85,7 @@ def compute(
     file: pathlib.Path, *, seeds: int, data_dir: str | None, output_dir: pathlib.Path
 ) -> None:
     """Computes the rows that are missing in `file`."""
-    text = file.read_text() if file.exists() else ""
-    done = {(row["method"], row["seed"]) for row in map(json.loads, text.splitlines())}
+    done = {(row["method"], row["seed"]) for row in kept_rows.read(file)}
     for seed in range(seeds):
         for method in NAMES:
             if (method, seed) in done:
@@ -97,8 +94,7 @@ def compute(
             config = config_of(method, seed, data_dir=data_dir)
             run.train(config, folder, resume=True)
             row = row_of(method, seed, _rounds(folder))
-            with file.open("a") as rows:
-                rows.write(json.dumps(row) + "\n")
+            kept_rows.add(file, row)
             print(f"{method} seed {seed}: {row['accuracy']}", flush=True)
 
 

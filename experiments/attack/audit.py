@@ -23,6 +23,8 @@ worst that are known:
     shared noise         as "update", in the sum of a cohort that shares its noise
     colluders            as "shared noise" or "private record" in such a sum; the
                          adversary also knows the noise of 7 of the other clients
+    discrete noise       as "update", in whole numbers of a grid, with the rounding's
+                         coins known
     adaptive clip        as "presence"; the adversary also sees the clip that adapts
     promise              as "presence", until --total_epsilon ends the client's uploads
     laplace, randomized response

@@ -101,6 +101,12 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
         ]
     if is_gaussian:
         cases.append(Case(mechanism, "update_clip", "replace_one", "two uploads"))
+        grid = {"noise_sampler": "discrete", "noise_bits": 16}
+        cases.append(
+            Case(
+                mechanism, "update_clip", "replace_one", "discrete noise", changes=grid
+            )
+        )
         secret = {"batches": "poisson", "local_steps": 1, "noise_std": 0.08}
         cases.append(
             Case(mechanism, "per_example", "add_remove", SECRET, changes=secret)

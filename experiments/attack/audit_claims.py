@@ -45,6 +45,7 @@ def of_uploads(
             proved=mechanism.claim.proved,
             colluders=settings.colluders,
             central=central and not pooled,
+            concentrated=mechanism.claim.concentrated,
             subsampling=mechanism.subsampling,
         )
         for _ in range(2)

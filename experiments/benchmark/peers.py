@@ -21,7 +21,7 @@ from typing import Any
 from absl import flags
 from tqdm import tqdm
 
-from .. import command
+from .. import command, kept_rows
 
 flags.DEFINE_string(
     "scripts",
@@ -132,8 +132,7 @@ def _theirs(
 def measure(values: flags.FlagValues) -> None:
     """Adds one row per turn, workload and library to the results."""
     file = pathlib.Path(values.results)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    rows = read_rows(file)
+    rows = kept_rows.read(file)
     before = max((row["turn"] for row in rows), default=0)
     jobs = [
         (before + turn, work, who)
@@ -147,7 +146,7 @@ def measure(values: flags.FlagValues) -> None:
             _ours(work, rounds) if who == OURS else _theirs(who, work, rounds, values)
         )
         rows.append({"turn": turn, "work": work, "who": who, **timed})
-        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        kept_rows.add(file, rows[-1])
 
 
 def _peers(work: str, environments: list[str]) -> list[str]:
@@ -156,12 +155,6 @@ def _peers(work: str, environments: list[str]) -> list[str]:
         for name, (environment, _, supported) in PEERS.items()
         if work in supported and environment in environments
     ]
-
-
-def read_rows(file: pathlib.Path) -> list[dict[str, Any]]:
-    """The rows of a JSON-lines file; none if the file does not exist."""
-    lines = file.read_text().splitlines() if file.exists() else []
-    return [json.loads(line) for line in lines]
 
 
 def main(_: list[str]) -> None:

@@ -35,7 +35,7 @@ from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build
 from fedsvp_jax.run.environment import environment
 
-from .. import command
+from .. import command, kept_rows
 from . import arithmetic, communication, workloads
 from .workloads import Task, Workload
 
@@ -191,15 +191,14 @@ def main(_: list[str]) -> None:
     path = pathlib.Path(flags.FLAGS.output)
     path.parent.mkdir(parents=True, exist_ok=True)
     rows_file = path.with_suffix(".rows.jsonl")
-    rows = [json.loads(row) for row in rows_file.open()] if rows_file.exists() else []
+    rows = kept_rows.read(rows_file)
     jax.config.update("jax_num_cpu_devices", _MOST_DEVICES)
     cores = len(os.sched_getaffinity(0))
     for point in points()[len(rows) :]:
         load = os.getloadavg()[0]
         rows.append(measure(point, samples=3) | {"load_before": load})
         print(json.dumps(rows[-1]), flush=True)
-        with rows_file.open("a") as file:
-            file.write(json.dumps(rows[-1]) + "\n")
+        kept_rows.add(rows_file, rows[-1])
     result: dict[str, Any] = {
         "environment": environment() | {"cores": cores},
         "rows": rows,

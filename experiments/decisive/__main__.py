@@ -10,14 +10,13 @@ there are not computed again, so the command goes on where it was stopped. At th
 and with --norun only this, docs/decisive.md is written from the rows.
 """
 
-import json
 import pathlib
 import time
 from typing import Any
 
 from absl import flags
 
-from .. import command
+from .. import command, kept_rows
 from . import docs_page, guidance, registered, risk
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -63,13 +62,13 @@ def compute_missing(
     output_dir: pathlib.Path,
 ) -> None:
     """Computes cells and adds their rows to the files in `results`."""
-    results.mkdir(parents=True, exist_ok=True)
     for seed, arm in cells:
         start = time.process_time()
         row = compute(arm, seed, data_dir, output_dir)
         cost = round(time.process_time() - start, 1)
-        with (results / f"{arm.name}.jsonl").open("a") as kept:
-            kept.write(json.dumps({"seed": seed, "cpu_s": cost} | row) + "\n")
+        kept_rows.add(
+            results / f"{arm.name}.jsonl", {"seed": seed, "cpu_s": cost} | row
+        )
         print(f"{arm.name}, seed {seed}: {cost} CPU s", flush=True)
 
 

@@ -1,6 +1,5 @@
 """Writes docs/decisive.md from docs/results/decisive by the registered rules."""
 
-import json
 import pathlib
 import statistics
 from functools import partial
@@ -9,7 +8,7 @@ from typing import Any, NamedTuple
 from fedsvp_jax.report import figures
 from fedsvp_jax.report.text_table import MISSING, markdown
 
-from .. import docs_blocks
+from .. import docs_blocks, kept_rows
 from . import verdicts
 from .registered import ARMS, HYPOTHESES, PARTS, Hypothesis
 from .risk import Study
@@ -45,9 +44,8 @@ class Finding(NamedTuple):
 
 def rows_of(results: pathlib.Path, arm: str) -> list[Row]:
     """An arm's rows by seed; none where its file is not there."""
-    file = results / f"{arm}.jsonl"
-    lines = file.read_text().splitlines() if file.exists() else []
-    return sorted(map(json.loads, lines), key=lambda row: row["seed"])
+    rows = kept_rows.read(results / f"{arm}.jsonl")
+    return sorted(rows, key=lambda row: row["seed"])
 
 
 def values_of(results: pathlib.Path, hypothesis: Hypothesis) -> list[float]:

@@ -10,14 +10,13 @@ computed again, so the command goes on where it was stopped. docs/features.md sh
 rows: `python -m experiments.features.docs_page`.
 """
 
-import json
 import pathlib
 
 from absl import flags
 
 from fedsvp_jax import run
 
-from .. import command
+from .. import command, kept_rows
 from .cells import CELLS, config_of, row_of
 
 command.define_output()
@@ -38,9 +37,7 @@ def main(_: list[str]) -> None:
     values = flags.FLAGS
     command.start_jax(values)
     file = pathlib.Path(values.results_dir) / f"{values.part}.jsonl"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    text = file.read_text() if file.exists() else ""
-    done = {(row["name"], row["seed"]) for row in map(json.loads, text.splitlines())}
+    done = {(row["name"], row["seed"]) for row in kept_rows.read(file)}
     names = values.names or [cell.name for cell in CELLS]
     chosen = [
         (seed, cell)
@@ -57,8 +54,7 @@ def main(_: list[str]) -> None:
         config = config_of(cell, seed, **given)
         folder = pathlib.Path(values.output_dir) / f"{cell.name}_{seed}"
         row = row_of(cell, seed, run.train(config, folder, resume=True))
-        with file.open("a") as rows:
-            rows.write(json.dumps(row) + "\n")
+        kept_rows.add(file, row)
         print(f"{cell.name} seed {seed}: {row['accuracy']:.4f}", flush=True)
 
 

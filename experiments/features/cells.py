@@ -76,8 +76,8 @@ def _cohort(part: str, model: str, seeds: int, **more: Any) -> Cell:
     return Cell(part, model, 100, math.inf, more, seeds)
 
 
-def _shared(part: str, seeds: int, **more: Any) -> Cell:
-    return Cell(part, "scatter_linear", 100, 3, _SHARED | more, seeds)
+def _shared(part: str, model: str, seeds: int, **more: Any) -> Cell:
+    return Cell(part, model, 100, 3, _SHARED | more, seeds)
 
 
 CELLS = (
@@ -112,7 +112,9 @@ CELLS = (
         batch_size=4096,
         learning_rate=8.0,
     ),
-    _shared("mnist", 3, num_rounds=375, batch_size=41, learning_rate=8.0),
+    _shared(
+        "mnist", "scatter_linear", 3, num_rounds=375, batch_size=41, learning_rate=8.0
+    ),
     _central("cifar10", "lite0_linear", math.inf, 3, local_epochs=20),
     _cohort("cifar10", "lite0_linear", 3),
     *(
@@ -141,7 +143,7 @@ CELLS = (
         "cifar10",
         "scatter_linear",
         3,
-        2,
+        1,
         **_POISSON | {"num_rounds": 366, "eval_every": 61},
         batch_size=8192,
         learning_rate=4.0,
@@ -150,13 +152,19 @@ CELLS = (
         "cifar10",
         "scatter_channels_linear",
         3,
-        2,
+        3,
         **_POISSON | {"num_rounds": 366, "eval_every": 61},
         batch_size=8192,
         learning_rate=4.0,
     ),
     _shared(
-        "cifar10", 2, num_rounds=366, eval_every=61, batch_size=82, learning_rate=4.0
+        "cifar10",
+        "scatter_channels_linear",
+        3,
+        num_rounds=366,
+        eval_every=61,
+        batch_size=82,
+        learning_rate=4.0,
     ),
     _central(
         "cifar10",

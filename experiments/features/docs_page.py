@@ -7,7 +7,6 @@ writes.
 """
 
 import itertools
-import json
 import math
 import pathlib
 import statistics
@@ -18,7 +17,7 @@ from absl import flags
 
 from fedsvp_jax.report.text_table import markdown
 
-from .. import command, docs_blocks
+from .. import command, docs_blocks, kept_rows
 from .cells import FULL_BATCH
 
 flags.DEFINE_string(
@@ -37,9 +36,7 @@ Row = dict[str, Any]
 def rows(docs_dir: pathlib.Path) -> list[Row]:
     """All rows that are kept, by file."""
     files = sorted((docs_dir / "results" / "features").glob("*.jsonl"))
-    return [
-        json.loads(line) for file in files for line in file.read_text().splitlines()
-    ]
+    return [row for file in files for row in kept_rows.read(file)]
 
 
 def table(kept: Iterable[Row]) -> str:

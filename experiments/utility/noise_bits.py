@@ -1,18 +1,19 @@
 """What discrete noise costs in accuracy: Gaussian noise against b bits per number.
 
-  python -m experiments.utility.noise_bits
+  python -m experiments.utility.noise_bits --data_dir=$FEDSVP_DATA/mnist
 
 Digits, with the noise of the cohort's sum (dp_fedavg) and of each upload (gaussian,
-update_clip). The runs of one seed have the same split, first weights, cohorts and σ;
-only the sampler differs. A sweep that was stopped goes on when the same command is
-given again. The accuracies are written to --bits_results; a grid that is refused is
-kept with its reason. `experiments.utility.docs_page` makes the table of docs/utility.md
-from them.
+update_clip), and MNIST with the noise of the sum. The runs of one seed have the same
+split, first weights, cohorts and σ; only the sampler differs. A sweep that was stopped
+goes on when the same command is given again, and rows that are in --bits_results are
+not computed again. A grid that is refused is kept with its reason.
+`experiments.utility.docs_page` makes the table of docs/utility.md from them.
 """
 
+import json
 import pathlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from absl import flags
 
@@ -30,11 +31,9 @@ flags.DEFINE_string(
     "docs/results/utility/noise_bits.json",
     "File that the accuracies go to.",
 )
-flags.DEFINE_integer("bits_seeds", 5, "Seeds, from 0 on.", lower_bound=2)
+flags.DEFINE_string("data_dir", None, "Folder with the standard files of MNIST.")
 
-BITS = (10, 12, 16)
 _TASK: dict[str, Any] = {
-    "dataset": "digits",
     "model": "mlp",
     "num_rounds": 40,
     "cohort_size": 10,
@@ -47,37 +46,61 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "gaussian": {"noise_std": 0.03, "sensitivity": "update_clip"},
 }
 
+
+class Comparison(NamedTuple):
+    """Gaussian noise beside discrete noise of b bits."""
+
+    dataset: str
+    mechanism: str
+    bits: tuple[int, ...]
+    seeds: int
+
+    def config(self, bits: int | None, data_dir: str | None) -> ExperimentConfig:
+        """The settings of one sweep; bits None stands for Gaussian noise."""
+        grid = {"noise_sampler": "discrete", "noise_bits": bits} if bits else {}
+        told = _TASK | MECHANISMS[self.mechanism] | grid | {"dataset": self.dataset}
+        if self.dataset != "digits":
+            told["data_dir"] = data_dir
+        return resolve(ExperimentConfig(mechanism=self.mechanism, **told))
+
+
+COMPARISONS = (
+    Comparison("digits", "dp_fedavg", (10, 12, 16), 5),
+    Comparison("digits", "gaussian", (10, 12, 16), 5),
+    Comparison("mnist", "dp_fedavg", (16,), 3),
+)
+
 Row = dict[str, Any]
 
 
-def config_of(mechanism: str, bits: int | None) -> ExperimentConfig:
-    """The settings of one sweep; bits None stands for Gaussian noise."""
-    grid = {"noise_sampler": "discrete", "noise_bits": bits} if bits else {}
-    told = _TASK | MECHANISMS[mechanism] | grid
-    return resolve(ExperimentConfig(mechanism=mechanism, **told))
-
-
 def measure(values: flags.FlagValues) -> None:
-    """Runs the sweeps and writes the accuracy of every seed."""
-    seeds = tuple(range(values.bits_seeds))
-    rows: list[Row] = []
-    for mechanism in MECHANISMS:
-        for bits in (None, *BITS):
-            config = config_of(mechanism, bits)
-            folder = pathlib.Path(values.bits_output_dir) / f"{mechanism}-{bits}"
-            row: Row = {"mechanism": mechanism, "bits": bits, "refused": None}
-            plan = sweep.SweepPlan((mechanism,), (config.epsilon,), seeds)
-            try:
-                cells = sweep.sweep(
-                    config, plan, folder, resume=folder.exists(), progress=True
-                )
-                row["accuracies"] = [cell["final5_accuracy"] for cell in cells]
-            except ValueError as refusal:
-                if bits is None or "noise_bits must be" not in str(refusal):
-                    raise
-                row["refused"] = str(refusal)
-            rows.append(row)
-            write_json(pathlib.Path(values.bits_results), {"rows": rows})
+    """Runs the sweeps that are missing and writes the accuracy of every seed."""
+    file = pathlib.Path(values.bits_results)
+    rows: list[Row] = json.loads(file.read_text())["rows"] if file.exists() else []
+    done = {(row["dataset"], row["mechanism"], row["bits"]) for row in rows}
+    for one in COMPARISONS:
+        for bits in (None, *one.bits):
+            if (one.dataset, one.mechanism, bits) not in done:
+                rows.append(_measured(one, bits, values))
+                write_json(file, {"rows": rows})
+
+
+def _measured(one: Comparison, bits: int | None, values: flags.FlagValues) -> Row:
+    config = one.config(bits, values.data_dir)
+    name = f"{one.dataset}-{one.mechanism}-{bits}"
+    folder = pathlib.Path(values.bits_output_dir) / name
+    row: Row = {"dataset": one.dataset, "mechanism": one.mechanism, "bits": bits}
+    row["refused"] = None
+    seeds = tuple(range(one.seeds))
+    plan = sweep.SweepPlan((one.mechanism,), (config.epsilon,), seeds)
+    try:
+        cells = sweep.sweep(config, plan, folder, resume=folder.exists(), progress=True)
+        row["accuracies"] = [cell["final5_accuracy"] for cell in cells]
+    except ValueError as refusal:
+        if bits is None or "noise_bits must be" not in str(refusal):
+            raise
+        row["refused"] = str(refusal)
+    return row
 
 
 def table(results: dict[str, Any]) -> str:
@@ -89,10 +112,11 @@ def _line(row: Row, rows: Sequence[Row]) -> dict[str, str]:
     (plain,) = (
         one["accuracies"]
         for one in rows
-        if one["mechanism"] == row["mechanism"] and one["bits"] is None
+        if _task(one) == _task(row) and one["bits"] is None
     )
     shared = row["mechanism"] == "dp_fedavg"
     line = {
+        "data": row["dataset"],
         "noise is on": "the sum (dp_fedavg)" if shared else "each upload (gaussian)",
         "noise": f"discrete, {row['bits']} bits" if row["bits"] else "Gaussian",
         "accuracy %": "",
@@ -113,6 +137,10 @@ def _line(row: Row, rows: Sequence[Row]) -> dict[str, str]:
         line["minus Gaussian, points"] = f"{gap.mean:+.1f}"
         line["95 % interval"] = f"{low:+.1f} to {high:+.1f}"
     return line
+
+
+def _task(row: Row) -> tuple[str, str]:
+    return row["dataset"], row["mechanism"]
 
 
 def main(_: list[str]) -> None:

@@ -17,6 +17,7 @@ class Setup(NamedTuple):
 
     common: dict[str, Any]  # settings of all its routes
     query: dict[str, Any]  # of the private query
+    shared: dict[str, Any]  # of the query that differ where the cohort shares its noise
 
 
 _ROUNDS = {"model": "mlp", "num_rounds": 60, "max_uploads": 6, "eval_every": 4}
@@ -27,15 +28,32 @@ SETUPS = {
     "mnist_mlp": Setup(
         _ROUNDS | {"dataset": "mnist"},
         _QUERY | {"private_weight": 0.6, "private_margin": 3.0},
+        {"private_margin": 4.0},
+    ),
+    "femnist_cnn": Setup(
+        {
+            "dataset": "femnist",
+            "model": "small_cnn",
+            "partition": "paper",
+            "class_share": 0.01,
+            "learning_rate": 0.2,
+            "num_rounds": 40,
+            "max_uploads": 4,
+            "eval_every": 4,
+        },
+        _QUERY | {"private_weight": 0.6, "private_margin": 3.0},
+        {"private_margin": 4.0},
     ),
     "adult_sex": Setup(
         _ADULT | {"attributes": "column:sex", "private_attribute": 0},
         _LAST | {"private_weight": 0.5},
+        {},
     ),
     "adult_race": Setup(
         _ADULT
         | {"attributes": "column:race", "private_attribute": 2, "num_attributes": 5},
         _LAST | {"private_weight": 0.1},
+        {},
     ),
 }
 _PROVED = {
@@ -108,7 +126,7 @@ def _routes(name: str, setup: Setup) -> tuple[Route, ...]:
         ),
         proved(4.0),
         proved(2.0),
-        proved(1.0, **_SHARED),
+        proved(1.0, **_SHARED, **setup.shared),
         row("attribute records, noise-free", mechanism="none", **asking),
         row("all records, noise-free", mechanism="none"),
     )

@@ -1,12 +1,12 @@
 """The rows of docs/utility.md: one run each, kept in a file of its setup."""
 
-import json
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
 from fedsvp_jax import run
 
+from .. import kept_rows
 from .routes import Route
 
 
@@ -49,9 +49,7 @@ def compute(
       data_dir: of the data set.
       most_seeds: of a route.
     """
-    file.parent.mkdir(parents=True, exist_ok=True)
-    text = file.read_text() if file.exists() else ""
-    rows = map(json.loads, text.splitlines())
+    rows = kept_rows.read(file)
     done = {(row["route"], row["total_epsilon"], row["seed"]) for row in rows}
     for seed in range(most_seeds):
         for number, route in enumerate(routes):
@@ -61,6 +59,5 @@ def compute(
             folder = output_dir / f"{route.setup}_{number}_{seed}"
             config = route.config(seed, data_dir)
             row = row_of(route, seed, run.train(config, folder, resume=True))
-            with file.open("a") as kept:
-                kept.write(json.dumps(row) + "\n")
+            kept_rows.add(file, row)
             print(f"{route.name}, seed {seed}: {row['accuracy']:.4f}", flush=True)

@@ -19,6 +19,7 @@ import numpy as np
 from tqdm import tqdm
 
 from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.formats import embedded
 from fedsvp_jax.models import lite0, scattering
 from fedsvp_jax.structs import Array, Params
 
@@ -32,7 +33,7 @@ class Extractor(NamedTuple):
       name: of the features and of everything that decides their numbers; another name
         is another file.
       apply: (weights, (n, H, W, C) uint8 or float32) -> (n, f) float32.
-      weights: of a trained network, else {}.
+      weights: of a trained network, or constants of normalising; else {}.
       batch_size: images in one call.
     """
 
@@ -138,13 +139,14 @@ def make_extractor(
             f"and at least {least}, got {side}×{other}"
         )
     name = f"scattering J={scattering.SCALES} L={scattering.ANGLES}"
-    apply = scattering.scattering_features
     if model == "scatter_channels_linear":
-        name += " channels by pink noise"
-        apply = scattering.channel_features
-    else:
-        name += f" groups={scattering.GROUPS}"
-    return Extractor(name, lambda _, images: apply(images), {}, 100)
+        constants = scattering.channel_constants(embedded.photographs(), side)
+        name += f" channels {_digest_of(constants)}"
+        return Extractor(name, scattering.channel_features, constants, 100)
+    name += f" groups={scattering.GROUPS}"
+    return Extractor(
+        name, lambda _, images: scattering.scattering_features(images), {}, 100
+    )
 
 
 def _lite0(image_shape: tuple[int, ...], weights: str | Path | None) -> Extractor:
@@ -155,12 +157,16 @@ def _lite0(image_shape: tuple[int, ...], weights: str | Path | None) -> Extracto
         )
     path = Path(weights).expanduser() if weights else lite0.find_weights()
     loaded = lite0.load_weights(path)
-    digest = hashlib.sha256()
-    for leaf in jax.tree.leaves(loaded):
-        digest.update(leaf.data)
-    name = f"EfficientNet-Lite0 {digest.hexdigest()[:8]} side={LITE0_SIDE}"
+    name = f"EfficientNet-Lite0 {_digest_of(loaded)} side={LITE0_SIDE}"
     apply = functools.partial(lite0.normalized_features, side=LITE0_SIDE)
     return Extractor(name, apply, loaded, 32)
+
+
+def _digest_of(weights: Params) -> str:
+    digest = hashlib.sha256()
+    for leaf in jax.tree.leaves(weights):
+        digest.update(leaf.data)
+    return digest.hexdigest()[:8]
 
 
 def _users_cache() -> Path:

@@ -12,20 +12,21 @@ is learned, so the features of an example depend on that example alone.
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.structs import Array
+from fedsvp_jax.structs import Array, Params
 
 SCALES = 2  # J
 ANGLES = 8  # L
 GROUPS = 27  # of channels that `scattering_features` normalises together
 STRIDE = 2**SCALES
 CHANNELS = 1 + SCALES * ANGLES + math.comb(SCALES, 2) * ANGLES**2  # for each colour
-_PINK_IMAGES = 1000  # from which constants are computed
+_SQUARES = 200  # of each photograph, from which constants are computed
 LEAST_SIDE = 2 * STRIDE  # the margins reflect the image
 
 
@@ -159,49 +160,62 @@ def scattering_features(images: Array) -> Array:
     return (centred * jax.lax.rsqrt(variance + 1e-5)).reshape(len(images), -1)
 
 
-def channel_features(images: Array) -> Array:
+def channel_features(constants: Params, images: Array) -> Array:
     """Scattering coefficients of each image, every channel shifted and scaled.
 
-    The constants are `channel_constants`, the same for all images and data sets: what
-    differs between two images' brightness or contrast is kept, unlike in
-    `scattering_features`.
+    The constants are the same for all images: what differs between two images'
+    brightness or contrast is kept, unlike in `scattering_features`.
 
     Args:
+      constants: of `channel_constants`.
       images: as there.
 
     Returns:
       As there.
     """
-    mean, scale = channel_constants(images.shape[1])
-    found = _by_colour(images)
-    middle, unit = (leaf.reshape(1, 1, -1, 1, 1) for leaf in (mean, 1 / scale))
-    normal = (found - middle) * unit
+    middle, scale = (
+        constants[name].reshape(1, 1, -1, 1, 1) for name in ("mean", "scale")
+    )
+    normal = (_by_colour(images) - middle) * (1 / scale)
     return normal.reshape(len(images), -1)
 
 
-@functools.cache
-def channel_constants(side: int) -> tuple[np.ndarray, np.ndarray]:
-    """(CHANNELS,) means and sqrt(variance + 1e-5) of the coefficients of pink noise.
+def channel_constants(photographs: Sequence[np.ndarray], side: int) -> Params:
+    """What channels are shifted and scaled by: their statistics on public photographs.
 
-    Pink noise has amplitudes in proportion to 1/frequency, as photographs have (Field
-    1987, J. Opt. Soc. Am. A 4:2379). It is drawn here from a fixed seed, with mean 1/2
-    and std 1/4, so that the constants look at no data.
+    Squares of k·side pixels at random places, reduced to `side` by averaging k × k
+    pixels, k from 1 to what fits and small k most often (log-uniform), from a fixed
+    seed. The data of a run are not looked at.
 
     Args:
-      side: of the images.
+      photographs: (H, W, 3) uint8 each, H and W at least `side`.
+      side: of the images that are to be normalised.
+
+    Returns:
+      `mean` and `scale`, (CHANNELS,) float32: mean and sqrt(variance + 1e-5) over
+      squares, colours and pixels.
     """
-    frequency = np.hypot(*np.meshgrid(*[np.fft.fftfreq(2 * side)] * 2))
-    frequency[0, 0] = frequency[0, 1]  # the mean, as the slowest wave
-    white = np.random.default_rng(0).normal(size=(_PINK_IMAGES, 2 * side, 2 * side))
-    pink = np.fft.ifft2(np.fft.fft2(white) / frequency).real[:, :side, :side]
-    drawn = np.clip(0.5 + 0.25 * pink / pink.std(), 0, 1).astype(np.float32)
-    with jax.ensure_compile_time_eval():
-        parts = np.split(drawn, _PINK_IMAGES // 100)
-        found = np.concatenate(
-            [np.asarray(scattering(jnp.asarray(part))) for part in parts]
-        )
+    rng = np.random.default_rng(0)
+
+    def square(photograph: np.ndarray) -> np.ndarray:  # (3, side, side)
+        height, width, _ = photograph.shape
+        most = min(height, width) // side
+        factor = int(math.exp(rng.uniform(0.0, math.log(most + 1))))
+        top, left = (rng.integers(0, n - factor * side + 1) for n in (height, width))
+        rows, columns = (slice(at, at + factor * side) for at in (top, left))
+        blocks = photograph[rows, columns].reshape(side, factor, side, factor, 3)
+        return blocks.mean((1, 3)).transpose(2, 0, 1) / 255
+
+    apply = jax.jit(scattering)
+    found = np.concatenate(
+        [
+            np.asarray(apply(square(photograph).astype(np.float32)))
+            for _ in range(_SQUARES)
+            for photograph in photographs
+        ]
+    )
     mean, variance = found.mean((0, 2, 3)), found.var((0, 2, 3))
-    return mean, np.sqrt(variance + np.float32(1e-5))
+    return {"mean": mean, "scale": np.sqrt(variance + np.float32(1e-5))}
 
 
 def _by_colour(images: Array) -> Array:

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from fedsvp_jax.data.formats import embedded
 from fedsvp_jax.models import scattering
 
 coefficients = jax.jit(scattering.scattering)
@@ -101,14 +102,27 @@ def test_pixels_count_from_zero_to_one() -> None:
 
 
 def test_features_by_channel_are_the_coefficients_on_a_public_scale() -> None:
-    mean, scale = scattering.channel_constants(16)
+    constants = scattering.channel_constants(embedded.photographs(), 16)
+    mean, scale = constants["mean"], constants["scale"]
     assert mean.shape == scale.shape == (81,) and np.all(scale >= 1e-5**0.5)
     images = np.stack([wavy(16), 0.5 * wavy(16)], axis=-1)[None].astype(np.float32)
-    found = scattering.channel_features(jnp.asarray(images)).reshape(2, 81, 4, 4)
+    found = scattering.channel_features(constants, jnp.asarray(images))
+    found = found.reshape(2, 81, 4, 4)
     for colour, image in enumerate((wavy(16), 0.5 * wavy(16))):
         raw = coefficients(jnp.asarray(image[None], jnp.float32))[0]
         expected = (np.asarray(raw) - mean[:, None, None]) / scale[:, None, None]
         np.testing.assert_allclose(found[colour], expected, rtol=1e-4, atol=1e-4)
     bytes_of = jnp.asarray(np.round(255 * images), jnp.uint8)
-    coarse = scattering.channel_features(bytes_of).reshape(2, 81, 4, 4)
+    coarse = scattering.channel_features(constants, bytes_of).reshape(2, 81, 4, 4)
     np.testing.assert_allclose(coarse, found, atol=0.3)
+
+
+def test_constants_are_the_statistics_of_photographs_at_many_sizes() -> None:
+    """A photograph that has no detail leaves a mean and no variance."""
+    flat = np.full((40, 50, 3), 51, np.uint8)
+    flat[..., 1] = 153
+    found = scattering.channel_constants([flat], 8)
+    np.testing.assert_allclose(found["mean"][0], (0.2 + 0.6 + 0.2) / 3, rtol=1e-3)
+    np.testing.assert_allclose(found["mean"][1:], 0, atol=1e-6)
+    np.testing.assert_allclose(found["scale"][1:], 1e-5**0.5, rtol=1e-3)
+    assert found["scale"][0] == pytest.approx(0.4 * 2**0.5 / 3, rel=1e-3)

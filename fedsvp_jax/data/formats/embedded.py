@@ -1,11 +1,11 @@
-"""scikit-learn's digits: real 8×8 scans that come with that package, no download.
+"""What comes with scikit-learn, no download: its digits, and two photographs.
 
-Their values x in 0..16 are stored as uint8 round(255 x / 16), as any other image.
-Every fifth example of each class, in the order of the file, is a test example. The
-split is therefore fixed and stratified, and the test examples come from all over the
-file, in which the writers follow one another.
+The digits are real 8×8 scans. Their values x in 0..16 are stored as uint8
+round(255 x / 16), as any other image. Every fifth example of each class, in the order
+of the file, is a test example. The split is therefore fixed and stratified, and the
+test examples come from all over the file, in which the writers follow one another.
 
-The file is read where scikit-learn's installation has it: importing scikit-learn,
+The files are read where scikit-learn's installation has it: importing scikit-learn,
 which imports pandas and scipy, takes longer than the whole rest of a command's start.
 """
 
@@ -19,12 +19,15 @@ from fedsvp_jax.data.dataset import Dataset
 _TEST_STRIDE = 5
 
 
-def load_digits() -> Dataset:
-    """1,797 digits as (8, 8, 1) uint8: about 80% for training, 20% for test."""
+def _folder() -> pathlib.Path:
     package = importlib.util.find_spec("sklearn")
     assert package is not None and package.origin is not None
-    file = pathlib.Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz"
-    rows = np.loadtxt(file, delimiter=",")
+    return pathlib.Path(package.origin).parent / "datasets"
+
+
+def load_digits() -> Dataset:
+    """1,797 digits as (8, 8, 1) uint8: about 80% for training, 20% for test."""
+    rows = np.loadtxt(_folder() / "data" / "digits.csv.gz", delimiter=",")
     images, labels = rows[:, :-1], rows[:, -1]
     pixels = np.round(images * (255 / 16)).astype(np.uint8).reshape(-1, 8, 8, 1)
     is_test = np.zeros(len(labels), bool)
@@ -41,3 +44,11 @@ def load_digits() -> Dataset:
         test_labels=classes[is_test],
         num_classes=10,
     )
+
+
+def photographs() -> list[np.ndarray]:
+    """(427, 640, 3) uint8 each: a temple and a flower, licensed CC BY."""
+    from matplotlib import image  # takes as long to import as the rest of a start
+
+    names = ("china.jpg", "flower.jpg")
+    return [image.imread(_folder() / "images" / name) for name in names]

@@ -71,7 +71,13 @@ def test_every_release_of_a_round_has_a_case():
             "past norm",
         ),
         *("private record", "private record left out", "shared noise", "colluders"),
-        *("two uploads", "partial cohort", "adaptive clip", "promise"),
+        *(
+            "discrete noise",
+            "two uploads",
+            "partial cohort",
+            "adaptive clip",
+            "promise",
+        ),
         *("laplace", "randomized response", "votes", "contribution"),
     }
 
@@ -91,6 +97,23 @@ def test_colluders_face_the_noise_that_the_others_share():
     assert gap == pytest.approx(4 / 3, rel=0.3)
     exact = composed_epsilon("pld", 4 / 3, 1e-5)
     assert claims(scores)[0]["pld"] == pytest.approx(exact, rel=1e-6) and proved
+
+
+def test_discrete_noise_is_played_and_claimed_as_zcdp():
+    told = setting("gaussian", 100, num_rounds=1)
+    (case,) = (
+        case
+        for case in audit_cases.cases_of("gaussian", told.config)
+        if case.worlds == "discrete noise"
+    )
+    play, claims, proved, _ = audit_play.prepare(told, case)
+    scores = play(jax.random.key(0))
+    # An upload moves by 2C = 2 under noise of std 1: the scores are μ² = 4 apart.
+    gap = scores.inside[0].mean() - scores.outside[0].mean()
+    assert gap == pytest.approx(4, rel=0.3) and proved
+    claimed = claims(scores)[0]
+    assert claimed["pld"] == claimed["rdp"]
+    assert claimed["rdp"] == pytest.approx(composed_epsilon("rdp", 4, 1e-5), rel=1e-3)
 
 
 @pytest.mark.parametrize("name", ["votes", "contribution"])

@@ -10,11 +10,21 @@ from experiments.utility import noise_bits
 from fedsvp_jax.run import sweep
 
 
+@pytest.fixture
+def values(tmp_path: pathlib.Path) -> flags.FlagValues:
+    found = flags.FlagValues()
+    flags.DEFINE_string("bits_output_dir", str(tmp_path), "", flag_values=found)
+    flags.DEFINE_string("bits_results", str(tmp_path / "b"), "", flag_values=found)
+    flags.DEFINE_string("data_dir", None, "", flag_values=found)
+    found(["test"])
+    return found
+
+
 def test_the_sweeps_of_a_mechanism_differ_in_the_sampler_alone() -> None:
-    for mechanism in noise_bits.MECHANISMS:
-        plain = noise_bits.config_of(mechanism, None)
-        for bits in noise_bits.BITS:
-            config = noise_bits.config_of(mechanism, bits)
+    for one in noise_bits.COMPARISONS:
+        plain = one.config(None, "data")
+        for bits in one.bits:
+            config = one.config(bits, "data")
             differ = {
                 name
                 for name, value in vars(config).items()
@@ -25,9 +35,12 @@ def test_the_sweeps_of_a_mechanism_differ_in_the_sampler_alone() -> None:
 
 
 def test_accuracies_and_refusals_are_kept_and_paired_by_seed(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    values: flags.FlagValues, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def played(config, plan, folder, **_):
+    played = []
+
+    def play(config, plan, folder, **_):
+        played.append(folder.name)
         if config.noise_sampler == "gaussian":
             return [{"final5_accuracy": 0.9 + 0.01 * seed} for seed in plan.seeds]
         if config.noise_bits == 10:
@@ -35,31 +48,29 @@ def test_accuracies_and_refusals_are_kept_and_paired_by_seed(
         more = 0.001 * config.noise_bits
         return [{"final5_accuracy": 0.9 + (0.01 + more) * seed} for seed in plan.seeds]
 
-    monkeypatch.setattr(sweep, "sweep", played)
-    values = flags.FlagValues()
-    file = tmp_path / "bits.json"
-    flags.DEFINE_string("bits_output_dir", str(tmp_path), "", flag_values=values)
-    flags.DEFINE_string("bits_results", str(file), "", flag_values=values)
-    flags.DEFINE_integer("bits_seeds", 2, "", flag_values=values)
-    values(["test"])
+    monkeypatch.setattr(sweep, "sweep", play)
+    comparison = noise_bits.Comparison("digits", "dp_fedavg", (10, 12), 2)
+    monkeypatch.setattr(noise_bits, "COMPARISONS", (comparison,))
     noise_bits.measure(values)
-    text = noise_bits.table(json.loads(file.read_text()))
-    assert "| the sum (dp_fedavg) | Gaussian | 90.5 ± 0.7 | – | – | 2 |" in text
+    kept = pathlib.Path(values.bits_results).read_text()
+    text = noise_bits.table(json.loads(kept))
+    assert (
+        "| digits | the sum (dp_fedavg) | Gaussian | 90.5 ± 0.7 | – | – | 2 |" in text
+    )
     assert "| discrete, 10 bits | refused: needs 13 bits | – | – | – |" in text
     assert "| discrete, 12 bits | 91.1 ± 1.6 | +0.6 | -7.0 to +8.2 | 2 |" in text
+    more = comparison._replace(dataset="mnist", bits=())
+    monkeypatch.setattr(noise_bits, "COMPARISONS", (comparison, more))
+    noise_bits.measure(values)
+    assert played[3:] == ["mnist-dp_fedavg-None"]  # the other rows were there
 
 
 def test_another_error_than_a_coarse_grid_is_not_a_row(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    values: flags.FlagValues, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failed(*_, **__):
         raise ValueError("epsilon must be > 0")
 
     monkeypatch.setattr(sweep, "sweep", failed)
-    values = flags.FlagValues()
-    flags.DEFINE_string("bits_output_dir", str(tmp_path), "", flag_values=values)
-    flags.DEFINE_string("bits_results", str(tmp_path / "b"), "", flag_values=values)
-    flags.DEFINE_integer("bits_seeds", 2, "", flag_values=values)
-    values(["test"])
     with pytest.raises(ValueError, match="epsilon"):
         noise_bits.measure(values)
