@@ -25,14 +25,6 @@ from fedsvp_jax.run.folder import write_json
 from .. import command
 from ..reproduce.paired_gap import paired_gap
 
-flags.DEFINE_string("bits_output_dir", "runs/noise_bits", "Folder of the sweeps.")
-flags.DEFINE_string(
-    "bits_results",
-    "docs/results/utility/noise_bits.json",
-    "File that the accuracies go to.",
-)
-flags.DEFINE_string("data_dir", None, "Folder with the standard files of MNIST.")
-
 _TASK: dict[str, Any] = {
     "model": "mlp",
     "num_rounds": 40,
@@ -143,6 +135,17 @@ def _task(row: Row) -> tuple[str, str]:
     return row["dataset"], row["mechanism"]
 
 
+def define_flags() -> None:
+    """Defines the command's flags, which other commands of this folder have too."""
+    flags.DEFINE_string("bits_output_dir", "runs/noise_bits", "Folder of the sweeps.")
+    flags.DEFINE_string(
+        "bits_results",
+        "docs/results/utility/noise_bits.json",
+        "File that the accuracies go to.",
+    )
+    flags.DEFINE_string("data_dir", None, "Folder with the standard files of MNIST.")
+
+
 def main(_: list[str]) -> None:
     """Measures what is missing."""
     values = flags.FLAGS
@@ -151,4 +154,5 @@ def main(_: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    define_flags()
     command.run(main, __doc__)

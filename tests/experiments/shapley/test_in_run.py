@@ -158,7 +158,7 @@ def test_estimates_without_trainings_sum_to_what_all_attributes_add(
     labels = jnp.asarray(rng.integers(0, 3, 6), jnp.int32)
     logits = jnp.asarray(rng.normal(size=(8, 6, 3)), jnp.float32)
     validation = games.RecordedValidation(
-        model=None,  # type: ignore[arg-type]
+        model=make_linear(3),
         examples=Examples(jnp.zeros((6, 4)), labels, jnp.zeros(6, jnp.int32)),
         indices=jnp.arange(6),
         count=jnp.int32(6),
