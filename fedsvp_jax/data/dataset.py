@@ -158,11 +158,7 @@ class Dataset:
                 f"dataset {self.name}: {part} inputs must hold at least one example "
                 f"along the first axis, got the shape {inputs.shape}"
             )
-        if inputs.dtype == np.float32 and (where := non_finite(inputs)):
-            raise ValueError(
-                f"dataset {self.name}: {part} inputs hold {where}; every feature must "
-                "be finite"
-            )
+        self._check_finite(inputs, f"{part} inputs", "feature")
         whole = integer_labels(labels)
         if whole is None:
             raise ValueError(
@@ -181,6 +177,13 @@ class Dataset:
                 f"{self.num_classes - 1}, the number of classes less one; got {wrong}"
             )
         return whole.astype(np.int32, copy=False)
+
+    def _check_finite(self, values: np.ndarray, what: str, each: str) -> None:
+        """Raises ValueError: floats that hold NaN or infinity."""
+        if values.dtype == np.float32 and (where := non_finite(values)):
+            raise ValueError(
+                f"dataset {self.name}: {what} hold {where}; every {each} must be finite"
+            )
 
     def _check_targets(self) -> None:
         """Makes targets float32 or int32; there are some of both parts, or of none."""
@@ -201,11 +204,7 @@ class Dataset:
                     f"dataset {self.name}: {part} targets must have {len(labels)} "
                     f"rows, one for each example; got the shape {targets.shape}"
                 )
-            if targets.dtype == np.float32 and (where := non_finite(targets)):
-                raise ValueError(
-                    f"dataset {self.name}: {part} targets hold {where}; every target "
-                    "must be finite"
-                )
+            self._check_finite(targets, f"{part} targets", "target")
             object.__setattr__(self, f"{part}_targets", targets)
         kinds = [
             None if targets is None else (targets.dtype, targets.shape[1:])

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.run.records import score_summary
+from fedsvp_jax.run.records import SCORES, score_summary
 
 Row = dict[str, Any]
 
@@ -269,12 +269,7 @@ def _cells(path: Path) -> list[Row]:
 # The types of known fields; an absent field reads as null.
 _WHOLE = ("round", "client", "seed")
 _NUMBERS = (
-    "test_accuracy",
-    "test_loss",
-    "private_accuracy",
-    "worst_tenth_accuracy",
-    "validation_accuracy",
-    "validation_loss",
+    *SCORES,
     "noise_std",
     "step_noise_std",
     "step_noise_std_mean",
