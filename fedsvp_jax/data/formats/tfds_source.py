@@ -41,14 +41,6 @@ def _open(name: str, data_dir: Path | None, **options: Any) -> dict[str, Any]:
     return splits
 
 
-def _read(
-    source: Sequence[Any], input_key: str, label_key: str, what: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs (n, ...) as stored and labels (n,) of one split."""
-    rows = _rows(source, range(len(source)), what)
-    return _inputs(rows, input_key, what), _labels(rows, label_key, what)
-
-
 def _rows(source: Sequence[Any], index: Iterable[int], what: str) -> list[Any]:
     try:
         return [source[row] for row in index]
@@ -141,12 +133,9 @@ def open_tfds(name: str, data_dir: Path | None) -> RowSource:
     labels = np.concatenate(
         [_labels(_rows(plain, block, what), splits.label_key, what) for block in blocks]
     )
-    test_inputs, test_labels = _read(
-        splits.test,
-        splits.input_key,
-        splits.label_key,
-        f"{splits.path}, split {splits.test_name}",
-    )
+    tested = f"{splits.path}, split {splits.test_name}"
+    test_rows = _rows(splits.test, range(len(splits.test)), tested)
+    test_labels = _labels(test_rows, splits.label_key, tested)
     num_classes = splits.num_classes
     if num_classes is None:
         num_classes = 1 + int(max(labels.max(), test_labels.max()))
@@ -157,7 +146,7 @@ def open_tfds(name: str, data_dir: Path | None) -> RowSource:
         rows=lambda index: _inputs(
             _rows(splits.train, index.tolist(), what), splits.input_key, what
         ),
-        test_inputs=test_inputs,
+        test_inputs=_inputs(test_rows, splits.input_key, tested),
         test_labels=files.check_labels(test_labels, num_classes, splits.path),
         num_classes=num_classes,
     )
@@ -178,22 +167,12 @@ def load_tfds(name: str, data_dir: Path | None) -> Dataset:
       ValueError: the data set is unknown, not prepared, damaged, or not a
         classification of equally shaped examples.
     """
-    splits = _find(name, data_dir)
-    keys = (splits.input_key, splits.label_key)
-    train_inputs, train_labels = _read(
-        splits.train, *keys, f"{splits.path}, split train"
-    )
-    test_inputs, test_labels = _read(
-        splits.test, *keys, f"{splits.path}, split {splits.test_name}"
-    )
-    num_classes = splits.num_classes
-    if num_classes is None:
-        num_classes = 1 + int(max(train_labels.max(), test_labels.max()))
+    source = open_tfds(name, data_dir)
     return Dataset(
-        name=f"tfds:{name}",
-        train_inputs=train_inputs,
-        train_labels=files.check_labels(train_labels, num_classes, splits.path),
-        test_inputs=test_inputs,
-        test_labels=files.check_labels(test_labels, num_classes, splits.path),
-        num_classes=num_classes,
+        name=source.name,
+        train_inputs=source.rows(np.arange(len(source.train_labels))),
+        train_labels=source.train_labels,
+        test_inputs=source.test_inputs,
+        test_labels=source.test_labels,
+        num_classes=source.num_classes,
     )
