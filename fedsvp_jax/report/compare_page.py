@@ -88,12 +88,14 @@ def compare_html(files: dict[str, Files], *, timestamp: str | None = None) -> st
         (
             "results",
             "Results",
-            page.table(list(columns), cells, caption=_CAPTION) + _nominal(files) + _CSV,
+            page.table(list(columns), cells, caption=_CAPTION)
+            + _nominal(files)
+            + page.download("table", "the table"),
         ),
         (
             "curves",
             "Curves",
-            f'<div class="grid">{"".join(map(page.plot_figure, plots))}</div>',
+            page.plot_grid(plots),
         ),
         ("settings", "Settings that differ", _differences(files)),
     ]
@@ -118,10 +120,6 @@ _CAPTION = (
     " folder that has one (validation_examples), else the test set itself. ε spent:"
     " after the last round; for a sweep, the largest over seeds. Basic"
     " composition holds at Σδ, the sum of the uploads' δ. Nominal: not proved."
-)
-_CSV = (
-    '<button type="button" data-csv="table">Download CSV'
-    '<span class="sr"> of the table</span></button>'
 )
 
 
@@ -202,16 +200,11 @@ def comparison_table(files: dict[str, Files]) -> list[dict[str, str]]:
                 label = mechanisms.mechanism_label(row.mechanism)
                 epsilon = labels.significant(row.epsilon)
                 cells.append((name, label, epsilon, best, last5))
-                groups.append(
-                    (
-                        (row.private_mean, row.private_std),
-                        (row.worst_tenth_mean, row.worst_tenth_std),
-                    )
-                )
+                groups.append(row.groups)
                 summaries.append(dataclasses.asdict(row))
             continue
-        number = {
-            key: read.number(one.summary.get(key))
+        accuracy, mean, std, private, worst = (
+            read.number(one.summary.get(key))
             for key in (
                 "best_accuracy",
                 "final5_accuracy",
@@ -219,22 +212,12 @@ def comparison_table(files: dict[str, Files]) -> list[dict[str, str]]:
                 "final5_private_accuracy",
                 "final5_worst_tenth_accuracy",
             )
-        }
-        groups.append(
-            (
-                (number["final5_private_accuracy"], None),
-                (number["final5_worst_tenth_accuracy"], None),
-            )
         )
-        cells.append(
-            (
-                name,
-                mechanisms.mechanism_label(str(one.config.get("mechanism"))),
-                spent.claimed(one.clients, "epsilon") or "–",
-                labels.percent(number["best_accuracy"]),
-                labels.percent(number["final5_accuracy"], number["final5_std"]),
-            )
-        )
+        groups.append(((private, None), (worst, None)))
+        label = mechanisms.mechanism_label(str(one.config.get("mechanism")))
+        epsilon = spent.claimed(one.clients, "epsilon") or "–"
+        shown = labels.percent(accuracy), labels.percent(mean, std)
+        cells.append((name, label, epsilon, *shown))
         summaries.append(one.summary)
     head = ("folder", "mechanism", "ε per upload", "best %", "last 5 %")
     return [

@@ -121,10 +121,8 @@ def _table(name: str, columns: Columns) -> str:
     caption = name
     if len(rows) > MAX_ROWS:
         caption += f": the first {MAX_ROWS} of {len(rows)} rows; the CSV has all"
-    return page.table(list(columns), shown, caption=caption) + (
-        f'<button type="button" data-csv="{_id(name)}">Download CSV'
-        f'<span class="sr"> of {page.escape(name)}</span></button>'
-    )
+    table = page.table(list(columns), shown, caption=caption)
+    return table + page.download(_id(name), name)
 
 
 def _picture(path: Path) -> str:

@@ -120,8 +120,20 @@ def plot_figure(plot: Plot | HeatMap) -> str:
         f"<p>{escape(plot.note)}</p></figcaption>"
         f'<div class="plot" id="plot-{escape(plot.id)}" role="img"'
         f' aria-label="{escape(plot.title)}"></div>'
-        f'<button type="button" data-csv="{escape(plot.id)}">Download CSV'
-        f'<span class="sr"> of {escape(plot.title)}</span></button></figure>'
+        f"{download(plot.id, plot.title)}</figure>"
+    )
+
+
+def plot_grid(plots: Iterable[Plot | HeatMap]) -> str:
+    """Plots beside one another, as many as the page is wide."""
+    return f'<div class="grid">{"".join(map(plot_figure, plots))}</div>'
+
+
+def download(key: str, of: str) -> str:
+    """The button that saves the columns named `key` of the page's data as CSV."""
+    return (
+        f'<button type="button" data-csv="{escape(key)}">Download CSV'
+        f'<span class="sr"> of {escape(of)}</span></button>'
     )
 
 

@@ -50,7 +50,7 @@ def sweep_html(sweep: read.SweepFiles, *, timestamp: str | None = None) -> str:
             provenance.provenance_html(
                 sweep.config,
                 sweep.sha256,
-                command=provenance.sweep_command(sweep.config, sweep.results),
+                command=provenance.command_line("sweep", sweep.config, sweep.results),
             ),
         ),
     ]
@@ -87,8 +87,7 @@ def _table(rows: list[tables.SummaryRow], cells: list[read.Row]) -> str:
     return (
         page.table(list(shown[0]), texts, caption=caption)
         + note
-        + '<button type="button" data-csv="table">Download CSV'
-        '<span class="sr"> of the table</span></button>'
+        + page.download("table", "the table")
     )
 
 
