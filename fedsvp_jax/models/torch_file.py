@@ -1,19 +1,17 @@
 """Reads what `torch.save` wrote, without PyTorch and without running code from it.
 
 Such a file is a pickled dictionary, which names functions to be called, and the numbers
-beside it. The reader gives a meaning of its own to the few names of which a dictionary
-of tensors is made, and refuses every other one, so that nothing the file names is
-imported or called (Python's documentation of pickle, "Restricting Globals"). Source of
-the layout: torch/serialization.py, PyTorch 2.
+beside it. The reader follows the few instructions by which a dictionary of tensors is
+built (`pickletools` lists them), calls nothing that the file names, and refuses every
+other instruction. Source of the layout: torch/serialization.py, PyTorch 2.
 """
 
-import collections
 import io
-import pickle
+import pickletools
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -30,6 +28,12 @@ _TYPES: dict[str, np.dtype] = {
     "ByteStorage": np.dtype("u1"),
     "BoolStorage": np.dtype("?"),
 }
+
+
+class _Name(NamedTuple):
+    """A function or class that the file names."""
+
+    text: str
 
 
 class _Tensor(NamedTuple):
@@ -54,7 +58,7 @@ def read_torch_file(path: Path) -> dict[str, np.ndarray]:
         if zipfile.is_zipfile(path):
             return _read_zip(path)
         return _read_old(path)
-    except Exception as error:  # pickle answers damage with some ten types of error
+    except (ValueError, KeyError, IndexError, TypeError, EOFError, OSError) as error:
         if isinstance(error, OSError) and error.filename is not None:
             raise
         raise ValueError(f"{path} is not a file of plain tensors: {error}") from error
@@ -89,7 +93,11 @@ def _read_old(path: Path) -> dict[str, np.ndarray]:
 
 
 def _size_of(storage: tuple[Any, ...]) -> int:
-    return int(storage[4]) * _TYPES[storage[1]].itemsize
+    return int(storage[4]) * _type_of(storage).itemsize
+
+
+def _type_of(storage: tuple[Any, ...]) -> np.dtype:
+    return _TYPES[storage[1].text.removeprefix("torch ")]
 
 
 def _listed(held: Any) -> dict[str, _Tensor]:
@@ -107,7 +115,7 @@ def _tensors(
     """The arrays, copied out of the storages that `read` gives."""
     found = {}
     for name, tensor in _listed(held).items():
-        kind = _TYPES[tensor.storage[1]]
+        kind = _type_of(tensor.storage)
         numbers = np.frombuffer(read(tensor.storage), kind)
         last = sum(
             (n - 1) * step for n, step in zip(tensor.shape, tensor.strides, strict=True)
@@ -122,31 +130,93 @@ def _tensors(
             [step * kind.itemsize for step in tensor.strides],
             writeable=False,
         )
-        if tensor.storage[1] == "BFloat16Storage":
+        if tensor.storage[1].text.endswith("BFloat16Storage"):
             array = (array.astype(np.uint32) << 16).view(np.float32)
         found[name] = np.array(array, np.float32)
     return found
 
 
-class _Unpickler(pickle.Unpickler):
-    """Knows the few names of which a dictionary of tensors is made."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        match f"{module} {name}":
-            case "collections OrderedDict":
-                return collections.OrderedDict
-            case "torch._utils _rebuild_tensor_v2":
-                return lambda *arguments: _Tensor(*arguments[:4])
-            case "torch._utils _rebuild_parameter":
-                return lambda *arguments: arguments[0]
-            case text if module != "torch" or name not in _TYPES:
-                raise ValueError(f"it asks to call {text!r}")
-        return name  # of a type of numbers
-
-    def persistent_load(self, pid: Any) -> tuple[Any, ...]:
-        return tuple(pid)
+_MARK = object()
 
 
-def _build(file: IO[bytes]) -> Any:
+def _called(function: _Name, arguments: tuple[Any, ...]) -> Any:
+    """What the call of a named function stands for."""
+    match function.text:
+        case "collections OrderedDict":
+            return dict(*arguments)
+        case "torch._utils _rebuild_tensor_v2":
+            storage, offset, shape, strides = arguments[:4]
+            return _Tensor(storage, offset, shape, strides)
+        case "torch._utils _rebuild_parameter":
+            return arguments[0]
+        case _:
+            raise ValueError(f"it asks to call {function.text!r}")
+
+
+def _build(file: BinaryIO) -> Any:
     """The value that one pickle describes; the file is left behind it."""
-    return _Unpickler(file, encoding="latin-1").load()
+    stack: list[Any] = []
+    memo: dict[int, Any] = {}
+
+    def to_mark() -> list[Any]:
+        at = len(stack) - 1 - stack[::-1].index(_MARK)
+        items = stack[at + 1 :]
+        del stack[at:]
+        return items
+
+    argument: Any
+    for opcode, argument, _ in pickletools.genops(file):
+        match opcode.name:
+            case "PROTO" | "FRAME":
+                pass
+            case "MARK":
+                stack.append(_MARK)
+            case "NONE" | "NEWTRUE" | "NEWFALSE":
+                value = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+                stack.append(value[opcode.name])
+            case (
+                "BININT" | "BININT1" | "BININT2" | "LONG1" | "BINFLOAT" | "BINUNICODE"
+                | "SHORT_BINUNICODE" | "SHORT_BINSTRING"
+            ):  # fmt: skip
+                stack.append(argument)
+            case "GLOBAL":
+                stack.append(_Name(argument))
+            case "EMPTY_TUPLE":
+                stack.append(())
+            case "EMPTY_DICT":
+                stack.append({})
+            case "EMPTY_LIST":
+                stack.append([])
+            case "TUPLE":
+                stack.append(tuple(to_mark()))
+            case "TUPLE1" | "TUPLE2" | "TUPLE3":
+                count = int(opcode.name[-1])
+                stack[-count:] = [tuple(stack[-count:])]
+            case "BINPUT" | "LONG_BINPUT":
+                memo[argument] = stack[-1]
+            case "BINGET" | "LONG_BINGET":
+                stack.append(memo[argument])
+            case "SETITEM":
+                value, key = stack.pop(), stack.pop()
+                stack[-1][key] = value
+            case "SETITEMS":
+                items = to_mark()
+                stack[-1].update(zip(items[::2], items[1::2], strict=True))
+            case "APPEND":
+                value = stack.pop()
+                stack[-1].append(value)
+            case "APPENDS":
+                items = to_mark()
+                stack[-1].extend(items)
+            case "BUILD":
+                stack.pop()  # attributes such as _metadata, which nothing here reads
+            case "BINPERSID":
+                stack[-1] = tuple(stack[-1])
+            case "REDUCE":
+                arguments = stack.pop()
+                stack.append(_called(stack.pop(), arguments))
+            case "STOP":
+                return stack.pop()
+            case name:
+                raise ValueError(f"it holds the instruction {name}")
+    raise ValueError("it ends too early")
