@@ -46,11 +46,40 @@ def write_compare_report(
         is written.
       ImportError: plotly is not installed.
     """
-    text = compare_html(read_all(folders), timestamp=timestamp)
-    path = Path(output_dir) / "compare.html"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    read.write_text(path, text)
-    return path
+    files = read_all(folders)
+    plots = compare_plots(files)
+    rows = comparison_table(files)
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    cells = [list(row.values()) for row in rows]
+    sections = [
+        (
+            "results",
+            "Results",
+            page.table(list(columns), cells, caption=_CAPTION)
+            + _nominal(files)
+            + page.download("table", "the table"),
+        ),
+        (
+            "curves",
+            "Curves",
+            page.plot_grid(plots),
+        ),
+        ("settings", "Settings that differ", _differences(files)),
+    ]
+    return page.write(
+        Path(output_dir) / "compare.html",
+        title=", ".join(files),
+        subtitle=f"{len(files)} folders compared",
+        sections=sections,
+        data={
+            "plots": [
+                *page.plot_data(plots),
+                {"id": "table", "spec": None, "columns": columns},
+            ]
+        },
+        scripts=SCRIPTS,
+        timestamp=timestamp,
+    )
 
 
 def read_all(folders: Sequence[str | Path]) -> dict[str, Files]:
@@ -76,42 +105,6 @@ def _ended_run(path: Path) -> read.RunFiles:
     if run.unfinished is not None:
         raise ValueError(f"{path} cannot be compared: {run.unfinished}")
     return run
-
-
-def compare_html(files: dict[str, Files], *, timestamp: str | None = None) -> str:
-    """The page as text."""
-    plots = compare_plots(files)
-    rows = comparison_table(files)
-    columns = {name: [row[name] for row in rows] for name in rows[0]}
-    cells = [list(row.values()) for row in rows]
-    sections = [
-        (
-            "results",
-            "Results",
-            page.table(list(columns), cells, caption=_CAPTION)
-            + _nominal(files)
-            + page.download("table", "the table"),
-        ),
-        (
-            "curves",
-            "Curves",
-            page.plot_grid(plots),
-        ),
-        ("settings", "Settings that differ", _differences(files)),
-    ]
-    return page.render(
-        title=", ".join(files),
-        subtitle=f"{len(files)} folders compared",
-        sections=sections,
-        data={
-            "plots": [
-                *page.plot_data(plots),
-                {"id": "table", "spec": None, "columns": columns},
-            ]
-        },
-        scripts=SCRIPTS,
-        timestamp=timestamp,
-    )
 
 
 _CAPTION = (

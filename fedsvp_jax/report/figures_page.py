@@ -63,7 +63,8 @@ def write_figures_report(folder: str | Path, *, timestamp: str | None = None) ->
         ),
     ]
     experiment = config.get("attack") or place.resolve().name
-    text = page.render(
+    return page.write(
+        place / "report.html",
         title=f"{experiment} on {config.get('dataset', 'digits')}",
         subtitle=f"{_count(len(pictures), 'figure')}, {_count(len(tables), 'table')}",
         sections=[section for section in sections if section[2]],
@@ -76,8 +77,6 @@ def write_figures_report(folder: str | Path, *, timestamp: str | None = None) ->
         scripts=SCRIPTS,
         timestamp=timestamp,
     )
-    read.write_text(place / "report.html", text)
-    return place / "report.html"
 
 
 def _collect(

@@ -38,14 +38,7 @@ def write_run_report(run_dir: str | Path, *, timestamp: str | None = None) -> Pa
       ValueError: a file is missing or damaged; nothing is written.
       ImportError: plotly is not installed.
     """
-    text = run_html(read.read_run(run_dir), timestamp=timestamp)
-    path = Path(run_dir) / "report.html"
-    read.write_text(path, text)
-    return path
-
-
-def run_html(run: read.RunFiles, *, timestamp: str | None = None) -> str:
-    """The page as text."""
+    run = read.read_run(run_dir)
     plots = [*run_plots(run), *drawable([adversaries_plot(run)])]
     spent = [plot for plot in plots if plot.id in ("epsilon", "adversaries")]
     curves = [plot for plot in plots if plot not in spent]
@@ -88,7 +81,8 @@ def run_html(run: read.RunFiles, *, timestamp: str | None = None) -> str:
             ),
         ),
     ]
-    return page.render(
+    return page.write(
+        Path(run_dir) / "report.html",
         title=title,
         subtitle=subtitle,
         sections=sections,

@@ -24,14 +24,7 @@ def write_sweep_report(sweep_dir: str | Path, *, timestamp: str | None = None) -
       ValueError: a file is missing or damaged; nothing is written.
       ImportError: plotly is not installed.
     """
-    text = sweep_html(read.read_sweep(sweep_dir), timestamp=timestamp)
-    path = Path(sweep_dir) / "report.html"
-    read.write_text(path, text)
-    return path
-
-
-def sweep_html(sweep: read.SweepFiles, *, timestamp: str | None = None) -> str:
-    """The page as text."""
+    sweep = read.read_sweep(sweep_dir)
     rows = tables.summarize(sweep.results)
     plots = sweep_plots(sweep.results)
     first = [plot for plot in plots if plot.id == "accuracy_epsilon"]
@@ -54,7 +47,8 @@ def sweep_html(sweep: read.SweepFiles, *, timestamp: str | None = None) -> str:
             ),
         ),
     ]
-    return page.render(
+    return page.write(
+        Path(sweep_dir) / "report.html",
         title=f"{', '.join(names)} on {dataset}",
         subtitle=f"{rounds} rounds; number of seeds: {seeds}",
         sections=sections,
