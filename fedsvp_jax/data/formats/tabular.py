@@ -93,7 +93,7 @@ CATEGORIES = {
 
 
 def _read_columns(path: Path) -> dict[str, np.ndarray]:
-    """Every expected column as (rows,) text, without blanks around the values."""
+    """The columns, all expected ones among them, as (rows,) text without blanks."""
     found = table.read_csv(path)
     expected = (*NUMBERS, *CATEGORIES, "income", "split")
     missing = [name for name in expected if name not in found]
@@ -102,7 +102,7 @@ def _read_columns(path: Path) -> dict[str, np.ndarray]:
             f"{path} lacks the column {missing[0]}; the header must name "
             f"{', '.join(expected)}"
         )
-    return {name: found[name] for name in expected}
+    return found
 
 
 def _scaled(text: np.ndarray, number: _Scale, what: str) -> np.ndarray:

@@ -6,7 +6,7 @@ downloaded or prepared here, since most data sets need TensorFlow for that, once
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -77,43 +77,6 @@ def _labels(rows: Sequence[Any], label_key: str, what: str) -> np.ndarray:
     return labels
 
 
-class _Splits(NamedTuple):
-    train: Any
-    test: Any
-    test_name: str
-    input_key: str
-    label_key: str
-    path: Path
-    num_classes: int | None  # as the data set's features say; None if they do not
-
-
-def _find(name: str, data_dir: Path | None) -> _Splits:
-    """The splits for training and test, and the names of their input and label."""
-    splits = _open(name, data_dir)
-    test_split = next((key for key in _TEST_SPLITS if key in splits), None)
-    if "train" not in splits or test_split is None:
-        raise ValueError(
-            f"tfds:{name} has the splits {', '.join(sorted(splits))}; it must have "
-            f"train and one of {', '.join(_TEST_SPLITS)}"
-        )
-    info = splits["train"].dataset_info
-    if info.supervised_keys is None or len(info.supervised_keys) != 2:
-        raise ValueError(
-            f"tfds:{name} has the supervised_keys {info.supervised_keys}; they must "
-            "be one input and one label"
-        )
-    input_key, label_key = info.supervised_keys
-    return _Splits(
-        splits["train"],
-        splits[test_split],
-        test_split,
-        input_key,
-        label_key,
-        Path(info.data_dir),
-        getattr(info.features[label_key], "num_classes", None),
-    )
-
-
 def open_tfds(name: str, data_dir: Path | None) -> RowSource:
     """The same data set as `load_tfds`; training inputs are read when asked for.
 
@@ -122,32 +85,46 @@ def open_tfds(name: str, data_dir: Path | None) -> RowSource:
     """
     import tensorflow_datasets as tfds
 
-    splits = _find(name, data_dir)
-    what = f"{splits.path}, split train"
-    undecoded = {splits.input_key: tfds.decode.SkipDecoding()}
+    splits = _open(name, data_dir)
+    test_split = next((key for key in _TEST_SPLITS if key in splits), None)
+    if "train" not in splits or test_split is None:
+        raise ValueError(
+            f"tfds:{name} has the splits {', '.join(sorted(splits))}; it must have "
+            f"train and one of {', '.join(_TEST_SPLITS)}"
+        )
+    train, test = splits["train"], splits[test_split]
+    info = train.dataset_info
+    if info.supervised_keys is None or len(info.supervised_keys) != 2:
+        raise ValueError(
+            f"tfds:{name} has the supervised_keys {info.supervised_keys}; they must "
+            "be one input and one label"
+        )
+    input_key, label_key = info.supervised_keys
+    path = Path(info.data_dir)
+    trained, tested = f"{path}, split train", f"{path}, split {test_split}"
+    undecoded = {input_key: tfds.decode.SkipDecoding()}
     plain = _open(name, data_dir, decoders=undecoded)["train"]
     blocks = [
         range(start, min(start + _BLOCK, len(plain)))
         for start in range(0, len(plain), _BLOCK)
     ]
-    labels = np.concatenate(
-        [_labels(_rows(plain, block, what), splits.label_key, what) for block in blocks]
+    train_labels = np.concatenate(
+        [_labels(_rows(plain, block, trained), label_key, trained) for block in blocks]
     )
-    tested = f"{splits.path}, split {splits.test_name}"
-    test_rows = _rows(splits.test, range(len(splits.test)), tested)
-    test_labels = _labels(test_rows, splits.label_key, tested)
-    num_classes = splits.num_classes
+    test_rows = _rows(test, range(len(test)), tested)
+    test_labels = _labels(test_rows, label_key, tested)
+    num_classes = getattr(info.features[label_key], "num_classes", None)
     if num_classes is None:
-        num_classes = 1 + int(max(labels.max(), test_labels.max()))
+        num_classes = 1 + int(max(train_labels.max(), test_labels.max()))
     return RowSource(
         name=f"tfds:{name}",
-        train_labels=files.check_labels(labels, num_classes, splits.path),
+        train_labels=files.check_labels(train_labels, num_classes, path),
         train_writers=None,
         rows=lambda index: _inputs(
-            _rows(splits.train, index.tolist(), what), splits.input_key, what
+            _rows(train, index.tolist(), trained), input_key, trained
         ),
-        test_inputs=_inputs(test_rows, splits.input_key, tested),
-        test_labels=files.check_labels(test_labels, num_classes, splits.path),
+        test_inputs=_inputs(test_rows, input_key, tested),
+        test_labels=files.check_labels(test_labels, num_classes, path),
         num_classes=num_classes,
     )
 
