@@ -180,8 +180,8 @@ class Trainer:
         )
 
     def _rounds(self) -> Callable[..., tuple[ServerState, RoundMetrics]]:
-        # Not `self`: the compiled function would hold the trainer that holds it, and its
-        # data would stay in memory until Python looks for cycles.
+        # Not `self`: the compiled function would hold the trainer that holds it, and
+        # its data would stay in memory until Python looks for cycles.
         model, plan = self.program.model, self.program.plan
         placement, rounds_in_program = self.placement, self._rounds_in_program
 
