@@ -41,8 +41,14 @@ SETUPS = {
             "max_uploads": 4,
             "eval_every": 4,
         },
-        _QUERY | {"private_weight": 0.6, "private_margin": 3.0},
-        {"private_margin": 4.0},
+        {
+            "private_clip": 0.1,
+            "private_layers": "classes",
+            "private_weight": 0.6,
+            "private_margin": 1.5,
+            "private_from": 10,
+        },
+        {},
     ),
     "adult_sex": Setup(
         _ADULT | {"attributes": "column:sex", "private_attribute": 0},
