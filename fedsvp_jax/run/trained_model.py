@@ -15,6 +15,7 @@ from fedsvp_jax import models
 from fedsvp_jax.algorithm.evaluation import outputs_for
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.federation import features
+from fedsvp_jax.models.batches import in_batches
 from fedsvp_jax.models.tensor_files import write_safetensors
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.folder import replace_file
@@ -67,7 +68,7 @@ class TrainedModel:
         if not len(prepared):
             raise ValueError("inputs must hold at least one example")
         found = jax.jit(partial(outputs_for, self.model, self.params, self.stats))
-        return np.concatenate(list(features.in_batches(found, prepared, _BATCH)))
+        return np.concatenate(list(in_batches(found, prepared, _BATCH)))
 
     def probabilities(self, inputs: np.ndarray) -> np.ndarray:
         """(n, classes) float32: softmax of the logits, a row for each example.
