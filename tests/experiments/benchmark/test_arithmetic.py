@@ -75,11 +75,12 @@ def resnet_step(batch: int, side: int, classes: int) -> int:
     stem = conv(batch, side, 3, 3, 64)
     rest, channels = dense(batch, 512, classes), 64
     for features in (64, 128, 256, 512):
+        alike = 4  # convolutions with stride 1: Winograd's, 16 products for 36
         if features > channels:
-            side //= 2
+            side, alike = side // 2, 3
             rest += conv(batch, side, 1, channels, features)
-        rest += conv(batch, side, 3, channels, features)
-        rest += 3 * conv(batch, side, 3, features, features)
+            rest += conv(batch, side, 3, channels, features)
+        rest += alike * conv(batch, side, 3, features, features) * 16 // 36
         channels = features
     return 2 * stem + 3 * rest
 
