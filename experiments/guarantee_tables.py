@@ -32,7 +32,7 @@ from absl import flags
 
 from fedsvp_jax.accounting import Ledger, composed_epsilon
 from fedsvp_jax.mechanisms import shapley_guided
-from fedsvp_jax.report import read, spent, tables
+from fedsvp_jax.report import labels, read, spent, tables
 from fedsvp_jax.report.text_table import MISSING, markdown
 from fedsvp_jax.run.folder import write_json
 
@@ -121,9 +121,7 @@ def kept_convergence(folder: pathlib.Path) -> Json:
     names = ("measured_mean", "printed_expression", "corrected_bound")
     return {
         "rows": [
-            {
-                "local_epochs": panel["constants"]["local_epochs"],
-            }
+            {"local_epochs": panel["constants"]["local_epochs"]}
             | {name: curve[name] for name in ("epsilon", "delta", "status", "central")}
             | {name: curve[name] and curve[name][-1] for name in names}
             for panel in panels
@@ -263,10 +261,10 @@ def release_accuracy_table(by_release: dict[str, Json]) -> str:
     for name, results in by_release.items():
         cells = {"release": f"`{name}`"}
         for row, other in zip(results["rows"], reference, strict=True):
-            mean, std = tables.mean_std([100 * value for value in row["last5"]])
+            shown = labels.percent(*tables.mean_std(row["last5"]), digits=1)
             pairs = zip(row["last5"], other["last5"], strict=True)
             gap = 100 * statistics.fmean(a - b for a, b in pairs)
-            cells[f"ε = {other['epsilon']:g}"] = f"{mean:.1f} ± {std:.1f}" + (
+            cells[f"ε = {other['epsilon']:g}"] = shown + (
                 "" if name == "none" else f" ({gap:+.1f})"
             )
         spent = ", ".join(f"{row['epsilon_spent_pld']:.2f}" for row in results["rows"])
@@ -282,7 +280,6 @@ def same_spent_table(kept: Sequence[Json]) -> str:
         without_noise += results.get("without_noise", [])
         config = results["config"]
         for row in results["rows"]:
-            mean, std = tables.mean_std([100 * value for value in row["last5"]])
             shown = spent.marked(f"{row['epsilon_spent_pld']:.2f}", row["status"])
             rows.append(
                 {
@@ -290,12 +287,14 @@ def same_spent_table(kept: Sequence[Json]) -> str:
                     "sensitivity": f"`{config['sensitivity']}`",
                     "ε per upload": f"{row['epsilon']:g}",
                     "ε spent (PLD)": shown,
-                    "test accuracy, %": f"{mean:.1f} ± {std:.1f}",
+                    "test accuracy, %": labels.percent(
+                        *tables.mean_std(row["last5"]), digits=1
+                    ),
                 }
             )
     rows.sort(key=lambda row: float(row["ε spent (PLD)"].split()[0]))
-    mean, std = tables.mean_std([100 * value for value in without_noise])
-    return f"{markdown(rows)}\nWithout noise: {mean:.1f} ± {std:.1f}."
+    undefended = labels.percent(*tables.mean_std(without_noise), digits=1)
+    return f"{markdown(rows)}\nWithout noise: {undefended}."
 
 
 def convergence_table(results: Json) -> str:

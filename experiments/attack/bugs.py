@@ -1,22 +1,4 @@
-"""The bugs that `planted_bugs` plants: each replaces one function of the package.
-
-noise_halved    the Gaussian noise on an upload has half its standard deviation
-no_clip         the update is not clipped
-count           the adaptive clip's count is noised as if a client moved it by 1/2
-partial_cohort  the ε of a cohort with empty places is claimed as a full cohort's
-release         R is released without noise
-shared_key      all clients draw their noise from one key
-cap             the cohort sampler does not look at --total_epsilon
-batch_divisor   a batch is divided by the number of its records with a gradient
-full_batch      every record is in every batch that is claimed to be a secret sample
-trained_on_all  the public training reads the private records too
-query_noise     the private query's noise has half its standard deviation
-query_divisor   the private query is divided by the number of such records
-divided_twice   the private query's noise is divided by |P| twice
-sharers         a share of a cohort's noise is divided by K − h, not by its root
-colluders       the noise that colluders know is counted against them
-votes           votes are reported without randomised response
-"""
+"""The bugs that `planted_bugs` plants: each replaces one function of the package."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

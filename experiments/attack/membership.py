@@ -43,8 +43,7 @@ from fedsvp_jax.federation import build, loading
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.prng import Stream
-from fedsvp_jax.run.environment import environment
-from fedsvp_jax.run.folder import RunFolder, write_json
+from fedsvp_jax.run.folder import write_json
 from fedsvp_jax.run.sweep import SweepPlan
 from fedsvp_jax.structs import Split
 
@@ -237,19 +236,15 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         seeds=tuple(range(config.seed, config.seed + values.membership_shadows)),
     )
     sweeps = {name: plan.cells(config, name) for name in plan.mechanisms}
-    for configs in sweeps.values():
-        Trainer(
-            build(configs, data)
-        )  # refuses what cannot run, before anything is kept
-    folder = RunFolder(values.output_dir)
-    chosen = dataclasses.asdict(plan) | {
-        "attack": values.attack,
-        "membership_label_noise": values.membership_label_noise,
-        "membership_rounds": rounds,
-    }
-    folder.start(
-        recorded_settings(config, data) | environment() | chosen,
-        resume=values.resume,
+    for configs in sweeps.values():  # refuses what cannot run, before all is kept
+        Trainer(build(configs, data))
+    folder = command.start_folder(
+        values,
+        recorded_settings(config, data),
+        **dataclasses.asdict(plan),
+        attack=values.attack,
+        membership_label_noise=values.membership_label_noise,
+        membership_rounds=rounds,
     )
     rows: list[dict[str, Any]] = []
     for name, configs in tqdm(sweeps.items(), unit="sweep", disable=None):

@@ -20,6 +20,7 @@ from typing import Any
 
 from absl import flags
 
+from fedsvp_jax.report import labels, tables
 from fedsvp_jax.report.text_table import markdown
 
 from .. import command, docs_blocks
@@ -73,9 +74,8 @@ def _requirement(
     if least is not None:
         required.append(f"ratio ≥ {least}")
         met.append(statistics.median(ratios) >= least)
-    most_mb, most_seconds = (None, None)
-    if who == peers.OURS:
-        most_mb, most_seconds = _MOST_MB_AND_COMPILE.get(work, (None, None))
+    limits = _MOST_MB_AND_COMPILE if who == peers.OURS else {}
+    most_mb, most_seconds = limits.get(work, (None, None))
     if most_mb is not None:
         required.append(f"≤ {most_mb} MB")
         met.append(max(row["peak_mb"] for row in turns) <= most_mb)
@@ -83,8 +83,6 @@ def _requirement(
         required.append(f"compile ≤ {most_seconds} s")
         compiling = statistics.median(row["compile_seconds"] for row in turns)
         met.append(compiling <= most_seconds)
-    if not required:
-        return "", ""
     return ", ".join(required), ", ".join("yes" if each else "no" for each in met)
 
 
@@ -213,10 +211,8 @@ def formats_table(measured: dict[str, Any]) -> str:
                 "model": wide["model"],
                 "rounds": str(wide["rounds"]),
                 "seeds": str(len(of_wide)),
-                "float32: mean ± std %": f"{100 * statistics.mean(of_wide):.2f} ± "
-                f"{100 * spread:.2f}",
-                "bfloat16: mean ± std %": f"{100 * statistics.mean(of_narrow):.2f} ± "
-                f"{100 * statistics.stdev(of_narrow):.2f}",
+                "float32: mean ± std %": labels.percent(*tables.mean_std(of_wide)),
+                "bfloat16: mean ± std %": labels.percent(*tables.mean_std(of_narrow)),
                 "difference of the means": f"{100 * gap:+.2f}",
                 "within one seed's std": "yes" if abs(gap) <= spread else "no",
             }

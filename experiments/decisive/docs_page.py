@@ -5,7 +5,7 @@ import statistics
 from functools import partial
 from typing import Any, NamedTuple
 
-from fedsvp_jax.report import figures
+from fedsvp_jax.report import figures, labels, tables
 from fedsvp_jax.report.text_table import MISSING, markdown
 
 from .. import docs_blocks, kept_rows
@@ -165,11 +165,8 @@ def arms(results: pathlib.Path) -> str:
             continue
 
         def shown(name: str, rows: list[Row] = rows) -> str:
-            numbers = [100 * row[name] for row in rows if row[name] is not None]
-            if not numbers:
-                return "–"
-            spread = f" ± {statistics.stdev(numbers):.1f}" if len(numbers) > 1 else ""
-            return f"{statistics.fmean(numbers):.1f}{spread}"
+            spread = tables.mean_std(tables.present(rows, name))
+            return labels.percent(*spread, digits=1)
 
         spent = max(row["spent_pld"] for row in rows)
         lines.append(

@@ -33,7 +33,7 @@ from absl import flags
 
 from fedsvp_jax.report.text_table import markdown
 
-from .. import command, presets
+from .. import command, flag_values, presets
 from . import converged, kept_cells, results, round_times, tables
 from .evidence import load
 
@@ -81,12 +81,7 @@ def chosen(size: str, only: list[str]) -> list[presets.Preset]:
       ValueError: a name is not a preset of that size.
     """
     known = presets.preset_names(size)
-    for name in only:
-        if name not in known:
-            raise ValueError(
-                f"only must name presets of size {size} ({', '.join(known)}), got "
-                f"{name!r}"
-            )
+    flag_values.refuse_unknown(f"only, of size {size},", only, known)
     return [presets.read_preset(name) for name in only or known]
 
 

@@ -75,14 +75,7 @@ def main(_: list[str]) -> None:
         eval_every=max(rounds),
     )
     command.start_jax(values)
-    study.run(
-        config,
-        compared,
-        rounds,
-        values.output_dir,
-        repeats=values.repeats,
-        resume=values.resume,
-    )
+    study.run(values, config, compared, rounds)
 
 
 if __name__ == "__main__":

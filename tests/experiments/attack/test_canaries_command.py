@@ -4,7 +4,7 @@ import json
 import pathlib
 
 import pytest
-from commands import assert_refused, command
+from commands import assert_refused, succeeds
 
 from experiments.attack import canaries
 from fedsvp_jax.config import ExperimentConfig, resolve
@@ -56,8 +56,7 @@ def test_a_claim_that_is_too_small_is_violated():
 def test_the_command_prints_every_run(tmp_path: pathlib.Path):
     folder = tmp_path / "run"
     line = ("experiments.attack", "--attack=canaries", "--num_canaries=40")
-    done = command(*line, "--canary_dimension=2048", f"--output_dir={folder}")
-    assert done.status == 0, done.stderr
+    succeeds(*line, "--canary_dimension=2048", f"--output_dir={folder}")
     rows = json.loads((folder / "results.json").read_text())["rows"]
     assert [one["run"] for one in rows] == [run.name for run in canaries.RUNS]
     assert all(one["status"] == "holds" for one in rows)

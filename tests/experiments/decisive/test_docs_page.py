@@ -132,5 +132,7 @@ def test_the_command_computes_what_is_missing_and_writes_the_page(
     kept = docs_page.rows_of(results, arm.name)
     assert [one["seed"] for one in kept] == [0, 1, 2]
     assert "| **yes** |" in (tmp_path / "decisive.md").read_text()
-    with pytest.raises(ValueError, match="part must be among H1, H2, H3, got 'H4'"):
+    with pytest.raises(
+        ValueError, match="part must be chosen from H1, H2, H3, got 'H4'"
+    ):
         command.missing(results, ["H4"], None)

@@ -6,7 +6,7 @@ import pathlib
 import shutil
 
 import pytest
-from commands import command
+from commands import command, succeeds
 
 from experiments.features import cells, docs_page
 from experiments.features.cells import CELLS, config_of
@@ -30,8 +30,7 @@ def test_missing_rows_alone_are_computed(tmp_path: pathlib.Path) -> None:
         f"--features_dir={tmp_path / 'features'}",
         f"--output_dir={tmp_path / 'runs'}",
     )
-    done = command(*typed)
-    assert done.status == 0, done.stderr
+    succeeds(*typed)
     *others, row = map(json.loads, file.read_text().splitlines())
     assert others == kept
     assert (row["name"], row["seed"], row["status"]) == (NAME, 0, "proved")
@@ -54,8 +53,7 @@ def test_every_cell_has_settings(cell: cells.Cell) -> None:
 def test_the_page_holds_what_is_kept(tmp_path: pathlib.Path) -> None:
     shutil.copytree(DOCS / "results" / "features", tmp_path / "results" / "features")
     shutil.copy(DOCS / "features.md", tmp_path)
-    done = command("experiments.features.docs_page", f"--features_docs_dir={tmp_path}")
-    assert done.status == 0, done.stderr
+    succeeds("experiments.features.docs_page", f"--features_docs_dir={tmp_path}")
     assert (tmp_path / "features.md").read_text() == (DOCS / "features.md").read_text()
 
 

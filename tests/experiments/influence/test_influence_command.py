@@ -7,15 +7,14 @@ import time
 from typing import Any
 
 import pytest
-from commands import Ended, assert_refused, command
+from commands import Ended, assert_refused, succeeds
 
 FOLDER = os.environ.get("FEDSVP_DATA")
 SAME = ("config.json", "runs.jsonl", "summary.json")
 
 
 def run(path: pathlib.Path, *more: str) -> Ended:
-    done = command("experiments.influence", f"--output_dir={path}", *more)
-    assert done.status == 0, done.stderr
+    done = succeeds("experiments.influence", f"--output_dir={path}", *more)
     return done
 
 
@@ -89,8 +88,7 @@ def test_features_are_projected_before_they_are_sent(tmp_path: pathlib.Path):
 def test_the_plan_is_printed_without_running(tmp_path: pathlib.Path):
     folder = tmp_path / "run"
     line = ["--plan", "--vote_epsilon=1", "--num_participants=100"]
-    planned = command("experiments.influence", *line, f"--output_dir={folder}")
-    assert planned.status == 0, planned.stderr
+    planned = succeeds("experiments.influence", *line, f"--output_dir={folder}")
     assert "f = 0.755081" in planned.stdout and "0.622459" in planned.stdout
     assert "epsilon 49.5 by basic composition" in planned.stdout
     assert "all that one participant sends" in planned.stdout

@@ -5,7 +5,7 @@ import pathlib
 import shutil
 
 import pytest
-from commands import assert_refused, command
+from commands import assert_refused, succeeds
 
 from experiments.shapley import docs_page, study
 
@@ -27,8 +27,7 @@ def test_the_study_reports_errors_costs_and_coverage_and_is_resumed(
     tmp_path: pathlib.Path,
 ) -> None:
     folder = tmp_path / "study"
-    done = command("experiments.shapley", *SMALL, f"--output_dir={folder}")
-    assert done.status == 0, done.stderr
+    succeeds("experiments.shapley", *SMALL, f"--output_dir={folder}")
     results = json.loads((folder / "results.json").read_text())
     table = {(row["estimator"], row["round"]): row for row in results["table"]}
     assert len(table) == 12
@@ -45,8 +44,7 @@ def test_the_study_reports_errors_costs_and_coverage_and_is_resumed(
     assert table["orders:2", 2]["value_error"] > 0
     kept = (folder / "results.json").read_bytes()
     (folder / "games" / "2.npz").unlink()
-    again = command("experiments.shapley", *SMALL, "--resume", f"--output_dir={folder}")
-    assert again.status == 0, again.stderr
+    succeeds("experiments.shapley", *SMALL, "--resume", f"--output_dir={folder}")
     assert (folder / "results.json").read_bytes() == kept
 
 
