@@ -204,15 +204,15 @@ def attack_sweep(
 
 def attacked_rounds(texts: Sequence[str], num_rounds: int) -> list[int]:
     """The rounds of --membership_rounds and the last round."""
-    try:
-        named = {int(text) for text in texts}
-    except ValueError:
-        named = {0}
-    if not all(1 <= number <= num_rounds for number in named):
-        raise ValueError(
-            f"membership_rounds must be in [1, {num_rounds}], got {','.join(texts)}"
-        )
-    return sorted(named | {num_rounds})
+    named = flag_values.numbers(
+        "membership_rounds",
+        texts,
+        kind=int,
+        allowed=f"integers in [1, {num_rounds}]",
+        is_allowed=lambda number: 1 <= number <= num_rounds,
+        may_be_empty=True,
+    )
+    return sorted({*named, num_rounds})
 
 
 def run(values: flags.FlagValues, config: ExperimentConfig) -> None:

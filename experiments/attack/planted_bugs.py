@@ -45,7 +45,11 @@ def planted(bug: Bug | None) -> Iterator[None]:
     if bug is None:
         yield
         return
-    faulty = bug.faulty(getattr(bug.where, bug.function))
+    right = getattr(bug.where, bug.function)
+
+    def faulty(*arguments: Any, **named: Any) -> Any:  # a method too, which binds
+        return bug.faulty(right, *arguments, **named)
+
     with mock.patch.object(bug.where, bug.function, faulty):
         yield
 

@@ -15,7 +15,7 @@ choose_epsilon_proved.md).
 
 import pathlib
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from absl import flags
@@ -301,18 +301,9 @@ def lowering_table(lowering: dict[str, Any]) -> str:
             "grouped convolutions": str(program["grouped_convolutions"]),
         }
         for row in lowering["rows"]
-        for program in _distinct(row["platforms"].values())
+        for program in {str(one): one for one in row["platforms"].values()}.values()
     ]
     return markdown(lines)
-
-
-def _distinct(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The items without those that equal an earlier one."""
-    kept: list[dict[str, Any]] = []
-    for item in items:
-        if item not in kept:
-            kept.append(item)
-    return kept
 
 
 def limits_table(scaling: dict[str, Any]) -> str:

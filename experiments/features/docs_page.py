@@ -95,12 +95,15 @@ def _place(row: Row) -> tuple[str, str, int, float]:
     return row["dataset"], row["model"], row["clients"], -epsilon
 
 
+def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
+    """Writes the table from the kept rows; returns the page's path."""
+    blocks = {"heads": lambda: table(rows(docs_dir))}
+    return docs_blocks.rewrite(docs_dir / "features.md", blocks)
+
+
 def main(_: list[str]) -> None:
     """Writes the page."""
-    docs_dir = pathlib.Path(flags.FLAGS.features_docs_dir)
-    page = docs_dir / "features.md"
-    written = docs_blocks.rewrite(page, {"heads": lambda: table(rows(docs_dir))})
-    command.print_files([written])
+    command.print_files([rewrite(pathlib.Path(flags.FLAGS.features_docs_dir))])
 
 
 if __name__ == "__main__":

@@ -157,12 +157,6 @@ def write_page(docs_dir: pathlib.Path) -> list[pathlib.Path]:
     return [page, *drawn]
 
 
-def progress_table(docs_dir: pathlib.Path) -> str:
-    """Which published cells are measured, as Markdown."""
-    evidence = load(docs_dir / "results" / "reproduction")
-    return markdown(kept_cells.progress(evidence.measured, evidence.published))
-
-
 def run_cells(values: flags.FlagValues, docs_dir: pathlib.Path) -> None:
     """Runs the cells of the tables to convergence that are not kept yet."""
     wanted = [presets.read_preset(name) for name in presets.preset_names("medium")]
@@ -201,7 +195,8 @@ def main(_: list[str]) -> None:
             time_rounds(values, docs_dir)
         elif values.run and not values.progress:
             run_cells(values, docs_dir)
-        print(progress_table(docs_dir))
+        evidence = load(docs_dir / "results" / "reproduction")
+        print(markdown(kept_cells.progress(evidence.measured, evidence.published)))
         return
     wanted = chosen(values.size, values.only)
     output_dir = pathlib.Path(values.output_dir).absolute()

@@ -35,18 +35,6 @@ REPORTED = (
 )
 
 
-def round_numbers(texts: Sequence[str]) -> list[int]:
-    """The rounds, ascending.
-
-    Raises:
-      ValueError: one is no number of at least 1.
-    """
-    bad = [text for text in texts if not text.isdigit() or int(text) < 1]
-    if bad or not texts:
-        raise ValueError(f"rounds must be numbers of at least 1, got {bad or texts}")
-    return sorted({int(text) for text in texts})
-
-
 def played(
     program: Program,
     record: Callable[[ServerState, Any, Any], Recorded],

@@ -16,7 +16,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import SMALL_RUN, Ended, assert_sentence, command, program, start
+from commands import (
+    SMALL_RUN,
+    assert_sentence,
+    command,
+    program,
+    start,
+    succeeds,
+)
 from small_runs import saved_ledger
 
 pytestmark = pytest.mark.slow
@@ -66,12 +73,8 @@ def sweep_line(folder: pathlib.Path, cache: str) -> tuple[str, ...]:
 def whole(tmp_path_factory: pytest.TempPathFactory, cache: str) -> pathlib.Path:
     """An uninterrupted run."""
     folder = tmp_path_factory.mktemp("whole") / "run"
-    assert_done(command(*train_line(folder, cache)))
+    succeeds(*train_line(folder, cache))
     return folder
-
-
-def assert_done(ended: Ended) -> None:
-    assert ended.status == 0, ended.stderr
 
 
 def ledger(folder: pathlib.Path) -> dict[str, Any]:
@@ -135,7 +138,7 @@ def test_a_run_killed_at_twenty_moments_resumes_to_the_same_bytes(
         assert process.returncode == -signal.SIGKILL
         in_save += this_save() not in seen
         assert not (folder / "summary.json").exists()
-    assert_done(command(*train_line(folder, cache)))
+    succeeds(*train_line(folder, cache))
     assert_same_run(folder, whole)
     assert in_save >= 3
     report("kill -9", len(kinds), len(kinds), in_the_middle_of_a_save=in_save)
@@ -145,13 +148,13 @@ def test_a_sweep_killed_twice_resumes_to_the_same_bytes(
     cache: str, tmp_path: pathlib.Path
 ) -> None:
     folder, whole = tmp_path / "sweep", tmp_path / "whole"
-    assert_done(command(*sweep_line(whole, cache)))
+    succeeds(*sweep_line(whole, cache))
     results = folder / "results.jsonl"
     for lines in (15, 90):  # the first mechanism has 40 in all, the second 80
         with start(*sweep_line(folder, cache)) as process:
             wait(process, lambda n=lines: num_lines(results) >= n)
             process.kill()
-    assert_done(command(*sweep_line(folder, cache)))
+    succeeds(*sweep_line(folder, cache))
     for name in SWEEP:
         assert (folder / name).read_bytes() == (whole / name).read_bytes(), name
     rows = [json.loads(line) for line in results.read_text().splitlines()]
@@ -183,7 +186,7 @@ def test_a_signal_saves_and_says_how_to_go_on(
     assert err.startswith(f"error: stopped by {number.name} after round")
     assert err.endswith("which is saved; go on with the same command and --resume\n")
     assert err.count("\n") == 1
-    assert_done(command(*line))
+    succeeds(*line)
     if experiment == "train":
         assert_same_run(folder, whole)
     report(f"{number.name} of {experiment}", 1, 1)
@@ -223,7 +226,7 @@ def test_a_file_size_limit_ends_in_one_line_and_the_run_resumes(
         assert f"{kept}" in ended.stderr and "--resume" in ended.stderr, ended.stderr
     else:
         assert not folder.exists()
-    assert_done(command(*train_line(folder, cache)))
+    succeeds(*train_line(folder, cache))
     assert_same_run(folder, whole)
     report(f"file size limit of {limit} bytes", 1, 1)
 
@@ -249,8 +252,7 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
         content = bytearray(newest.read_bytes())
         content[rng.integers(len(content))] ^= 1 << rng.integers(8)
         newest.write_bytes(content)
-        ended = command(*train_line(folder, cache))
-        assert_done(ended)
+        ended = succeeds(*train_line(folder, cache))
         assert ended.stderr.startswith(
             f"warning: checkpoint {folder}/checkpoints/{ROUNDS} is damaged"
         )
@@ -300,7 +302,7 @@ def test_two_thousand_rounds_neither_grow_nor_compile_again(
     tmp_path: pathlib.Path,
 ) -> None:
     found = program(MEMORY, str(tmp_path / "run"), timeout=1000)
-    assert_done(found)
+    assert found.status == 0, found.stderr
     seen = json.loads(found.stdout)
     rss = seen["rss"]
     assert len(rss) == 2000 and set(seen["compilations"]) == {1}

@@ -99,7 +99,7 @@ def test_bad_input_to_inversion_is_one_line_and_nothing_is_written(
         "--inversion_defences=nbafl": "inversion_defences must be MECHANISM",
         "--inversion_defences=nobody:paper": "mechanism must be one of",
         "--inversion_defences=none:paper,none:paper": "each defence once",
-        "--inversion_noise_stds=-1": "inversion_noise_stds must be > 0",
+        "--inversion_noise_stds=-1": "inversion_noise_stds must be numbers > 0",
         "--inversion_victims=100000": "inversion_victims must be at most",
     }
     assert_refused(TINY, messages, tmp_path / "run")

@@ -93,8 +93,8 @@ def test_bad_input_to_membership_is_one_line_and_nothing_is_written(
 ):
     messages = {
         "--epsilon=1": "epsilon must be left out",
-        "--membership_rounds=0": "membership_rounds must be in [1, 6]",
-        "--membership_rounds=soon": "membership_rounds must be in [1, 6]",
+        "--membership_rounds=0": "membership_rounds must be integers in [1, 6]",
+        "--membership_rounds=soon": "membership_rounds must be integers in [1, 6]",
         "--membership_epsilons=little": "membership_epsilons must be numbers",
         "--membership_epsilons=-1": "epsilon must be greater than 0",
         "--membership_examples=5000": "membership_examples must be at most 1442",

@@ -131,13 +131,6 @@ def test_the_table_is_what_the_results_say(folder: pathlib.Path) -> None:
     assert "FID" not in other
 
 
-def test_the_page_says_what_its_files_do(tmp_path: pathlib.Path) -> None:
-    docs = tmp_path / "docs"
-    shutil.copytree(ROOT / "docs", docs)
-    written = (docs / "attacks.md").read_text()
-    assert docs_page.rewrite(docs).read_text() == written
-
-
 @pytest.mark.slow
 def test_a_runs_table_and_pictures_get_onto_the_page(
     folder: pathlib.Path, tmp_path: pathlib.Path

@@ -3,7 +3,6 @@
 import json
 import math
 import pathlib
-import shutil
 
 import pytest
 from commands import command, succeeds
@@ -48,13 +47,6 @@ def test_every_cell_has_settings(cell: cells.Cell) -> None:
     noisy = math.isfinite(cell.epsilon)
     assert (config.total_epsilon == cell.epsilon) == noisy
     assert not config.augment
-
-
-def test_the_page_holds_what_is_kept(tmp_path: pathlib.Path) -> None:
-    shutil.copytree(DOCS / "results" / "features", tmp_path / "results" / "features")
-    shutil.copy(DOCS / "features.md", tmp_path)
-    succeeds("experiments.features.docs_page", f"--features_docs_dir={tmp_path}")
-    assert (tmp_path / "features.md").read_text() == (DOCS / "features.md").read_text()
 
 
 def test_a_line_is_the_mean_of_its_runs() -> None:

@@ -2,12 +2,11 @@
 
 import json
 import pathlib
-import shutil
 
 import pytest
 from commands import assert_refused, succeeds
 
-from experiments.shapley import docs_page, study
+from experiments.shapley import study
 
 DOCS = pathlib.Path(__file__).parents[3] / "docs"
 SMALL = (
@@ -53,7 +52,7 @@ def test_what_cannot_be_studied_is_refused(tmp_path: pathlib.Path) -> None:
         "--estimators=exact:1": "estimators must be additive:M",
         "--estimators=in_run:3": "in_run:M needs M of 1 or 2",
         "--estimators=paired:3": "shapley_trainings must be even",
-        "--rounds=0": "rounds must be numbers",
+        "--rounds=0": "rounds must be integers >= 1",
         "--num_attributes=11": "num_attributes must be at most 10",
     }
     assert_refused(("experiments.shapley", *SMALL), messages, tmp_path / "none")
@@ -74,11 +73,3 @@ def test_coverage_counts_values_and_the_private_one_apart() -> None:
     assert found["ratio_error"] == pytest.approx((1 / 6 + 1 / 3) / 2)
     assert found["value_error"] == pytest.approx((0.1 / 4) ** 0.5)
     assert (found["trainings"], found["steps"]) == (3, 1.5)
-
-
-def test_the_page_is_what_the_kept_studies_give(tmp_path: pathlib.Path) -> None:
-    shutil.copy(DOCS / "shapley.md", tmp_path)
-    for name in ("shapley", docs_page.IN_RUN):
-        shutil.copytree(DOCS / "results" / name, tmp_path / "results" / name)
-    written = docs_page.rewrite(tmp_path).read_text()
-    assert written == (DOCS / "shapley.md").read_text()
