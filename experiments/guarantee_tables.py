@@ -343,8 +343,7 @@ def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
         return table({name: json.loads(paths[name].read_text()) for name in names})
 
     private = ("laplace", "randomized_response")
-
-    blocks = {
+    blocks: dict[str, dict[str, Callable[[], str]]] = {
         "methods.md": {"convergence": block(convergence_table, "convergence")},
         "privacy.md": {
             "events": events_table,

@@ -39,7 +39,6 @@ from tqdm import tqdm
 
 from fedsvp_jax.accounting import Ledger, promises
 from fedsvp_jax.attacks import canaries, one_run, one_shot
-from fedsvp_jax.attacks.multiple_tests import holm
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
 from fedsvp_jax.engine.trainer import Trainer
@@ -50,7 +49,7 @@ from fedsvp_jax.run import records
 from fedsvp_jax.run.folder import write_json
 
 from .. import command, flag_values, printed
-from .audit_play import promise_of
+from .audit_play import beaten_claims, promise_of
 from .resumable import finished_or_made
 
 DEFAULTS = {
@@ -63,7 +62,6 @@ DEFAULTS = {
 _RECORDS = 8  # examples of a canary client
 _PUSH = 10.0  # a canary's gradient is so many times as long as the clip
 _HONEST = 10  # clients that hold the digits, where canaries are clients
-_LEVEL = 0.05
 
 
 class Run(NamedTuple):
@@ -264,17 +262,10 @@ def run_row(
 
 
 def with_verdicts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows with "holds" or "VIOLATED", by Holm's test over all claims."""
-    family = [p for row in rows for p in row["p_values"].values()]
-    rejected = iter(holm(family, _LEVEL))
+    """The rows with "holds" or "VIOLATED"."""
     return [
-        row
-        | {
-            "status": "VIOLATED"
-            if any([next(rejected) for _ in row["p_values"]])
-            else "holds"
-        }
-        for row in rows
+        row | {"status": "VIOLATED" if beaten else "holds"}
+        for row, beaten in zip(rows, beaten_claims(rows), strict=True)
     ]
 
 

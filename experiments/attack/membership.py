@@ -236,7 +236,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         seeds=tuple(range(config.seed, config.seed + values.membership_shadows)),
     )
     sweeps = {name: plan.cells(config, name) for name in plan.mechanisms}
-    for configs in sweeps.values():  # refuses what cannot run, before all is kept
+    for configs in sweeps.values():  # what cannot run is refused first
         Trainer(build(configs, data))
     folder = command.start_folder(
         values,

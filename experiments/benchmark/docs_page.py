@@ -68,22 +68,20 @@ def _requirement(
     work: str, who: str, ratios: list[float], turns: list[dict[str, Any]]
 ) -> tuple[str, str]:
     """What was asked of us in this row, and "yes" or "no"; both empty if nothing."""
-    required: list[str] = []
-    met: list[bool] = []
+    asked: list[tuple[str, bool]] = []
     least = _REQUIRED_RATIOS.get((work, who))
     if least is not None:
-        required.append(f"ratio ≥ {least}")
-        met.append(statistics.median(ratios) >= least)
+        asked.append((f"ratio ≥ {least}", statistics.median(ratios) >= least))
     limits = _MOST_MB_AND_COMPILE if who == peers.OURS else {}
     most_mb, most_seconds = limits.get(work, (None, None))
     if most_mb is not None:
-        required.append(f"≤ {most_mb} MB")
-        met.append(max(row["peak_mb"] for row in turns) <= most_mb)
+        most = max(row["peak_mb"] for row in turns)
+        asked.append((f"≤ {most_mb} MB", most <= most_mb))
     if most_seconds is not None:
-        required.append(f"compile ≤ {most_seconds} s")
         compiling = statistics.median(row["compile_seconds"] for row in turns)
-        met.append(compiling <= most_seconds)
-    return ", ".join(required), ", ".join("yes" if each else "no" for each in met)
+        asked.append((f"compile ≤ {most_seconds} s", compiling <= most_seconds))
+    required = ", ".join(what for what, _ in asked)
+    return required, ", ".join("yes" if met else "no" for _, met in asked)
 
 
 def peers_table(rows: list[dict[str, Any]]) -> str:

@@ -85,10 +85,10 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     """Writes utility.md's blocks from the kept rows; returns the page's path."""
     folder = docs_dir / "results" / "utility"
     blocks = {
-        name: docs_blocks.made_from(folder / f"{name}.jsonl", table) for name in SETUPS
+        name: docs_blocks.made_from(folder / f"{name}.jsonl", table)
+        for name in (*SETUPS, "femnist_writers")
     }
     writers = folder / "femnist_writers.jsonl"
-    blocks["femnist_writers"] = docs_blocks.made_from(writers, table)
     blocks["femnist_writers_gap"] = docs_blocks.made_from(writers, gaps)
     bits = folder / "noise_bits.json"
     blocks["noise_bits"] = docs_blocks.made_from(bits, noise_bits.table)

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from commands import (
     SMALL_RUN,
+    assert_same_bytes,
     assert_sentence,
     command,
     program,
@@ -36,7 +37,6 @@ SMALL = (
     "--noreport",
     "--resume",  # as a job script that is started again and again would
 )
-RUN = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
 SWEEP = ("config.json", "results.jsonl", "cells.json", "table.md", "table.csv")
 
 
@@ -82,8 +82,7 @@ def ledger(folder: pathlib.Path) -> dict[str, Any]:
 
 
 def assert_same_run(folder: pathlib.Path, whole: pathlib.Path) -> None:
-    for name in RUN:
-        assert (folder / name).read_bytes() == (whole / name).read_bytes(), name
+    assert_same_bytes(folder, whole)
     left, right = ledger(folder), ledger(whole)
     assert left.keys() == right.keys()
     for name in left:
@@ -155,8 +154,7 @@ def test_a_sweep_killed_twice_resumes_to_the_same_bytes(
             wait(process, lambda n=lines: num_lines(results) >= n)
             process.kill()
     succeeds(*sweep_line(folder, cache))
-    for name in SWEEP:
-        assert (folder / name).read_bytes() == (whole / name).read_bytes(), name
+    assert_same_bytes(folder, whole, SWEEP)
     rows = [json.loads(line) for line in results.read_text().splitlines()]
     counts = collections.Counter(
         (row["mechanism"], row["epsilon"], row["seed"], row["round"]) for row in rows

@@ -9,7 +9,16 @@ import sys
 import time
 
 import pytest
-from commands import ROOT, SMALL_RUN, Ended, environment, start, succeeds, typed
+from commands import (
+    ROOT,
+    SMALL_RUN,
+    Ended,
+    assert_same_bytes,
+    environment,
+    start,
+    succeeds,
+    typed,
+)
 from stores import digits_store
 
 SETTINGS = (
@@ -20,7 +29,6 @@ SETTINGS = (
     "--checkpoint_every=2",
     "--noreport",
 )
-SAME_BYTES = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
 LONG = "--num_rounds=100000"
 
 
@@ -77,11 +85,6 @@ def said(ended: Ended) -> list[str]:
     return [line for line in ended.stdout.splitlines() if "[Gloo]" not in line]
 
 
-def same_bytes(one: pathlib.Path, other: pathlib.Path) -> None:
-    for name in SAME_BYTES:
-        assert (one / name).read_bytes() == (other / name).read_bytes(), name
-
-
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The run of one process, six rounds."""
@@ -112,7 +115,7 @@ def test_two_processes_write_the_bytes_of_one_and_the_first_alone_prints(
     folder = tmp_path / "run"
     first, second = together(2, *train(folder, "--num_rounds=6"))
     assert first.status == second.status == 0, (first.stderr, second.stderr)
-    same_bytes(folder, alone)
+    assert_same_bytes(folder, alone)
     sha = json.loads((alone / "summary.json").read_text())["params_sha256"]
     assert f"params_sha256: {sha}" in said(first)
     assert said(second) == []
@@ -136,7 +139,7 @@ def test_four_processes_write_the_bytes_of_one(
 ) -> None:
     ended = together(4, *train(tmp_path / "run", "--num_rounds=6"))
     assert [end.status for end in ended] == [0] * 4, ended
-    same_bytes(tmp_path / "run", alone)
+    assert_same_bytes(tmp_path / "run", alone)
 
 
 @pytest.mark.slow
@@ -161,7 +164,7 @@ def test_two_processes_read_a_store_and_write_the_bytes_of_one(
     ended = succeeds(*line, f"--output_dir={tmp_path / 'alone'}")
     for ended in together(2, *line, f"--output_dir={tmp_path / 'run'}"):
         assert ended.status == 0, ended.stderr
-    same_bytes(tmp_path / "run", tmp_path / "alone")
+    assert_same_bytes(tmp_path / "run", tmp_path / "alone")
 
 
 @pytest.mark.slow
@@ -191,7 +194,7 @@ def test_a_killed_process_ends_the_others_within_a_minute_and_the_run_resumes(
 
     succeeds(*train(folder, rounds), "--resume")
     succeeds(*train(tmp_path / "whole", rounds))
-    same_bytes(folder, tmp_path / "whole")
+    assert_same_bytes(folder, tmp_path / "whole")
 
 
 @pytest.mark.slow
@@ -237,9 +240,8 @@ def test_a_sweep_over_processes_on_both_axes_writes_the_bytes_of_one(
     for turn in range(2):  # the second time from the checkpoint
         ended = together(4, *sweep(tmp_path / "four"), "--sweep_devices=2")
         assert [end.status for end in ended] == [0] * 4, (turn, ended)
-    for name in ("config.json", "results.jsonl", "cells.json", "table.md"):
-        one, four = (tmp_path / folder / name for folder in ("one", "four"))
-        assert one.read_bytes() == four.read_bytes(), name
+    names = ("config.json", "results.jsonl", "cells.json", "table.md")
+    assert_same_bytes(tmp_path / "one", tmp_path / "four", names)
 
 
 SLURM = {
@@ -280,7 +282,7 @@ def test_distributed_reads_the_launchers_variables(
         )
     ended = ends(processes, seconds=300)
     assert [end.status for end in ended] == [0, 0], ended
-    same_bytes(folder, alone)
+    assert_same_bytes(folder, alone)
 
 
 def test_distributed_without_a_cluster_names_the_flags(tmp_path: pathlib.Path) -> None:

@@ -5,9 +5,16 @@ import pathlib
 import time
 
 import pytest
-from commands import SMALL_RUN, Ended, assert_sentence, command, start, succeeds, typed
-
-SAME_BYTES = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
+from commands import (
+    SMALL_RUN,
+    Ended,
+    assert_same_bytes,
+    assert_sentence,
+    command,
+    start,
+    succeeds,
+    typed,
+)
 
 
 def arguments(folder: pathlib.Path) -> tuple[str, ...]:
@@ -41,8 +48,7 @@ def test_a_killed_run_resumes_to_the_same_bytes_as_an_uninterrupted_one(
         process.kill()
     assert not (folder / "summary.json").exists()
     succeeds(*arguments(folder), "--resume")
-    for name in SAME_BYTES:
-        assert (folder / name).read_bytes() == (whole / name).read_bytes(), name
+    assert_same_bytes(folder, whole)
 
 
 def assert_refused(ended: Ended, named: str) -> None:

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from fedsvp_jax.report.read import RUN_FILES
+
 ROOT = pathlib.Path(__file__).parents[2]
 DRIVER = pathlib.Path(__file__).with_name("command_lines.py")
 
@@ -104,6 +106,14 @@ def program(text: str, *arguments: str, timeout: float = 300) -> Ended:
         timeout=timeout,
     )
     return Ended(ended.returncode, ended.stdout, ended.stderr)
+
+
+def assert_same_bytes(
+    one: pathlib.Path, other: pathlib.Path, names: Sequence[str] = RUN_FILES
+) -> None:
+    """The named files of both folders are equal; by default those of a run."""
+    for name in names:
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
 
 
 def assert_sentence(ended: Ended, message: str) -> None:

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from commands import Ended, assert_refused, succeeds
+from commands import Ended, assert_refused, assert_same_bytes, succeeds
 
 FOLDER = os.environ.get("FEDSVP_DATA")
 SAME = ("config.json", "runs.jsonl", "summary.json")
@@ -67,8 +67,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(
     lines = (folder / "runs.jsonl").read_bytes().splitlines(keepends=True)
     (folder / "runs.jsonl").write_bytes(b"".join(lines[:2]) + lines[2][:40])
     run(folder, "--num_runs=3", "--baselines=none,oracle,lazy", "--resume")
-    for name in SAME:
-        assert (folder / name).read_bytes() == (digits / name).read_bytes()
+    assert_same_bytes(folder, digits, SAME)
 
 
 @pytest.mark.slow
