@@ -180,8 +180,10 @@ class Trainer:
         )
 
     def _rounds(self) -> Callable[..., tuple[ServerState, RoundMetrics]]:
+        # Not `self`: the compiled function would hold the trainer that holds it, and
+        # its data would stay in memory until Python looks for cycles.
         model, plan = self.program.model, self.program.plan
-        placement = self.placement
+        placement, rounds_in_program = self.placement, self._rounds_in_program
 
         def run_cells(
             state: ServerState,
@@ -247,7 +249,7 @@ class Trainer:
 
             shapes = jax.eval_shape(one_round, state, first_round)[1]
             buffers = jax.tree.map(
-                lambda s: jnp.zeros((self._rounds_in_program, *s.shape), s.dtype),
+                lambda s: jnp.zeros((rounds_in_program, *s.shape), s.dtype),
                 shapes,
             )
 

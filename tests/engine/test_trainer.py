@@ -1,5 +1,7 @@
 """The order in which the compiled program of a run is made and run."""
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -35,3 +37,14 @@ def test_memory_of_the_compiler_is_given_back_before_the_first_round(
     for round_num in range(2):
         state, _ = trainer.advance(state, round_num, 1)
     assert done == ["compiled", "given back", "run", "run"]
+
+
+def test_a_trainer_that_nobody_needs_frees_its_data_at_once() -> None:
+    trainer = module.Trainer(small_trainer(small()).program)
+    left = weakref.ref(trainer), weakref.ref(trainer.cells.root)
+    gc.disable()  # a cycle would keep gigabytes until Python looks for it
+    try:
+        del trainer
+        assert [one() for one in left] == [None, None]
+    finally:
+        gc.enable()
