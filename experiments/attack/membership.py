@@ -178,19 +178,15 @@ def attack_sweep(
             config, mask, hit = configs[start], member[cells], right[cells]
             for name in membership.SCORES:
                 roc = membership.roc(name, phi[cells], mask)
-                fpr, tpr = roc.curve
+                area_and_rates = roc._asdict()
+                fpr, tpr = area_and_rates.pop("curve")
                 rows.append(
                     {
                         "mechanism": config.mechanism,
                         **claims[start],
                         "round": int(done),
                         "attack": name,
-                        "auc": roc.auc,
-                        "auc_low": roc.auc_low,
-                        "auc_high": roc.auc_high,
-                        "tpr": roc.tpr,
-                        "tpr_low": roc.tpr_low,
-                        "tpr_high": roc.tpr_high,
+                        **area_and_rates,
                         "accuracy_members": float(hit[mask].mean()),
                         "accuracy_others": float(hit[~mask].mean()),
                         "test_accuracy": float(

@@ -179,20 +179,16 @@ def repeats(results: pathlib.Path) -> str:
         rows = rows_of(results, arm.name)
         if not isinstance(arm.work, Study) or not rows:
             continue
-        numbers = {
-            name: f"{statistics.fmean(row[key] for row in rows):.2f}"
-            for name, key in (
-                ("reliability of values", "value_reliability"),
-                ("reliability of risks", "risk_reliability"),
-            )
-        }
-        least = min(row["rank_correlation"] for row in rows)
-        most = max(row["rank_correlation"] for row in rows)
+        names = ("value_reliability", "risk_reliability")
+        values, risks = (statistics.fmean(row[name] for row in rows) for name in names)
+        found = [row["rank_correlation"] for row in rows]
         lines.append(
-            {"study": f"`{arm.name}`"}
-            | numbers
-            | {
-                "correlations of single pools": f"{least:+.2f} to {most:+.2f}",
+            {
+                "study": f"`{arm.name}`",
+                "reliability of values": f"{values:.2f}",
+                "reliability of risks": f"{risks:.2f}",
+                "correlations of single pools": f"{min(found):+.2f} to "
+                f"{max(found):+.2f}",
                 "pools": str(len(rows)),
             }
         )

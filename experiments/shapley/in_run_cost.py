@@ -101,9 +101,8 @@ def main(_: list[str]) -> None:
             if number > fedavg.task.train:
                 continue
             calls: dict[str, Callable[..., Any]] = {}
-            for shapley in ("exact", "additive"):
-                if shapley == "exact" and number > _MOST_EXACT:
-                    continue
+            names = ("exact", "additive") if number <= _MOST_EXACT else ("additive",)
+            for shapley in names:
                 workload = dataclasses.replace(
                     fedavg, mechanism="fedsva", num_attributes=number, shapley=shapley
                 )

@@ -12,7 +12,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -77,13 +76,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory, cache: str) -> pathlib.Path:
     return folder
 
 
-def ledger(folder: pathlib.Path) -> dict[str, Any]:
-    return saved_ledger(folder, ROUNDS)
-
-
 def assert_same_run(folder: pathlib.Path, whole: pathlib.Path) -> None:
     assert_same_bytes(folder, whole)
-    left, right = ledger(folder), ledger(whole)
+    left, right = (saved_ledger(one, ROUNDS) for one in (folder, whole))
     assert left.keys() == right.keys()
     for name in left:
         np.testing.assert_array_equal(left[name], right[name])

@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-from typing import Any
 
 import pytest
 from commands import assert_refused, assert_resumed, succeeds
@@ -20,9 +19,7 @@ TINY = (
 def test_claims_are_audited_and_resume_repeats_the_bytes(tmp_path: pathlib.Path):
     folder = tmp_path / "run"
     done = succeeds(*TINY, f"--output_dir={folder}")
-    rows: list[dict[str, Any]] = json.loads((folder / "results.json").read_text())[
-        "rows"
-    ]
+    rows = json.loads((folder / "results.json").read_text())["rows"]
     seen = {(r["mechanism"], r["sensitivity"], r["worlds"], r["uploads"]) for r in rows}
     assert ("dp_fedavg", "update_clip", "presence", 2) in seen
     assert ("nbafl", "per_example", "record", 1) in seen

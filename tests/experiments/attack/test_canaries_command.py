@@ -34,11 +34,8 @@ def test_one_run_of_dp_fedavg_is_estimated_near_its_epsilon():
 def test_every_client_uploads_once_where_uploads_are_seen(name, least):
     found = row(next(run for run in canaries.RUNS if run.name == name))
     assert found["uploads"] == 1 and least <= sum(found["canaries"]) <= 60
-    assert (
-        found["one_shot"]["low"]
-        < found["claims"]["pld"]
-        < 1.3 * (found["one_shot"]["high"])
-    )
+    shot, claim = found["one_shot"], found["claims"]["pld"]
+    assert shot["low"] < claim < 1.3 * shot["high"]
 
 
 def test_a_claim_that_is_too_small_is_violated():
@@ -46,10 +43,8 @@ def test_a_claim_that_is_too_small_is_violated():
         {"p_values": {"rdp": 0.01, "pld": 0.01}},
         {"p_values": {"rdp": 0.9, "pld": 0.03}},
     ]
-    assert [one["status"] for one in canaries.with_verdicts(rows)] == [
-        "VIOLATED",
-        "holds",
-    ]
+    judged = canaries.with_verdicts(rows)
+    assert [one["status"] for one in judged] == ["VIOLATED", "holds"]
 
 
 @pytest.mark.slow

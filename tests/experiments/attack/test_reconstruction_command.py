@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from commands import ROOT, assert_refused, start, succeeds
 
+from experiments import kept_rows
 from experiments.attack import docs_page, reconstruction_results
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.engine.trainer import Trainer
@@ -56,8 +57,7 @@ def contents(folder: pathlib.Path) -> dict[str, bytes]:
 
 
 def rows_of(folder: pathlib.Path, mechanism: str) -> list[dict[str, Any]]:
-    lines = (folder / "scores.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
+    rows = kept_rows.read(folder / "scores.jsonl")
     return [row for row in rows if row["mechanism"] == mechanism]
 
 

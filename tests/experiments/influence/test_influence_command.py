@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from commands import Ended, assert_refused, assert_same_bytes, succeeds
 
+from experiments import kept_rows
+
 FOLDER = os.environ.get("FEDSVP_DATA")
 SAME = ("config.json", "runs.jsonl", "summary.json")
 
@@ -36,8 +38,7 @@ def test_digits_without_vote_noise_is_filtered(digits: pathlib.Path):
     assert summary["recall"] >= 0.95 and summary["precision"] >= 0.95
     for name in ("recall", "precision", "accuracy", "f1"):
         assert 0 <= summary[f"{name}_std"] <= 0.2
-    lines = (digits / "runs.jsonl").read_text().splitlines()
-    results = [json.loads(line) for line in lines]
+    results = kept_rows.read(digits / "runs.jsonl")
     table = [result for result in results if result["part"] == "table"]
     assert [result["run"] for result in table] == [0, 1, 2]
     mean = sum(result["recall"] for result in table) / 3
@@ -125,9 +126,8 @@ def test_mnist_at_epsilon_1_is_filtered_in_under_three_minutes(tmp_path: pathlib
 def test_time_grows_no_faster_than_contributors_times_testers(tmp_path: pathlib.Path):
     folder = tmp_path / "run"
     run(folder, "--figures=6", "--num_runs=1")
-    lines = (folder / "timing.jsonl").read_text().splitlines()
     seconds: dict[int, float] = {}
-    for row in map(json.loads, lines):
+    for row in kept_rows.read(folder / "timing.jsonl"):
         if row["part"] == "figure6":
             size = row["num_participants"]
             seconds[size] = min(seconds.get(size, 1e9), row["seconds"])
