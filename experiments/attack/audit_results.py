@@ -88,14 +88,12 @@ def page(results: dict[str, Any]) -> str:
     last_rows = {
         (row["mechanism"], row["sensitivity"], row["worlds"]): row for row in all_rows
     }
-    lines = []
-    for row in last_rows.values():
-        line = _line(row)
+    lines = [_line(row) for row in last_rows.values()]
+    for line in lines:
         for name in ("mechanism", "sensitivity"):
             line[name] = f"`{line[name]}`"
         if line["verdict"] == "VIOLATED":
             line["verdict"] = "**VIOLATED**"
-        lines.append(line)
     return (
         f"From {results['trials']} games in each world.\n\n"
         f"{markdown(lines)}\n"
