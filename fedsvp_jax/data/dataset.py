@@ -129,13 +129,6 @@ class Dataset:
         self._check_targets()
         self._check_columns("columns", "column", rows)
         self._check_columns("test_columns", "test column", self.test_labels.shape)
-        for key, column in self.columns.items():
-            if column.codes.max() >= len(column.categories):
-                raise ValueError(
-                    f"dataset {self.name}: column {key} has the code "
-                    f"{column.codes.max()}, but only {len(column.categories)} "
-                    "categories"
-                )
         for key, column in self.test_columns.items():
             known = self.columns.get(key)
             if known is None or known.categories != column.categories:
@@ -218,10 +211,15 @@ class Dataset:
 
     def _check_columns(self, field: str, what: str, shape: tuple[int, ...]) -> None:
         """Makes the codes of all columns int32."""
-        columns = {
-            key: column._replace(codes=self._ids(f"{what} {key}", column.codes, shape))
-            for key, column in getattr(self, field).items()
-        }
+        columns = {}
+        for key, column in getattr(self, field).items():
+            codes = self._ids(f"{what} {key}", column.codes, shape)
+            if codes.max() >= len(column.categories):
+                raise ValueError(
+                    f"dataset {self.name}: {what} {key} has the code {codes.max()}, "
+                    f"but only {len(column.categories)} categories"
+                )
+            columns[key] = column._replace(codes=codes)
         object.__setattr__(self, field, columns)
 
     def _ids(self, what: str, ids: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

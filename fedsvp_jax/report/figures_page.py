@@ -63,7 +63,8 @@ def write_figures_report(folder: str | Path, *, timestamp: str | None = None) ->
         ),
     ]
     experiment = config.get("attack") or place.resolve().name
-    text = page.render(
+    return page.write(
+        place / "report.html",
         title=f"{experiment} on {config.get('dataset', 'digits')}",
         subtitle=f"{_count(len(pictures), 'figure')}, {_count(len(tables), 'table')}",
         sections=[section for section in sections if section[2]],
@@ -76,8 +77,6 @@ def write_figures_report(folder: str | Path, *, timestamp: str | None = None) ->
         scripts=SCRIPTS,
         timestamp=timestamp,
     )
-    read.write_text(place / "report.html", text)
-    return place / "report.html"
 
 
 def _collect(
@@ -121,10 +120,8 @@ def _table(name: str, columns: Columns) -> str:
     caption = name
     if len(rows) > MAX_ROWS:
         caption += f": the first {MAX_ROWS} of {len(rows)} rows; the CSV has all"
-    return page.table(list(columns), shown, caption=caption) + (
-        f'<button type="button" data-csv="{_id(name)}">Download CSV'
-        f'<span class="sr"> of {page.escape(name)}</span></button>'
-    )
+    table = page.table(list(columns), shown, caption=caption)
+    return table + page.download(_id(name), name)
 
 
 def _picture(path: Path) -> str:
