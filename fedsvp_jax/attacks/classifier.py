@@ -22,6 +22,7 @@ from fedsvp_jax.structs import Array, Params
 
 FEATURE_SIZE = 64
 BATCH = 500  # images that a network judges at once
+_TRAIN_BATCH = 100
 
 
 class FeatureExtractor(Protocol):
@@ -82,9 +83,7 @@ def initial_params(dataset: Dataset, key: Array) -> Params:
     return Network(dataset.num_classes).init(key, image)
 
 
-def train_classifier(
-    dataset: Dataset, *, key: Array, steps: int, batch_size: int = 100
-) -> Params:
+def train_classifier(dataset: Dataset, *, key: Array, steps: int) -> Params:
     """Trains on all training images by Adam; a cosine takes the rate from 1e-3 to 0."""
     inputs = jnp.asarray(dataset.train_inputs)
     labels = jnp.asarray(dataset.train_labels)
@@ -104,7 +103,7 @@ def train_classifier(
     ) -> tuple[Params, optax.OptState]:
         params, moments = carry
         own = jax.random.fold_in(drawing, index)
-        rows = jax.random.randint(own, (batch_size,), 0, len(labels))
+        rows = jax.random.randint(own, (_TRAIN_BATCH,), 0, len(labels))
         return updated(optimizer, jax.grad(loss)(params, rows), moments, params)
 
     @jax.jit

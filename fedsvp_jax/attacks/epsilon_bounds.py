@@ -53,11 +53,8 @@ def gaussian_bound(
     import scipy.stats
 
     def most(errors: np.ndarray) -> float:  # Clopper and Pearson's upper bound
-        count, wrong = len(errors), int(errors.sum())
-        if wrong == count:
-            return 1.0
-        beta = scipy.stats.beta
-        return float(beta.ppf(1 - significance / 2, wrong + 1, count - wrong))
+        test = scipy.stats.binomtest(int(errors.sum()), len(errors))
+        return float(test.proportion_ci(1 - significance).high)
 
     normal = scipy.stats.norm
     mu = float(normal.isf(most(outside >= 0)) - normal.ppf(most(inside < 0)))

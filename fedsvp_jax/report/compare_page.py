@@ -21,7 +21,6 @@ from fedsvp_jax.report.plots import Plot, Series
 from fedsvp_jax.report.run_plots import run_plots
 from fedsvp_jax.report.sweep_plots import sweep_plots
 
-SCRIPTS = ("common.js",)
 Files = read.RunFiles | read.SweepFiles
 
 
@@ -77,7 +76,6 @@ def write_compare_report(
                 {"id": "table", "spec": None, "columns": columns},
             ]
         },
-        scripts=SCRIPTS,
         timestamp=timestamp,
     )
 

@@ -23,6 +23,7 @@ COLUMN, DOUBLE = 3.3, 7.0  # inches: one column of a two-column paper, and both
 FORMATS = ("svg", "pdf", "png")
 _PLOT_HEIGHT = 2.05  # inches, with title and axis labels, without the legend
 _LEGEND_LINE = 0.145  # inches
+_UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}  # equal files, too
 _OVERVIEW = ("accuracy_epsilon", "accuracy", "noise", "ratio", "epsilon", "epsilon_0")
 _STYLE: dict[Any, Any] = {
     "font.size": 8,
@@ -157,7 +158,7 @@ def panels(
             lines = max(lines, _add_legend(cell, axes))
         width = COLUMN if columns == 1 else DOUBLE
         figure.set_size_inches(width, rows * (plot_height + _LEGEND_LINE * lines))
-        figure.savefig(path, dpi=200, metadata=_metadata(kind))
+        figure.savefig(path, dpi=200, metadata=_UNDATED.get(kind))
     return path
 
 
@@ -294,8 +295,3 @@ def _with_band(axes: Any, series: Series, *, level: bool) -> None:
 def _heights(values: Numbers) -> np.ndarray:
     """NaN, which matplotlib leaves out, for None."""
     return np.asarray(values, float)
-
-
-def _metadata(kind: str) -> dict[str, None]:
-    """Without dates, so that the same results give the same file."""
-    return {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})

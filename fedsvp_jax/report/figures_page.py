@@ -15,7 +15,6 @@ from fedsvp_jax.report import labels, page, provenance, read
 
 RESULTS = ("summary.json", "results.json")
 _PICTURES = {".png": "png", ".svg": "svg+xml"}  # suffix -> type in data URIs
-SCRIPTS = ("common.js",)
 MAX_ROWS = 500  # that a table on the page shows; its CSV has all rows
 Columns = dict[str, list[Any]]
 
@@ -74,7 +73,6 @@ def write_figures_report(folder: str | Path, *, timestamp: str | None = None) ->
                 for name, columns in tables.items()
             ]
         },
-        scripts=SCRIPTS,
         timestamp=timestamp,
     )
 

@@ -33,8 +33,8 @@ def write(
     subtitle: str,
     sections: Sequence[tuple[str, str, str]],
     data: dict[str, Any],
-    scripts: Sequence[str],
     timestamp: str | None,
+    scripts: Sequence[str] = (),
 ) -> Path:
     """Writes the whole page, or nothing; its folder is made where there is none.
 
@@ -44,8 +44,8 @@ def write(
       subtitle: plain text, one sentence.
       sections: (id, plain-text heading, HTML body) in order.
       data: what the scripts read; JSON without NaN.
-      scripts: names of asset scripts, in order of execution.
       timestamp: shown at the foot when given.
+      scripts: names of the asset scripts that follow common.js, in order of execution.
 
     Raises:
       ImportError: plotly is not installed.
@@ -59,7 +59,7 @@ def write(
         f'<h2 id="{escape(key)}-head">{escape(head)}</h2>{body}</section>\n'
         for key, head, body in sections
     )
-    code = "\n".join(_asset(name) for name in scripts)
+    code = "\n".join(_asset(name) for name in ("common.js", *scripts))
     made = f" Made {escape(timestamp)}." if timestamp else ""
     text = (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'

@@ -65,7 +65,8 @@ def read_run(run_dir: str | Path) -> RunFiles:
     names = RUN_FILES if ended else RUN_FILES[:-1]
     texts = {name: _text(folder / name) for name in names}
     if not ended:  # a killed run may leave a torn last line
-        texts |= {name: _whole_lines(texts[name]) for name in names[1:]}
+        for name in names[1:]:
+            texts[name] = texts[name][: texts[name].rfind("\n") + 1]
     metrics = _rows(folder / "metrics.jsonl", texts["metrics.jsonl"])
     clients = _rows(folder / "clients.jsonl", texts["clients.jsonl"], may_be_empty=True)
     _require(folder / "metrics.jsonl", metrics, ("round", "test_accuracy"))
@@ -167,10 +168,6 @@ def _check_is_run(folder: Path) -> None:
             f"{folder} is a sweep's folder, and a single run's was expected (in Python,"
             " frames.results and write_sweep_report read a sweep)"
         )
-
-
-def _whole_lines(text: str) -> str:
-    return text[: text.rfind("\n") + 1]
 
 
 def diverged(row: Row) -> bool:

@@ -20,7 +20,6 @@ from fedsvp_jax.report.plots import drawable
 from fedsvp_jax.report.run_plots import run_plots
 
 MOST_COALITIONS = 64  # whose utilities the page tells for every upload
-SCRIPTS = ("common.js", "explain.js", "cells.js")
 
 
 def write_run_report(run_dir: str | Path, *, timestamp: str | None = None) -> Path:
@@ -91,7 +90,7 @@ def write_run_report(run_dir: str | Path, *, timestamp: str | None = None) -> Pa
             "cells": cell_columns(run.clients),
             "context": context(run),
         },
-        scripts=SCRIPTS,
+        scripts=("explain.js", "cells.js"),
         timestamp=timestamp,
     )
 

@@ -6,8 +6,6 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.report import guarantees, labels, page, provenance, read, tables
 from fedsvp_jax.report.sweep_plots import sweep_plots
 
-SCRIPTS = ("common.js",)
-
 
 def write_sweep_report(sweep_dir: str | Path, *, timestamp: str | None = None) -> Path:
     """Writes SWEEP_DIR/report.html from config.json and results.jsonl alone.
@@ -52,8 +50,12 @@ def write_sweep_report(sweep_dir: str | Path, *, timestamp: str | None = None) -
         title=f"{', '.join(names)} on {dataset}",
         subtitle=f"{rounds} rounds; number of seeds: {seeds}",
         sections=sections,
-        data={"plots": [*page.plot_data(plots), _table_data(rows)]},
-        scripts=SCRIPTS,
+        data={
+            "plots": [
+                *page.plot_data(plots),
+                {"id": "table", "spec": None, "columns": tables.columns(rows)},
+            ]
+        },
         timestamp=timestamp,
     )
 
@@ -83,8 +85,3 @@ def _table(rows: list[tables.SummaryRow], cells: list[read.Row]) -> str:
         + note
         + page.download("table", "the table")
     )
-
-
-def _table_data(rows: list[tables.SummaryRow]) -> dict[str, object]:
-    """The table's numbers, for its download."""
-    return {"id": "table", "spec": None, "columns": tables.columns(rows)}
