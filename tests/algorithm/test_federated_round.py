@@ -164,9 +164,14 @@ def test_capped_clients_are_not_asked_again() -> None:
     np.testing.assert_array_equal(state.spent[0], np.ones(7))
 
 
-@pytest.mark.parametrize("sensitivity", ["weight_clip", "update_clip", "per_example"])
-def test_every_sensitivity_runs_and_names_its_bound(sensitivity: str) -> None:
-    _, metrics = run(1, sensitivity=sensitivity, mechanism="fedsva")
+@pytest.mark.parametrize(
+    ("sensitivity", "mechanism"),
+    [("weight_clip", "nbafl"), ("update_clip", "nbafl"), ("per_example", "fedsva")],
+)
+def test_every_sensitivity_runs_and_names_its_bound(
+    sensitivity: str, mechanism: str
+) -> None:
+    _, metrics = run(1, sensitivity=sensitivity, mechanism=mechanism)
     bound = {"weight_clip": 2.0, "update_clip": 2.0, "per_example": 2.0 / 5}
     np.testing.assert_allclose(
         metrics.clients.noise.sensitivity, bound[sensitivity], rtol=1e-6

@@ -91,8 +91,6 @@ PARTS = {
             "more_than_s",
             "exceeds",
             "11173962",
-            "plain_mean_gradient",
-            "asked_layers",
             "without_private_records",
             "built_by_name",
             "logits_are_moved",
@@ -135,7 +133,6 @@ PARTS = {
             "every_sensitivity",
             "shrinks",
             "uncorrelated",
-            "independent_training",
         ),
     ),
     "votes": Part(
