@@ -144,14 +144,6 @@ def test_honest_but_curious_clients_have_a_contribution_of_exactly_zero() -> Non
     assert np.any(ratio[~curious] > 0)
 
 
-def test_full_coalition_is_the_local_model_and_the_empty_one_is_worth_zero() -> None:
-    _, metrics = run(1)
-    utilities = np.asarray(metrics.clients.estimation.utilities)[0, 0]
-    values = np.asarray(metrics.clients.estimation.shapley_values)[0, 0]
-    assert np.all(utilities[:, 0] == 0)
-    np.testing.assert_allclose(values.sum(-1), utilities[:, -1], atol=1e-6)
-
-
 def test_capped_clients_are_not_asked_again() -> None:
     trainer = small_trainer(configured(), placement=PORTION)
     once = jax.tree.map(jnp.ones_like, trainer.cells.allowance)

@@ -283,21 +283,6 @@ def test_clipping_weights_keeps_the_bits_of_an_update_that_needs_no_clip():
     assert np.asarray(moved["w"]).tobytes() == np.asarray(update["w"]).tobytes()
 
 
-def test_relations_and_proofs_are_stated():
-    rules = {
-        choice: sensitivity.make_sensitivity(published(sensitivity=choice))
-        for choice in (
-            *("paper", "weight_clip", "update_clip"),
-            *("attribute_records", "per_example"),
-        )
-    }
-    assert [rule.proved for rule in rules.values()] == [False, *4 * [True]]
-    assert [rule.at_upload for rule in rules.values()] == [*4 * [True], False]
-    assert all(rule.relation and rule.assumptions for rule in rules.values())
-    assert rules["paper"].client_swap is None
-    assert rules["per_example"].client_swap is None
-
-
 def test_no_clip_leaves_the_update_and_says_that_nothing_was_clipped():
     update = {"w": jnp.asarray([1e6, -0.0])}
     kept, was = sensitivity.no_clip(update, {"w": jnp.zeros((2,))})
@@ -381,6 +366,8 @@ def test_the_rules_bounds_and_swaps_are_those_of_the_modules_table():
     for made, (bound, swap, relation) in bounds.items():
         np.testing.assert_allclose(made.bound(size), bound, rtol=1e-6)
         assert made.client_swap == swap and made.relation.startswith(relation)
+        assert made.proved == (made.name != "paper") and made.assumptions
+        assert made.at_upload == (made.name != "per_example")
         clipped, was = made.clip(big, {"w": jnp.zeros((2,))})
         clips = made.name.endswith("_clip")
         np.testing.assert_allclose(norm(clipped), 3.0 if clips else 50.0, rtol=1e-6)

@@ -128,7 +128,6 @@ PARTS = {
             "same_bits",
             "fedavg",
             "curious",
-            "full_coalition",
             "capped",
             "every_sensitivity",
             "shrinks",
