@@ -76,7 +76,12 @@ def neighbours(
 
 
 def trained_update(
-    recipe: TrainingRecipe, rates: TrainingRates, data: Examples, *, key: Array
+    recipe: TrainingRecipe,
+    rates: TrainingRates,
+    data: Examples,
+    *,
+    key: Array,
+    among: Array | bool = True,
 ) -> Array:
     """() float32: how far local training on `data` moves the first weight in a round.
 
@@ -84,6 +89,7 @@ def trained_update(
       recipe, rates: of the local training.
       data: the client's examples.
       key: of the round.
+      among: as `client.train` takes it.
     """
     count = data.labels.shape[0]
     model = pushed_model(2)
@@ -100,6 +106,7 @@ def trained_update(
         key=key,
         client_id=0,
         lane_axes=(),
+        among=among,
     )
     return trained["w"][0]
 
@@ -156,20 +163,6 @@ def private_record_updates(
             data.attributes, jnp.int32(count), private_attribute=1
         )
         params, stats = model.init(key, data.inputs[:1])
-        trained, _ = client.train(
-            model,
-            recipe,
-            rates,
-            params,
-            stats,
-            data,
-            rows,
-            jnp.int32(count),
-            key=key,
-            client_id=0,
-            lane_axes=(),
-            among=public,
-        )
         (answer,) = private_query.mean_clipped_gradient(
             model,
             params,
@@ -181,7 +174,7 @@ def private_record_updates(
             asked=(True,),
             lane_axes=(),
         )
-        return trained["w"][0] - params["w"][0] - answer[0]
+        return trained_update(recipe, rates, data, key=key, among=public) - answer[0]
 
     inside, outside = (float(jax.jit(moved)(world)) for world in worlds)
     return inside, outside

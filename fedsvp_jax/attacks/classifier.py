@@ -6,7 +6,6 @@ attacked model cannot say that, since the attacker optimised the images for it. 
 hidden layer of the classifier gives the features between which distances are computed.
 """
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import flax.linen as nn
@@ -17,11 +16,13 @@ import optax
 
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.models.batches import in_batches
 from fedsvp_jax.models.layers import Conv, Dense
 from fedsvp_jax.structs import Array, Params
 
 FEATURE_SIZE = 64
-_CHUNK = 500
+BATCH = 500  # images that a network judges at once
+_TRAIN_BATCH = 100
 
 
 class FeatureExtractor(Protocol):
@@ -67,22 +68,13 @@ class Classifier:
     def __call__(self, images: np.ndarray) -> np.ndarray:
         """(n, height, width, channels) in [0, 1] -> (n, 64)."""
         pixels = 2 * jnp.asarray(images, jnp.float32) - 1
-        return in_chunks(lambda chunk: self._apply(chunk)[0], pixels)
+        found = in_batches(lambda batch: self._apply(batch)[0], pixels, BATCH)
+        return np.concatenate(list(found))
 
     def classify(self, images: Array) -> np.ndarray:
         """(n,) int: the most likely class of images in [-1, 1]."""
-        logits = in_chunks(lambda chunk: self._apply(chunk)[1], images)
-        return logits.argmax(axis=1)
-
-
-def in_chunks(apply: Callable[[Array], Array], images: Array) -> np.ndarray:
-    """Applies `apply` to any number of images, in calls of one fixed shape."""
-    found = []
-    for start in range(0, len(images), _CHUNK):
-        part = images[start : start + _CHUNK]
-        padding = [(0, _CHUNK - len(part))] + [(0, 0)] * (part.ndim - 1)
-        found.append(np.asarray(apply(jnp.pad(part, padding)))[: len(part)])
-    return np.concatenate(found)
+        logits = in_batches(lambda batch: self._apply(batch)[1], images, BATCH)
+        return np.concatenate(list(logits)).argmax(axis=1)
 
 
 def initial_params(dataset: Dataset, key: Array) -> Params:
@@ -91,9 +83,7 @@ def initial_params(dataset: Dataset, key: Array) -> Params:
     return Network(dataset.num_classes).init(key, image)
 
 
-def train_classifier(
-    dataset: Dataset, *, key: Array, steps: int, batch_size: int = 100
-) -> Params:
+def train_classifier(dataset: Dataset, *, key: Array, steps: int) -> Params:
     """Trains on all training images by Adam; a cosine takes the rate from 1e-3 to 0."""
     inputs = jnp.asarray(dataset.train_inputs)
     labels = jnp.asarray(dataset.train_labels)
@@ -113,7 +103,7 @@ def train_classifier(
     ) -> tuple[Params, optax.OptState]:
         params, moments = carry
         own = jax.random.fold_in(drawing, index)
-        rows = jax.random.randint(own, (batch_size,), 0, len(labels))
+        rows = jax.random.randint(own, (_TRAIN_BATCH,), 0, len(labels))
         return updated(optimizer, jax.grad(loss)(params, rows), moments, params)
 
     @jax.jit

@@ -12,7 +12,7 @@ from tqdm import tqdm
 from fedsvp_jax import prng
 from fedsvp_jax.algorithm.state import ServerState
 from fedsvp_jax.attacks import gan, reconstruction
-from fedsvp_jax.attacks.classifier import in_chunks
+from fedsvp_jax.attacks.classifier import BATCH
 from fedsvp_jax.attacks.many_images import CHUNK, ManyImages
 from fedsvp_jax.attacks.poisoning import Poison
 from fedsvp_jax.attacks.reconstruction import AttackerState, AttackPlan, Holdings
@@ -22,6 +22,7 @@ from fedsvp_jax.data import partition, preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build
+from fedsvp_jax.models.batches import in_batches
 from fedsvp_jax.run import records
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.folder import RunFolder
@@ -218,7 +219,8 @@ class CuriousClients:
         asked = partial(
             _logits, self.trainer.program.model, *_broadcast(state["server"])
         )
-        return float(np.mean(in_chunks(asked, images).argmax(axis=1) == label))
+        logits = np.concatenate(list(in_batches(asked, images, BATCH)))
+        return float(np.mean(logits.argmax(axis=1) == label))
 
 
 def _broadcast(server: ServerState) -> tuple[Params, Params]:

@@ -51,17 +51,20 @@ def gaussian_bound(
     Source: Nasr et al. 2023 (arXiv 2302.07956); Dong, Roth and Su 2019, for GDP.
     """
     import scipy.stats
-    from dp_accounting import gaussian_mechanism
 
     def most(errors: np.ndarray) -> float:  # Clopper and Pearson's upper bound
-        count, wrong = len(errors), int(errors.sum())
-        if wrong == count:
-            return 1.0
-        beta = scipy.stats.beta
-        return float(beta.ppf(1 - significance / 2, wrong + 1, count - wrong))
+        test = scipy.stats.binomtest(int(errors.sum()), len(errors))
+        return float(test.proportion_ci(1 - significance).high)
 
     normal = scipy.stats.norm
     mu = float(normal.isf(most(outside >= 0)) - normal.ppf(most(inside < 0)))
+    return gaussian_epsilon(mu, delta)
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """ε at δ of N(0, 1) against N(mu, 1); 0 where mu is not above 0."""
+    from dp_accounting import gaussian_mechanism
+
     if not mu > 0:
         return 0.0
     return float(gaussian_mechanism.get_epsilon_gaussian(1 / mu, delta))

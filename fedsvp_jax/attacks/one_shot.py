@@ -20,6 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedsvp_jax.attacks.epsilon_bounds import gaussian_epsilon
+
 
 class Estimate(NamedTuple):
     """ε, and the two ends of a 95 % interval."""
@@ -43,18 +45,9 @@ def estimate(cosines: np.ndarray, dimension: int, delta: float) -> Estimate:
     Raises:
       ValueError: there are fewer than two canaries.
     """
-    from dp_accounting import gaussian_mechanism
-
     if len(cosines) < 2:
         raise ValueError(f"at least 2 canaries must take part, got {len(cosines)}")
     scaled = np.asarray(cosines, np.float64) * math.sqrt(dimension)
     mean, error = scaled.mean(), scaled.std(ddof=1) / math.sqrt(len(scaled))
-
-    def epsilon(mu: float) -> float:
-        if not mu > 0:
-            return 0.0
-        return float(gaussian_mechanism.get_epsilon_gaussian(1 / mu, delta))
-
-    return Estimate(
-        epsilon(mean), epsilon(mean - 1.96 * error), epsilon(mean + 1.96 * error)
-    )
+    places = (mean, mean - 1.96 * error, mean + 1.96 * error)
+    return Estimate(*(gaussian_epsilon(mu, delta) for mu in places))

@@ -1,5 +1,6 @@
 """Corrupted clients of a federation: they hold changed copies of their examples."""
 
+import dataclasses
 from typing import NamedTuple
 
 import jax
@@ -93,11 +94,8 @@ def corrupt_clients(
     none = jax.tree.map(lambda leaf: leaf[:0], examples)
     return CorruptedClients(
         jax.tree.map(lambda *leaves: jnp.concatenate(leaves), none, *copies),
-        Split(
-            train=jnp.asarray(train),
-            num_train=split.num_train,
-            validation=jnp.asarray(validation),
-            num_validation=split.num_validation,
+        dataclasses.replace(
+            split, train=jnp.asarray(train), validation=jnp.asarray(validation)
         ),
         corrupted,
     )

@@ -107,20 +107,19 @@ class Dataset:
             labels = self._check_part(part, inputs, labels)
             object.__setattr__(self, f"{part}_labels", labels)
         if self.train_inputs.shape[1:] != self.test_inputs.shape[1:]:
-            raise ValueError(
-                f"dataset {self.name}: training examples have the shape "
-                f"{self.train_inputs.shape[1:]}, test examples "
-                f"{self.test_inputs.shape[1:]}; they must agree"
+            raise self._error(
+                f"training examples have the shape {self.train_inputs.shape[1:]}, test "
+                f"examples {self.test_inputs.shape[1:]}; they must agree"
             )
         if self.train_inputs.dtype != self.test_inputs.dtype:
-            raise ValueError(
-                f"dataset {self.name}: training inputs are {self.train_inputs.dtype}, "
-                f"test inputs {self.test_inputs.dtype}; they must agree"
+            raise self._error(
+                f"training inputs are {self.train_inputs.dtype}, test inputs "
+                f"{self.test_inputs.dtype}; they must agree"
             )
         if self.class_names and len(self.class_names) != self.num_classes:
-            raise ValueError(
-                f"dataset {self.name}: class_names must name {self.num_classes} "
-                f"classes, got {len(self.class_names)}"
+            raise self._error(
+                f"class_names must name {self.num_classes} classes, got "
+                f"{len(self.class_names)}"
             )
         rows = (len(self.train_labels),)
         if self.train_writers is not None:
@@ -129,19 +128,11 @@ class Dataset:
         self._check_targets()
         self._check_columns("columns", "column", rows)
         self._check_columns("test_columns", "test column", self.test_labels.shape)
-        for key, column in self.columns.items():
-            if column.codes.max() >= len(column.categories):
-                raise ValueError(
-                    f"dataset {self.name}: column {key} has the code "
-                    f"{column.codes.max()}, but only {len(column.categories)} "
-                    "categories"
-                )
         for key, column in self.test_columns.items():
             known = self.columns.get(key)
             if known is None or known.categories != column.categories:
-                raise ValueError(
-                    f"dataset {self.name}: test column {key} must have the categories "
-                    f"of column {key}"
+                raise self._error(
+                    f"test column {key} must have the categories of column {key}"
                 )
 
     def _check_part(
@@ -149,41 +140,38 @@ class Dataset:
     ) -> np.ndarray:
         """Checks the inputs and the labels; returns the labels as int32."""
         if inputs.dtype not in (np.uint8, np.float32):
-            raise ValueError(
-                f"dataset {self.name}: {part} inputs must be uint8 pixels or floats, "
-                f"got {inputs.dtype}; convert them with .astype"
+            raise self._error(
+                f"{part} inputs must be uint8 pixels or floats, got {inputs.dtype}; "
+                "convert them with .astype"
             )
         if inputs.ndim < 2 or not len(inputs):
-            raise ValueError(
-                f"dataset {self.name}: {part} inputs must hold at least one example "
-                f"along the first axis, got the shape {inputs.shape}"
+            raise self._error(
+                f"{part} inputs must hold at least one example along the first axis, "
+                f"got the shape {inputs.shape}"
             )
         self._check_finite(inputs, f"{part} inputs", "feature")
         whole = integer_labels(labels)
         if whole is None:
-            raise ValueError(
-                f"dataset {self.name}: {part} labels must be whole numbers, got "
-                f"{labels.dtype}"
+            raise self._error(
+                f"{part} labels must be whole numbers, got {labels.dtype}"
             )
         if whole.shape != (len(inputs),):
-            raise ValueError(
-                f"dataset {self.name}: {part} labels must have the shape "
-                f"({len(inputs)},), one for each example; got {whole.shape}"
+            raise self._error(
+                f"{part} labels must have the shape ({len(inputs)},), one for each "
+                f"example; got {whole.shape}"
             )
         if whole.min() < 0 or whole.max() >= self.num_classes:
             wrong = whole.min() if whole.min() < 0 else whole.max()
-            raise ValueError(
-                f"dataset {self.name}: {part} labels must be from 0 to "
-                f"{self.num_classes - 1}, the number of classes less one; got {wrong}"
+            raise self._error(
+                f"{part} labels must be from 0 to {self.num_classes - 1}, the number "
+                f"of classes less one; got {wrong}"
             )
         return whole.astype(np.int32, copy=False)
 
     def _check_finite(self, values: np.ndarray, what: str, each: str) -> None:
         """Raises ValueError: floats that hold NaN or infinity."""
         if values.dtype == np.float32 and (where := non_finite(values)):
-            raise ValueError(
-                f"dataset {self.name}: {what} hold {where}; every {each} must be finite"
-            )
+            raise self._error(f"{what} hold {where}; every {each} must be finite")
 
     def _check_targets(self) -> None:
         """Makes targets float32 or int32; there are some of both parts, or of none."""
@@ -195,14 +183,13 @@ class Dataset:
             if targets.dtype.kind in "iub":
                 targets = targets.astype(np.int32)
             if targets.dtype not in (np.int32, np.float32):
-                raise ValueError(
-                    f"dataset {self.name}: {part} targets must be numbers, got "
-                    f"{targets.dtype}"
+                raise self._error(
+                    f"{part} targets must be numbers, got {targets.dtype}"
                 )
             if targets.shape[:1] != labels.shape:
-                raise ValueError(
-                    f"dataset {self.name}: {part} targets must have {len(labels)} "
-                    f"rows, one for each example; got the shape {targets.shape}"
+                raise self._error(
+                    f"{part} targets must have {len(labels)} rows, one for each "
+                    f"example; got the shape {targets.shape}"
                 )
             self._check_finite(targets, f"{part} targets", "target")
             object.__setattr__(self, f"{part}_targets", targets)
@@ -211,29 +198,37 @@ class Dataset:
             for targets in (self.train_targets, self.test_targets)
         ]
         if kinds[0] != kinds[1]:
-            raise ValueError(
-                f"dataset {self.name}: train_targets and test_targets must be of one "
-                "type and shape, or both None"
+            raise self._error(
+                "train_targets and test_targets must be of one type and shape, or both "
+                "None"
             )
 
     def _check_columns(self, field: str, what: str, shape: tuple[int, ...]) -> None:
         """Makes the codes of all columns int32."""
-        columns = {
-            key: column._replace(codes=self._ids(f"{what} {key}", column.codes, shape))
-            for key, column in getattr(self, field).items()
-        }
+        columns = {}
+        for key, column in getattr(self, field).items():
+            codes = self._ids(f"{what} {key}", column.codes, shape)
+            if codes.max() >= len(column.categories):
+                raise self._error(
+                    f"{what} {key} has the code {codes.max()}, but only "
+                    f"{len(column.categories)} categories"
+                )
+            columns[key] = column._replace(codes=codes)
         object.__setattr__(self, field, columns)
 
     def _ids(self, what: str, ids: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         """The ids as int32."""
         whole = integer_labels(ids)
         if whole is None or ids.shape != shape or ids.min() < 0:
-            raise ValueError(
-                f"dataset {self.name}: {what} must be non-negative whole numbers of "
-                f"the shape {shape}, got {ids.dtype} of the shape {ids.shape}, "
-                f"smallest {ids.min() if ids.size else 'none'}"
+            raise self._error(
+                f"{what} must be non-negative whole numbers of the shape {shape}, got "
+                f"{ids.dtype} of the shape {ids.shape}, smallest "
+                f"{ids.min() if ids.size else 'none'}"
             )
         return whole.astype(np.int32, copy=False)
+
+    def _error(self, message: str) -> ValueError:
+        return ValueError(f"dataset {self.name}: {message}")
 
     @property
     def example_shape(self) -> tuple[int, ...]:

@@ -13,8 +13,6 @@ import numpy as np
 from fedsvp_jax.data import train_validation
 from fedsvp_jax.data.client_store import ClientStore
 
-_BLOCK = 1 << 18  # rows of labels that are counted at once
-
 
 class HeldExamples(NamedTuple):
     """One client's examples in a run: first for training, then for validation."""
@@ -66,7 +64,7 @@ class StoredClients:
         """
         rows = self.store.rows(int(self.chosen[client]))
         labels = self.store.train_labels[rows]
-        attributes = self._attributes(client, labels)
+        attributes = self._attributes(client)
         train, validation = self._divided(client, attributes)
         held = np.concatenate([train, validation])
         return HeldExamples(
@@ -76,10 +74,11 @@ class StoredClients:
             len(train),
         )
 
-    def _attributes(self, client: int, labels: np.ndarray) -> np.ndarray:
-        """(n,) int32: the attributes of a client's examples, from their labels."""
+    def _attributes(self, client: int) -> np.ndarray:
+        """(n,) int32: the attributes of a client's examples."""
+        place = int(self.chosen[client])
+        labels = self.store.train_labels[self.store.rows(place)]
         if self.by_client:
-            place = int(self.chosen[client])
             return np.full(len(labels), self.attribute_table[place], np.int32)
         return self.attribute_table[labels]
 
@@ -100,15 +99,17 @@ class StoredClients:
     def attribute_counts(self) -> tuple[np.ndarray, np.ndarray]:
         """`(train, validation)`: numbers of examples per client and attribute, (M, N).
 
-        With the stratified split the labels are read in one pass, one block at a time;
-        by_position every client is divided, since the counts depend on the positions.
+        With the stratified split a client's counts decide; by_position every client is
+        divided, since the counts depend on the positions.
 
         Raises:
           ValueError: a client has no training or no validation examples.
         """
         if self.split == "by_position":
             return self._counts_by_position()
-        counts = self._stored_counts()[self.chosen]
+        counts = np.zeros((len(self.chosen), self.num_attributes), np.int64)
+        for client in range(len(self.chosen)):
+            counts[client] = self._counted(self._attributes(client))
         counts[len(counts) - self.num_hbc :, self.private_attribute] = 0
         train = train_validation.train_counts(counts, self.train_fraction)
         validation = counts - train
@@ -126,35 +127,14 @@ class StoredClients:
         return train, validation
 
     def _counts_by_position(self) -> tuple[np.ndarray, np.ndarray]:
-        """`(train, validation)`: numbers of examples per client and attribute."""
+        """The same, from the positions of every client's examples."""
         counts = np.zeros((2, len(self.chosen), self.num_attributes), np.int64)
-        for client, place in enumerate(self.chosen):
-            labels = self.store.train_labels[self.store.rows(int(place))]
-            attributes = self._attributes(client, labels)
+        for client in range(len(self.chosen)):
+            attributes = self._attributes(client)
             for side, positions in enumerate(self._divided(client, attributes)):
-                counts[side, client] = np.bincount(
-                    attributes[positions], minlength=self.num_attributes
-                )
+                counts[side, client] = self._counted(attributes[positions])
         return counts[0], counts[1]
 
-    def _stored_counts(self) -> np.ndarray:
-        """(S, N) int64: examples of each client in the store, by attribute."""
-        store, width = self.store, self.num_attributes
-        first, sizes = store.clients.T
-        counts = np.zeros((len(sizes), width), np.int64)
-        if self.by_client:
-            counts[np.arange(len(sizes)), self.attribute_table] = sizes
-            return counts
-        order = np.argsort(first)  # the clients as their rows follow one another
-        starts = first[order]
-        for start in range(0, len(store.train_labels), _BLOCK):
-            labels = store.train_labels[start : start + _BLOCK]
-            rows = np.arange(start, start + len(labels))
-            owner = np.searchsorted(starts, rows, side="right") - 1
-            cell = owner * width + self.attribute_table[labels]
-            low = int(cell.min())
-            of_block = np.bincount(cell - low)
-            counts.reshape(-1)[low : low + len(of_block)] += of_block
-        by_client = np.empty_like(counts)
-        by_client[order] = counts
-        return by_client
+    def _counted(self, attributes: np.ndarray) -> np.ndarray:
+        """(N,): how many examples have each attribute."""
+        return np.bincount(attributes, minlength=self.num_attributes)

@@ -6,6 +6,7 @@ client holds is the rest.
 
 from collections.abc import Sequence
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -134,13 +135,13 @@ def too_few_examples(
     )
 
 
-def _pad(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def _pad(rows: Sequence[np.ndarray]) -> tuple[Array, Array]:
     """`(padded, lengths)`: the rows as one (M, longest) int32 array, padded with 0."""
     lengths = np.array([len(row) for row in rows], np.int32)
     padded = np.zeros((len(rows), int(lengths.max())), np.int32)
     for target, row in zip(padded, rows, strict=True):
         target[: len(row)] = row
-    return padded, lengths
+    return jnp.asarray(padded), jnp.asarray(lengths)
 
 
 def make_split(
@@ -194,14 +195,7 @@ def make_split(
         )
         train.append(indices[kept])
         validation.append(indices[held_out])
-    train_rows, num_train = _pad(train)
-    validation_rows, num_validation = _pad(validation)
-    return Split(
-        train=jnp.asarray(train_rows),
-        num_train=jnp.asarray(num_train),
-        validation=jnp.asarray(validation_rows),
-        num_validation=jnp.asarray(num_validation),
-    )
+    return Split(*_pad(train), *_pad(validation))
 
 
 def stack_splits(splits: Sequence[Split]) -> Split:
@@ -222,17 +216,12 @@ def stack_splits(splits: Sequence[Split]) -> Split:
             "splits must be at least one, all of the same number of clients, got "
             f"{sorted(clients)}"
         )
-    longest_train = max(split.train.shape[1] for split in splits)
-    longest_validation = max(split.validation.shape[1] for split in splits)
 
-    def padded(rows: Array, length: int) -> Array:
-        return jnp.pad(rows, ((0, 0), (0, length - rows.shape[1])))
+    def stacked(*leaves: Array) -> Array:
+        longest = max(leaf.shape[-1] for leaf in leaves)
+        no_edges = [(0, 0)] * (leaves[0].ndim - 1)
+        return jnp.stack(
+            [jnp.pad(x, [*no_edges, (0, longest - x.shape[-1])]) for x in leaves]
+        )
 
-    return Split(
-        train=jnp.stack([padded(s.train, longest_train) for s in splits]),
-        num_train=jnp.stack([s.num_train for s in splits]),
-        validation=jnp.stack(
-            [padded(s.validation, longest_validation) for s in splits]
-        ),
-        num_validation=jnp.stack([s.num_validation for s in splits]),
-    )
+    return jax.tree.map(stacked, *splits)

@@ -9,18 +9,18 @@ import dataclasses
 import functools
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.formats import embedded
 from fedsvp_jax.models import lite0, scattering
+from fedsvp_jax.models.batches import in_batches
 from fedsvp_jax.structs import Array, Params
 
 LITE0_SIDE = 128  # of the images that EfficientNet-Lite0 sees; ImageNet's were 224
@@ -97,21 +97,6 @@ def computed(
     extractor = make_extractor(model, images.shape[1:], weights)
     apply = jax.jit(functools.partial(extractor.apply, extractor.weights))
     return np.concatenate(list(in_batches(apply, images, extractor.batch_size)))
-
-
-def in_batches(
-    function: Callable[[Array], Array], rows: np.ndarray, batch_size: int
-) -> Iterator[np.ndarray]:
-    """What a function of a batch makes of the rows, in their order, batch by batch.
-
-    Every batch has one shape: the last one is filled up with zeros, and what the
-    function makes of these is left out.
-    """
-    for first in range(0, len(rows), batch_size):
-        some = rows[first : first + batch_size]
-        whole = np.zeros((batch_size, *some.shape[1:]), some.dtype)
-        whole[: len(some)] = some
-        yield np.asarray(function(jnp.asarray(whole)))[: len(some)]
 
 
 def make_extractor(

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from fedsvp_jax.models.batches import in_batches
 from fedsvp_jax.models.tensor_files import read_tensors
 from fedsvp_jax.models.transplant import transplant
 from fedsvp_jax.structs import Array, Params
@@ -230,13 +231,8 @@ class Extractor:
         low, high = float(images.min()), float(images.max())
         if not 0 <= low <= high <= 1:
             raise ValueError(f"images must lie in [0, 1], got [{low:g}, {high:g}]")
-        features = []
-        for start in range(0, len(images), _BATCH):
-            batch = images[start : start + _BATCH]
-            padding = ((0, _BATCH - len(batch)), (0, 0), (0, 0), (0, 0))
-            computed = _extract(self.network, self.variables, np.pad(batch, padding))
-            features.append(np.asarray(computed)[: len(batch)])
-        return np.concatenate(features)
+        extract = partial(_extract, self.network, self.variables)
+        return np.concatenate(list(in_batches(extract, images, _BATCH)))
 
 
 @partial(jax.jit, static_argnums=0)

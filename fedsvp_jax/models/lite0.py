@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from fedsvp_jax.models.batches import in_batches
 from fedsvp_jax.models.tensor_files import read_tensors
 from fedsvp_jax.structs import Array
 
@@ -210,6 +211,9 @@ def features_of_stored(weights: Weights, images: Array, *, side: int) -> Array:
     return features(weights, (large - _over_pixels(_MEAN)) / _over_pixels(_STD))
 
 
+_features = jax.jit(features_of_stored, static_argnames="side")
+
+
 class Extractor(NamedTuple):
     """Computes features; a distance between them is named after `name`."""
 
@@ -219,18 +223,12 @@ class Extractor(NamedTuple):
 
     def __call__(self, images: np.ndarray) -> np.ndarray:
         """(n, height, width, 1 or 3) floats in [0, 1] -> (n, 1280) float32."""
-        found = []
-        for start in range(0, len(images), _BATCH):
-            batch = np.asarray(images[start : start + _BATCH], np.float32)
-            padding = ((0, _BATCH - len(batch)), (0, 0), (0, 0), (0, 0))
-            computed = _features(self.weights, np.pad(batch, padding), self.side)
-            found.append(np.asarray(computed)[: len(batch)])
-        return np.concatenate(found)
-
-
-@partial(jax.jit, static_argnums=2)
-def _features(weights: Weights, images: Array, side: int) -> Array:
-    return features_of_stored(weights, images, side=side)
+        found = in_batches(
+            partial(_features, self.weights, side=self.side),
+            np.asarray(images, np.float32),
+            _BATCH,
+        )
+        return np.concatenate(list(found))
 
 
 def load_lite0(path: Path | None = None, *, side: int = 64) -> Extractor:

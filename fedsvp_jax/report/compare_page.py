@@ -21,7 +21,6 @@ from fedsvp_jax.report.plots import Plot, Series
 from fedsvp_jax.report.run_plots import run_plots
 from fedsvp_jax.report.sweep_plots import sweep_plots
 
-SCRIPTS = ("common.js",)
 Files = read.RunFiles | read.SweepFiles
 
 
@@ -46,11 +45,39 @@ def write_compare_report(
         is written.
       ImportError: plotly is not installed.
     """
-    text = compare_html(read_all(folders), timestamp=timestamp)
-    path = Path(output_dir) / "compare.html"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    read.write_text(path, text)
-    return path
+    files = read_all(folders)
+    plots = compare_plots(files)
+    rows = comparison_table(files)
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    cells = [list(row.values()) for row in rows]
+    sections = [
+        (
+            "results",
+            "Results",
+            page.table(list(columns), cells, caption=_CAPTION)
+            + _nominal(files)
+            + page.download("table", "the table"),
+        ),
+        (
+            "curves",
+            "Curves",
+            page.plot_grid(plots),
+        ),
+        ("settings", "Settings that differ", _differences(files)),
+    ]
+    return page.write(
+        Path(output_dir) / "compare.html",
+        title=", ".join(files),
+        subtitle=f"{len(files)} folders compared",
+        sections=sections,
+        data={
+            "plots": [
+                *page.plot_data(plots),
+                {"id": "table", "spec": None, "columns": columns},
+            ]
+        },
+        timestamp=timestamp,
+    )
 
 
 def read_all(folders: Sequence[str | Path]) -> dict[str, Files]:
@@ -78,50 +105,12 @@ def _ended_run(path: Path) -> read.RunFiles:
     return run
 
 
-def compare_html(files: dict[str, Files], *, timestamp: str | None = None) -> str:
-    """The page as text."""
-    plots = compare_plots(files)
-    rows = comparison_table(files)
-    columns = {name: [row[name] for row in rows] for name in rows[0]}
-    cells = [list(row.values()) for row in rows]
-    sections = [
-        (
-            "results",
-            "Results",
-            page.table(list(columns), cells, caption=_CAPTION) + _nominal(files) + _CSV,
-        ),
-        (
-            "curves",
-            "Curves",
-            f'<div class="grid">{"".join(map(page.plot_figure, plots))}</div>',
-        ),
-        ("settings", "Settings that differ", _differences(files)),
-    ]
-    return page.render(
-        title=", ".join(files),
-        subtitle=f"{len(files)} folders compared",
-        sections=sections,
-        data={
-            "plots": [
-                *page.plot_data(plots),
-                {"id": "table", "spec": None, "columns": columns},
-            ]
-        },
-        scripts=SCRIPTS,
-        timestamp=timestamp,
-    )
-
-
 _CAPTION = (
     "One row per run; for a sweep one row per mechanism and ε, with mean ± std over"
     " seeds. Best: test accuracy of the best round, which the validation set picks in a"
     " folder that has one (validation_examples), else the test set itself. ε spent:"
     " after the last round; for a sweep, the largest over seeds. Basic"
     " composition holds at Σδ, the sum of the uploads' δ. Nominal: not proved."
-)
-_CSV = (
-    '<button type="button" data-csv="table">Download CSV'
-    '<span class="sr"> of the table</span></button>'
 )
 
 
@@ -202,16 +191,11 @@ def comparison_table(files: dict[str, Files]) -> list[dict[str, str]]:
                 label = mechanisms.mechanism_label(row.mechanism)
                 epsilon = labels.significant(row.epsilon)
                 cells.append((name, label, epsilon, best, last5))
-                groups.append(
-                    (
-                        (row.private_mean, row.private_std),
-                        (row.worst_tenth_mean, row.worst_tenth_std),
-                    )
-                )
+                groups.append(row.groups)
                 summaries.append(dataclasses.asdict(row))
             continue
-        number = {
-            key: read.number(one.summary.get(key))
+        accuracy, mean, std, private, worst = (
+            read.number(one.summary.get(key))
             for key in (
                 "best_accuracy",
                 "final5_accuracy",
@@ -219,22 +203,12 @@ def comparison_table(files: dict[str, Files]) -> list[dict[str, str]]:
                 "final5_private_accuracy",
                 "final5_worst_tenth_accuracy",
             )
-        }
-        groups.append(
-            (
-                (number["final5_private_accuracy"], None),
-                (number["final5_worst_tenth_accuracy"], None),
-            )
         )
-        cells.append(
-            (
-                name,
-                mechanisms.mechanism_label(str(one.config.get("mechanism"))),
-                spent.claimed(one.clients, "epsilon") or "–",
-                labels.percent(number["best_accuracy"]),
-                labels.percent(number["final5_accuracy"], number["final5_std"]),
-            )
-        )
+        groups.append(((private, None), (worst, None)))
+        label = mechanisms.mechanism_label(str(one.config.get("mechanism")))
+        epsilon = spent.claimed(one.clients, "epsilon") or "–"
+        shown = labels.percent(accuracy), labels.percent(mean, std)
+        cells.append((name, label, epsilon, *shown))
         summaries.append(one.summary)
     head = ("folder", "mechanism", "ε per upload", "best %", "last 5 %")
     return [

@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedsvp_jax.report import read
 from fedsvp_jax.report.compare_page import compare_plots, read_all
 from fedsvp_jax.report.plots import Numbers, Plot, Series
@@ -21,6 +23,7 @@ COLUMN, DOUBLE = 3.3, 7.0  # inches: one column of a two-column paper, and both
 FORMATS = ("svg", "pdf", "png")
 _PLOT_HEIGHT = 2.05  # inches, with title and axis labels, without the legend
 _LEGEND_LINE = 0.145  # inches
+_UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}  # equal files, too
 _OVERVIEW = ("accuracy_epsilon", "accuracy", "noise", "ratio", "epsilon", "epsilon_0")
 _STYLE: dict[Any, Any] = {
     "font.size": 8,
@@ -155,7 +158,7 @@ def panels(
             lines = max(lines, _add_legend(cell, axes))
         width = COLUMN if columns == 1 else DOUBLE
         figure.set_size_inches(width, rows * (plot_height + _LEGEND_LINE * lines))
-        figure.savefig(path, dpi=200, metadata=_metadata(kind))
+        figure.savefig(path, dpi=200, metadata=_UNDATED.get(kind))
     return path
 
 
@@ -196,8 +199,7 @@ def curve(
       nudge: how far the curve is drawn to the right of x, in typographic points, so
         that intervals at the same x do not cover one another.
     """
-    nan = float("nan")
-    heights = [nan if value is None else value for value in y]
+    heights = _heights(y)
     arguments = look.for_matplotlib() | {"label": label}
     if len(x) > 12:
         arguments["markevery"] = (sum(map(ord, label or "")) % 10 / 100, 0.1)
@@ -208,7 +210,7 @@ def curve(
 
     scale = axes.get_figure(root=True).dpi_scale_trans
     shifted = axes.transData + ScaledTranslation(nudge / 72, 0, scale)
-    error = [[nan if value is None else value for value in side] for side in margins]
+    error = [_heights(side) for side in margins]
     line = axes.errorbar(x, heights, error, capsize=2, elinewidth=0.8, **arguments)
     for part in (line[0], *line[1], *line[2]):
         part.set_transform(shifted)
@@ -269,12 +271,9 @@ def _plot(axes: Any, plot: Plot) -> None:
 
 
 def _with_bars(axes: Any, series: Series, nudge: float) -> None:
-    def reach(edge: Numbers | None) -> list[float | None]:
-        edges = edge or [None] * len(series.y)
-        return [
-            None if value is None or y is None else abs(value - y)
-            for value, y in zip(edges, series.y, strict=True)
-        ]
+    def reach(edge: Numbers | None) -> list[float]:
+        edges = _heights(edge or [None] * len(series.y))
+        return list(np.abs(edges - _heights(series.y)))
 
     margins = reach(series.lower), reach(series.upper)
     name, look = series.name, series.look
@@ -287,14 +286,12 @@ def _with_band(axes: Any, series: Series, *, level: bool) -> None:
     if level:
         axes.lines[-1].set_marker("")
     if series.lower is not None and series.upper is not None:
-        nan = float("nan")
-        lower = [nan if value is None else value for value in series.lower]
-        upper = [nan if value is None else value for value in series.upper]
+        lower, upper = _heights(series.lower), _heights(series.upper)
         axes.fill_between(
             series.x, lower, upper, color=series.look.color, alpha=0.12, linewidth=0
         )
 
 
-def _metadata(kind: str) -> dict[str, None]:
-    """Without dates, so that the same results give the same file."""
-    return {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
+def _heights(values: Numbers) -> np.ndarray:
+    """NaN, which matplotlib leaves out, for None."""
+    return np.asarray(values, float)

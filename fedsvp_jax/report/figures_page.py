@@ -15,7 +15,6 @@ from fedsvp_jax.report import labels, page, provenance, read
 
 RESULTS = ("summary.json", "results.json")
 _PICTURES = {".png": "png", ".svg": "svg+xml"}  # suffix -> type in data URIs
-SCRIPTS = ("common.js",)
 MAX_ROWS = 500  # that a table on the page shows; its CSV has all rows
 Columns = dict[str, list[Any]]
 
@@ -63,7 +62,8 @@ def write_figures_report(folder: str | Path, *, timestamp: str | None = None) ->
         ),
     ]
     experiment = config.get("attack") or place.resolve().name
-    text = page.render(
+    return page.write(
+        place / "report.html",
         title=f"{experiment} on {config.get('dataset', 'digits')}",
         subtitle=f"{_count(len(pictures), 'figure')}, {_count(len(tables), 'table')}",
         sections=[section for section in sections if section[2]],
@@ -73,11 +73,8 @@ def write_figures_report(folder: str | Path, *, timestamp: str | None = None) ->
                 for name, columns in tables.items()
             ]
         },
-        scripts=SCRIPTS,
         timestamp=timestamp,
     )
-    read.write_text(place / "report.html", text)
-    return place / "report.html"
 
 
 def _collect(
@@ -121,10 +118,8 @@ def _table(name: str, columns: Columns) -> str:
     caption = name
     if len(rows) > MAX_ROWS:
         caption += f": the first {MAX_ROWS} of {len(rows)} rows; the CSV has all"
-    return page.table(list(columns), shown, caption=caption) + (
-        f'<button type="button" data-csv="{_id(name)}">Download CSV'
-        f'<span class="sr"> of {page.escape(name)}</span></button>'
-    )
+    table = page.table(list(columns), shown, caption=caption)
+    return table + page.download(_id(name), name)
 
 
 def _picture(path: Path) -> str:

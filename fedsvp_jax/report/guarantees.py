@@ -11,20 +11,18 @@ def rows_of(summary: read.Row) -> list[read.Row]:
     return [{"status": _status(row.get("proved"))} | row for row in rows]
 
 
-def nominal_methods(summary: read.Row) -> list[str]:
-    """The accounting methods by which a guarantee is nominal, that is, not proved."""
-    rows = [row for row in rows_of(summary) if row["status"] == "nominal"]
-    return list(dict.fromkeys(str(row.get("method")) for row in rows))
-
-
 def nominal_note(summaries: Mapping[str, read.Row]) -> str:
     """A paragraph that names the nominal ε of several results; empty for none.
 
     Args:
       summaries: by name, what summary.json or cells.json says of a result.
     """
-    nominal = {name: nominal_methods(one) for name, one in summaries.items()}
-    named = [f"{name} ({', '.join(by)})" for name, by in nominal.items() if by]
+    named = []
+    for name, summary in summaries.items():
+        nominal = [row for row in rows_of(summary) if row["status"] == "nominal"]
+        methods = dict.fromkeys(str(row.get("method")) for row in nominal)
+        if methods:
+            named.append(f"{name} ({', '.join(methods)})")
     if not named:
         return ""
     return (

@@ -8,9 +8,10 @@ import html
 import importlib.resources
 import json
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
-from fedsvp_jax.report import plotly_spec
+from fedsvp_jax.report import plotly_spec, read
 from fedsvp_jax.report.plots import HeatMap, Plot, csv_columns, heat_map_columns
 
 POLICY = (
@@ -25,24 +26,26 @@ def escape(value: object) -> str:
     return html.escape(str(value), quote=True)
 
 
-def render(
+def write(
+    path: Path,
     *,
     title: str,
     subtitle: str,
     sections: Sequence[tuple[str, str, str]],
     data: dict[str, Any],
-    scripts: Sequence[str],
     timestamp: str | None,
-) -> str:
-    """The whole page.
+    scripts: Sequence[str] = (),
+) -> Path:
+    """Writes the whole page, or nothing; its folder is made where there is none.
 
     Args:
+      path: where to write; it is returned.
       title: plain text.
       subtitle: plain text, one sentence.
       sections: (id, plain-text heading, HTML body) in order.
       data: what the scripts read; JSON without NaN.
-      scripts: names of asset scripts, in order of execution.
       timestamp: shown at the foot when given.
+      scripts: names of the asset scripts that follow common.js, in order of execution.
 
     Raises:
       ImportError: plotly is not installed.
@@ -56,9 +59,9 @@ def render(
         f'<h2 id="{escape(key)}-head">{escape(head)}</h2>{body}</section>\n'
         for key, head, body in sections
     )
-    code = "\n".join(_asset(name) for name in scripts)
+    code = "\n".join(_asset(name) for name in ("common.js", *scripts))
     made = f" Made {escape(timestamp)}." if timestamp else ""
-    return (
+    text = (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -72,6 +75,9 @@ def render(
         f'<script type="application/json" id="data">{script_json(data)}</script>\n'
         f"<script>{plotly}</script>\n<script>{code}</script>\n</body></html>\n"
     )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    read.write_text(path, text)
+    return path
 
 
 def plotly_script() -> str:
@@ -120,8 +126,20 @@ def plot_figure(plot: Plot | HeatMap) -> str:
         f"<p>{escape(plot.note)}</p></figcaption>"
         f'<div class="plot" id="plot-{escape(plot.id)}" role="img"'
         f' aria-label="{escape(plot.title)}"></div>'
-        f'<button type="button" data-csv="{escape(plot.id)}">Download CSV'
-        f'<span class="sr"> of {escape(plot.title)}</span></button></figure>'
+        f"{download(plot.id, plot.title)}</figure>"
+    )
+
+
+def plot_grid(plots: Iterable[Plot | HeatMap]) -> str:
+    """Plots beside one another, as many as the page is wide."""
+    return f'<div class="grid">{"".join(map(plot_figure, plots))}</div>'
+
+
+def download(key: str, of: str) -> str:
+    """The button that saves the columns named `key` of the page's data as CSV."""
+    return (
+        f'<button type="button" data-csv="{escape(key)}">Download CSV'
+        f'<span class="sr"> of {escape(of)}</span></button>'
     )
 
 

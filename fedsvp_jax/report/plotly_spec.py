@@ -14,7 +14,13 @@ from fedsvp_jax.report.style import SEQUENTIAL, channels
 
 Spec = dict[str, Any]
 
-FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
+_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
+_LAYOUT: Spec = {
+    "font": {"family": _FONT, "size": 12, "color": "#1b1f24"},
+    "paper_bgcolor": "#ffffff",
+    "plot_bgcolor": "#ffffff",
+    "margin": {"l": 64, "r": 16, "t": 40, "b": 52},
+}
 
 
 def plotly_spec(plot: Plot) -> Spec:
@@ -33,11 +39,7 @@ def plotly_spec(plot: Plot) -> Spec:
                 data += traces
     legend_lines = _legend_lines(plot) if len(panels) > 1 else 0
     height = 330 if rows == 1 else 60 + 260 * rows
-    layout: Spec = {
-        "font": {"family": FONT, "size": 12, "color": "#1b1f24"},
-        "paper_bgcolor": "#ffffff",
-        "plot_bgcolor": "#ffffff",
-        "margin": {"l": 64, "r": 16, "t": 40, "b": 52},
+    layout = _LAYOUT | {
         "height": height + 19 * legend_lines,
         "hovermode": "closest" if plot.series[0].marks else "x unified",
         "hoverlabel": {"namelength": -1},
@@ -82,11 +84,7 @@ def heat_map_spec(plot: HeatMap) -> Spec:
         "hoverongaps": False,
     }
     x_axis, y_axis = _axis(plot.x_title, 0), _axis(plot.y_title, 0)
-    layout: Spec = {
-        "font": {"family": FONT, "size": 12, "color": "#1b1f24"},
-        "paper_bgcolor": "#ffffff",
-        "plot_bgcolor": "#ffffff",
-        "margin": {"l": 64, "r": 16, "t": 40, "b": 52},
+    layout = _LAYOUT | {
         "height": max(330, 160 + 12 * len(plot.rows)),
         "xaxis": x_axis | {"type": "category", "showgrid": False},
         "yaxis": y_axis

@@ -5,6 +5,7 @@ A plot is a list of series in named panels. `plotly_spec` draws it for the page,
 """
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -87,23 +88,16 @@ def heat_map_columns(plot: HeatMap) -> dict[str, list[Any]]:
 
 def csv_columns(plot: Plot) -> dict[str, list[Any]]:
     """The plotted numbers as columns of equal length, one row per point."""
-    keys = list(dict.fromkeys(key for series in plot.series for key in series.keys))
-    has_interval = any(series.lower is not None for series in plot.series)
-    names = [*keys, "x", "y", *(("lower", "upper") if has_interval else ())]
-    columns: dict[str, list[Any]] = {name: [] for name in names}
-    for series in plot.series:
-        count = len(series.x)
-        for key in keys:
-            columns[key] += [series.keys.get(key)] * count
-        columns["x"] += series.x
-        columns["y"] += series.y
-        if has_interval:
-            columns["lower"] += series.lower or [None] * count
-            columns["upper"] += series.upper or [None] * count
-    columns[plot.x_title] = columns.pop("x")
-    columns[plot.y_title] = columns.pop("y")
-    for name in ("lower", "upper") if has_interval else ():
-        columns[name] = columns.pop(name)
+    columns: dict[str, list[Any]] = {
+        key: [one.keys.get(key) for one in plot.series for _ in one.x]
+        for key in dict.fromkeys(key for one in plot.series for key in one.keys)
+    }
+    columns[plot.x_title] = [x for one in plot.series for x in one.x]
+    columns[plot.y_title] = [y for one in plot.series for y in one.y]
+    if any(one.lower is not None for one in plot.series):
+        for name in ("lower", "upper"):
+            edges = (getattr(one, name) or [None] * len(one.x) for one in plot.series)
+            columns[name] = list(itertools.chain.from_iterable(edges))
     return columns
 
 

@@ -80,24 +80,22 @@ _HOW_TO_REPEAT = (
 )
 
 
-def train_command(config: read.Row, metrics: Sequence[read.Row]) -> str:
-    """The command that repeats a run.
+def command_line(program: str, config: read.Row, rounds: Sequence[read.Row]) -> str:
+    """The command that repeats a result.
 
     Args:
-      config: config.json.
-      metrics: the lines of metrics.jsonl, which tell whether the run diverged.
+      program: "train" for a run or "sweep".
+      config: config.json; a sweep's holds the base settings and the lists that vary.
+      rounds: the lines of metrics.jsonl or results.jsonl, which tell whether a run or a
+        cell diverged.
     """
-    return _command("train", setting_flags(config), metrics)
-
-
-def sweep_command(config: read.Row, results: Sequence[read.Row]) -> str:
-    """The command that repeats a sweep.
-
-    Args:
-      config: config.json; it holds the base settings and the lists that vary.
-      results: the lines of results.jsonl, which tell whether a cell diverged.
-    """
-    return _command("sweep", setting_flags(config), results)
+    words = [f"--{name}={value}" for name, value in setting_flags(config)]
+    if any(map(read.diverged, rounds)):
+        words.append("--on_divergence=continue")
+    words.append("--output_dir=DIR")
+    if _INSTALLED:
+        return shlex.join(["fedsvp", program, *words])
+    return shlex.join(["python", "-m", f"experiments.{program}", *words])
 
 
 def recorded_settings(config: read.Row) -> read.Row:
@@ -160,18 +158,3 @@ def setting_flags(config: read.Row) -> list[tuple[str, str]]:
     if part := settings.get("part"):
         flags.append(("part", part))
     return flags
-
-
-def _command(
-    program: str, flags: Sequence[tuple[str, str]], rounds: Sequence[read.Row]
-) -> str:
-    words = [f"--{name}={value}" for name, value in flags]
-    if any(
-        row.get("diverged_clients") or row.get("model_finite") is False
-        for row in rounds
-    ):
-        words.append("--on_divergence=continue")
-    words.append("--output_dir=DIR")
-    if _INSTALLED:
-        return shlex.join(["fedsvp", program, *words])
-    return shlex.join(["python", "-m", f"experiments.{program}", *words])

@@ -65,7 +65,8 @@ def read_run(run_dir: str | Path) -> RunFiles:
     names = RUN_FILES if ended else RUN_FILES[:-1]
     texts = {name: _text(folder / name) for name in names}
     if not ended:  # a killed run may leave a torn last line
-        texts |= {name: _whole_lines(texts[name]) for name in names[1:]}
+        for name in names[1:]:
+            texts[name] = texts[name][: texts[name].rfind("\n") + 1]
     metrics = _rows(folder / "metrics.jsonl", texts["metrics.jsonl"])
     clients = _rows(folder / "clients.jsonl", texts["clients.jsonl"], may_be_empty=True)
     _require(folder / "metrics.jsonl", metrics, ("round", "test_accuracy"))
@@ -169,11 +170,8 @@ def _check_is_run(folder: Path) -> None:
         )
 
 
-def _whole_lines(text: str) -> str:
-    return text[: text.rfind("\n") + 1]
-
-
-def _diverged(row: Row) -> bool:
+def diverged(row: Row) -> bool:
+    """Whether an upload or the model of the row's round was not finite."""
     return bool(row.get("diverged_clients")) or row.get("model_finite") is False
 
 
@@ -184,7 +182,7 @@ def _summary_so_far(metrics: list[Row]) -> Row:
     return {
         "rounds": len(metrics),
         **score_summary(metrics),
-        "diverged_in_round": next((r["round"] for r in metrics if _diverged(r)), None),
+        "diverged_in_round": next((r["round"] for r in metrics if diverged(r)), None),
         **{name: last[name] for name in named if name in last},
     }
 
@@ -192,7 +190,7 @@ def _summary_so_far(metrics: list[Row]) -> Row:
 def _how_far(config: Row, metrics: list[Row]) -> str:
     """How an unfinished run ended, or how far it is, in a sentence."""
     last, of = metrics[-1]["round"], config.get("num_rounds")
-    if _diverged(metrics[-1]):
+    if diverged(metrics[-1]):
         return (
             f"This run diverged in round {last} of {of}: an upload or the model holds "
             "NaN or infinity."
@@ -228,23 +226,23 @@ def _hashes(texts: dict[str, str]) -> dict[str, str]:
     }
 
 
-def _parse(where: str, text: str) -> Row:
+def _parse(where: object, text: str) -> Any:
     try:
-        value = from_json(text)
+        return from_json(text)
     except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"{where} is not valid JSON: {error}") from None
+
+
+def _object(where: object, text: str) -> Row:
+    value = _parse(where, text)
     if not isinstance(value, dict):
         raise ValueError(f"{where} must be a JSON object, got {type(value).__name__}")
     return value
 
 
-def _object(path: Path, text: str) -> Row:
-    return _parse(str(path), text)
-
-
 def _rows(path: Path, text: str, *, may_be_empty: bool = False) -> list[Row]:
     rows = [
-        _parse(f"{path} line {index}", line)
+        _object(f"{path} line {index}", line)
         for index, line in enumerate(text.split("\n"), start=1)
         if line.strip()
     ]
@@ -257,10 +255,7 @@ def _cells(path: Path) -> list[Row]:
     """The cells' summaries; none where no mechanism has finished."""
     if not path.is_file():
         return []
-    try:
-        cells = from_json(_text(path))
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"{path} is not valid JSON: {error}") from None
+    cells = _parse(path, _text(path))
     if not isinstance(cells, list) or not all(isinstance(one, dict) for one in cells):
         raise ValueError(f"{path} must be a JSON list of objects")
     return cells
@@ -294,6 +289,12 @@ _NUMBERS = (
     "num_degenerate_ratios",
 )
 _LISTS = ("shapley_values", "shapley_errors", "shapley_margins", "utilities")
+_KINDS: dict[str, tuple[Any, str]] = {
+    "mechanism": (str, "a string"),
+    "status": (dict | None, "an object of words or null"),
+    "epsilon_spent": (dict | None, "an object of numbers or null"),
+    **dict.fromkeys(_LISTS, (list | None, "a list of numbers or null")),
+}
 
 
 def _require(path: Path, rows: list[Row], names: Sequence[str]) -> None:
@@ -302,37 +303,27 @@ def _require(path: Path, rows: list[Row], names: Sequence[str]) -> None:
         if missing:
             raise ValueError(f"{path} row {index} has no field {missing[0]!r}")
         for name, value in row.items():
-            problem = _problem(name, value)
-            if problem:
-                raise ValueError(f"{path} row {index}: {name} {problem}")
+            try:
+                _check_field(name, value)
+            except ValueError as error:
+                raise ValueError(f"{path} row {index}: {name} {error}") from None
 
 
-def _problem(name: str, value: object) -> str | None:
-    try:
-        if name in _WHOLE:
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                return f"must be a whole number >= 0, got {value!r}"
-        elif name == "mechanism":
-            if not isinstance(value, str):
-                return f"must be a string, got {value!r}"
-        elif name in _NUMBERS:
-            number(value)
-        elif name in _LISTS:
-            if value is not None and not isinstance(value, list):
-                return f"must be a list of numbers or null, got {value!r}"
-            for item in value or []:
-                number(item)
-        elif name == "status":
-            if value is not None and not isinstance(value, dict):
-                return f"must be an object of words or null, got {value!r}"
-        elif name == "epsilon_spent":
-            if value is not None and not isinstance(value, dict):
-                return f"must be an object of numbers or null, got {value!r}"
-            for item in (value or {}).values():
-                number(item)
-    except ValueError as error:
-        return str(error)
-    return None
+def _check_field(name: str, value: Any) -> None:
+    """Raises ValueError: a known field holds a value of another type."""
+    if name in _WHOLE and not (type(value) is int and value >= 0):
+        raise ValueError(f"must be a whole number >= 0, got {value!r}")
+    kind, wanted = _KINDS.get(name, (object, ""))
+    if not isinstance(value, kind):
+        raise ValueError(f"must be {wanted}, got {value!r}")
+    if name in _NUMBERS:
+        number(value)
+    elif name in _LISTS:
+        for item in value or ():
+            number(item)
+    elif name == "epsilon_spent":
+        for item in (value or {}).values():
+            number(item)
 
 
 def _check_lengths(path: Path, rows: list[Row]) -> None:

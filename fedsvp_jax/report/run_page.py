@@ -20,7 +20,6 @@ from fedsvp_jax.report.plots import drawable
 from fedsvp_jax.report.run_plots import run_plots
 
 MOST_COALITIONS = 64  # whose utilities the page tells for every upload
-SCRIPTS = ("common.js", "explain.js", "cells.js")
 
 
 def write_run_report(run_dir: str | Path, *, timestamp: str | None = None) -> Path:
@@ -38,14 +37,7 @@ def write_run_report(run_dir: str | Path, *, timestamp: str | None = None) -> Pa
       ValueError: a file is missing or damaged; nothing is written.
       ImportError: plotly is not installed.
     """
-    text = run_html(read.read_run(run_dir), timestamp=timestamp)
-    path = Path(run_dir) / "report.html"
-    read.write_text(path, text)
-    return path
-
-
-def run_html(run: read.RunFiles, *, timestamp: str | None = None) -> str:
-    """The page as text."""
+    run = read.read_run(run_dir)
     plots = [*run_plots(run), *drawable([adversaries_plot(run)])]
     spent = [plot for plot in plots if plot.id in ("epsilon", "adversaries")]
     curves = [plot for plot in plots if plot not in spent]
@@ -54,8 +46,7 @@ def run_html(run: read.RunFiles, *, timestamp: str | None = None) -> str:
         (
             "attributes",
             "Which attribute matters",
-            f'<div class="grid">{_figures(values)}</div>'
-            + attribute_values.ranking_table(run),
+            page.plot_grid(values) + attribute_values.ranking_table(run),
         )
     ]
     title, subtitle = _title(run)
@@ -63,9 +54,7 @@ def run_html(run: read.RunFiles, *, timestamp: str | None = None) -> str:
         (
             "results",
             "Results",
-            _unfinished(run)
-            + _facts(run)
-            + f'<div class="grid">{_figures(curves)}</div>',
+            _unfinished(run) + _facts(run) + page.plot_grid(curves),
         ),
         *(attributes if values else ()),
         ("explained", "Noise of each upload, explained", _explorer(run)),
@@ -73,7 +62,7 @@ def run_html(run: read.RunFiles, *, timestamp: str | None = None) -> str:
             "privacy",
             "Privacy spent",
             _switch(run)
-            + f'<div class="grid">{_figures(spent)}</div>'
+            + page.plot_grid(spent)
             + (
                 guarantees.table(run.summary)
                 if run.unfinished is None
@@ -87,11 +76,12 @@ def run_html(run: read.RunFiles, *, timestamp: str | None = None) -> str:
             provenance.provenance_html(
                 run.config,
                 _hashes(run),
-                command=provenance.train_command(run.config, run.metrics),
+                command=provenance.command_line("train", run.config, run.metrics),
             ),
         ),
     ]
-    return page.render(
+    return page.write(
+        Path(run_dir) / "report.html",
         title=title,
         subtitle=subtitle,
         sections=sections,
@@ -100,7 +90,7 @@ def run_html(run: read.RunFiles, *, timestamp: str | None = None) -> str:
             "cells": cell_columns(run.clients),
             "context": context(run),
         },
-        scripts=SCRIPTS,
+        scripts=("explain.js", "cells.js"),
         timestamp=timestamp,
     )
 
@@ -144,7 +134,7 @@ def context(run: read.RunFiles) -> dict[str, Any]:
     """
     config = run.config
     numbers: dict[str, Any] = {
-        name: _number_or_none(config.get(name))
+        name: read.number(config.get(name))
         for name in ("delta", "l2_norm_clip", "noise_floor")
     }
     private = run.summary.get("private_attribute")
@@ -202,60 +192,49 @@ def _unfinished(run: read.RunFiles) -> str:
 
 def _facts(run: read.RunFiles) -> str:
     summary = run.summary
+
+    def field(name: str) -> float | None:
+        return read.number(summary.get(name))
+
+    picked = labels.picked(summary)
+    last5 = labels.percent(field("final5_accuracy"), field("final5_std"))
+    worst = labels.percent(field("final5_worst_tenth_accuracy"))
     accuracies = [
-        (
-            f"best test accuracy ({labels.picked(summary)}), %",
-            labels.percent(_field(summary, "best_accuracy")),
-        ),
-        (
-            "mean of the last 5 evaluations, %",
-            labels.percent(
-                _field(summary, "final5_accuracy"), _field(summary, "final5_std")
-            ),
-        ),
+        (f"best test accuracy ({picked}), %", labels.percent(field("best_accuracy"))),
+        ("mean of the last 5 evaluations, %", last5),
         (
             "private classes, mean of the last 5, %",
-            labels.percent(_field(summary, "final5_private_accuracy")),
+            labels.percent(field("final5_private_accuracy")),
         ),
-        (
-            "worst tenth of clients, mean of the last 5, %",
-            labels.percent(_field(summary, "final5_worst_tenth_accuracy")),
-        ),
+        ("worst tenth of clients, mean of the last 5, %", worst),
     ]
     losses = [
-        (
-            f"lowest test loss ({labels.picked(summary)})",
-            labels.significant(_field(summary, "best_loss")),
-        ),
+        (f"lowest test loss ({picked})", labels.significant(field("best_loss"))),
         (
             "test loss, mean of the last 5 evaluations",
-            labels.significant(_field(summary, "final5_loss")),
+            labels.significant(field("final5_loss")),
         ),
     ]
     pairs = [
         *(losses if run.config.get("has_targets") else accuracies),
         ("rounds", str(len(run.metrics))),
-        ("parameters", f"{int(_field(summary, 'num_parameters') or 0):,}"),
+        ("parameters", f"{int(field('num_parameters') or 0):,}"),
     ]
     status = summary.get("status") or {}
     for method, value in (summary.get("epsilon_spent") or {}).items():
         name = f"ε spent, {labels.method_label(method)}"
-        text = labels.significant(_number_or_none(value))
+        text = labels.significant(read.number(value))
         delta = spent.delta_text(method, summary) if method in status else ""
         text += f" at {delta}" if delta else ""
         pairs.append((spent.marked(name, status.get(method)), text))
-    for field, name in (
+    for counted, name in (
         ("num_clipped_ratios", "uploads whose R fell outside [0, 1]"),
         ("num_degenerate_ratios", "uploads whose Shapley sum was ~0 (R set to 1)"),
     ):
-        counts = [row[field] for row in run.metrics if row.get(field) is not None]
+        counts = [n for row in run.metrics if (n := row.get(counted)) is not None]
         if counts:
             pairs.append((name, f"{sum(counts):g} of {len(run.clients)}"))
     return page.facts(pairs)
-
-
-def _figures(plots: list[Any]) -> str:
-    return "".join(map(page.plot_figure, plots))
 
 
 def _explorer(run: read.RunFiles) -> str:
@@ -270,8 +249,7 @@ def _explorer(run: read.RunFiles) -> str:
         " inputmode='numeric'></label><label>Round <input id='cell-round'"
         " type='number' min='0' inputmode='numeric'></label>"
         '<button type="submit">Explain</button>'
-        '<button type="button" data-csv="cells">Download CSV'
-        '<span class="sr"> of all uploads</span></button></form>'
+        f"{page.download('cells', 'all uploads')}</form>"
         '<div class="explorer"><div class="card"><div id="cells" tabindex="0"'
         ' role="application" aria-label="Heat map of clients by rounds; arrow keys'
         ' move from upload to upload"></div></div>'
@@ -306,10 +284,10 @@ def _ledger(run: read.RunFiles) -> str:
         (
             client,
             len(uploads),
-            _text(_mean(uploads, "contribution_ratio")),
-            _text(_mean(uploads, noise)),
-            _text(_total(uploads, "epsilon")),
-            _text(_total(uploads, "delta")),
+            labels.significant(_mean(uploads, "contribution_ratio")),
+            labels.significant(_mean(uploads, noise)),
+            labels.significant(_total(uploads, "epsilon")),
+            labels.significant(_total(uploads, "delta")),
         )
         for client, uploads in sorted(by_client.items())
     ]
@@ -346,17 +324,3 @@ def _total(rows: list[read.Row], name: str) -> float | None:
 
 def _item(values: list[Any] | None, index: int) -> float | None:
     return read.number(values[index]) if values else None
-
-
-def _text(value: object) -> str:
-    if isinstance(value, float | int) or value is None:
-        return labels.significant(_number_or_none(value))
-    return str(value)
-
-
-def _field(summary: read.Row, name: str) -> float | None:
-    return _number_or_none(summary.get(name))
-
-
-def _number_or_none(value: object) -> float | None:
-    return read.number(value) if isinstance(value, int | float) else None

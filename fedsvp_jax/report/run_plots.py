@@ -1,6 +1,8 @@
 """The curves of one run, from metrics.jsonl."""
 
+import dataclasses
 from collections.abc import Sequence
+from functools import partial
 
 from fedsvp_jax.report import labels, read, spent, style
 from fedsvp_jax.report.plots import Plot, Series, drawable, noisy
@@ -15,6 +17,8 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
     contribution ratio) is left out.
     """
     metrics = run.metrics
+    every_round = partial(_field, metrics)
+    evaluated = partial(_field, metrics, skip_gaps=True)
     look = style.of_mechanism(str(run.config.get("mechanism")))
     beside = look._replace(marker="diamond", dash="dot")
     measured, note = "test", ""
@@ -31,14 +35,8 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
             "round",
             f"{measured} accuracy",
             [
-                _field(metrics, "test_accuracy", "accuracy", look, skip_gaps=True),
-                _field(
-                    metrics,
-                    "validation_accuracy",
-                    "on the validation set",
-                    beside,
-                    skip_gaps=True,
-                ),
+                evaluated("test_accuracy", "accuracy", look),
+                evaluated("validation_accuracy", "on the validation set", beside),
             ],
             percent_y=True,
         ),
@@ -50,20 +48,8 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
             "round",
             "test accuracy",
             [
-                _field(
-                    metrics,
-                    "private_accuracy",
-                    "private classes",
-                    VERMILION,
-                    skip_gaps=True,
-                ),
-                _field(
-                    metrics,
-                    "worst_tenth_accuracy",
-                    "worst tenth of clients",
-                    BLACK,
-                    skip_gaps=True,
-                ),
+                evaluated("private_accuracy", "private classes", VERMILION),
+                evaluated("worst_tenth_accuracy", "worst tenth of clients", BLACK),
             ],
             percent_y=True,
         ),
@@ -74,14 +60,8 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
             "round",
             f"{measured} loss",
             [
-                _field(metrics, "test_loss", "loss", look, skip_gaps=True),
-                _field(
-                    metrics,
-                    "validation_loss",
-                    "on the validation set",
-                    beside,
-                    skip_gaps=True,
-                ),
+                evaluated("test_loss", "loss", look),
+                evaluated("validation_loss", "on the validation set", beside),
             ],
         ),
         Plot(
@@ -93,8 +73,8 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
             "L2 norm",
             noisy(
                 [
-                    _field(metrics, "noise_l2", "one upload (mean)", look),
-                    _field(metrics, "aggregate_noise_l2", "their average", BLUE),
+                    every_round("noise_l2", "one upload (mean)", look),
+                    every_round("aggregate_noise_l2", "their average", BLUE),
                 ]
             ),
         ),
@@ -105,7 +85,7 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
             " cohort.",
             "round",
             "σ",
-            noisy([_field(metrics, "noise_std_mean", "σ (mean)", look)]),
+            noisy([every_round("noise_std_mean", "σ (mean)", look)]),
         ),
         Plot(
             "step_noise_std",
@@ -114,7 +94,7 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
             " every local step, mean over the cohort. The upload itself gets none.",
             "round",
             "σ per step",
-            noisy([_field(metrics, "step_noise_std_mean", "σ per step", look)]),
+            noisy([every_round("step_noise_std_mean", "σ per step", look)]),
         ),
         Plot(
             "ratio",
@@ -165,15 +145,10 @@ def _ratio(run: read.RunFiles, look: style.Look) -> Series:
         if value is not None:
             by_round.setdefault(row["round"], []).append(value)
     rounds = [row["round"] for row in run.metrics]
-    mean = _field(run.metrics, "contribution_ratio_mean", "cohort mean", look)
-    return Series(
-        keys={"series": "cohort mean"},
-        name="cohort mean",
-        x=mean.x,
-        y=mean.y,
-        lower=[min(by_round[t]) if t in by_round else None for t in rounds],
-        upper=[max(by_round[t]) if t in by_round else None for t in rounds],
-        look=look,
+    return dataclasses.replace(
+        _field(run.metrics, "contribution_ratio_mean", "cohort mean", look),
+        lower=[min(by_round.get(t, ()), default=None) for t in rounds],
+        upper=[max(by_round.get(t, ()), default=None) for t in rounds],
     )
 
 

@@ -6,8 +6,6 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.report import guarantees, labels, page, provenance, read, tables
 from fedsvp_jax.report.sweep_plots import sweep_plots
 
-SCRIPTS = ("common.js",)
-
 
 def write_sweep_report(sweep_dir: str | Path, *, timestamp: str | None = None) -> Path:
     """Writes SWEEP_DIR/report.html from config.json and results.jsonl alone.
@@ -24,14 +22,7 @@ def write_sweep_report(sweep_dir: str | Path, *, timestamp: str | None = None) -
       ValueError: a file is missing or damaged; nothing is written.
       ImportError: plotly is not installed.
     """
-    text = sweep_html(read.read_sweep(sweep_dir), timestamp=timestamp)
-    path = Path(sweep_dir) / "report.html"
-    read.write_text(path, text)
-    return path
-
-
-def sweep_html(sweep: read.SweepFiles, *, timestamp: str | None = None) -> str:
-    """The page as text."""
+    sweep = read.read_sweep(sweep_dir)
     rows = tables.summarize(sweep.results)
     plots = sweep_plots(sweep.results)
     first = [plot for plot in plots if plot.id == "accuracy_epsilon"]
@@ -50,16 +41,21 @@ def sweep_html(sweep: read.SweepFiles, *, timestamp: str | None = None) -> str:
             provenance.provenance_html(
                 sweep.config,
                 sweep.sha256,
-                command=provenance.sweep_command(sweep.config, sweep.results),
+                command=provenance.command_line("sweep", sweep.config, sweep.results),
             ),
         ),
     ]
-    return page.render(
+    return page.write(
+        Path(sweep_dir) / "report.html",
         title=f"{', '.join(names)} on {dataset}",
         subtitle=f"{rounds} rounds; number of seeds: {seeds}",
         sections=sections,
-        data={"plots": [*page.plot_data(plots), _table_data(rows)]},
-        scripts=SCRIPTS,
+        data={
+            "plots": [
+                *page.plot_data(plots),
+                {"id": "table", "spec": None, "columns": tables.columns(rows)},
+            ]
+        },
         timestamp=timestamp,
     )
 
@@ -87,11 +83,5 @@ def _table(rows: list[tables.SummaryRow], cells: list[read.Row]) -> str:
     return (
         page.table(list(shown[0]), texts, caption=caption)
         + note
-        + '<button type="button" data-csv="table">Download CSV'
-        '<span class="sr"> of the table</span></button>'
+        + page.download("table", "the table")
     )
-
-
-def _table_data(rows: list[tables.SummaryRow]) -> dict[str, object]:
-    """The table's numbers, for its download."""
-    return {"id": "table", "spec": None, "columns": tables.columns(rows)}

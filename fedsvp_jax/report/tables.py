@@ -76,6 +76,12 @@ class SummaryRow:
     target_delta: float | None  # δ at which the other methods' ε holds
     status: dict[str, str]  # "proved" or "nominal" by method; empty without a claim
 
+    @property
+    def groups(self) -> tuple[Spread, Spread]:
+        """The accuracies that `group_cells` shows."""
+        worst = self.worst_tenth_mean, self.worst_tenth_std
+        return (self.private_mean, self.private_std), worst
+
 
 def groups(results: Sequence[read.Row]) -> dict[Group, dict[int, list[read.Row]]]:
     """Rows by group and seed, sorted by round; of a repeated round the last one counts.
@@ -151,26 +157,12 @@ def shown_cells(rows: Sequence[SummaryRow]) -> list[dict[str, str]]:
     """What the table shows of each row, by column."""
     by_validation = any(row.best_by == labels.VALIDATION for row in rows)
     costs = spent.columns([dataclasses.asdict(row) for row in rows])
-    groups = group_cells(
-        [
-            (
-                (row.private_mean, row.private_std),
-                (row.worst_tenth_mean, row.worst_tenth_std),
-            )
-            for row in rows
-        ]
-    )
+    groups = group_cells([row.groups for row in rows])
+    best = "best by validation %" if by_validation else "best %"
     return [
-        {_head(name, by_validation): text for name, text in _shown(row).items()}
-        | group
-        | cost
+        _shown(row, best) | group | cost
         for row, group, cost in zip(rows, groups, costs, strict=True)
     ]
-
-
-def _head(name: str, by_validation: bool) -> str:
-    """The head of a column; that of the best round says so if validation chose it."""
-    return "best by validation %" if by_validation and name == "best %" else name
 
 
 def group_cells(rows: Sequence[tuple[Spread, Spread]]) -> list[dict[str, str]]:
@@ -321,7 +313,9 @@ def _order(group: Group) -> tuple[bool, str, float, float]:
     return mechanism != "none", mechanism, epsilon, std
 
 
-def _shown(row: SummaryRow) -> dict[str, str]:
+def _shown(row: SummaryRow, best: str) -> dict[str, str]:
+    """By column; `best` is the head of the best round's."""
+
     def gap(value: float | None) -> str:
         return "–" if value is None else f"{value:.2f}"
 
@@ -332,7 +326,7 @@ def _shown(row: SummaryRow) -> dict[str, str]:
         "mechanism": name,
         "ε": labels.significant(row.epsilon),
         "seeds": str(row.num_seeds),
-        "best %": labels.percent(row.best_mean, row.best_std),
+        best: labels.percent(row.best_mean, row.best_std),
         "loss vs FedAvg, % (best)": gap(row.best_below_fedavg),
         "last 5 %": labels.percent(row.last5_mean, row.last5_std),
         "loss vs FedAvg, % (last 5)": gap(row.last5_below_fedavg),

@@ -13,6 +13,7 @@ from flax import serialization, traverse_util
 from fedsvp_jax import models
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.federation import features
+from fedsvp_jax.models.batches import in_batches
 from fedsvp_jax.models.tensor_files import write_safetensors
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.folder import replace_file
@@ -72,7 +73,7 @@ class TrainedModel:
 
         if not len(prepared):
             raise ValueError("inputs must hold at least one example")
-        return np.concatenate(list(features.in_batches(found, prepared, _BATCH)))
+        return np.concatenate(list(in_batches(found, prepared, _BATCH)))
 
     def probabilities(self, inputs: np.ndarray) -> np.ndarray:
         """(n, classes) float32: softmax of the logits, a row for each example.

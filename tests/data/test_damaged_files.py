@@ -249,7 +249,7 @@ def test_a_bare_array_under_the_name_npz_is_refused(tmp_path: Path) -> None:
         ("age", "old", "column age holds no number"),
         ("age", "nan", "NaN or infinity"),
         ("income", "lots", "'lots'"),
-        ("race", "Martian", "column race holds 'Martian'; adult.names lists Amer-"),
+        ("race", "Martian", "column race holds 'Martian'; it must be one of Amer-"),
         ("split", "validation", "'validation'"),
     ],
 )

@@ -37,6 +37,10 @@ from fedsvp_jax.data.dataset import Column
             "column sex has the code 2",
         ),
         (
+            {"test_columns": {"sex": Column(np.array([0, 2], np.int32), ("f", "m"))}},
+            "test column sex has the code 2",
+        ),
+        (
             {"test_columns": {"sex": Column(np.array([0, 1], np.int32), ("f", "x"))}},
             "test column sex must have the categories of column sex",
         ),

@@ -10,7 +10,6 @@ import pytest
 from small_runs import small
 from stores import digits_store, in_memory
 
-from fedsvp_jax.data import stored_clients
 from fedsvp_jax.federation import federated_data
 
 
@@ -28,9 +27,8 @@ from fedsvp_jax.federation import federated_data
     ids=str,
 )
 def test_a_store_gives_every_client_what_memory_gives(
-    changes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    changes: dict[str, Any], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(stored_clients, "_BLOCK", 100)  # several blocks of labels
     store = digits_store(tmp_path / "store")
     dataset = in_memory(store)
     config = small(partition="by_writer", num_clients=8, **changes)

@@ -97,7 +97,7 @@ def test_the_command_on_a_sweeps_page_repeats_it(tmp_path: Path) -> None:
 
 def test_words_are_quoted_for_the_shell_and_null_settings_left_out() -> None:
     config = {"dataset": "two words", "total_epsilon": None, "state_version": 2}
-    assert provenance.train_command(config, []) == (
+    assert provenance.command_line("train", config, []) == (
         "python -m experiments.train '--dataset=two words' --output_dir=DIR"
     )
 
@@ -106,7 +106,7 @@ def test_an_installed_package_names_its_one_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(provenance, "_INSTALLED", True)
-    assert provenance.train_command({"dataset": "mnist"}, []) == (
+    assert provenance.command_line("train", {"dataset": "mnist"}, []) == (
         "fedsvp train --dataset=mnist --output_dir=DIR"
     )
 
@@ -124,9 +124,15 @@ def test_a_sweeps_command_names_the_lists_and_not_the_single_values() -> None:
     config = {"epsilon": 0.1, "epsilons": [0.1, 0.5], "seed": 0, "seeds": [0]}
     stds = {"noise_std": 0.2, "noise_stds": []}
     line = "python -m experiments.sweep --noise_std=0.2 --epsilons=0.1,0.5 --seeds=0"
-    assert provenance.sweep_command(config | stds, []) == f"{line} --output_dir=DIR"
+    assert (
+        provenance.command_line("sweep", config | stds, [])
+        == f"{line} --output_dir=DIR"
+    )
     part = config | stds | {"part": "2/3"}
-    assert provenance.sweep_command(part, []) == f"{line} --part=2/3 --output_dir=DIR"
+    assert (
+        provenance.command_line("sweep", part, [])
+        == f"{line} --part=2/3 --output_dir=DIR"
+    )
 
 
 def test_a_sweep_of_cells_side_by_side_is_repeated_side_by_side(
@@ -137,14 +143,14 @@ def test_a_sweep_of_cells_side_by_side_is_repeated_side_by_side(
     placement = Placement(cell_chunk_size=2)
     run.sweep.sweep(base, plan, tmp_path, dataset=digits(), placement=placement)
     config = json.loads((tmp_path / "config.json").read_text())
-    assert "--cell_chunk_size=2" in provenance.sweep_command(config, []).split()
+    assert "--cell_chunk_size=2" in provenance.command_line("sweep", config, []).split()
 
 
 @pytest.mark.parametrize(
     "row", [{"diverged_clients": [3]}, {"diverged_clients": [], "model_finite": False}]
 )
 def test_a_result_that_diverged_is_repeated_to_its_end(row: read.Row) -> None:
-    command = provenance.train_command({}, [{"model_finite": True}, row])
+    command = provenance.command_line("train", {}, [{"model_finite": True}, row])
     assert "--on_divergence=continue" in command
 
 

@@ -50,130 +50,50 @@ NUMBERS = {
     "capital-loss": _Scale(0, 4356, centre=0, scale=3, log=True),
     "hours-per-week": _Scale(1, 99, centre=40, scale=12),
 }
+
+
+def _listed(values: str) -> tuple[str, ...]:
+    """A list as adult.names writes it, `Female, Male`."""
+    return tuple(values.split(", "))
+
+
 CATEGORIES = {
-    "workclass": (
-        "?",
-        "Federal-gov",
-        "Local-gov",
-        "Never-worked",
-        "Private",
-        "Self-emp-inc",
-        "Self-emp-not-inc",
-        "State-gov",
-        "Without-pay",
+    "workclass": _listed(
+        "?, Federal-gov, Local-gov, Never-worked, Private, Self-emp-inc, "
+        "Self-emp-not-inc, State-gov, Without-pay"
     ),
-    "education": (
-        "10th",
-        "11th",
-        "12th",
-        "1st-4th",
-        "5th-6th",
-        "7th-8th",
-        "9th",
-        "Assoc-acdm",
-        "Assoc-voc",
-        "Bachelors",
-        "Doctorate",
-        "HS-grad",
-        "Masters",
-        "Preschool",
-        "Prof-school",
-        "Some-college",
+    "education": _listed(
+        "10th, 11th, 12th, 1st-4th, 5th-6th, 7th-8th, 9th, Assoc-acdm, Assoc-voc, "
+        "Bachelors, Doctorate, HS-grad, Masters, Preschool, Prof-school, Some-college"
     ),
-    "marital-status": (
-        "Divorced",
-        "Married-AF-spouse",
-        "Married-civ-spouse",
-        "Married-spouse-absent",
-        "Never-married",
-        "Separated",
-        "Widowed",
+    "marital-status": _listed(
+        "Divorced, Married-AF-spouse, Married-civ-spouse, Married-spouse-absent, "
+        "Never-married, Separated, Widowed"
     ),
-    "occupation": (
-        "?",
-        "Adm-clerical",
-        "Armed-Forces",
-        "Craft-repair",
-        "Exec-managerial",
-        "Farming-fishing",
-        "Handlers-cleaners",
-        "Machine-op-inspct",
-        "Other-service",
-        "Priv-house-serv",
-        "Prof-specialty",
-        "Protective-serv",
-        "Sales",
-        "Tech-support",
-        "Transport-moving",
+    "occupation": _listed(
+        "?, Adm-clerical, Armed-Forces, Craft-repair, Exec-managerial, "
+        "Farming-fishing, Handlers-cleaners, Machine-op-inspct, Other-service, "
+        "Priv-house-serv, Prof-specialty, Protective-serv, Sales, Tech-support, "
+        "Transport-moving"
     ),
-    "relationship": (
-        "Husband",
-        "Not-in-family",
-        "Other-relative",
-        "Own-child",
-        "Unmarried",
-        "Wife",
+    "relationship": _listed(
+        "Husband, Not-in-family, Other-relative, Own-child, Unmarried, Wife"
     ),
-    "race": (
-        "Amer-Indian-Eskimo",
-        "Asian-Pac-Islander",
-        "Black",
-        "Other",
-        "White",
-    ),
-    "sex": (
-        "Female",
-        "Male",
-    ),
-    "native-country": (
-        "?",
-        "Cambodia",
-        "Canada",
-        "China",
-        "Columbia",
-        "Cuba",
-        "Dominican-Republic",
-        "Ecuador",
-        "El-Salvador",
-        "England",
-        "France",
-        "Germany",
-        "Greece",
-        "Guatemala",
-        "Haiti",
-        "Holand-Netherlands",
-        "Honduras",
-        "Hong",
-        "Hungary",
-        "India",
-        "Iran",
-        "Ireland",
-        "Italy",
-        "Jamaica",
-        "Japan",
-        "Laos",
-        "Mexico",
-        "Nicaragua",
-        "Outlying-US(Guam-USVI-etc)",
-        "Peru",
-        "Philippines",
-        "Poland",
-        "Portugal",
-        "Puerto-Rico",
-        "Scotland",
-        "South",
-        "Taiwan",
-        "Thailand",
-        "Trinadad&Tobago",
-        "United-States",
-        "Vietnam",
-        "Yugoslavia",
+    "race": _listed("Amer-Indian-Eskimo, Asian-Pac-Islander, Black, Other, White"),
+    "sex": _listed("Female, Male"),
+    "native-country": _listed(
+        "?, Cambodia, Canada, China, Columbia, Cuba, Dominican-Republic, Ecuador, "
+        "El-Salvador, England, France, Germany, Greece, Guatemala, Haiti, "
+        "Holand-Netherlands, Honduras, Hong, Hungary, India, Iran, Ireland, Italy, "
+        "Jamaica, Japan, Laos, Mexico, Nicaragua, Outlying-US(Guam-USVI-etc), Peru, "
+        "Philippines, Poland, Portugal, Puerto-Rico, Scotland, South, Taiwan, "
+        "Thailand, Trinadad&Tobago, United-States, Vietnam, Yugoslavia"
     ),
 }  # in alphabetical order
 
 
 def _read_columns(path: Path) -> dict[str, np.ndarray]:
-    """Every expected column as (rows,) text, without blanks around the values."""
+    """The columns, all expected ones among them, as (rows,) text without blanks."""
     found = table.read_csv(path)
     expected = (*NUMBERS, *CATEGORIES, "income", "split")
     missing = [name for name in expected if name not in found]
@@ -182,17 +102,7 @@ def _read_columns(path: Path) -> dict[str, np.ndarray]:
             f"{path} lacks the column {missing[0]}; the header must name "
             f"{', '.join(expected)}"
         )
-    return {name: found[name] for name in expected}
-
-
-def _choices(values: np.ndarray, allowed: tuple[str, str], what: str) -> np.ndarray:
-    """Which rows hold `allowed[1]`; all others must hold `allowed[0]`."""
-    unknown = set(np.unique(values).tolist()) - set(allowed)
-    if unknown:
-        raise ValueError(
-            f"{what} holds {min(unknown)!r}; it must be {allowed[0]} or {allowed[1]}"
-        )
-    return values == allowed[1]
+    return found
 
 
 def _scaled(text: np.ndarray, number: _Scale, what: str) -> np.ndarray:
@@ -211,10 +121,10 @@ def _scaled(text: np.ndarray, number: _Scale, what: str) -> np.ndarray:
 
 def _codes(values: np.ndarray, categories: Sequence[str], what: str) -> np.ndarray:
     """Each value's place among the categories, (rows,) int32."""
-    unknown = set(np.unique(values).tolist()) - set(categories)
+    unknown = set(values.tolist()) - set(categories)
     if unknown:
         raise ValueError(
-            f"{what} holds {min(unknown)!r}; adult.names lists {', '.join(categories)}"
+            f"{what} holds {min(unknown)!r}; it must be one of {', '.join(categories)}"
         )
     return np.searchsorted(np.asarray(categories), values).astype(np.int32)
 
@@ -230,8 +140,8 @@ def load_adult(data_dir: Path) -> Dataset:
     path = folder / "adult.csv"
     read = _read_columns(path)
     income = np.char.rstrip(read["income"], ".")  # adult.test ends it with a dot
-    labels = _choices(income, ("<=50K", ">50K"), f"{path}: column income")
-    is_train = ~_choices(read["split"], ("train", "test"), f"{path}: column split")
+    labels = _codes(income, ("<=50K", ">50K"), f"{path}: column income")
+    is_train = _codes(read["split"], ("test", "train"), f"{path}: column split") == 1
     if is_train.all() or not is_train.any():
         raise ValueError(
             f"{path} lacks the rows of one split; train and test are needed"
@@ -250,9 +160,9 @@ def load_adult(data_dir: Path) -> Dataset:
     return Dataset(
         name="adult",
         train_inputs=inputs[is_train],
-        train_labels=labels[is_train].astype(np.int32),
+        train_labels=labels[is_train],
         test_inputs=inputs[~is_train],
-        test_labels=labels[~is_train].astype(np.int32),
+        test_labels=labels[~is_train],
         num_classes=2,
         columns=columns,
         test_columns=test_columns,

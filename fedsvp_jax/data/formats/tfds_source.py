@@ -6,7 +6,7 @@ downloaded or prepared here, since most data sets need TensorFlow for that, once
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -39,14 +39,6 @@ def _open(name: str, data_dir: Path | None, **options: Any) -> dict[str, Any]:
     if not splits:  # TFDS knows the name, but there are no files
         raise ValueError(f"tfds:{name} is not prepared {place}; {expected}")
     return splits
-
-
-def _read(
-    source: Sequence[Any], input_key: str, label_key: str, what: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs (n, ...) as stored and labels (n,) of one split."""
-    rows = _rows(source, range(len(source)), what)
-    return _inputs(rows, input_key, what), _labels(rows, label_key, what)
 
 
 def _rows(source: Sequence[Any], index: Iterable[int], what: str) -> list[Any]:
@@ -85,43 +77,6 @@ def _labels(rows: Sequence[Any], label_key: str, what: str) -> np.ndarray:
     return labels
 
 
-class _Splits(NamedTuple):
-    train: Any
-    test: Any
-    test_name: str
-    input_key: str
-    label_key: str
-    path: Path
-    num_classes: int | None  # as the data set's features say; None if they do not
-
-
-def _find(name: str, data_dir: Path | None) -> _Splits:
-    """The splits for training and test, and the names of their input and label."""
-    splits = _open(name, data_dir)
-    test_split = next((key for key in _TEST_SPLITS if key in splits), None)
-    if "train" not in splits or test_split is None:
-        raise ValueError(
-            f"tfds:{name} has the splits {', '.join(sorted(splits))}; it must have "
-            f"train and one of {', '.join(_TEST_SPLITS)}"
-        )
-    info = splits["train"].dataset_info
-    if info.supervised_keys is None or len(info.supervised_keys) != 2:
-        raise ValueError(
-            f"tfds:{name} has the supervised_keys {info.supervised_keys}; they must "
-            "be one input and one label"
-        )
-    input_key, label_key = info.supervised_keys
-    return _Splits(
-        splits["train"],
-        splits[test_split],
-        test_split,
-        input_key,
-        label_key,
-        Path(info.data_dir),
-        getattr(info.features[label_key], "num_classes", None),
-    )
-
-
 def open_tfds(name: str, data_dir: Path | None) -> RowSource:
     """The same data set as `load_tfds`; training inputs are read when asked for.
 
@@ -130,35 +85,46 @@ def open_tfds(name: str, data_dir: Path | None) -> RowSource:
     """
     import tensorflow_datasets as tfds
 
-    splits = _find(name, data_dir)
-    what = f"{splits.path}, split train"
-    undecoded = {splits.input_key: tfds.decode.SkipDecoding()}
+    splits = _open(name, data_dir)
+    test_split = next((key for key in _TEST_SPLITS if key in splits), None)
+    if "train" not in splits or test_split is None:
+        raise ValueError(
+            f"tfds:{name} has the splits {', '.join(sorted(splits))}; it must have "
+            f"train and one of {', '.join(_TEST_SPLITS)}"
+        )
+    train, test = splits["train"], splits[test_split]
+    info = train.dataset_info
+    if info.supervised_keys is None or len(info.supervised_keys) != 2:
+        raise ValueError(
+            f"tfds:{name} has the supervised_keys {info.supervised_keys}; they must "
+            "be one input and one label"
+        )
+    input_key, label_key = info.supervised_keys
+    path = Path(info.data_dir)
+    trained, tested = f"{path}, split train", f"{path}, split {test_split}"
+    undecoded = {input_key: tfds.decode.SkipDecoding()}
     plain = _open(name, data_dir, decoders=undecoded)["train"]
     blocks = [
         range(start, min(start + _BLOCK, len(plain)))
         for start in range(0, len(plain), _BLOCK)
     ]
-    labels = np.concatenate(
-        [_labels(_rows(plain, block, what), splits.label_key, what) for block in blocks]
+    train_labels = np.concatenate(
+        [_labels(_rows(plain, block, trained), label_key, trained) for block in blocks]
     )
-    test_inputs, test_labels = _read(
-        splits.test,
-        splits.input_key,
-        splits.label_key,
-        f"{splits.path}, split {splits.test_name}",
-    )
-    num_classes = splits.num_classes
+    test_rows = _rows(test, range(len(test)), tested)
+    test_labels = _labels(test_rows, label_key, tested)
+    num_classes = getattr(info.features[label_key], "num_classes", None)
     if num_classes is None:
-        num_classes = 1 + int(max(labels.max(), test_labels.max()))
+        num_classes = 1 + int(max(train_labels.max(), test_labels.max()))
     return RowSource(
         name=f"tfds:{name}",
-        train_labels=files.check_labels(labels, num_classes, splits.path),
+        train_labels=files.check_labels(train_labels, num_classes, path),
         train_writers=None,
         rows=lambda index: _inputs(
-            _rows(splits.train, index.tolist(), what), splits.input_key, what
+            _rows(train, index.tolist(), trained), input_key, trained
         ),
-        test_inputs=test_inputs,
-        test_labels=files.check_labels(test_labels, num_classes, splits.path),
+        test_inputs=_inputs(test_rows, input_key, tested),
+        test_labels=files.check_labels(test_labels, num_classes, path),
         num_classes=num_classes,
     )
 
@@ -178,22 +144,12 @@ def load_tfds(name: str, data_dir: Path | None) -> Dataset:
       ValueError: the data set is unknown, not prepared, damaged, or not a
         classification of equally shaped examples.
     """
-    splits = _find(name, data_dir)
-    keys = (splits.input_key, splits.label_key)
-    train_inputs, train_labels = _read(
-        splits.train, *keys, f"{splits.path}, split train"
-    )
-    test_inputs, test_labels = _read(
-        splits.test, *keys, f"{splits.path}, split {splits.test_name}"
-    )
-    num_classes = splits.num_classes
-    if num_classes is None:
-        num_classes = 1 + int(max(train_labels.max(), test_labels.max()))
+    source = open_tfds(name, data_dir)
     return Dataset(
-        name=f"tfds:{name}",
-        train_inputs=train_inputs,
-        train_labels=files.check_labels(train_labels, num_classes, splits.path),
-        test_inputs=test_inputs,
-        test_labels=files.check_labels(test_labels, num_classes, splits.path),
-        num_classes=num_classes,
+        name=source.name,
+        train_inputs=source.rows(np.arange(len(source.train_labels))),
+        train_labels=source.train_labels,
+        test_inputs=source.test_inputs,
+        test_labels=source.test_labels,
+        num_classes=source.num_classes,
     )
