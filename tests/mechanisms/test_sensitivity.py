@@ -255,7 +255,8 @@ def published_excess(
     @jax.jit
     def upload_of(target: Array) -> Array:
         y = jnp.zeros((2000,)).at[0].set(target)
-        return local_sgd(loss, start, Records(x, y), steps, **PUBLISHED)["w"]
+        data = Records(jnp.asarray(x), y)
+        return local_sgd(loss, start, data, steps, **PUBLISHED)["w"]
 
     gap = upload_of(jnp.float32(pull)) - upload_of(jnp.float32(-pull))
     bound = sensitivity.published_bound(20.0, 2000)
