@@ -10,8 +10,6 @@ from fedsvp_jax.report.text_table import markdown
 
 Json = dict[str, Any]
 _BUDGET, _BUDGET_ROUNDS = 2.0, 10  # a client's ε over its uploads
-
-
 _UPLOAD_DELTA = 1e-6
 _EXAMPLES = 2000  # |D| of a client in the published set-up
 _SET_UPS = (  # B, epochs per upload, uploads, ε

@@ -19,6 +19,7 @@ from absl import app, flags, logging
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.devices import processes
 from fedsvp_jax.run import stopping
+from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.settings import kind
 
 from . import config_file, manual, messages
@@ -155,6 +156,26 @@ def define_running() -> None:
         "Index of this process, starting at 0 (with --coordinator_address).",
         lower_bound=0,
     )
+
+
+def start_folder(
+    values: flags.FlagValues, settings: Mapping[str, Any], **chosen: Any
+) -> RunFolder:
+    """Begins the folder of --output_dir, or with --resume goes on with it.
+
+    Args:
+      values: the command line's.
+      settings: those that config.json records, with the environment.
+      chosen: what it records besides: the flags of this experiment alone.
+
+    Raises:
+      ValueError, WriteError: as `RunFolder.start`.
+    """
+    from fedsvp_jax.run.environment import environment
+
+    folder = RunFolder(values.output_dir)
+    folder.start({**settings, **environment(), **chosen}, resume=values.resume)
+    return folder
 
 
 def shows_progress(values: flags.FlagValues) -> bool:

@@ -6,7 +6,8 @@ what the program wrote
 """
 
 import re
-from collections.abc import Callable, Mapping
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,13 @@ def rewrite(page: Path, blocks: Mapping[str, Callable[[], str]]) -> Path:
     """Writes every block of a page again; returns its path. Errors: `rewritten`."""
     read.write_text(page, rewritten(page.read_text(), blocks))
     return page
+
+
+def mean_and_range(shares: Sequence[float]) -> str:
+    """`92.5 (90.0 to 95.0)`: shares in percent; one alone is `92.5`."""
+    numbers = [100 * share for share in shares]
+    ends = f" ({min(numbers):.1f} to {max(numbers):.1f})" if len(numbers) > 1 else ""
+    return f"{statistics.mean(numbers):.1f}{ends}"
 
 
 def made_from(file: Path, table: Callable[[Any], str]) -> Callable[[], str]:

@@ -44,21 +44,26 @@ def holdings(program: Program) -> Holdings | None:
         np.asarray(leaf) for leaf in (data.examples.labels, data.examples.attributes)
     )
     split = data.split
-    counts = []
-    for values, kinds in (
-        (labels_, data.num_classes),
-        (attributes, len(data.attributes.names)),
-    ):
-        table = np.zeros((split.num_train.shape[1], kinds), int)
+    parts = [
+        (np.asarray(rows[0]), np.asarray(held[0]))
         for rows, held in (
-            (split.train[0], split.num_train[0]),
-            (split.validation[0], split.num_validation[0]),
-        ):
-            for client, count in enumerate(np.asarray(held)):
-                kept = np.asarray(rows[client])[:count]
-                table[client] += np.bincount(values[kept], minlength=kinds)
-        counts.append(table)
-    return Holdings(counts[0], counts[1], np.asarray(split.num_train[0]))
+            (split.train, split.num_train),
+            (split.validation, split.num_validation),
+        )
+    ]
+    train = parts[0][1]
+    held_by = [
+        np.concatenate([rows[client][: held[client]] for rows, held in parts])
+        for client in range(len(train))
+    ]
+
+    def counts(values: np.ndarray, kinds: int) -> np.ndarray:
+        return np.stack([np.bincount(values[one], minlength=kinds) for one in held_by])
+
+    num_attributes = len(data.attributes.names)
+    return Holdings(
+        counts(labels_, data.num_classes), counts(attributes, num_attributes), train
+    )
 
 
 def planned_spent(

@@ -24,7 +24,8 @@ import json
 import math
 import pathlib
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,11 +33,11 @@ from absl import flags
 
 from fedsvp_jax.accounting import Ledger, composed_epsilon
 from fedsvp_jax.mechanisms import shapley_guided
-from fedsvp_jax.report import read, spent, tables
+from fedsvp_jax.report import labels, read, spent, tables
 from fedsvp_jax.report.text_table import MISSING, markdown
 from fedsvp_jax.run.folder import write_json
 
-from . import command, docs_blocks, upload_claims
+from . import command, docs_blocks, flag_values, upload_claims
 from .budget_table import batches, batches_table, budgets, budgets_table
 from .ledger_tables import events_table, promise, promise_table
 
@@ -121,9 +122,7 @@ def kept_convergence(folder: pathlib.Path) -> Json:
     names = ("measured_mean", "printed_expression", "corrected_bound")
     return {
         "rows": [
-            {
-                "local_epochs": panel["constants"]["local_epochs"],
-            }
+            {"local_epochs": panel["constants"]["local_epochs"]}
             | {name: curve[name] for name in ("epsilon", "delta", "status", "central")}
             | {name: curve[name] and curve[name][-1] for name in names}
             for panel in panels
@@ -263,10 +262,10 @@ def release_accuracy_table(by_release: dict[str, Json]) -> str:
     for name, results in by_release.items():
         cells = {"release": f"`{name}`"}
         for row, other in zip(results["rows"], reference, strict=True):
-            mean, std = tables.mean_std([100 * value for value in row["last5"]])
+            shown = labels.percent(*tables.mean_std(row["last5"]), digits=1)
             pairs = zip(row["last5"], other["last5"], strict=True)
             gap = 100 * statistics.fmean(a - b for a, b in pairs)
-            cells[f"ε = {other['epsilon']:g}"] = f"{mean:.1f} ± {std:.1f}" + (
+            cells[f"ε = {other['epsilon']:g}"] = shown + (
                 "" if name == "none" else f" ({gap:+.1f})"
             )
         spent = ", ".join(f"{row['epsilon_spent_pld']:.2f}" for row in results["rows"])
@@ -275,14 +274,13 @@ def release_accuracy_table(by_release: dict[str, Json]) -> str:
     return markdown(rows)
 
 
-def same_spent_table(kept: Sequence[Json]) -> str:
+def same_spent_table(by_release: dict[str, Json]) -> str:
     """Accuracy by the ε that was spent, each release at an ε of its own."""
     rows, without_noise = [], []
-    for results in kept:
+    for results in by_release.values():
         without_noise += results.get("without_noise", [])
         config = results["config"]
         for row in results["rows"]:
-            mean, std = tables.mean_std([100 * value for value in row["last5"]])
             shown = spent.marked(f"{row['epsilon_spent_pld']:.2f}", row["status"])
             rows.append(
                 {
@@ -290,12 +288,14 @@ def same_spent_table(kept: Sequence[Json]) -> str:
                     "sensitivity": f"`{config['sensitivity']}`",
                     "ε per upload": f"{row['epsilon']:g}",
                     "ε spent (PLD)": shown,
-                    "test accuracy, %": f"{mean:.1f} ± {std:.1f}",
+                    "test accuracy, %": labels.percent(
+                        *tables.mean_std(row["last5"]), digits=1
+                    ),
                 }
             )
     rows.sort(key=lambda row: float(row["ε spent (PLD)"].split()[0]))
-    mean, std = tables.mean_std([100 * value for value in without_noise])
-    return f"{markdown(rows)}\nWithout noise: {mean:.1f} ± {std:.1f}."
+    undefended = labels.percent(*tables.mean_std(without_noise), digits=1)
+    return f"{markdown(rows)}\nWithout noise: {undefended}."
 
 
 def convergence_table(results: Json) -> str:
@@ -336,22 +336,14 @@ def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
     def block(table: Callable[[Json], str], name: str) -> Callable[[], str]:
         return docs_blocks.made_from(results / f"{name}.json", table)
 
-    def released(names: Sequence[str]) -> dict[str, Json]:
+    def released(table: Callable[[dict[str, Json]], str], *names: str) -> str:
         paths = {name: results / f"release_{name}.json" for name in names}
         if not all(path.exists() for path in paths.values()):
-            return {}
-        return {name: json.loads(path.read_text()) for name, path in paths.items()}
+            return MISSING
+        return table({name: json.loads(paths[name].read_text()) for name in names})
 
-    def accuracies() -> str:
-        kept = released(_RELEASES)
-        return release_accuracy_table(kept) if kept else MISSING
-
-    def same_spent() -> str:
-        names = ("laplace", "randomized_response", *_MORE_RELEASES)
-        kept = released(names)
-        return same_spent_table([*kept.values()]) if kept else MISSING
-
-    blocks = {
+    private = ("laplace", "randomized_response")
+    blocks: dict[str, dict[str, Callable[[], str]]] = {
         "methods.md": {"convergence": block(convergence_table, "convergence")},
         "privacy.md": {
             "events": events_table,
@@ -361,8 +353,10 @@ def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
             "batches": block(batches_table, "batches"),
             "release_cost": block(release_cost_table, "release_cost"),
             "noise_scale": block(noise_scale_table, "noise_scale"),
-            "release_accuracy": accuracies,
-            "same_spent": same_spent,
+            "release_accuracy": partial(released, release_accuracy_table, *_RELEASES),
+            "same_spent": partial(
+                released, same_spent_table, *private, *_MORE_RELEASES
+            ),
         },
     }
     return [
@@ -374,17 +368,13 @@ def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
 def main(_: list[str]) -> None:
     """Keeps the runs of --keep_guarantees and writes the pages' blocks anew."""
     docs_dir = pathlib.Path(flags.FLAGS.guarantee_docs_dir)
+    results = docs_dir / "results" / "privacy"
+    results.mkdir(parents=True, exist_ok=True)
     runs = command.named_folders(flags.FLAGS.keep_guarantees, "keep_guarantees")
+    flag_values.refuse_unknown("keep_guarantees", runs, KEEPERS)
     for name, folder in runs.items():
-        if name not in KEEPERS:
-            raise ValueError(
-                f"keep_guarantees must name one of {', '.join(KEEPERS)}, got {name!r}"
-            )
-        results = docs_dir / "results" / "privacy"
-        results.mkdir(parents=True, exist_ok=True)
         write_json(results / f"{name}.json", KEEPERS[name](folder))
     if flags.FLAGS.solve_budgets:
-        results = docs_dir / "results" / "privacy"
         write_json(results / "budgets.json", budgets())
         write_json(results / "batches.json", batches())
     command.print_files(rewrite(docs_dir))

@@ -10,7 +10,6 @@ table of docs/optimizers.md is written; --norun does that alone.
 """
 
 import pathlib
-import statistics
 from typing import Any
 
 from absl import flags
@@ -64,10 +63,9 @@ def table(rows: list[dict[str, Any]]) -> str:
         told = ", ".join(f"`--{key}={value}`" for key, value in METHODS[method].items())
         line = {"method": name, "settings": told or "the defaults"}
         for number in found[0]:
-            values = [100 * accuracy[number] for accuracy in found]
-            several = len(values) > 1
-            spread = f" ({min(values):.1f} to {max(values):.1f})" if several else ""
-            line[f"round {number}, %"] = f"{statistics.mean(values):.1f}{spread}"
+            line[f"round {number}, %"] = docs_blocks.mean_and_range(
+                [accuracy[number] for accuracy in found]
+            )
         line["runs"] = str(len(found))
         lines.append(line)
     return markdown(lines)

@@ -60,8 +60,6 @@ def train(values: flags.FlagValues, config: ExperimentConfig) -> dict[str, float
     from fedsvp_jax.devices import lanes
     from fedsvp_jax.federation import loading
     from fedsvp_jax.influence import backbone, centre
-    from fedsvp_jax.run.environment import environment
-    from fedsvp_jax.run.folder import RunFolder
     from fedsvp_jax.structs import Model
 
     data = loading.load_dataset(config)
@@ -73,12 +71,11 @@ def train(values: flags.FlagValues, config: ExperimentConfig) -> dict[str, float
 
     model, root = build(data.num_classes), prng.root_key(config.seed)
     example = preprocessing.normalize(examples.inputs[:1])
-    folder = RunFolder(values.output_dir)
-    path = folder.path / _FILE
     chosen = {name: getattr(config, name) for name in _SETTINGS}
     chosen |= {"pretrain_epochs": values.pretrain_epochs}
     chosen |= {"data_fingerprint": data.fingerprint}
-    folder.start(chosen | environment(), resume=values.resume)
+    folder = command.start_folder(values, chosen)
+    path = folder.path / _FILE
     done = 0
     params, stats = model.init(prng.stream_key(root, prng.Stream.INIT), example)
     if path.exists():

@@ -71,21 +71,6 @@ def rebuild(
     return [report.write_figures_report(folder, timestamp=timestamp)], ""
 
 
-def compare(
-    folders: list[Path],
-    output_dir: Path,
-    *,
-    figure: str | None,
-    timestamp: str | None,
-) -> list[Path]:
-    """Writes the comparison of runs and sweeps; raises what `rebuild` raises."""
-    paths = [report.write_compare_report(folders, output_dir, timestamp=timestamp)]
-    if figure:
-        target = output_dir / f"compare.{figure}"
-        paths.append(report.figures.draw_comparison(folders, target))
-    return paths
-
-
 def main(arguments: Sequence[str]) -> None:
     """Rebuilds the pages of every folder on the command line."""
     folders = [Path(argument) for argument in arguments[1:]]
@@ -102,7 +87,11 @@ def main(arguments: Sequence[str]) -> None:
         if len({os.path.abspath(folder) for folder in compared}) > 1:
             common = os.path.commonpath([os.path.abspath(f.parent) for f in compared])
             target = Path(_COMPARE_TO.value or common)
-            paths = compare(compared, target, figure=figure, timestamp=timestamp)
+            page = report.write_compare_report(compared, target, timestamp=timestamp)
+            paths = [page]
+            if figure:
+                picture = target / f"compare.{figure}"
+                paths.append(report.figures.draw_comparison(compared, picture))
             print(printed.table(comparison_table(read_all(compared))))
             print("\n".join(map(str, paths)))
     except ImportError as error:

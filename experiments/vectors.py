@@ -46,7 +46,6 @@ _SENSITIVITIES: dict[str, dict[str, Any]] = {
     "per_example": {"local_epochs": 2},
 }
 _UPLOADS = (1, 10, 100)
-FLAGS = flags.FLAGS
 flags.DEFINE_string("vectors_dir", "docs/vectors", "Folder of the files.")
 
 
@@ -162,10 +161,9 @@ def document(name: str) -> dict[str, Any]:
     }
 
 
-def main(argv: list[str]) -> None:
+def main(_: list[str]) -> None:
     """Writes one file per mechanism."""
-    del argv
-    folder = pathlib.Path(FLAGS.vectors_dir)
+    folder = pathlib.Path(flags.FLAGS.vectors_dir)
     folder.mkdir(parents=True, exist_ok=True)
     for name in names():
         text = json.dumps(document(name), indent=1) + "\n"

@@ -8,8 +8,6 @@ The manual of each attack below says what its adversary sees.
 
 from absl import flags
 
-from fedsvp_jax.config import ExperimentConfig
-
 from .. import command
 from . import (
     audit,
@@ -38,25 +36,14 @@ for attack in ATTACKS.values():
     attack.define_flags()
 
 
-def attack_settings(values: flags.FlagValues) -> ExperimentConfig:
-    """The settings of the flags, with the defaults of the chosen attack."""
-    defaults = ATTACKS[values.attack].DEFAULTS
-    return command.settings_from_flags(
-        values,
-        **{
-            name: value
-            for name, value in defaults.items()
-            if values[name].using_default_value
-        },
-    )
-
-
 def main(_: list[str]) -> None:
     """Runs the chosen attack."""
     values = flags.FLAGS
-    config = attack_settings(values)
+    chosen = ATTACKS[values.attack]
+    command.default_settings(values, chosen.DEFAULTS)
+    config = command.settings_from_flags(values)
     command.start_jax(values)
-    ATTACKS[values.attack].run(values, config)
+    chosen.run(values, config)
 
 
 def manual() -> str:

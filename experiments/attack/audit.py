@@ -65,8 +65,7 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.attacks.epsilon_bounds import require_auditor
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import plan
-from fedsvp_jax.run.environment import environment
-from fedsvp_jax.run.folder import RunFolder, write_json
+from fedsvp_jax.run.folder import write_json
 
 from .. import command, flag_values
 from . import audit_play, audit_results
@@ -159,16 +158,14 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         config, values.audit_examples, values.audit_trials
     )
     seeds = range(config.seed, config.seed + values.audit_seeds)
-    folder = RunFolder(values.output_dir)
-    chosen = {
-        "attack": values.attack,
-        "audit_mechanisms": names,
-        "audit_trials": values.audit_trials,
-        "audit_examples": values.audit_examples,
-        "audit_seeds": values.audit_seeds,
-    }
-    folder.start(
-        dataclasses.asdict(config) | environment() | chosen, resume=values.resume
+    folder = command.start_folder(
+        values,
+        dataclasses.asdict(config),
+        attack=values.attack,
+        audit_mechanisms=names,
+        audit_trials=values.audit_trials,
+        audit_examples=values.audit_examples,
+        audit_seeds=values.audit_seeds,
     )
 
     def play(case: Case) -> list[list[audit_play.Row]]:

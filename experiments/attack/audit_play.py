@@ -4,7 +4,7 @@ The games of a case are compiled once and played with every seed's key.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -312,35 +312,27 @@ def _largest(
     return max(bounds(delta=delta, significance=level).values())
 
 
-def with_verdicts(rows: list[Row]) -> list[Row]:
-    """The rows of one seed with the claims that Holm's test rejects, and a verdict.
+def beaten_claims(rows: Sequence[Row]) -> list[list[str]]:
+    """Of each row the claims that Holm's test rejects at 5 %.
 
     The family is every claim of every row: with a probability of 95 % no true claim is
     among the rejected.
     """
-    family = [
-        (number, method)
-        for number, row in enumerate(rows)
-        for method in row["p_values"]
-    ]
-    rejected = holm([rows[number]["p_values"][method] for number, method in family])
-    beaten: dict[int, list[str]] = {number: [] for number in range(len(rows))}
-    for (number, method), is_rejected in zip(family, rejected, strict=True):
-        if is_rejected:
-            beaten[number].append(method)
+    rejected = iter(holm([p for row in rows for p in row["p_values"].values()]))
+    return [[name for name in row["p_values"] if next(rejected)] for row in rows]
+
+
+def with_verdicts(rows: Sequence[Row]) -> list[Row]:
+    """The rows of one seed with the claims that are rejected, and a verdict."""
     return [
         row
         | {
-            "beaten": beaten[number],
+            "beaten": beaten,
             "status": (
-                "holds"
-                if not beaten[number]
-                else "VIOLATED"
-                if row["claimed"]
-                else "no claim"
+                "holds" if not beaten else "VIOLATED" if row["claimed"] else "no claim"
             ),
         }
-        for number, row in enumerate(rows)
+        for row, beaten in zip(rows, beaten_claims(rows), strict=True)
     ]
 
 

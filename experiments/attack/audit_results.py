@@ -52,38 +52,34 @@ def over_seeds(results: dict[str, Any]) -> str:
     )
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    """Whether ε is proved, ε by accounting, the largest audited bounds, the verdict."""
-    return (
-        "proved" if row["proved"] else "nominal",
-        *(_number(row["claims"][method]) for method in ACCOUNTINGS),
-        _number(max(row["audited"].values())),
-        _number(max(row["audited_at_basic_delta"].values())),
-        row["status"],
-    )
-
-
 def _number(value: float | None) -> str:
     return "inf" if value is None or math.isinf(value) else f"{value:.3g}"
 
 
+def _line(row: Row) -> dict[str, str]:
+    """A row of the tables: the case, its claims, the largest audited bounds."""
+    names = {"basic": "basic", "rdp": "RDP", "pld": "PLD"}
+    return {
+        "mechanism": row["mechanism"],
+        "sensitivity": row["sensitivity"],
+        "worlds": row["worlds"],
+        "uploads": str(row["uploads"]),
+        "ε is": "proved" if row["proved"] else "nominal",
+        **{
+            f"claimed ε: {names[method]}": _number(row["claims"][method])
+            for method in ACCOUNTINGS
+        },
+        "audited ε ≥": _number(max(row["audited"].values())),
+        "audited ε ≥ at the basic δ": _number(
+            max(row["audited_at_basic_delta"].values())
+        ),
+        "verdict": row["status"],
+    }
+
+
 def terminal_table(rows: Sequence[Row]) -> str:
     """Claims and audited bounds after one upload and after all, for a terminal."""
-    head = (
-        *("mechanism", "sensitivity", "worlds", "uploads", "ε is", "basic", "RDP"),
-        *("PLD", "audited ≥", "audited ≥ at the basic δ", "verdict"),
-    )
-    lines = [
-        (
-            row["mechanism"],
-            row["sensitivity"],
-            row["worlds"],
-            str(row["uploads"]),
-            *_cells(row),
-        )
-        for row in rows
-    ]
-    return printed.table([dict(zip(head, line, strict=True)) for line in lines])
+    return printed.table([*map(_line, rows)])
 
 
 def page(results: dict[str, Any]) -> str:
@@ -92,35 +88,15 @@ def page(results: dict[str, Any]) -> str:
     last_rows = {
         (row["mechanism"], row["sensitivity"], row["worlds"]): row for row in all_rows
     }
-    lines = []
-    for row in last_rows.values():
-        *numbers, verdict = _cells(row)
-        lines.append(
-            [
-                f"`{row['mechanism']}`",
-                f"`{row['sensitivity']}`",
-                row["worlds"],
-                str(row["uploads"]),
-                *numbers,
-                f"**{verdict}**" if verdict == "VIOLATED" else verdict,
-            ]
-        )
-    head = (
-        "mechanism",
-        "sensitivity",
-        "worlds",
-        "uploads",
-        "ε is",
-        "claimed ε: basic",
-        "claimed ε: RDP",
-        "claimed ε: PLD",
-        "audited ε ≥",
-        "audited ε ≥ at the basic δ",
-        "verdict",
-    )
+    lines = [_line(row) for row in last_rows.values()]
+    for line in lines:
+        for name in ("mechanism", "sensitivity"):
+            line[name] = f"`{line[name]}`"
+        if line["verdict"] == "VIOLATED":
+            line["verdict"] = "**VIOLATED**"
     return (
         f"From {results['trials']} games in each world.\n\n"
-        f"{markdown([dict(zip(head, line, strict=True)) for line in lines])}\n"
+        f"{markdown(lines)}\n"
         f"All {len(all_rows)} rows, after one upload and after the last: "
         f"{verdicts(all_rows)}. {over_seeds(results)}"
     )

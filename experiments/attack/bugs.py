@@ -1,22 +1,4 @@
-"""The bugs that `planted_bugs` plants: each replaces one function of the package.
-
-noise_halved    the Gaussian noise on an upload has half its standard deviation
-no_clip         the update is not clipped
-count           the adaptive clip's count is noised as if a client moved it by 1/2
-partial_cohort  the ε of a cohort with empty places is claimed as a full cohort's
-release         R is released without noise
-shared_key      all clients draw their noise from one key
-cap             the cohort sampler does not look at --total_epsilon
-batch_divisor   a batch is divided by the number of its records with a gradient
-full_batch      every record is in every batch that is claimed to be a secret sample
-trained_on_all  the public training reads the private records too
-query_noise     the private query's noise has half its standard deviation
-query_divisor   the private query is divided by the number of such records
-divided_twice   the private query's noise is divided by |P| twice
-sharers         a share of a cohort's noise is divided by K − h, not by its root
-colluders       the noise that colluders know is counted against them
-votes           votes are reported without randomised response
-"""
+"""The bugs that `planted_bugs` plants: each replaces one function of the package."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -30,126 +12,110 @@ from fedsvp_jax.algorithm import cohort, local_training, private_query
 from fedsvp_jax.influence import lazy
 from fedsvp_jax.mechanisms import dp_fedavg, noise, release, sensitivity
 
+_Function = Callable[..., Any]
+
 
 class Bug(NamedTuple):
     """A function of the package, what stands in its place, and who should notice."""
 
     where: Any  # module or class
     function: str
-    faulty: Callable[[Callable[..., Any]], Callable[..., Any]]  # from the right one
+    faulty: _Function  # takes the right one, then its arguments
     case: str  # `Case.name`
     says: str  # in words
 
 
-def _half_noise(right: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda tree, std, *, key: right(tree, 0.5 * std, key=key)
+def _half_noise(right: _Function, tree: Any, std: Any, *, key: Any) -> Any:
+    return right(tree, 0.5 * std, key=key)
 
 
-def _no_clip(right: Callable[..., Any]) -> Callable[..., Any]:
-    del right
-    return lambda updates, params, bound: (updates, jnp.zeros((), jnp.float32))
+def _no_clip(_: _Function, updates: Any, params: Any, bound: Any) -> Any:
+    return updates, jnp.zeros((), jnp.float32)
 
 
-def _half_count(right: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda multiplier, count_std: right(multiplier, 2.0 * count_std)
+def _half_count(right: _Function, multiplier: Any, count_std: Any) -> Any:
+    return right(multiplier, 2.0 * count_std)
 
 
-def _full_cohort(right: Callable[..., Any]) -> Callable[..., Any]:
-    def record(book: Ledger, client_ids: Any, **given: Any) -> None:
-        planned = len(client_ids)
-        right(
-            book,
-            np.arange(planned),
-            **given | {"weights": np.full(planned, 1 / planned)},
-        )
-
-    return record
+def _full_cohort(right: _Function, book: Ledger, client_ids: Any, **given: Any) -> None:
+    planned = len(client_ids)
+    whole = given | {"weights": np.full(planned, 1 / planned)}
+    right(book, np.arange(planned), **whole)
 
 
-def _as_it_is(right: Callable[..., Any]) -> Callable[..., Any]:
-    del right
-    return lambda ratio, epsilon, *, key: ratio
+def _as_it_is(_: _Function, ratio: Any, epsilon: Any, *, key: Any) -> Any:
+    return ratio
 
 
-def _one_noise_key(right: Callable[..., Any]) -> Callable[..., Any]:
-    def stream_key(key: Any, stream: prng.Stream, client_id: Any = 0) -> Any:
-        return right(key, stream, 0 if stream == prng.Stream.NOISE else client_id)
-
-    return stream_key
-
-
-def _no_cap(right: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda key, num_clients, size, *, eligible: right(key, num_clients, size)
+def _one_noise_key(
+    right: _Function, key: Any, stream: prng.Stream, client_id: Any = 0
+) -> Any:
+    return right(key, stream, 0 if stream == prng.Stream.NOISE else client_id)
 
 
-def _plain_votes(right: Callable[..., Any]) -> Callable[..., Any]:
-    del right
-    return lambda votes, flip_probability, key: votes
+def _no_cap(
+    right: _Function, key: Any, num_clients: Any, size: Any, *, eligible: Any
+) -> Any:
+    return right(key, num_clients, size)
 
 
-def _everybody(right: Callable[..., Any]) -> Callable[..., Any]:
-    def faulty(key: Any, member: Any, *, batch_size: int, places: int) -> Any:
-        del batch_size, places
-        count = member.shape[0]
-        return right(key, member, batch_size=count, places=count)
-
-    return faulty
+def _plain_votes(_: _Function, votes: Any, flip_probability: Any, key: Any) -> Any:
+    return votes
 
 
-def _all_public(right: Callable[..., Any]) -> Callable[..., Any]:
-    def divided(attributes: Any, num_rows: Any, **given: Any) -> Any:
-        public, private = right(attributes, num_rows, **given)
-        return public | private, private
-
-    return divided
+def _everybody(right: _Function, key: Any, member: Any, **_: int) -> Any:
+    count = member.shape[0]
+    return right(key, member, batch_size=count, places=count)
 
 
-def _divided_twice(right: Callable[..., Any]) -> Callable[..., Any]:
-    def bound(clip: Any, num_private: Any, *, factor: float) -> Any:
-        once = right(clip, num_private, factor=factor)
-        return once / jnp.asarray(num_private, jnp.float32)
-
-    return bound
+def _all_public(right: _Function, attributes: Any, num_rows: Any, **given: Any) -> Any:
+    public, private = right(attributes, num_rows, **given)
+    return public | private, private
 
 
-def _batch_of_the_present(right: Callable[..., Any]) -> Callable[..., Any]:
-    def gradient(
-        loss: Any,
-        params: Any,
-        stats: Any,
-        inputs: Any,
-        labels: Any,
-        weights: Any,
-        *rest: Any,
-    ) -> Any:
-        present = jnp.mean(jnp.any(inputs != 0, axis=1), dtype=jnp.float32)
-        return right(loss, params, stats, inputs, labels, weights / present, *rest)
-
-    return gradient
+def _divided_twice(
+    right: _Function, clip: Any, num_private: Any, *, factor: float
+) -> Any:
+    once = right(clip, num_private, factor=factor)
+    return once / jnp.asarray(num_private, jnp.float32)
 
 
-def _query_of_the_present(right: Callable[..., Any]) -> Callable[..., Any]:
-    def gradient(
-        model: Any,
-        params: Any,
-        stats: Any,
-        examples: Any,
-        rows: Any,
-        member: Any,
-        **named: Any,
-    ) -> Any:
-        present = member & jnp.any(examples.inputs[rows] != 0, axis=1)
-        return right(model, params, stats, examples, rows, present, **named)
-
-    return gradient
+def _batch_of_the_present(
+    right: _Function,
+    loss: Any,
+    params: Any,
+    stats: Any,
+    inputs: Any,
+    labels: Any,
+    weights: Any,
+    *rest: Any,
+) -> Any:
+    present = jnp.mean(jnp.any(inputs != 0, axis=1), dtype=jnp.float32)
+    return right(loss, params, stats, inputs, labels, weights / present, *rest)
 
 
-def _nothing_known(right: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda multiplier, std, weights, known: right(multiplier, std, weights, 0)
+def _query_of_the_present(
+    right: _Function,
+    model: Any,
+    params: Any,
+    stats: Any,
+    examples: Any,
+    rows: Any,
+    member: Any,
+    **named: Any,
+) -> Any:
+    present = member & jnp.any(examples.inputs[rows] != 0, axis=1)
+    return right(model, params, stats, examples, rows, present, **named)
 
 
-def _too_many_sharers(right: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda config: right(config) ** 2
+def _nothing_known(
+    right: _Function, multiplier: Any, std: Any, weights: Any, known: Any
+) -> Any:
+    return right(multiplier, std, weights, 0)
+
+
+def _too_many_sharers(right: _Function, config: Any) -> Any:
+    return right(config) ** 2
 
 
 BUGS = {

@@ -39,7 +39,6 @@ from tqdm import tqdm
 
 from fedsvp_jax.accounting import Ledger, promises
 from fedsvp_jax.attacks import canaries, one_run, one_shot
-from fedsvp_jax.attacks.multiple_tests import holm
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
 from fedsvp_jax.engine.trainer import Trainer
@@ -47,11 +46,10 @@ from fedsvp_jax.federation import Program, build, plan
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.report.text_table import markdown
 from fedsvp_jax.run import records
-from fedsvp_jax.run.environment import environment
-from fedsvp_jax.run.folder import RunFolder, write_json
+from fedsvp_jax.run.folder import write_json
 
 from .. import command, flag_values, printed
-from .audit_play import promise_of
+from .audit_play import beaten_claims, promise_of
 from .resumable import finished_or_made
 
 DEFAULTS = {
@@ -64,7 +62,6 @@ DEFAULTS = {
 _RECORDS = 8  # examples of a canary client
 _PUSH = 10.0  # a canary's gradient is so many times as long as the clip
 _HONEST = 10  # clients that hold the digits, where canaries are clients
-_LEVEL = 0.05
 
 
 class Run(NamedTuple):
@@ -265,17 +262,10 @@ def run_row(
 
 
 def with_verdicts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows with "holds" or "VIOLATED", by Holm's test over all claims."""
-    family = [p for row in rows for p in row["p_values"].values()]
-    rejected = iter(holm(family, _LEVEL))
+    """The rows with "holds" or "VIOLATED"."""
     return [
-        row
-        | {
-            "status": "VIOLATED"
-            if any([next(rejected) for _ in row["p_values"]])
-            else "holds"
-        }
-        for row in rows
+        row | {"status": "VIOLATED" if beaten else "holds"}
+        for row, beaten in zip(rows, beaten_claims(rows), strict=True)
     ]
 
 
@@ -291,14 +281,12 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         ),
         "the runs choose it themselves",
     )
-    folder = RunFolder(values.output_dir)
-    chosen = {
-        "attack": values.attack,
-        "num_canaries": values.num_canaries,
-        "canary_dimension": values.canary_dimension,
-    }
-    folder.start(
-        dataclasses.asdict(config) | environment() | chosen, resume=values.resume
+    folder = command.start_folder(
+        values,
+        dataclasses.asdict(config),
+        attack=values.attack,
+        num_canaries=values.num_canaries,
+        canary_dimension=values.canary_dimension,
     )
     rows = []
     for one in tqdm(RUNS, unit="run", disable=None):
@@ -309,45 +297,31 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         rows.append(finished_or_made(folder, name, make))
     results = {"attack": values.attack, "rows": with_verdicts(rows)}
     write_json(folder.path / "results.json", results)
-    print(printed.table(_rows(results)))
+    print(printed.table([*map(_line, results["rows"])]))
     command.print_files(folder.path / name for name in ("config.json", "results.json"))
 
 
-_HEAD = (
-    *("run", "canaries: in, out", "the adversary sees", "uploads", "ε is"),
-    *("claimed ε: RDP", "claimed ε: PLD", "one run ε ≥", "one shot ε ≈", "verdict"),
-)
-
-
-def _rows(results: dict[str, Any]) -> list[dict[str, str]]:
-    return [dict(zip(_HEAD, line, strict=True)) for line in _lines(results)]
-
-
-def _lines(results: dict[str, Any]) -> list[tuple[str, ...]]:
-    lines = []
-    for row in results["rows"]:
-        shot = row["one_shot"]
-        kind = "clients" if row["canary"] == "client" else "records"
-        lines.append(
-            (
-                row["run"],
-                f"{kind}: {row['canaries'][0]}, {row['canaries'][1]}",
-                row["sees"],
-                str(row["uploads"]),
-                "proved" if row["proved"] else "nominal",
-                *(f"{row['claims'][method]:.3g}" for method in ("rdp", "pld")),
-                f"{row['one_run']:.3g}",
-                f"{shot['epsilon']:.3g} ({shot['low']:.3g} to {shot['high']:.3g})",
-                row["status"],
-            )
-        )
-    return lines
+def _line(row: dict[str, Any]) -> dict[str, str]:
+    shot, (inside, outside) = row["one_shot"], row["canaries"]
+    return {
+        "run": row["run"],
+        "canaries: in, out": f"{row['canary']}s: {inside}, {outside}",
+        "the adversary sees": row["sees"],
+        "uploads": str(row["uploads"]),
+        "ε is": "proved" if row["proved"] else "nominal",
+        "claimed ε: RDP": f"{row['claims']['rdp']:.3g}",
+        "claimed ε: PLD": f"{row['claims']['pld']:.3g}",
+        "one run ε ≥": f"{row['one_run']:.3g}",
+        "one shot ε ≈": f"{shot['epsilon']:.3g} ({shot['low']:.3g} to "
+        f"{shot['high']:.3g})",
+        "verdict": row["status"],
+    }
 
 
 def page(results: dict[str, Any]) -> str:
     """The table of docs/attacks.md."""
     most = max(row["one_run_at_most"] for row in results["rows"])
     return (
-        f"{markdown(_rows(results))}\n"
+        f"{markdown([*map(_line, results['rows'])])}\n"
         f'If every guess had been right, "one run" would have been {most:.2f} at most.'
     )

@@ -33,7 +33,6 @@ from . import (
 flags.DEFINE_string(
     "attack_pages_dir", "docs", "Folder that holds attacks.md and results/."
 )
-
 flags.DEFINE_list(
     "keep_attacks",
     [],
@@ -103,7 +102,6 @@ def _blocks(docs_dir: pathlib.Path) -> dict[str, Callable[[], str]]:
         "gradient_inversion": inversion_results.page,
         "gradient_inversion_mnist": inversion_results.page,
     }
-
     results = docs_dir / "results" / "attacks"
     return {
         name: docs_blocks.made_from(results / f"{name}.json", table)

@@ -44,8 +44,7 @@ from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading, plan
 from fedsvp_jax.mechanisms import make_mechanism, noise
-from fedsvp_jax.run.environment import environment
-from fedsvp_jax.run.folder import RunFolder, write_json
+from fedsvp_jax.run.folder import write_json
 from fedsvp_jax.structs import Array, Examples, Model, NoiseInfo, Params
 
 from .. import command, flag_values, printed, upload_claims
@@ -310,16 +309,13 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         for match in inversion.MATCHES
     ]
     victim = make_victim(config, data, values.inversion_victims)
-    folder = RunFolder(values.output_dir)
-    chosen = {
-        "attack": values.attack,
-        "defences": [defence.name for defence in defences],
-        "victims": values.inversion_victims,
-        "searches": [dataclasses.asdict(search) for search in searches],
-    }
-    folder.start(
-        plan.recorded_settings(config, data) | environment() | chosen,
-        resume=values.resume,
+    folder = command.start_folder(
+        values,
+        plan.recorded_settings(config, data),
+        attack=values.attack,
+        defences=[defence.name for defence in defences],
+        victims=values.inversion_victims,
+        searches=[dataclasses.asdict(search) for search in searches],
     )
 
     def compiled(search: inversion.Search) -> Any:

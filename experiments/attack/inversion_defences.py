@@ -10,6 +10,8 @@ from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import plan
 from fedsvp_jax.mechanisms import MechanismConfig, analytic_multiplier
 
+from .. import flag_values
+
 _SENSITIVITIES = ("paper", "update_clip", "per_example")
 
 
@@ -42,17 +44,16 @@ def named_defences(values: flags.FlagValues) -> list[Defence]:
                 f"one of {', '.join(_SENSITIVITIES)}, got {text!r}"
             )
         defences.append(Defence(mechanism, sensitivity))
-    for text in values.inversion_noise_stds:
-        try:
-            std = float(text)
-        except ValueError:
-            std = math.nan
-        if not 0 < std < math.inf:
-            raise ValueError(f"inversion_noise_stds must be > 0, got {text!r}")
-        defences.append(Defence("gaussian", "update_clip", std))
     if len(set(defences)) < len(defences):
         raise ValueError("inversion_defences must name each defence once")
-    return defences
+    stds = flag_values.numbers(
+        "inversion_noise_stds",
+        values.inversion_noise_stds,
+        allowed="numbers > 0",
+        is_allowed=lambda std: 0 < std < math.inf,
+        may_be_empty=True,
+    )
+    return defences + [Defence("gaussian", "update_clip", std) for std in stds]
 
 
 def mechanism_settings(config: ExperimentConfig, defence: Defence) -> MechanismConfig:

@@ -43,8 +43,7 @@ from fedsvp_jax.federation import build, loading
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.prng import Stream
-from fedsvp_jax.run.environment import environment
-from fedsvp_jax.run.folder import RunFolder, write_json
+from fedsvp_jax.run.folder import write_json
 from fedsvp_jax.run.sweep import SweepPlan
 from fedsvp_jax.structs import Split
 
@@ -179,19 +178,15 @@ def attack_sweep(
             config, mask, hit = configs[start], member[cells], right[cells]
             for name in membership.SCORES:
                 roc = membership.roc(name, phi[cells], mask)
-                fpr, tpr = roc.curve
+                area_and_rates = roc._asdict()
+                fpr, tpr = area_and_rates.pop("curve")
                 rows.append(
                     {
                         "mechanism": config.mechanism,
                         **claims[start],
                         "round": int(done),
                         "attack": name,
-                        "auc": roc.auc,
-                        "auc_low": roc.auc_low,
-                        "auc_high": roc.auc_high,
-                        "tpr": roc.tpr,
-                        "tpr_low": roc.tpr_low,
-                        "tpr_high": roc.tpr_high,
+                        **area_and_rates,
                         "accuracy_members": float(hit[mask].mean()),
                         "accuracy_others": float(hit[~mask].mean()),
                         "test_accuracy": float(
@@ -205,15 +200,15 @@ def attack_sweep(
 
 def attacked_rounds(texts: Sequence[str], num_rounds: int) -> list[int]:
     """The rounds of --membership_rounds and the last round."""
-    try:
-        named = {int(text) for text in texts}
-    except ValueError:
-        named = {0}
-    if not all(1 <= number <= num_rounds for number in named):
-        raise ValueError(
-            f"membership_rounds must be in [1, {num_rounds}], got {','.join(texts)}"
-        )
-    return sorted(named | {num_rounds})
+    named = flag_values.numbers(
+        "membership_rounds",
+        texts,
+        kind=int,
+        allowed=f"integers in [1, {num_rounds}]",
+        is_allowed=lambda number: 1 <= number <= num_rounds,
+        may_be_empty=True,
+    )
+    return sorted({*named, num_rounds})
 
 
 def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
@@ -237,19 +232,15 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         seeds=tuple(range(config.seed, config.seed + values.membership_shadows)),
     )
     sweeps = {name: plan.cells(config, name) for name in plan.mechanisms}
-    for configs in sweeps.values():
-        Trainer(
-            build(configs, data)
-        )  # refuses what cannot run, before anything is kept
-    folder = RunFolder(values.output_dir)
-    chosen = dataclasses.asdict(plan) | {
-        "attack": values.attack,
-        "membership_label_noise": values.membership_label_noise,
-        "membership_rounds": rounds,
-    }
-    folder.start(
-        recorded_settings(config, data) | environment() | chosen,
-        resume=values.resume,
+    for configs in sweeps.values():  # what cannot run is refused first
+        Trainer(build(configs, data))
+    folder = command.start_folder(
+        values,
+        recorded_settings(config, data),
+        **dataclasses.asdict(plan),
+        attack=values.attack,
+        membership_label_noise=values.membership_label_noise,
+        membership_rounds=rounds,
     )
     rows: list[dict[str, Any]] = []
     for name, configs in tqdm(sweeps.items(), unit="sweep", disable=None):

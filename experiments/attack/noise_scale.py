@@ -35,8 +35,7 @@ from fedsvp_jax.devices import lanes
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, loading, plan
 from fedsvp_jax.mechanisms import MechanismConfig
-from fedsvp_jax.run.environment import environment
-from fedsvp_jax.run.folder import RunFolder, write_json
+from fedsvp_jax.run.folder import write_json
 from fedsvp_jax.structs import Array, NoiseInfo, Params
 from fedsvp_jax.tree import cell_of
 
@@ -267,11 +266,11 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     check(config)
     data = loading.load_dataset(config)
     trainer = Trainer(build([config], data))
-    folder = RunFolder(values.output_dir)
-    chosen = {"attack": values.attack, "contribution_release": _RELEASES}
-    folder.start(
-        plan.recorded_settings(config, data) | environment() | chosen,
-        resume=values.resume,
+    folder = command.start_folder(
+        values,
+        plan.recorded_settings(config, data),
+        attack=values.attack,
+        contribution_release=_RELEASES,
     )
     train = jax.jit(partial(train_cohort, trainer))
     state = cell_of(trainer.initial_state(), 0)

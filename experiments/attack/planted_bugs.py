@@ -27,10 +27,9 @@ from tqdm import tqdm
 
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.report.text_table import markdown
-from fedsvp_jax.run.environment import environment
-from fedsvp_jax.run.folder import RunFolder, write_json
+from fedsvp_jax.run.folder import write_json
 
-from .. import command, printed
+from .. import command, flag_values, printed
 from . import audit, audit_play
 from .audit_cases import Case
 from .bugs import BUGS, Bug
@@ -46,7 +45,11 @@ def planted(bug: Bug | None) -> Iterator[None]:
     if bug is None:
         yield
         return
-    faulty = bug.faulty(getattr(bug.where, bug.function))
+    right = getattr(bug.where, bug.function)
+
+    def faulty(*arguments: Any, **named: Any) -> Any:  # a method too, which binds
+        return bug.faulty(right, *arguments, **named)
+
     with mock.patch.object(bug.where, bug.function, faulty):
         yield
 
@@ -102,27 +105,21 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     """Plants every bug, and plays its case with it and without it."""
     audit.refuse_unread(values)
     names = list(BUGS) if values.planted_bugs == ["all"] else values.planted_bugs
-    unknown = [name for name in names if name not in BUGS]
-    if unknown:
-        raise ValueError(
-            f"planted_bugs must be among {', '.join(BUGS)}, got {unknown[0]!r}"
-        )
+    flag_values.refuse_unknown("planted_bugs", names, BUGS)
     cases = {case.name: case for case in audit.audited_cases(["all"], config)}
     num_claims = audit_play.most_claims(cases.values())
     setting = audit_play.make_setting(
         config, values.audit_examples, values.audit_trials
     )
     seeds = range(config.seed, config.seed + values.bug_seeds)
-    folder = RunFolder(values.output_dir)
-    chosen = {
-        "attack": values.attack,
-        "planted_bugs": names,
-        "audit_trials": values.audit_trials,
-        "audit_examples": values.audit_examples,
-        "bug_seeds": values.bug_seeds,
-    }
-    folder.start(
-        dataclasses.asdict(config) | environment() | chosen, resume=values.resume
+    folder = command.start_folder(
+        values,
+        dataclasses.asdict(config),
+        attack=values.attack,
+        planted_bugs=names,
+        audit_trials=values.audit_trials,
+        audit_examples=values.audit_examples,
+        bug_seeds=values.bug_seeds,
     )
     rows = []
     for name in tqdm(names, unit="bug", disable=None):
@@ -147,22 +144,15 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     command.print_files(folder.path / n for n in ("config.json", "results.json"))
 
 
-_HEAD = ("planted bug", "case of the audit", "seeds that flag it", "flagged without it")
-
-
 def _rows(results: dict[str, Any]) -> list[dict[str, str]]:
-    return [dict(zip(_HEAD, line, strict=True)) for line in _lines(results)]
-
-
-def _lines(results: dict[str, Any]) -> list[tuple[str, ...]]:
     count = results["seeds"]
     return [
-        (
-            row["says"],
-            row["case"].replace("_", " ").replace("-", ", "),
-            f"{len(row['planted']['flagged'])} of {count}",
-            f"{len(row['correct']['flagged'])} of {count}",
-        )
+        {
+            "planted bug": row["says"],
+            "case of the audit": row["case"].replace("_", " ").replace("-", ", "),
+            "seeds that flag it": f"{len(row['planted']['flagged'])} of {count}",
+            "flagged without it": f"{len(row['correct']['flagged'])} of {count}",
+        }
         for row in results["rows"]
     ]
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -106,23 +107,6 @@ def step_flops(trainer: Trainer, num_classes: int, batch_size: int) -> Counter[s
     return matmul_flops_by_stack(update, params, stats, rate, rows)
 
 
-def forward_flops(
-    model: Model,
-    params: Params,
-    stats: Params,
-    example_shape: tuple[int, ...],
-    batch_size: int,
-) -> int:
-    """FLOPs of one evaluation batch."""
-    batch = jax.ShapeDtypeStruct((batch_size, *example_shape), jnp.float32)
-    return matmul_flops(
-        lambda p, s, x: model.apply(p, s, x, train=False, key=None),
-        params,
-        stats,
-        batch,
-    )
-
-
 def coalition_steps(trainer: Trainer) -> dict[int, tuple[int, int]]:
     """Coalition bitmask -> (batch size, steps) of one client's training.
 
@@ -185,7 +169,12 @@ def round_flops(trainer: Trainer, num_classes: int) -> RoundFlops:
     if _estimates_privacy(trainer):
         batch, drawn = plan.estimation.validation_batch_size, plan.estimation.num_drawn
         longest = trainer.program.data.split.validation.shape[-1]
-        utility = forward_flops(model, params, stats, shape, batch)
+        utility = matmul_flops(
+            partial(model.apply, train=False, key=None),
+            params,
+            stats,
+            jax.ShapeDtypeStruct((batch, *shape), jnp.float32),
+        )
         utilities = len(coalitions) + drawn
         number = plan.estimation.num_attributes
         alone = plan.estimation.estimator == "leave_one_out"

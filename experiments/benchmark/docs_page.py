@@ -15,11 +15,12 @@ choose_epsilon_proved.md).
 
 import pathlib
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from absl import flags
 
+from fedsvp_jax.report import labels, tables
 from fedsvp_jax.report.text_table import markdown
 
 from .. import command, docs_blocks
@@ -67,25 +68,20 @@ def _requirement(
     work: str, who: str, ratios: list[float], turns: list[dict[str, Any]]
 ) -> tuple[str, str]:
     """What was asked of us in this row, and "yes" or "no"; both empty if nothing."""
-    required: list[str] = []
-    met: list[bool] = []
+    asked: list[tuple[str, bool]] = []
     least = _REQUIRED_RATIOS.get((work, who))
     if least is not None:
-        required.append(f"ratio ≥ {least}")
-        met.append(statistics.median(ratios) >= least)
-    most_mb, most_seconds = (None, None)
-    if who == peers.OURS:
-        most_mb, most_seconds = _MOST_MB_AND_COMPILE.get(work, (None, None))
+        asked.append((f"ratio ≥ {least}", statistics.median(ratios) >= least))
+    limits = _MOST_MB_AND_COMPILE if who == peers.OURS else {}
+    most_mb, most_seconds = limits.get(work, (None, None))
     if most_mb is not None:
-        required.append(f"≤ {most_mb} MB")
-        met.append(max(row["peak_mb"] for row in turns) <= most_mb)
+        most = max(row["peak_mb"] for row in turns)
+        asked.append((f"≤ {most_mb} MB", most <= most_mb))
     if most_seconds is not None:
-        required.append(f"compile ≤ {most_seconds} s")
         compiling = statistics.median(row["compile_seconds"] for row in turns)
-        met.append(compiling <= most_seconds)
-    if not required:
-        return "", ""
-    return ", ".join(required), ", ".join("yes" if each else "no" for each in met)
+        asked.append((f"compile ≤ {most_seconds} s", compiling <= most_seconds))
+    required = ", ".join(what for what, _ in asked)
+    return required, ", ".join("yes" if met else "no" for _, met in asked)
 
 
 def peers_table(rows: list[dict[str, Any]]) -> str:
@@ -213,10 +209,8 @@ def formats_table(measured: dict[str, Any]) -> str:
                 "model": wide["model"],
                 "rounds": str(wide["rounds"]),
                 "seeds": str(len(of_wide)),
-                "float32: mean ± std %": f"{100 * statistics.mean(of_wide):.2f} ± "
-                f"{100 * spread:.2f}",
-                "bfloat16: mean ± std %": f"{100 * statistics.mean(of_narrow):.2f} ± "
-                f"{100 * statistics.stdev(of_narrow):.2f}",
+                "float32: mean ± std %": labels.percent(*tables.mean_std(of_wide)),
+                "bfloat16: mean ± std %": labels.percent(*tables.mean_std(of_narrow)),
                 "difference of the means": f"{100 * gap:+.2f}",
                 "within one seed's std": "yes" if abs(gap) <= spread else "no",
             }
@@ -305,18 +299,9 @@ def lowering_table(lowering: dict[str, Any]) -> str:
             "grouped convolutions": str(program["grouped_convolutions"]),
         }
         for row in lowering["rows"]
-        for program in _distinct(row["platforms"].values())
+        for program in {str(one): one for one in row["platforms"].values()}.values()
     ]
     return markdown(lines)
-
-
-def _distinct(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The items without those that equal an earlier one."""
-    kept: list[dict[str, Any]] = []
-    for item in items:
-        if item not in kept:
-            kept.append(item)
-    return kept
 
 
 def limits_table(scaling: dict[str, Any]) -> str:

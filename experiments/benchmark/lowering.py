@@ -8,7 +8,6 @@ those of FedSVA and FedSDP have two attributes. JAX lowers a program for a devic
 is not there. It does not compile it, so nothing here says how fast the device is.
 """
 
-import dataclasses
 import json
 import math
 import pathlib
@@ -21,11 +20,11 @@ from absl import flags
 from fedsvp_jax import mechanisms
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import build
 from fedsvp_jax.run.environment import environment
 
 from .. import command
 from . import communication, workloads
+from .measure import make_trainer
 from .workloads import Workload
 
 if __name__ == "__main__":  # a test reads the functions only
@@ -97,15 +96,12 @@ def row(mechanism: str) -> dict[str, Any]:
         l2_norm_clip=1.0,
         cohort_size=_NUM_DEVICES * _SIDE_BY_SIDE,
     )
-    config = dataclasses.replace(
-        workloads.make_config(workload),
+    trainer = make_trainer(
+        workload,
+        Placement(num_devices=_NUM_DEVICES),
         client_chunk_size=_SIDE_BY_SIDE,
         num_rounds=100,  # some mechanisms' noise follows the round
         eval_every=100,
-    )
-    trainer = Trainer(
-        build([config], workloads.make_dataset(workload)),
-        placement=Placement(num_devices=_NUM_DEVICES),
     )
     state, _, examples, test, *_ = trainer.arguments()
     return {

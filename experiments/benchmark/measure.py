@@ -73,6 +73,15 @@ def arithmetic_bound(num_attributes: int, shapley: str) -> float:
     return float(coalitions if shapley == "exact" else min(coalitions, 2))
 
 
+def make_trainer(
+    workload: Workload, placement: Placement | None = None, **changes: Any
+) -> Trainer:
+    """A trainer of a workload, some of whose settings are changed."""
+    config = dataclasses.replace(workloads.make_config(workload), **changes)
+    program = build([config], workloads.make_dataset(workload))
+    return Trainer(program, placement=placement)
+
+
 class Run:
     """A trainer, its state, and the number of rounds done."""
 
@@ -94,6 +103,15 @@ class Run:
         return elapsed / rounds
 
 
+def seconds_per_round(times: Sequence[float]) -> dict[str, float]:
+    """The keys of a row that sum up its samples."""
+    return {
+        "seconds_per_round_median": statistics.median(times),
+        "seconds_per_round_min": min(times),
+        "seconds_per_round_max": max(times),
+    }
+
+
 def timed(trainer: Trainer, samples: int) -> dict[str, float]:
     """The keys of a row that come from the clock.
 
@@ -105,12 +123,9 @@ def timed(trainer: Trainer, samples: int) -> dict[str, float]:
     run.call()
     first = time.perf_counter() - start
     times = [run.call() for _ in range(samples)]
-    median = statistics.median(times)
-    return {
-        "seconds_per_round_median": median,
-        "seconds_per_round_min": min(times),
-        "seconds_per_round_max": max(times),
-        "compile_seconds": first - median * trainer.placement.rounds_per_call,
+    call = statistics.median(times) * trainer.placement.rounds_per_call
+    return seconds_per_round(times) | {
+        "compile_seconds": first - call,
         "peak_mb": peak_mb(),
     }
 
@@ -153,24 +168,21 @@ def row(
 
 def measure_workload(workload: Workload, rounds: int) -> dict[str, Any]:
     """The row of a workload that is not the sweep."""
-    dataset = workloads.make_dataset(workload)
-    placement = Placement(rounds_per_call=workload.rounds_per_call)
-    trainer = Trainer(
-        build([workloads.make_config(workload)], dataset), placement=placement
+    classes = workload.task.classes
+    trainer = make_trainer(
+        workload, Placement(rounds_per_call=workload.rounds_per_call)
     )
     samples = min(rounds, workload.most_samples)
     notes = [f"samples: {samples} of {workload.rounds_per_call} rounds"]
     bound = None
     if workload.name.startswith("PE"):
-        flops = arithmetic.round_flops(trainer, dataset.num_classes)
+        flops = arithmetic.round_flops(trainer, classes)
         ratio = flops.total / flops.training
         bound = arithmetic_bound(workload.num_attributes, workload.shapley)
         notes.append(f"cohort {workload.cohort_size}")
         notes.append(f"arithmetic counted: {ratio:.3f} times FedAvg's")
     clock = timed(trainer, samples)
-    return row(
-        workload.name, trainer, dataset.num_classes, clock, bound=bound, notes=notes
-    )
+    return row(workload.name, trainer, classes, clock, bound=bound, notes=notes)
 
 
 def measure_sweep(rounds: int) -> dict[str, Any]:

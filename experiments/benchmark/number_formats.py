@@ -19,7 +19,7 @@ from absl import flags
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.run import sweep
 
-from .. import command
+from .. import command, flag_values
 
 flags.DEFINE_string("formats_data_dir", None, "Folder that holds mnist/ and femnist/.")
 flags.DEFINE_string(
@@ -58,10 +58,7 @@ def config_of(dataset: str, number_format: str, data_dir: str) -> ExperimentConf
     Raises:
       ValueError: the data set is not in `TASKS`.
     """
-    if dataset not in TASKS:
-        raise ValueError(
-            f"formats_datasets must be of {', '.join(TASKS)}, got {dataset}"
-        )
+    flag_values.refuse_unknown("formats_datasets", [dataset], TASKS)
     folder = "" if dataset == "digits" else str(pathlib.Path(data_dir) / dataset)
     return resolve(
         ExperimentConfig(

@@ -21,7 +21,7 @@ from typing import Any
 from absl import flags
 from tqdm import tqdm
 
-from .. import command, kept_rows
+from .. import command, flag_values, kept_rows
 
 flags.DEFINE_string(
     "scripts",
@@ -160,18 +160,9 @@ def _peers(work: str, environments: list[str]) -> list[str]:
 def main(_: list[str]) -> None:
     """Times the chosen libraries and workloads."""
     values = flags.FLAGS
-    unknown = set(values.works) - set(WORKS)
-    if unknown:
-        raise ValueError(
-            f"works must be of {', '.join(WORKS)}, got {', '.join(sorted(unknown))}"
-        )
-    environments = {environment for environment, _, _ in PEERS.values()}
-    unknown = set(values.peers) - environments
-    if unknown:
-        raise ValueError(
-            f"peers must be of {', '.join(sorted(environments))}, got "
-            f"{', '.join(sorted(unknown))}"
-        )
+    flag_values.refuse_unknown("works", values.works, WORKS)
+    environments = [environment for environment, _, _ in PEERS.values()]
+    flag_values.refuse_unknown("peers", values.peers, environments)
     for name in ("environments", "scripts"):
         if not values[name].value:
             raise ValueError(f"{name} must name a folder; --help says what it holds")

@@ -19,13 +19,11 @@ import jax
 from absl import flags
 from jax.profiler import ProfileData
 
-from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import build
 from fedsvp_jax.report import figures, style
 from fedsvp_jax.run.environment import environment
 
-from .. import command
+from .. import command, flag_values
 from . import arithmetic, measure, workloads
 
 flags.DEFINE_string(
@@ -120,10 +118,7 @@ def traced_round(trainer: Trainer) -> tuple[float, dict[str, tuple[float, int]]]
 
 def profile(workload: workloads.Workload) -> dict[str, Any]:
     """The time of every part of a round, with FLOPs and rate of matrix products."""
-    dataset = workloads.make_dataset(workload)
-    trainer = Trainer(
-        build([workloads.make_config(workload)], dataset), placement=Placement()
-    )
+    trainer = measure.make_trainer(workload)
     names = instructions(trainer.lower().compile().as_text() or "")
     seconds, spent = traced_round(trainer)
     chunks = -(
@@ -135,7 +130,7 @@ def profile(workload: workloads.Workload) -> dict[str, Any]:
     for name, (time, times) in spent.items():
         if name in names:
             by_part[part_of(names[name], times, steps)] += time
-    flops = flops_by_scope(trainer, dataset.num_classes)
+    flops = flops_by_scope(trainer, workload.task.classes)
     rate = measure.gemm_gflops(4096)
     parts = []
     for part, time in sorted(by_part.items(), key=lambda item: -item[1]):
@@ -189,15 +184,10 @@ def draw(profiled: dict[str, Any], path: pathlib.Path) -> None:
 def main(_: list[str]) -> None:
     """Profiles the chosen workload."""
     values = flags.FLAGS
-    chosen = workloads.of_name(values.work)
-    if not chosen:
-        raise ValueError(
-            f"work must be one of {', '.join(workloads.NAMES[:-1])}, got "
-            f"{values.work!r}"
-        )
+    flag_values.refuse_unknown("work", [values.work], workloads.NAMES[:-1])
     if jax.default_backend() != "cpu":
         raise ValueError("the profile needs a CPU: set JAX_PLATFORMS=cpu")
-    result = profile(chosen[-1])
+    result = profile(workloads.of_name(values.work)[-1])
     for folder in (values.results_dir, values.images_dir):
         pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
     file = pathlib.Path(values.results_dir) / f"profile_{values.work}.json"

@@ -22,8 +22,6 @@ import dataclasses
 import json
 import os
 import pathlib
-import statistics
-import time
 from typing import Any
 
 import jax
@@ -32,11 +30,11 @@ from absl import flags
 
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import build
 from fedsvp_jax.run.environment import environment
 
 from .. import command, kept_rows
 from . import arithmetic, communication, workloads
+from .measure import Run, make_trainer, seconds_per_round
 from .workloads import Task, Workload
 
 flags.DEFINE_string("output", "docs/results/scaling.json", "File to write.")
@@ -84,13 +82,8 @@ def points() -> list[Point]:
 
 def trainer_of(point: Point) -> Trainer:
     """A trainer whose devices train one client at a time, to share the cohort."""
-    config = dataclasses.replace(
-        workloads.make_config(point.workload), client_chunk_size=1
-    )
     placement = Placement(num_devices=point.num_devices, rounds_per_call=5)
-    return Trainer(
-        build([config], workloads.make_dataset(point.workload)), placement=placement
-    )
+    return make_trainer(point.workload, placement, client_chunk_size=1)
 
 
 def measure(point: Point, samples: int) -> dict[str, Any]:
@@ -100,16 +93,10 @@ def measure(point: Point, samples: int) -> dict[str, Any]:
     steps = sum(steps for _, steps in arithmetic.coalition_steps(trainer).values())
     cohort = point.workload.cohort_size
     flops = arithmetic.round_flops(trainer, dataset_classes).total / cohort
-    state, done, seconds = trainer.initial_state(), 0, []
+    state = trainer.initial_state()
     model = sum(leaf.nbytes for leaf in jax.tree.leaves((state.params, state.stats)))
-    for _ in range(samples + 1):
-        start = time.perf_counter()
-        state, _ = trainer.advance(state, done, trainer.placement.rounds_per_call)
-        jax.block_until_ready(state)
-        elapsed = time.perf_counter() - start
-        seconds.append(elapsed / trainer.placement.rounds_per_call)
-        done += trainer.placement.rounds_per_call
-    seconds = seconds[1:]  # the first call compiles
+    run = Run(trainer, state)
+    run.call()  # compiles
     return {
         "varied": point.varied,
         "model": point.workload.task.model,
@@ -122,9 +109,7 @@ def measure(point: Point, samples: int) -> dict[str, Any]:
         "gflop_per_client": flops / 1e9,
         "gathered_bytes": communication.gathered(trainer).total,
         "samples": samples,
-        "seconds_per_round_median": statistics.median(seconds),
-        "seconds_per_round_min": min(seconds),
-        "seconds_per_round_max": max(seconds),
+        **seconds_per_round([run.call() for _ in range(samples)]),
     }
 
 

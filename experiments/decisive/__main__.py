@@ -16,7 +16,7 @@ from typing import Any
 
 from absl import flags
 
-from .. import command, kept_rows
+from .. import command, flag_values, kept_rows
 from . import docs_page, guidance, registered, risk
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -40,11 +40,7 @@ def missing(
     Raises:
       ValueError: a part is not registered.
     """
-    for part in parts:
-        if part not in registered.PARTS:
-            raise ValueError(
-                f"part must be among {', '.join(registered.PARTS)}, got {part!r}"
-            )
+    flag_values.refuse_unknown("part", parts, registered.PARTS)
     wanted = []
     for place, arm in enumerate(registered.ARMS):
         done = {row["seed"] for row in docs_page.rows_of(results, arm.name)}

@@ -5,7 +5,7 @@ import statistics
 from functools import partial
 from typing import Any, NamedTuple
 
-from fedsvp_jax.report import figures
+from fedsvp_jax.report import figures, labels, tables
 from fedsvp_jax.report.text_table import MISSING, markdown
 
 from .. import docs_blocks, kept_rows
@@ -50,18 +50,15 @@ def rows_of(results: pathlib.Path, arm: str) -> list[Row]:
 
 def values_of(results: pathlib.Path, hypothesis: Hypothesis) -> list[float]:
     """The numbers that a hypothesis is about: one per seed that all its arms have."""
-    numbers = {
-        row["seed"]: row[hypothesis.outcome] for row in rows_of(results, hypothesis.arm)
-    }
+
+    def by_seed(arm: str) -> dict[int, float]:
+        return {row["seed"]: row[hypothesis.outcome] for row in rows_of(results, arm)}
+
+    numbers = by_seed(hypothesis.arm)
     if hypothesis.against is not None:
-        other = {
-            row["seed"]: row[hypothesis.outcome]
-            for row in rows_of(results, hypothesis.against)
-        }
-        numbers = {
-            seed: numbers[seed] - other[seed]
-            for seed in sorted(numbers.keys() & other.keys())
-        }
+        other = by_seed(hypothesis.against)
+        both = sorted(numbers.keys() & other.keys())
+        numbers = {seed: numbers[seed] - other[seed] for seed in both}
     return [hypothesis.scale * number for number in numbers.values()]
 
 
@@ -78,26 +75,18 @@ def is_reliable(results: pathlib.Path, hypothesis: Hypothesis) -> bool:
 def findings(results: pathlib.Path) -> list[Finding]:
     """All hypotheses; those without two values yet are undecided."""
     planned = {arm.name: arm.seeds for arm in ARMS}
-    found = [(one, values_of(results, one)) for one in HYPOTHESES]
-    tested = [(one, values) for one, values in found if len(values) > 1]
-    effects = [verdicts.effect(values, one.worth) for one, values in tested]
-    reliable = [is_reliable(results, one) for one, _ in tested]
     # Holm divides by the registered number of hypotheses, whatever is there yet.
     unknown = Effect(0, 0.0, 0.0, 0.0, 1.0, 1.0)
-    absent = len(HYPOTHESES) - len(effects)
-    decided = verdicts.verdicts(
-        effects + [unknown] * absent, reliable=reliable + [True] * absent
-    )
-    known = dict(
-        zip(
-            (one.name for one, _ in tested),
-            zip(effects, decided, strict=False),
-            strict=True,
-        )
-    )
+    effects = [
+        verdicts.effect(values, one.worth) if len(values) > 1 else unknown
+        for one in HYPOTHESES
+        for values in [values_of(results, one)]
+    ]
+    reliable = [is_reliable(results, one) for one in HYPOTHESES]
+    decided = verdicts.verdicts(effects, reliable=reliable)
     return [
-        Finding(one, planned[one.arm], *known.get(one.name, (None, "undecided")))
-        for one, _ in found
+        Finding(one, planned[one.arm], None if effect is unknown else effect, verdict)
+        for one, effect, verdict in zip(HYPOTHESES, effects, decided, strict=True)
     ]
 
 
@@ -165,11 +154,8 @@ def arms(results: pathlib.Path) -> str:
             continue
 
         def shown(name: str, rows: list[Row] = rows) -> str:
-            numbers = [100 * row[name] for row in rows if row[name] is not None]
-            if not numbers:
-                return "–"
-            spread = f" ± {statistics.stdev(numbers):.1f}" if len(numbers) > 1 else ""
-            return f"{statistics.fmean(numbers):.1f}{spread}"
+            spread = tables.mean_std(tables.present(rows, name))
+            return labels.percent(*spread, digits=1)
 
         spent = max(row["spent_pld"] for row in rows)
         lines.append(
@@ -193,20 +179,16 @@ def repeats(results: pathlib.Path) -> str:
         rows = rows_of(results, arm.name)
         if not isinstance(arm.work, Study) or not rows:
             continue
-        numbers = {
-            name: f"{statistics.fmean(row[key] for row in rows):.2f}"
-            for name, key in (
-                ("reliability of values", "value_reliability"),
-                ("reliability of risks", "risk_reliability"),
-            )
-        }
-        least = min(row["rank_correlation"] for row in rows)
-        most = max(row["rank_correlation"] for row in rows)
+        names = ("value_reliability", "risk_reliability")
+        values, risks = (statistics.fmean(row[name] for row in rows) for name in names)
+        found = [row["rank_correlation"] for row in rows]
         lines.append(
-            {"study": f"`{arm.name}`"}
-            | numbers
-            | {
-                "correlations of single pools": f"{least:+.2f} to {most:+.2f}",
+            {
+                "study": f"`{arm.name}`",
+                "reliability of values": f"{values:.2f}",
+                "reliability of risks": f"{risks:.2f}",
+                "correlations of single pools": f"{min(found):+.2f} to "
+                f"{max(found):+.2f}",
                 "pools": str(len(rows)),
             }
         )

@@ -226,6 +226,7 @@ def row_of(cell: Cell, seed: int, summary: dict[str, Any]) -> dict[str, Any]:
         for row in summary["guarantees"]
         if row["adversary"] == against and row["method"] == "pld"
     ]
+    claim = proved[0] if proved else {}
     kept = ("local_epochs", "num_rounds", "batch_size", "learning_rate", "l2_norm_clip")
     settings = plain({name: getattr(config, name) for name in kept})
     return {
@@ -235,11 +236,10 @@ def row_of(cell: Cell, seed: int, summary: dict[str, Any]) -> dict[str, Any]:
         "clients": cell.clients,
         "seed": seed,
         "accuracy": summary["final_accuracy"],
-        "epsilon": proved[0]["epsilon"] if proved else None,
-        "delta": proved[0]["delta"] if proved else None,
-        "status": proved[0]["status"] if proved else None,
-        "relation": proved[0]["relation"] if proved else None,
-        "against": against if proved else None,
+        **{
+            name: claim.get(name) for name in ("epsilon", "delta", "status", "relation")
+        },
+        "against": claim.get("adversary"),
         "batches": config.batches,
         "server_momentum": config.server_momentum,
         "params_sha256": summary["params_sha256"],

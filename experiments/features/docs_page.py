@@ -9,7 +9,6 @@ writes.
 import itertools
 import math
 import pathlib
-import statistics
 from collections.abc import Iterable
 from typing import Any
 
@@ -47,8 +46,6 @@ def table(kept: Iterable[Row]) -> str:
     groups.sort(key=lambda group: _place(group[0]))
     for group in groups:
         first = group[0]
-        found = [100 * row["accuracy"] for row in group]
-        spread = f" ({min(found):.1f} to {max(found):.1f})" if len(found) > 1 else ""
         noisy, batch = first["epsilon"] is not None, first["batch_size"]
         lines.append(
             {
@@ -61,7 +58,9 @@ def table(kept: Iterable[Row]) -> str:
                 "hides that a record is": _hidden(first["relation"]),
                 "from": _adversary(first),
                 "status": first["status"] or "–",
-                "accuracy, %": f"{statistics.mean(found):.1f}{spread}",
+                "accuracy, %": docs_blocks.mean_and_range(
+                    [row["accuracy"] for row in group]
+                ),
                 "runs": str(len(group)),
                 "epochs": _epochs(first),
                 "B": "all" if batch == FULL_BATCH else str(batch),
@@ -96,12 +95,15 @@ def _place(row: Row) -> tuple[str, str, int, float]:
     return row["dataset"], row["model"], row["clients"], -epsilon
 
 
+def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
+    """Writes the table from the kept rows; returns the page's path."""
+    blocks = {"heads": lambda: table(rows(docs_dir))}
+    return docs_blocks.rewrite(docs_dir / "features.md", blocks)
+
+
 def main(_: list[str]) -> None:
     """Writes the page."""
-    docs_dir = pathlib.Path(flags.FLAGS.features_docs_dir)
-    page = docs_dir / "features.md"
-    written = docs_blocks.rewrite(page, {"heads": lambda: table(rows(docs_dir))})
-    command.print_files([written])
+    command.print_files([rewrite(pathlib.Path(flags.FLAGS.features_docs_dir))])
 
 
 if __name__ == "__main__":

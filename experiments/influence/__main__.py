@@ -35,7 +35,7 @@ from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import plan
 from fedsvp_jax.influence import Guarantees
 
-from .. import command, messages
+from .. import command, flag_values, messages
 from . import grids, price_list
 from .tasks import (
     Result,
@@ -105,14 +105,10 @@ def settings(values: flags.FlagValues) -> ExperimentConfig:
     Raises:
       ValueError: a flag has a value that this experiment does not take.
     """
-    missing = {k: v for k, v in _DEFAULTS.items() if values[k].using_default_value}
-    config = command.settings_from_flags(values, **missing)
+    command.default_settings(values, _DEFAULTS)
+    config = command.settings_from_flags(values)
     for name, known in (("figures", _FIGURES), ("baselines", grids.BASELINES)):
-        unknown = [value for value in values[name].value or [] if value not in known]
-        if unknown:
-            raise ValueError(
-                f"{name} must be chosen from {', '.join(known)}; got {unknown[0]!r}"
-            )
+        flag_values.refuse_unknown(name, values[name].value or [], known)
     if config.partition not in ("iid", "dirichlet"):
         raise ValueError(f"partition must be iid or dirichlet, got {config.partition}")
     return config
@@ -159,8 +155,7 @@ def simulate(
 ) -> dict[str, Any]:
     """Computes and draws what the flags ask for; returns summary.json's content."""
     from fedsvp_jax.federation import loading
-    from fedsvp_jax.run.environment import environment
-    from fedsvp_jax.run.folder import RunFolder, write_json
+    from fedsvp_jax.run.folder import write_json
 
     from . import federations, figures
     from .simulation import Simulator
@@ -169,15 +164,12 @@ def simulate(
     simulator = Simulator(config, data, values.backbone)
     latest_simulation = functools.lru_cache(1)(simulator.simulation)
     first = latest_simulation(num_participants, 0)  # fails before anything is written
-    folder = RunFolder(values.output_dir)
-    chosen = {
-        "num_participants": num_participants,
-        "num_runs": values.num_runs,
-        "backbone": simulator.backbone,
-    }
-    folder.start(
-        plan.recorded_settings(config, data) | environment() | chosen,
-        resume=values.resume,
+    folder = command.start_folder(
+        values,
+        plan.recorded_settings(config, data),
+        num_participants=num_participants,
+        num_runs=values.num_runs,
+        backbone=simulator.backbone,
     )
 
     def compute(task: Task) -> Result:

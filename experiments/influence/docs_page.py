@@ -11,6 +11,7 @@ import json
 import math
 import pathlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from absl import flags
@@ -65,6 +66,10 @@ def _percent(row: Outcome, name: str) -> str:
     if row.get(name) is None:
         return "–"
     return f"{100 * row[name]:.2f} ± {100 * row[f'{name}_std']:.2f}"
+
+
+def _scores(row: Outcome, *names: str) -> dict[str, str]:
+    return {f"{name} %": _percent(row, name.lower()) for name in names}
 
 
 def _epsilon(value: float | None) -> str:
@@ -144,10 +149,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
                 "ε per vote": _epsilon(config["vote_epsilon"]),
                 "contribution noise z": f"{config['contribution_noise']:g}",
                 _CONTRIBUTOR_HEAD: _contributor(config),
-                "recall %": _percent(summary, "recall"),
-                "precision %": _percent(summary, "precision"),
-                "accuracy %": _percent(summary, "accuracy"),
-                "F1 %": _percent(summary, "f1"),
+                **_scores(summary, "recall", "precision", "accuracy", "F1"),
                 "published recall, precision, accuracy %": ", ".join(
                     published or ["–"]
                 ),
@@ -185,9 +187,7 @@ def ablation(outcomes: Sequence[Outcome]) -> str:
             _CONTRIBUTOR_HEAD: _contributor(
                 outcome["config"], row["contribution_noise"]
             ),
-            "recall %": _percent(row, "recall"),
-            "precision %": _percent(row, "precision"),
-            "F1 %": _percent(row, "f1"),
+            **_scores(row, "recall", "precision", "F1"),
             "F1 % at the best threshold": _percent(row, "best_cut_f1"),
             votes: f"{row['true_vote_clean']:.1f}, {row['true_vote_corrupted']:.1f}",
         }
@@ -216,9 +216,7 @@ def baselines(outcomes: Sequence[Outcome]) -> str:
             **_setting_cells(outcome["config"]),
             "filter": row["filter"],
             **_baseline_budgets(outcome["config"], row["filter"]),
-            "recall %": _percent(row, "recall"),
-            "precision %": _percent(row, "precision"),
-            "F1 %": _percent(row, "f1"),
+            **_scores(row, "recall", "precision", "F1"),
             accuracy: _percent(row, "model_accuracy"),
         }
         for outcome in outcomes
@@ -256,8 +254,7 @@ def growth(outcomes: Sequence[Outcome]) -> str:
             "participants": str(row["num_participants"]),
             "ε per vote": _epsilon(row["vote_epsilon"]),
             _CONTRIBUTOR_HEAD: _contributor(outcome["config"]),
-            "recall %": _percent(row, "recall"),
-            "precision %": _percent(row, "precision"),
+            **_scores(row, "recall", "precision"),
         }
         for outcome in outcomes
         for row in outcome["summary"].get("figure6", [])
@@ -271,16 +268,10 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     prices = price_list.lines(
         price_list.cost(resolve(ExperimentConfig(dataset="cifar10")), 100)
     )
-    blocks = {
-        "plan": lambda: "".join(f"- {line}\n" for line in prices),
-        "table": lambda: table(kept),
-        "both_at_one": lambda: both_at_one(kept),
-        "ablation": lambda: ablation(kept),
-        "baselines": lambda: baselines(kept),
-        "federations": lambda: federations(kept),
-        "growth": lambda: growth(kept),
-    }
-    return docs_blocks.rewrite(docs_dir / "influence.md", blocks)
+    writers = (table, both_at_one, ablation, baselines, federations, growth)
+    blocks = {writer.__name__: partial(writer, kept) for writer in writers}
+    plan = partial("".join, [f"- {line}\n" for line in prices])
+    return docs_blocks.rewrite(docs_dir / "influence.md", {"plan": plan, **blocks})
 
 
 def main(_: list[str]) -> None:

@@ -41,10 +41,7 @@ def measure(
                 resume=True,
                 progress=progress,
             )
-            result = {
-                "corrupted_share": share,
-                "filter": name,
-                "accuracy": summary["final5_accuracy"],
-            }
-            results.append({**summary.get("filtration", {}), **result})
+            told = {"corrupted_share": share, "filter": name}
+            told |= {"accuracy": summary["final5_accuracy"]}
+            results.append({**summary.get("filtration", {}), **told})
     return results

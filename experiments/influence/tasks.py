@@ -15,6 +15,7 @@ from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.influence import Verdict, pipeline
 from fedsvp_jax.run.folder import RunFolder
 
+from .. import kept_rows
 from .simulation import Simulation
 
 RESULTS_FILE = "runs.jsonl"
@@ -70,12 +71,9 @@ def _mean(values: np.ndarray) -> float:
 
 
 def kept_results(folder: RunFolder) -> dict[str, Result]:
-    """The results of runs.jsonl by task name.
-
-    A last line that a killed run left incomplete is removed from the file.
-    """
-    folder.drop_torn_line(RESULTS_FILE)
-    return {result.pop("task"): result for result in folder.rows(RESULTS_FILE)}
+    """The results of runs.jsonl by task name."""
+    rows = kept_rows.read(folder.path / RESULTS_FILE)
+    return {result.pop("task"): result for result in rows}
 
 
 def measure(
@@ -100,7 +98,8 @@ def measure(
         result = compute(task)
         seconds = time.perf_counter() - start
         head = {"part": task.part, **task.settings, "run": task.run}
-        folder.append(RESULTS_FILE, [{"task": task.name, **head, **result}])
+        row = {"task": task.name, **head, **result}
+        kept_rows.add(folder.path / RESULTS_FILE, row)
         folder.append("timing.jsonl", [{**head, "seconds": seconds}])
     return kept_results(folder)
 

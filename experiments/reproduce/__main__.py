@@ -33,7 +33,7 @@ from absl import flags
 
 from fedsvp_jax.report.text_table import markdown
 
-from .. import command, presets
+from .. import command, flag_values, presets
 from . import converged, kept_cells, results, round_times, tables
 from .evidence import load
 
@@ -81,12 +81,7 @@ def chosen(size: str, only: list[str]) -> list[presets.Preset]:
       ValueError: a name is not a preset of that size.
     """
     known = presets.preset_names(size)
-    for name in only:
-        if name not in known:
-            raise ValueError(
-                f"only must name presets of size {size} ({', '.join(known)}), got "
-                f"{name!r}"
-            )
+    flag_values.refuse_unknown(f"only, of size {size},", only, known)
     return [presets.read_preset(name) for name in only or known]
 
 
@@ -162,12 +157,6 @@ def write_page(docs_dir: pathlib.Path) -> list[pathlib.Path]:
     return [page, *drawn]
 
 
-def progress_table(docs_dir: pathlib.Path) -> str:
-    """Which published cells are measured, as Markdown."""
-    evidence = load(docs_dir / "results" / "reproduction")
-    return markdown(kept_cells.progress(evidence.measured, evidence.published))
-
-
 def run_cells(values: flags.FlagValues, docs_dir: pathlib.Path) -> None:
     """Runs the cells of the tables to convergence that are not kept yet."""
     wanted = [presets.read_preset(name) for name in presets.preset_names("medium")]
@@ -206,7 +195,8 @@ def main(_: list[str]) -> None:
             time_rounds(values, docs_dir)
         elif values.run and not values.progress:
             run_cells(values, docs_dir)
-        print(progress_table(docs_dir))
+        evidence = load(docs_dir / "results" / "reproduction")
+        print(markdown(kept_cells.progress(evidence.measured, evidence.published)))
         return
     wanted = chosen(values.size, values.only)
     output_dir = pathlib.Path(values.output_dir).absolute()

@@ -59,11 +59,13 @@ def of_seeds(shares: Sequence[float | None]) -> Estimate | None:
     return Estimate(mean, (mean - half, mean + half), len(values))
 
 
-def gap(first: Result, second: Result) -> Estimate | None:
+def gap(first: Result | None, second: Result | None) -> Estimate | None:
     """Accuracy of `first` less that of `second`, in points, over their common seeds.
 
-    Both are groups of a result. None without a common seed.
+    Both are groups of a result. None without one of them, or without a common seed.
     """
+    if first is None or second is None:
+        return None
     seeds = common_seeds(first, second)
     a, b = (last5(group, seeds) for group in (first, second))
     if len(seeds) < 2:

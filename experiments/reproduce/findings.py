@@ -118,7 +118,7 @@ def _guided(evidence: Evidence, scenario: Scenario, found: Result) -> Iterator[s
             own, nbafl = (
                 results.group_of(found, name, epsilon) for name in (guided, "nbafl")
             )
-            gap = estimates.gap(own, nbafl) if own and nbafl else None
+            gap = estimates.gap(own, nbafl)
             if own is None or nbafl is None or gap is None:
                 continue
             gaps.append(f"{gap.text('points', '+.1f')} at ε = {epsilon:g}")
@@ -155,10 +155,9 @@ def _digits(evidence: Evidence) -> Iterator[str]:
         ("gap_digits_hbc", "where honest-but-curious clients have a smaller |D|"),
     ):
         for _, result in sizes(evidence, preset)[-1:]:
-            fedsva, nbafl = (
-                results.group_of(result, name, 0.3) for name in ("fedsva", "nbafl")
+            gap = estimates.gap(
+                *(results.group_of(result, name, 0.3) for name in ("fedsva", "nbafl"))
             )
-            gap = estimates.gap(fedsva, nbafl) if fedsva and nbafl else None
             if gap:
                 yield (
                     f"**Digits, {where}: FedSVA less NbAFL is "
@@ -305,8 +304,9 @@ def _attributes(evidence: Evidence) -> Iterator[str]:
         for c in evidence.published["fedsva_table2"]["cells"]
     }
     for epsilon in ENDS:
-        pair = [results.group_of(one, "fedsva", epsilon) for one in (five, two)]
-        gap = estimates.gap(pair[0], pair[1]) if pair[0] and pair[1] else None
+        gap = estimates.gap(
+            *(results.group_of(one, "fedsva", epsilon) for one in (five, two))
+        )
         if gap:
             published = cells[5, epsilon]["last5"] - cells[2, epsilon]["last5"]
             yield (

@@ -31,7 +31,7 @@ from .evidence import (
     sizes,
 )
 from .findings import findings
-from .open_question import question_block
+from .open_question import percent, question_block
 from .paired_gap import paired_gap
 from .results import Result
 from .schedule_readings import readings_block
@@ -104,7 +104,7 @@ def _accuracies(preset: str) -> Callable[[Evidence], str]:
         cells = evidence.published_cells(table, scenario)
         fedavg = next(cell["last5"] for cell in cells if cell["mechanism"] == "none")
         for cell in cells:
-            loss = _below(cell["last5"], fedavg) if cell["epsilon"] else "–"
+            loss = percent(1 - cell["last5"] / fedavg) if cell["epsilon"] else "–"
             row = {
                 "mechanism": mechanisms.mechanism_label(cell["mechanism"]),
                 "formula": _formula(cell["mechanism"]),
@@ -142,7 +142,7 @@ def _measured(size: str, result: Result, group: Result | None) -> dict[str, str]
         if group["mechanism"] != "none":
             fedavg = results.group_of(result, "none")
             share = estimates.share(group, fedavg)
-            loss = "–" if share is None else f"{100 * (1 - share):.0f}%"
+            loss = percent(None if share is None else 1 - share)
     row = {
         f"{size}: best %": best,
         f"{size}: last 5 %": last5,
@@ -281,12 +281,6 @@ def _gap(evidence: Evidence) -> str:
 def _interval(limits: tuple[float, float]) -> str:
     low, high = limits
     return f"{100 * low:+.2f} … {100 * high:+.2f}"
-
-
-def _below(value: float | None, reference: float | None) -> str:
-    if value is None or not reference:
-        return "–"
-    return f"{100 * (reference - value) / reference:.0f}%"
 
 
 def _pictured(

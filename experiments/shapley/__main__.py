@@ -28,7 +28,7 @@ results.json. docs/shapley.md shows results that were kept with
 
 from absl import flags
 
-from .. import command
+from .. import command, flag_values
 from . import games, study
 
 command.define_settings(
@@ -65,7 +65,13 @@ def main(_: list[str]) -> None:
     """Runs the study."""
     values = flags.FLAGS
     compared = [games.Compared.named(name) for name in values.estimators]
-    rounds = study.round_numbers(values.rounds)
+    rounds = flag_values.numbers(
+        "rounds",
+        values.rounds,
+        kind=int,
+        allowed="integers >= 1",
+        is_allowed=lambda number: number >= 1,
+    )
     config = command.settings_from_flags(
         values,
         mechanism="fedsva",
@@ -75,14 +81,7 @@ def main(_: list[str]) -> None:
         eval_every=max(rounds),
     )
     command.start_jax(values)
-    study.run(
-        config,
-        compared,
-        rounds,
-        values.output_dir,
-        repeats=values.repeats,
-        resume=values.resume,
-    )
+    study.run(values, config, compared, sorted(rounds))
 
 
 if __name__ == "__main__":

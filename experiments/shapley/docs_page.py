@@ -29,17 +29,6 @@ flags.DEFINE_string(
 IN_RUN = "shapley_in_run"  # folder of the studies that compare values within a run
 _REFERENCE = "orders:2"  # the plain sampled estimator
 _LATE = 10  # the round from which a model has learned something
-_HEAD = [
-    "study",
-    "estimator",
-    "trainings",
-    "steps",
-    "error of R",
-    "error of ψ",
-    "interval of ψ holds",
-    "of R",
-    "± (mean)",
-]
 
 Study = dict[str, Any]  # results.json of one `experiments.shapley`
 
@@ -91,18 +80,19 @@ def error_table(kept: Sequence[Study], *, late: bool) -> str:
         for name in _names(studies):
             by_seed = [_rows(study, name, late=late) for study in studies]
             every = [row for rows in by_seed for row in rows]
-            cells = [
-                named,
-                f"`{name}`",
-                _mean(every, "trainings", 1),
-                _mean(every, "steps", 2),
-                ", ".join(_mean(rows, "ratio_error", 3) for rows in by_seed),
-                ", ".join(f"{_squares(rows) ** 0.5:.3f}" for rows in by_seed),
-                _mean(every, "covered", 2),
-                _mean(every, "ratio_covered", 2),
-                _mean(every, "margin", 3),
-            ]
-            lines.append(dict(zip(_HEAD, cells, strict=True)))
+            lines.append(
+                {
+                    "study": named,
+                    "estimator": f"`{name}`",
+                    "trainings": _mean(every, "trainings", 1),
+                    "steps": _mean(every, "steps", 2),
+                    "error of R": _ratio_errors(by_seed),
+                    "error of ψ": _value_errors(by_seed),
+                    "interval of ψ holds": _mean(every, "covered", 2),
+                    "of R": _mean(every, "ratio_covered", 2),
+                    "± (mean)": _mean(every, "margin", 3),
+                }
+            )
     return markdown(lines)
 
 
@@ -197,12 +187,8 @@ def in_run_table(kept: Sequence[Study]) -> str:
                 line = {"study": named, "utility": utility, "estimator": f"`{name}`"}
                 for late, when in ((False, "before round 10"), (True, "from it on")):
                     by_seed = [_rows(study, name, late=late) for study in studies]
-                    line[f"error of R {when}"] = ", ".join(
-                        _mean(rows, "ratio_error", 3) for rows in by_seed
-                    )
-                    line[f"of ψ {when}"] = ", ".join(
-                        f"{_squares(rows) ** 0.5:.3f}" for rows in by_seed
-                    )
+                    line[f"error of R {when}"] = _ratio_errors(by_seed)
+                    line[f"of ψ {when}"] = _value_errors(by_seed)
                 lines.append(line)
     return markdown(lines)
 
@@ -221,23 +207,27 @@ def in_run_cost_table(rows: Sequence[dict[str, Any]]) -> str:
 
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     """Writes shapley.md's blocks from the kept studies; returns the page's path."""
-    kept, path = studies(docs_dir), docs_dir / "shapley.md"
-    text = docs_blocks.rewritten(
-        path.read_text(),
-        {
-            "targets": lambda: target_table(kept),
-            "worth": lambda: worth_table(kept),
-            "late": lambda: error_table(kept, late=True),
-            "early": lambda: error_table(kept, late=False),
-            "by_round": lambda: round_table(kept),
-            "in_run": lambda: in_run_table(studies(docs_dir, IN_RUN)),
-            "in_run_cost": docs_blocks.made_from(
-                docs_dir / "results" / IN_RUN / "cost.jsonl", in_run_cost_table
-            ),
-        },
-    )
-    path.write_text(text)
-    return path
+    kept = studies(docs_dir)
+    blocks = {
+        "targets": lambda: target_table(kept),
+        "worth": lambda: worth_table(kept),
+        "late": lambda: error_table(kept, late=True),
+        "early": lambda: error_table(kept, late=False),
+        "by_round": lambda: round_table(kept),
+        "in_run": lambda: in_run_table(studies(docs_dir, IN_RUN)),
+        "in_run_cost": docs_blocks.made_from(
+            docs_dir / "results" / IN_RUN / "cost.jsonl", in_run_cost_table
+        ),
+    }
+    return docs_blocks.rewrite(docs_dir / "shapley.md", blocks)
+
+
+def _ratio_errors(by_seed: Sequence[Sequence[dict[str, Any]]]) -> str:
+    return ", ".join(_mean(rows, "ratio_error", 3) for rows in by_seed)
+
+
+def _value_errors(by_seed: Sequence[Sequence[dict[str, Any]]]) -> str:
+    return ", ".join(f"{_squares(rows) ** 0.5:.3f}" for rows in by_seed)
 
 
 def _squares(rows: Sequence[dict[str, Any]]) -> float:

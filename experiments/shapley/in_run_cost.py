@@ -13,7 +13,6 @@ with the medians in units of the local training.
 import dataclasses
 import json
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -25,12 +24,12 @@ from absl import flags
 
 from fedsvp_jax import prng
 from fedsvp_jax.algorithm import client
-from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import Program, build
+from fedsvp_jax.federation import Program
 from fedsvp_jax.tree import cell_of
 
 from .. import command
 from ..benchmark import workloads
+from ..benchmark.measure import make_trainer
 from .in_run import in_run
 
 flags.DEFINE_integer("turns", 5, "Calls of each, after the first.", lower_bound=1)
@@ -38,7 +37,7 @@ flags.DEFINE_integer("turns", 5, "Calls of each, after the first.", lower_bound=
 _MOST_EXACT = 5  # attributes: N = 16 would train 65,534 coalitions
 
 
-def _calls(program: Program, num_attributes: int) -> dict[str, Callable[..., Any]]:
+def _calls(program: Program) -> dict[str, Callable[..., Any]]:
     """Every estimator as a function of (state, client, key)."""
     plan, cell = program.plan, cell_of(program.cells, 0)
 
@@ -80,13 +79,6 @@ def _calls(program: Program, num_attributes: int) -> dict[str, Callable[..., Any
     return {name: jax.jit(call) for name, call in calls.items()}
 
 
-def _program(workload: workloads.Workload) -> tuple[Program, Any]:
-    trainer = Trainer(
-        build([workloads.make_config(workload)], workloads.make_dataset(workload))
-    )
-    return trainer.program, cell_of(trainer.initial_state(), 0)
-
-
 def measure(
     calls: dict[str, Callable[..., Any]], state: Any, key: Any, turns: int
 ) -> dict[str, float]:
@@ -109,14 +101,14 @@ def main(_: list[str]) -> None:
             if number > fedavg.task.train:
                 continue
             calls: dict[str, Callable[..., Any]] = {}
-            for shapley in ("exact", "additive"):
-                if shapley == "exact" and number > _MOST_EXACT:
-                    continue
+            names = ("exact", "additive") if number <= _MOST_EXACT else ("additive",)
+            for shapley in names:
                 workload = dataclasses.replace(
                     fedavg, mechanism="fedsva", num_attributes=number, shapley=shapley
                 )
-                program, state = _program(workload)
-                calls |= _calls(program, number)
+                trainer = make_trainer(workload)
+                state = cell_of(trainer.initial_state(), 0)
+                calls |= _calls(trainer.program)
             taken = measure(calls, state, prng.root_key(0), flags.FLAGS.turns)
             row = {
                 "work": name.removeprefix("PE-"),
@@ -127,7 +119,6 @@ def main(_: list[str]) -> None:
                 "over_local": {n: t / taken["local"] for n, t in taken.items()},
             }
             print(json.dumps(row), flush=True)
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

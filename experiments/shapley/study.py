@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from absl import flags
 
 from fedsvp_jax import prng, shapley
 from fedsvp_jax.algorithm.cohort import sample_cohort
@@ -16,8 +17,7 @@ from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import Program, build, loading
 from fedsvp_jax.federation import plan as plans
 from fedsvp_jax.report.text_table import aligned
-from fedsvp_jax.run.environment import environment
-from fedsvp_jax.run.folder import RunFolder, plain, write_json
+from fedsvp_jax.run.folder import plain, write_json
 from fedsvp_jax.tree import cell_of
 
 from .. import command
@@ -33,18 +33,6 @@ REPORTED = (
     "trainings",
     "steps",
 )
-
-
-def round_numbers(texts: Sequence[str]) -> list[int]:
-    """The rounds, ascending.
-
-    Raises:
-      ValueError: one is no number of at least 1.
-    """
-    bad = [text for text in texts if not text.isdigit() or int(text) < 1]
-    if bad or not texts:
-        raise ValueError(f"rounds must be numbers of at least 1, got {bad or texts}")
-    return sorted({int(text) for text in texts})
 
 
 def played(
@@ -135,13 +123,10 @@ def summarize(
 
 
 def run(
+    values: flags.FlagValues,
     config: ExperimentConfig,
     compared: Sequence[Compared],
     rounds: Sequence[int],
-    output_dir: str,
-    *,
-    repeats: int,
-    resume: bool,
 ) -> None:
     """Runs the study, prints the table and writes the files of the manual.
 
@@ -158,12 +143,8 @@ def run(
         name = "exact" if one.name == "exact" else str(one)
         call = partial(games.play, program, one)
         calls[name] = jax.jit(jax.vmap(call, in_axes=(None, 0)))
-    folder = RunFolder(output_dir)
-    folder.start(
-        plans.recorded_settings(config, data)
-        | environment()
-        | {"rounds": list(rounds)},
-        resume=resume,
+    folder = command.start_folder(
+        values, plans.recorded_settings(config, data), rounds=list(rounds)
     )
     state, done = trainer.initial_state(), 0
     by_round, added = {}, {}
@@ -175,7 +156,7 @@ def run(
                 done += 1
             games.save(file, played(program, record, cell_of(state, 0), round_num - 1))
         by_round[round_num] = estimate_round(
-            program, compared, repeats, calls, games.load(file), round_num - 1
+            program, compared, values.repeats, calls, games.load(file), round_num - 1
         )
         added[round_num] = float(
             np.mean([np.sum(row["values"]) for row in by_round[round_num]])
@@ -200,7 +181,7 @@ def run(
             "seed": config.seed,
             "added": added,
             "clients": config.cohort_size,
-            "repeats": repeats,
+            "repeats": values.repeats,
             "table": table,
         },
     )

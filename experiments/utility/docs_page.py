@@ -4,12 +4,12 @@ python -m experiments.utility.docs_page
 """
 
 import pathlib
-import statistics
 from collections.abc import Sequence
 from typing import Any
 
 from absl import flags
 
+from fedsvp_jax.report import labels, tables
 from fedsvp_jax.report.text_table import MISSING, markdown
 
 from .. import command, docs_blocks
@@ -78,21 +78,17 @@ def gaps(rows: Sequence[Row]) -> str:
 
 
 def _shown(rows: Sequence[Row], name: str) -> str:
-    if any(row[name] is None for row in rows):
-        return "–"
-    values = [100 * row[name] for row in rows]
-    mean = f"{statistics.fmean(values):.1f}"
-    return f"{mean} ± {statistics.stdev(values):.1f}" if len(values) > 1 else mean
+    return labels.percent(*tables.mean_std(tables.present(rows, name)), digits=1)
 
 
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     """Writes utility.md's blocks from the kept rows; returns the page's path."""
     folder = docs_dir / "results" / "utility"
     blocks = {
-        name: docs_blocks.made_from(folder / f"{name}.jsonl", table) for name in SETUPS
+        name: docs_blocks.made_from(folder / f"{name}.jsonl", table)
+        for name in (*SETUPS, "femnist_writers")
     }
     writers = folder / "femnist_writers.jsonl"
-    blocks["femnist_writers"] = docs_blocks.made_from(writers, table)
     blocks["femnist_writers_gap"] = docs_blocks.made_from(writers, gaps)
     bits = folder / "noise_bits.json"
     blocks["noise_bits"] = docs_blocks.made_from(bits, noise_bits.table)

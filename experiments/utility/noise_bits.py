@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from absl import flags
 
 from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.report import labels, tables
 from fedsvp_jax.report.text_table import markdown
 from fedsvp_jax.run import sweep
 from fedsvp_jax.run.folder import write_json
@@ -122,7 +123,7 @@ def _line(row: Row, rows: Sequence[Row]) -> dict[str, str]:
         return line
     found = row["accuracies"]
     gap = paired_gap(*([100 * one for one in which] for which in (found, plain)))
-    line["accuracy %"] = f"{100 * sum(found) / len(found):.1f} ± {gap.std_a:.1f}"
+    line["accuracy %"] = labels.percent(*tables.mean_std(found), digits=1)
     line["seeds"] = str(gap.num_seeds)
     if row["bits"]:
         low, high = gap.t_interval

@@ -16,6 +16,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from fedsvp_jax.models import winograd
+from fedsvp_jax.models.products import product, weight_gradient
 from fedsvp_jax.structs import Array
 
 ConvBackend: TypeAlias = Literal["patches", "lax"]
@@ -46,8 +48,9 @@ def conv2d(
       kernel: (kernel_height, kernel_width, in, out) of the same dtype.
       strides: steps (down, across).
       padding: "SAME", "VALID" or ((top, bottom), (left, right)) zeros, >= 0.
-      backend: "patches" computes matrix products, by windows or by rows, whichever
-        needs less memory (by rows where equal); "lax" is `lax.conv_general_dilated`.
+      backend: "patches" computes matrix products: Winograd's where they pay
+        (`winograd.pays`), else by windows or by rows, whichever needs less memory (by
+        rows where equal); "lax" is `lax.conv_general_dilated`.
 
     Returns:
       (batch, out_height, out_width, out).
@@ -69,6 +72,12 @@ def conv2d(
     (top, bottom), (left, right) = padding
     pads = ((top, bottom), (left, right))
     height, width, channels, features = kernel.shape
+    if (
+        tuple(strides) == (1, 1)
+        and pads == ((1, 1), (1, 1))
+        and winograd.pays(x, kernel)
+    ):
+        return winograd.conv_3x3(x, kernel)
     by_rows = width * channels + height * features
     if tuple(strides) == (1, 1) and by_rows <= height * width * channels:
         return _conv_by_rows(pads, x, kernel)
@@ -103,40 +112,7 @@ def _conv_by_windows(
         ],
         axis=3,
     )
-    return _product(windows, kernel.reshape(-1, features))
-
-
-@jax.custom_vjp
-def _product(rows: Array, matrix: Array) -> Array:
-    """(batch, height, width, k) @ (k, out)."""
-    return jnp.tensordot(rows, matrix, axes=1)
-
-
-def _product_forward(rows: Array, matrix: Array) -> tuple[Array, tuple[Array, Array]]:
-    return _product(rows, matrix), (rows, matrix)
-
-
-def _product_backward(
-    residuals: tuple[Array, Array], gradient: Array
-) -> tuple[Array, Array]:
-    rows, matrix = residuals
-    return (
-        jnp.tensordot(gradient, matrix.T, axes=1),
-        _weight_gradient(rows, gradient),
-    )
-
-
-_product.defvjp(_product_forward, _product_backward)
-
-
-def _weight_gradient(rows: Array, gradient: Array) -> Array:
-    """(..., k), (..., out) -> (k, out), summed over all pixels of all images.
-
-    It is one contraction of the leading axes of two matrices. A contraction over
-    several axes would make XLA:CPU write a transposed copy of `rows` first.
-    """
-    matrix, other = (x.reshape(-1, x.shape[-1]) for x in (rows, gradient))
-    return lax.dot_general(matrix, other, (((0,), (0,)), ((), ())))
+    return product(windows, kernel.reshape(-1, features))
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -186,7 +162,7 @@ def _conv_by_rows_backward(
     shifted = jnp.concatenate(
         [padded[:, tall - 1 - u : tall - 1 - u + height] for u in range(tall)], axis=3
     )
-    kernel_gradient = _weight_gradient(rows, shifted)
+    kernel_gradient = weight_gradient(rows, shifted)
     kernel_gradient = kernel_gradient.reshape(wide, channels, tall, features)
     partial_sums = jnp.tensordot(shifted, _rows_matrix(kernel).T, axes=1).reshape(
         *rows.shape[:3], wide, channels

@@ -22,11 +22,12 @@ def significant(value: float | None, digits: int = 4) -> str:
     return "–" if value is None else f"{value:.{digits}g}"
 
 
-def percent(value: float | None, std: float | None = None) -> str:
+def percent(value: float | None, std: float | None = None, *, digits: int = 2) -> str:
     """A share as a percentage, with ± its std where there is one."""
     if value is None:
         return "–"
-    return f"{100 * value:.2f}" + ("" if std is None else f" ± {100 * std:.2f}")
+    spread = "" if std is None else f" ± {100 * std:.{digits}f}"
+    return f"{100 * value:.{digits}f}{spread}"
 
 
 def picked(summary: Mapping[str, Any]) -> str:

@@ -8,12 +8,13 @@ import subprocess
 import sys
 
 import pytest
-from commands import ROOT, environment, typed
+from commands import ROOT, assert_same_bytes, environment, typed
 
 from fedsvp_jax.run.parts import merge
 
 pytestmark = pytest.mark.slow
 
+FILES = ("config.json", "results.jsonl", "cells.json")
 SWEEP = (
     "--dataset=digits",
     "--mechanisms=nbafl,fedsva",
@@ -21,11 +22,6 @@ SWEEP = (
     "--seeds=0,1",
     "--num_rounds=10",
 )
-
-
-def same_bytes(one: pathlib.Path, other: pathlib.Path, *names: str) -> None:
-    for name in names:
-        assert (one / name).read_bytes() == (other / name).read_bytes(), name
 
 
 def ran(*words: str, **variables: str) -> str:
@@ -76,7 +72,7 @@ def test_a_slurm_array_writes_the_sweep_of_one_process(
         PYTHON=sys.executable,
     )
     merge(sorted((tmp_path / "array").iterdir()), tmp_path / "all")
-    same_bytes(tmp_path / "all", alone, "config.json", "results.jsonl", "cells.json")
+    assert_same_bytes(tmp_path / "all", alone, FILES)
 
 
 @pytest.mark.usefixtures("slurm")
@@ -94,8 +90,7 @@ def test_two_processes_under_srun_write_the_bytes_of_one(
     ran("srun", "--ntasks=2", sys.executable, "-m", *line, "--distributed", together)
     ended = typed(*line, one)
     assert ended.status == 0, ended.stderr
-    names = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
-    same_bytes(tmp_path / "srun", tmp_path / "one", *names)
+    assert_same_bytes(tmp_path / "srun", tmp_path / "one")
 
 
 @pytest.mark.skipif(
@@ -113,4 +108,4 @@ def test_the_example_on_ray_writes_the_sweep_of_one_process(
         RAY_ADDRESS="local",
         RAY_USAGE_STATS_ENABLED="0",
     )
-    same_bytes(tmp_path / "all", alone, "config.json", "results.jsonl", "cells.json")
+    assert_same_bytes(tmp_path / "all", alone, FILES)

@@ -1,13 +1,11 @@
 """What every experiment's frame promises: warnings and errors of one line each."""
 
 import signal
-import subprocess
-import sys
 import types
 
 import pytest
-from commands import ROOT, environment
 from commands import command as run_command
+from commands import program
 
 from experiments import command, messages
 
@@ -26,25 +24,14 @@ command.run(main, "A manual.")
 """
 
 
-def ends(program: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-c", program, "--output_dir=unused"],
-        cwd=ROOT,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=50,
-    )
-
-
 def test_a_warning_and_an_error_are_a_line_each() -> None:
-    ended = ends(WARNS)
+    ended = program(WARNS, "--output_dir=unused")
     assert ended.stderr.splitlines() == [
         "warning: one is damaged",
         "warning: a cache is torn",
         "error: full up",
     ]
-    assert ended.returncode == 2
+    assert ended.status == 2
 
 
 STOPPED_IN_A_FINALISER = """
@@ -70,8 +57,8 @@ command.run(main, "A manual.")
 
 
 def test_a_signal_that_a_finaliser_drops_stops_all_the_same() -> None:
-    ended = ends(STOPPED_IN_A_FINALISER)
-    assert ended.returncode == 128 + signal.SIGTERM
+    ended = program(STOPPED_IN_A_FINALISER, "--output_dir=unused", timeout=50)
+    assert ended.status == 128 + signal.SIGTERM
     assert ended.stderr.startswith("error: stopped by SIGTERM")
     assert ended.stderr.count("\n") == 1
     # Clearing up while a compiled call is in flight ends with a segmentation fault.

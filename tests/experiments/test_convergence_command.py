@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import assert_refused, command
+from commands import assert_refused, succeeds
 
 from experiments import guarantee_tables, upload_claims
 
@@ -14,8 +14,7 @@ from experiments import guarantee_tables, upload_claims
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     path = tmp_path_factory.mktemp("convergence") / "run"
-    done = command("experiments.convergence", "--epsilons=0.5", f"--output_dir={path}")
-    assert done.status == 0, done.stderr
+    succeeds("experiments.convergence", "--epsilons=0.5", f"--output_dir={path}")
     return path
 
 

@@ -10,33 +10,32 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
-from commands import ROOT, Ended, command, environment, start
+from commands import (
+    SMALL_RUN,
+    assert_same_bytes,
+    assert_sentence,
+    command,
+    program,
+    start,
+    succeeds,
+)
 from small_runs import saved_ledger
 
 pytestmark = pytest.mark.slow
 
 ROUNDS = 120
 SMALL = (
-    "--model=mlp",
-    "--num_clients=6",
-    "--num_hbc_clients=1",
-    "--cohort_size=2",
-    "--class_share=0.03",
-    "--batch_size=5",
-    "--local_epochs=1",
+    *SMALL_RUN,
     "--rounds_per_call=1",
     "--checkpoint_every=2",
     "--noreport",
     "--resume",  # as a job script that is started again and again would
 )
-RUN = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
 SWEEP = ("config.json", "results.jsonl", "cells.json", "table.md", "table.csv")
 
 
@@ -73,22 +72,13 @@ def sweep_line(folder: pathlib.Path, cache: str) -> tuple[str, ...]:
 def whole(tmp_path_factory: pytest.TempPathFactory, cache: str) -> pathlib.Path:
     """An uninterrupted run."""
     folder = tmp_path_factory.mktemp("whole") / "run"
-    assert_done(command(*train_line(folder, cache)))
+    succeeds(*train_line(folder, cache))
     return folder
 
 
-def assert_done(ended: Ended) -> None:
-    assert ended.status == 0, ended.stderr
-
-
-def ledger(folder: pathlib.Path) -> dict[str, Any]:
-    return saved_ledger(folder, ROUNDS)
-
-
 def assert_same_run(folder: pathlib.Path, whole: pathlib.Path) -> None:
-    for name in RUN:
-        assert (folder / name).read_bytes() == (whole / name).read_bytes(), name
-    left, right = ledger(folder), ledger(whole)
+    assert_same_bytes(folder, whole)
+    left, right = (saved_ledger(one, ROUNDS) for one in (folder, whole))
     assert left.keys() == right.keys()
     for name in left:
         np.testing.assert_array_equal(left[name], right[name])
@@ -142,7 +132,7 @@ def test_a_run_killed_at_twenty_moments_resumes_to_the_same_bytes(
         assert process.returncode == -signal.SIGKILL
         in_save += this_save() not in seen
         assert not (folder / "summary.json").exists()
-    assert_done(command(*train_line(folder, cache)))
+    succeeds(*train_line(folder, cache))
     assert_same_run(folder, whole)
     assert in_save >= 3
     report("kill -9", len(kinds), len(kinds), in_the_middle_of_a_save=in_save)
@@ -152,15 +142,14 @@ def test_a_sweep_killed_twice_resumes_to_the_same_bytes(
     cache: str, tmp_path: pathlib.Path
 ) -> None:
     folder, whole = tmp_path / "sweep", tmp_path / "whole"
-    assert_done(command(*sweep_line(whole, cache)))
+    succeeds(*sweep_line(whole, cache))
     results = folder / "results.jsonl"
     for lines in (15, 90):  # the first mechanism has 40 in all, the second 80
         with start(*sweep_line(folder, cache)) as process:
             wait(process, lambda n=lines: num_lines(results) >= n)
             process.kill()
-    assert_done(command(*sweep_line(folder, cache)))
-    for name in SWEEP:
-        assert (folder / name).read_bytes() == (whole / name).read_bytes(), name
+    succeeds(*sweep_line(folder, cache))
+    assert_same_bytes(folder, whole, SWEEP)
     rows = [json.loads(line) for line in results.read_text().splitlines()]
     counts = collections.Counter(
         (row["mechanism"], row["epsilon"], row["seed"], row["round"]) for row in rows
@@ -190,12 +179,13 @@ def test_a_signal_saves_and_says_how_to_go_on(
     assert err.startswith(f"error: stopped by {number.name} after round")
     assert err.endswith("which is saved; go on with the same command and --resume\n")
     assert err.count("\n") == 1
-    assert_done(command(*line))
+    succeeds(*line)
     if experiment == "train":
         assert_same_run(folder, whole)
     report(f"{number.name} of {experiment}", 1, 1)
 
 
+# A command whose files may not grow beyond so many bytes.
 LIMITED = """
 import resource, runpy, sys
 limit, sys.argv = int(sys.argv[1]), sys.argv[2:]
@@ -203,19 +193,6 @@ hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
-
-
-def limited(limit: int, *line: str) -> Ended:
-    """A command whose files may not grow beyond `limit` bytes."""
-    found = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(limit), *line],
-        cwd=ROOT,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    return Ended(found.returncode, found.stdout, found.stderr)
 
 
 @pytest.mark.parametrize(
@@ -235,15 +212,14 @@ def test_a_file_size_limit_ends_in_one_line_and_the_run_resumes(
     tmp_path: pathlib.Path,
 ) -> None:
     folder = tmp_path / "run"
-    ended = limited(limit, *train_line(folder, cache))
-    assert ended.status == 2, ended
-    assert ended.stderr.startswith("error: ") and ended.stderr.count("\n") == 1, ended
-    assert named in ended.stderr and "File too large" in ended.stderr, ended.stderr
+    ended = program(LIMITED, str(limit), *train_line(folder, cache))
+    assert_sentence(ended, named)
+    assert "File too large" in ended.stderr, ended.stderr
     if kept:
         assert f"{kept}" in ended.stderr and "--resume" in ended.stderr, ended.stderr
     else:
         assert not folder.exists()
-    assert_done(command(*train_line(folder, cache)))
+    succeeds(*train_line(folder, cache))
     assert_same_run(folder, whole)
     report(f"file size limit of {limit} bytes", 1, 1)
 
@@ -254,9 +230,7 @@ def test_a_folder_that_cannot_be_written_is_named(
     (tmp_path / "file").write_text("mine")
     for folder in (tmp_path / "file" / "run", pathlib.Path("/proc/run")):
         ended = command(*train_line(folder, cache))
-        assert ended.status == 2
-        assert ended.stderr.startswith(f"error: output_dir {folder} cannot be written")
-        assert ended.stderr.count("\n") == 1
+        assert_sentence(ended, f"error: output_dir {folder} cannot be written")
     report("folder that cannot be written", 2, 2)
 
 
@@ -271,8 +245,7 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
         content = bytearray(newest.read_bytes())
         content[rng.integers(len(content))] ^= 1 << rng.integers(8)
         newest.write_bytes(content)
-        ended = command(*train_line(folder, cache))
-        assert_done(ended)
+        ended = succeeds(*train_line(folder, cache))
         assert ended.stderr.startswith(
             f"warning: checkpoint {folder}/checkpoints/{ROUNDS} is damaged"
         )
@@ -283,9 +256,8 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
     for number in (ROUNDS - 2, ROUNDS):
         (folder / "checkpoints" / str(number)).write_text("{}")
     ended = command(*train_line(folder, cache))
-    assert ended.status == 2
-    assert ended.stderr.startswith("error: checkpoint") and "none is left" in ended[2]
-    assert ended.stderr.count("\n") == 1
+    assert_sentence(ended, "none is left")
+    assert ended.stderr.startswith("error: checkpoint")
     report("damaged checkpoint", tried + 1, tried + 1)
 
 
@@ -322,15 +294,8 @@ print(json.dumps({"rss": rss, "compilations": compilations}))
 def test_two_thousand_rounds_neither_grow_nor_compile_again(
     tmp_path: pathlib.Path,
 ) -> None:
-    found = subprocess.run(
-        [sys.executable, "-c", MEMORY, str(tmp_path / "run")],
-        cwd=ROOT,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=1000,
-        check=True,
-    )
+    found = program(MEMORY, str(tmp_path / "run"), timeout=1000)
+    assert found.status == 0, found.stderr
     seen = json.loads(found.stdout)
     rss = seen["rss"]
     assert len(rss) == 2000 and set(seen["compilations"]) == {1}

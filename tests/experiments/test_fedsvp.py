@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from commands import ROOT, command, environment
+from commands import ROOT, command, environment, program
 
 import fedsvp_jax
 from experiments import fedsvp, manual, subcommands
@@ -22,13 +22,8 @@ def test_alone_it_prints_one_screen_with_a_line_for_each_subcommand() -> None:
 
 
 def test_the_overview_needs_no_jax() -> None:
-    program = "import sys; from experiments import fedsvp; fedsvp.overview()"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{program}; sys.exit('jax' in sys.modules)"],
-        cwd=ROOT,
-        env=environment(),
-    )
-    assert done.returncode == 0
+    printed = "import sys; from experiments import fedsvp; fedsvp.overview()"
+    assert program(f"{printed}; sys.exit('jax' in sys.modules)").status == 0
 
 
 def test_it_tells_its_version() -> None:

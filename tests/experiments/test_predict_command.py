@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import command
+from commands import assert_sentence, command, succeeds
 from quick_training import quick_training  # noqa: F401, a fixture
 from small_runs import digits
 
@@ -23,8 +23,7 @@ def test_a_run_predicts_its_test_set_and_new_examples(
     whole_run: Path, tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(whole_run, tmp_path / "run"))
-    done = command("experiments.predict", str(folder))
-    assert done.status == 0, done
+    done = succeeds("experiments.predict", str(folder))
     rows = read(folder / "predictions.csv")
     right = np.mean([row["label"] == row["predicted"] for row in rows])
     assert f"accuracy after 6 rounds: {right:.4f}" in done.stdout
@@ -33,7 +32,7 @@ def test_a_run_predicts_its_test_set_and_new_examples(
     np.save(tmp_path / "new.npy", digits().test_inputs[:3])
     target = tmp_path / "new.csv"
     new = (f"--inputs={tmp_path / 'new.npy'}", f"--to={target}")
-    assert command("experiments.predict", str(folder), *new).status == 0
+    succeeds("experiments.predict", str(folder), *new)
     few = read(target)
     assert [row["predicted"] for row in few] == [row["predicted"] for row in rows[:3]]
 
@@ -60,8 +59,7 @@ def test_a_run_on_a_table_predicts_another_table(tmp_path: Path) -> None:
     run.train(config, tmp_path / "run")
     target = tmp_path / "out.csv"
     line = (str(tmp_path / "run"), f"--inputs={new}", f"--to={target}")
-    done = command("experiments.predict", *line)
-    assert done.status == 0, done
+    done = succeeds("experiments.predict", *line)
     settings = table.TableSettings(label_column="ill")
     model = run.load_model(tmp_path / "run")
     codes = model.predict(table.load_rows(new, trained, settings))
@@ -90,7 +88,4 @@ def test_bad_input_ends_with_one_sentence(whole_run: Path, tmp_path: Path) -> No
         (str(whole_run), "--inputs=new.csv"): "a run on --dataset=csv",
         (str(whole_run), f"--export={tmp_path}/model.pt"): ".safetensors or .msgpack",
     }.items():
-        done = command("experiments.predict", *line)
-        assert done.status == 2, done
-        assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done
-        assert message in done.stderr, done
+        assert_sentence(command("experiments.predict", *line), message)

@@ -9,22 +9,26 @@ import sys
 import time
 
 import pytest
-from commands import ROOT, Ended, command, environment, start, typed
+from commands import (
+    ROOT,
+    SMALL_RUN,
+    Ended,
+    assert_same_bytes,
+    environment,
+    start,
+    succeeds,
+    typed,
+)
 from stores import digits_store
 
 SETTINGS = (
-    "--model=mlp",
+    *SMALL_RUN,
     "--num_clients=7",
-    "--num_hbc_clients=1",
     "--cohort_size=3",
-    "--class_share=0.03",
-    "--batch_size=5",
-    "--local_epochs=1",
     "--rounds_per_call=2",
     "--checkpoint_every=2",
     "--noreport",
 )
-SAME_BYTES = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
 LONG = "--num_rounds=100000"
 
 
@@ -81,32 +85,28 @@ def said(ended: Ended) -> list[str]:
     return [line for line in ended.stdout.splitlines() if "[Gloo]" not in line]
 
 
-def same_bytes(one: pathlib.Path, other: pathlib.Path) -> None:
-    for name in SAME_BYTES:
-        assert (one / name).read_bytes() == (other / name).read_bytes(), name
-
-
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The run of one process, six rounds."""
     folder = tmp_path_factory.mktemp("alone") / "run"
-    ended = command(*train(folder, "--num_rounds=6"))
-    assert ended.status == 0, ended.stderr
+    succeeds(*train(folder, "--num_rounds=6"))
     return folder
 
 
 def checkpoint_appears(
-    folder: pathlib.Path, processes: list[subprocess.Popen[str]]
+    folder: pathlib.Path, processes: list[subprocess.Popen[str]], number: int = 4
 ) -> None:
-    """Waits until four rounds or more are saved."""
+    """Waits until so many rounds or more are saved."""
     deadline = time.monotonic() + 200
-    while not any(
-        path.name.isdigit() and int(path.name) >= 4
-        for path in (folder / "checkpoints").glob("*")
-    ):
+    while newest_checkpoint(folder) < number:
         assert all(process.poll() is None for process in processes)
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def newest_checkpoint(folder: pathlib.Path) -> int:
+    names = [path.name for path in (folder / "checkpoints").glob("*")]
+    return max((int(name) for name in names if name.isdigit()), default=0)
 
 
 def test_two_processes_write_the_bytes_of_one_and_the_first_alone_prints(
@@ -115,7 +115,7 @@ def test_two_processes_write_the_bytes_of_one_and_the_first_alone_prints(
     folder = tmp_path / "run"
     first, second = together(2, *train(folder, "--num_rounds=6"))
     assert first.status == second.status == 0, (first.stderr, second.stderr)
-    same_bytes(folder, alone)
+    assert_same_bytes(folder, alone)
     sha = json.loads((alone / "summary.json").read_text())["params_sha256"]
     assert f"params_sha256: {sha}" in said(first)
     assert said(second) == []
@@ -139,7 +139,7 @@ def test_four_processes_write_the_bytes_of_one(
 ) -> None:
     ended = together(4, *train(tmp_path / "run", "--num_rounds=6"))
     assert [end.status for end in ended] == [0] * 4, ended
-    same_bytes(tmp_path / "run", alone)
+    assert_same_bytes(tmp_path / "run", alone)
 
 
 @pytest.mark.slow
@@ -161,11 +161,10 @@ def test_two_processes_read_a_store_and_write_the_bytes_of_one(
         "--noreport",
         "--num_rounds=6",
     )
-    ended = command(*line, f"--output_dir={tmp_path / 'alone'}")
-    assert ended.status == 0, ended.stderr
+    ended = succeeds(*line, f"--output_dir={tmp_path / 'alone'}")
     for ended in together(2, *line, f"--output_dir={tmp_path / 'run'}"):
         assert ended.status == 0, ended.stderr
-    same_bytes(tmp_path / "run", tmp_path / "alone")
+    assert_same_bytes(tmp_path / "run", tmp_path / "alone")
 
 
 @pytest.mark.slow
@@ -187,21 +186,15 @@ def test_a_killed_process_ends_the_others_within_a_minute_and_the_run_resumes(
     )
     assert not (folder / "summary.json").exists()
 
+    before = newest_checkpoint(folder)
     processes = start_processes(3, *train(folder, rounds), "--resume")
-    before = {path.name for path in (folder / "checkpoints").glob("*")}
-    deadline = time.monotonic() + 200
-    while {path.name for path in (folder / "checkpoints").glob("*")} <= before:
-        assert all(process.poll() is None for process in processes)
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    checkpoint_appears(folder, processes, before + 1)
     processes[2].kill()
     assert all(end.status != 0 for end in ends(processes, seconds=60))
 
-    resumed = command(*train(folder, rounds), "--resume")
-    assert resumed.status == 0, resumed.stderr
-    whole = command(*train(tmp_path / "whole", rounds))
-    assert whole.status == 0, whole.stderr
-    same_bytes(folder, tmp_path / "whole")
+    succeeds(*train(folder, rounds), "--resume")
+    succeeds(*train(tmp_path / "whole", rounds))
+    assert_same_bytes(folder, tmp_path / "whole")
 
 
 @pytest.mark.slow
@@ -243,13 +236,12 @@ def test_a_sweep_over_processes_on_both_axes_writes_the_bytes_of_one(
             f"--output_dir={folder}",
         )
 
-    assert command(*sweep(tmp_path / "one")).status == 0
+    succeeds(*sweep(tmp_path / "one"))
     for turn in range(2):  # the second time from the checkpoint
         ended = together(4, *sweep(tmp_path / "four"), "--sweep_devices=2")
         assert [end.status for end in ended] == [0] * 4, (turn, ended)
-    for name in ("config.json", "results.jsonl", "cells.json", "table.md"):
-        one, four = (tmp_path / folder / name for folder in ("one", "four"))
-        assert one.read_bytes() == four.read_bytes(), name
+    names = ("config.json", "results.jsonl", "cells.json", "table.md")
+    assert_same_bytes(tmp_path / "one", tmp_path / "four", names)
 
 
 SLURM = {
@@ -290,7 +282,7 @@ def test_distributed_reads_the_launchers_variables(
         )
     ended = ends(processes, seconds=300)
     assert [end.status for end in ended] == [0, 0], ended
-    same_bytes(folder, alone)
+    assert_same_bytes(folder, alone)
 
 
 def test_distributed_without_a_cluster_names_the_flags(tmp_path: pathlib.Path) -> None:

@@ -10,8 +10,22 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from fedsvp_jax.report.read import RUN_FILES
+
 ROOT = pathlib.Path(__file__).parents[2]
 DRIVER = pathlib.Path(__file__).with_name("command_lines.py")
+
+
+# A run of a second a round or less.
+SMALL_RUN = (
+    "--model=mlp",
+    "--num_clients=6",
+    "--num_hbc_clients=1",
+    "--cohort_size=2",
+    "--class_share=0.03",
+    "--batch_size=5",
+    "--local_epochs=1",
+)
 
 
 class Ended(NamedTuple):
@@ -74,13 +88,56 @@ def command(*arguments: str) -> Ended:
     return Ended(**json.loads(answers.readline()))
 
 
+def succeeds(*arguments: str) -> Ended:
+    """`command`, whose exit status must be 0."""
+    ended = command(*arguments)
+    assert ended.status == 0, ended.stderr
+    return ended
+
+
+def program(text: str, *arguments: str, timeout: float = 300) -> Ended:
+    """`python -c TEXT ARGUMENTS` in a process of its own, to its end."""
+    ended = subprocess.run(
+        [sys.executable, "-c", text, *arguments],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+    return Ended(ended.returncode, ended.stdout, ended.stderr)
+
+
+def assert_same_bytes(
+    one: pathlib.Path, other: pathlib.Path, names: Sequence[str] = RUN_FILES
+) -> None:
+    """The named files of both folders are equal; by default those of a run."""
+    for name in names:
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+
+
+def assert_sentence(ended: Ended, message: str) -> None:
+    """It was refused with status 2 and one sentence, which holds the message."""
+    assert ended.status == 2, ended
+    assert ended.stderr.startswith("error: ") and ended.stderr.count("\n") == 1, ended
+    assert message in ended.stderr, ended
+
+
 def assert_refused(
     line: Sequence[str], messages: dict[str, str], folder: pathlib.Path
 ) -> None:
-    """Each flag added to the line ends it with one sentence, and writes nothing."""
-    for flag, message in messages.items():
-        done = command(*line, flag, f"--output_dir={folder}")
-        assert done.status == 2, done
-        assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done
-        assert message in done.stderr, done
+    """Flags added to the line end it with one sentence, and nothing is written."""
+    for flags, message in messages.items():
+        ended = command(*line, *flags.split(), f"--output_dir={folder}")
+        assert_sentence(ended, message)
     assert not folder.exists()
+
+
+def assert_resumed(line: Sequence[str], folder: pathlib.Path, piece: str) -> None:
+    """Without its results and one piece, an attack's folder gets the same bytes."""
+    results = folder / "results.json"
+    before = results.read_bytes()
+    results.unlink()
+    (folder / "pieces" / f"{piece}.json").unlink()
+    succeeds(*line, f"--output_dir={folder}", "--resume")
+    assert results.read_bytes() == before

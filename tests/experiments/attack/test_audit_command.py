@@ -2,10 +2,9 @@
 
 import json
 import pathlib
-from typing import Any
 
 import pytest
-from commands import assert_refused, command
+from commands import assert_refused, assert_resumed, succeeds
 
 TINY = (
     "experiments.attack",
@@ -19,11 +18,8 @@ TINY = (
 @pytest.mark.slow
 def test_claims_are_audited_and_resume_repeats_the_bytes(tmp_path: pathlib.Path):
     folder = tmp_path / "run"
-    done = command(*TINY, f"--output_dir={folder}")
-    assert done.status == 0, done.stderr
-    rows: list[dict[str, Any]] = json.loads((folder / "results.json").read_text())[
-        "rows"
-    ]
+    done = succeeds(*TINY, f"--output_dir={folder}")
+    rows = json.loads((folder / "results.json").read_text())["rows"]
     seen = {(r["mechanism"], r["sensitivity"], r["worlds"], r["uploads"]) for r in rows}
     assert ("dp_fedavg", "update_clip", "presence", 2) in seen
     assert ("nbafl", "per_example", "record", 1) in seen
@@ -38,11 +34,7 @@ def test_claims_are_audited_and_resume_repeats_the_bytes(tmp_path: pathlib.Path)
     assert "VIOLATED" in done.stdout
     assert (folder / "audit.svg").stat().st_size > 1000
 
-    before = (folder / "results.json").read_bytes()
-    (folder / "results.json").unlink()
-    (folder / "pieces" / "dp_fedavg-update_clip-presence.json").unlink()
-    assert command(*TINY, f"--output_dir={folder}", "--resume").status == 0
-    assert (folder / "results.json").read_bytes() == before
+    assert_resumed(TINY, folder, "dp_fedavg-update_clip-presence")
 
 
 def test_bad_input_to_the_audit_is_one_line_and_nothing_is_written(

@@ -4,7 +4,7 @@ import json
 import pathlib
 
 import pytest
-from commands import assert_refused, command
+from commands import assert_refused, succeeds
 
 from experiments.attack import canaries
 from fedsvp_jax.config import ExperimentConfig, resolve
@@ -34,11 +34,8 @@ def test_one_run_of_dp_fedavg_is_estimated_near_its_epsilon():
 def test_every_client_uploads_once_where_uploads_are_seen(name, least):
     found = row(next(run for run in canaries.RUNS if run.name == name))
     assert found["uploads"] == 1 and least <= sum(found["canaries"]) <= 60
-    assert (
-        found["one_shot"]["low"]
-        < found["claims"]["pld"]
-        < 1.3 * (found["one_shot"]["high"])
-    )
+    shot, claim = found["one_shot"], found["claims"]["pld"]
+    assert shot["low"] < claim < 1.3 * shot["high"]
 
 
 def test_a_claim_that_is_too_small_is_violated():
@@ -46,18 +43,15 @@ def test_a_claim_that_is_too_small_is_violated():
         {"p_values": {"rdp": 0.01, "pld": 0.01}},
         {"p_values": {"rdp": 0.9, "pld": 0.03}},
     ]
-    assert [one["status"] for one in canaries.with_verdicts(rows)] == [
-        "VIOLATED",
-        "holds",
-    ]
+    judged = canaries.with_verdicts(rows)
+    assert [one["status"] for one in judged] == ["VIOLATED", "holds"]
 
 
 @pytest.mark.slow
 def test_the_command_prints_every_run(tmp_path: pathlib.Path):
     folder = tmp_path / "run"
     line = ("experiments.attack", "--attack=canaries", "--num_canaries=40")
-    done = command(*line, "--canary_dimension=2048", f"--output_dir={folder}")
-    assert done.status == 0, done.stderr
+    succeeds(*line, "--canary_dimension=2048", f"--output_dir={folder}")
     rows = json.loads((folder / "results.json").read_text())["rows"]
     assert [one["run"] for one in rows] == [run.name for run in canaries.RUNS]
     assert all(one["status"] == "holds" for one in rows)

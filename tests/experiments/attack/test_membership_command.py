@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import assert_refused, command
+from commands import assert_refused, assert_resumed, succeeds
 
 from experiments.attack import membership
 from fedsvp_jax.config import ExperimentConfig, resolve
@@ -48,29 +48,22 @@ def check(rows: dict[tuple[str, str], dict[str, Any]]) -> None:
 @pytest.mark.slow
 def test_the_over_trained_leak_and_small_epsilon_does_not(tmp_path: pathlib.Path):
     folder = tmp_path / "run"
-    done = command(*TINY, f"--output_dir={folder}")
-    assert done.status == 0, done.stderr
+    done = succeeds(*TINY, f"--output_dir={folder}")
     assert "lira" in done.stdout
     check(last_rows(folder))
     assert (folder / "roc.svg").stat().st_size > 1000
-
-    before = (folder / "results.json").read_bytes()
-    (folder / "results.json").unlink()
-    (folder / "pieces" / "nbafl.json").unlink()
-    assert command(*TINY, f"--output_dir={folder}", "--resume").status == 0
-    assert (folder / "results.json").read_bytes() == before
+    assert_resumed(TINY, folder, "nbafl")
 
 
 @pytest.mark.slow
 def test_the_membership_command_as_it_stands(tmp_path: pathlib.Path):
     folder = tmp_path / "run"
-    done = command(
+    succeeds(
         "experiments.attack",
         "--attack=membership",
         "--membership_epsilons=0.01",
         f"--output_dir={folder}",
     )
-    assert done.status == 0, done.stderr
     check(last_rows(folder))
 
 
@@ -100,8 +93,8 @@ def test_bad_input_to_membership_is_one_line_and_nothing_is_written(
 ):
     messages = {
         "--epsilon=1": "epsilon must be left out",
-        "--membership_rounds=0": "membership_rounds must be in [1, 6]",
-        "--membership_rounds=soon": "membership_rounds must be in [1, 6]",
+        "--membership_rounds=0": "membership_rounds must be integers in [1, 6]",
+        "--membership_rounds=soon": "membership_rounds must be integers in [1, 6]",
         "--membership_epsilons=little": "membership_epsilons must be numbers",
         "--membership_epsilons=-1": "epsilon must be greater than 0",
         "--membership_examples=5000": "membership_examples must be at most 1442",

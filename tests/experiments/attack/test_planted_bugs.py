@@ -5,7 +5,7 @@ import json
 import pathlib
 
 import pytest
-from commands import assert_refused, command
+from commands import assert_refused, assert_resumed, succeeds
 
 from experiments.attack import audit, audit_play, planted_bugs
 from experiments.attack.audit_cases import Case
@@ -63,22 +63,17 @@ def test_the_command_tells_the_bugs_and_resumes(tmp_path: pathlib.Path):
         "--planted_bugs=votes",
         "--bug_seeds=2",
         "--audit_trials=1000",
-        f"--output_dir={folder}",
     )
-    done = command(*line)
-    assert done.status == 0, done.stderr
+    done = succeeds(*line, f"--output_dir={folder}")
     assert "2 of 2" in done.stdout and "0 of 2" in done.stdout
-    before = (folder / "results.json").read_bytes()
-    (row,) = json.loads(before)["rows"]
+    (row,) = json.loads((folder / "results.json").read_text())["rows"]
     assert row["planted"]["flagged"] == [0, 1] and row["correct"]["flagged"] == []
-    (folder / "results.json").unlink()
-    assert command(*line, "--resume").status == 0
-    assert (folder / "results.json").read_bytes() == before
+    assert_resumed(line, folder, "votes-planted")
 
 
 def test_bad_input_is_one_line_and_nothing_is_written(tmp_path: pathlib.Path):
     messages = {
-        "--planted_bugs=noise": "planted_bugs must be among noise_halved",
+        "--planted_bugs=noise": "planted_bugs must be chosen from noise_halved",
         "--adaptive_clip": "adaptive_clip must be left out",
         "--audit_examples=3": "audit_examples must be at least batch_size = 10",
     }

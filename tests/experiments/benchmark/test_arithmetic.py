@@ -17,8 +17,6 @@ from fedsvp_jax.algorithm.privacy_estimation import (
     EstimationPlan,
     coalition_groups,
 )
-from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import build
 from fedsvp_jax.models.convolution import conv2d
 from fedsvp_jax.structs import Array, Examples, Model, Params, Split
 
@@ -32,15 +30,12 @@ def convolutions(compiled: jax.stages.Compiled) -> list[str]:
     ]
 
 
-def trainer_of(workload: workloads.Workload) -> Trainer:
-    return Trainer(
-        build([workloads.make_config(workload)], workloads.make_dataset(workload))
-    )
-
-
 def test_the_compiled_w1_round_on_a_cpu_contains_no_convolution_at_all() -> None:
     """Hence no grouped one, and none inside a loop."""
-    assert convolutions(trainer_of(workloads.of_name("W1")[0]).lower().compile()) == []
+    assert (
+        convolutions(measure.make_trainer(workloads.of_name("W1")[0]).lower().compile())
+        == []
+    )
 
 
 def test_a_convolution_in_a_compiled_loop_would_be_seen() -> None:
@@ -75,11 +70,12 @@ def resnet_step(batch: int, side: int, classes: int) -> int:
     stem = conv(batch, side, 3, 3, 64)
     rest, channels = dense(batch, 512, classes), 64
     for features in (64, 128, 256, 512):
+        alike = 4  # convolutions with stride 1: Winograd's, 16 products for 36
         if features > channels:
-            side //= 2
+            side, alike = side // 2, 3
             rest += conv(batch, side, 1, channels, features)
-        rest += conv(batch, side, 3, channels, features)
-        rest += 3 * conv(batch, side, 3, features, features)
+            rest += conv(batch, side, 3, channels, features)
+        rest += alike * conv(batch, side, 3, features, features) * 16 // 36
         channels = features
     return 2 * stem + 3 * rest
 
@@ -97,7 +93,7 @@ def test_products_of_a_training_step_are_those_of_the_models_layers(
 ) -> None:
     workload = workloads.of_name(name)[0]
     task = workload.task
-    trainer = trainer_of(workload)
+    trainer = measure.make_trainer(workload)
     (step,) = arithmetic.coalition_steps(trainer).values()
     assert step == (task.batch, task.epochs * (task.train // task.batch))
     flops = arithmetic.round_flops(trainer, task.classes)
@@ -205,7 +201,7 @@ def test_a_coalition_takes_e_times_its_own_full_batches(
 def test_coalitions_of_a_work_cost_no_more_than_the_bound(
     workload: workloads.Workload,
 ) -> None:
-    trainer = trainer_of(workload)
+    trainer = measure.make_trainer(workload)
     steps = arithmetic.coalition_steps(trainer)
     sizes = trainer.program.data.coalition_sizes
     assert all(

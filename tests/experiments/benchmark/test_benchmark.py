@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import command
+from commands import command, succeeds
 
 from experiments.benchmark import measure, workloads
 from fedsvp_jax.federation import federated_data
@@ -65,8 +65,7 @@ def test_a_row_has_the_promised_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_the_command_prints_one_json_line_per_work() -> None:
     line = ("--works=W2", "--rounds=1", "--device=cpu")
-    done = command("experiments.benchmark", *line)
-    assert done.status == 0, done.stderr
+    done = succeeds("experiments.benchmark", *line)
     (line,) = done.stdout.splitlines()
     row = json.loads(line)
     check(row)

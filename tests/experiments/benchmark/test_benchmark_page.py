@@ -107,15 +107,6 @@ def test_shares_of_a_profile_are_of_the_whole_round() -> None:
     assert last == "| Dense_0 | forward | products | 50.0% | 50 | 0.25 |"
 
 
-def test_the_committed_pages_are_what_the_kept_files_give(
-    tmp_path: pathlib.Path,
-) -> None:
-    docs = tmp_path / "docs"
-    shutil.copytree(ROOT / "docs", docs)
-    for path in docs_page.rewrite(docs):
-        assert path.read_text() == (ROOT / "docs" / path.name).read_text()
-
-
 def test_what_is_not_measured_says_so(tmp_path: pathlib.Path) -> None:
     docs = tmp_path / "docs"
     shutil.copytree(ROOT / "docs", docs)

@@ -5,8 +5,6 @@ import pathlib
 import pytest
 
 from experiments.benchmark import measure, profile, workloads
-from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import build
 
 TINY = workloads.Task(
     "small_cnn", 8, 1, 3, 4, train=12, validation=4, batch=3, epochs=2
@@ -29,10 +27,7 @@ def test_a_name_tells_the_layer_and_the_direction(
 
 
 def test_every_product_of_a_step_belongs_to_a_layer() -> None:
-    workload = workloads.Workload("tiny", TINY, cohort_size=4)
-    trainer = Trainer(
-        build([workloads.make_config(workload)], workloads.make_dataset(workload))
-    )
+    trainer = measure.make_trainer(workloads.Workload("tiny", TINY, cohort_size=4))
     by_layer = profile.flops_by_scope(trainer, 3)
     layers = {layer for layer, _ in by_layer}
     assert layers == {"ConvReluPool_0", "ConvReluPool_1", "Dense_0", "Dense_1"}

@@ -5,7 +5,6 @@ import pathlib
 
 import pytest
 
-from experiments import docs_blocks
 from experiments.decisive import docs_page, guidance, registered, spread
 from experiments.decisive.risk import Study
 from fedsvp_jax.config import ExperimentConfig, resolve
@@ -16,15 +15,13 @@ DOCS = pathlib.Path(__file__).parents[3] / "docs"
 
 
 def keep(results: pathlib.Path, arm: str, outcome: str, numbers: list[float]) -> None:
-    rows = [{"seed": seed, outcome: number} for seed, number in enumerate(numbers)]
-    text = "".join(json.dumps(row) + "\n" for row in reversed(rows))
-    (results / f"{arm}.jsonl").write_text(text)
+    keep_rows(results, arm, [{outcome: number} for number in numbers])
 
 
-def test_the_page_is_what_the_rows_say() -> None:
-    page = (DOCS / "decisive.md").read_text()
-    written = docs_page.blocks(DOCS / "results" / "decisive")
-    assert docs_blocks.rewritten(page, written) == page
+def keep_rows(results: pathlib.Path, arm: str, rows: list[dict[str, float]]) -> None:
+    """Rows of the seeds 0, 1, …, the last of them first."""
+    lines = [json.dumps({"seed": seed, **row}) for seed, row in enumerate(rows)]
+    (results / f"{arm}.jsonl").write_text("\n".join([*reversed(lines), ""]))
 
 
 def test_the_registration_names_every_hypothesis_and_what_it_must_be_worth() -> None:
@@ -89,20 +86,10 @@ def test_rows_decide_and_hypotheses_without_rows_are_undecided(
     assert told.startswith("**Not shown.**") and "(2 no, 8 not measured yet)" in told
     for hypothesis in registered.HYPOTHESES:
         for arm in {hypothesis.arm, hypothesis.against} - {None}:
-            rows = [
-                {
-                    "seed": seed,
-                    "accuracy": 0.5,
-                    "private_accuracy": 0.5,
-                    "membership_area": 0.5,
-                    "rank_correlation": 0.0,
-                    "value_reliability": 0.9,
-                    "risk_reliability": 0.9,
-                }
-                for seed in range(3)
-            ]
-            text = "".join(json.dumps(row) + "\n" for row in rows)
-            (tmp_path / f"{arm}.jsonl").write_text(text)
+            accuracies = ("accuracy", "private_accuracy", "membership_area")
+            row = dict.fromkeys(accuracies, 0.5) | {"rank_correlation": 0.0}
+            row |= {"value_reliability": 0.9, "risk_reliability": 0.9}
+            keep_rows(tmp_path, arm, [row] * 3)
     assert docs_page.answer(tmp_path).startswith("**No.** None of the 10")
 
 
@@ -132,5 +119,7 @@ def test_the_command_computes_what_is_missing_and_writes_the_page(
     kept = docs_page.rows_of(results, arm.name)
     assert [one["seed"] for one in kept] == [0, 1, 2]
     assert "| **yes** |" in (tmp_path / "decisive.md").read_text()
-    with pytest.raises(ValueError, match="part must be among H1, H2, H3, got 'H4'"):
+    with pytest.raises(
+        ValueError, match="part must be chosen from H1, H2, H3, got 'H4'"
+    ):
         command.missing(results, ["H4"], None)

@@ -3,10 +3,9 @@
 import json
 import math
 import pathlib
-import shutil
 
 import pytest
-from commands import command
+from commands import succeeds
 
 from experiments.features import cells, docs_page
 from experiments.features.cells import CELLS, config_of
@@ -30,16 +29,15 @@ def test_missing_rows_alone_are_computed(tmp_path: pathlib.Path) -> None:
         f"--features_dir={tmp_path / 'features'}",
         f"--output_dir={tmp_path / 'runs'}",
     )
-    done = command(*typed)
-    assert done.status == 0, done.stderr
+    succeeds(*typed)
     *others, row = map(json.loads, file.read_text().splitlines())
     assert others == kept
     assert (row["name"], row["seed"], row["status"]) == (NAME, 0, "proved")
     assert 2.999 < row["epsilon"] <= 3 and row["delta"] == 1e-5
     assert row["accuracy"] > 0.94
     written = file.read_bytes()
-    again = command(*typed)
-    assert again.status == 0 and file.read_bytes() == written
+    succeeds(*typed)
+    assert file.read_bytes() == written
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
@@ -49,14 +47,6 @@ def test_every_cell_has_settings(cell: cells.Cell) -> None:
     noisy = math.isfinite(cell.epsilon)
     assert (config.total_epsilon == cell.epsilon) == noisy
     assert not config.augment
-
-
-def test_the_page_holds_what_is_kept(tmp_path: pathlib.Path) -> None:
-    shutil.copytree(DOCS / "results" / "features", tmp_path / "results" / "features")
-    shutil.copy(DOCS / "features.md", tmp_path)
-    done = command("experiments.features.docs_page", f"--features_docs_dir={tmp_path}")
-    assert done.status == 0, done.stderr
-    assert (tmp_path / "features.md").read_text() == (DOCS / "features.md").read_text()
 
 
 def test_a_line_is_the_mean_of_its_runs() -> None:

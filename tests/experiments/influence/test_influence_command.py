@@ -7,15 +7,16 @@ import time
 from typing import Any
 
 import pytest
-from commands import Ended, assert_refused, command
+from commands import Ended, assert_refused, assert_same_bytes, succeeds
+
+from experiments import kept_rows
 
 FOLDER = os.environ.get("FEDSVP_DATA")
 SAME = ("config.json", "runs.jsonl", "summary.json")
 
 
 def run(path: pathlib.Path, *more: str) -> Ended:
-    done = command("experiments.influence", f"--output_dir={path}", *more)
-    assert done.status == 0, done.stderr
+    done = succeeds("experiments.influence", f"--output_dir={path}", *more)
     return done
 
 
@@ -37,8 +38,7 @@ def test_digits_without_vote_noise_is_filtered(digits: pathlib.Path):
     assert summary["recall"] >= 0.95 and summary["precision"] >= 0.95
     for name in ("recall", "precision", "accuracy", "f1"):
         assert 0 <= summary[f"{name}_std"] <= 0.2
-    lines = (digits / "runs.jsonl").read_text().splitlines()
-    results = [json.loads(line) for line in lines]
+    results = kept_rows.read(digits / "runs.jsonl")
     table = [result for result in results if result["part"] == "table"]
     assert [result["run"] for result in table] == [0, 1, 2]
     mean = sum(result["recall"] for result in table) / 3
@@ -68,8 +68,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(
     lines = (folder / "runs.jsonl").read_bytes().splitlines(keepends=True)
     (folder / "runs.jsonl").write_bytes(b"".join(lines[:2]) + lines[2][:40])
     run(folder, "--num_runs=3", "--baselines=none,oracle,lazy", "--resume")
-    for name in SAME:
-        assert (folder / name).read_bytes() == (digits / name).read_bytes()
+    assert_same_bytes(folder, digits, SAME)
 
 
 @pytest.mark.slow
@@ -89,8 +88,7 @@ def test_features_are_projected_before_they_are_sent(tmp_path: pathlib.Path):
 def test_the_plan_is_printed_without_running(tmp_path: pathlib.Path):
     folder = tmp_path / "run"
     line = ["--plan", "--vote_epsilon=1", "--num_participants=100"]
-    planned = command("experiments.influence", *line, f"--output_dir={folder}")
-    assert planned.status == 0, planned.stderr
+    planned = succeeds("experiments.influence", *line, f"--output_dir={folder}")
     assert "f = 0.755081" in planned.stdout and "0.622459" in planned.stdout
     assert "epsilon 49.5 by basic composition" in planned.stdout
     assert "all that one participant sends" in planned.stdout
@@ -128,9 +126,8 @@ def test_mnist_at_epsilon_1_is_filtered_in_under_three_minutes(tmp_path: pathlib
 def test_time_grows_no_faster_than_contributors_times_testers(tmp_path: pathlib.Path):
     folder = tmp_path / "run"
     run(folder, "--figures=6", "--num_runs=1")
-    lines = (folder / "timing.jsonl").read_text().splitlines()
     seconds: dict[int, float] = {}
-    for row in map(json.loads, lines):
+    for row in kept_rows.read(folder / "timing.jsonl"):
         if row["part"] == "figure6":
             size = row["num_participants"]
             seconds[size] = min(seconds.get(size, 1e9), row["seconds"])

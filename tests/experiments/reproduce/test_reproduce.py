@@ -118,8 +118,8 @@ def test_only_digits_goes_without_data() -> None:
 
 def test_bad_input_is_one_line_and_nothing_is_written(tmp_path: pathlib.Path) -> None:
     refused = {
-        "--only=fedsva_table9": "only must name presets of size small",
-        "--only=gap_digits": "only must name presets of size small",
+        "--only=fedsva_table9": "only, of size small, must be chosen from",
+        "--only=gap_digits": "only, of size small, must be chosen from",
         "--size=tiny": "size",
         "--docs_dir=/nowhere": "docs_dir must hold reproduction.md",
     }

@@ -251,11 +251,6 @@ def test_only_the_blocks_of_the_page_are_rewritten() -> None:
         tables.render(page.replace("<!-- measured: gap -->", ""), evidence())
 
 
-def test_the_page_is_what_the_kept_results_give() -> None:
-    page = (DOCS / "reproduction.md").read_text()
-    assert tables.render(page, load(KEPT)) == page
-
-
 def test_figures_are_drawn(tmp_path: Path) -> None:
     noisy = [
         group(name, 0.5, epsilon=e) for name in ("nbafl", "fedsva") for e in (0.2, 0.5)

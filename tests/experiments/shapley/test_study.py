@@ -2,12 +2,11 @@
 
 import json
 import pathlib
-import shutil
 
 import pytest
-from commands import assert_refused, command
+from commands import assert_refused, succeeds
 
-from experiments.shapley import docs_page, study
+from experiments.shapley import study
 
 DOCS = pathlib.Path(__file__).parents[3] / "docs"
 SMALL = (
@@ -27,8 +26,7 @@ def test_the_study_reports_errors_costs_and_coverage_and_is_resumed(
     tmp_path: pathlib.Path,
 ) -> None:
     folder = tmp_path / "study"
-    done = command("experiments.shapley", *SMALL, f"--output_dir={folder}")
-    assert done.status == 0, done.stderr
+    succeeds("experiments.shapley", *SMALL, f"--output_dir={folder}")
     results = json.loads((folder / "results.json").read_text())
     table = {(row["estimator"], row["round"]): row for row in results["table"]}
     assert len(table) == 12
@@ -45,8 +43,7 @@ def test_the_study_reports_errors_costs_and_coverage_and_is_resumed(
     assert table["orders:2", 2]["value_error"] > 0
     kept = (folder / "results.json").read_bytes()
     (folder / "games" / "2.npz").unlink()
-    again = command("experiments.shapley", *SMALL, "--resume", f"--output_dir={folder}")
-    assert again.status == 0, again.stderr
+    succeeds("experiments.shapley", *SMALL, "--resume", f"--output_dir={folder}")
     assert (folder / "results.json").read_bytes() == kept
 
 
@@ -55,7 +52,7 @@ def test_what_cannot_be_studied_is_refused(tmp_path: pathlib.Path) -> None:
         "--estimators=exact:1": "estimators must be additive:M",
         "--estimators=in_run:3": "in_run:M needs M of 1 or 2",
         "--estimators=paired:3": "shapley_trainings must be even",
-        "--rounds=0": "rounds must be numbers",
+        "--rounds=0": "rounds must be integers >= 1",
         "--num_attributes=11": "num_attributes must be at most 10",
     }
     assert_refused(("experiments.shapley", *SMALL), messages, tmp_path / "none")
@@ -76,11 +73,3 @@ def test_coverage_counts_values_and_the_private_one_apart() -> None:
     assert found["ratio_error"] == pytest.approx((1 / 6 + 1 / 3) / 2)
     assert found["value_error"] == pytest.approx((0.1 / 4) ** 0.5)
     assert (found["trainings"], found["steps"]) == (3, 1.5)
-
-
-def test_the_page_is_what_the_kept_studies_give(tmp_path: pathlib.Path) -> None:
-    shutil.copy(DOCS / "shapley.md", tmp_path)
-    for name in ("shapley", docs_page.IN_RUN):
-        shutil.copytree(DOCS / "results" / name, tmp_path / "results" / name)
-    written = docs_page.rewrite(tmp_path).read_text()
-    assert written == (DOCS / "shapley.md").read_text()

@@ -2,22 +2,19 @@
 
 import json
 import pathlib
+import types
 
 import pytest
-from absl import flags
 
 from experiments.utility import noise_bits
 from fedsvp_jax.run import sweep
 
 
 @pytest.fixture
-def values(tmp_path: pathlib.Path) -> flags.FlagValues:
-    found = flags.FlagValues()
-    flags.DEFINE_string("bits_output_dir", str(tmp_path), "", flag_values=found)
-    flags.DEFINE_string("bits_results", str(tmp_path / "b"), "", flag_values=found)
-    flags.DEFINE_string("data_dir", None, "", flag_values=found)
-    found(["test"])
-    return found
+def values(tmp_path: pathlib.Path) -> types.SimpleNamespace:
+    return types.SimpleNamespace(
+        bits_output_dir=str(tmp_path), bits_results=str(tmp_path / "b"), data_dir=None
+    )
 
 
 def test_the_sweeps_of_a_mechanism_differ_in_the_sampler_alone() -> None:
@@ -35,7 +32,7 @@ def test_the_sweeps_of_a_mechanism_differ_in_the_sampler_alone() -> None:
 
 
 def test_accuracies_and_refusals_are_kept_and_paired_by_seed(
-    values: flags.FlagValues, monkeypatch: pytest.MonkeyPatch
+    values: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     played = []
 
@@ -66,7 +63,7 @@ def test_accuracies_and_refusals_are_kept_and_paired_by_seed(
 
 
 def test_another_error_than_a_coarse_grid_is_not_a_row(
-    values: flags.FlagValues, monkeypatch: pytest.MonkeyPatch
+    values: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failed(*_, **__):
         raise ValueError("epsilon must be > 0")

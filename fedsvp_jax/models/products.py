@@ -1,0 +1,40 @@
+"""Matrix products over the last axis of images, with their gradients."""
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from fedsvp_jax.structs import Array
+
+
+@jax.custom_vjp
+def product(rows: Array, matrix: Array) -> Array:
+    """(batch, height, width, k) @ (k, out)."""
+    return jnp.tensordot(rows, matrix, axes=1)
+
+
+def _product_forward(rows: Array, matrix: Array) -> tuple[Array, tuple[Array, Array]]:
+    return product(rows, matrix), (rows, matrix)
+
+
+def _product_backward(
+    residuals: tuple[Array, Array], gradient: Array
+) -> tuple[Array, Array]:
+    rows, matrix = residuals
+    return (
+        jnp.tensordot(gradient, matrix.T, axes=1),
+        weight_gradient(rows, gradient),
+    )
+
+
+product.defvjp(_product_forward, _product_backward)
+
+
+def weight_gradient(rows: Array, gradient: Array) -> Array:
+    """(..., k), (..., out) -> (k, out), summed over all pixels of all images.
+
+    It is one contraction of the leading axes of two matrices. A contraction over
+    several axes would make XLA:CPU write a transposed copy of `rows` first.
+    """
+    matrix, other = (x.reshape(-1, x.shape[-1]) for x in (rows, gradient))
+    return lax.dot_general(matrix, other, (((0,), (0,)), ((), ())))
