@@ -17,6 +17,7 @@ where the server itself adds the noise after its step (`config.resolve` refuses 
 """
 
 import dataclasses
+from functools import partial
 from typing import Any
 
 import jax
@@ -130,18 +131,15 @@ def server_optimizer(settings: ServerSettings) -> optax.GradientTransformation:
         return optax.sgd(rate, momentum=settings.server_momentum or None)
     if settings.server_optimizer == "adagrad":
         return optax.adagrad(rate, initial_accumulator_value=tau**2, eps=0.0)
-    scale = {"adam": optax.scale_by_adam, "yogi": _from_zero}
+    # Yogi with u and v from 0, where optax starts both at one positive number.
+    yogi = partial(optax.scale_by_yogi, initial_accumulator_value=0.0)
+    scale = {"adam": optax.scale_by_adam, "yogi": yogi}
     return optax.chain(
         scale[settings.server_optimizer](
             b1=settings.server_beta1, b2=settings.server_beta2, eps=tau
         ),
         optax.scale_by_learning_rate(rate),
     )
-
-
-def _from_zero(*, b1: float, b2: float, eps: float) -> optax.GradientTransformation:
-    """Yogi with u and v from 0, where optax starts both at one positive number."""
-    return optax.scale_by_yogi(b1=b1, b2=b2, eps=eps, initial_accumulator_value=0.0)
 
 
 def client_rate(

@@ -1,6 +1,7 @@
 """Pytrees of parameters: norm, size, finiteness, slices of a leading axis, hash."""
 
 import hashlib
+import itertools
 from typing import Any
 
 import jax
@@ -37,6 +38,14 @@ def params_sha256(params: Params) -> str:
 def num_parameters(params: Params) -> int:
     """The number of trained scalars: sum of the leaves' sizes."""
     return sum(leaf.size for leaf in jax.tree.leaves(params))
+
+
+def cut(vector: Array, like: Params) -> Params:
+    """A vector of d numbers in the shapes of a tree's leaves, in their order."""
+    leaves, treedef = jax.tree.flatten(like)
+    ends = list(itertools.accumulate(leaf.size for leaf in leaves))
+    parts = zip(jnp.split(vector, ends[:-1]), leaves, strict=True)
+    return jax.tree.unflatten(treedef, [part.reshape(x.shape) for part, x in parts])
 
 
 def l2_norm(tree: Params) -> Array:

@@ -103,7 +103,7 @@ def row(mechanism: str) -> dict[str, Any]:
         num_rounds=100,  # some mechanisms' noise follows the round
         eval_every=100,
     )
-    state, _, examples, test, *_ = trainer.arguments()
+    state, _, data, *_ = trainer.arguments()
     return {
         "mechanism": mechanism,
         "num_attributes": workload.num_attributes,
@@ -111,7 +111,7 @@ def row(mechanism: str) -> dict[str, Any]:
         "cohort_size": workload.cohort_size,
         "num_devices": _NUM_DEVICES,
         "state_bytes": _nbytes(state),
-        "data_bytes": _nbytes((examples, test)),
+        "data_bytes": _nbytes(data[:2]),
         "gathered_bytes_per_round": communication.gathered(trainer).total,
         "platforms": {
             platform: lowered(trainer, platform)._asdict() for platform in PLATFORMS

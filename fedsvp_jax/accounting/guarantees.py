@@ -133,20 +133,29 @@ def _basic(
     any_epsilon: bool,
 ) -> Guarantee:
     """Basic composition of the claims; the classical formula's hold below ε = 1."""
-    epsilon = ledger.epsilon_spent("basic", 0.5)
-    spent = ledger.delta_spent()
-    sound = any_epsilon or ledger.largest_claim < 1
-    if not sound:
+    if not claims_hold(ledger, any_epsilon):
         assumptions += "; the classical formula, unproved at ε >= 1 for an upload"
     return Guarantee(
         name,
         relation,
         "basic",
-        epsilon,
-        spent,
-        ledger.proved and sound and spent < 1 and math.isfinite(epsilon),
+        ledger.epsilon_spent("basic", 0.5),  # which reads no δ
+        ledger.delta_spent(),
+        basic_is_proved(ledger, any_epsilon),
         assumptions,
     )
+
+
+def claims_hold(ledger: Ledger, any_epsilon: bool) -> bool:
+    """Whether the (ε, δ) claimed for uploads follow, as the classical ones at ε < 1."""
+    return any_epsilon or ledger.largest_claim < 1
+
+
+def basic_is_proved(ledger: Ledger, any_epsilon: bool) -> bool:
+    """Whether the sum of the claims is, and says anything."""
+    finite = math.isfinite(ledger.epsilon_spent("basic", 0.5))
+    proved = ledger.proved and claims_hold(ledger, any_epsilon)
+    return proved and finite and ledger.delta_spent() < 1
 
 
 def _amplified(ledger: Ledger, delta: float, client_swap: float | None) -> float | None:

@@ -9,7 +9,12 @@ from fedsvp_jax import accounting
 from fedsvp_jax.accounting import Ledger
 from fedsvp_jax.accounting.allowance import promised_delta, release_epsilon
 from fedsvp_jax.accounting.events import ANY_CHANGE
-from fedsvp_jax.accounting.guarantees import Guarantee, adversary_name
+from fedsvp_jax.accounting.guarantees import (
+    Guarantee,
+    adversary_name,
+    basic_is_proved,
+    claims_hold,
+)
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 from fedsvp_jax.mechanisms.base import NOTHING_ELSE
@@ -84,21 +89,12 @@ def status(
     claim = mechanism.claim
     if claim.relation == "none":
         return None
-    basic = accounting.guarantees(
-        ledger,
-        0.5,  # read by other methods than basic
-        relation=claim.relation,
-        assumptions=claim.assumptions,
-        central=claim.central,
-        against_server=claim.against_server,
-        any_epsilon=claim.any_epsilon,
-        methods=(),
-    )
     proved = {
         method: ledger.proved and math.isfinite(value)
         for method, value in spent.items()
     }
-    proved["basic"] = any(row.proved for row in basic)
+    someone = claim.central or claim.against_server  # against whom claims are made
+    proved["basic"] = someone and basic_is_proved(ledger, claim.any_epsilon)
     tally = ledger.filter_cost.passes > 0
     return {
         name: "proved" if proved[name] and not tally else "nominal" for name in spent
@@ -210,7 +206,7 @@ def _promised(
     sound = True
     if promise.total_accounting == "basic":
         delta = promised_delta(promise, config, mechanism, ledger.filter_cost)
-        sound = claim.any_epsilon or ledger.largest_claim < 1
+        sound = claims_hold(ledger, claim.any_epsilon)
     return Guarantee(
         adversary_name("observer" if claim.central else "server"),
         claim.relation,

@@ -20,12 +20,17 @@ class Score(NamedTuple):
     group_accuracy: Array  # (G,) float32 by `group`; nan for one without examples
 
 
+def outputs_for(model: Model, params: Params, stats: Params, inputs: Array) -> Array:
+    """(b, ...) the model's outputs in evaluation mode for inputs as they are stored."""
+    x = preprocessing.normalize(inputs)
+    return model.apply(params, stats, x, train=False, key=None)[0]
+
+
 def _batch_scores(
     model: Model, params: Params, stats: Params, examples: Examples, rows: Array
 ) -> tuple[Array, Array]:
     """Per example: is it right (b,) int32, 0 with targets; its loss (b,) float32."""
-    inputs = preprocessing.normalize(examples.inputs[rows])
-    outputs, _ = model.apply(params, stats, inputs, train=False, key=None)
+    outputs = outputs_for(model, params, stats, examples.inputs[rows])
     losses = model.loss(outputs, examples.wanted[rows])
     if examples.targets is not None:
         return jnp.zeros(rows.shape, jnp.int32), losses
@@ -88,8 +93,7 @@ class Validation:
         )
 
     def _batch_logits(self, params: Params, stats: Params, rows: Array) -> Array:
-        inputs = preprocessing.normalize(self.examples.inputs[rows])
-        return self.model.apply(params, stats, inputs, train=False, key=None)[0]
+        return outputs_for(self.model, params, stats, self.examples.inputs[rows])
 
     def utility(self, params: Params, stats: Params) -> Array:
         """() float32: what a model is worth."""
@@ -155,15 +159,7 @@ def evaluate(
     """
     num_examples = test.labels.shape[0]
     num_batches = -(-num_examples // batch_size)
-    logits, _ = jax.eval_shape(
-        lambda: model.apply(
-            params,
-            stats,
-            preprocessing.normalize(test.inputs[:1]),
-            train=False,
-            key=None,
-        )
-    )
+    logits = jax.eval_shape(lambda: outputs_for(model, params, stats, test.inputs[:1]))
     by_class = test.targets is None
     count = logits.shape[-1] * num_attributes if by_class else 1
     nobody = jnp.zeros((count,), jnp.int32)

@@ -7,6 +7,7 @@ trip count is what that lane's own examples need. A coalition costs its own data
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from typing import Literal, TypeAlias
 
 import flax.struct
@@ -130,11 +131,10 @@ def _per_example_gradient(
     wanted: Array,
     weights: Array,
     key: Array,
-    rates: TrainingRates,
-    noise_key: Array,
+    l2_norm_clip: Array | float,
     batch_size: int,
-) -> tuple[Params, Params]:
-    """DP-SGD (Abadi et al. 2016): mean of clipped example gradients, plus noise.
+) -> Params:
+    """DP-SGD (Abadi et al. 2016) without its noise: mean of clipped example gradients.
 
     The divisor is the batch size B, a constant: with it the mean's L2 sensitivity
     is 2C/B (replace one record). A Poisson batch holds B records on average.
@@ -145,14 +145,12 @@ def _per_example_gradient(
         gradient, _ = jax.grad(loss, has_aux=True)(
             params, stats, x[None], y[None], ones, key
         )
-        return noise.clip_into_ball(gradient, rates.l2_norm_clip)[0]
+        return noise.clip_into_ball(gradient, l2_norm_clip)[0]
 
     gradients = jax.vmap(one)(inputs, wanted)
-    mean = jax.tree.map(
+    return jax.tree.map(
         lambda g: jnp.tensordot(weights, g, axes=1) / batch_size, gradients
     )
-    noised, _ = noise.add_gaussian_noise(mean, rates.step_noise_std, key=noise_key)
-    return noised, stats
 
 
 def _linear_gradient(
@@ -163,10 +161,9 @@ def _linear_gradient(
     wanted: Array,
     weights: Array,
     key: Array,
-    rates: TrainingRates,
-    noise_key: Array,
+    l2_norm_clip: Array | float,
     batch_size: int,
-) -> tuple[Params, Params]:
+) -> Params:
     """What `_per_example_gradient` computes, for a model that has a `gradient_scale`.
 
     The norms follow from the gradients by the logits, so no gradient of a single
@@ -183,14 +180,12 @@ def _linear_gradient(
     residuals = jax.grad(by_logits)(logits)
     norms = jnp.sqrt(jnp.sum(jnp.square(residuals), axis=-1))
     norms = norms * model.gradient_scale(inputs)
-    bound = jnp.asarray(rates.l2_norm_clip, jnp.float32)
+    bound = jnp.asarray(l2_norm_clip, jnp.float32)
     clipped = norms > bound
     scale = jnp.where(clipped, bound / jnp.where(clipped, norms, 1.0), 1.0)
     scaled = residuals * (weights * scale / batch_size)[:, None]
     finite = jnp.isfinite(norms)[:, None]  # as `noise.clip_into_ball`
-    (mean,) = pull_back(jnp.where(finite, scaled, 0))
-    noised, _ = noise.add_gaussian_noise(mean, rates.step_noise_std, key=noise_key)
-    return noised, stats
+    return pull_back(jnp.where(finite, scaled, 0))[0]
 
 
 def _batches(
@@ -275,10 +270,8 @@ def local_update(
     optimizer = optax.sgd(rates.learning_rate, momentum=recipe.momentum or None)
     count = jnp.sum(member.astype(jnp.int32))
     num_steps = upload_steps(recipe, count, batch_size)
+    loss = partial(_mean_loss, model)
     batch_at = _batches(recipe, key, indices, member, count, batch_size)
-
-    def loss(params: Params, *batch: Array) -> tuple[Array, Params]:
-        return _mean_loss(model, params, *batch)
 
     def step(
         number: Array, carry: tuple[Params, Params, optax.OptState]
@@ -300,15 +293,18 @@ def local_update(
             step_key,
         )
         if recipe.gradient == "per_example":
-            noise_key = prng.stream_key(step_key, prng.Stream.DP_SGD)
-            if model.gradient_scale is None:
-                gradient, stats_new = _per_example_gradient(
-                    loss, weights_now, *batch, rates, noise_key, batch_size
-                )
-            else:
-                gradient, stats_new = _linear_gradient(
-                    model, weights_now, *batch, rates, noise_key, batch_size
-                )
+            told = (*batch, rates.l2_norm_clip, batch_size)
+            gradient = (
+                _per_example_gradient(loss, weights_now, *told)
+                if model.gradient_scale is None
+                else _linear_gradient(model, weights_now, *told)
+            )
+            gradient, _ = noise.add_gaussian_noise(
+                gradient,
+                rates.step_noise_std,
+                key=prng.stream_key(step_key, prng.Stream.DP_SGD),
+            )
+            stats_new = stats_now
         else:
             gradient, stats_new = jax.grad(loss, has_aux=True)(weights_now, *batch)
         if recipe.gradient == "clipped_mean":

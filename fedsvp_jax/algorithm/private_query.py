@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.data import preprocessing
+from fedsvp_jax.algorithm.evaluation import outputs_for
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.structs import Array, Examples, Model, Params
@@ -135,13 +135,8 @@ def mean_clipped_gradient(
     padded = jnp.pad(rows[first], (0, -rows.shape[0] % _SIDE_BY_SIDE))
 
     def loss(weights: list[Array], row: Array) -> Array:
-        outputs, _ = model.apply(
-            replaced(params, weights, asked),
-            stats,
-            preprocessing.normalize(examples.inputs[row][None]),
-            train=False,
-            key=None,
-        )
+        whole = replaced(params, weights, asked)
+        outputs = outputs_for(model, whole, stats, examples.inputs[row][None])
         return model.loss(outputs, examples.wanted[row][None])[0]
 
     def one(row: Array) -> list[Array]:

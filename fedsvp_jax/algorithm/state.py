@@ -112,8 +112,8 @@ class RoundMetrics:
 
     test_accuracy: Array  # () float32, nan in a round without evaluation
     test_loss: Array  # () float32, likewise
-    private_accuracy: Array  # () float32: of the private classes; nan without any
-    worst_tenth_accuracy: Array  # () float32: see `evaluation.worst_tenth`
+    private_accuracy: Array  # () float32: on the private attribute; nan if not known
+    worst_tenth_accuracy: Array  # () float32: see `round_score.worst_tenth`
     aggregate_noise_l2: Array  # () float32: sqrt(d sum_i p_i^2 sigma_i^2) of uploads
     steps_run: Array  # () int32: SGD steps of all lanes, padding counted
     clients: ClientMetrics

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.export
@@ -18,6 +18,14 @@ from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.federation.cohort_stream import Cohort
 from fedsvp_jax.federation.program import Program
 from fedsvp_jax.structs import Array, Examples
+
+# What clients hold, the test set, and the server's validation examples.
+Data: TypeAlias = tuple[Examples, Examples, Examples | None]
+
+_BY_CELL = PartitionSpec(lanes.SWEEP_AXIS)
+_BY_ROUND = PartitionSpec(None, lanes.SWEEP_AXIS)
+_BY_CLIENT = PartitionSpec(lanes.CLIENT_AXIS)
+_EVERYWHERE = PartitionSpec()
 
 
 class Trainer:
@@ -46,23 +54,23 @@ class Trainer:
         # With a stream, each round brings its own cohort.
         streamed = program.stream is not None
         self._rounds_in_program = 1 if streamed else self.placement.rounds_per_call
-        by_cell = NamedSharding(self._mesh, PartitionSpec(lanes.SWEEP_AXIS))
-        by_round = NamedSharding(self._mesh, PartitionSpec(None, lanes.SWEEP_AXIS))
-        by_client = NamedSharding(self._mesh, PartitionSpec(lanes.CLIENT_AXIS))
-        everywhere = NamedSharding(self._mesh, PartitionSpec())
+        self._by_cell = NamedSharding(self._mesh, _BY_CELL)
+        self._everywhere = NamedSharding(self._mesh, _EVERYWHERE)
         # Placed once: jit would copy to every device in every call.
-        self.cells = processes.place(program.cells, by_cell)
-        self._data = processes.place(
+        self.cells = processes.place(program.cells, self._by_cell)
+        self._data: Data = processes.place(
             (program.data.examples, program.data.test, program.data.validation),
-            everywhere,
+            self._everywhere,
         )
         self._device_index = processes.place(
-            np.arange(self.placement.num_devices, dtype=np.int32), by_client
+            np.arange(self.placement.num_devices, dtype=np.int32),
+            NamedSharding(self._mesh, _BY_CLIENT),
         )
         # Named, since XLA calls an axis of one device unsharded and a state that
         # comes back otherwise than it went in is compiled for again.
+        by_round = NamedSharding(self._mesh, _BY_ROUND)
         self._compiled: Any = jax.jit(
-            self._rounds(), donate_argnums=0, out_shardings=(by_cell, by_round)
+            self._rounds(), donate_argnums=0, out_shardings=(self._by_cell, by_round)
         )
         self._has_run = False
 
@@ -81,8 +89,7 @@ class Trainer:
 
     def place(self, state: ServerState) -> ServerState:
         """Puts a state (a restored one, say) where the compiled rounds want it."""
-        by_cell = NamedSharding(self._mesh, PartitionSpec(lanes.SWEEP_AXIS))
-        return processes.place(state, by_cell)
+        return processes.place(state, self._by_cell)
 
     def advance(
         self,
@@ -106,13 +113,13 @@ class Trainer:
         """
         stream = self.program.stream
         if stream is None:
-            data = self._data[0] if examples is None else examples
-            return self._run(state, self.cells, data, first_round, num_rounds)
+            held = self._data[0] if examples is None else examples
+            return self._run(state, self.cells, held, first_round, num_rounds)
         by_round = []
         for round_num in range(first_round, first_round + num_rounds):
             cohort = stream.take(round_num, processes.to_host(state.spent)[0])
-            cells, examples = self._with_cohort(cohort)
-            state, metrics = self._run(state, cells, examples, round_num, 1)
+            cells, held = self._with_cohort(cohort)
+            state, metrics = self._run(state, cells, held, round_num, 1)
             by_round.append(metrics)
         return state, jax.tree.map(lambda *rows: np.concatenate(rows), *by_round)
 
@@ -127,8 +134,7 @@ class Trainer:
         arguments = (
             state,
             cells,
-            examples,
-            *self._data[1:],
+            (examples, *self._data[1:]),
             self._device_index,
             jnp.int32(first_round),
             jnp.int32(num_rounds),
@@ -144,30 +150,22 @@ class Trainer:
 
     def _with_cohort(self, cohort: Cohort) -> tuple[Cell, Examples]:
         """The one cell with a round's cohort in place of everybody, and its data."""
-        by_cell = NamedSharding(self._mesh, PartitionSpec(lanes.SWEEP_AXIS))
-        everywhere = NamedSharding(self._mesh, PartitionSpec())
         split, clients = processes.place(
             jax.tree.map(lambda leaf: leaf[None], (cohort.split, cohort.clients)),
-            by_cell,
+            self._by_cell,
         )
         cells = dataclasses.replace(self.cells, split=split, cohort=clients)
-        return cells, processes.place(cohort.examples, everywhere)
+        return cells, processes.place(cohort.examples, self._everywhere)
 
     def arguments(self) -> tuple[Any, ...]:
         """What the compiled rounds take, with the state's shapes in its place."""
-        by_cell = NamedSharding(self._mesh, PartitionSpec(lanes.SWEEP_AXIS))
+        sharding = self._by_cell
         state = jax.tree.map(
-            lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=by_cell),
+            lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding),
             jax.eval_shape(self._start, self.program.cells),
         )
-        return (
-            state,
-            self.cells,
-            *self._data,
-            self._device_index,
-            jnp.int32(0),
-            jnp.int32(1),
-        )
+        ends = jnp.int32(0), jnp.int32(1)
+        return state, self.cells, self._data, self._device_index, *ends
 
     def lower(self) -> jax.stages.Lowered:
         """The program that `advance` runs, lowered: for tests of its arithmetic."""
@@ -188,9 +186,7 @@ class Trainer:
         def run_cells(
             state: ServerState,
             cells: Cell,
-            examples: Examples,
-            test: Examples,
-            validation: Examples | None,
+            data: Data,
             devices: lanes.Devices,
             round_num: Array,
         ) -> tuple[ServerState, RoundMetrics]:
@@ -205,9 +201,7 @@ class Trainer:
                     plan,
                     cell,
                     state,
-                    examples,
-                    test,
-                    validation,
+                    *data,
                     round_num=round_num,
                     devices=devices,
                     outer_axes=outer_axes,
@@ -229,9 +223,7 @@ class Trainer:
         def rounds(
             state: ServerState,
             cells: Cell,
-            examples: Examples,
-            test: Examples,
-            validation: Examples | None,
+            data: Data,
             device_index: Array,
             first_round: Array,
             num_rounds: Array,
@@ -243,9 +235,7 @@ class Trainer:
             def one_round(
                 state: ServerState, round_num: Array
             ) -> tuple[ServerState, RoundMetrics]:
-                return run_cells(
-                    state, cells, examples, test, validation, devices, round_num
-                )
+                return run_cells(state, cells, data, devices, round_num)
 
             shapes = jax.eval_shape(one_round, state, first_round)[1]
             buffers = jax.tree.map(
@@ -263,21 +253,11 @@ class Trainer:
 
             return jax.lax.fori_loop(0, num_rounds, step, (state, buffers))
 
-        by_cell = PartitionSpec(lanes.SWEEP_AXIS)
-        everywhere = PartitionSpec()
+        common = (_EVERYWHERE, _BY_CLIENT, _EVERYWHERE, _EVERYWHERE)
         return jax.shard_map(
             rounds,
             mesh=self._mesh,
-            in_specs=(
-                by_cell,
-                by_cell,
-                everywhere,
-                everywhere,
-                everywhere,
-                PartitionSpec(lanes.CLIENT_AXIS),
-                everywhere,
-                everywhere,
-            ),
-            out_specs=(by_cell, PartitionSpec(None, lanes.SWEEP_AXIS)),
+            in_specs=(_BY_CELL, _BY_CELL, *common),
+            out_specs=(_BY_CELL, _BY_ROUND),
             check_vma=False,
         )

@@ -6,7 +6,7 @@ keeps the promise. Opacus has the same direction (`make_private_with_epsilon`).
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, Unpack
 
 from fedsvp_jax.accounting import FilterCost
 from fedsvp_jax.accounting.allowance import (
@@ -65,11 +65,7 @@ def _epsilon(
 
 
 def solve_noise(
-    config: ExperimentConfig,
-    *,
-    batch_size: int | None = None,
-    min_num_examples: float = 1.0,
-    max_num_examples: int | None = None,
+    config: ExperimentConfig, **sizes: Unpack[plan.Sizes]
 ) -> ExperimentConfig:
     """The config with the least noise that keeps `total_epsilon` over all its rounds.
 
@@ -80,9 +76,8 @@ def solve_noise(
 
     Args:
       config: resolved, with total_epsilon.
-      batch_size: B where it is not the settings'.
-      min_num_examples: m, the smallest client's training examples.
-      max_num_examples: the largest client's; m by default.
+      sizes: `batch_size`, `min_num_examples` and `max_num_examples`, as `plan.Sizes`
+        says.
 
     Raises:
       ValueError: no total_epsilon, or no noise keeps it, because of the influence
@@ -101,12 +96,7 @@ def solve_noise(
     def keeps(value: float) -> bool:
         try:
             tried = with_value(value)
-            made = plan.told_and_made(
-                tried,
-                batch_size=batch_size,
-                min_num_examples=min_num_examples,
-                max_num_examples=max_num_examples,
-            )
+            made = plan.told_and_made(tried, **sizes)
         except ValueError:  # the calibration has no proof for so large an ε
             return False
         return _epsilon(tried, *made) <= total

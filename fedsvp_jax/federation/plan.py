@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
+from typing import TypedDict, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -35,6 +36,29 @@ from fedsvp_jax.settings import FEATURE_MODELS, part
 from fedsvp_jax.structs import Model
 
 
+class Sizes(TypedDict, total=False):
+    """What a federation says of its clients; without it, what the settings say.
+
+    Attributes:
+      batch_size: B where it is not the settings'.
+      min_num_examples: m, the smallest client's training examples; by default 1.
+      max_num_examples: the largest client's; m by default.
+    """
+
+    batch_size: int | None
+    min_num_examples: float
+    max_num_examples: int | None
+
+
+def sizes(config: ExperimentConfig, data: FederatedData) -> Sizes:
+    """Of the clients that the data were dealt to."""
+    return Sizes(
+        batch_size=batch_size(config, data),
+        min_num_examples=least_examples(config, data),
+        max_num_examples=data.max_num_examples,
+    )
+
+
 def batch_size(config: RoundSettings, data: FederatedData) -> int:
     """B, or the largest client's size where nobody fills a batch."""
     return min(config.batch_size, data.split.train.shape[-1])
@@ -62,31 +86,26 @@ def chunk_size(config: ExperimentConfig) -> int:
 
 
 def told_and_made(
-    config: ExperimentConfig,
-    *,
-    batch_size: int | None = None,
-    min_num_examples: float = 1.0,
-    max_num_examples: int | None = None,
+    config: ExperimentConfig, **sizes: Unpack[Sizes]
 ) -> tuple[MechanismConfig, Mechanism]:
     """What the settings tell their mechanism, and the mechanism made from it.
 
     Args:
       config: resolved settings.
-      batch_size: B where it is not the settings'.
-      min_num_examples: m, the smallest client's training examples.
-      max_num_examples: the largest client's; m by default.
+      sizes: see `Sizes`.
 
     Raises:
       ValueError: a setting that the mechanism refuses, or lacks.
     """
     check_resolved(config)
     mine = mechanism_settings(config.mechanism)
+    smallest = sizes.get("min_num_examples", 1.0)
     told = part(
         MechanismConfig,
         config,
-        batch_size=batch_size or config.batch_size,
-        min_num_examples=min_num_examples,
-        max_num_examples=max_num_examples or int(min_num_examples),
+        batch_size=sizes.get("batch_size") or config.batch_size,
+        min_num_examples=smallest,
+        max_num_examples=sizes.get("max_num_examples") or int(smallest),
         settings=mine and part(mine, config),
     )
     told = with_analytic_multiplier(told)
@@ -94,19 +113,10 @@ def told_and_made(
 
 
 def mechanism_config(
-    config: ExperimentConfig,
-    *,
-    batch_size: int | None = None,
-    min_num_examples: float = 1.0,
-    max_num_examples: int | None = None,
+    config: ExperimentConfig, **sizes: Unpack[Sizes]
 ) -> MechanismConfig:
     """The first part of `told_and_made`, which it takes the arguments of."""
-    return told_and_made(
-        config,
-        batch_size=batch_size,
-        min_num_examples=min_num_examples,
-        max_num_examples=max_num_examples,
-    )[0]
+    return told_and_made(config, **sizes)[0]
 
 
 def poisson_places(config: ExperimentConfig, data: FederatedData) -> int | None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 import jax
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from fedsvp_jax import losses, models
 from fedsvp_jax.accounting import allowance
 from fedsvp_jax.algorithm import private_query
+from fedsvp_jax.algorithm.evaluation import outputs_for
 from fedsvp_jax.algorithm.private_query import Asked
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
 from fedsvp_jax.config import ExperimentConfig, check_resolved
@@ -115,14 +116,10 @@ def _check_outputs(model: Model, data: FederatedData) -> None:
     Raises:
       ValueError: how many it has.
     """
-    example = preprocessing.normalize(data.examples.inputs[:1])
+    inputs = data.examples.inputs[:1]
+    example = preprocessing.normalize(inputs)
     params, stats = jax.eval_shape(model.init, jax.random.key(0), example)
-    logits, _ = jax.eval_shape(
-        lambda *given: model.apply(*given, train=False, key=None),
-        params,
-        stats,
-        example,
-    )
+    logits = jax.eval_shape(partial(outputs_for, model), params, stats, inputs)
     if logits.shape != (1, data.num_classes):
         raise ValueError(
             f"model must have {data.num_classes} outputs, one for each class of the "
@@ -247,42 +244,19 @@ def build(
         example = preprocessing.normalize(data.examples.inputs[:1])
         losses.check_shape(model, data.examples, example)
     if first.solve == "noise":
-        size = plans.batch_size(first, data)
-        configs = [
-            solve_noise(
-                one,
-                batch_size=size,
-                min_num_examples=plans.least_examples(one, data),
-                max_num_examples=data.max_num_examples,
-            )
-            for one in configs
-        ]
-    told = [
-        plans.mechanism_config(
-            config,
-            batch_size=plans.batch_size(config, data),
-            min_num_examples=plans.least_examples(config, data),
-            max_num_examples=data.max_num_examples,
-        )
-        for config in configs
-    ]
+        configs = [solve_noise(one, **plans.sizes(one, data)) for one in configs]
+    made = [plans.told_and_made(one, **plans.sizes(one, data)) for one in configs]
     asked = plans.asked_of(first, model, build_model, data)
-    for one in told:
-        mechanism = make_mechanism(first.mechanism, one)
+    for _, mechanism in made:
         check_noise(mechanism, first.num_clients, first.num_rounds)
         _check_grid(mechanism, first, model, data, asked)
         _check_momentum(first, mechanism)
         _check_utility(first, model, data, mechanism)
     allowances = [
-        allowance(
-            config,
-            one,
-            make_mechanism(config.mechanism, one),
-            filter_cost=planned_cost(config),
-        )
-        for config, one in zip(configs, told, strict=True)
+        allowance(config, told, mechanism, filter_cost=planned_cost(config))
+        for config, (told, mechanism) in zip(configs, made, strict=True)
     ]
-    mechanism_configs = tuple(jax.tree.map(np.float32, one) for one in told)
+    mechanism_configs = tuple(jax.tree.map(np.float32, told) for told, _ in made)
     cells = plans.make_cells(configs, data, mechanism_configs, allowances)
     stream = None
     if data.reader is not None:

@@ -108,10 +108,6 @@ class Admission:
             split.validation, split.num_validation, settings.tester_examples
         )
 
-    def due(self, done: int) -> bool:
-        """Whether a pass comes before the round that follows `done` rounds."""
-        return self.rounds_until_due(done) == 0
-
     def rounds_until_due(self, done: int) -> int:
         """Rounds from `done` on until the next pass; `num_rounds` if none comes."""
         if self._settings.influence_filter == "join":

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from fedsvp_jax.data import preprocessing
+from fedsvp_jax.algorithm.evaluation import outputs_for
 from fedsvp_jax.structs import Array, Model, Params
 
 
@@ -113,12 +113,7 @@ def features(
         inputs, ((0, -inputs.shape[0] % batch_size), *((0, 0),) * (inputs.ndim - 1))
     )
     batches = padded.reshape(-1, batch_size, *inputs.shape[1:])
-
-    def one(batch: Array) -> Array:
-        normal = preprocessing.normalize(batch)
-        return model.apply(params, stats, normal, train=False, key=None)[0]
-
-    outputs = jax.lax.map(one, batches)
+    outputs = jax.lax.map(partial(outputs_for, model, params, stats), batches)
     return outputs.reshape(-1, outputs.shape[-1])[: inputs.shape[0]]
 
 

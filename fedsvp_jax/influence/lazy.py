@@ -20,7 +20,7 @@ import numpy as np
 
 from fedsvp_jax import prng
 from fedsvp_jax.influence import last_layer
-from fedsvp_jax.influence.threshold import decide
+from fedsvp_jax.influence.threshold import required_gap, two_means
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.structs import Array
 
@@ -158,16 +158,17 @@ def lazy_influence(
     num = votes.shape[0]
     others = 1.0 - jnp.eye(num, dtype=jnp.float32)
     scores = jnp.sum(reports * others, axis=1)
-    decision = decide(
-        scores,
-        num_votes=num - 1,
-        flip_probability=rates.flip_probability,
-        minimum_gap=rates.minimum_gap,
-    )
+    clusters = two_means(scores)
+    gap = required_gap(num - 1, rates.flip_probability, rates.minimum_gap)
+    apart = clusters.high - clusters.low >= gap
     return Verdict(
         true_scores=jnp.sum(votes * others, axis=1),
         scores=scores,
-        **decision._asdict(),
+        low=clusters.low,
+        high=clusters.high,
+        threshold=clusters.threshold,
+        required_gap=gap,
+        rejected=(scores < clusters.threshold) & apart,
     )
 
 

@@ -20,6 +20,11 @@ class TwoMeans(NamedTuple):
     low: Array  # () float32
     high: Array  # () float32
 
+    @property
+    def threshold(self) -> Array:
+        """() float32: halfway between the two; scores below are rejected."""
+        return (self.low + self.high) / 2
+
 
 def two_means(scores: Array) -> TwoMeans:
     """The two clusters with the least sum of squared distances to their means.
@@ -55,8 +60,7 @@ def two_means_threshold(scores: Array) -> Array:
 
     Source: lazy influence (arXiv 2205.11518), sec. 3.4 (iii).
     """
-    low, high = two_means(scores)
-    return (low + high) / 2
+    return two_means(scores).threshold
 
 
 def required_gap(
@@ -82,38 +86,6 @@ def required_gap(
     noise = jnp.sqrt(num_votes * (1.0 - jnp.square(kept)))
     gap = share * 2.0 * kept * num_votes + 2.0 * math.sqrt(2.0 / math.pi) * noise
     return jnp.where(share > 0, gap, 0.0)
-
-
-class Decision(NamedTuple):
-    """What the centre decides from the scores of M contributors."""
-
-    low: Array  # () float32: mean score of the lower cluster
-    high: Array  # () float32: mean score of the upper cluster
-    threshold: Array  # () float32: (low + high)/2
-    required_gap: Array  # () float32: nobody is rejected if high − low is smaller
-    rejected: Array  # (M,) bool
-
-
-def decide(
-    scores: Array,
-    *,
-    num_votes: int,
-    flip_probability: Array | float,
-    minimum_gap: Array | float,
-) -> Decision:
-    """Rejects the scores below the threshold if the clusters are far enough apart.
-
-    Args:
-      scores: (M,) sums of reported votes, M >= 2.
-      num_votes: votes on each contributor.
-      flip_probability: f of the randomised response.
-      minimum_gap: `share` of `required_gap`.
-    """
-    low, high = two_means(scores)
-    gap = required_gap(num_votes, flip_probability, minimum_gap)
-    threshold = (low + high) / 2
-    rejected = (scores < threshold) & (high - low >= gap)
-    return Decision(low, high, threshold, gap, rejected)
 
 
 class Filtration(NamedTuple):

@@ -202,6 +202,29 @@ def gaussian_mechanism(
       needs_contribution: whether `calibrate` reads R, in which z, ε and δ are then
         monotone.
     """
+    return calibrated_mechanism(
+        lambda ratio, round_num, bound: calibrate(ratio, round_num),
+        sensitivity,
+        claim,
+        num_rounds=num_rounds,
+        needs_contribution=needs_contribution,
+    )
+
+
+def calibrated_mechanism(
+    calibrate: Callable[[Array, Array, Array], UploadNoise],
+    sensitivity: Sensitivity,
+    claim: Claim,
+    *,
+    num_rounds: int = 1,
+    min_num_examples: Array | float = 1.0,
+    needs_contribution: bool = False,
+) -> Mechanism:
+    """As `gaussian_mechanism`, where `calibrate` reads Δ too.
+
+    Args:
+      min_num_examples: m; it decides the largest Δ, with which an upload is promised.
+    """
 
     def update(
         updates: Params,
@@ -214,8 +237,8 @@ def gaussian_mechanism(
         params: Params,
     ) -> tuple[Params, MechanismState, NoiseInfo]:
         updates, clipped = sensitivity.clip(updates, params)
-        upload_noise = calibrate(contribution_ratio, round_num)
         bound = sensitivity.bound(num_examples)
+        upload_noise = calibrate(contribution_ratio, round_num, bound)
         noised, info = noised_upload(
             updates,
             upload_noise,
@@ -230,12 +253,14 @@ def gaussian_mechanism(
         return noised, state, info
 
     def step_noise_std(contribution_ratio: Array, *, round_num: Array) -> Array:
-        multiplier = calibrate(contribution_ratio, round_num).noise_multiplier
-        return multiplier * sensitivity.bound(jnp.ones((), jnp.float32))
+        bound = sensitivity.bound(jnp.ones((), jnp.float32))
+        return calibrate(contribution_ratio, round_num, bound).noise_multiplier * bound
 
     rounds = jnp.arange(num_rounds, dtype=jnp.int32)
     ends = jnp.asarray([0.0, 1.0] if needs_contribution else [1.0], jnp.float32)
-    possible = jax.vmap(jax.vmap(calibrate, (None, 0)), (0, None))(ends, rounds)
+    largest = sensitivity.bound(jnp.asarray(min_num_examples, jnp.float32))
+    of_rounds = jax.vmap(calibrate, (None, 0, None))
+    possible = jax.vmap(of_rounds, (0, None, None))(ends, rounds, largest)
     return Mechanism(
         init=stateless,
         update=update,

@@ -1,4 +1,4 @@
-"""Discrete Gaussian noise on a grid: exact sampler, rounding, modular sums, accounting.
+"""Discrete Gaussian noise on a grid: exact sampler, rounding, modular sums.
 
 N_Z(0, σ²) gives the whole number x a probability in proportion to exp(−x²/(2σ²)).
 Floating-point noise leaks through its rounding (Mironov 2012); this noise is drawn in
@@ -14,8 +14,7 @@ Only NumPy is used, so that a client without JAX can run the same code. Every ra
 number comes from a source of words: `system_words` where privacy is meant, or
 `seeded_words` in simulations and tests.
 
-Sources: Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), Algorithms 1 to 3;
-Kairouz, Liu and Steinke 2021 (arXiv 2102.06387), for sums of such noise.
+Source: Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), Algorithms 1 to 3.
 """
 
 import math
@@ -270,53 +269,3 @@ def _mask(bits: int) -> int:
     if not 1 <= bits <= MOST_BITS:
         raise ValueError(f"bits must be in [1, {MOST_BITS}], got {bits}")
     return (1 << bits) - 1
-
-
-def sum_distance(variance: Fraction | float, number: int) -> float:
-    """τ: how far the sum of n discrete Gaussians is from one of variance nσ².
-
-    τ = 10·Σ_{k=1}^{n−1} exp(−2π²σ²·k/(k+1)) bounds the difference of their log
-    probabilities at every whole number. One client alone: 0. At σ = 4: 1e-67·n.
-
-    Source: Kairouz, Liu and Steinke 2021, Theorem 1.
-
-    Raises:
-      ValueError: σ < 1/2, for which it is not proved.
-    """
-    if variance < 0.25:
-        raise ValueError(f"variance must be at least 1/4 in a sum, got {variance}")
-    share = np.arange(1, number) / np.arange(2, number + 1)
-    return float(10 * np.sum(np.exp(-2 * math.pi**2 * float(variance) * share)))
-
-
-def concentrated_multiplier(
-    sensitivity: float,
-    variance: Fraction | float,
-    *,
-    number: int = 1,
-    dimension: int = 1,
-) -> float:
-    """z such that the sum of n clients' noise gives ρ-zCDP with ρ = 1/(2z²).
-
-        1/z = Δ/(√n·σ) + τ·√d
-
-    Its Rényi divergence of order α is thus at most αρ, as of a Gaussian of multiplier
-    z, and composes as that does. A Gaussian's exact ε (PLD, GDP) is not proved for it.
-
-    Args:
-      sensitivity: Δ, how far a neighbour moves the sum of whole numbers in L2: the
-        sensitivity over γ. Where each of two neighbours is rounded by itself and only
-        their distance before that is known, √d more.
-      variance: σ² of one client's noise.
-      number: n, the clients whose noise is unknown to whoever looks.
-      dimension: d, read for n > 1.
-
-    Raises:
-      ValueError: several clients with σ < 1/2.
-
-    Source: Canonne, Kamath and Steinke 2020, Theorem 4 (n = 1); Kairouz, Liu and
-    Steinke 2021, Proposition 14 (n > 1).
-    """
-    apart = sum_distance(variance, number) if number > 1 else 0.0
-    inverse = sensitivity / math.sqrt(number * float(variance))
-    return 1.0 / (inverse + apart * math.sqrt(dimension))

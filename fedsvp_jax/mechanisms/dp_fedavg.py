@@ -7,6 +7,7 @@ rounds: `correlated_noise`.
 
 import dataclasses
 import math
+from typing import Any
 
 import flax.struct
 import jax
@@ -169,11 +170,11 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
         *,
         key: Array,
         num_examples: Array,
-        contribution_ratio: Array,
         round_num: Array,
         params: Params,
+        **rest: Any,
     ) -> tuple[Params, MechanismState, NoiseInfo]:
-        del contribution_ratio
+        del rest
         clip = state.shared["clip"]
         updates, clipped = clip_update(updates, params, clip)
         noisy = z > 0
@@ -201,17 +202,17 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
             info = dataclasses.replace(info, noise_std=std, step_noise_std=zero)
         return noised, state, info
 
-    def server(
-        params_after: Params,
-        params_before: Params,
+    def adapt_clip(
+        params: Params,
+        before: Params,
         state: MechanismState,
         *,
         key: Array,
-        round_num: Array,
         infos: NoiseInfo,
         valid: Array,
+        **rest: Any,
     ) -> tuple[Params, MechanismState]:
-        del params_before, round_num
+        del before, rest
         uploads = jnp.maximum(jnp.sum(valid.astype(jnp.float32)), 1.0)
         within = jnp.sum(jnp.where(valid, 1.0 - infos.clipped, 0.0))
         count_noise = jnp.asarray(settings.count_noise_std, jnp.float32)
@@ -222,36 +223,36 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
             settings.clip_quantile,
             settings.clip_learning_rate,
         )
-        return params_after, dataclasses.replace(state, shared={"clip": clip})
+        return params, dataclasses.replace(state, shared={"clip": clip})
 
     def add_correlated(
-        params_after: Params,
-        params_before: Params,
+        params: Params,
+        before: Params,
         state: MechanismState,
         *,
         key: Array,
         round_num: Array,
-        infos: NoiseInfo,
         valid: Array,
+        **rest: Any,
     ) -> tuple[Params, MechanismState]:
-        del params_before, infos
+        del before, rest
         clip, words = state.shared["clip"], jax.random.key_data(key)
         words = jnp.where(round_num == 0, words, state.shared["key"])
         noise = correlated_noise.round_noise(
             jax.random.wrap_key_data(words),
             round_num,
             past,
-            size=num_parameters(params_after),
+            size=num_parameters(params),
         )
         uploads = jnp.maximum(jnp.sum(valid.astype(jnp.float32)), 1.0)
-        scaled = add_vector(params_after, z * clip / uploads * noise)
+        scaled = add_vector(params, z * clip / uploads * noise)
         return scaled, dataclasses.replace(state, shared={"clip": clip, "key": words})
 
-    after = add_correlated if correlated else None
+    server = adapt_clip if settings.adaptive_clip else None
     return Mechanism(
         init=init,
         update=update,
-        server=server if settings.adaptive_clip else after,
+        server=add_correlated if correlated else server,
         uniform_weights=True,
         grid=grid,
         claim=base.Claim(

@@ -1,5 +1,8 @@
 """Mechanisms whose noise is the same in every round: none and gaussian."""
 
+import dataclasses
+from typing import Any
+
 import flax.struct
 import jax.numpy as jnp
 
@@ -16,28 +19,15 @@ def make_none(config: MechanismConfig) -> Mechanism:
     """FedAvg: the upload leaves as it is, and nothing is drawn."""
 
     def update(
-        updates: Params,
-        state: MechanismState,
-        *,
-        key: Array,
-        num_examples: Array,
-        contribution_ratio: Array,
-        round_num: Array,
-        params: Params,
+        updates: Params, state: MechanismState, **rest: Any
     ) -> tuple[Params, MechanismState, NoiseInfo]:
-        del key, num_examples, contribution_ratio, round_num, params
-        zero = jnp.zeros((), jnp.float32)
+        del rest
         infinite = jnp.full((), jnp.inf, jnp.float32)
-        info = NoiseInfo(
-            noise_multiplier=zero,
-            noise_std=zero,
-            step_noise_std=zero,
-            noise_l2=zero,
+        info = dataclasses.replace(
+            base.nothing_private(),
+            noise_multiplier=jnp.zeros((), jnp.float32),
             sensitivity=infinite,
             epsilon=infinite,
-            delta=zero,
-            risk_tolerance=jnp.full((), jnp.nan, jnp.float32),
-            clipped=zero,
         )
         return updates, state, info
 
@@ -68,57 +58,23 @@ def make_gaussian(config: MechanismConfig) -> Mechanism:
     Under `per_example`, noise_std is a local step's.
     """
     sensitivity = make_sensitivity(config)
+    std = jnp.asarray(config.settings.noise_std, jnp.float32)
 
-    def update(
-        updates: Params,
-        state: MechanismState,
-        *,
-        key: Array,
-        num_examples: Array,
-        contribution_ratio: Array,
-        round_num: Array,
-        params: Params,
-    ) -> tuple[Params, MechanismState, NoiseInfo]:
-        del contribution_ratio, round_num
-        updates, clipped = sensitivity.clip(updates, params)
-        bound = sensitivity.bound(num_examples)
-        upload_noise = _fixed_noise(config, bound)
-        noised, info = base.noised_upload(
-            updates,
-            upload_noise,
-            std=upload_noise.noise_multiplier * bound,
-            sensitivity=bound,
-            clipped=clipped,
-            at_upload=sensitivity.at_upload,
-            grid=sensitivity.grid,
-            num_examples=num_examples,
-            key=key,
+    def calibrate(ratio: Array, round_num: Array, bound: Array) -> UploadNoise:
+        del ratio, round_num
+        multiplier = std / bound
+        return base.claimed(
+            multiplier,
+            concentrated_epsilon(multiplier, config.delta),
+            jnp.where(multiplier > 0, jnp.asarray(config.delta, jnp.float32), 0.0),
         )
-        return noised, state, info
 
-    def step_noise_std(contribution_ratio: Array, *, round_num: Array) -> Array:
-        del contribution_ratio, round_num
-        return jnp.asarray(config.settings.noise_std, jnp.float32)
-
-    smallest = jnp.asarray(config.min_num_examples, jnp.float32)
-    worst = _fixed_noise(config, sensitivity.bound(smallest))
-    return Mechanism(
-        init=base.stateless,
-        update=update,
-        step_noise_std=None if sensitivity.at_upload else step_noise_std,
-        claim=base.claim_of(sensitivity, any_epsilon=True),
-        grid=sensitivity.grid,
-        least_multiplier=worst.noise_multiplier,
-        most_epsilon=worst.epsilon,
-        most_delta=worst.delta,
+    mechanism = base.calibrated_mechanism(
+        calibrate,
+        sensitivity,
+        base.claim_of(sensitivity, any_epsilon=True),
+        min_num_examples=config.min_num_examples,
     )
-
-
-def _fixed_noise(config: MechanismConfig, bound: Array) -> UploadNoise:
-    multiplier = jnp.asarray(config.settings.noise_std, jnp.float32) / bound
-    noisy = multiplier > 0
-    return base.claimed(
-        multiplier,
-        concentrated_epsilon(multiplier, config.delta),
-        jnp.where(noisy, jnp.asarray(config.delta, jnp.float32), 0.0),
-    )
+    if sensitivity.at_upload:
+        return mechanism
+    return mechanism._replace(step_noise_std=lambda ratio, round_num: std)

@@ -11,7 +11,6 @@ wraps around. That spoils a coordinate (a chance of 1e-15 for each) and tells no
 """
 
 import functools
-import itertools
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -23,9 +22,12 @@ import numpy as np
 from fedsvp_jax.mechanisms import discrete_gaussian
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
 from fedsvp_jax.structs import Array, Params
+from fedsvp_jax.tree import cut
 
 _TAILS = 8.0  # standard deviations of the noise that the sum has room for
-_LEAST_STD = 4.0  # of one client's noise, in steps: τ of `sum_distance` is then 1e-67·K
+# Of one client's noise, in steps. A sum of K such noises is then a discrete Gaussian to
+# 1e-67·K in its log probabilities (Kairouz, Liu and Steinke 2021, arXiv 2102.06387).
+_LEAST_STD = 4.0
 
 
 class Grid(NamedTuple):
@@ -97,8 +99,7 @@ def add_discrete_noise(
       The tree in float32, multiples of γ in [−2^(b−1)γ, 2^(b−1)γ), and the noise's L2
       norm, () float32. NaN both where the tree holds a number that is not finite.
     """
-    leaves, treedef = jax.tree.flatten(tree)
-    vector = jnp.concatenate([leaf.ravel() for leaf in leaves])
+    vector = jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(tree)])
     std = jnp.asarray(std, jnp.float32)
     step = grid_step(grid, std)
     apart = jnp.zeros((), jnp.float32)
@@ -119,12 +120,7 @@ def add_discrete_noise(
         vmap_method="sequential",
     )
     numbers = jnp.where(jnp.isnan(noise_l2), jnp.nan, whole.astype(jnp.float32) * step)
-    ends = list(itertools.accumulate(leaf.size for leaf in leaves))
-    parts = jnp.split(numbers, ends[:-1])
-    shaped = [
-        part.reshape(leaf.shape) for part, leaf in zip(parts, leaves, strict=True)
-    ]
-    return jax.tree.unflatten(treedef, shaped), noise_l2
+    return cut(numbers, tree), noise_l2
 
 
 def _on_host(

@@ -6,6 +6,7 @@ K-of-N scheduling theorem.
 """
 
 import math
+from typing import Any
 
 import flax.struct
 import jax.numpy as jnp
@@ -25,7 +26,7 @@ from fedsvp_jax.mechanisms.sensitivity import (
     scaled_size,
 )
 from fedsvp_jax.settings import Settings, setting
-from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
+from fedsvp_jax.structs import Array, MechanismState, Params
 
 
 @flax.struct.dataclass(frozen=True)
@@ -137,16 +138,9 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
         )
 
     def server(
-        params_after: Params,
-        params_before: Params,
-        state: MechanismState,
-        *,
-        key: Array,
-        round_num: Array,
-        infos: NoiseInfo,
-        valid: Array,
+        params: Params, _: Params, state: MechanismState, *, key: Array, **rest: Any
     ) -> tuple[Params, MechanismState]:
-        del params_before, round_num, infos, valid
+        del rest
         std = nbafl_downlink_std(
             l2_norm_clip=config.l2_norm_clip,
             epsilon=config.epsilon,
@@ -157,7 +151,7 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
             num_clients=config.num_clients,
             cohort_size=config.cohort_size,
         )
-        return noise.add_gaussian_noise(params_after, std, key=key)[0], state
+        return noise.add_gaussian_noise(params, std, key=key)[0], state
 
     mechanism = base.gaussian_mechanism(
         calibrate,

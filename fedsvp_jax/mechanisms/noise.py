@@ -1,13 +1,11 @@
 """Gaussian noise on a pytree, and clipping a pytree as one vector."""
 
-import itertools
-
 import jax
 import jax.numpy as jnp
 
 from fedsvp_jax import prng
 from fedsvp_jax.structs import Array, Params
-from fedsvp_jax.tree import l2_norm, num_parameters
+from fedsvp_jax.tree import cut, l2_norm, num_parameters
 
 
 def clip_by_l2_norm(tree: Params, bound: Array | float) -> tuple[Params, Array]:
@@ -83,13 +81,8 @@ def add_vector(tree: Params, vector: Array) -> Params:
 
     The sum is in float32; leaves narrower than that are rounded once.
     """
-    leaves, treedef = jax.tree.flatten(tree)
-    ends = list(itertools.accumulate(leaf.size for leaf in leaves))
-    parts = jnp.split(vector, ends[:-1])
-    return jax.tree.unflatten(
-        treedef,
-        [
-            (leaf.astype(jnp.float32) + part.reshape(leaf.shape)).astype(leaf.dtype)
-            for leaf, part in zip(leaves, parts, strict=True)
-        ],
+    return jax.tree.map(
+        lambda leaf, part: (leaf.astype(jnp.float32) + part).astype(leaf.dtype),
+        tree,
+        cut(vector, tree),
     )

@@ -4,6 +4,7 @@ A reconstruction from the abstract of Xue et al., IEEE TIFS 2023; no public code
 """
 
 import dataclasses
+from typing import Any
 
 import flax.struct
 import jax
@@ -20,7 +21,7 @@ from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
 from fedsvp_jax.mechanisms.sensitivity import clip_update, make_sensitivity
 from fedsvp_jax.settings import Settings, setting
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
-from fedsvp_jax.tree import l2_norm
+from fedsvp_jax.tree import l2_norm, num_parameters
 
 LEAST_CLIP = 1e-6  # of C: a client that did not move keeps a positive clip (ours)
 
@@ -61,8 +62,8 @@ def denoised_norm(step: Params, aggregate_std: Leaf) -> Array:
       step: the global model's last move, noise included; d numbers.
       aggregate_std: σ_agg, std of the noise in the average.
     """
-    size = sum(leaf.size for leaf in jax.tree.leaves(step))
-    noise_square = float(size) * jnp.square(jnp.asarray(aggregate_std, jnp.float32))
+    noise_square = jnp.square(jnp.asarray(aggregate_std, jnp.float32))
+    noise_square *= float(num_parameters(step))
     return jnp.sqrt(jnp.maximum(jnp.square(l2_norm(step)) - noise_square, 0.0))
 
 
@@ -97,11 +98,10 @@ def make_reestimation(config: MechanismConfig) -> Mechanism:
         *,
         key: Array,
         num_examples: Array,
-        contribution_ratio: Array,
-        round_num: Array,
         params: Params,
+        **rest: Any,
     ) -> tuple[Params, MechanismState, NoiseInfo]:
-        del contribution_ratio, round_num
+        del rest
         clip = reestimated_clip(
             limit,
             config.settings.norm_mix,
@@ -122,23 +122,19 @@ def make_reestimation(config: MechanismConfig) -> Mechanism:
             at_upload=True,
             key=key,
         )
-        return (
-            noised,
-            dataclasses.replace(state, clients={"last_norm": last_norm}),
-            info,
-        )
+        memory = dataclasses.replace(state, clients={"last_norm": last_norm})
+        return noised, memory, info
 
     def server(
         params_after: Params,
         params_before: Params,
         state: MechanismState,
         *,
-        key: Array,
-        round_num: Array,
         infos: NoiseInfo,
         valid: Array,
+        **rest: Any,
     ) -> tuple[Params, MechanismState]:
-        del key, round_num
+        del rest
         uploads = jnp.maximum(jnp.sum(valid.astype(jnp.float32)), 1.0)
         variances = jnp.where(valid, jnp.square(infos.noise_std), 0.0)
         step = jax.tree.map(jnp.subtract, params_after, params_before)

@@ -152,24 +152,27 @@ def make_sensitivity(config: MechanismConfig) -> Sensitivity:
     clients, over √(K − h): `shared_noise`.
     """
     own = _own_sensitivity(config)
-    own = own._replace(grid=_own_grid(config, own))
     if config.noise_trust == "server":
-        return own
+        return own._replace(grid=_grid(config, own.bound, shared=False))
     smallest = jnp.asarray(config.min_num_examples, jnp.float32)
-    return own._replace(bound=lambda _: own.bound(smallest) / root_sharers(config))
+
+    def largest(_: Array) -> Array:
+        return own.bound(smallest)
+
+    return own._replace(
+        bound=lambda _: largest(_) / root_sharers(config),
+        grid=_grid(config, largest, shared=True),
+    )
 
 
-def _own_grid(config: MechanismConfig, own: Sensitivity) -> Grid | None:
+def _grid(
+    config: MechanismConfig, bound: Callable[[Array], Array], *, shared: bool
+) -> Grid | None:
     """Of clipped updates, and of private queries, which lie Δ apart at any length."""
-    shared = config.noise_trust == "secure_aggregation"
-    if own.name == "update_clip":
+    if config.sensitivity == "update_clip":
         return make_grid(config, config.l2_norm_clip, shared=shared)
-    if own.name == "attribute_records":
-        apart = own.bound
-        if shared:
-            smallest = jnp.asarray(config.min_num_examples, jnp.float32)
-            apart = lambda _: own.bound(smallest)  # noqa: E731
-        return make_grid(config, config.private_clip, apart=apart, shared=shared)
+    if config.sensitivity == "attribute_records":
+        return make_grid(config, config.private_clip, apart=bound, shared=shared)
     return None
 
 

@@ -91,7 +91,9 @@ class Checkpointer:
         for round_num in reversed(self.rounds()):
             file = self._folder / str(round_num)
             try:
-                content = _intact_content(file)
+                promised, _, content = file.read_bytes().partition(b"\n")
+                if promised != _sum(content):
+                    raise ValueError("it differs from its SHA-256")
             except (OSError, ValueError) as error:
                 damages.append(f"checkpoint {file} is damaged ({error})")
                 continue
@@ -108,19 +110,6 @@ class Checkpointer:
 
 def _sum(content: bytes) -> bytes:
     return hashlib.sha256(content).hexdigest().encode()
-
-
-def _intact_content(file: pathlib.Path) -> bytes:
-    """The state as it was written, without the line of the sum.
-
-    Raises:
-      OSError: the file cannot be read.
-      ValueError: its content is not what the sum was taken of.
-    """
-    promised, _, content = file.read_bytes().partition(b"\n")
-    if promised != _sum(content):
-        raise ValueError("it differs from its SHA-256")
-    return content
 
 
 class SharedCheckpointer:

@@ -11,6 +11,7 @@ import math
 import os
 import pathlib
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -269,30 +270,21 @@ class RunFolder:
         return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-class SharedFolder:
+class SharedFolder(RunFolder):
     """`RunFolder` of process 0; every process makes the same calls."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._folder = RunFolder(path)
-        self.path = self._folder.path
+        super().__init__(path)
         self._held: dict[str, list[dict[str, Any]]] = {}
 
-    def start(
-        self,
-        config: dict[str, Any],
-        *,
-        resume: bool,
-        longer: Callable[[int], None] | None = None,
-    ) -> None:
+    def start(self, config: dict[str, Any], **how: Any) -> None:
         """As `RunFolder.start`; what process 0 refuses, all refuse."""
-        processes.from_first(
-            lambda: self._folder.start(config, resume=resume, longer=longer)
-        )
+        processes.from_first(partial(super().start, config, **how))
 
-    def append(self, name: str, rows: list[dict[str, Any]]) -> None:
+    def append(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
         """As `RunFolder.append`."""
         if processes.is_first():
-            self._folder.append(name, rows)
+            super().append(name, rows)
 
     def hold(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
         """Keeps lines for `write_held`."""
@@ -308,25 +300,13 @@ class SharedFolder:
         for name, rows in held.items():
             self.append(name, rows)
 
-    def keep_rounds(
-        self,
-        name: str,
-        done: int,
-        *,
-        of: Callable[[dict[str, Any]], bool] = lambda row: True,
-        every: bool = True,
-        as_kept: Callable[[dict[str, Any]], dict[str, Any]] = lambda row: row,
-    ) -> None:
+    def keep_rounds(self, name: str, done: int, **how: Any) -> None:
         """As `RunFolder.keep_rounds`."""
-        processes.from_first(
-            lambda: self._folder.keep_rounds(
-                name, done, of=of, every=every, as_kept=as_kept
-            )
-        )
+        processes.from_first(partial(super().keep_rounds, name, done, **how))
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         """As `RunFolder.rows`."""
-        return processes.from_first(lambda: self._folder.rows(name))
+        return processes.from_first(partial(super().rows, name))
 
     def write(self, name: str, content: Any) -> None:
         """Writes a JSON file whole or not at all."""

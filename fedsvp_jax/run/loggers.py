@@ -6,13 +6,14 @@ machine unless the tool's own environment variable says so: WANDB_MODE, or
 MLFLOW_TRACKING_URI.
 """
 
+import abc
 import csv
 import importlib
 import os
 import pathlib
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from fedsvp_jax.devices import processes
 from fedsvp_jax.settings import unknown
@@ -20,15 +21,17 @@ from fedsvp_jax.settings import unknown
 Scalars = Mapping[str, float]  # by name; TensorBoard's signs only, see `scalars`
 
 
-class Logger(Protocol):
+class Logger(abc.ABC):
     """The log of one run, in a folder of its own."""
 
+    @abc.abstractmethod
     def log(self, round_num: int, numbers: Scalars) -> None:
         """Adds what was measured in a round, from 1."""
 
-    def flush(self) -> None:
-        """Lets others see what was added."""
+    def flush(self) -> None:  # noqa: B027
+        """Lets others see what was added; some libraries do so by themselves."""
 
+    @abc.abstractmethod
     def close(self) -> None:
         """Flushes and ends the log."""
 
@@ -67,7 +70,7 @@ def _spent_tag(row: Mapping[str, Any], method: str) -> str:
     return f"{group}/{method}" + ("" if target is None else f"_at_delta_{target:g}")
 
 
-class CsvLogger:
+class CsvLogger(Logger):
     """metrics.csv; the first row's names are its columns, and later ones are added."""
 
     def __init__(self, place: pathlib.Path, name: str) -> None:
@@ -93,7 +96,7 @@ class CsvLogger:
         self.flush()
 
 
-class TensorboardLogger:
+class TensorboardLogger(Logger):
     """An event file, without TensorFlow."""
 
     def __init__(self, place: pathlib.Path, name: str) -> None:
@@ -116,7 +119,7 @@ class TensorboardLogger:
         self._writer.close()
 
 
-class WandbLogger:
+class WandbLogger(Logger):
     """A run of Weights & Biases, offline; `wandb sync` sends it."""
 
     def __init__(self, place: pathlib.Path, name: str) -> None:
@@ -135,15 +138,12 @@ class WandbLogger:
         """As `Logger`."""
         self._run.log(dict(numbers), step=round_num)
 
-    def flush(self) -> None:
-        """As `Logger`: the library writes by itself."""
-
     def close(self) -> None:
         """As `Logger`."""
         self._run.finish()
 
 
-class MlflowLogger:
+class MlflowLogger(Logger):
     """A run of MLflow, in a store of files."""
 
     def __init__(self, place: pathlib.Path, name: str) -> None:
@@ -167,9 +167,6 @@ class MlflowLogger:
         """As `Logger`."""
         for name, value in numbers.items():
             self._client.log_metric(self._run, name, value, step=round_num)
-
-    def flush(self) -> None:
-        """As `Logger`: the library writes by itself."""
 
     def close(self) -> None:
         """As `Logger`."""

@@ -19,6 +19,7 @@ from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.devices import processes
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import loading
+from fedsvp_jax.federation.budget import planned_cost
 from fedsvp_jax.influence import Verdict, admission
 from fedsvp_jax.influence.admission import Admission
 from fedsvp_jax.mechanisms import noise_setting
@@ -101,12 +102,7 @@ class FilterHook:
             root=prng.root_key(config.seed),
         )
         self.verdict: Verdict | None = None  # of the pass before the next round
-        self.cost = admission.cost(
-            config,
-            num_participants=config.num_clients,
-            delta=config.target_delta,
-            passes=1,
-        )
+        self.cost = planned_cost(config)._replace(passes=1)
         self._least_cohort = int(program.cells.allowance.least_cohort[0])
 
     def rounds_until_due(self, done: int) -> int:

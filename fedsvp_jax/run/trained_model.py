@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
+from functools import partial
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ import numpy as np
 from flax import serialization, traverse_util
 
 from fedsvp_jax import models
+from fedsvp_jax.algorithm.evaluation import outputs_for
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.federation import features
 from fedsvp_jax.models.batches import in_batches
@@ -18,7 +20,7 @@ from fedsvp_jax.models.tensor_files import write_safetensors
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.folder import replace_file
 from fedsvp_jax.settings import FEATURE_MODELS
-from fedsvp_jax.structs import Array, Model, Params
+from fedsvp_jax.structs import Model, Params
 from fedsvp_jax.tree import cell_of
 
 FORMATS = (".safetensors", ".msgpack")
@@ -63,16 +65,9 @@ class TrainedModel:
                 f"run's examples, got {prepared.shape}"
             )
 
-        @jax.jit
-        def found(rows: Array) -> Array:
-            x = preprocessing.normalize(rows)
-            outputs, _ = self.model.apply(
-                self.params, self.stats, x, train=False, key=None
-            )
-            return outputs
-
         if not len(prepared):
             raise ValueError("inputs must hold at least one example")
+        found = jax.jit(partial(outputs_for, self.model, self.params, self.stats))
         return np.concatenate(list(in_batches(found, prepared, _BATCH)))
 
     def probabilities(self, inputs: np.ndarray) -> np.ndarray:

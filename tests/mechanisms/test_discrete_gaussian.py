@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from fedsvp_jax.mechanisms import discrete_gaussian as dg
+from fedsvp_jax.mechanisms import grid
 
 
 def probabilities(variance: float, largest: int) -> np.ndarray:
@@ -154,6 +155,15 @@ def divergence(mass: np.ndarray, shift: int, order: float) -> float:
     return float(np.logaddexp.reduce(logs)) / (order - 1)
 
 
+def sum_distance(variance: float, number: int) -> float:
+    """τ, how far the log probabilities of a sum of n are from one of variance nσ².
+
+    Source: Kairouz, Liu and Steinke 2021, Theorem 1, for σ >= 1/2.
+    """
+    share = np.arange(1, number) / np.arange(2, number + 1)
+    return float(10 * np.sum(np.exp(-2 * math.pi**2 * variance * share)))
+
+
 @pytest.mark.parametrize("variance", [0.25, 0.4, 1.0, 3.0])
 @pytest.mark.parametrize("number", [1, 2, 5])
 def test_the_claim_is_above_the_divergence_computed_from_the_probabilities(
@@ -164,11 +174,11 @@ def test_the_claim_is_above_the_divergence_computed_from_the_probabilities(
     for _ in range(number - 1):
         mass = np.convolve(mass, one)
     for shift in (1, 2, 3):
-        z = dg.concentrated_multiplier(shift, variance, number=number, dimension=1)
-        gaussian = shift**2 / (2 * number * variance)
-        assert 1 / (2 * z * z) >= gaussian * (1 - 1e-12)
+        # Canonne et al. 2020, Theorem 4 (n = 1); Kairouz et al. 2021, Proposition 14.
+        inverse = shift / math.sqrt(number * variance) + sum_distance(variance, number)
         for order in (1.1, 2.0, 4.0):
-            assert divergence(mass, shift, order) <= order / (2 * z * z) * (1 + 1e-9)
+            bound = order / 2 * inverse**2
+            assert divergence(mass, shift, order) <= bound * (1 + 1e-9)
 
 
 def test_the_sum_of_two_is_not_a_discrete_gaussian_and_the_claim_pays_for_it():
@@ -176,15 +186,10 @@ def test_the_sum_of_two_is_not_a_discrete_gaussian_and_the_claim_pays_for_it():
     mass = np.convolve(*[probabilities(variance, 30)] * 2)
     as_one = shift**2 / (2 * 2 * variance)
     assert divergence(mass, shift, 1.01) > 1.01 * as_one * 1.001
-    apart = dg.sum_distance(variance, 2)
+    apart = sum_distance(variance, 2)
     whole = np.arange(-60, 61)
     exact = np.exp(-(whole**2) / (4 * variance))
     exact /= exact.sum()
     near = np.abs(whole) <= 20
     assert np.max(np.abs(np.log(mass[near] / exact[near]))) <= apart
-    paid = dg.concentrated_multiplier(shift, variance, number=2, dimension=100)
-    free = dg.concentrated_multiplier(shift, variance, number=1, dimension=100)
-    assert paid < free * math.sqrt(2)
-    assert dg.sum_distance(16, 100) < 1e-60
-    with pytest.raises(ValueError, match="at least 1/4"):
-        dg.sum_distance(0.2, 2)
+    assert sum_distance(grid._LEAST_STD**2, 100) < 1e-60
