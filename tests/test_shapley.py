@@ -168,13 +168,9 @@ def test_a_private_id_out_of_range_is_refused():
 def test_sampled_values_converge_and_each_order_is_efficient():
     game = jax.random.uniform(jax.random.key(1), (16,))
 
-    def utility(coalition: jax.Array) -> jax.Array:
-        bits = jnp.left_shift(1, jnp.arange(4, dtype=jnp.int32))
-        return game[jnp.sum(jnp.where(coalition, bits, 0))]
-
     def estimate(permutations: int) -> jax.Array:
         return shapley.sampled_shapley(
-            utility, 4, num_permutations=permutations, key=jax.random.key(2)
+            _utility(game, 4), 4, num_permutations=permutations, key=jax.random.key(2)
         ).values
 
     for permutations in (1, 4000):
@@ -195,12 +191,7 @@ def test_sampling_needs_an_attribute_and_an_order(attributes: int, permutations:
 
 
 def test_truncated_values_are_the_sampled_ones_until_the_whole_is_reached():
-    table = jnp.asarray([0.0, 0.3, 0.5, 0.6, 0.1, 0.35, 0.55, 0.9])
-    powers = jnp.asarray([1, 2, 4])
-
-    def utility(coalition: jax.Array) -> jax.Array:
-        return table[jnp.sum(jnp.where(coalition, powers, 0))]
-
+    utility = _utility([0.0, 0.3, 0.5, 0.6, 0.1, 0.35, 0.55, 0.9], 3)
     chosen = {"num_permutations": 50, "key": jax.random.key(2)}
     sampled = shapley.sampled_shapley(utility, 3, **chosen).values
     exact = shapley.truncated_shapley(utility, 3, tolerance=0.0, **chosen)

@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from promised import uploads_in_a_row
-from published import make, published
+from ledgers import record
+from promised import told, uploads_in_a_row
+from published import make, published, upload
 from small_runs import digits, small
 
 from fedsvp_jax import accounting, federation, mechanisms
@@ -24,19 +25,16 @@ NAMES = [name for name in mechanisms.mechanism_names() if name != "none"]
 
 def claims(name: str, **changes) -> tuple[np.ndarray, np.ndarray]:
     """(T, 2): the ε and δ that the uploads of all rounds claim at R = 0 and R = 1."""
-    config = published(name, **changes)
-    mechanism = mechanisms.make_mechanism(name, config)
-    one = {"w": jnp.ones((1,))}
+    config, mechanism = told(name, **changes)
+    size = int(config.min_num_examples)
 
     def claimed(round_num, ratio):
-        info = mechanism.update(
-            one,
-            mechanism.init(config.num_clients).of(0),
-            key=jax_key(),
-            num_examples=jnp.int32(config.min_num_examples),
-            contribution_ratio=ratio,
+        info = upload(
+            mechanism,
+            jnp.ones((1,)),
+            num_examples=size,
+            ratio=ratio,
             round_num=round_num,
-            params=one,
         )[2]
         return info.epsilon, info.delta
 
@@ -44,10 +42,6 @@ def claims(name: str, **changes) -> tuple[np.ndarray, np.ndarray]:
     by_ratio = jax.vmap(claimed, (None, 0))
     epsilons, deltas = jax.jit(jax.vmap(by_ratio, (0, None)))(rounds, ratios)
     return np.asarray(epsilons, float), np.asarray(deltas, float)
-
-
-def jax_key():
-    return jax.random.key(0)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -77,8 +71,8 @@ def test_g1_a_cap_by_basic_composition_counts_what_the_mechanism_claims(name: st
 def test_g1_delta_of_fedsva_does_not_add_up_to_one(release: str):
     """At ε = .2 and a promise of 10, fifty uploads claimed Σδ of up to 1.25."""
     promise = PromiseSettings(total_epsilon=10.0, total_accounting="basic")
-    config = published("fedsva", contribution_release=release, release_epsilon=0.01)
-    mechanism = mechanisms.make_mechanism("fedsva", config)
+    changes = {"contribution_release": release, "release_epsilon": 0.01}
+    config, mechanism = told("fedsva", **changes)
     found = accounting.allowance(promise, config, mechanism)
     assert float(mechanism.most_delta) == pytest.approx(0.025, rel=1e-4)
     assert uploads_in_a_row(found) * float(mechanism.most_delta) < 1
@@ -115,16 +109,8 @@ def test_g3_rows_count_the_filter_and_none_is_amplified():
         ledger = promises.new_ledger(mechanism, 4, keeps_stats=False)
         if cost is not None:
             ledger.record_pass(cost)
-        even = {"noise_multiplier": np.ones(2), "noise_std": np.ones(2)}
-        ledger.record(
-            [0, 1],
-            round_num=1,
-            epsilon=[1, 1],
-            delta=[1e-5, 1e-5],
-            weights=[0.5, 0.5],
-            **even,
-        )
-        told = promises.summary(
+        record(ledger, [0, 1], multiplier=1.0, epsilon=1.0, delta=1e-5, weights=0.5)
+        summary = promises.summary(
             PromiseSettings(),
             settings,
             ledger,
@@ -132,8 +118,8 @@ def test_g3_rows_count_the_filter_and_none_is_amplified():
             data_assumptions="",
             equal_weights=True,
         )
-        rows = told["guarantees"]
-        spent.append(told["epsilon_spent"])
+        rows = summary["guarantees"]
+        spent.append(summary["epsilon_spent"])
         assert {row["status"] for row in rows} == {"nominal" if cost else "proved"}
         sampled = [row for row in rows if "sampled" in row["method"]]
         assert bool(sampled) == (cost is None)
@@ -154,21 +140,13 @@ def test_g9_with_a_filter_the_promise_is_proved_and_the_tally_is_not(
     """Votes decide who uploads how often, so a tally was not known before."""
     hidden = FilterCost(1, 50.0, 0.1, 1e-5, 3, 0.01)
     changes = {"delta": 1e-3, "sensitivity": "update_clip", "num_rounds": 50}
-    config, mechanism = published("nbafl", **changes), make("nbafl", **changes)
+    config, mechanism = told("nbafl", **changes)
     promise = PromiseSettings(total_epsilon=2.0, total_accounting=accounting_method)
     ledger = promises.new_ledger(mechanism, 3, keeps_stats=False)
     if filtered:
         ledger.record_pass(hidden)
-    z = float(mechanism.least_multiplier)
-    ledger.record(
-        [0],
-        round_num=1,
-        noise_multiplier=np.full(1, z),
-        noise_std=np.full(1, z),
-        epsilon=np.full(1, 0.2),
-        delta=np.full(1, 1e-3),
-        weights=np.ones(1),
-    )
+    z = mechanism.least_multiplier
+    record(ledger, [0], multiplier=z, std=z, delta=1e-3, weights=1.0)
     rows = promises.summary(promise, config, ledger, mechanism, data_assumptions="")
     *tallies, promised = rows["guarantees"]
     assert {row["status"] for row in tallies} == {"nominal" if filtered else "proved"}
@@ -200,14 +178,14 @@ def test_g7_a_smaller_cohort_claims_what_its_noise_gives(cohort: int):
     mechanism = make("dp_fedavg", noise_multiplier=1.0, delta=1e-5)
     ledger = promises.new_ledger(mechanism, 10, keeps_stats=False)
     z = 1.0 / math.sqrt(10)
-    ledger.record(
+    record(
+        ledger,
         np.arange(cohort),
-        round_num=1,
-        noise_multiplier=np.full(cohort, z),
-        noise_std=np.full(cohort, z),
-        epsilon=np.full(cohort, float(concentrated_epsilon(1.0, 1e-5))),
-        delta=np.full(cohort, 1e-5),
-        weights=np.full(cohort, 1 / cohort),
+        multiplier=z,
+        std=z,
+        epsilon=concentrated_epsilon(1.0, 1e-5),
+        delta=1e-5,
+        weights=1 / cohort,
     )
     exact = composed_epsilon("gdp", 10 / cohort, 1e-5)
     basic = ledger.epsilon_spent("basic", 1e-5)
@@ -222,15 +200,7 @@ def test_g9_noise_that_follows_a_released_r_is_counted_at_its_least():
     mechanism = make("fedsva", contribution_release="randomized_response")
     least = float(mechanism.least_multiplier)
     for ratio in (0.0, 0.4, 1.0):
-        info = mechanism.update(
-            {"w": jnp.ones((1,))},
-            mechanism.init(1).of(0),
-            key=jax_key(),
-            num_examples=jnp.int32(10),
-            contribution_ratio=jnp.float32(ratio),
-            round_num=jnp.int32(0),
-            params={"w": jnp.ones((1,))},
-        )[2]
+        info = upload(mechanism, jnp.ones((1,)), num_examples=10, ratio=ratio)[2]
         assert float(info.noise_multiplier) == pytest.approx(least, rel=1e-6)
         assert float(info.noise_std) >= least * float(info.sensitivity) * (1 - 1e-6)
         assert float(info.delta) == pytest.approx(float(mechanism.most_delta))
@@ -238,20 +208,10 @@ def test_g9_noise_that_follows_a_released_r_is_counted_at_its_least():
 
 def test_g15_the_analytic_calibration_is_proved_at_epsilon_two():
     settings = {"sensitivity": "update_clip", "epsilon": 2.0, "delta": 1e-3}
-    config = mechanisms.with_analytic_multiplier(
-        published("nbafl", calibration="analytic", **settings)
-    )
-    mechanism = mechanisms.make_mechanism("nbafl", config)
+    config, mechanism = told("nbafl", calibration="analytic", **settings)
     ledger = promises.new_ledger(mechanism, 2, keeps_stats=False)
-    ledger.record(
-        [0],
-        round_num=1,
-        noise_multiplier=np.asarray([float(mechanism.least_multiplier)]),
-        noise_std=np.ones(1),
-        epsilon=np.asarray([2.0]),
-        delta=np.asarray([1e-3]),
-        weights=np.ones(1),
-    )
+    z = mechanism.least_multiplier
+    record(ledger, [0], multiplier=z, epsilon=2.0, delta=1e-3, weights=1.0)
     rows = promises.summary(
         PromiseSettings(), config, ledger, mechanism, data_assumptions=""
     )["guarantees"]
@@ -323,10 +283,7 @@ def test_amplification_needs_equal_weights_of_clients_never_drawn_too(weighting:
     assert program.data.min_num_examples < program.data.max_num_examples
     assert program.equal_weights == (weighting == "uniform")
     ledger = promises.new_ledger(program.mechanism, 7, keeps_stats=False)
-    one = {"noise_multiplier": np.ones(2), "noise_std": np.ones(2)}
-    ledger.record(
-        [0, 1], round_num=1, epsilon=[1, 1], delta=[0, 0], weights=[0.5, 0.5], **one
-    )
+    record(ledger, [0, 1], multiplier=1.0, epsilon=1.0, delta=0.0, weights=0.5)
     rows = promises.summary(
         config,
         program.mechanism_configs[0],
@@ -353,32 +310,30 @@ def test_g18_the_status_in_a_row_is_that_of_the_guarantee(
     changes = {"epsilon": 2.0, "delta": 1e-3, "calibration": "analytic"}
     if name in ("fedsva", "fedsdp"):
         changes = {"contribution_release": "worst_case", "epsilon": 0.5}
-    config = published(name, sensitivity=sensitivity, **changes)
-    config = mechanisms.with_analytic_multiplier(config)
-    mechanism = mechanisms.make_mechanism(name, config)
+    config, mechanism = told(name, sensitivity=sensitivity, **changes)
     ledger = promises.new_ledger(mechanism, 2, keeps_stats=False)
-    z = float(np.min(mechanism.least_multiplier))
-    ledger.record(
+    z = np.min(mechanism.least_multiplier)
+    record(
+        ledger,
         [0, 1],
-        round_num=1,
-        noise_multiplier=np.full(2, z),
-        noise_std=np.full(2, z),
-        epsilon=np.full(2, float(np.max(mechanism.most_epsilon))),
-        delta=np.full(2, float(np.max(mechanism.most_delta))),
-        weights=np.full(2, 0.5),
+        multiplier=z,
+        std=z,
+        epsilon=np.max(mechanism.most_epsilon),
+        delta=np.max(mechanism.most_delta),
+        weights=0.5,
     )
     if filtered:
         ledger.record_pass(FilterCost(1, 5.0, 0.8, 1e-5, 3, 0.1))
-    told = promises.summary(
+    summary = promises.summary(
         PromiseSettings(), config, ledger, mechanism, data_assumptions=""
     )
-    status = promises.status(ledger, mechanism, told["epsilon_spent"])
+    status = promises.status(ledger, mechanism, summary["epsilon_spent"])
     if name == "none":
-        assert status is None and not told["guarantees"]
+        assert status is None and not summary["guarantees"]
         return
     shown = (
         "outside observer of the final model" if mechanism.claim.central else "server"
     )
-    for row in told["guarantees"]:
+    for row in summary["guarantees"]:
         if row["adversary"] == shown and row["method"] in status:
             assert row["status"] == status[row["method"]], row

@@ -3,8 +3,11 @@
 import math
 import time
 
+import dp_accounting
+import ledgers
 import numpy as np
 import pytest
+from dp_accounting.rdp import rdp_privacy_accountant
 
 from fedsvp_jax import accounting
 from fedsvp_jax.accounting import FilterCost, Ledger, composition, ledger
@@ -13,15 +16,8 @@ PUBLISHED = math.sqrt(-2 * math.log(0.02)) / 0.2  # z at R = 0, ε = .2, δ = .0
 
 
 def record(book: Ledger, ids, *, multiplier=PUBLISHED, **more) -> None:
-    size = len(ids)
-    rows = {
-        "round_num": book.rounds + 1,
-        "noise_multiplier": np.full(size, 1.0) * multiplier,
-        "noise_std": np.full(size, 1.0) * multiplier,
-        "epsilon": np.full(size, 0.2),
-        "delta": np.full(size, 0.025),
-    }
-    book.record(ids, **(rows | more))
+    """Noise of a sensitivity of 1."""
+    ledgers.record(book, ids, **({"multiplier": multiplier, "std": multiplier} | more))
 
 
 def filled(uploads: int, **more) -> Ledger:
@@ -44,9 +40,6 @@ def test_composition_of_methods_section_5(uploads: int, exact: float, basic: flo
 
 
 def test_gaussians_compose_to_one_gaussian_of_the_summed_precision():
-    import dp_accounting
-    from dp_accounting.rdp import rdp_privacy_accountant
-
     multipliers = [3.0, 7.0, 20.0]
     event = dp_accounting.ComposedDpEvent(
         [dp_accounting.GaussianDpEvent(z) for z in multipliers]
@@ -59,24 +52,6 @@ def test_gaussians_compose_to_one_gaussian_of_the_summed_precision():
     np.testing.assert_allclose(
         book.epsilon_spent("rdp", 1e-5), accountant.get_epsilon(1e-5), rtol=1e-9
     )
-
-
-def test_releases_are_counted_as_dp_accountings_randomised_response():
-    import dp_accounting
-    from dp_accounting.rdp import rdp_privacy_accountant
-
-    response = dp_accounting.RandomizedResponseDpEvent(
-        composition.response_noise(0.3), 2
-    )
-    accountant = rdp_privacy_accountant.RdpAccountant(
-        neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE
-    )
-    accountant.compose(dp_accounting.GaussianDpEvent(5.0), 4)
-    accountant.compose(response, 4)
-    found = composition.composed_epsilon(
-        "rdp", 4 / 25, 1e-5, releases=4, release_epsilon=0.3
-    )
-    np.testing.assert_allclose(found, accountant.get_epsilon(1e-5), rtol=1e-6)
 
 
 def test_accountants_agree_in_order_and_releases_cost():
@@ -119,7 +94,7 @@ def test_a_large_epsilon_is_counted_quickly_and_from_above():
 
 
 def test_without_noise_every_epsilon_is_infinite():
-    book = filled(1, noise_multiplier=np.zeros(1), noise_std=np.zeros(1))
+    book = filled(1, multiplier=0.0)
     for method in ("rdp", "pld", "gdp"):
         assert book.epsilon_spent(method, 1e-5) == math.inf
         assert book.epsilon_spent(method, 1e-5, 0) == 0
@@ -139,9 +114,8 @@ def test_the_largest_client_is_reported_and_each_can_be_asked_for():
 def test_noise_in_the_steps_is_not_hidden_by_the_noise_of_others():
     """What leaves such a client holds its own noise alone: no view gains from K."""
     in_steps, on_upload = Ledger(3), Ledger(3)
-    even = {"weights": np.full(3, 1 / 3)}
-    record(in_steps, [0, 1, 2], noise_std=np.zeros(3), **even)
-    record(on_upload, [0, 1, 2], **even)
+    record(in_steps, [0, 1, 2], std=0.0, weights=1 / 3)
+    record(on_upload, [0, 1, 2], weights=1 / 3)
     for view in ledger.VIEWS[1:]:
         server = in_steps.epsilon_spent("rdp", 1e-5)
         assert in_steps.epsilon_spent("rdp", 1e-5, view=view) == server
@@ -161,7 +135,7 @@ def test_the_largest_client_is_found_when_another_released_more_often():
 def test_a_pass_of_the_filter_is_added_to_every_client_in_every_view():
     """Contributions join the Gaussians, votes the randomised responses."""
     book = Ledger(3)
-    record(book, [0], multiplier=4.0, weights=np.ones(1), release_epsilon=0.1)
+    record(book, [0], multiplier=4.0, weights=1.0, release_epsilon=0.1)
     book.record_pass(
         FilterCost(1, 5.0, 0.7, 1e-6, votes_per_pass=2, epsilon_per_vote=0.3)
     )
@@ -203,9 +177,6 @@ def test_a_filter_without_noise_or_testers_costs_what_its_parts_do():
 
 
 def test_votes_and_releases_compose_with_gaussians_as_dp_accountings():
-    import dp_accounting
-    from dp_accounting.rdp import rdp_privacy_accountant
-
     accountant = rdp_privacy_accountant.RdpAccountant(
         neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE
     )
@@ -231,7 +202,7 @@ def test_a_checkpoint_restores_the_ledger_exactly():
     book = Ledger(5, proved=True, colluders=2)
     book.record_pass(FilterCost(1, 5.0, 0.7, 1e-6, 4, 0.3))
     for _ in range(3):
-        record(book, [0, 4, 2], weights=np.full(3, 1 / 3), release_epsilon=0.1)
+        record(book, [0, 4, 2], weights=1 / 3, release_epsilon=0.1)
     state = book.state_dict()
     again = Ledger.from_state_dict(state, proved=True)
     for name, value in again.state_dict().items():
@@ -239,7 +210,7 @@ def test_a_checkpoint_restores_the_ledger_exactly():
         assert value.dtype in (np.int64, np.float64)
     assert again.filter_cost == book.filter_cost
     for both in (book, again):
-        record(both, [1, 4], weights=np.full(2, 1 / 2), release_epsilon=0.1)
+        record(both, [1, 4], weights=1 / 2, release_epsilon=0.1)
     for view in ledger.VIEWS:
         assert again.epsilon_spent("rdp", 1e-5, view=view) == book.epsilon_spent(
             "rdp", 1e-5, view=view
@@ -325,7 +296,7 @@ def rows_of(book: Ledger, **more) -> dict[tuple[str, str], accounting.Guarantee]
 def cohort_of_ten(*, proved: bool, rounds: int = 5) -> Ledger:
     book = Ledger(100, proved=proved, colluders=3)
     for _ in range(rounds):
-        record(book, list(range(10)), weights=np.full(10, 0.1))
+        record(book, list(range(10)), weights=0.1)
     return book
 
 
@@ -367,7 +338,7 @@ def test_a_trusted_server_gets_no_guarantee_and_central_claims_go_to_the_observe
 
 def test_a_claim_of_one_or_more_is_no_proof_by_the_classical_formula():
     book = Ledger(3, proved=True)
-    record(book, [0], epsilon=np.full(1, 1.5))
+    record(book, [0], epsilon=1.5)
     assert not rows_of(book)["server", "basic"].proved
     assert rows_of(book)["server", "rdp"].proved
 
@@ -377,7 +348,7 @@ def test_sampling_amplifies_only_with_a_client_level_bound_and_secret_cohorts():
     rng = np.random.default_rng(0)
     for _ in range(20):
         ids = rng.choice(100, 10, replace=False)
-        record(book, ids, multiplier=2.0, weights=np.full(10, 0.1))
+        record(book, ids, multiplier=2.0, weights=0.1)
     who = ("outside observer of the final model", "rdp, sampled without replacement")
     assert who not in rows_of(book, client_swap=1.0)
     assert who not in rows_of(book, secret_cohorts=True)
@@ -390,7 +361,7 @@ def test_sampling_amplifies_only_with_a_client_level_bound_and_secret_cohorts():
 
 
 def test_uneven_noise_or_weights_rule_amplification_out():
-    for change in ({"noise_std": np.asarray([1.0, 2.0])}, {"weights": [0.4, 0.6]}):
+    for change in ({"std": [1.0, 2.0]}, {"weights": [0.4, 0.6]}):
         book = Ledger(100, proved=True)
         record(book, [0, 1], **({"weights": [0.5, 0.5]} | change))
         rows = rows_of(book, client_swap=1.0, secret_cohorts=True)
@@ -399,19 +370,18 @@ def test_uneven_noise_or_weights_rule_amplification_out():
 
 def test_uploads_of_public_data_cost_nothing_and_hide_nobody():
     book = Ledger(3, proved=True)
-    with_private = {"epsilon": [0.5, 0.0], "delta": [1e-5, 0.0]}
-    for round_num in (1, 2, 3, 4):
-        book.record(
+    for _ in range(4):
+        record(
+            book,
             [0, 1],
-            round_num=round_num,
-            noise_multiplier=[4.0, np.inf],
-            noise_std=[0.2, 0.0],
-            weights=[0.5, 0.5],
-            **with_private,
+            multiplier=[4.0, np.inf],
+            std=[0.2, 0.0],
+            epsilon=[0.5, 0.0],
+            delta=[1e-5, 0.0],
+            weights=0.5,
         )
-    exact = composition.composed_epsilon(
-        "gdp", 4 / 4.0**2, 1e-5
-    )  # one Gaussian of z/sqrt(n)
+    # one Gaussian of z/sqrt(n)
+    exact = composition.composed_epsilon("gdp", 4 / 4.0**2, 1e-5)
     for view in ledger.VIEWS:  # the other upload carries no noise
         assert book.epsilon_spent("gdp", 1e-5, 0, view=view) == pytest.approx(exact)
         assert book.epsilon_spent("gdp", 1e-5, 1, view=view) == 0

@@ -8,6 +8,7 @@ import pytest
 from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
+from ledgers import record
 
 from fedsvp_jax import federation
 from fedsvp_jax.accounting import Ledger, allowance, composed_epsilon
@@ -88,22 +89,22 @@ def test_the_extremes_of_the_noise_have_an_epsilon():
         composed_epsilon("gdp", 0.0, DELTA, steps=SampledSteps(1.0, 0.1, 9))
 
 
-def uploaded(book: Ledger, ids: list[int], round_num: int, multiplier: float) -> None:
-    book.record(
-        np.asarray(ids),
-        round_num=round_num,
-        noise_multiplier=np.full(len(ids), multiplier),
-        noise_std=np.zeros(len(ids)),
-        epsilon=np.full(len(ids), 3.0),
-        delta=np.full(len(ids), 1e-6),
-        weights=np.full(len(ids), 1 / len(ids)),
+def uploaded(book: Ledger, ids: list[int], multiplier: float) -> None:
+    record(
+        book,
+        ids,
+        multiplier=multiplier,
+        std=0.0,
+        epsilon=3.0,
+        delta=1e-6,
+        weights=1 / len(ids),
     )
 
 
 def test_the_ledger_counts_a_clients_steps_and_survives_a_checkpoint():
     book = Ledger(3, proved=True, subsampling=Subsampling(((0.1, 16),), 16))
-    uploaded(book, [0, 1], 1, 0.5)  # a step of multiplier .5·√16
-    uploaded(book, [0], 2, 0.5)
+    uploaded(book, [0, 1], 0.5)  # a step of multiplier .5·√16
+    uploaded(book, [0], 0.5)
     for client, uploads in ((0, 2), (1, 1), (2, 0)):
         exact = RdpAccountant().compose(event(2.0, 0.1, 16 * max(uploads, 1)))
         found = book.epsilon_spent("rdp", DELTA, client)
@@ -117,7 +118,7 @@ def test_the_ledger_counts_a_clients_steps_and_survives_a_checkpoint():
     again = Ledger.from_state_dict(
         book.state_dict(), proved=True, subsampling=book.subsampling
     )
-    uploaded(again, [0], 3, 0.4)  # the least noise counts for all
+    uploaded(again, [0], 0.4)  # the least noise counts for all
     worst = composed_epsilon("rdp", 0.0, DELTA, steps=SampledSteps(1.6, 0.1, 48))
     assert again.epsilon_spent("rdp", DELTA) == pytest.approx(worst)
     assert again.epsilon_spent("rdp", DELTA, view="observer") == pytest.approx(worst)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ledgers import record
 from small_runs import digits, small
 
 from fedsvp_jax import accounting
@@ -30,14 +31,13 @@ def ledger_of(uploads: int, **changes: Any) -> Ledger:
     """A ledger after one client's uploads at the least noise that may be."""
     config, settings, mechanism = made(**PROMISE | changes)
     ledger = promises.new_ledger(mechanism, 7, keeps_stats=False)
-    for round_num in range(1, uploads + 1):
-        ledger.record(
-            np.asarray([2]),
-            round_num=round_num,
-            noise_multiplier=np.asarray([float(np.min(mechanism.least_multiplier))]),
-            noise_std=np.ones(1),
-            epsilon=np.asarray([config.epsilon]),
-            delta=np.asarray([config.delta]),
+    for _ in range(uploads):
+        record(
+            ledger,
+            [2],
+            multiplier=np.min(mechanism.least_multiplier),
+            epsilon=config.epsilon,
+            delta=config.delta,
             release_epsilon=release_epsilon(settings, mechanism),
         )
     return ledger
@@ -129,15 +129,7 @@ def test_pld_is_composed_in_the_last_round_alone() -> None:
 def test_a_claim_about_the_average_is_spent_against_those_who_see_it() -> None:
     """Two equal clients: in their average each one's noise is √2 times as much."""
     ledger = Ledger(7, proved=True)
-    ledger.record(
-        np.asarray([1, 2]),
-        round_num=1,
-        noise_multiplier=np.full(2, 3.0),
-        noise_std=np.ones(2),
-        epsilon=np.full(2, 0.5),
-        delta=np.full(2, 1e-3),
-        weights=np.full(2, 0.5),
-    )
+    record(ledger, [1, 2], multiplier=3.0, weights=0.5)
     for central, precision in ((False, 1 / 9), (True, 1 / 18)):
         spent = promises.epsilon_spent(ledger, 1e-5, central=central, last=False)
         expected = accounting.composed_epsilon("rdp", precision, 1e-5)
@@ -147,15 +139,8 @@ def test_a_claim_about_the_average_is_spent_against_those_who_see_it() -> None:
 def test_basic_composition_is_not_proved_where_delta_has_reached_one() -> None:
     for delta, proved in ((0.25, True), (0.5, False)):
         ledger = Ledger(3, proved=True)
-        for round_num in (1, 2):
-            ledger.record(
-                np.asarray([0]),
-                round_num=round_num,
-                noise_multiplier=np.ones(1),
-                noise_std=np.ones(1),
-                epsilon=np.asarray([0.5]),
-                delta=np.asarray([delta]),
-            )
+        for _ in range(2):
+            record(ledger, [0], multiplier=1.0, delta=delta)
         rows = accounting.guarantees(
             ledger, 1e-5, relation="replace a record", assumptions="", methods=()
         )

@@ -144,14 +144,6 @@ def test_honest_but_curious_clients_have_a_contribution_of_exactly_zero() -> Non
     assert np.any(ratio[~curious] > 0)
 
 
-def test_full_coalition_is_the_local_model_and_the_empty_one_is_worth_zero() -> None:
-    _, metrics = run(1)
-    utilities = np.asarray(metrics.clients.estimation.utilities)[0, 0]
-    values = np.asarray(metrics.clients.estimation.shapley_values)[0, 0]
-    assert np.all(utilities[:, 0] == 0)
-    np.testing.assert_allclose(values.sum(-1), utilities[:, -1], atol=1e-6)
-
-
 def test_capped_clients_are_not_asked_again() -> None:
     trainer = small_trainer(configured(), placement=PORTION)
     once = jax.tree.map(jnp.ones_like, trainer.cells.allowance)
@@ -164,9 +156,14 @@ def test_capped_clients_are_not_asked_again() -> None:
     np.testing.assert_array_equal(state.spent[0], np.ones(7))
 
 
-@pytest.mark.parametrize("sensitivity", ["weight_clip", "update_clip", "per_example"])
-def test_every_sensitivity_runs_and_names_its_bound(sensitivity: str) -> None:
-    _, metrics = run(1, sensitivity=sensitivity, mechanism="fedsva")
+@pytest.mark.parametrize(
+    ("sensitivity", "mechanism"),
+    [("weight_clip", "nbafl"), ("update_clip", "nbafl"), ("per_example", "fedsva")],
+)
+def test_every_sensitivity_runs_and_names_its_bound(
+    sensitivity: str, mechanism: str
+) -> None:
+    _, metrics = run(1, sensitivity=sensitivity, mechanism=mechanism)
     bound = {"weight_clip": 2.0, "update_clip": 2.0, "per_example": 2.0 / 5}
     np.testing.assert_allclose(
         metrics.clients.noise.sensitivity, bound[sensitivity], rtol=1e-6

@@ -34,6 +34,14 @@ def refused(name: str, data_dir: Path, *, needle: str | Path) -> str:
     return message
 
 
+def refused_with(name: str, tmp_path: Path, damage: Callable[[bytes], bytes]) -> str:
+    """What is said of the data set when this changed its file of FILES."""
+    data_dir = tiny_files.WRITERS[name](tmp_path)
+    path = tmp_path / FILES[name]
+    path.write_bytes(damage(path.read_bytes()))
+    return refused(name, data_dir, needle=path)
+
+
 @pytest.mark.parametrize("name", list(FILES))
 def test_a_missing_data_dir_is_named(name: str, tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere"
@@ -63,19 +71,13 @@ def test_a_missing_file_is_named(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", list(FILES))
 @pytest.mark.parametrize("kept", [0.0, 0.1, 0.55, 0.9, 0.99])
 def test_a_truncated_file_is_named(name: str, kept: float, tmp_path: Path) -> None:
-    data_dir = tiny_files.WRITERS[name](tmp_path)
-    path = tmp_path / FILES[name]
-    raw = path.read_bytes()
-    path.write_bytes(raw[: int(len(raw) * kept)])
-    refused(name, data_dir, needle=path)
+    refused_with(name, tmp_path, lambda raw: raw[: int(len(raw) * kept)])
 
 
 @pytest.mark.parametrize("name", list(FILES))
 def test_a_file_of_another_kind_is_named(name: str, tmp_path: Path) -> None:
-    data_dir = tiny_files.WRITERS[name](tmp_path)
-    path = tmp_path / FILES[name]
-    path.write_bytes(b"\x80\xff\x00 no such format " * 7)
-    refused(name, data_dir, needle=path)
+    other = b"\x80\xff\x00 no such format " * 7
+    refused_with(name, tmp_path, lambda _: other)
 
 
 @pytest.mark.parametrize("name", list(FILES))
@@ -95,30 +97,20 @@ def test_random_damage_never_raises_anything_else(name: str, tmp_path: Path) -> 
             assert str(path) in str(error) or "dataset" in str(error)
 
 
-def rewrite_idx(path: Path, values: np.ndarray) -> None:
-    raw = tiny_files.idx_bytes(values)
-    path.write_bytes(gzip.compress(raw) if path.suffix == ".gz" else raw)
-
-
-def test_idx_with_the_labels_magic_for_images_is_refused(tmp_path: Path) -> None:
-    data_dir = tiny_files.write_mnist(tmp_path)
-    path = tmp_path / FILES["mnist"]
-    rewrite_idx(path, np.zeros(6, np.uint8))
-    assert "magic number 2051" in refused("mnist", data_dir, needle=path)
-
-
-def test_idx_label_out_of_range_is_refused(tmp_path: Path) -> None:
-    data_dir = tiny_files.write_fashion_mnist(tmp_path)
-    path = tmp_path / FILES["fashion_mnist"]
-    rewrite_idx(path, np.array([0, 1, 2, 10], np.uint8))
-    assert "label 10" in refused("fashion_mnist", data_dir, needle=path)
-
-
-def test_idx_label_count_must_match_the_images(tmp_path: Path) -> None:
-    data_dir = tiny_files.write_fashion_mnist(tmp_path)
-    path = tmp_path / FILES["fashion_mnist"]
-    rewrite_idx(path, np.array([0, 1, 2], np.uint8))
-    assert "3 labels" in refused("fashion_mnist", data_dir, needle=path)
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("mnist", [0] * 6, "magic number 2051"),  # labels in the place of images
+        ("fashion_mnist", [0, 1, 2, 10], "label 10"),
+        ("fashion_mnist", [0, 1, 2], "3 labels"),
+    ],
+)
+def test_idx_files_of_other_values_are_refused(
+    name: str, values: list[int], message: str, tmp_path: Path
+) -> None:
+    raw = tiny_files.idx_bytes(np.asarray(values, np.uint8))
+    content = gzip.compress(raw) if FILES[name].endswith(".gz") else raw
+    assert message in refused_with(name, tmp_path, lambda _: content)
 
 
 def test_idx_path_of_another_file_is_refused(tmp_path: Path) -> None:
@@ -129,12 +121,12 @@ def test_idx_path_of_another_file_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["cifar10", "cifar100"])
 def test_cifar_label_out_of_range_is_refused(name: str, tmp_path: Path) -> None:
-    data_dir = tiny_files.WRITERS[name](tmp_path)
-    path = tmp_path / FILES[name]
-    raw = bytearray(path.read_bytes())
-    raw[0 if name == "cifar10" else 1] = 100
-    path.write_bytes(bytes(raw))
-    assert "label 100" in refused(name, data_dir, needle=path)
+    place = 0 if name == "cifar10" else 1
+
+    def damage(raw: bytes) -> bytes:
+        return raw[:place] + bytes([100]) + raw[place + 1 :]
+
+    assert "label 100" in refused_with(name, tmp_path, damage)
 
 
 def set_pixel(body: dict[str, Any], value: float) -> None:
@@ -164,12 +156,12 @@ def make_jagged(body: dict[str, Any]) -> None:
 def test_impossible_leaf_values_are_refused(
     damage: Callable[[dict[str, Any]], None], message: str, tmp_path: Path
 ) -> None:
-    data_dir = tiny_files.write_femnist(tmp_path)
-    path = tmp_path / FILES["femnist"]
-    body = json.loads(path.read_text())
-    damage(body)
-    path.write_text(json.dumps(body))
-    assert message in refused("femnist", data_dir, needle=path)
+    def changed(raw: bytes) -> bytes:
+        body = json.loads(raw)
+        damage(body)
+        return json.dumps(body).encode()
+
+    assert message in refused_with("femnist", tmp_path, changed)
 
 
 def test_leaf_without_test_files_is_refused(tmp_path: Path) -> None:

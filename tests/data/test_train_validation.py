@@ -21,11 +21,14 @@ def split_of(parts: Parts, *, seed: int = 0, **changes: Any) -> Split:
     )
 
 
-def held(rows: jax.Array, counts: jax.Array) -> Parts:
-    """Each client's indices without the padding."""
+def held(split: Split) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Each client's rows for training and for validation, without the padding."""
+    fields = (split.train, split.num_train, split.validation, split.num_validation)
     return [
-        np.asarray(row)[:count]
-        for row, count in zip(np.asarray(rows), np.asarray(counts), strict=True)
+        (train[:num_train], validation[:num_validation])
+        for train, num_train, validation, num_validation in zip(
+            *map(np.asarray, fields), strict=True
+        )
     ]
 
 
@@ -47,26 +50,14 @@ def test_paper_clients_of_cifar10_train_on_two_thousand() -> None:
 @pytest.mark.parametrize("name", list(PARTITIONS))
 def test_training_and_validation_divide_the_client_s_data(name: str) -> None:
     parts = PARTITIONS[name](20, 0)
-    split = split_of(parts)
-    pairs = zip(
-        parts,
-        held(split.train, split.num_train),
-        held(split.validation, split.num_validation),
-        strict=True,
-    )
-    for indices, train, validation in pairs:
-        both = np.concatenate([train, validation])
+    for indices, sides in zip(parts, held(split_of(parts)), strict=True):
+        both = np.concatenate(sides)
         np.testing.assert_array_equal(np.sort(both), np.sort(indices))
 
 
 @pytest.mark.parametrize("name", ["iid", "paper"])
 def test_both_parts_hold_every_attribute_in_its_share(name: str) -> None:
-    split = split_of(PARTITIONS[name](5, 0))
-    for train, validation in zip(
-        held(split.train, split.num_train),
-        held(split.validation, split.num_validation),
-        strict=True,
-    ):
+    for train, validation in held(split_of(PARTITIONS[name](5, 0))):
         trained, tested = (np.bincount(ATTRIBUTES.ids[p]) for p in (train, validation))
         assert trained.min() > 0
         assert tested.min() > 0
@@ -111,14 +102,8 @@ def test_honest_but_curious_clients_hold_no_private_data() -> None:
     split = split_of(parts, num_hbc=4)
     curious = partition.hbc_clients(20, 4)
     np.testing.assert_array_equal(curious, [16, 17, 18, 19])
-    for client, (train, validation) in enumerate(
-        zip(
-            held(split.train, split.num_train),
-            held(split.validation, split.num_validation),
-            strict=True,
-        )
-    ):
-        both = np.concatenate([train, validation])
+    for client, sides in enumerate(held(split)):
+        both = np.concatenate(sides)
         private = (ATTRIBUTES.ids[both] == ATTRIBUTES.private).sum()
         assert private == (0 if client in curious else 20)
         assert len(both) == (180 if client in curious else 200)
@@ -127,11 +112,7 @@ def test_honest_but_curious_clients_hold_no_private_data() -> None:
 def test_honest_clients_do_not_notice_the_curious_ones() -> None:
     parts = PARTITIONS["iid"](10, 0)
     alone, watched = split_of(parts), split_of(parts, num_hbc=3)
-    for a, b in zip(
-        held(alone.train, alone.num_train)[:7],
-        held(watched.train, watched.num_train)[:7],
-        strict=True,
-    ):
+    for (a, _), (b, _) in zip(held(alone)[:7], held(watched)[:7], strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -173,7 +154,7 @@ def neighbouring_splits(how: str, count: int) -> Iterator[tuple[Split, Split, in
 def sides(split: Split) -> np.ndarray:
     """(90,) bool: which records are for training."""
     trains = np.zeros(90, bool)
-    trains[np.concatenate(held(split.train, split.num_train))] = True
+    trains[np.concatenate([train for train, _ in held(split)])] = True
     return trains
 
 
@@ -224,12 +205,8 @@ def test_by_position_the_counts_depend_on_the_length_alone(
 
 def test_by_position_curious_clients_hold_no_private_data_either() -> None:
     split = split_of(PARTITIONS["iid"](10, 0), num_hbc=3, how="by_position")
-    for rows, counts in (
-        (split.train, split.num_train),
-        (split.validation, split.num_validation),
-    ):
-        curious = np.concatenate(held(rows, counts)[7:])
-        assert (ATTRIBUTES.ids[curious] != ATTRIBUTES.private).all()
+    for sides in held(split)[7:]:
+        assert (ATTRIBUTES.ids[np.concatenate(sides)] != ATTRIBUTES.private).all()
 
 
 def test_by_position_clients_and_seeds_have_orders_of_their_own() -> None:
@@ -253,7 +230,7 @@ def test_by_position_clients_and_seeds_have_orders_of_their_own() -> None:
 
 def test_training_examples_are_not_in_attribute_order() -> None:
     split = split_of(partition.paper(LABELS, 1, share=1.0, seed=0))
-    ids = ATTRIBUTES.ids[held(split.train, split.num_train)[0]]
+    ids = ATTRIBUTES.ids[held(split)[0][0]]
     assert (np.diff(ids) != 0).sum() > 50
 
 

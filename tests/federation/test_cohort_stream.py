@@ -1,7 +1,6 @@
 """A streamed run is the run in memory: the same cohorts, files and bits."""
 
 import pathlib
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -12,7 +11,7 @@ from small_runs import (
     SAME_BYTES,
     Stopped,
     contents,
-    share_compiled_rounds,
+    shared_rounds,  # noqa: F401, a fixture
     shared_trainer,
     small,
     stop_at,
@@ -41,12 +40,7 @@ PROMISE = {
     "epsilon": 0.3,
 }
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_compilation() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        share_compiled_rounds(patch)
-        yield
+pytestmark = pytest.mark.usefixtures("shared_rounds")
 
 
 @pytest.fixture(scope="module")

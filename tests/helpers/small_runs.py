@@ -2,7 +2,7 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -82,6 +82,14 @@ def share_compiled_rounds(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(models, "make_model", _make_model)  # equal models are one object
     for module in (one_run, sweep):
         patch.setattr(module, "Trainer", shared_trainer)
+
+
+@pytest.fixture(scope="module")
+def shared_rounds() -> Iterator[None]:
+    """`share_compiled_rounds` for a whole module."""
+    with pytest.MonkeyPatch.context() as patch:
+        share_compiled_rounds(patch)
+        yield
 
 
 def stop_at(patch: pytest.MonkeyPatch, round_num: int, mechanism: str) -> None:

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from ledgers import record
 from published import make, upload
 
 from fedsvp_jax import accounting
@@ -71,16 +72,8 @@ def test_the_ledger_counts_it_by_rdp_alone():
     mechanism = make("nbafl", noise_sampler="discrete", **CLIPPED)
     ledger = promises.new_ledger(mechanism, 4, keeps_stats=False)
     z = float(mechanism.least_multiplier)
-    for round_num in (1, 2):
-        ledger.record(
-            np.arange(2),
-            round_num=round_num,
-            noise_multiplier=np.full(2, z),
-            noise_std=np.ones(2),
-            epsilon=np.full(2, 0.3),
-            delta=np.full(2, 1e-5),
-            weights=np.full(2, 0.5),
-        )
+    for _ in range(2):
+        record(ledger, [0, 1], multiplier=z, weights=0.5)
     by_rdp = composed_epsilon("rdp", 2 / z**2, 1e-5)
     for method in ("rdp", "pld", "gdp"):
         assert ledger.epsilon_spent(method, 1e-5) == pytest.approx(by_rdp)

@@ -7,12 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from ledgers import record
 from published import published
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import Ledger, composed_epsilon
 from fedsvp_jax.mechanisms import Mechanism, shared_noise
 from fedsvp_jax.mechanisms.subsampling import SampledSteps
+from fedsvp_jax.structs import NoiseInfo
 
 COHORT, COLLUDERS, SMALLEST = 10, 3, 40.0
 
@@ -60,20 +62,24 @@ def test_every_client_adds_the_same_share_of_the_noise_of_the_smallest(choice: s
     assert "are together at most 3" in mechanism.claim.assumptions
 
 
+def record_three_rounds(book: Ledger, info: NoiseInfo, present: int) -> None:
+    for _ in range(3):
+        record(
+            book,
+            range(present),
+            multiplier=info.noise_multiplier,
+            std=info.noise_multiplier * info.sensitivity,
+            epsilon=info.epsilon,
+            delta=info.delta,
+            weights=1 / present,
+        )
+
+
 def three_rounds(mechanism: Mechanism, *, present: int, colluders: int) -> Ledger:
     """What was in the sums of three rounds, of the clients that stayed."""
     _, _, info = share_of(mechanism, 40)
     book = Ledger(COHORT, proved=True, colluders=colluders, central=True)
-    for round_num in (1, 2, 3):
-        book.record(
-            np.arange(present),
-            round_num=round_num,
-            noise_multiplier=np.full(present, info.noise_multiplier),
-            noise_std=np.full(present, info.noise_std),
-            epsilon=np.full(present, info.epsilon),
-            delta=np.full(present, info.delta),
-            weights=np.full(present, 1 / present),
-        )
+    record_three_rounds(book, info, present)
     return book
 
 
@@ -211,16 +217,7 @@ def test_one_poisson_step_is_one_gaussian_of_the_cohorts_sum():
         central=True,
         subsampling=mechanism.subsampling,
     )
-    for round_num in (1, 2, 3):
-        book.record(
-            np.arange(COHORT),
-            round_num=round_num,
-            noise_multiplier=np.full(COHORT, info.noise_multiplier),
-            noise_std=np.full(COHORT, info.noise_multiplier * info.sensitivity),
-            epsilon=np.full(COHORT, info.epsilon),
-            delta=np.full(COHORT, info.delta),
-            weights=np.full(COHORT, 1 / COHORT),
-        )
+    record_three_rounds(book, info, COHORT)
     for view, sharers in (("colluders", 7), ("observer", 10), ("server", 1)):
         steps = SampledSteps(z * math.sqrt(sharers / 7), 10 / SMALLEST, 3)
         exact = composed_epsilon("rdp", 0.0, 1e-5, steps=steps)

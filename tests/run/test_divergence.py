@@ -4,11 +4,15 @@ import json
 import logging
 import math
 import pathlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from small_runs import contents, digits, share_compiled_rounds, small
+from small_runs import (
+    contents,
+    digits,
+    shared_rounds,  # noqa: F401, a fixture
+    small,
+)
 
 from fedsvp_jax import run
 from fedsvp_jax.engine.placement import Placement
@@ -17,12 +21,7 @@ from fedsvp_jax.run.sweep import SweepPlan, sweep
 RUN = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
 DIVERGES = {"mechanism": "none", "learning_rate": 1e30, "num_rounds": 4}
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_compilation() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        share_compiled_rounds(patch)
-        yield
+pytestmark = pytest.mark.usefixtures("shared_rounds")
 
 
 def train(folder: pathlib.Path, **named: Any) -> dict[str, Any]:

@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import pathlib
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from small_runs import (
     contents,
     digits,
     saved_ledger,
-    share_compiled_rounds,
+    shared_rounds,  # noqa: F401, a fixture
     small,
 )
 
@@ -27,12 +26,7 @@ from fedsvp_jax.run.folder import WriteError
 ROUNDS = 4
 WRITES = ("fsync", "replace", "mkdir")
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_compilation() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        share_compiled_rounds(patch)
-        yield
+pytestmark = pytest.mark.usefixtures("shared_rounds")
 
 
 def train(folder: pathlib.Path, *, resume: bool = True) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import io
 import json
 import pathlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from small_runs import (
     Stopped,
     contents,
     digits,
-    share_compiled_rounds,
+    shared_rounds,  # noqa: F401, a fixture
     small,
     stop_at,
 )
@@ -34,12 +34,7 @@ PROMISE = {
     "eval_every": 2,
 }
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_compilation() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        share_compiled_rounds(patch)
-        yield
+pytestmark = pytest.mark.usefixtures("shared_rounds")
 
 
 def train(

@@ -6,11 +6,15 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from small_runs import contents, digits, share_compiled_rounds, small
+from small_runs import (
+    contents,
+    digits,
+    shared_rounds,  # noqa: F401, a fixture
+    small,
+)
 
 from fedsvp_jax import run
 from fedsvp_jax.engine.placement import Placement
@@ -21,12 +25,7 @@ from fedsvp_jax.run.sweep import SweepPlan, sweep
 RUN = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
 SWEEP = ("config.json", "results.jsonl", "cells.json")
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_compilation() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        share_compiled_rounds(patch)
-        yield
+pytestmark = pytest.mark.usefixtures("shared_rounds")
 
 
 def train(folder: pathlib.Path, *, resume: bool = False) -> dict[str, Any]:

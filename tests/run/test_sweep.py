@@ -3,7 +3,7 @@
 import collections
 import json
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from small_runs import (
     Stopped,
     contents,
     digits,
-    share_compiled_rounds,
+    shared_rounds,  # noqa: F401, a fixture
     small,
     stop_at,
 )
@@ -28,12 +28,7 @@ PLAN = SweepPlan(mechanisms=("none", "fedsva"), epsilons=EPSILONS, seeds=(0, 2))
 ROUNDS = {"num_rounds": 3, "eval_every": 2}
 SAME_BYTES = ("config.json", "results.jsonl", "cells.json")
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_compilation() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        share_compiled_rounds(patch)
-        yield
+pytestmark = pytest.mark.usefixtures("shared_rounds")
 
 
 def run_sweep(
