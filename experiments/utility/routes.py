@@ -71,7 +71,7 @@ _PROVED = {
 }
 _ATTRIBUTE = {"sensitivity": "attribute_records"}
 _SHARED = {"noise_trust": "secure_aggregation"}
-_PRESETS = {"mnist": "mnist_mlp"}
+_PRESETS = {"mnist": "mnist_mlp", "femnist": "femnist_cnn"}
 _NOT_USEFUL = {
     "adult": "training without any private record is as accurate there, and needs no ε",
 }

@@ -36,17 +36,19 @@ def test_every_route_is_a_run_and_a_promise_where_it_names_one(route: Route) -> 
     assert (config.total_epsilon is None) == free
 
 
-def test_the_preset_is_the_tables_route_but_for_what_is_named() -> None:
+@pytest.mark.parametrize("setup", ["mnist_mlp", "femnist_cnn"])
+def test_the_preset_is_the_tables_route_but_for_what_is_named(setup: str) -> None:
     (route,) = (
         one
         for one in ROUTES
-        if (one.setup, one.settings.get("total_epsilon")) == ("mnist_mlp", 2.0)
+        if (one.setup, one.settings.get("total_epsilon")) == (setup, 2.0)
     )
     values = flags.FlagValues()
     for field in dataclasses.fields(ExperimentConfig):
         flags.DEFINE_string(field.name, None, "", flag_values=values)
-    values(["train", "--dataset=mnist", "--num_rounds=3"])
-    command.default_settings(values, proved_settings("mnist"))
+    dataset = SETUPS[setup].common["dataset"]
+    values(["train", f"--dataset={dataset}", "--num_rounds=3"])
+    command.default_settings(values, proved_settings(dataset))
     found = {name: values[name].value for name in route.settings}
     assert found == route.settings | {"total_epsilon": None, "num_rounds": "3"}
     for unknown in ("digits", "adult", "cifar10"):
