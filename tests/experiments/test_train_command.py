@@ -93,7 +93,7 @@ REFUSED = {
     "--total_epsilon=0.000001": "total_epsilon",
     "--total_epsilon=5 --mechanism=none": "total_epsilon",
     "--preset=proved --dataset=mnist": "preset proved needs total_epsilon",
-    "--preset=proved --total_epsilon=2": "preset proved is for mnist and femnist, got digits",
+    "--preset=proved --total_epsilon=2": "is for mnist and femnist, got digits",
     "--epsilom=1": "epsilom",
     "epsilon=1": "epsilon=1",
 }

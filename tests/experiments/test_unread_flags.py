@@ -163,9 +163,9 @@ def test_what_a_mechanism_does_not_read_is_no_setting_of_its_own() -> None:
 @pytest.mark.hole
 def test_g19_the_command_that_repeats_a_result_leaves_out_what_is_not_read() -> None:
     config = {"mechanism": "none", "epsilon": 3.0, "delta": 0.1, "seed": 1}
-    assert provenance.train_command(config, []) == (
+    assert provenance.command_line("train", config, []) == (
         "python -m experiments.train --mechanism=none --seed=1 --output_dir=DIR"
     )
     swept = {"mechanisms": ["none", "gaussian"], "epsilons": [0.2], "seeds": [0]}
-    assert "epsilon" not in provenance.sweep_command(config | swept, [])
+    assert "epsilon" not in provenance.command_line("sweep", config | swept, [])
     assert "epsilon" not in provenance.read_settings(config)
