@@ -141,6 +141,7 @@ def test_a_runs_table_and_pictures_get_onto_the_page(
     kept = tmp_path / "results" / "attacks" / "acgan_mnist.json"
     results = json.loads(kept.read_text())
     assert "data_dir" not in results["settings"]
+    reconstruction_results.draw_kept(tmp_path)
     block = docs_page.acgan_block(tmp_path, "acgan_mnist", results)
     assert block.startswith((folder / "table.md").read_text().strip())
     assert "![none](images/acgan_mnist_none.png)" in block
