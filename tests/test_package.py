@@ -16,7 +16,7 @@ ROOT = PACKAGE.parent
 # of earlier lines and, within its own folder, its neighbours; nothing else.
 LAYERS = (
     ("settings", "structs"),
-    ("common_settings", "losses", "optimizers", "prng", "tree"),
+    ("common_settings", "losses", "optimizers", "prng", "student", "tree"),
     ("shapley", "paired", "convergence", "devices", "data", "models"),
     ("mechanisms",),
     ("accounting",),
@@ -203,6 +203,9 @@ OF_NO_ONE_MODULE = {
     "accounting/test_holes": "promises over mechanisms, ledger and program",
     "accounting/test_drawn_settings": "settings, promises, ledger and pages at once",
     "accounting/test_poisson_steps": "composition, ledger, allowance and budget",
+    "algorithm/test_attribute_records": "a client's round with private records",
+    "algorithm/test_round_by_hand": "what a round does with its clients' uploads",
+    "algorithm/test_shapley_in_a_run": "the axioms in the rows of a run",
     "algorithm/test_discrete_round": "uploads, sums and the server, in residues",
     "attacks/test_audit_grid": "discrete noise, as an adversary sees it",
     "algorithm/test_streams": "independence of random numbers through the round",
@@ -210,6 +213,7 @@ OF_NO_ONE_MODULE = {
     "data/test_real_files": "every format, on the files of FEDSVP_DATA",
     "deploy/test_superlink": "the example, over servers and clients that are processes",
     "federation/test_population": "memory and time of a streamed run by its clients",
+    "mechanisms/test_neighbours": "sensitivities against neighbouring data sets",
     "mechanisms/test_contract": "every registered mechanism",
     "models/test_references": "networks against other libraries'",
     "run/test_divergence": "runs and sweeps that meet NaN",
