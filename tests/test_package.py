@@ -2,12 +2,14 @@
 
 import ast
 import functools
+import graphlib
 import pathlib
 import re
 import subprocess
 import sys
 
 import fedsvp_jax
+from experiments import architecture
 
 PACKAGE = pathlib.Path(fedsvp_jax.__file__).parent
 ROOT = PACKAGE.parent
@@ -34,34 +36,15 @@ TOUCH_FILES = ("attacks", "data", "deploy", "federation", "influence", "report",
 @functools.cache
 def modules() -> dict[str, ast.Module]:
     """Dotted name below the package -> syntax tree."""
-    found = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
-        found[name.removesuffix(".__init__")] = ast.parse(path.read_text())
-    return found
+    return {
+        architecture.module_name(path, PACKAGE): ast.parse(path.read_text())
+        for path in sorted(PACKAGE.rglob("*.py"))
+    }
 
 
 def part_of(name: str) -> str:
     """`data.sources` -> `data`: the module or subpackage that a level names."""
     return name.split(".")[0]
-
-
-def imports(tree: ast.Module) -> set[str]:
-    """The package's own modules that a module imports, anywhere in it."""
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            inside = [f"{base}.{alias.name}" for alias in node.names]
-            known = [n for n in inside if n.removeprefix("fedsvp_jax.") in modules()]
-            names = known or [base]
-        else:
-            continue
-        own = [n for n in names if n.startswith("fedsvp_jax.")]
-        found |= {n.removeprefix("fedsvp_jax.") for n in own}
-    return found
 
 
 def layer(name: str) -> int:
@@ -77,7 +60,9 @@ def test_the_layers_name_every_part_of_the_package_once() -> None:
 
 def imports_of_modules() -> dict[str, set[str]]:
     trees = {name: tree for name, tree in modules().items() if name != "__init__"}
-    return {name: imports(tree) for name, tree in trees.items()}
+    return {
+        name: architecture.imported(tree, set(trees)) for name, tree in trees.items()
+    }
 
 
 def test_imports_point_down() -> None:
@@ -93,10 +78,7 @@ def test_no_modules_import_one_another_in_a_circle() -> None:
     edges = {name: used & names - {name} for name, used in found.items()}
     packages = {name for name in names if any(n.startswith(f"{name}.") for n in names)}
     edges = {n: {u for u in used if u not in packages} for n, used in edges.items()}
-    done: set[str] = set()
-    while ready := {n for n in names - done if edges[n] <= done}:
-        done |= ready
-    assert not names - done
+    graphlib.TopologicalSorter(edges).prepare()  # raises CycleError
 
 
 def calls(tree: ast.Module) -> set[str]:
