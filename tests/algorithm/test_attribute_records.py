@@ -4,6 +4,7 @@ import dataclasses
 from functools import cache
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -114,7 +115,7 @@ def test_a_neighbour_moves_the_answer_within_its_bound_and_nothing_else(layers: 
             pixels = rng.choice([0, 255], shape).astype(examples.inputs.dtype)
             upload, after, _ = run(changed(examples, int(row), pixels, label))
             gaps.append(distance(before, after))
-            jax.tree.map(np.testing.assert_array_equal, upload, public)
+            chex.assert_trees_all_equal(upload, public)
     assert 0.5 * bound < max(gaps) <= bound * (1 + 1e-4)
 
 
@@ -134,8 +135,7 @@ def test_without_clip_and_noise_the_answer_is_the_mean_gradient_at_the_broadcast
     places = private_places(made)
 
     wanted = jax.tree.leaves(mean_gradient(made, state.params, places, 0.0))
-    for leaf, one in zip(answer, wanted, strict=True):
-        np.testing.assert_allclose(leaf, one, rtol=1e-4, atol=1e-6)
+    chex.assert_trees_all_close(answer, wanted, rtol=1e-4, atol=1e-6)
 
 
 def test_every_local_step_goes_along_what_the_server_remembers():
@@ -200,8 +200,7 @@ def test_the_noise_is_on_the_answer_alone_and_as_large_as_promised():
     made, _, run = playing(**settings)
     upload, noised, info = run(made.data.examples)
     silent, plain, _ = playing(private_layers="last")[-1](made.data.examples)
-    for leaf, one in zip(*map(jax.tree.leaves, (upload, silent)), strict=True):
-        np.testing.assert_allclose(leaf, one, rtol=1e-4, atol=1e-6)
+    chex.assert_trees_all_close(upload, silent, rtol=1e-4, atol=1e-6)
     shapes = [leaf.shape for leaf in private_query.chosen(upload, made.plan.asked)]
     assert [leaf.shape for leaf in noised] == shapes and len(shapes) == 2
     drawn = np.concatenate(

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -89,11 +90,7 @@ def test_estimated_values_have_the_same_bits_on_any_number_of_devices(
 def test_chunk_sizes_agree_within_rounding_after_one_round() -> None:
     reference, _ = run(1)
     state, _ = run(1, client_chunk_size=5)
-    jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5),
-        state.params,
-        reference.params,
-    )
+    chex.assert_trees_all_close(state.params, reference.params, rtol=1e-4, atol=1e-5)
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_seed_others() -> None:
@@ -175,12 +172,7 @@ def test_cells_side_by_side_equal_cells_in_turn_within_rounding() -> None:
         trainer = small_trainer(*configs, placement=placement)
         state, _ = trainer.advance(trainer.initial_state(), 0, 1)
         results.append(state.params)
-    for params in results[1:]:
-        jax.tree.map(
-            lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5),
-            params,
-            results[0],
-        )
+    chex.assert_trees_all_close(*results, rtol=1e-4, atol=1e-5)
     alone, _ = run(1, seed=1, epsilon=0.9)
     assert params_sha256(cell_of(results[0], 3)) == params_sha256(
         cell_of(alone.params, 0)

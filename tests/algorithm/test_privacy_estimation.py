@@ -4,6 +4,7 @@ import dataclasses
 from types import SimpleNamespace
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -141,11 +142,7 @@ def test_an_estimation_is_the_shapley_value_of_independent_trainings(
             lane_axes=(),
         )
         utilities.append(float(accuracy(alone)) if member.any() else utilities[0])
-    jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6),
-        trained,
-        [alone, stats],
-    )
+    chex.assert_trees_all_close(trained, [alone, stats], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(found.utilities, utilities, atol=1e-6)
     broadcast = float(accuracy(params))
     assert any(abs(utility - broadcast) > 0.05 for utility in utilities[1:])

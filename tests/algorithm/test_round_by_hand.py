@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -182,10 +183,11 @@ def test_a_round_is_what_its_clients_send_summed_in_turn(
     row = jax.tree.map(lambda leaf: leaf[0, 0], metrics)
     assert row.clients.client_id.tolist() == expected["clients"].tolist()
     assert row.clients.client_id.tolist() == [1, 4, 5, -1]
-    jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5),
+    chex.assert_trees_all_close(
         (found.params, found.stats, found.mechanism),
         (expected["params"], expected["stats"], expected["memory"]),
+        rtol=1e-4,
+        atol=1e-5,
     )
     np.testing.assert_array_equal(found.spent, expected["spent"])
     assert found.admitted.tolist() == [id_ != 2 for id_ in range(7)]

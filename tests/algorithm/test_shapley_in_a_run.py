@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from small_runs import (
     digits,
+    read_rows,
     shared_rounds,  # noqa: F401, a fixture
     small,
 )
@@ -21,8 +22,7 @@ pytestmark = pytest.mark.usefixtures("shared_rounds")
 
 def client_rows(folder: pathlib.Path, **changes: Any) -> list[dict[str, Any]]:
     run.train(small(num_rounds=1, **changes), folder, dataset=digits())
-    lines = (folder / "clients.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
+    return read_rows(folder / "clients.jsonl")
 
 
 @pytest.mark.parametrize("num_attributes", [2, 6])
@@ -143,8 +143,7 @@ def test_sixty_four_attributes_without_a_correction_have_no_error(
         tmp_path / "run",
         dataset=writers,
     )
-    lines = (tmp_path / "run" / "clients.jsonl").read_text().splitlines()
-    for row in map(json.loads, lines):
+    for row in read_rows(tmp_path / "run" / "clients.jsonl"):
         assert len(row["shapley_values"]) == 64
         held = np.asarray(row["shapley_values"]) != 0
         assert 2 < held.sum() < 64

@@ -1,6 +1,7 @@
 """Runs small enough for a test: settings, data and compiled rounds that are shared."""
 
 import dataclasses
+import json
 import pathlib
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -108,6 +109,10 @@ def stop_at(patch: pytest.MonkeyPatch, round_num: int, mechanism: str) -> None:
             raise Stopped
 
     patch.setattr(loop.records, "check_finite", check)
+
+
+def read_rows(path: pathlib.Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def contents(folder: pathlib.Path, names: Sequence[str]) -> dict[str, str]:
