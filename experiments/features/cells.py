@@ -113,16 +113,16 @@ CELLS = (
         learning_rate=8.0,
     ),
     _shared(
-        "mnist", "scatter_linear", 3, num_rounds=375, batch_size=41, learning_rate=8.0
+        "mnist", "scatter_linear", 5, num_rounds=375, batch_size=41, learning_rate=8.0
     ),
-    _central("cifar10", "lite0_linear", math.inf, 3, local_epochs=20),
+    _central("cifar10", "lite0_linear", math.inf, 5, local_epochs=20),
     _cohort("cifar10", "lite0_linear", 3),
     *(
         _central(
             "cifar10",
             "lite0_linear",
             epsilon,
-            3,
+            5,
             local_epochs=120,
             learning_rate=4.0,
             l2_norm_clip=1.0,
@@ -160,7 +160,7 @@ CELLS = (
     _shared(
         "cifar10",
         "scatter_channels_linear",
-        3,
+        5,
         num_rounds=366,
         eval_every=61,
         batch_size=82,

@@ -8,9 +8,11 @@ so is each of docs/results/shapley_in_run, which holds the studies that compare
 files.
 """
 
+import functools
 import json
 import pathlib
 import statistics
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -71,6 +73,20 @@ def _rows(study: Study, name: str, *, late: bool | None = None) -> list[dict[str
 
 def _names(studies: Sequence[Study]) -> list[str]:
     return list(dict.fromkeys(row["estimator"] for row in studies[0]["table"]))
+
+
+def commands(kept: Sequence[Study]) -> str:
+    """The commands of the studies with seed 0, in a code block."""
+    typed = [study["command"] for study in kept if study["seed"] == 0]
+    wrap = functools.partial(
+        textwrap.wrap,
+        width=88,
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    lines = [" \\\n".join(wrap(command)) for command in typed]
+    return "\n".join(["```bash", *lines, "```"])
 
 
 def error_table(kept: Sequence[Study], *, late: bool) -> str:
@@ -209,6 +225,7 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     """Writes shapley.md's blocks from the kept studies; returns the page's path."""
     kept = studies(docs_dir)
     blocks = {
+        "commands": lambda: commands(kept),
         "targets": lambda: target_table(kept),
         "worth": lambda: worth_table(kept),
         "late": lambda: error_table(kept, late=True),

@@ -20,7 +20,7 @@ from fedsvp_jax.report.text_table import aligned
 from fedsvp_jax.run.folder import plain, write_json
 from fedsvp_jax.tree import cell_of
 
-from .. import command
+from .. import command, flag_values
 from . import games
 from .games import Compared, Recorded
 
@@ -171,6 +171,9 @@ def run(
     write_json(
         folder.path / "results.json",
         {
+            "command": flag_values.typed_command(
+                "shapley", values, without=("data_dir", "output_dir", "resume")
+            ),
             "dataset": config.dataset,
             "model": config.model,
             "attributes": config.attributes,

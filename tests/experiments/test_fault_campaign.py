@@ -118,7 +118,7 @@ def test_a_run_killed_at_twenty_moments_resumes_to_the_same_bytes(
         seen = (None, this_save())
         with start(*train_line(folder, cache)) as process:
             if kind == "start":
-                time.sleep(rng.uniform(0, 6))
+                time.sleep(rng.uniform(0, 2))
             else:
                 lines = folder / "metrics.jsonl"
                 wait(process, lambda f=lines, n=round_num: num_lines(f) >= n)

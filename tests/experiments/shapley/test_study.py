@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shlex
 
 import pytest
 from commands import assert_refused, succeeds
@@ -28,6 +29,8 @@ def test_the_study_reports_errors_costs_and_coverage_and_is_resumed(
     folder = tmp_path / "study"
     succeeds("experiments.shapley", *SMALL, f"--output_dir={folder}")
     results = json.loads((folder / "results.json").read_text())
+    # What repeats the study on another machine.
+    assert sorted(shlex.split(results["command"])[3:]) == sorted(SMALL)
     table = {(row["estimator"], row["round"]): row for row in results["table"]}
     assert len(table) == 12
     for (name, _), row in table.items():
