@@ -215,14 +215,17 @@ def leave_one_out(game: Game, key: Array, number: int) -> tuple[Trained, Values]
     With D_a = U(all but a) - (U of the blend) of the A attributes that were left out,
     and n held attributes,
 
-        psi_a = psi_a(blend) - (D_a - mean of D)/(n - 1)
+        psi_a = psi_a(blend) - c (D_a - mean of D),  c = H_(n-2)/(n-2) - 1/(n-1)
 
-    and the other values are the blend's. If the blend errs by M + e(S), with M the same
-    for all coalitions that were not trained before and the e(S) independent and of
-    mean 0, this is the best linear estimate: M changes no value, and what is measured
-    is put in the place of the blend. Of all coalitions not yet trained, these weigh
-    most in a value (1/n, the others at most 1/(n (n - 1))). Where the model is wrong
-    the estimate is biased; it has no standard error.
+    with H_k = 1 + 1/2 + ... + 1/k, and the other values are the blend's. This is what
+    the values change by if the blend errs for a coalition S of s attributes by
+
+        (s - 1)/(n - 2) times the mean of D_b over the attributes b that S lacks.
+
+    That is D_a for all but a, and 0 for one attribute and for all of them, whose
+    utilities are known; D of an attribute that was not left out is taken to be the mean
+    of the others. Where this model of the error is wrong the estimate is biased; it has
+    no standard error.
 
     Args:
       key: draws which attributes are left out after the private one.
@@ -236,14 +239,28 @@ def leave_one_out(game: Game, key: Array, number: int) -> tuple[Trained, Values]
     measured = jnp.any(rows, axis=1)
     number_measured = jnp.sum(measured.astype(jnp.float32))
     mean = jnp.sum(lacking) / jnp.maximum(number_measured, 1)
-    others = jnp.maximum(jnp.sum(held.astype(jnp.float32)) - 1, 1)
-    change = jnp.where(measured, (lacking - mean) / others, 0)
+    weight = left_out_weight(jnp.sum(held.astype(jnp.int32)), game.num_attributes)
+    change = jnp.where(measured, weight * (lacking - mean), 0)
     values = blend.values.at[left_out].add(-change)
     return trained, Values(
         values=jnp.where(held, values, 0),
         standard_errors=jnp.where(held, jnp.nan, 0),
         margins=jnp.where(held, jnp.nan, 0),
     )
+
+
+def left_out_weight(held: Array, num_attributes: int) -> Array:
+    """() c = H_(n-2)/(n-2) - 1/(n-1) of `leave_one_out`, for n >= 3 held attributes.
+
+    Args:
+      held: () int32, n.
+      num_attributes: N, the most that n may be.
+    """
+    sizes = np.arange(1, num_attributes + 1)
+    harmonic = jnp.asarray(np.append(0, np.cumsum(1 / sizes)), jnp.float32)
+    fewer = jnp.maximum(held - 2, 1)  # of fewer attributes nothing is left out
+    number = fewer.astype(jnp.float32)
+    return harmonic[fewer] / number - 1 / (number + 1)
 
 
 def drawn_without_one(

@@ -86,7 +86,7 @@ def masks_of(rows: Any) -> np.ndarray:
     [([3, 9, 4, 6], 2, 2), ([3, 9, 4, 6], 0, 4), ([5, 0, 2, 7, 1], 1, 3)],
     ids=["two of four", "all of four", "the private one is not held"],
 )
-def test_leaving_one_out_puts_what_it_measures_in_the_place_of_the_blend(
+def test_leaving_one_out_divides_what_it_measures_among_the_coalitions(
     counts: list[int], private: int, number: int
 ) -> None:
     game, key = game_of(counts, private, seed=1), jax.random.key(7)
@@ -104,8 +104,13 @@ def test_leaving_one_out_puts_what_it_measures_in_the_place_of_the_blend(
             for row in rows
         ]
     )
-    for row, lack in zip(np.asarray(rows), lacking - lacking.mean(), strict=True):
-        utilities[(all_rows & held == row).all(axis=1)] += lack
+    error = np.full(len(counts), lacking.mean())
+    error[np.asarray(left_out)] = lacking
+    for index, row in enumerate(all_rows):
+        size, absent = (row & held).sum(), held & ~row
+        if size and absent.any():
+            share = (size - 1) / (held.sum() - 2)
+            utilities[index] += share * error[absent].mean()
     expected = shapley.exact_shapley(jnp.asarray(utilities))
     np.testing.assert_allclose(found.values, expected, atol=1e-6)
     assert abs(np.asarray(found.values - blend.values)[held]).max() > 1e-3
