@@ -4,17 +4,17 @@
 
 Every import statement of fedsvp_jax is read with `ast`, and nothing is imported. A box
 is a folder, or a module that lies beside the folders. Its layer is one above the
-highest layer that it imports from (a topological sort); boxes that import one another
-in a circle share a layer, and their arrows are red. An arrow says how many imports
-lead from the modules of one box to those of the other. An arrow A -> C is left out of
-the picture where A -> B -> C is in it; the command prints all of them.
+highest layer that it imports from (a topological sort); a circle is refused. An arrow
+says how many imports lead from the modules of one box to those of the other. An arrow
+A -> C is left out of the picture where A -> B -> C is in it; the command prints all of
+them.
 
 Exit status: 0 done; 2 bad input, told in one line.
 """
 
 import ast
+import graphlib
 import itertools
-import math
 import pathlib
 from collections import Counter
 from collections.abc import Mapping
@@ -49,24 +49,14 @@ class Architecture(NamedTuple):
         """The boxes that `box` imports directly."""
         return {target for source, target in self.arrows if source == box}
 
-    def reachable(self, box: str) -> set[str]:
-        """The boxes that `box` imports directly or through others."""
-        reached: set[str] = set()
-        waiting = [box]
-        while waiting:
-            for target in self.imported_by(waiting.pop()) - reached:
-                reached.add(target)
-                waiting.append(target)
-        return reached
 
-
-def _module_name(path: pathlib.Path, package: pathlib.Path) -> str:
+def module_name(path: pathlib.Path, package: pathlib.Path) -> str:
     """`data/sources.py` -> `data.sources`, `data/__init__.py` -> `data`."""
     name = ".".join(path.relative_to(package).with_suffix("").parts)
     return name.removesuffix(".__init__")
 
 
-def _imported(tree: ast.Module, modules: set[str]) -> set[str]:
+def imported(tree: ast.Module, modules: set[str]) -> set[str]:
     """The modules of the package that a module imports, wherever it does so."""
     prefix = f"{PACKAGE}."
     names = set()
@@ -90,7 +80,7 @@ def read_architecture(package: pathlib.Path) -> Architecture:
       ValueError: the folder holds no module.
     """
     trees = {
-        _module_name(path, package): ast.parse(path.read_text())
+        module_name(path, package): ast.parse(path.read_text())
         for path in sorted(package.rglob("*.py"))
         if path != package / "__init__.py"
     }
@@ -98,7 +88,7 @@ def read_architecture(package: pathlib.Path) -> Architecture:
         raise ValueError(f"package_dir must be a folder of Python files, got {package}")
     arrows: Counter[tuple[str, str]] = Counter()
     for name, tree in trees.items():
-        for target in _imported(tree, set(trees)):
+        for target in imported(tree, set(trees)):
             ends = name.split(".")[0], target.split(".")[0]
             if ends[0] != ends[1]:
                 arrows[ends] += 1
@@ -106,47 +96,31 @@ def read_architecture(package: pathlib.Path) -> Architecture:
 
 
 def layers(architecture: Architecture) -> list[list[str]]:
-    """The boxes by layer, from the ground up; boxes in a circle share a layer."""
-    reach = {box: architecture.reachable(box) for box in architecture.modules}
-    height: dict[str, int] = {}
+    """The boxes by layer, from the ground up.
 
-    def place(box: str) -> int:
-        circle = {other for other in reach[box] if box in reach[other]} | {box}
-        if box not in height:
-            below = {t for member in circle for t in architecture.imported_by(member)}
-            level = 1 + max((place(target) for target in below - circle), default=-1)
-            height.update(dict.fromkeys(circle, level))
-        return height[box]
-
-    found: list[list[str]] = []
-    for box in sorted(reach, key=lambda box: (place(box), box)):
-        if place(box) == len(found):
-            found.append([])
-        found[place(box)].append(box)
+    Raises:
+      ValueError: boxes import one another in a circle.
+    """
+    below = {box: architecture.imported_by(box) for box in architecture.modules}
+    sorter = graphlib.TopologicalSorter(below)
+    sorter.prepare()
+    found = []
+    while sorter:
+        found.append(sorted(sorter.get_ready()))
+        sorter.done(*found[-1])
     return found
 
 
 def essential(architecture: Architecture) -> set[tuple[str, str]]:
-    """The arrows that do not follow from two or more others (transitive reduction).
-
-    Between boxes of a circle all arrows stay.
-    """
-    reach = {box: architecture.reachable(box) for box in architecture.modules}
-
-    def follows(source: str, target: str) -> bool:
-        """Whether target is reached by a detour that leaves both ends' circles."""
-        return any(
-            target in reach[box]
-            and box not in reach[target]
-            and source not in reach[box]
-            for box in architecture.imported_by(source) - {target}
-        )
-
-    return {
-        (source, target)
-        for source, target in architecture.arrows
-        if source in reach[target] or not follows(source, target)
-    }
+    """The arrows that do not follow from two or more others (transitive reduction)."""
+    reach: dict[str, set[str]] = {}  # box -> what it imports, directly or not
+    drawn = set()
+    for box in itertools.chain(*layers(architecture)):
+        below = architecture.imported_by(box)
+        through = set().union(*(reach[target] for target in below))
+        reach[box] = below | through
+        drawn |= {(box, target) for target in below - through}
+    return drawn
 
 
 class Passage(NamedTuple):
@@ -243,18 +217,9 @@ def _line(nodes: list[Node], place: Mapping[Node, Point]) -> list[Point]:
 
 def _draw_arrow(axes: Any, points: list[Point], imports: int) -> None:
     """An arrow from the first box to the last, its number of imports beside it."""
-    in_circle = points[0][1] <= points[-1][1]
-    colour = "#c62828" if in_circle else "#607d8b"
-    if in_circle:  # from side to side, to the nearer edge
-        side = math.copysign(_BOX[0] / 2, points[-1][0] - points[0][0])
-        shift = 0.1 * math.copysign(1, side)
-        points = [
-            (points[0][0] + side, points[0][1] + shift),
-            (points[-1][0] - side, points[-1][1] + shift),
-        ]
-    else:
-        points[0] = (points[0][0], points[0][1] - _BOX[1] / 2)
-        points[-1] = (points[-1][0], points[-1][1] + _BOX[1] / 2)
+    colour = "#607d8b"
+    points[0] = (points[0][0], points[0][1] - _BOX[1] / 2)
+    points[-1] = (points[-1][0], points[-1][1] + _BOX[1] / 2)
     axes.plot(*zip(*points[:-1], strict=True), color=colour, linewidth=1, zorder=1)
     axes.annotate(
         "",
@@ -264,10 +229,9 @@ def _draw_arrow(axes: Any, points: list[Point], imports: int) -> None:
         zorder=1,
     )
     (x, y), (next_x, next_y) = points[:2]
-    share = 0.5 if in_circle else 0.3
     axes.text(
-        x + share * (next_x - x),
-        y + share * (next_y - y),
+        x + 0.3 * (next_x - x),
+        y + 0.3 * (next_y - y),
         str(imports),
         color=colour,
         ha="center",

@@ -17,6 +17,7 @@ from fedsvp_jax.data.corruption import CorruptionSettings
 from fedsvp_jax.data.dataset import Dataset, Facts, facts_of
 from fedsvp_jax.data.partition import PartitionSettings
 from fedsvp_jax.data.sources import DataSettings
+from fedsvp_jax.data.train_validation import least_examples
 from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.mechanisms.private_query import PrivateQuerySettings
 from fedsvp_jax.settings import (
@@ -197,7 +198,7 @@ def _of_size(config: ExperimentConfig, facts: Facts) -> dict[str, Any]:
         share = facts.num_examples / num_clients
     batch = config.batch_size or min(max(int(config.train_fraction * share / 4), 1), 50)
     if held is not None and by_writer:
-        least = math.ceil(batch / config.train_fraction) + 1
+        least = least_examples(batch, config.train_fraction)
         num_clients = config.num_clients or min(int((held >= least).sum()), 100)
     num_clients = max(num_clients, 1)
     return {

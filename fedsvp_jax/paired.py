@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedsvp_jax import student
 from fedsvp_jax.structs import Array
 
 ORDERED = 10  # attributes whose coalitions are windows of one order
@@ -144,9 +145,7 @@ def margin(standard_error: Array, num_pairs: int, held: Array) -> Array:
     """
     if num_pairs == 0:
         return jnp.full_like(standard_error, jnp.nan)
-    import scipy.special
-
     contrasts = np.maximum(np.arange(held.shape[0] + 1) - 1, 1)
-    quantiles = scipy.special.stdtrit(1 + (num_pairs - 1) * contrasts, 0.975)
+    quantiles = student.quantile(1 + (num_pairs - 1) * contrasts)
     number = jnp.sum(held.astype(jnp.int32))
     return standard_error * jnp.asarray(quantiles, jnp.float32)[number]

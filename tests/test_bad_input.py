@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from small_runs import SMALL, digits
+from small_runs import SMALL, digits, read_rows
 from tiny_files import WRITERS
 
 from fedsvp_jax import run
@@ -210,11 +210,6 @@ def odd_config(path: pathlib.Path, num_clients: int, **more: Any) -> ExperimentC
     return resolve(dataclasses.replace(SMALL, **(changes | more)))
 
 
-def client_rows(folder: pathlib.Path) -> list[dict[str, Any]]:
-    lines = (folder / "clients.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
-
-
 MIXED = [0, 1, 2, 0, 1, 2, 0, 1, 2, 0]
 
 
@@ -224,7 +219,7 @@ def test_clients_with_no_private_or_only_private_data_take_part(
     """The private attribute adds nothing, or is all that there is to be learned."""
     path = odd_data(tmp_path, [MIXED, [1, 2] * 5, [0] * 10])
     run.train(odd_config(path, 3), tmp_path / "run")
-    rows = client_rows(tmp_path / "run")
+    rows = read_rows(tmp_path / "run" / "clients.jsonl")
     for row in rows:
         assert row["num_examples"] == 8 and row["noise_std"] > 0
         if row["degenerate"]:

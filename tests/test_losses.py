@@ -1,7 +1,6 @@
 """A loss of one's own: what it changes in a round, and what is refused with it."""
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 from jax import Array
 from quick_training import quick_training  # noqa: F401, a fixture
+from small_runs import read_rows
 
 from fedsvp_jax import federation, losses, report, run
 from fedsvp_jax.algorithm import evaluation, local_training, private_query
@@ -143,8 +143,7 @@ def test_a_run_with_targets_reports_its_loss_and_no_accuracy(tmp_path: Path) -> 
     data, model = table(), make_linear(1)
     config = settings(patience=3, validation_examples=20)
     summary = run.train(config, tmp_path, dataset=data, model=model, loss=squared_error)
-    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
+    rows = read_rows(tmp_path / "metrics.jsonl")
     told = [row["validation_loss"] for row in rows]
     assert [row["test_accuracy"] for row in rows] == [None] * 3
     assert summary["best_by"] == "validation_loss"

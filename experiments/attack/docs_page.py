@@ -58,7 +58,10 @@ def keep(name: str, folder: pathlib.Path, docs_dir: pathlib.Path) -> None:
 def acgan_block(docs_dir: pathlib.Path, name: str, results: dict[str, Any]) -> str:
     """A run's table, the device, and its pictures (images/NAME_MECHANISM.png)."""
     text = f"{reconstruction_results.page(results)} {_device(results)}"
-    return "\n\n".join([text, *_pictures(docs_dir, name, results)])
+    titles = [row["mechanism"] for row in results["mechanisms"]]
+    pictures = [(title, f"{name}_{title}.png") for title in titles]
+    pictures += [("scores", f"{name}_scores.{ending}") for ending in ("svg", "png")]
+    return "\n\n".join([text, *_linked(docs_dir, pictures)])
 
 
 def final_block(docs_dir: pathlib.Path, data: str) -> str:
@@ -67,13 +70,14 @@ def final_block(docs_dir: pathlib.Path, data: str) -> str:
     if reconstruction_results.FEDAVG not in cells:
         return MISSING
     first = cells[reconstruction_results.FEDAVG]
-    paragraphs = [f"{reconstruction_results.final_page(cells)} {_device(first)}"]
-    for defence, cell in cells.items():
-        paragraphs += _pictures(docs_dir, f"acgan_{data}_{defence}", cell)
-    scores = f"images/acgan_{data}_scores.svg"
-    if (docs_dir / scores).exists():
-        paragraphs.append(f"![scores]({scores})")
-    return "\n\n".join(paragraphs)
+    pictures = [
+        (defence, f"acgan_{data}_{defence}_{row['mechanism']}.png")
+        for defence, cell in cells.items()
+        for row in cell["mechanisms"]
+    ]
+    pictures.append(("scores", f"acgan_{data}_scores.svg"))
+    text = f"{reconstruction_results.final_page(cells)} {_device(first)}"
+    return "\n\n".join([text, *_linked(docs_dir, pictures)])
 
 
 def _device(results: dict[str, Any]) -> str:
@@ -81,13 +85,12 @@ def _device(results: dict[str, Any]) -> str:
     return f"Device: {settings['device_kind']}, JAX {settings['versions']['jax']}."
 
 
-def _pictures(docs_dir: pathlib.Path, name: str, results: dict[str, Any]) -> list[str]:
-    """Links to the run's pictures that docs/images holds."""
-    pictures = [f"{row['mechanism']}.png" for row in results["mechanisms"]]
+def _linked(docs_dir: pathlib.Path, pictures: list[tuple[str, str]]) -> list[str]:
+    """Links to those pictures, given by title and file, that docs/images holds."""
     return [
-        f"![{picture.split('.')[0]}](images/{name}_{picture})"
-        for picture in [*pictures, "scores.svg", "scores.png"]
-        if (docs_dir / "images" / f"{name}_{picture}").exists()
+        f"![{title}](images/{file})"
+        for title, file in pictures
+        if (docs_dir / "images" / file).exists()
     ]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsvp_jax import mechanisms
+from fedsvp_jax import mechanisms, student
 from fedsvp_jax.report import figures, style
 from fedsvp_jax.report.text_table import markdown
 
@@ -145,19 +145,16 @@ def _mean_and_std(values: Sequence[float] | np.ndarray, digits: int) -> str:
 
 def _increase(defended: Sequence[float], undefended: Sequence[float]) -> str:
     """`+12.3 (-4.0 to 31.2)`, in percent; without an interval for one attacker."""
-    import scipy.special
-
     logs = np.log(np.asarray(defended) / np.asarray(undefended))
 
     def percent(log: float) -> float:
         return float(100 * np.expm1(log))
 
-    mean, count = float(np.mean(logs)), len(logs)
-    if count == 1:
-        return f"{percent(mean):+.1f}"
-    half = scipy.special.stdtrit(count - 1, 0.975) * np.std(logs, ddof=1) / count**0.5
-    low, high = percent(mean - half), percent(mean + half)
-    return f"{percent(mean):+.1f} ({low:.1f} to {high:.1f})"
+    mean = f"{percent(float(np.mean(logs))):+.1f}"
+    if len(logs) == 1:
+        return mean
+    low, high = map(percent, student.interval(logs))
+    return f"{mean} ({low:.1f} to {high:.1f})"
 
 
 def final_page(cells: Mapping[str, dict[str, Any]]) -> str:

@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from fedsvp_jax import student
 from fedsvp_jax.attacks.multiple_tests import holm
 
 Verdict = Literal["yes", "no", "undecided"]
@@ -47,12 +48,12 @@ def effect(values: Sequence[float], worth: float) -> Effect:
 
     above = scipy.stats.ttest_1samp(numbers, 0.0, alternative="greater")
     below = scipy.stats.ttest_1samp(numbers, worth, alternative="less")
-    interval = scipy.stats.ttest_1samp(numbers, 0.0).confidence_interval(0.95)
+    low, high = student.interval(numbers)
     return Effect(
         num_values=len(numbers),
         mean=mean,
-        low=float(interval.low),
-        high=float(interval.high),
+        low=low,
+        high=high,
         p_yes=float(above.pvalue),
         p_no=float(below.pvalue),
     )

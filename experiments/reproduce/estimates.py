@@ -7,6 +7,8 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from fedsvp_jax import student
+
 from .paired_gap import paired_gap
 from .results import Result
 
@@ -53,10 +55,7 @@ def of_seeds(shares: Sequence[float | None]) -> Estimate | None:
     mean = statistics.fmean(values)
     if len(values) == 1:
         return Estimate(mean, None, 1)
-    import scipy.stats
-
-    half = scipy.stats.sem(values) * scipy.stats.t.ppf(0.975, len(values) - 1)
-    return Estimate(mean, (mean - half, mean + half), len(values))
+    return Estimate(mean, student.interval(values), len(values))
 
 
 def gap(first: Result | None, second: Result | None) -> Estimate | None:

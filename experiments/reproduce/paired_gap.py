@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedsvp_jax import student
+
 
 class PairedGap(NamedTuple):
     """Mean difference a − b over the seeds, with 95 % intervals."""
@@ -48,7 +50,6 @@ def paired_gap(a: Sequence[float], b: Sequence[float]) -> PairedGap:
     else:
         import scipy.stats
 
-        t = scipy.stats.ttest_1samp(gaps, 0.0).confidence_interval(0.95)
         drawn = scipy.stats.bootstrap(
             (gaps,),
             np.mean,
@@ -56,7 +57,7 @@ def paired_gap(a: Sequence[float], b: Sequence[float]) -> PairedGap:
             method="percentile",
             rng=np.random.default_rng(0),
         ).confidence_interval
-        t_interval = (float(t.low), float(t.high))
+        t_interval = student.interval(gaps)
         bootstrap_interval = (float(drawn.low), float(drawn.high))
     return PairedGap(
         num_seeds=len(gaps),

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedsvp_jax import student
 from fedsvp_jax.structs import Array
 
 FALSE_POSITIVE_RATES = (0.001, 0.01)
@@ -111,7 +112,6 @@ def roc(attack: str, phi: np.ndarray, member: np.ndarray) -> Roc:
       FloatingPointError: a score is NaN or infinite (a target diverged).
       ValueError: there are too few models for the attack and one to leave out.
     """
-    import scipy.stats
     from sklearn import metrics
 
     score = SCORES[attack]
@@ -142,8 +142,8 @@ def roc(attack: str, phi: np.ndarray, member: np.ndarray) -> Roc:
             for others in ~np.eye(count, dtype=bool)
         ]
     )
-    factor = scipy.stats.t.ppf(0.975, count - 1) * (count - 1) ** 0.5
-    reach = factor * np.std(left, axis=0)
+    pseudo_std = (count - 1) * np.std(left, axis=0, ddof=1)
+    reach = student.half_width(pseudo_std, count)
     low, high = values - reach, values + reach
 
     def by_rate(rates: np.ndarray) -> dict[str, float]:

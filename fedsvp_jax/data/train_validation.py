@@ -4,6 +4,7 @@ The private examples of the honest-but-curious clients are removed first: what s
 client holds is the rest.
 """
 
+import math
 from collections.abc import Sequence
 
 import jax
@@ -53,6 +54,11 @@ def num_train_by_position(
     wanted = np.rint(train_fraction * size).astype(np.int64)
     at_least = np.minimum(size, 1)
     return np.clip(wanted, at_least, np.maximum(size - 1, at_least))
+
+
+def least_examples(batch_size: int, train_fraction: float) -> int:
+    """Enough that a client fills one batch with its training part."""
+    return math.ceil(batch_size / train_fraction) + 1
 
 
 def _stratified(

@@ -180,7 +180,9 @@ def _federate_store(config: ExperimentConfig, store: ClientStore) -> FederatedDa
             np.arange(num_stored),
             store.clients[:, 1],
             config.num_clients,
-            min_examples=loading.least_examples(config),
+            min_examples=train_validation.least_examples(
+                config.batch_size, config.train_fraction
+            ),
             seed=config.seed,
         ),
         attribute_table=found.ids,

@@ -13,6 +13,7 @@ from fedsvp_jax.data import attributes, partition, preprocessing, sources
 from fedsvp_jax.data.attributes import Attributes
 from fedsvp_jax.data.client_store import ClientStore, open_store
 from fedsvp_jax.data.dataset import Column, Dataset, RowSource
+from fedsvp_jax.data.train_validation import least_examples
 from fedsvp_jax.federation import features
 from fedsvp_jax.prng import Stream
 from fedsvp_jax.settings import FEATURE_MODELS
@@ -331,6 +332,7 @@ def client_parts(
 ) -> list[np.ndarray]:
     """Each client's example indices, by `config.partition` and `config.seed`."""
     labels, seed = dataset.train_labels, config.seed
+    least = least_examples(config.batch_size, config.train_fraction)
     match config.partition:
         case "iid":
             return partition.iid(len(labels), config.num_clients, seed=seed)
@@ -350,7 +352,7 @@ def client_parts(
                 labels,
                 config.num_clients,
                 alpha=config.dirichlet_alpha,
-                min_examples=least_examples(config),
+                min_examples=least,
                 seed=seed,
             )
         case _:
@@ -362,11 +364,6 @@ def client_parts(
             return partition.by_writer(
                 dataset.train_writers,
                 config.num_clients,
-                min_examples=least_examples(config),
+                min_examples=least,
                 seed=seed,
             )
-
-
-def least_examples(config: ExperimentConfig) -> int:
-    """Enough that a client fills one batch with its training part."""
-    return int(np.ceil(config.batch_size / config.train_fraction)) + 1

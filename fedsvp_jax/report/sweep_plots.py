@@ -5,10 +5,9 @@ Colour, marker and dashes show the mechanism (`style`), the shade of the colour 
 """
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterable, Sequence
 
-from fedsvp_jax import mechanisms
+from fedsvp_jax import mechanisms, student
 from fedsvp_jax.report import labels, read, spent, style, tables
 from fedsvp_jax.report.plots import Plot, Series, drawable, noisy
 
@@ -118,7 +117,12 @@ def accuracy_against_epsilon(results: Sequence[read.Row]) -> Plot:
         of_mechanism = [row for row in rows if row.mechanism == name]
         level = of_mechanism[0].epsilon is None
         points = of_mechanism * 2 if level else of_mechanism
-        half = [interval_half_width(row.last5_std, row.num_seeds) for row in points]
+        half = [
+            None
+            if row.last5_std is None
+            else student.half_width(row.last5_std, row.num_seeds)
+            for row in points
+        ]
         mean = [row.last5_mean for row in points]
         series.append(
             Series(
@@ -142,15 +146,6 @@ def accuracy_against_epsilon(results: Sequence[read.Row]) -> Plot:
         series,
         percent_y=True,
     )
-
-
-def interval_half_width(std: float | None, count: int) -> float | None:
-    """t_{0.975, S−1} · std / sqrt(S); None where the std is unknown."""
-    if std is None or count < 2:
-        return None
-    import scipy.special
-
-    return float(scipy.special.stdtrit(count - 1, 0.975)) * std / math.sqrt(count)
 
 
 def _curves(

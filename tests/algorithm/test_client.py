@@ -3,6 +3,7 @@
 from functools import cache
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -57,11 +58,8 @@ def whole(made: Program, client_id: int = CLIENT, row: int = ROW) -> Any:
     )(jnp.int32(client_id), jnp.int32(row), jnp.float32(WEIGHT))
 
 
-def assert_equal(found: Any, expected: Any) -> None:
-    for mine, other in zip(
-        jax.tree.leaves(found), jax.tree.leaves(expected), strict=True
-    ):
-        np.testing.assert_allclose(mine, other, rtol=2e-5, atol=1e-6)
+def assert_equal(*trees: Any) -> None:
+    chex.assert_trees_all_close(*map(jax.tree.leaves, trees), rtol=2e-5, atol=1e-6)
 
 
 def steps_by_hand(made: Program, *, release: bool) -> Any:

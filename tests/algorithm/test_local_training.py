@@ -3,12 +3,14 @@
 import dataclasses
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
-from fedsvp_jax import models, prng
+from fedsvp_jax import models, prng, tree
 from fedsvp_jax.algorithm import local_training
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.mechanisms import noise
@@ -22,12 +24,12 @@ RATES = TrainingRates(
 )
 
 
-def make_examples(count: int = 20) -> Examples:
+def make_examples() -> Examples:
     rng = np.random.default_rng(3)
     return Examples(
-        inputs=jnp.asarray(rng.normal(size=(count, 6)).astype(np.float32)),
-        labels=jnp.asarray(rng.integers(0, 3, count).astype(np.int32)),
-        attributes=jnp.asarray(np.arange(count, dtype=np.int32) % 2),
+        inputs=jnp.asarray(rng.normal(size=(20, 6)).astype(np.float32)),
+        labels=jnp.asarray(rng.integers(0, 3, 20).astype(np.int32)),
+        attributes=jnp.asarray(np.arange(20, dtype=np.int32) % 2),
     )
 
 
@@ -101,7 +103,7 @@ def test_update_equals_a_plain_loop_over_the_same_shuffles(
         return jax.grad(loss)(params)
 
     def clipped(gradient):
-        norm = jnp.sqrt(sum(jnp.sum(g**2) for g in jax.tree.leaves(gradient)))
+        norm = optax.tree.norm(gradient)
         return jax.tree.map(lambda g: g * jnp.minimum(1.0, 0.5 / norm), gradient)
 
     params, number = start, 0
@@ -137,10 +139,7 @@ def test_update_equals_a_plain_loop_over_the_same_shuffles(
             )
             params = jax.tree.map(lambda p, u: p - 0.1 * u, params, velocity)
             number += 1
-    for mine, reference in zip(
-        jax.tree.leaves(trained), jax.tree.leaves(params), strict=True
-    ):
-        np.testing.assert_allclose(mine, reference, rtol=2e-5, atol=2e-6)
+    chex.assert_trees_all_close(trained, params, rtol=2e-5, atol=2e-6)
 
 
 def test_the_loss_of_a_batch_is_the_members_mean_in_training_mode() -> None:
@@ -186,10 +185,7 @@ def test_a_lane_never_reads_an_example_outside_its_coalition(
     _, poisoned = train(
         member, gradient=gradient, examples=clean.replace(inputs=poison)
     )
-    for mine, other in zip(
-        jax.tree.leaves(trained), jax.tree.leaves(poisoned), strict=True
-    ):
-        np.testing.assert_array_equal(mine, other)
+    chex.assert_trees_all_equal(trained, poisoned)
 
 
 def test_a_lane_without_examples_keeps_the_broadcast_model() -> None:
@@ -211,14 +207,7 @@ def test_gradient_clip_bounds_every_step() -> None:
     start, trained = train(
         np.arange(20) < 4, rates=RATES.replace(l2_norm_clip=jnp.float32(1e-3))
     )
-    moved = jnp.sqrt(
-        sum(
-            jnp.sum((a - b) ** 2)
-            for a, b in zip(
-                jax.tree.leaves(start), jax.tree.leaves(trained), strict=True
-            )
-        )
-    )
+    moved = optax.tree.norm(jax.tree.map(jnp.subtract, start, trained))
     assert float(moved) <= 2 * 0.1 * 1e-3 * 1.001  # two steps of eta * C
 
 
@@ -270,10 +259,8 @@ def test_padding_of_a_batch_reads_no_gradient_in_vmapped_lanes_of_other_length()
     )
     for index in range(2):
         alone = lane(members[index], keys[index], ())
-        for mine, reference in zip(
-            jax.tree.leaves(side_by_side), jax.tree.leaves(alone), strict=True
-        ):
-            np.testing.assert_allclose(mine[index], reference, rtol=1e-5, atol=1e-6)
+        beside = tree.cell_of(side_by_side, index)
+        chex.assert_trees_all_close(beside, alone, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(("count", "places"), [(14, None), (3, None), (14, 9)])
@@ -292,10 +279,7 @@ def test_a_linear_model_clips_every_example_without_their_gradients(
     _, found = train(member, model=linear, **given)
     plain = linear._replace(gradient_scale=None)
     _, expected = train(member, model=plain, **given)
-    for one, other in zip(
-        jax.tree.leaves(found), jax.tree.leaves(expected), strict=True
-    ):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+    chex.assert_trees_all_close(found, expected, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("gradient_scale", ["kept", "left out"])
@@ -349,13 +333,6 @@ def test_poisson_steps_divide_by_b_whatever_the_batch_holds(places: int) -> None
         size = int(np.sum(np.asarray(drawn) & member))
         sizes.append(size if size <= places else 0)
     assert (min(sizes) == 0) == (places == 4) and max(sizes) > 3
-    moved = jnp.sqrt(
-        sum(
-            jnp.sum((after - before) ** 2)
-            for before, after in zip(
-                jax.tree.leaves(start), jax.tree.leaves(trained), strict=True
-            )
-        )
-    )
+    moved = optax.tree.norm(jax.tree.map(jnp.subtract, trained, start))
     length = float(rates.learning_rate) * 1e-3 / 4 * sum(sizes)
     np.testing.assert_allclose(moved, length, rtol=1e-3)

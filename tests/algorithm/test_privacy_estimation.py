@@ -1,23 +1,18 @@
-"""Privacy estimation: which coalitions train, and the Shapley axioms in a real run."""
+"""Privacy estimation: which coalitions train, and what the estimator is told."""
 
 import dataclasses
-import json
-import pathlib
 from types import SimpleNamespace
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from quick_training import quick_training  # noqa: F401, a fixture
-from small_runs import (
-    digits,
-    shared_rounds,  # noqa: F401, a fixture
-    small,
-)
+from small_runs import digits, small
 
-from fedsvp_jax import run, shapley
+from fedsvp_jax import shapley
 from fedsvp_jax.algorithm import (
     estimators,
     evaluation,
@@ -33,8 +28,6 @@ from fedsvp_jax.algorithm.privacy_estimation import (
 from fedsvp_jax.federation import build, federated_data
 from fedsvp_jax.structs import Examples, Split
 from fedsvp_jax.tree import cell_of
-
-pytestmark = pytest.mark.usefixtures("shared_rounds")
 
 
 def test_coalitions_are_grouped_by_the_batch_that_they_fill() -> None:
@@ -79,47 +72,6 @@ def test_members_are_the_held_rows_of_the_coalitions_attributes() -> None:
         np.testing.assert_array_equal(found, np.asarray(expected, bool))
 
 
-def client_rows(folder: pathlib.Path, **changes: Any) -> list[dict[str, Any]]:
-    run.train(small(num_rounds=1, **changes), folder, dataset=digits())
-    lines = (folder / "clients.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
-
-
-@pytest.mark.parametrize("num_attributes", [2, 6])
-def test_shapley_values_share_out_the_full_coalitions_utility(
-    num_attributes: int, tmp_path: pathlib.Path
-) -> None:
-    """Efficiency: the values sum to U(all) - U(empty); R is read off them."""
-    rows = client_rows(tmp_path / "run", num_attributes=num_attributes)
-    assert len(rows) == 3
-    for row in rows:
-        utilities, values = row["utilities"], row["shapley_values"]
-        assert len(utilities) == 2**num_attributes and len(values) == num_attributes
-        assert utilities[0] == 0 and min(utilities) >= 0 and max(utilities) <= 1
-        assert sum(values) == pytest.approx(utilities[-1], abs=1e-5)
-        assert 0 <= row["contribution_ratio"] <= 1
-        assert row["released_ratio"] == row["contribution_ratio"]
-        if row["degenerate"]:
-            assert row["contribution_ratio"] == 1
-        else:
-            share = values[0] / sum(values)
-            assert row["contribution_ratio"] == pytest.approx(
-                min(max(share, 0), 1), abs=1e-4
-            )
-            assert row["clipped"] == (not 0 <= share <= 1)
-
-
-def test_the_empty_coalition_may_be_worth_what_the_broadcast_model_is(
-    tmp_path: pathlib.Path,
-) -> None:
-    rows = client_rows(tmp_path / "run", empty_utility="initial")
-    assert any(row["utilities"][0] > 0 for row in rows)
-    for row in rows:
-        assert sum(row["shapley_values"]) == pytest.approx(
-            row["utilities"][-1] - row["utilities"][0], abs=1e-5
-        )
-
-
 def test_coalition_sizes_are_the_most_that_any_client_holds() -> None:
     config = small(num_attributes=3)
     made = federated_data.federate([config], digits())
@@ -130,99 +82,6 @@ def test_coalition_sizes_are_the_most_that_any_client_holds() -> None:
             for row, count in zip(rows, counts, strict=True)
         ]
         assert size == max(held)
-
-
-ESTIMATES = ("shapley_values", "shapley_errors", "shapley_margins")
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"shapley": "additive", "shapley_trainings": 2},
-        {"shapley": "paired", "shapley_trainings": 4, "utility": "loss"},
-        {"shapley": "leave_one_out", "shapley_trainings": 3},
-    ],
-    ids=["additive", "paired", "leave_one_out"],
-)
-def test_estimates_keep_the_axioms_and_leave_the_upload_as_it_is(
-    changes: dict[str, Any], tmp_path: pathlib.Path
-) -> None:
-    """Efficiency, the dummy axiom to the bit, and the local model of an exact run."""
-    shared = {
-        "num_attributes": 4,
-        "contribution_release": "laplace",
-        "num_hbc_clients": 5,  # of 7: at least one of the cohort holds nothing private
-    }
-    exact = client_rows(tmp_path / "exact", **shared)
-    rows = client_rows(tmp_path / "run", **shared, **changes)
-    made = federated_data.federate([small(**shared)], digits())
-    rows_of, counts = made.split.train[0], np.asarray(made.split.num_train[0])
-    dummies = 0
-    for row, known in zip(rows, exact, strict=True):
-        mine = np.asarray(rows_of[row["client"]])[: counts[row["client"]]]
-        held = np.bincount(made.attributes.ids[mine], minlength=4) > 0
-        dummies += int((~held).sum())
-        for name in ESTIMATES:
-            np.testing.assert_array_equal(np.asarray(row[name])[~held], 0)
-        assert row["utilities"] is None
-        assert row["update_l2"] == known["update_l2"]
-        assert row["epsilon"] == known["epsilon"]
-        if "utility" not in changes:
-            whole = sum(known["shapley_values"])
-            assert sum(row["shapley_values"]) == pytest.approx(whole, abs=1e-5)
-        if changes["shapley"] == "leave_one_out":  # no interval, however many are held
-            assert row["ratio_error"] is None or not held[0]
-            continue
-        margins, errors = (np.asarray(row[name])[held] for name in ESTIMATES[:0:-1])
-        assert np.all(margins > errors) and np.all(errors > 0)
-        if "utility" not in changes:
-            # All utilities of one and of all attributes are known: a near miss.
-            near = np.abs(np.subtract(row["shapley_values"], known["shapley_values"]))
-            assert np.all(near[held] <= margins)
-        if not row["degenerate"]:
-            share = errors[0] / abs(sum(row["shapley_values"]))
-            assert not held[0] or row["ratio_error"] == pytest.approx(share, rel=1e-3)
-    assert dummies > 0
-    spent = [
-        json.loads((tmp_path / name / "summary.json").read_text())["epsilon_spent"]
-        for name in ("exact", "run")
-    ]
-    assert spent[0]["basic"] == spent[1]["basic"]
-
-
-def test_two_attributes_are_known_exactly_once_each_is_trained_alone(
-    tmp_path: pathlib.Path,
-) -> None:
-    exact = client_rows(tmp_path / "exact")
-    rows = client_rows(tmp_path / "run", shapley="additive", shapley_trainings=2)
-    for row, known in zip(rows, exact, strict=True):
-        np.testing.assert_allclose(
-            row["shapley_values"], known["shapley_values"], atol=1e-6
-        )
-        assert row["shapley_errors"] == [0, 0] and row["shapley_margins"] == [0, 0]
-
-
-def test_sixty_four_attributes_without_a_correction_have_no_error(
-    tmp_path: pathlib.Path,
-) -> None:
-    """Groups of writers, of which a client holds few; no interval is told."""
-    writers = dataclasses.replace(
-        digits(), train_writers=np.arange(len(digits().train_labels), dtype=np.int32)
-    )
-    changes = {"attributes": "writer_groups", "num_attributes": 64, "num_rounds": 1}
-    run.train(
-        small(**changes, shapley="additive", shapley_trainings=0),
-        tmp_path / "run",
-        dataset=writers,
-    )
-    lines = (tmp_path / "run" / "clients.jsonl").read_text().splitlines()
-    for row in map(json.loads, lines):
-        assert len(row["shapley_values"]) == 64
-        held = np.asarray(row["shapley_values"]) != 0
-        assert 2 < held.sum() < 64
-        assert row["ratio_error"] is None
-        errors = np.asarray(row["shapley_errors"], float)
-        assert np.isnan(errors).any() and not np.nan_to_num(errors).any()
 
 
 @pytest.mark.usefixtures("quick_training")
@@ -283,11 +142,7 @@ def test_an_estimation_is_the_shapley_value_of_independent_trainings(
             lane_axes=(),
         )
         utilities.append(float(accuracy(alone)) if member.any() else utilities[0])
-    jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6),
-        trained,
-        [alone, stats],
-    )
+    chex.assert_trees_all_close(trained, [alone, stats], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(found.utilities, utilities, atol=1e-6)
     broadcast = float(accuracy(params))
     assert any(abs(utility - broadcast) > 0.05 for utility in utilities[1:])

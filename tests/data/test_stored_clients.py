@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-import jax
+import chex
 import numpy as np
 import pytest
 from small_runs import small
@@ -34,11 +34,8 @@ def test_a_store_gives_every_client_what_memory_gives(
     config = small(partition="by_writer", num_clients=8, **changes)
     whole = federated_data.federate([config], dataset)
     streamed = federated_data.federate([config], store)
-    jax.tree.map(
-        np.testing.assert_array_equal,
-        (streamed.test, streamed.validation),
-        (whole.test, whole.validation),
-    )
+    chex.assert_trees_all_equal(streamed.test, whole.test)
+    chex.assert_trees_all_equal(streamed.validation, whole.validation)
     assert (whole.validation is not None) == ("validation_examples" in changes)
     assert streamed.coalition_sizes == whole.coalition_sizes
     assert streamed.min_num_examples == whole.min_num_examples

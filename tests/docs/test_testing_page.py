@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 
 import pytest
 
@@ -26,8 +27,21 @@ def test_the_parts_name_modules_and_tests_that_exist() -> None:
     for part in parts.PARTS.values():
         for module in part.modules:
             assert (ROOT / "fedsvp_jax" / module).is_file()
-        for path in part.tests:
-            assert (ROOT / path).exists()
+        files = [path for name in part.tests for path in files_of(ROOT / name)]
+        names = re.findall(r"def (test_\w+)", "".join(f.read_text() for f in files))
+        for word in part.left_out:
+            assert any(word in name for name in names), word
+
+
+def files_of(path: pathlib.Path) -> list[pathlib.Path]:
+    return sorted(path.glob("test_*.py")) if path.is_dir() else [path]
+
+
+def test_the_code_of_the_equivalent_mutants_is_there() -> None:
+    for module, function, before, _ in page.reasons():
+        source = (ROOT / "fedsvp_jax" / module).read_text()
+        assert before in " ".join(map(str.strip, source.splitlines())), before
+        assert f"def {function}(" in source
 
 
 def test_a_score_leaves_out_equivalent_mutants_and_has_an_interval_when_sampled() -> (

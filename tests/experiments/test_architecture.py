@@ -64,25 +64,10 @@ def test_an_arrow_that_follows_from_others_is_not_drawn(
     assert essential(found) == {("top", "middle"), ("middle", "ground")}
 
 
-def test_boxes_of_a_circle_share_a_layer_and_keep_their_arrows(
-    tmp_path: pathlib.Path,
-) -> None:
-    files = {
-        "a.py": "from fedsvp_jax import b",
-        "b.py": "from fedsvp_jax import a, ground",
-        "ground.py": "",
-        "top.py": "from fedsvp_jax import a, ground",
-    }
-    found = read_architecture(package(tmp_path, files))
-    assert layers(found) == [["ground"], ["a", "b"], ["top"]]
-    assert essential(found) == {
-        ("a", "b"),
-        ("b", "a"),
-        ("b", "ground"),
-        ("top", "a"),
-    }
-    draw(found, tmp_path / "circle.svg")
-    assert "#c62828" in (tmp_path / "circle.svg").read_text()
+def test_a_circle_is_refused(tmp_path: pathlib.Path) -> None:
+    files = {"a.py": "from fedsvp_jax import b", "b.py": "from fedsvp_jax import a"}
+    with pytest.raises(ValueError, match="cycle"):
+        layers(read_architecture(package(tmp_path, files)))
 
 
 def test_a_folder_without_modules_is_refused(tmp_path: pathlib.Path) -> None:

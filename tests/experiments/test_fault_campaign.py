@@ -7,7 +7,6 @@ tests print how many faults they tried and how many were survived.
 import collections
 import json
 import pathlib
-import shutil
 import signal
 import subprocess
 import time
@@ -19,12 +18,11 @@ from commands import (
     SMALL_RUN,
     assert_same_bytes,
     assert_sentence,
-    command,
     program,
     start,
     succeeds,
 )
-from small_runs import saved_ledger
+from small_runs import read_rows, saved_ledger
 
 pytestmark = pytest.mark.slow
 
@@ -150,7 +148,7 @@ def test_a_sweep_killed_twice_resumes_to_the_same_bytes(
             process.kill()
     succeeds(*sweep_line(folder, cache))
     assert_same_bytes(folder, whole, SWEEP)
-    rows = [json.loads(line) for line in results.read_text().splitlines()]
+    rows = read_rows(results)
     counts = collections.Counter(
         (row["mechanism"], row["epsilon"], row["seed"], row["round"]) for row in rows
     )
@@ -222,43 +220,6 @@ def test_a_file_size_limit_ends_in_one_line_and_the_run_resumes(
     succeeds(*train_line(folder, cache))
     assert_same_run(folder, whole)
     report(f"file size limit of {limit} bytes", 1, 1)
-
-
-def test_a_folder_that_cannot_be_written_is_named(
-    cache: str, tmp_path: pathlib.Path
-) -> None:
-    (tmp_path / "file").write_text("mine")
-    for folder in (tmp_path / "file" / "run", pathlib.Path("/proc/run")):
-        ended = command(*train_line(folder, cache))
-        assert_sentence(ended, f"error: output_dir {folder} cannot be written")
-    report("folder that cannot be written", 2, 2)
-
-
-def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
-    whole: pathlib.Path, cache: str, tmp_path: pathlib.Path
-) -> None:
-    rng, tried = np.random.default_rng(0), 0
-    for _ in range(4):
-        folder = tmp_path / str(tried)
-        shutil.copytree(whole, folder)
-        newest = folder / "checkpoints" / str(ROUNDS)
-        content = bytearray(newest.read_bytes())
-        content[rng.integers(len(content))] ^= 1 << rng.integers(8)
-        newest.write_bytes(content)
-        ended = succeeds(*train_line(folder, cache))
-        assert ended.stderr.startswith(
-            f"warning: checkpoint {folder}/checkpoints/{ROUNDS} is damaged"
-        )
-        assert f"going on from that of round {ROUNDS - 2}" in ended.stderr
-        assert ended.stderr.count("\n") == 1
-        assert_same_run(folder, whole)
-        tried += 1
-    for number in (ROUNDS - 2, ROUNDS):
-        (folder / "checkpoints" / str(number)).write_text("{}")
-    ended = command(*train_line(folder, cache))
-    assert_sentence(ended, "none is left")
-    assert ended.stderr.startswith("error: checkpoint")
-    report("damaged checkpoint", tried + 1, tried + 1)
 
 
 MEMORY = """

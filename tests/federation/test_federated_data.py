@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -224,8 +225,7 @@ def test_g6_a_guarantee_says_what_the_split_asks_of_neighbours(split: str) -> No
         splits = [
             federated_data.federate([config], one).split for one in (dataset, neighbour)
         ]
-        for ours, other in zip(*map(jax.tree.leaves, splits), strict=True):
-            np.testing.assert_array_equal(ours, other)
+        chex.assert_trees_all_equal(*splits)
 
 
 @pytest.mark.hole

@@ -32,6 +32,7 @@ from fedsvp_jax.report import spent as spent_text
 from fedsvp_jax.run import records
 from fedsvp_jax.run.folder import plain
 
+MOST_ROUNDS = 4000  # that are simulated
 SENSITIVITIES = (
     "paper",
     "weight_clip",
@@ -118,12 +119,11 @@ def drawn(seed: int) -> dict[str, Any]:
     return kept | {key: settings[key] for key in ordinary}
 
 
-def account(seed: int, *, most_rounds: int = 4000) -> Account:
+def account(seed: int) -> Account:
     """The account of `drawn(seed)`.
 
     Args:
       seed: of the settings, the clients' sizes, the cohorts and the R.
-      most_rounds: how many rounds are simulated at most.
 
     Raises:
       ValueError: the settings are refused.
@@ -150,7 +150,7 @@ def account(seed: int, *, most_rounds: int = 4000) -> Account:
     released = release_epsilon(told, mechanism)
     rounds = _rounds(config, mechanism, sizes, kept, rng)
     for number, metrics in enumerate(rounds, 1):
-        if number > most_rounds:
+        if number > MOST_ROUNDS:
             break
         if admission.num_passes(config, number) > ledger.filter_cost.passes:
             ledger.record_pass(planned_cost(config))

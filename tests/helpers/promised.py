@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from published import published
+import published
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import Allowance, FilterCost, allowance, promises
@@ -20,7 +20,7 @@ from fedsvp_jax.structs import NoiseInfo
 
 def told(name: str, **changes: Any) -> tuple[MechanismConfig, Mechanism]:
     """A mechanism of the published set-up with changes, and what it was told."""
-    config = mechanisms.with_analytic_multiplier(published(name, **changes))
+    config = mechanisms.with_analytic_multiplier(published.published(name, **changes))
     return config, mechanisms.make_mechanism(name, config)
 
 
@@ -44,14 +44,12 @@ def _least_noise(
 
     @jax.jit
     def upload(round_num: jax.Array) -> NoiseInfo:
-        return mechanism.update(
-            {"w": jnp.ones((1,))},
-            mechanism.init(config.num_clients).of(0),
-            key=jax.random.key(0),
-            num_examples=jnp.int32(int(config.min_num_examples)),
-            contribution_ratio=jnp.float32(ratio),
+        return published.upload(
+            mechanism,
+            jnp.ones((1,)),
+            num_examples=int(config.min_num_examples),
+            ratio=ratio,
             round_num=round_num,
-            params={"w": jnp.ones((1,))},
         )[2]
 
     return lambda round_num: upload(jnp.int32(round_num))

@@ -38,6 +38,29 @@ def make(name: str, **changes: Any) -> Mechanism:
     return mechanisms.make_mechanism(name, published(name, **changes))
 
 
+def served(
+    mechanism: Mechanism,
+    after: Params,
+    before: Params,
+    infos: NoiseInfo | None = None,
+    valid: Array | None = None,
+    *,
+    state: MechanismState | None = None,
+    key: Array | None = None,
+) -> tuple[Params, MechanismState]:
+    """The server's step of a round between two models."""
+    assert mechanism.server is not None
+    return mechanism.server(
+        after,
+        before,
+        mechanism.init(100) if state is None else state,
+        key=jax.random.key(0) if key is None else key,
+        round_num=jnp.int32(0),
+        infos=infos,
+        valid=valid,
+    )
+
+
 def upload(
     mechanism: Mechanism,
     update: Array,

@@ -9,16 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_runs import digits, small
+from small_runs import digits, read_rows, small
 
 from fedsvp_jax import run
 
 Row = dict[str, Any]
 SWEEP = run.sweep.SweepPlan(("none", "fedsdp", "fedsva"), (0.1, 0.5), (0, 1))
-
-
-def read_rows(path: Path) -> list[Row]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
@@ -34,11 +30,11 @@ def copy(folder: Path, place: Path) -> Path:
     return shutil.copytree(folder, place, ignore=lambda *_: {"checkpoints"})
 
 
-def lengthen(run_dir: Path, *, rounds: int, clients: int, cohort: int) -> None:
-    """Repeats a run's rows until it has so many rounds, clients and uploads."""
+def lengthen(run_dir: Path) -> None:
+    """Repeats a run's rows: 400 rounds of 10 uploads, by 100 clients."""
     metrics = read_rows(run_dir / "metrics.jsonl")
     uploads = read_rows(run_dir / "clients.jsonl")
-    numbers = range(rounds)
+    numbers, cohort = range(400), 10
     write_rows(
         run_dir / "metrics.jsonl",
         (metrics[t % len(metrics)] | {"round": t + 1} for t in numbers),
@@ -47,7 +43,7 @@ def lengthen(run_dir: Path, *, rounds: int, clients: int, cohort: int) -> None:
         run_dir / "clients.jsonl",
         (
             uploads[(t * cohort + k) % len(uploads)]
-            | {"round": t + 1, "client": (t * cohort + k) * 7 % clients}
+            | {"round": t + 1, "client": (t * cohort + k) * 7 % 100}
             for t in numbers
             for k in range(cohort)
         ),

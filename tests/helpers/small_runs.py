@@ -1,6 +1,7 @@
 """Runs small enough for a test: settings, data and compiled rounds that are shared."""
 
 import dataclasses
+import json
 import pathlib
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -11,6 +12,7 @@ import pytest
 from flax import serialization
 
 from fedsvp_jax import models
+from fedsvp_jax.algorithm import local_training
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.engine.placement import Placement
@@ -53,10 +55,17 @@ def small(**changes: Any) -> ExperimentConfig:
 def shared_trainer(program: Program, *, placement: Placement | None = None) -> Trainer:
     """A Trainer that shares its compiled rounds with all others of an equal plan.
 
-    What else the cells say is an argument of the compiled rounds.
+    What else the cells say is an argument of the compiled rounds. Rounds with another
+    training in its place (`quick_training`) are not shared with those of the real one.
     """
     trainer = Trainer(program, placement=placement)
-    fixed = (program.model, program.plan, trainer.placement, program.stream is None)
+    fixed = (
+        program.model,
+        program.plan,
+        trainer.placement,
+        program.stream is None,
+        local_training.local_update,
+    )
     trainer._compiled = _compiled.setdefault(fixed, trainer._compiled)
     return trainer
 
@@ -100,6 +109,10 @@ def stop_at(patch: pytest.MonkeyPatch, round_num: int, mechanism: str) -> None:
             raise Stopped
 
     patch.setattr(loop.records, "check_finite", check)
+
+
+def read_rows(path: pathlib.Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def contents(folder: pathlib.Path, names: Sequence[str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_runs import SAME_BYTES, Stopped, contents, digits, small, stop_at
+from small_runs import SAME_BYTES, Stopped, contents, digits, read_rows, small, stop_at
 
 from fedsvp_jax import run
 from fedsvp_jax.config import ExperimentConfig
@@ -37,10 +37,6 @@ def filtered(**changes: Any) -> ExperimentConfig:
     return small(**(FILTERED | changes))
 
 
-def rows(folder: pathlib.Path, name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / name).read_text().splitlines()]
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     path = tmp_path_factory.mktemp("filtered") / "run"
@@ -52,7 +48,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def test_the_rejected_are_not_asked_and_the_record_says_who_and_why(
     whole: pathlib.Path,
 ):
-    metrics, clients = rows(whole, "metrics.jsonl"), rows(whole, "clients.jsonl")
+    metrics = read_rows(whole / "metrics.jsonl")
+    clients = read_rows(whole / "clients.jsonl")
     passes = [row["influence_filter"] for row in metrics]
     assert [found is not None for found in passes] == [True, False, True, False]
     current: set[int] = set()
@@ -150,7 +147,7 @@ def test_one_promise_pays_for_the_filter_and_the_uploads(tmp_path: pathlib.Path)
     assert [(row["method"], row["epsilon"]) for row in proved] == [
         ("promise by rdp", 0.6)
     ]
-    first, second = rows(tmp_path / "run", "metrics.jsonl")[:2]
+    first, second = read_rows(tmp_path / "run" / "metrics.jsonl")[:2]
     assert first["influence_filter"]["cost"]["votes_per_pass"] == 9
     assert second["influence_filter"] is None
     curves = adversaries_plot(read_run(tmp_path / "run")).series

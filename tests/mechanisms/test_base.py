@@ -94,18 +94,11 @@ def test_the_gaussian_of_one_std_claims_what_it_gives() -> None:
 
 def test_the_clip_of_the_weights_knows_the_broadcast_model() -> None:
     mechanism = make("nbafl", sensitivity="weight_clip", l2_norm_clip=1.0, epsilon=0.5)
-    sent = mechanism.update(
-        {"w": jnp.asarray([3.0, 0.0])},
-        mechanism.init(1).of(0),
-        key=jax.random.key(0),
-        num_examples=jnp.int32(1),
-        contribution_ratio=jnp.float32(1.0),
-        round_num=jnp.int32(0),
-        params={"w": jnp.asarray([0.0, 4.0])},
-    )
-    noise = jax.random.normal(jax.random.key(0), (2,)) * sent[2].noise_std
-    np.testing.assert_allclose(sent[0]["w"] - noise, [0.6, 0.8 - 4.0], atol=1e-4)
-    assert sent[2].clipped == 1
+    update, start = jnp.asarray([3.0, 0.0]), jnp.asarray([0.0, 4.0])
+    sent, _, info = upload(mechanism, update, params=start)
+    noise = jax.random.normal(jax.random.key(0), (2,)) * info.noise_std
+    np.testing.assert_allclose(sent["w"] - noise, [0.6, 0.8 - 4.0], atol=1e-4)
+    assert info.clipped == 1
 
 
 CLAIM = Claim("replace a record", True, "tested")

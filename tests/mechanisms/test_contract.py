@@ -2,6 +2,7 @@
 
 import math
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +13,7 @@ from published import SET_UP, published
 from fedsvp_jax import mechanisms
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, noise
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
+from fedsvp_jax.tree import cell_of
 
 NAMES = mechanisms.mechanism_names()
 NOISY = tuple(name for name in NAMES if name != "none")
@@ -146,8 +148,7 @@ def test_jit_and_a_traced_config_agree_with_the_plain_call(name: str):
             mechanisms.make_mechanism(name, config), updates, key
         )
     )(config_of(name), tree(), jax.random.key(5))
-    for a, b in zip(jax.tree.leaves(plain), jax.tree.leaves(traced), strict=True):
-        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+    chex.assert_trees_all_close(plain, traced, rtol=2e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -165,9 +166,8 @@ def test_vmap_over_epsilon_and_over_seeds_agrees_with_one_by_one(name: str):
     for i, seed in enumerate(seeds):
         for j, epsilon in enumerate(epsilons):
             alone = run(epsilon, seed)
-            cell = jax.tree.map(lambda leaf, i=i, j=j: leaf[i, j], together)
-            for a, b in zip(jax.tree.leaves(cell), jax.tree.leaves(alone), strict=True):
-                np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+            cell = cell_of(together, (i, j))
+            chex.assert_trees_all_close(cell, alone, rtol=2e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from published import make, published, upload
+from published import make, served, upload
 
 from fedsvp_jax import mechanisms
 
@@ -68,57 +68,22 @@ def test_downlink_at_the_published_set_up(exposures: int, std: float):
 
 
 def test_the_mechanism_scales_noise_by_the_smallest_client_not_by_its_own():
-    config = published("nbafl", min_num_examples=2000.0)
-    mechanism = mechanisms.make_mechanism("nbafl", config)
-    info = mechanism.update(
-        {"w": jnp.ones((3,))},
-        mechanism.init(100),
-        key=jax.random.key(0),
-        num_examples=jnp.int32(5000),
-        contribution_ratio=jnp.float32(1),
-        round_num=jnp.int32(0),
-        params={"w": jnp.ones((3,))},
-    )[2]
+    mechanism = make("nbafl", min_num_examples=2000.0)
+    info = upload(mechanism, jnp.ones((3,)), num_examples=5000)[2]
     np.testing.assert_allclose(info.noise_std, 0.287582, rtol=5e-6)
 
 
-def test_the_downlink_noises_the_broadcast_with_its_std():
-    config = published("nbafl", min_num_examples=2000.0, downlink_noise=True)
-    mechanism = mechanisms.make_mechanism("nbafl", config)
-    params = {"w": jnp.zeros((200, 200))}
-    assert mechanism.server is not None
-    noised, _ = mechanism.server(
-        params,
-        params,
-        mechanism.init(100),
-        key=jax.random.key(0),
-        round_num=jnp.int32(0),
-        infos=None,
-        valid=None,
-    )
-    np.testing.assert_allclose(jnp.std(noised["w"]), 1.144128, rtol=0.02)
-
-
 def test_weights_are_clipped_as_one_vector_if_asked_for():
-    config = published(
+    mechanism = make(
         "nbafl",
         epsilon=1e9,
         allow_large_epsilon=True,
         l2_norm_clip=2.0,
         clip_weights=True,
     )
-    mechanism = mechanisms.make_mechanism("nbafl", config)
-    params = {"w": jnp.asarray([1.0, 1.0])}
-    update, _, info = mechanism.update(
-        {"w": jnp.asarray([2.0, 3.0])},
-        mechanism.init(100),
-        key=jax.random.key(0),
-        num_examples=jnp.int32(5000),
-        contribution_ratio=jnp.float32(1),
-        round_num=jnp.int32(0),
-        params=params,
-    )
-    np.testing.assert_allclose(update["w"] + params["w"], [1.2, 1.6], atol=1e-6)
+    start = jnp.asarray([1.0, 1.0])
+    update, _, info = upload(mechanism, jnp.asarray([2.0, 3.0]), params=start)
+    np.testing.assert_allclose(update["w"] + start, [1.2, 1.6], atol=1e-6)
     assert info.clipped == 1
 
 
@@ -174,10 +139,7 @@ def test_the_downlinks_noise_is_the_servers_keys_own():
     mechanism = make("nbafl", min_num_examples=2000.0, downlink_noise=True)
     key, params = jax.random.key(5), {"w": jnp.full((4,), 7.0)}
     state = mechanism.init(100)
-    assert mechanism.server is not None
-    noised, after = mechanism.server(
-        params, params, state, key=key, round_num=None, infos=None, valid=None
-    )
+    noised, after = served(mechanism, params, params, state=state, key=key)
     drawn = 1.144128 * jax.random.normal(key, (4,))
     np.testing.assert_allclose(noised["w"], 7.0 + drawn, rtol=1e-5)
     assert after == state

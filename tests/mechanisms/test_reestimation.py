@@ -4,44 +4,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from published import make, published, upload
+from published import make, served, upload
 
-from fedsvp_jax import mechanisms
 from fedsvp_jax.mechanisms import reestimation
-from fedsvp_jax.structs import MechanismState, NoiseInfo
+from fedsvp_jax.structs import MechanismState
 
-
-def run(state: MechanismState, update: jax.Array) -> tuple[MechanismState, NoiseInfo]:
-    mechanism = mechanisms.make_mechanism("reestimation", published())
-    _, state, info = mechanism.update(
-        {"w": update},
-        state,
-        key=jax.random.key(0),
-        num_examples=jnp.int32(2000),
-        contribution_ratio=jnp.float32(1),
-        round_num=jnp.int32(0),
-        params={"w": jnp.zeros_like(update)},
-    )
-    return state, info
-
-
-def state_of(local: float, shared: float) -> MechanismState:
-    return MechanismState(
-        clients={"last_norm": jnp.float32(local)},
-        shared={"global_norm": jnp.float32(shared)},
-    )
+STATE = MechanismState(clients={"last_norm": 3.0}, shared={"global_norm": 5.0})
 
 
 def test_clip_and_noise_of_methods_section_4():
     assert reestimation.reestimated_clip(20.0, 0.5, 3.0, 5.0) == 4
-    state, info = run(state_of(3.0, 5.0), jnp.asarray([6.0, 8.0]))
+    update = jnp.asarray([6.0, 8.0])
+    _, state, info = upload(make("reestimation"), update, state=STATE)
     np.testing.assert_allclose(info.noise_std, 0.057516, rtol=1e-5)
     assert info.clipped == 1
     assert state.clients["last_norm"] == 10  # before the clip
 
 
 def test_the_first_clip_is_c_and_none_is_above_it_or_zero():
-    mechanism = mechanisms.make_mechanism("reestimation", published())
+    mechanism = make("reestimation")
     first = mechanism.init(4)
     assert np.all(np.asarray(first.clients["last_norm"]) == 20)
     assert reestimation.reestimated_clip(20.0, 0.5, 90.0, 90.0) == 20
@@ -59,21 +40,13 @@ def test_the_global_norm_is_rid_of_the_noise():
 
 
 def test_the_server_takes_the_aggregates_std_from_those_who_took_part():
-    mechanism = mechanisms.make_mechanism("reestimation", published())
-    _, info = run(state_of(3.0, 5.0), jnp.asarray([6.0, 8.0]))
+    mechanism = make("reestimation")
+    info = upload(mechanism, jnp.asarray([6.0, 8.0]), state=STATE)[2]
     stds = jnp.asarray([0.3, 0.4, 99.0])
-    infos = NoiseInfo(**{**vars(info), "noise_std": stds})
+    infos = info.replace(noise_std=stds)
     after, before = {"w": jnp.ones((4,))}, {"w": jnp.zeros((4,))}
-    assert mechanism.server is not None
-    _, state = mechanism.server(
-        after,
-        before,
-        mechanism.init(100),
-        key=jax.random.key(0),
-        round_num=jnp.int32(0),
-        infos=infos,
-        valid=jnp.asarray([True, True, False]),
-    )
+    valid = jnp.asarray([True, True, False])
+    _, state = served(mechanism, after, before, infos, valid)
     # σ_agg² = (0.09 + 0.16)/4, d = 4: h² = 4 − 4·0.0625
     np.testing.assert_allclose(state.shared["global_norm"], 3.75**0.5, rtol=1e-6)
 
@@ -86,7 +59,7 @@ def test_an_upload_is_noised_for_its_own_clip_and_claims_the_target(
 ):
     mechanism = make("reestimation", sensitivity=choice)
     update = jnp.asarray([6.0, 8.0])
-    sent, after, info = upload(mechanism, update, state=state_of(3.0, 5.0))
+    sent, after, info = upload(mechanism, update, state=STATE)
     multiplier = np.sqrt(2 * np.log(1.25 / 0.02)) / 0.2
     np.testing.assert_allclose(info.noise_multiplier, multiplier, rtol=1e-6)
     np.testing.assert_allclose(info.sensitivity, bound, rtol=1e-6)
@@ -106,7 +79,7 @@ def test_an_upload_is_noised_for_its_own_clip_and_claims_the_target(
 def test_the_weight_of_the_own_norm_is_a_setting_and_the_least_clip_is_positive():
     assert reestimation.reestimated_clip(20.0, 0.25, 4.0, 8.0) == 7
     mechanism = make("reestimation", norm_mix=1.0)
-    info = upload(mechanism, jnp.ones((2,)), state=state_of(3.0, 5.0))[2]
+    info = upload(mechanism, jnp.ones((2,)), state=STATE)[2]
     np.testing.assert_allclose(info.sensitivity, 2 * 3 / 2000, rtol=1e-6)
     np.testing.assert_allclose(
         reestimation.reestimated_clip(20.0, 0.5, 0.0, 0.0), 20e-6, rtol=1e-6
@@ -120,16 +93,7 @@ def test_the_global_norm_of_a_round_without_uploads_is_that_of_its_step():
     info = upload(mechanism, jnp.ones((2,)))[2]
     infos = info.replace(noise_std=jnp.asarray([9.0, 9.0]))
     after, before = {"w": jnp.full((4,), 2.0)}, {"w": jnp.full((4,), 5.0)}
-    assert mechanism.server is not None
-    kept, state = mechanism.server(
-        after,
-        before,
-        mechanism.init(100),
-        key=jax.random.key(0),
-        round_num=jnp.int32(0),
-        infos=infos,
-        valid=jnp.zeros((2,), bool),
-    )
+    kept, state = served(mechanism, after, before, infos, jnp.zeros((2,), bool))
     np.testing.assert_allclose(state.shared["global_norm"], 6.0, rtol=1e-6)
     np.testing.assert_array_equal(kept["w"], after["w"])
     assert np.all(np.asarray(state.clients["last_norm"]) == 20)

@@ -3,14 +3,12 @@
 import dataclasses
 import math
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from ledgers import record
-from published import published
+from published import make, published, upload
 
-from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import Ledger, composed_epsilon
 from fedsvp_jax.mechanisms import Mechanism, shared_noise
 from fedsvp_jax.mechanisms.subsampling import SampledSteps
@@ -28,20 +26,11 @@ def shared(name: str = "nbafl", **changes) -> Mechanism:
         "min_num_examples": SMALLEST,
         "epsilon": 0.5,
     }
-    return mechanisms.make_mechanism(name, published(name, **(settings | changes)))
+    return make(name, **(settings | changes))
 
 
 def share_of(mechanism: Mechanism, num_examples: int):
-    nothing = jnp.zeros((20_000,))
-    return mechanism.update(
-        nothing,
-        mechanism.init(1).of(0),
-        key=jax.random.key(0),
-        num_examples=jnp.int32(num_examples),
-        contribution_ratio=jnp.float32(1.0),
-        round_num=jnp.int32(0),
-        params=nothing,
-    )
+    return upload(mechanism, jnp.zeros((20_000,)), num_examples=num_examples)
 
 
 @pytest.mark.parametrize("choice", ["attribute_records", "update_clip", "weight_clip"])
@@ -53,7 +42,7 @@ def test_every_client_adds_the_same_share_of_the_noise_of_the_smallest(choice: s
         noised, _, info = share_of(mechanism, held)
         root = math.sqrt(COHORT - COLLUDERS)
         np.testing.assert_allclose(info.noise_std, whole.noise_std / root, rtol=1e-6)
-        np.testing.assert_allclose(np.std(noised), info.noise_std, rtol=0.03)
+        np.testing.assert_allclose(np.std(noised["w"]), info.noise_std, rtol=0.03)
         np.testing.assert_allclose(info.sensitivity, whole.sensitivity, rtol=1e-6)
         product = info.noise_multiplier * info.sensitivity
         np.testing.assert_allclose(product, info.noise_std, rtol=1e-6)
@@ -136,7 +125,7 @@ def test_noise_that_differs_by_client_is_refused(name: str, changes: dict):
 
 def test_each_reason_to_refuse_is_one_by_itself():
     config = published("gaussian", noise_trust="secure_aggregation", colluders=3)
-    alone = mechanisms.make_mechanism("gaussian", published("gaussian"))
+    alone = make("gaussian")
     claim, kept = alone.claim, {"memory": jnp.zeros(1)}
 
     def init(**part: object):
@@ -156,16 +145,8 @@ def test_each_reason_to_refuse_is_one_by_itself():
 
 def test_what_is_shared_passes_on_what_the_mechanism_is_told_and_remembers():
     config = published("gaussian", noise_trust="secure_aggregation", colluders=6)
-    alone = mechanisms.make_mechanism("gaussian", published("gaussian"))
-    info = alone.update(
-        jnp.zeros(2),
-        alone.init(1).of(0),
-        key=jax.random.key(0),
-        num_examples=jnp.int32(4),
-        contribution_ratio=jnp.float32(1.0),
-        round_num=jnp.int32(0),
-        params=jnp.zeros(2),
-    )[2]
+    alone = make("gaussian")
+    info = upload(alone, jnp.zeros(2), num_examples=4)[2]
     told = {"key": "key", "round_num": 3}
 
     def update(updates: object, state: object, **named: object):
@@ -173,8 +154,8 @@ def test_what_is_shared_passes_on_what_the_mechanism_is_told_and_remembers():
         return "upload", "memory", info
 
     mechanism = shared_noise.shared(alone._replace(update=update), config, "NAME")
-    upload, memory, counted = mechanism.update("updates", "state", **told)
-    assert (upload, memory) == ("upload", "memory")
+    *sent, counted = mechanism.update("updates", "state", **told)
+    assert sent == ["upload", "memory"]
     np.testing.assert_allclose(counted.noise_multiplier * 2, info.noise_multiplier)
     np.testing.assert_allclose(counted.sensitivity, 2 * info.sensitivity)
     assert counted.noise_std is info.noise_std

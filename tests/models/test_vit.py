@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from layer_checks import quick_jit
 from safetensors.numpy import save_file
 
 from experiments.influence.simulation import Simulator
@@ -40,9 +41,6 @@ LAYER = {
     "layernorm_before": (8,),
     "layernorm_after": (8,),
 }
-quick_jit = functools.partial(
-    jax.jit, compiler_options={"xla_backend_optimization_level": 0}
-)
 
 
 def tensors_of_a_checkpoint() -> dict[str, np.ndarray]:

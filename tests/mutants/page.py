@@ -1,10 +1,11 @@
 """Writes the tables of docs/testing.md from the results of the mutation run."""
 
-import math
 import pathlib
 import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from scipy import stats
 
 from experiments import docs_blocks
 from fedsvp_jax.report.text_table import markdown
@@ -31,10 +32,8 @@ def reasons() -> dict[tuple[str, ...], str]:
 
 def wilson(successes: int, trials: int) -> tuple[float, float]:
     """The 95 % interval of a share (Wilson 1927)."""
-    z = 1.96
-    middle = successes + z * z / 2
-    half = z * math.sqrt(successes * (trials - successes) / trials + z * z / 4)
-    return (middle - half) / (trials + z * z), (middle + half) / (trials + z * z)
+    found = stats.binomtest(successes, trials).proportion_ci(method="wilson")
+    return found.low, found.high
 
 
 def _score(killed: int, trials: int, mutants: int) -> str:

@@ -318,7 +318,7 @@ def test_400_rounds_of_100_clients_open_within_3_seconds(
     run_dir: Path, tmp_path: Path
 ) -> None:
     """From the start of loading until every plot is drawn and laid out."""
-    lengthen(run_dir, rounds=400, clients=100, cohort=10)
+    lengthen(run_dir)
     page = report.write_run_report(run_dir)
     reader = """<script>document.body.getBoundingClientRect();
       const note = document.createElement("output");

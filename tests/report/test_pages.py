@@ -219,7 +219,7 @@ def test_without_plotly_the_message_says_what_to_install(
 def test_400_rounds_of_100_clients_stay_under_10_megabytes(
     run_dir: Path,
 ) -> None:
-    lengthen(run_dir, rounds=400, clients=100, cohort=10)
+    lengthen(run_dir)
     assert report.write_run_report(run_dir).stat().st_size < 10_000_000
 
 

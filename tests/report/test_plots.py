@@ -1,15 +1,12 @@
 """Curves say what the files say."""
 
-import math
 from pathlib import Path
-
-import pytest
 
 from fedsvp_jax.report import read
 from fedsvp_jax.report.plotly_spec import plotly_spec
 from fedsvp_jax.report.plots import Plot, Series, csv_columns
 from fedsvp_jax.report.run_plots import run_plots
-from fedsvp_jax.report.sweep_plots import interval_half_width, sweep_plots
+from fedsvp_jax.report.sweep_plots import sweep_plots
 
 
 def test_a_run_has_the_five_promised_curves(run_dir: Path) -> None:
@@ -60,17 +57,6 @@ def test_sweep_curves_are_means_within_the_range_of_the_seeds(sweep_dir: Path) -
     fedavg = next(s for s in by_id["accuracy"].series if s.name == "FedAvg")
     assert fedavg.panel == ""  # the reference stands in every panel
     assert all(s.name != "FedAvg" for s in by_id["noise"].series)
-
-
-# Student's t: 0.975 quantiles 12.706 (1 degree of freedom) and 4.303 (2).
-@pytest.mark.parametrize(("count", "quantile"), [(2, 12.7062), (3, 4.30265)])
-def test_the_interval_is_students(count: int, quantile: float) -> None:
-    half = interval_half_width(0.1, count)
-    assert half == pytest.approx(quantile * 0.1 / math.sqrt(count), rel=1e-5)
-
-
-def test_one_seed_has_no_interval() -> None:
-    assert interval_half_width(None, 1) is None
 
 
 def plot_of(*series: Series) -> Plot:

@@ -1,13 +1,19 @@
 """Runs that end early, by a hook or without a gain; and runs that get more rounds."""
 
-import json
 import pathlib
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from quick_training import quick_training
-from small_runs import SAME_BYTES, contents, digits, share_compiled_rounds, small
+from small_runs import (
+    SAME_BYTES,
+    contents,
+    digits,
+    read_rows,
+    share_compiled_rounds,
+    small,
+)
 
 from fedsvp_jax import run
 from fedsvp_jax.config import ExperimentConfig
@@ -48,9 +54,7 @@ def train(
 
 
 def rows(folder: pathlib.Path) -> list[dict[str, Any]]:
-    return [
-        json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()
-    ]
+    return read_rows(folder / "metrics.jsonl")
 
 
 @pytest.fixture(scope="module")

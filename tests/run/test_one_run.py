@@ -14,6 +14,7 @@ from small_runs import (
     Stopped,
     contents,
     digits,
+    read_rows,
     shared_rounds,  # noqa: F401, a fixture
     small,
     stop_at,
@@ -58,10 +59,6 @@ def train(
     )
 
 
-def read(folder: pathlib.Path, name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / name).read_text().splitlines()]
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("whole") / "run"
@@ -72,7 +69,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def test_a_run_writes_a_line_a_round_and_a_line_a_client_and_round(
     whole: pathlib.Path,
 ) -> None:
-    metrics, clients = read(whole, "metrics.jsonl"), read(whole, "clients.jsonl")
+    metrics = read_rows(whole / "metrics.jsonl")
+    clients = read_rows(whole / "clients.jsonl")
     assert [row["round"] for row in metrics] == [1, 2, 3, 4, 5]
     assert [row["round"] for row in clients] == [r for r in range(1, 6) for _ in "123"]
     summary = json.loads((whole / "summary.json").read_text())
@@ -107,7 +105,7 @@ def test_a_run_stopped_midway_and_resumed_equals_an_uninterrupted_one(
         with pytest.raises(Stopped):
             train(folder)
     assert not (folder / "summary.json").exists()
-    assert len(read(folder, "metrics.jsonl")) == round_num
+    assert len(read_rows(folder / "metrics.jsonl")) == round_num
     with open(folder / "clients.jsonl", "a") as file:
         file.write('{"round": 6, "cli')  # torn by a kill
     summary = train(folder, resume=True)
@@ -156,8 +154,8 @@ def test_a_promise_stops_the_run_before_the_upload_that_would_exceed_it(
     promised: pathlib.Path,
 ) -> None:
     summary = json.loads((promised / "summary.json").read_text())
-    clients = read(promised, "clients.jsonl")
-    metrics = read(promised, "metrics.jsonl")
+    clients = read_rows(promised / "clients.jsonl")
+    metrics = read_rows(promised / "metrics.jsonl")
     assert summary["stopped_by"] == "promise"
     assert summary["rounds"] == len(metrics) < PROMISE["num_rounds"]
     spent = {
@@ -173,7 +171,7 @@ def test_a_promise_stops_the_run_before_the_upload_that_would_exceed_it(
 def test_rounds_without_evaluation_hold_null(promised: pathlib.Path) -> None:
     unseen = [
         row["test_accuracy"] is None and row["test_loss"] is None
-        for row in read(promised, "metrics.jsonl")
+        for row in read_rows(promised / "metrics.jsonl")
     ]
     assert unseen[:4] == [True, False, True, False]
 
@@ -195,7 +193,7 @@ def test_a_promise_about_the_average_uploads_in_whole_cohorts_alone(
     """Against those who see the average; one client alone was counted before."""
     changes = PROMISE | {"mechanism": "dp_fedavg", "noise_multiplier": 12.0}
     summary = train(tmp_path / "run", total_epsilon=0.6, **changes)
-    rows = read(tmp_path / "run", "metrics.jsonl")
+    rows = read_rows(tmp_path / "run" / "metrics.jsonl")
     assert summary["stopped_by"] == "promise" and len(rows) == summary["rounds"] >= 3
     assert {row["num_clients"] for row in rows} == {changes["cohort_size"]}
     assert 0.4 < summary["epsilon_spent"]["rdp"] <= 0.6
@@ -218,7 +216,7 @@ def test_a_watched_run_shows_its_rounds_and_keeps_its_bytes(
         train(folder, loggers=["tensorboard"])
     train(folder, loggers=["tensorboard"], progress=True, resume=True)
     assert contents(folder, SAME_BYTES) == contents(whole, SAME_BYTES)
-    rows = read(folder, "metrics.jsonl")
+    rows = read_rows(folder / "metrics.jsonl")
     found = event_scalars(folder / "tensorboard")
     assert [step for step, _ in found["test_accuracy"]] == [1, 2, 3, 4, 5]
     for tag, values in {

@@ -1,11 +1,11 @@
 """One round on the real files of the folder that FEDSVP_DATA names."""
 
-import json
 import os
 import pathlib
 from typing import Any
 
 import pytest
+from small_runs import read_rows
 
 from fedsvp_jax import run
 from fedsvp_jax.config import ExperimentConfig, resolve
@@ -46,8 +46,7 @@ def test_a_round_of_fedsva_runs_on_the_real_files(
     )
     summary = run.train(resolve(config), tmp_path / "run")
     assert summary["rounds"] == 1 and 0 < summary["best_accuracy"] < 1
-    lines = (tmp_path / "run" / "clients.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
+    rows = read_rows(tmp_path / "run" / "clients.jsonl")
     assert len(rows) == 2
     for row in rows:
         assert sum(row["shapley_values"]) == pytest.approx(

@@ -12,6 +12,7 @@ from small_runs import (
     Stopped,
     contents,
     digits,
+    read_rows,
     shared_rounds,  # noqa: F401, a fixture
     small,
     stop_at,
@@ -54,8 +55,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 def results(folder: pathlib.Path) -> list[dict[str, Any]]:
-    text = (folder / "results.jsonl").read_text()
-    return [json.loads(line) for line in text.splitlines()]
+    return read_rows(folder / "results.jsonl")
 
 
 def test_results_hold_every_cell_and_round_once(whole: pathlib.Path) -> None:
@@ -110,9 +110,9 @@ def test_a_cell_is_the_single_run_to_the_bit(
         if (cell["mechanism"], cell["epsilon"], cell["seed"]) == (mechanism, epsilon, 2)
     )
     assert cell["params_sha256"] == alone["params_sha256"]
-    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    lines = read_rows(tmp_path / "run" / "metrics.jsonl")
     name = {"mechanism": mechanism, "epsilon": epsilon, "seed": 2}
-    assert [name | json.loads(line) for line in lines] == [
+    assert [name | line for line in lines] == [
         row for row in results(whole) if name.items() <= row.items()
     ]
 

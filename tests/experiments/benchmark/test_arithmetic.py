@@ -6,19 +6,11 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 from experiments.benchmark import arithmetic, measure, workloads
-from fedsvp_jax.algorithm import privacy_estimation
-from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
-from fedsvp_jax.algorithm.privacy_estimation import (
-    Estimation,
-    EstimationPlan,
-    coalition_groups,
-)
 from fedsvp_jax.models.convolution import conv2d
-from fedsvp_jax.structs import Array, Examples, Model, Params, Split
+from fedsvp_jax.structs import Array
 
 _CONVOLUTION = re.compile(r"= \S+ (convolution\(|custom-call\(.*[Cc]onv)")
 
@@ -55,12 +47,10 @@ def conv(batch: int, side: int, kernel: int, channels: int, features: int) -> in
     return 2 * batch * side**2 * kernel**2 * channels * features
 
 
-def cnn_step(
-    batch: int, side: int, kernel: int, image_channels: int, widths: tuple[int, ...]
-) -> int:
+def cnn_step(batch: int, side: int, kernel: int, widths: tuple[int, ...]) -> int:
     """Forward, and twice as much backward less the image's own gradient."""
     first, second, hidden, classes = widths
-    of_image = conv(batch, side, kernel, image_channels, first)
+    of_image = conv(batch, side, kernel, 1, first)
     rest = conv(batch, side // 2, kernel, first, second)
     rest += dense(batch, (side // 4) ** 2 * second, hidden, classes)
     return 2 * of_image + 3 * rest
@@ -83,8 +73,8 @@ def resnet_step(batch: int, side: int, classes: int) -> int:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("W1", cnn_step(50, 28, 5, 1, (32, 64, 2048, 62))),
-        ("W2", cnn_step(7, 8, 3, 1, (16, 32, 128, 10))),
+        ("W1", cnn_step(50, 28, 5, (32, 64, 2048, 62))),
+        ("W2", cnn_step(7, 8, 3, (16, 32, 128, 10))),
         ("W3", resnet_step(50, 32, 10)),
     ],
 )
@@ -114,85 +104,6 @@ def test_a_convolution_cannot_be_counted_by_mistake() -> None:
     image, kernel = jnp.ones((2, 8, 8, 3)), jnp.ones((3, 3, 3, 3))
     with pytest.raises(ValueError, match="holds a convolution"):
         arithmetic.matmul_flops(partial(conv2d, kernel=kernel, backend="lax"), image)
-
-
-def counting_model() -> Model:
-    """Its statistics count the steps; example i is right if its value is below that."""
-
-    def init(key: Array, example: Array) -> tuple[Params, Params]:
-        del key, example
-        return {"w": jnp.float32(1.0)}, {"steps": jnp.float32(0.0)}
-
-    def apply(
-        params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
-    ) -> tuple[Array, Params]:
-        del key
-        score = params["w"] * 0 + stats["steps"] - x[:, 0] - jnp.float32(0.5)
-        logits = jnp.stack([-score, score], axis=1)
-        steps = stats["steps"] + jnp.float32(train)
-        return logits, {"steps": steps}
-
-    return Model(init, apply)
-
-
-@pytest.mark.parametrize("clients_side_by_side", [1, 2])
-def test_a_coalition_takes_e_times_its_own_full_batches(
-    clients_side_by_side: int,
-) -> None:
-    """E * (n_θ // B) steps by coalition θ, beside lanes that take more."""
-    held, batch, epochs, places = (4, 6, 11), 4, 2, 64
-    num_train = np.asarray([21, 15][:clients_side_by_side], np.int32)
-    attributes = np.repeat(np.arange(3), held).astype(np.int32)
-    count = len(attributes)
-    # Rows after the training examples are for validation: right label 1, value i.
-    examples = Examples(
-        inputs=jnp.concatenate(
-            [jnp.zeros((count, 1)), jnp.arange(places, dtype=jnp.float32)[:, None]]
-        ),
-        labels=jnp.ones((count + places,), jnp.int32),
-        attributes=jnp.asarray(np.pad(attributes, (0, places))),
-    )
-
-    def sizes(held: tuple[int, ...]) -> dict[int, int]:
-        return {
-            mask: sum(held[a] for a in range(3) if mask >> a & 1)
-            for mask in range(1, 8)
-        }
-
-    model = counting_model()
-    params, stats = model.init(jax.random.key(0), examples.inputs[:1])
-    zero = jnp.float32(0.0)
-
-    def estimate(num_train: Array) -> Estimation:
-        return privacy_estimation.estimate_contribution(
-            model,
-            TrainingRecipe(batch, epochs, "clipped_mean"),
-            TrainingRates(zero, zero, zero, zero),
-            EstimationPlan(
-                num_attributes=3,
-                private_attribute=0,
-                groups=coalition_groups(sizes(held), batch),
-                validation_batch_size=places,
-            ),
-            params,
-            stats,
-            examples,
-            Split(
-                train=jnp.arange(count, dtype=jnp.int32),
-                num_train=num_train,
-                validation=count + jnp.arange(places, dtype=jnp.int32),
-                num_validation=jnp.int32(places),
-            ),
-            key=jax.random.key(0),
-            pairs_key=jax.random.key(1),
-            lane_axes=("lane",),
-        )[2]
-
-    lanes = jax.jit(jax.vmap(estimate, axis_name="lane"))(jnp.asarray(num_train))
-    for client, total in enumerate(num_train.tolist()):
-        mine = sizes((4, 6, total - 10))
-        steps = {m: float(lanes.utilities[client, m]) * places for m in mine}
-        assert steps == {m: epochs * (n // batch) for m, n in mine.items()}
 
 
 @pytest.mark.parametrize(

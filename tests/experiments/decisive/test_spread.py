@@ -3,10 +3,10 @@
 import dataclasses
 import itertools
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from published import upload
 
 from experiments.decisive import spread
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
@@ -24,22 +24,13 @@ CONFIG = MechanismConfig(
     sensitivity="update_clip",
     contribution_release="randomized_response",
 )
-UPDATE = {"w": jnp.ones((4,), jnp.float32)}
 
 
 def play(mechanism: Mechanism, ratios: tuple[float, ...]) -> list[tuple[float, float]]:
     """(std, counted multiplier) of one client's uploads."""
     memory, sent = mechanism.init(20).of(3), []
     for ratio in ratios:
-        _, memory, info = mechanism.update(
-            UPDATE,
-            memory,
-            key=jax.random.key(0),
-            num_examples=jnp.int32(9),
-            contribution_ratio=jnp.float32(ratio),
-            round_num=jnp.int32(0),
-            params=UPDATE,
-        )
+        _, memory, info = upload(mechanism, jnp.ones((4,)), state=memory, ratio=ratio)
         sent.append((float(info.noise_std), float(info.noise_multiplier)))
     return sent
 

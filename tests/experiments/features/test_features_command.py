@@ -6,6 +6,7 @@ import pathlib
 
 import pytest
 from commands import succeeds
+from small_runs import read_rows
 
 from experiments.features import cells, docs_page
 from experiments.features.cells import CELLS, config_of
@@ -30,7 +31,7 @@ def test_missing_rows_alone_are_computed(tmp_path: pathlib.Path) -> None:
         f"--output_dir={tmp_path / 'runs'}",
     )
     succeeds(*typed)
-    *others, row = map(json.loads, file.read_text().splitlines())
+    *others, row = read_rows(file)
     assert others == kept
     assert (row["name"], row["seed"], row["status"]) == (NAME, 0, "proved")
     assert 2.999 < row["epsilon"] <= 3 and row["delta"] == 1e-5

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -88,10 +89,7 @@ def test_the_model_is_the_local_trainings() -> None:
         client_id=CLIENT,
         lane_axes=(),
     )
-    for mine, theirs in zip(
-        jax.tree.leaves(params), jax.tree.leaves(trained), strict=True
-    ):
-        np.testing.assert_allclose(mine, theirs, atol=1e-6)
+    chex.assert_trees_all_close(params, trained, atol=1e-6)
 
 
 def by_formula(program: Program, state: Any) -> np.ndarray:

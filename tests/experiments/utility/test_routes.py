@@ -1,12 +1,11 @@
 """The routes of docs/utility.md: settings that resolve, rows that tell the claim."""
 
 import dataclasses
-import json
 import pathlib
 
 import pytest
 from absl import flags
-from small_runs import SMALL
+from small_runs import SMALL, read_rows
 
 from experiments import command
 from experiments.utility import docs_page, rows
@@ -105,7 +104,7 @@ def test_rows_that_are_there_are_not_computed_again(tmp_path: pathlib.Path) -> N
         rows.compute(
             routes, file, tmp_path / "runs", data_dir=None, most_seeds=most_seeds
         )
-        return [json.loads(line) for line in file.read_text().splitlines()]
+        return read_rows(file)
 
     (first,) = compute(1)
     assert first["status"] == "proved" and first["adversary"] == "server"

@@ -1,0 +1,267 @@
+"""Attribute records: what a neighbour can move, and what it cannot."""
+
+import dataclasses
+from functools import cache
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from small_runs import digits, shared_trainer, small
+
+from fedsvp_jax import prng
+from fedsvp_jax.algorithm import client, local_training, private_query
+from fedsvp_jax.algorithm.state import initial_state
+from fedsvp_jax.data import preprocessing
+from fedsvp_jax.federation import Program, build
+from fedsvp_jax.structs import Array, Examples, NoiseInfo, Params
+from fedsvp_jax.tree import cell_of
+
+CLIENT = 2
+CLIP, WEIGHT, MARGIN = 0.25, 2.0, 1.5
+
+
+@cache
+def program(**changes: Any) -> Program:
+    settings = {
+        "mechanism": "none",
+        "sensitivity": "attribute_records",
+        "private_clip": CLIP,
+        "private_weight": WEIGHT,
+        "private_margin": MARGIN,
+        "class_share": 0.1,
+        "num_hbc_clients": 0,
+    }
+    return build([small(**(settings | changes))], digits())
+
+
+def private_places(made: Program) -> np.ndarray:
+    """Rows of `examples` that are the client's private training records."""
+    held = cell_of(cell_of(made.cells, 0).split, CLIENT)
+    rows = np.asarray(held.train)[: int(held.num_train)]
+    return rows[np.asarray(made.data.examples.attributes)[rows] == 0]
+
+
+@cache
+def playing(**changes: Any) -> Any:
+    """The program, its state and the compiled round of one client."""
+    made = program(**changes)
+    cell = cell_of(made.cells, 0)
+    state = initial_state(made.model, made.plan, made.example, cell)
+    # away from the initial symmetry
+    state = state.replace(params=jax.tree.map(lambda x: x + 0.01, state.params))
+
+    def run(
+        examples: Examples, remembered: float = 0.03
+    ) -> tuple[Params, list[Array], NoiseInfo]:
+        (upload, _, answer), (_, metrics) = client.client_round(
+            made.model,
+            made.plan,
+            cell,
+            state.replace(answer=[leaf + remembered for leaf in state.answer]),
+            examples,
+            jnp.int32(CLIENT),
+            jnp.int32(CLIENT),
+            jnp.float32(1.0),
+            key=prng.round_key(prng.root_key(7), 3),
+            round_num=jnp.int32(3),
+            lane_axes=(),
+        )
+        return upload, answer, metrics.noise
+
+    return made, state, jax.jit(run)
+
+
+def changed(examples: Examples, row: int, inputs: Any, label: int) -> Examples:
+    """The examples with another record in a row, of the same attribute."""
+    others, labels = np.array(examples.inputs), np.array(examples.labels)
+    others[row], labels[row] = inputs, label
+    return Examples(others, labels, examples.attributes)
+
+
+def distance(one: Params, other: Params) -> float:
+    return float(optax.tree.norm(jax.tree.map(jnp.subtract, one, other)))
+
+
+def mean_gradient(
+    made: Program, params: Params, rows: np.ndarray, margin: float
+) -> Params:
+    """Of the loss of these records, with the logit of class 5 lowered by a margin."""
+    examples = made.data.examples
+
+    def loss(params: Params) -> Any:
+        inputs = preprocessing.normalize(examples.inputs[rows])
+        logits, _ = made.model.apply(params, {}, inputs, train=True, key=None)
+        lowered = logits.at[:, 5].add(-margin)
+        of = optax.softmax_cross_entropy_with_integer_labels
+        return of(lowered, examples.labels[rows]).mean()
+
+    return jax.jit(jax.grad(loss))(params)
+
+
+@pytest.mark.parametrize("layers", ["all", "last"])
+def test_a_neighbour_moves_the_answer_within_its_bound_and_nothing_else(layers: str):
+    made, _, run = playing(private_layers=layers)
+    examples, places = made.data.examples, private_places(made)
+    public, before, _ = run(examples)
+    bound = 2 * CLIP / len(places)
+    rng, gaps = np.random.default_rng(0), []
+    for row in places[:3]:
+        for label in range(10):
+            shape = examples.inputs.shape[1:]
+            pixels = rng.choice([0, 255], shape).astype(examples.inputs.dtype)
+            upload, after, _ = run(changed(examples, int(row), pixels, label))
+            gaps.append(distance(before, after))
+            chex.assert_trees_all_equal(upload, public)
+    assert 0.5 * bound < max(gaps) <= bound * (1 + 1e-4)
+
+
+def test_other_records_are_not_protected():
+    made, _, run = playing()
+    examples, places = made.data.examples, private_places(made)
+    before, _, _ = run(examples)
+    held = cell_of(cell_of(made.cells, 0).split, CLIENT)
+    public = next(int(row) for row in held.train if int(row) not in places)
+    moved, _, _ = run(changed(examples, public, 255, 3))
+    assert distance(before, moved) > 0
+
+
+def test_without_clip_and_noise_the_answer_is_the_mean_gradient_at_the_broadcast():
+    made, state, run = playing(private_clip=np.inf)
+    _, answer, _ = run(made.data.examples)
+    places = private_places(made)
+
+    wanted = jax.tree.leaves(mean_gradient(made, state.params, places, 0.0))
+    chex.assert_trees_all_close(answer, wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_every_local_step_goes_along_what_the_server_remembers():
+    made, state, run = playing(private_layers="last", private_weight=WEIGHT)
+    examples = made.data.examples
+    asked = made.plan.asked
+    rates, held = cell_of(made.cells, 0).rates, cell_of(made.cells, 0).split
+    upload, _, _ = run(examples, 0.0)
+    moved, _, _ = run(examples, 0.5)
+    assert distance(upload, moved) > 0
+    rows = np.asarray(held.train[CLIENT])[: int(held.num_train[CLIENT])]
+    public = rows[np.asarray(examples.attributes)[rows] != 0]
+    one_step = dataclasses.replace(
+        made.plan.recipe, batch_size=len(public), gradient="mean"
+    )
+    gradients = jax.tree.leaves(mean_gradient(made, state.params, public, MARGIN))
+
+    @jax.jit
+    def step(remembered: Array) -> Params:
+        return local_training.local_update(
+            private_query.public_model(made.model, asked, (5,), MARGIN),
+            one_step,
+            rates,
+            state.params,
+            state.stats,
+            examples,
+            jnp.asarray(public),
+            jnp.ones(len(public), bool),
+            key=jax.random.key(0),
+            batch_size=len(public),
+            lane_axes=(),
+            drift=private_query.remembered(
+                state.params,
+                [leaf + remembered for leaf in state.answer],
+                asked,
+                weight=WEIGHT,
+            ),
+        )[0]
+
+    for remembered in (0.0, 0.5):
+        trained = step(jnp.float32(remembered))
+        for new, old, gradient, part in zip(
+            *map(jax.tree.leaves, (trained, state.params)),
+            gradients,
+            asked,
+            strict=True,
+        ):
+            drift = WEIGHT * remembered if part else 0.0
+            wanted = old - rates.learning_rate * (gradient + drift)
+            np.testing.assert_allclose(new, wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_the_server_remembers_the_cohorts_average_answer():
+    made, _, _ = playing()
+    trainer = shared_trainer(made)
+    state, _ = trainer.advance(trainer.initial_state(), 0, 1)
+    assert 0 < optax.tree.norm(state.answer) <= CLIP * (1 + 1e-5)
+
+
+def test_the_noise_is_on_the_answer_alone_and_as_large_as_promised():
+    settings = {"mechanism": "gaussian", "noise_std": 0.5, "private_layers": "last"}
+    made, _, run = playing(**settings)
+    upload, noised, info = run(made.data.examples)
+    silent, plain, _ = playing(private_layers="last")[-1](made.data.examples)
+    chex.assert_trees_all_close(upload, silent, rtol=1e-4, atol=1e-6)
+    shapes = [leaf.shape for leaf in private_query.chosen(upload, made.plan.asked)]
+    assert [leaf.shape for leaf in noised] == shapes and len(shapes) == 2
+    drawn = np.concatenate(
+        [np.ravel(a - b) for a, b in zip(noised, plain, strict=True)]
+    )
+    assert 0.45 < drawn.std() < 0.55
+    bound = 2 * CLIP / len(private_places(made))
+    np.testing.assert_allclose(info.noise_multiplier, 0.5 / bound, rtol=1e-5)
+
+
+def test_a_client_without_private_records_answers_nothing_for_free():
+    made, _, run = playing(mechanism="nbafl", epsilon=0.5)
+    examples = made.data.examples
+    nobody = Examples(examples.inputs, examples.labels, jnp.ones_like(examples.labels))
+    _, answer, info = run(nobody)
+    assert np.isinf(info.noise_multiplier) and info.noise_std == 0
+    assert info.epsilon == 0 and info.delta == 0
+    assert not any(map(np.any, answer))
+
+
+def test_the_last_layer_is_known_for_models_built_by_name_alone():
+    made = program(private_layers="last")
+    assert 0 < sum(made.plan.asked) < len(made.plan.asked)
+    config = small(sensitivity="attribute_records", private_layers="last")
+    with pytest.raises(ValueError, match="private_layers must be all"):
+        build([config], digits(), model=made.model)
+
+
+def test_the_private_classes_logits_are_moved_by_the_answers_alone():
+    made, _, run = playing(private_layers="classes")
+    examples = made.data.examples
+    still, answer, _ = run(examples, 0.0)
+    moving, _, _ = run(examples, 0.5)
+    assert made.plan.asked.count((5,)) == 2  # bias and kernel of the private class 5
+    assert [leaf.shape[0] for leaf in answer] == [1, 1]
+    for leaf, new, part in zip(
+        *map(jax.tree.leaves, (still, moving)), made.plan.asked, strict=True
+    ):
+        if part:
+            assert not np.any(leaf[part[0]]) and np.all(new[part[0]])
+        rest = np.delete(leaf, list(part or ()), axis=0)
+        assert np.any(rest)  # public training moves all else
+
+
+def test_a_margin_needs_a_private_class():
+    config = small(
+        sensitivity="attribute_records",
+        private_margin=1.0,
+        attributes="writer_groups",
+    )
+    dataset = dataclasses.replace(
+        digits(), train_writers=np.arange(len(digits().train_labels), dtype=np.int32)
+    )
+    with pytest.raises(ValueError, match="private_margin must be 0"):
+        build([config], dataset)
+
+
+def test_before_private_from_an_upload_is_public_and_free():
+    made, _, run = playing(mechanism="nbafl", private_from=4)
+    _, answer, info = run(made.data.examples)  # in round 3
+    assert np.isinf(info.noise_multiplier) and info.noise_std == 0
+    assert not any(map(np.any, answer))
+    _, _, info = playing(mechanism="nbafl", private_from=3)[-1](made.data.examples)
+    assert np.isfinite(info.noise_multiplier) and info.noise_std > 0

@@ -1,0 +1,231 @@
+"""A round without its training is what its clients send, summed one by one."""
+
+import dataclasses
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from quick_training import quick_training  # noqa: F401, a fixture
+from small_runs import digits, small
+
+from fedsvp_jax import prng, tree
+from fedsvp_jax.algorithm import (
+    aggregation,
+    client,
+    cohort,
+    evaluation,
+    local_training,
+)
+from fedsvp_jax.algorithm.state import ServerState
+from fedsvp_jax.devices import lanes
+from fedsvp_jax.engine.placement import Placement
+from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.federation import Program, build
+from fedsvp_jax.structs import Model, Params
+from fedsvp_jax.tree import cell_of
+
+
+def by_hand(made: Program, state: ServerState, round_num: int) -> dict[str, Any]:
+    """One round, client by client, for a state of one cell."""
+    cell, plan = cell_of(made.cells, 0), made.plan
+    key = prng.round_key(cell.root, round_num)
+    clients = cohort.sample_cohort(
+        prng.stream_key(key, prng.Stream.COHORT),
+        plan.num_clients,
+        plan.cohort_size,
+        eligible=state.admitted
+        & (state.spent + cell.allowance.costs[0] <= cell.allowance.budget),
+    )
+    valid, rows = clients >= 0, jnp.maximum(clients, 0)
+    weights = aggregation.client_weights(
+        cell.split.num_train[rows],
+        valid,
+        uniform=plan.uniform_weights or made.mechanism.uniform_weights,
+    )
+    one = jax.jit(
+        lambda client_id, row, weight: client.client_round(
+            made.model,
+            plan,
+            cell,
+            state,
+            made.data.examples,
+            client_id,
+            row,
+            weight,
+            key=key,
+            round_num=jnp.int32(round_num),
+            lane_axes=(),
+        )
+    )
+    sent = [one(*told) for told in zip(clients, rows, weights, strict=True)]
+    took_part = [place for place in range(plan.cohort_size) if clients[place] >= 0]
+    params = state.params
+    stats = jax.tree.map(jnp.zeros_like, state.stats)
+    for place in took_part:
+        params = jax.tree.map(jnp.add, params, sent[place][0][0])
+        stats = jax.tree.map(jnp.add, stats, sent[place][0][1])
+    if state.optimizer is not None:  # FedAvgM; optax keeps the negative velocity
+        params = jax.tree.map(
+            lambda leaf, old: leaf - plan.server.server_momentum * old,
+            params,
+            optax.tree.get(state.optimizer, "trace"),
+        )
+    memories, metrics = jax.tree.map(
+        lambda *rows: jnp.stack(rows), *[s[1] for s in sent]
+    )
+    memory = state.mechanism
+    kept = jnp.asarray(took_part)
+    memory = state.mechanism.updated(
+        clients[kept], jax.tree.map(lambda leaf: leaf[kept], memories)
+    )
+    if made.mechanism.server is not None:
+        params, memory = made.mechanism.server(
+            params,
+            state.params,
+            memory,
+            key=prng.stream_key(key, prng.Stream.SERVER_NOISE),
+            round_num=jnp.int32(round_num),
+            infos=metrics.noise,
+            valid=valid,
+        )
+    score = jax.jit(
+        lambda params: evaluation.evaluate(
+            made.model,
+            params,
+            stats,
+            made.data.test,
+            batch_size=plan.test_batch_size,
+            devices=lanes.Devices(1, jnp.int32(0)),
+        )
+    )(params)
+    stds = np.where(valid, metrics.noise.noise_std, 0.0)
+    size = tree.num_parameters(params)
+    return {
+        "params": params,
+        "stats": stats,
+        "memory": memory,
+        "clients": clients,
+        "spent": state.spent.at[rows].add(valid.astype(jnp.int32)),
+        "upload_noise": metrics.noise.noise_std[kept],
+        "score": (score.accuracy, score.loss),
+        "aggregate_noise_l2": np.sqrt(size * np.sum(np.square(weights * stds))),
+        "steps": np.sum(metrics.steps[kept]),
+    }
+
+
+def keeps_statistics() -> Model:
+    """A linear model whose logits follow a statistic too."""
+
+    def init(key: jax.Array, example: jax.Array) -> tuple[Params, Params]:
+        size = example[0].size
+        return {"w": jax.random.normal(key, (size, 10)) / size}, {
+            "shift": jnp.ones((1, 10))
+        }
+
+    def apply(
+        params: Params, stats: Params, x: jax.Array, *, train: bool, key: Any
+    ) -> tuple[jax.Array, Params]:
+        del train, key
+        return x.reshape(len(x), -1) @ params["w"] + stats["shift"], stats
+
+    return Model(init, apply)
+
+
+@pytest.mark.usefixtures("quick_training")
+@pytest.mark.parametrize(
+    ("chunk", "changes"),
+    [
+        (1, {"mechanism": "reestimation", "weighting": "uniform"}),
+        (1, {"mechanism": "nbafl", "downlink_noise": True, "server_momentum": 0.5}),
+        (2, {"mechanism": "dp_fedavg", "adaptive_clip": True}),
+    ],
+    ids=lambda value: value["mechanism"] if isinstance(value, dict) else str(value),
+)
+def test_a_round_is_what_its_clients_send_summed_in_turn(
+    chunk: int, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a place that nobody fills, and after rounds in which others uploaded.
+
+    The clients have different sizes and the model keeps statistics.
+    """
+    asked = {"cohort_size": 4, "num_rounds": 1, "client_chunk_size": chunk}
+    unequal = {"partition": "dirichlet", "num_hbc_clients": 0}
+    config = small(**asked | unequal | changes)
+    made = build([config], digits(), model=keeps_statistics())
+    assert made.data.min_num_examples < made.data.max_num_examples
+    once = jax.tree.map(jnp.ones_like, made.cells.allowance)
+    capped = made.cells.replace(allowance=once)
+    made = dataclasses.replace(made, cells=capped)
+    trainer = Trainer(made)
+    state = trainer.initial_state()
+    state = state.replace(
+        spent=jnp.asarray([[1, 0, 0, 1, 0, 0, 1]], jnp.int32),
+        admitted=jnp.asarray([[True, True, False, True, True, True, True]]),
+        optimizer=jax.tree.map(lambda leaf: 0.1 * jnp.ones_like(leaf), state.optimizer),
+    )
+    expected = by_hand(made, cell_of(state, 0), 0)
+    assert (state.optimizer is None) == ("server_momentum" not in changes)
+    axes, stand_in = [], local_training.local_update
+    monkeypatch.setattr(
+        local_training,
+        "local_update",
+        lambda *told, lane_axes, **named: (
+            axes.append(lane_axes) or stand_in(*told, lane_axes=lane_axes, **named)
+        ),
+    )
+    after, metrics = trainer.advance(trainer.place(state), 0, 1)
+    assert all((lanes.LANE in named) == (chunk > 1) for named in axes) and axes
+    found = cell_of(after, 0)
+    row = jax.tree.map(lambda leaf: leaf[0, 0], metrics)
+    assert row.clients.client_id.tolist() == expected["clients"].tolist()
+    assert row.clients.client_id.tolist() == [1, 4, 5, -1]
+    chex.assert_trees_all_close(
+        (found.params, found.stats, found.mechanism),
+        (expected["params"], expected["stats"], expected["memory"]),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+    np.testing.assert_array_equal(found.spent, expected["spent"])
+    assert found.admitted.tolist() == [id_ != 2 for id_ in range(7)]
+    np.testing.assert_allclose(
+        row.clients.noise.noise_std[:3], expected["upload_noise"], rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        row.aggregate_noise_l2, expected["aggregate_noise_l2"], rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        (row.test_accuracy, row.test_loss), expected["score"], rtol=1e-3
+    )
+    if chunk == 1:
+        assert row.steps_run == expected["steps"]
+    assert row.model_finite
+
+
+@pytest.mark.usefixtures("quick_training")
+def test_a_round_without_clients_leaves_model_and_statistics_as_they_are() -> None:
+    moved_by = {"downlink_noise": True, "server_momentum": 0.5}
+    config = small(mechanism="nbafl", num_rounds=1, eval_every=2, **moved_by)
+    trainer = Trainer(build([config], digits(), model=keeps_statistics()))
+    before = trainer.initial_state()
+    before = before.replace(
+        admitted=jnp.zeros_like(before.admitted),
+        optimizer=jax.tree.map(jnp.ones_like, before.optimizer),
+    )
+    weights = np.array(before.params["w"])  # the round takes the state's memory
+    after, metrics = trainer.advance(trainer.place(before), 0, 1)
+    assert np.all(np.asarray(metrics.clients.client_id) == cohort.NOBODY)
+    np.testing.assert_array_equal(after.params["w"], weights)
+    np.testing.assert_array_equal(after.stats["shift"], np.ones((1, 1, 10)))
+
+
+@pytest.mark.usefixtures("quick_training")
+def test_a_model_is_scored_in_every_nth_round_and_in_the_last() -> None:
+    made = build([small(mechanism="none", num_rounds=5, eval_every=2)], digits())
+    trainer = Trainer(made, placement=Placement(rounds_per_call=5))
+    _, metrics = trainer.advance(trainer.initial_state(), 0, 5)
+    for values in (metrics.test_accuracy, metrics.test_loss):
+        assert np.isnan(values[:, 0]).tolist() == [True, False, True, False, False]
