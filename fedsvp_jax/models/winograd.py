@@ -19,8 +19,9 @@ ReLU before a convolution anew for each of the 16 products (BUILD_NOTES.md).
 """
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial, reduce
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +32,7 @@ from fedsvp_jax.structs import Array
 
 _Matrix = tuple[tuple[float, ...], ...]
 _Grid = list[list[Array]]  # one array for every element of a small matrix
+_Arrays = TypeVar("_Arrays")
 
 _A: _Matrix = ((1, 1, 1, 0), (0, 1, -1, -1))
 _B: _Matrix = ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1))
@@ -76,12 +78,14 @@ def conv_3x3(x: Array, kernel: Array) -> Array:
 def _forward(x: Array, kernel: Array) -> tuple[Array, tuple[Array, Array]]:
     weights = _transform(_G, _elements(kernel))
 
-    def convolve(part: Array) -> Array:
-        tiles = _transform(_B, _neighbours(part))
+    def convolve(part: tuple[Array, Array]) -> Array:
+        turn, image = part
+        tiles = _tiles(_B, _bordered(image), turn)
         products = jax.tree.map(partial(jnp.tensordot, axes=1), tiles, weights)
         return _interleaved(_transform(_A, products))
 
-    y = lax.map(convolve, _in_parts(x, kernel))
+    parts = _in_parts(x, kernel)
+    y = lax.map(convolve, (jnp.arange(len(parts)), parts))
     return _joined(y, x.shape[0]), (x, kernel)
 
 
@@ -90,11 +94,10 @@ def _backward(residuals: tuple[Array, Array], gradient: Array) -> tuple[Array, A
     x, kernel = residuals
     weights = _transform(_G, _elements(kernel))
 
-    def add_part(total: _Grid, part: tuple[Array, Array]) -> tuple[_Grid, Array]:
-        image, of_y = part
-        tiles = _transform(_B, _neighbours(image))
-        of_products = _transform(_transposed(_A), _pixels(of_y))
-        of_weights = jax.tree.map(weight_gradient, tiles, of_products)
+    def add_part(total: _Grid, part: tuple[Array, Array, Array]) -> tuple[_Grid, Array]:
+        turn, image, of_y = part
+        of_products = _tiles(_transposed(_A), of_y, turn)
+        of_weights = _weight_gradients(_bordered(image), of_products, turn)
         of_tiles = jax.tree.map(
             lambda of_product, weight: jnp.tensordot(of_product, weight.T, axes=1),
             of_products,
@@ -103,10 +106,11 @@ def _backward(residuals: tuple[Array, Array], gradient: Array) -> tuple[Array, A
         of_image = _neighbours_transposed(_transform(_transposed(_B), of_tiles))
         return jax.tree.map(jnp.add, total, of_weights), of_image
 
+    parts = _in_parts(x, kernel)
     of_weights, of_x = lax.scan(
         add_part,
         jax.tree.map(jnp.zeros_like, weights),
-        (_in_parts(x, kernel), _in_parts(gradient, kernel)),
+        (jnp.arange(len(parts)), parts, _in_parts(gradient, kernel)),
     )
     of_kernel = _transform(_transposed(_G), of_weights)
     return _joined(of_x, x.shape[0]), jnp.stack([jnp.stack(row) for row in of_kernel])
@@ -145,10 +149,21 @@ def _combined(matrix: _Matrix, parts: Sequence[Array]) -> list[Array]:
     return [
         reduce(
             operator.add,
-            [factor * part for factor, part in zip(row, parts, strict=True) if factor],
+            [
+                _multiple(factor, part)
+                for factor, part in zip(row, parts, strict=True)
+                if factor
+            ],
         )
         for row in matrix
     ]
+
+
+def _multiple(factor: float, part: Array) -> Array:
+    """factor * part, without the products by 1 and -1, which XLA would have to find."""
+    if abs(factor) == 1:
+        return part if factor > 0 else -part
+    return factor * part
 
 
 def _transposed(matrix: _Matrix) -> _Matrix:
@@ -160,14 +175,54 @@ def _elements(kernel: Array) -> _Grid:
     return [[kernel[u, v] for v in range(3)] for u in range(3)]
 
 
-def _neighbours(x: Array) -> _Grid:
-    """The 4x4 pixels around every 2x2, each (batch, height / 2, width / 2, in)."""
-    _, height, width, _ = x.shape
-    padded = jnp.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
-    return [
-        [padded[:, u : u + height : 2, v : v + width : 2] for v in range(4)]
-        for u in range(4)
-    ]
+def _tiles(matrix: _Matrix, x: Array, turn: Array) -> _Grid:
+    """M P M' for the pixels P of every tile, each (batch, height / 2, width / 2, in).
+
+    The first axis is done by itself: the second then has four programs in place of 16.
+    """
+    rows = _by_itself(partial(_along, matrix, x, 1), turn)
+    return [_along(matrix, row, 2) for row in rows]
+
+
+def _along(matrix: _Matrix, x: Array, axis: int) -> list[Array]:
+    """M p for the pixels p of every tile along an axis; tiles begin at every second."""
+    size = len(matrix[0])
+    last = x.shape[axis] - size + 1
+    pixels = [lax.slice_in_dim(x, v, v + last, 2, axis) for v in range(size)]
+    return _combined(matrix, pixels)
+
+
+def _by_itself(function: Callable[[], _Arrays], turn: Array) -> _Arrays:
+    """function(), written to memory before anything else reads it.
+
+    XLA:CPU drops an `optimization_barrier` before it joins operations, but joins none
+    with a branch's. It does not know that this branch is taken in every turn, 0, 1, ...
+    """
+
+    def never() -> _Arrays:
+        shapes = jax.eval_shape(function)
+        return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+
+    return lax.cond(turn >= 0, function, never)
+
+
+def _weight_gradients(bordered: Array, of_products: _Grid, turn: Array) -> _Grid:
+    """The sums over all tiles of B d B', (b, h, w, in), times a (b, h, w, out).
+
+    Contracted by three axes, a product first makes XLA:CPU write a transposed copy of
+    its tiles, and then runs at up to three times the rate. With fewer tiles than
+    channels the copies cost more than that.
+    """
+    tiles = partial(_tiles, _B, bordered, turn)
+    if of_products[0][0].size <= of_products[0][0].shape[-1] ** 2:
+        return jax.tree.map(weight_gradient, tiles(), of_products)
+    contracted = partial(jnp.tensordot, axes=((0, 1, 2), (0, 1, 2)))
+    return jax.tree.map(contracted, _by_itself(tiles, turn), of_products)
+
+
+def _bordered(images: Array) -> Array:
+    """With a border of one zero along height and width."""
+    return jnp.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))
 
 
 def _neighbours_transposed(grid: _Grid) -> Array:
@@ -188,13 +243,8 @@ def _shifted(x: Array, by: int, axis: int) -> Array:
     return lax.pad(x, jnp.zeros((), x.dtype), edges)
 
 
-def _pixels(x: Array) -> _Grid:
-    """The 2x2 pixels of every tile, each (batch, height / 2, width / 2, channels)."""
-    return [[x[:, u::2, v::2] for v in range(2)] for u in range(2)]
-
-
 def _interleaved(grid: _Grid) -> Array:
-    """The inverse of `_pixels`."""
+    """The four pixels of every tile -> (batch, height, width, channels)."""
     batch, height, width, channels = grid[0][0].shape
     rows = [jnp.stack(row, axis=3) for row in grid]
     return jnp.stack(rows, axis=2).reshape(batch, 2 * height, 2 * width, channels)
