@@ -67,10 +67,11 @@ class _Quick:
 
         self.step = quick_jit(step)
         self.stacked_step = quick_jit(jax.vmap(step))
-        self.evaluate = quick_jit(
-            lambda key: self.model.apply(
-                self.params, self.stats, x, train=False, key=key
-            )
+        self.evaluate = quick_jit(  # with the key and without, as one program
+            lambda key: [
+                self.model.apply(self.params, self.stats, x, train=False, key=given)
+                for given in (key, None)
+            ]
         )
 
 
@@ -156,7 +157,8 @@ def test_stacked_models_under_vmap_equal_one_call_each(name):
 def test_the_key_matters_in_training_with_dropout_and_nowhere_else(name):
     quick = _quick(name)
     keys = jax.random.split(jax.random.key(5), 2)
-    np.testing.assert_array_equal(quick.evaluate(keys[0])[0], quick.evaluate(None)[0])
+    (logits, _), (without, _) = quick.evaluate(keys[0])
+    np.testing.assert_array_equal(logits, without)
     first, again, other = (
         quick.step(quick.params, key)[0] for key in (keys[0], keys[0], keys[1])
     )
@@ -167,7 +169,7 @@ def test_the_key_matters_in_training_with_dropout_and_nowhere_else(name):
 @_ALL_QUICK
 def test_statistics_move_in_training_alone(name):
     quick = _quick(name)
-    _, evaluated = quick.evaluate(None)
+    _, (_, evaluated) = quick.evaluate(jax.random.key(6))
     _, trained, _ = quick.step(quick.params, jax.random.key(6))
     assert jax.tree.structure(evaluated) == jax.tree.structure(quick.stats)
     assert jax.tree.structure(trained) == jax.tree.structure(quick.stats)
