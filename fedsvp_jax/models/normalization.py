@@ -1,6 +1,9 @@
 """Group normalisation (Wu and He 2018), arranged for XLA:CPU."""
 
+from functools import partial
+
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -42,5 +45,27 @@ class GroupNorm(nn.Module):
         mean = group_mean(pixels)
         variance = jnp.maximum(group_mean(pixels * pixels) - mean * mean, 0)
         slope = lax.rsqrt(variance + self.epsilon) * scale[None].astype(jnp.float32)
-        offset = bias[None].astype(jnp.float32) - mean * slope
+        offset = _by_example(bias.astype(jnp.float32), batch) - mean * slope
         return (x * slope[:, None, None] + offset[:, None, None]).astype(dtype)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1,))
+def _by_example(bias: Array, batch: int) -> Array:
+    """(channels,) -> (batch, channels), with a gradient that is a sum of its own.
+
+    The gradient by each example's offset, a sum over pixels, is needed as well. XLA
+    would join both sums into a second one over all examples' pixels.
+    """
+    return jnp.broadcast_to(bias, (batch, *bias.shape))
+
+
+def _by_example_forward(bias: Array, batch: int) -> tuple[Array, None]:
+    return _by_example(bias, batch), None
+
+
+def _by_example_backward(batch: int, _: None, gradient: Array) -> tuple[Array]:
+    del batch
+    return (jnp.sum(lax.optimization_barrier(gradient), axis=0),)
+
+
+_by_example.defvjp(_by_example_forward, _by_example_backward)

@@ -103,7 +103,7 @@ def _backward(residuals: tuple[Array, Array], gradient: Array) -> tuple[Array, A
             of_products,
             weights,
         )
-        of_image = _neighbours_transposed(_transform(_transposed(_B), of_tiles))
+        of_image = _image_gradient(of_tiles, turn)
         return jax.tree.map(jnp.add, total, of_weights), of_image
 
     parts = _in_parts(x, kernel)
@@ -225,15 +225,26 @@ def _bordered(images: Array) -> Array:
     return jnp.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))
 
 
-def _neighbours_transposed(grid: _Grid) -> Array:
-    """Adds what each pixel is a part of: of its own tile, and of those beside it."""
+def _image_gradient(of_tiles: _Grid, turn: Array) -> Array:
+    """The transpose of cutting out the tiles B d B', with their border of zeros.
 
-    def both(parts: Sequence[Array], axis: int) -> list[Array]:
-        before, even, odd, after = parts
-        return [even + _shifted(after, -1, axis), odd + _shifted(before, 1, axis)]
+    Each pixel gets the sum over its own tile and those beside it. As in `_tiles`, the
+    first axis is done by itself.
+    """
+    columns = _by_itself(
+        lambda: [_pixels(list(column), 1) for column in zip(*of_tiles, strict=True)],
+        turn,
+    )
+    return _pixels(columns, 2)
 
-    columns = [both(column, 1) for column in zip(*grid, strict=True)]
-    return _interleaved([both(row, 2) for row in zip(*columns, strict=True)])
+
+def _pixels(of_tiles: list[Array], axis: int) -> Array:
+    """The transpose of `_along(_B, bordered, axis)`: pixels in place of tiles."""
+    before, even, odd, after = _combined(_transposed(_B), of_tiles)
+    pair = [even + _shifted(after, -1, axis), odd + _shifted(before, 1, axis)]
+    shape = list(even.shape)
+    shape[axis] *= 2
+    return jnp.stack(pair, axis=axis + 1).reshape(shape)
 
 
 def _shifted(x: Array, by: int, axis: int) -> Array:
