@@ -49,8 +49,11 @@ def cut(vector: Array, like: Params) -> Params:
 
 
 def l2_norm(tree: Params) -> Array:
-    """() float32: the L2 norm of all leaves as one vector."""
-    squares = [
-        jnp.sum(jnp.square(leaf.astype(jnp.float32))) for leaf in jax.tree.leaves(tree)
-    ]
+    """() float32: the L2 norm of all leaves as one vector.
+
+    Products of a leaf with itself, which take XLA:CPU less than half as long as sums of
+    squares. At the highest precision no backend rounds their factors below float32.
+    """
+    leaves = [leaf.astype(jnp.float32) for leaf in jax.tree.leaves(tree)]
+    squares = [jnp.vdot(leaf, leaf, precision="highest") for leaf in leaves]
     return jnp.sqrt(sum(squares, start=jnp.zeros((), jnp.float32)))

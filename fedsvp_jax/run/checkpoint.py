@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 # Raised when the content of a checkpoint changes, or the way in which a run continues
 # from it: a run that another version started is then refused.
-STATE_VERSION = 10
+STATE_VERSION = 11
 
 
 class Checkpointer:
