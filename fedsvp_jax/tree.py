@@ -11,14 +11,6 @@ import numpy as np
 from fedsvp_jax.structs import Array, Params
 
 
-def all_finite(tree: Params) -> Array:
-    """() bool: no number is NaN or infinite."""
-    return jax.tree.reduce(
-        jnp.logical_and,
-        jax.tree.map(lambda leaf: jnp.all(jnp.isfinite(leaf)), tree),
-    )
-
-
 def cell_of(tree: Params, index: Any) -> Params:
     """The part at `index` of a pytree with a leading (cells) axis."""
     return jax.tree.map(lambda leaf: leaf[index], tree)
@@ -57,3 +49,8 @@ def l2_norm(tree: Params) -> Array:
     leaves = [leaf.astype(jnp.float32) for leaf in jax.tree.leaves(tree)]
     squares = [jnp.vdot(leaf, leaf, precision="highest") for leaf in leaves]
     return jnp.sqrt(sum(squares, start=jnp.zeros((), jnp.float32)))
+
+
+def is_finite(tree: Params) -> Array:
+    """() bool: no number is NaN or infinite, nor the L2 norm beyond float32."""
+    return jnp.isfinite(l2_norm(tree))

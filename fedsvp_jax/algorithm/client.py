@@ -374,7 +374,7 @@ def client_round(
             & (round_num >= cell.mechanism.private_from),
             lane_axes=lane_axes,
         )
-    finite = tree.all_finite((upload, work.stats, answered))
+    finite = tree.is_finite((upload, work.stats, answered))
     if mechanism.grid is not None and mechanism.claim.central:
         encode = partial(residues, grid=mechanism.grid, std=info.noise_std)
         answered = encode(answered)

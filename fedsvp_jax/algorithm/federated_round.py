@@ -172,7 +172,7 @@ def federated_round(
             aggregate_noise_l2=jnp.sqrt(size * variance),
             steps_run=lanes.steps_run(metrics.steps, order, chunk_size=chunk_size),
             clients=metrics,
-            model_finite=tree.all_finite((params, stats)),
+            model_finite=tree.is_finite((params, stats)),
             validation_accuracy=score.validation_accuracy,
             validation_loss=score.validation_loss,
         ),

@@ -99,7 +99,7 @@ class ClientMetrics:
     num_examples: Array  # () int32
     update_l2: Array  # () float32: L2 norm of the update before the noise
     weight: Array  # () float32: p_i of the average
-    finite: Array  # () bool: every number of the upload and statistics is finite
+    finite: Array  # () bool: the upload and statistics, as `tree.is_finite` says
     estimation: Estimation | None
     released_ratio: Array  # () float32: the R that the noise was made from
     noise: NoiseInfo
@@ -117,7 +117,7 @@ class RoundMetrics:
     aggregate_noise_l2: Array  # () float32: sqrt(d sum_i p_i^2 sigma_i^2) of uploads
     steps_run: Array  # () int32: SGD steps of all lanes, padding counted
     clients: ClientMetrics
-    model_finite: Array  # () bool: every number of the next model is finite
+    model_finite: Array  # () bool: the next model, as `tree.is_finite` says
     validation_accuracy: Array | None = None  # () float32; None without such examples
     validation_loss: Array | None = None  # () float32, likewise
 

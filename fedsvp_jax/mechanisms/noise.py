@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from fedsvp_jax import prng
 from fedsvp_jax.structs import Array, Params
-from fedsvp_jax.tree import cut, l2_norm, num_parameters
+from fedsvp_jax.tree import cut, is_finite, l2_norm, num_parameters
 
 
 def clip_by_l2_norm(tree: Params, bound: Array | float) -> tuple[Params, Array]:
@@ -30,7 +30,7 @@ def clip_into_ball(tree: Params, bound: Array | float) -> tuple[Params, Array]:
     data on which training overflows, and an upload that is not finite would tell it.
     """
     shrunk, clipped = clip_by_l2_norm(tree, bound)
-    finite = jnp.isfinite(l2_norm(tree))
+    finite = is_finite(tree)
     inside = jax.tree.map(lambda leaf: jnp.where(finite, leaf, 0), shrunk)
     return inside, jnp.where(finite, clipped, jnp.float32(1))
 

@@ -157,9 +157,9 @@ def check_finite(metrics: RoundMetrics, *, round_num: int, mechanism: str) -> No
     what = f"the upload of client {bad[0]}" if len(bad) else "the server's model"
     more = f" ({len(bad)} of {len(clients.finite)} uploads do)" if len(bad) > 1 else ""
     raise FloatingPointError(
-        f"mechanism {mechanism} diverged: {what} in round {round_num} holds NaN or "
-        f"infinity{more}; a smaller learning_rate or l2_norm_clip, or a larger "
-        "epsilon, may help"
+        f"mechanism {mechanism} diverged: {what} in round {round_num} holds NaN, "
+        f"infinity or a norm beyond float32{more}; a smaller learning_rate or "
+        "l2_norm_clip, or a larger epsilon, may help"
     )
 
 

@@ -56,7 +56,7 @@ def test_a_diverged_run_ends_in_its_round_and_names_mechanism_round_and_client(
         first = row["diverged_clients"][0]
         assert str(raised.value).startswith(
             f"mechanism none diverged: the upload of client {first} in round 1 holds "
-            "NaN or infinity (3 of 3 uploads do)"
+            "NaN, infinity or a norm beyond float32 (3 of 3 uploads do)"
         )
         assert row["test_loss"] is None and row["model_finite"] is False
         assert len(rows(tmp_path, "clients.jsonl")) == 3
