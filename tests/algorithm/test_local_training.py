@@ -1,6 +1,7 @@
 """Local training against a plain Python loop, and what a coalition may touch."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import chex
@@ -24,6 +25,19 @@ RATES = TrainingRates(
 )
 
 
+# One program for all calls with the same model, settings and shapes.
+local_update = jax.jit(
+    local_training.local_update,
+    static_argnums=(0, 1),
+    static_argnames=("batch_size", "lane_axes"),
+)
+
+
+@functools.cache
+def make_model(name: str) -> Model:
+    return models.make_model(name, num_classes=3)
+
+
 def make_examples() -> Examples:
     rng = np.random.default_rng(3)
     return Examples(
@@ -45,21 +59,15 @@ def train(
     model: Model | None = None,
     places: int | None = None,
 ) -> tuple[Params, Params]:
-    model = model or models.make_model("mlp", num_classes=3)
+    model = model or make_model("mlp")
     examples = examples or make_examples()
-    params, stats = model.init(jax.random.key(0), examples.inputs[:1])
+    params, stats = jax.jit(model.init)(jax.random.key(0), examples.inputs[:1])
     recipe = TrainingRecipe(
         batch_size, 2, gradient, places, proximal=proximal, momentum=momentum
     )
-    trained, _ = local_training.local_update(
-        model,
-        recipe,
-        rates,
-        params,
-        stats,
-        examples,
-        jnp.arange(member.shape[0], dtype=jnp.int32),
-        jnp.asarray(member),
+    rows = jnp.arange(member.shape[0], dtype=jnp.int32)
+    trained, _ = local_update(
+        *(model, recipe, rates, params, stats, examples, rows, member),
         key=jax.random.key(1),
         batch_size=batch_size,
         lane_axes=(),
@@ -89,7 +97,7 @@ def test_update_equals_a_plain_loop_over_the_same_shuffles(
 ) -> None:
     member = np.arange(20) < count
     start, trained = train(member, **PLAIN[kind])
-    model, examples = models.make_model("mlp", num_classes=3), make_examples()
+    model, examples = make_model("mlp"), make_examples()
     rates = PLAIN[kind].get("rates", RATES)
 
     @jax.jit
@@ -232,7 +240,7 @@ def test_proximal_term_pulls_towards_the_broadcast_model() -> None:
 def test_padding_of_a_batch_reads_no_gradient_in_vmapped_lanes_of_other_length() -> (
     None
 ):
-    model = models.make_model("mlp", num_classes=3)
+    model = make_model("mlp")
     examples = make_examples()
     params, stats = model.init(jax.random.key(0), examples.inputs[:1])
     recipe = TrainingRecipe(4, 2, "clipped_mean")
@@ -269,7 +277,7 @@ def test_a_linear_model_clips_every_example_without_their_gradients(
     count: int, places: int | None, clip: float
 ) -> None:
     """As through one gradient for each example, in full, padded and Poisson batches."""
-    linear = models.make_model("scatter_linear", num_classes=3)
+    linear = make_model("scatter_linear")
     assert linear.gradient_scale is not None
     rates = RATES.replace(
         l2_norm_clip=np.float32(clip), step_noise_std=np.float32(0.01)
@@ -287,7 +295,7 @@ def test_an_example_whose_gradient_overflows_counts_as_zero(
     gradient_scale: str,
 ) -> None:
     """Its record is then hidden as any other is; NaN would tell of it."""
-    made = models.make_model("scatter_linear", num_classes=3)
+    made = make_model("scatter_linear")
 
     def ones(*args: Any) -> Any:
         return jax.tree.map(jnp.ones_like, made.init(*args))
@@ -315,7 +323,7 @@ def test_poisson_steps_divide_by_b_whatever_the_batch_holds(places: int) -> None
         labels=jnp.broadcast_to(examples.labels[:1], examples.labels.shape),
     )
     member = np.arange(20) < 14
-    linear = models.make_model("scatter_linear", num_classes=3)
+    linear = make_model("scatter_linear")
     rates = RATES.replace(l2_norm_clip=np.float32(1e-3))
     start, trained = train(
         member,
