@@ -78,7 +78,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Leaves nothing to the five passes that pytest makes over all objects at its end."""
+    """Spares the five passes over all objects that pytest makes at its end."""
     gc.freeze()
 
 
