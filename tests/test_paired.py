@@ -13,7 +13,7 @@ from fedsvp_jax import paired
 
 Utility = Callable[[np.ndarray], np.ndarray]  # (P, N) bool -> (P,)
 
-# As one program each, as in a run; operation by operation takes ten times as long.
+# As one program each, as in a run; operation by operation takes longer.
 draw_pairs = jax.jit(paired.draw_pairs, static_argnums=2)
 correction = jax.jit(paired.correction)
 margin = jax.jit(paired.margin, static_argnums=1)

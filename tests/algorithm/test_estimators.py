@@ -80,7 +80,7 @@ class Blended(NamedTuple):
 
 
 def blended(game: estimators.Game, key: jax.Array) -> Blended:
-    """As one program; operation by operation takes ten times as long."""
+    """As one program; operation by operation takes longer."""
     number = game.num_attributes
     rows = estimators.coalition_rows(range(2**number), number)
 
