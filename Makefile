@@ -16,13 +16,16 @@ DEPLOY := .venv-deploy
 DEPLOY_STAMP := $(DEPLOY)/.installed
 MUTMUT := .mutmut
 MUTMUT_STAMP := $(MUTMUT)/.installed
+ACCELERATORS := .accelerators
+ACCELERATORS_STAMP := $(ACCELERATORS)/.installed
 
 export TQDM_MININTERVAL := 0.5
 # Where this is set, every process that a test starts would compile Python anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test test-quick test-lane test-slow test-references test-deploy test-browser \
-	mutants docs tutorial lint format bench reproduce-small clean
+.PHONY: setup demo test test-lab durations test-quick test-lane test-slow \
+	test-references test-deploy test-browser mutants docs tutorial lint format bench \
+	accelerators reproduce-small clean
 
 setup: $(STAMP)
 
@@ -41,14 +44,22 @@ demo: setup
 	rm -rf $(RUNS)/demo
 	$(BIN)/python -m experiments.demo --output_dir=$(RUNS)/demo
 
-# All but the slow tests, then those of the bits of different programs, which only the
-# users' compiler promises (tests/conftest.py). A file is one worker's, whose fixtures are then made once, and
-# the longest come first (tests/conftest.py). Compiled programs are kept in
+# The core's tests but the slow ones, then those of the bits of different programs, which
+# only the users' compiler promises (tests/conftest.py). A file is one worker's, whose
+# fixtures are then made once, and the longest come first. Compiled programs are kept in
 # .cache/compiled, so a second time takes half as long.
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 test: setup
-	$(BIN)/python -m pytest $(IN_TWO)
+	$(BIN)/python -m pytest $(IN_TWO) -m "not lab and not slow and not bits"
 	FEDSVP_USERS_COMPILER=1 $(BIN)/python -m pytest $(IN_TWO) -m "bits and not slow" $(BITS)
+
+# The same of what stands around the core: attacks, reports, commands, documentation.
+test-lab: setup
+	$(BIN)/python -m pytest $(IN_TWO) -m "lab and not slow and not bits"
+
+# Which files take longest: tests/durations.json, by which they are put in order.
+durations: setup
+	FEDSVP_DURATIONS=1 $(BIN)/python -m pytest $(IN_TWO)
 
 # While editing: formulas, mechanisms, accounting, data, the parts of a round, the
 # package's structure, and a run with its resumption. Under a minute from the second
@@ -103,14 +114,14 @@ $(MUTMUT_STAMP): requirements/mutants.txt $(STAMP)
 		--no-deps --target $(MUTMUT) -r requirements/mutants.txt
 	touch $(MUTMUT_STAMP)
 
-# Which small mistakes the tests would notice: docs/testing.md. PART, SAMPLE, AGAIN and
-# TABLES say how much is done. Mutants are compiled without optimization: that is most
+# Which small mistakes the tests would notice: docs/testing.md. PART, SAMPLE, AGAIN,
+# SINCE and TABLES say how much is done. Mutants are compiled without optimization: that is most
 # of their time.
 mutants: setup $(MUTMUT_STAMP)
 	PYTHONPATH=$(abspath $(MUTMUT)) JAX_PLATFORMS=cpu \
 		XLA_FLAGS="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true" \
 		$(BIN)/python -m tests.mutants $(PART:%=--part=%) $(SAMPLE:%=--sample=%) \
-		$(AGAIN:1=--again) $(TABLES:1=--tables)
+		$(AGAIN:1=--again) $(SINCE:%=--since=%) $(TABLES:1=--tables)
 
 # The site, to runs/site: a broken link fails. Nothing is fetched.
 docs: setup
@@ -132,6 +143,16 @@ format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# The compilers of accelerators, in a folder beside .venv, for
+# `python -m experiments.benchmark.accelerators`.
+$(ACCELERATORS_STAMP): requirements/accelerators.txt $(STAMP)
+	rm -rf $(ACCELERATORS)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+		--no-deps --target $(ACCELERATORS) -r requirements/accelerators.txt
+	touch $(ACCELERATORS_STAMP)
+
+accelerators: setup $(ACCELERATORS_STAMP)
+
 bench: setup
 	$(BIN)/python -m experiments.benchmark
 
@@ -139,6 +160,6 @@ reproduce-small: setup
 	$(BIN)/python -m experiments.reproduce --size=small --output_dir=$(RUNS)/reproduce
 
 clean:
-	rm -rf $(VENV) .venv-lane $(REFERENCES) $(DEPLOY) $(MUTMUT) $(RUNS) .cache .pytest_cache \
+	rm -rf $(VENV) .venv-lane $(REFERENCES) $(DEPLOY) $(MUTMUT) $(ACCELERATORS) $(RUNS) .cache .pytest_cache \
 		.mypy_cache .ruff_cache \
 		.hypothesis build *.egg-info

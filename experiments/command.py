@@ -41,8 +41,30 @@ def define_settings(*, without: Sequence[str] = ()) -> None:
         text = field.metadata["help"]
         if field.metadata["choices"]:
             text += f" One of: {', '.join(field.metadata['choices'])}."
+        group = manual.group(field.name)
+        if kind(field) is int and field.default is None:
+            define_auto(field.name, text, least=None, module_name=group)
+            continue
         define = _DEFINERS[kind(field)]
-        define(field.name, field.default, text, module_name=manual.group(field.name))
+        define(field.name, field.default, text, module_name=group)
+
+
+class _AutoInteger(flags.IntegerParser):
+    """An integer, or `auto` for None."""
+
+    def parse(self, argument: Any) -> Any:
+        return None if argument in (None, "auto") else super().parse(argument)
+
+
+def define_auto(name: str, text: str, *, least: int | None = 1, **more: Any) -> None:
+    """An integer flag that may be `auto`, its default: the value is then None.
+
+    Args:
+      least: that it may be; None where somebody else checks it, as of a setting.
+    """
+    parser = _AutoInteger(lower_bound=least)
+    serializer = flags.ArgumentSerializer[Any]()
+    flags.DEFINE(parser, name, None, text, serializer=serializer, **more)
 
 
 def settings_from_flags(values: flags.FlagValues, **more: Any) -> ExperimentConfig:

@@ -87,7 +87,7 @@ def read(path: Path, known: Collection[str]) -> Read:
             found = tomllib.loads(content.decode())
         else:
             found = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         kind = "a TOML file" if path.suffix == ".toml" else "JSON"
         raise ValueError(f"config {path} cannot be read as {kind}: {error}") from error
     if not isinstance(found, dict):

@@ -40,9 +40,11 @@ from absl import flags
 from fedsvp_jax import convergence, mechanisms, prng, tree
 from fedsvp_jax.data import partition, preprocessing, sources
 from fedsvp_jax.mechanisms import noise
+from fedsvp_jax.mechanisms.sensitivity import published_bound
 from fedsvp_jax.report import figures, style
 from fedsvp_jax.run.environment import environment
-from fedsvp_jax.run.folder import RunFolder, write_json
+from fedsvp_jax.run.files import write_json
+from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.structs import Array
 
 from . import command, flag_values, upload_claims
@@ -226,15 +228,10 @@ def panel(
     measured = {math.inf: measure(0.0)}
     clip = measured[math.inf].longest_gradient
     for epsilon in epsilons:
-        noise_std = mechanisms.fedsva_noise_std(
-            1.0,
-            l2_norm_clip=clip,
-            epsilon=epsilon,
-            delta=values.delta,
-            num_examples=problem.num_examples,
-            floor=0.1,
-        )
-        measured[epsilon] = measure(float(noise_std))
+        tolerance = mechanisms.risk_tolerance(1.0, values.delta)
+        multiplier = mechanisms.guided_multiplier(tolerance, epsilon, 0.1)
+        bound = published_bound(clip, problem.num_examples)
+        measured[epsilon] = measure(float(multiplier * bound))
     claims = {epsilon: claim(values, epsilon, clip, problem) for epsilon in epsilons}
     constants = {
         "smoothness": problem.smoothness,

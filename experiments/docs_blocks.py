@@ -1,4 +1,6 @@
-"""Pages of docs/ with parts that a program writes, each between two markers:
+"""Pages of docs/ with parts that a program writes, each between two markers.
+
+Short parts stand on the page, long tables on docs/results/PAGE:
 
 <!-- measured: NAME -->
 what the program wrote
@@ -14,6 +16,7 @@ from typing import Any
 from fedsvp_jax.report import read
 from fedsvp_jax.report.text_table import MISSING
 
+_BETWEEN = "\n<!-- the next page -->\n"
 _BLOCK = re.compile(r"(<!-- measured: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -39,8 +42,18 @@ def rewritten(page: str, blocks: Mapping[str, Callable[[], str]]) -> str:
 
 
 def rewrite(page: Path, blocks: Mapping[str, Callable[[], str]]) -> Path:
-    """Writes every block of a page again; returns its path. Errors: `rewritten`."""
-    read.write_text(page, rewritten(page.read_text(), blocks))
+    """Writes every block of a page and of its tables again; returns the page's path.
+
+    Raises:
+      ValueError: as `rewritten`, of both together.
+    """
+    tables = page.parent / "results" / page.name
+    pages = [page, *([tables] if tables.exists() else [])]
+    texts = rewritten(_BETWEEN.join(one.read_text() for one in pages), blocks)
+    for one, text in zip(pages, texts.split(_BETWEEN), strict=True):
+        if one == tables:
+            text = text.replace("](images/", "](../images/")
+        read.write_text(one, text)
     return page
 
 

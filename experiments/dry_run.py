@@ -11,19 +11,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.accounting import promises
-from fedsvp_jax.accounting.allowance import release_epsilon
+from fedsvp_jax.accounting.claims import meaning, planned_row
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.federation import Program
 from fedsvp_jax.mechanisms import noise_setting
 from fedsvp_jax.mechanisms.base import extreme_uploads
-from fedsvp_jax.report import figures, labels, text_table
+from fedsvp_jax.report import figures, labels, spent, text_table
 from fedsvp_jax.run.folder import PLANNED
 from fedsvp_jax.tree import num_parameters
 
 _MOST_ROWS = 12  # of the table of attributes
+_IN_MEANING = ("against", "neighbours")  # columns that the line above the table tells
 _TIMED = 3.0  # seconds of rounds that are enough to tell a round's time
 
 
@@ -64,44 +64,6 @@ def holdings(program: Program) -> Holdings | None:
     return Holdings(
         counts(labels_, data.num_classes), counts(attributes, num_attributes), train
     )
-
-
-def planned_spent(
-    program: Program, uploads: int
-) -> tuple[dict[str, float], dict[str, str] | None]:
-    """ε of a client that sends the `uploads` dearest uploads, and each one's status.
-
-    The ledger counts them as it counts a run's. The influence filter is left out.
-    """
-    config, mechanism = program.configs[0], program.mechanism
-    size, told = config.cohort_size, program.mechanism_configs[0]
-    ledger = promises.new_ledger(
-        mechanism, size, keeps_stats=program.keeps_stats, colluders=config.colluders
-    )
-    least, epsilon, delta = (
-        np.broadcast_to(np.asarray(leaf, np.float64), (config.num_rounds,))
-        for leaf in (
-            mechanism.least_multiplier,
-            mechanism.most_epsilon,
-            mechanism.most_delta,
-        )
-    )
-    dearest = np.argsort(least, kind="stable")[:uploads]
-    for number, t in enumerate(dearest, start=1):
-        ledger.record(
-            np.arange(size),
-            round_num=number,
-            noise_multiplier=np.full(size, least[t]),
-            noise_std=np.full(size, least[t]),
-            epsilon=np.full(size, epsilon[t]),
-            delta=np.full(size, delta[t]),
-            weights=np.full(size, 1 / size),
-            release_epsilon=release_epsilon(told, mechanism),
-        )
-    spent = promises.epsilon_spent(
-        ledger, config.target_delta, central=mechanism.claim.central, last=True
-    )
-    return spent, promises.status(ledger, mechanism, spent)
 
 
 def summary(program: Program, dataset: Dataset | ClientStore) -> str:
@@ -185,38 +147,43 @@ def _noise(program: Program, held: Holdings | None) -> str:
 
 def _spent(program: Program) -> str:
     config = program.configs[0]
-    every = min(config.max_uploads or config.num_rounds, config.num_rounds)
-    mean = -(-config.num_rounds * config.cohort_size // config.num_clients)
-    rows = []
-    claimed = program.mechanism.most_delta
-    for uploads in sorted({min(mean, every), every}):
-        spent, status = planned_spent(program, uploads)
-        if status is None:
-            return f"ε of the run: mechanism {config.mechanism} promises nothing"
-        rows.append(
-            {
-                "uploads of a client": str(uploads),
-                "Σδ": labels.significant(uploads * float(np.max(claimed))),
-            }
-            | {
-                f"ε by {method}": f"{labels.significant(value)} ({status[method]})"
-                for method, value in spent.items()
-            }
+    if program.mechanism.claim.relation == "none":
+        return f"ε of the run: mechanism {config.mechanism} promises nothing"
+    rounds, cap = config.num_rounds, config.max_uploads
+    every = min(cap or rounds, rounds)
+    mean = min(-(-rounds * config.cohort_size // config.num_clients), every)
+    account = program.accounts[0]
+    planned = {mean: planned_row(account, mean)} if mean < every else {}
+    planned[every] = planned_row(account, account.plan.always)
+    rows = [
+        {"uploads of a client": str(uploads)} | columns
+        for uploads, columns in zip(
+            planned, spent.columns(list(planned.values())), strict=True
         )
+    ]
+    last = planned[every]
     lines = [
-        f"ε of the run at δ = {config.target_delta:g} (basic: at Σδ, the sum of the "
-        "uploads' δ, and nothing from Σδ = 1 on), of a client that is drawn as often "
-        "as the mean, and of one that uploads whenever it may:",
+        "ε of the run, of a client that is drawn as often as the mean, and of one that "
+        "uploads whenever it may (basic: at Σδ, the sum of the uploads' δ, and nothing "
+        f"from Σδ = 1 on); {meaning(last)}:",
         "",
-        text_table.aligned(rows),
+        text_table.aligned(
+            [
+                {name: text for name, text in row.items() if name not in _IN_MEANING}
+                for row in rows
+            ]
+        ),
     ]
     if config.total_epsilon is not None:
         lines.append(
             f"total_epsilon = {config.total_epsilon:g} ({config.total_accounting}) is "
             "kept: nobody is asked for an upload that would exceed it."
         )
-    if config.influence_filter != "none":
-        lines.append("The influence filter's contributions and votes come on top.")
+    if program.mechanism.claim.central:
+        lines.append(
+            f"A cohort of fewer than {config.cohort_size} clients has less noise in "
+            "its average, and the run would count it."
+        )
     return "\n".join(lines)
 
 

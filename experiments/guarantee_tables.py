@@ -28,18 +28,23 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
 from absl import flags
 
-from fedsvp_jax.accounting import Ledger, composed_epsilon
+from fedsvp_jax.accounting import composed_epsilon
 from fedsvp_jax.mechanisms import shapley_guided
 from fedsvp_jax.report import labels, read, spent, tables
 from fedsvp_jax.report.text_table import MISSING, markdown
-from fedsvp_jax.run.folder import write_json
+from fedsvp_jax.run.files import write_json
 
 from . import command, docs_blocks, flag_values, upload_claims
 from .budget_table import batches, batches_table, budgets, budgets_table
-from .ledger_tables import events_table, promise, promise_table
+from .ledger_tables import (
+    events_table,
+    experimenter_table,
+    promise,
+    promise_table,
+    public_list,
+)
 
 flags.DEFINE_string("guarantee_docs_dir", "docs", "Folder of the pages and results/.")
 flags.DEFINE_list(
@@ -62,21 +67,11 @@ def composition() -> Json:
     upload_delta = float(shapley_guided.effective_delta(tolerance, 0.1))
     rows = []
     for uploads in (1, 40, 400):
-        ledger = Ledger(1, proved=False)
-        for number in range(uploads):
-            ledger.record(
-                np.zeros(1, np.int64),
-                round_num=number + 1,
-                noise_multiplier=np.full(1, multiplier),
-                noise_std=np.ones(1),
-                epsilon=np.full(1, _EPSILON),
-                delta=np.full(1, upload_delta),
-            )
-        epsilons = {
-            method: ledger.epsilon_spent(method, _TARGET_DELTA)
-            for method in ("basic", "gdp", "pld", "rdp")
+        epsilons = {"basic": uploads * _EPSILON} | {
+            method: composed_epsilon(method, uploads / multiplier**2, _TARGET_DELTA)
+            for method in ("gdp", "pld", "rdp")
         }
-        rows.append({"uploads": uploads, "delta": ledger.delta_spent()} | epsilons)
+        rows.append({"uploads": uploads, "delta": uploads * upload_delta} | epsilons)
     return {"noise_multiplier": multiplier, "target_delta": _TARGET_DELTA, "rows": rows}
 
 
@@ -123,7 +118,7 @@ def kept_convergence(folder: pathlib.Path) -> Json:
     return {
         "rows": [
             {"local_epochs": panel["constants"]["local_epochs"]}
-            | {name: curve[name] for name in ("epsilon", "delta", "status", "central")}
+            | {name: curve[name] for name in upload_claims.NOTHING}
             | {name: curve[name] and curve[name][-1] for name in names}
             for panel in panels
             for curve in panel["curves"]
@@ -347,6 +342,8 @@ def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
         "methods.md": {"convergence": block(convergence_table, "convergence")},
         "privacy.md": {
             "events": events_table,
+            "public": public_list,
+            "experimenter": experimenter_table,
             "promise": block(promise_table, "promise"),
             "composition": block(composition_table, "composition"),
             "budgets": block(budgets_table, "budgets"),

@@ -1,15 +1,17 @@
 """The tables of docs/privacy.md on the one ledger: its events, and one promise."""
 
 import dataclasses
+import textwrap
 from typing import Any
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.accounting import EVENTS, FilterCost, allowance
-from fedsvp_jax.accounting.allowance import most_uploads
+from fedsvp_jax.accounting import EVENTS, Account, FilterCost, Participation
+from fedsvp_jax.accounting.disclosure import EXPERIMENTER, PUBLIC
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation import budget, plan
 from fedsvp_jax.influence import admission
 from fedsvp_jax.report.text_table import markdown
+from fedsvp_jax.run.early_stopping import UNRELEASED
 
 Json = dict[str, Any]
 _ROUNDS, _PROMISE, _DELTA = 1000, 4.0, 1e-5
@@ -35,6 +37,30 @@ def events_table() -> str:
             for event in EVENTS
         ]
     )
+
+
+def public_list() -> str:
+    """What neighbours agree in and an adversary may know."""
+    return "\n".join(
+        textwrap.fill(one, 100, initial_indent="- ", subsequent_indent="  ")
+        for one in PUBLIC
+    )
+
+
+def experimenter_table() -> str:
+    """What stays with the experimenter, and why."""
+    fields = ", ".join(f"`{name}`" for name in UNRELEASED)
+    unreleased = f"Fields of metrics.jsonl that no noise hides: {fields}."
+    table = markdown(
+        [
+            {
+                "files": ", ".join(f"`{name}`" for name in kept.files),
+                "what they tell": kept.why,
+            }
+            for kept in EXPERIMENTER
+        ]
+    )
+    return f"{table}\n\n{textwrap.fill(unreleased, 100)}"
 
 
 def _config(**changes: Any) -> ExperimentConfig:
@@ -94,17 +120,13 @@ def promise() -> Json:
 def _fitting(config: ExperimentConfig, method: str, cost: FilterCost) -> int:
     """Uploads within the promise; 0 where the filter alone is too much."""
     told = plan.mechanism_config(config)
+    mechanism = mechanisms.make_mechanism(config.mechanism, told)
+    who = Participation.of(config, filter_cost=cost)
     counted = dataclasses.replace(config, total_accounting=method)
     try:
-        found = allowance(
-            counted,
-            told,
-            mechanisms.make_mechanism(config.mechanism, told),
-            filter_cost=cost,
-        )
+        return Account.of(mechanism, who, counted).plan.most_uploads
     except ValueError:  # the filter's events alone exceed the promise
         return 0
-    return most_uploads(found)
 
 
 def promise_table(results: Json) -> str:

@@ -19,7 +19,7 @@ from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.optimizers import METHODS
 from fedsvp_jax.report.text_table import markdown
 
-from . import command, docs_blocks, kept_rows
+from . import command, docs_blocks, kept_rows, provenance
 
 RESULTS = "optimizers.jsonl"
 NAMES = {
@@ -92,7 +92,7 @@ def compute(
             config = config_of(method, seed, data_dir=data_dir)
             run.train(config, folder, resume=True)
             row = row_of(method, seed, _rounds(folder))
-            kept_rows.add(file, row)
+            kept_rows.add(file, row | {"provenance": provenance.stamp_of_run(config)})
             print(f"{method} seed {seed}: {row['accuracy']}", flush=True)
 
 

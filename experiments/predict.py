@@ -17,6 +17,7 @@ Exit status: 0 done; 2 a folder or file is missing or damaged (one line says why
 
 import csv
 import dataclasses
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -39,6 +40,7 @@ _INPUTS = flags.DEFINE_string(
 _TO = flags.DEFINE_string(
     "to", None, "File for the predictions. Default: DIR/predictions.csv."
 )
+_NUMBER = re.compile(r"[+-][0-9.]+([eE][+-]?[0-9]+)?")
 _EXPORT = flags.DEFINE_string(
     "export",
     None,
@@ -71,6 +73,12 @@ def _examples(path: Path) -> np.ndarray:
         return np.load(path, allow_pickle=False)
     except ValueError as error:
         raise ValueError(f"{path} is not an .npy file of numbers: {error}") from error
+
+
+def _quoted(name: str) -> str:
+    """A name that no spreadsheet takes for a formula; numbers stay as they are."""
+    formula = name.startswith(("=", "+", "-", "@")) and _NUMBER.fullmatch(name) is None
+    return f"'{name}" if formula else name
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -113,7 +121,7 @@ def main(arguments: Sequence[str]) -> None:
         writer.writerow(["row", *known, "predicted", "probability"])
         for row, (best, chance) in enumerate(zip(predicted, chances, strict=True)):
             classes = [best] if labels is None else [labels[row], best]
-            called = classes if names is None else [names[one] for one in classes]
+            called = classes if names is None else [_quoted(names[c]) for c in classes]
             writer.writerow([row, *called, f"{chance[best]:.4f}"])
     if labels is not None:
         accuracy = np.mean(predicted == labels)

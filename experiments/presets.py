@@ -20,7 +20,8 @@ SIZES = ("small", "medium", "full")
 # What `experiments.train --preset=NAME` sets, in one line.
 OF_TRAIN = {
     "proved": "the route of docs/utility.md that leaves a good model under a proved "
-    "--total_epsilon; it hides the records of one attribute of mnist.",
+    "--total_epsilon; it hides the records of one attribute of mnist or femnist, and "
+    "deals each record to one client.",
     "fedavg": "plain averaging.",
     "fedavgm": "the server's step with momentum.",
     "fedadam": "Adam at the server.",

@@ -14,6 +14,7 @@ MODULES = (
     "merge",
     "predict",
     "report",
+    "check",
     "attack",
     "demo",
     "influence",

@@ -12,18 +12,23 @@ Written to --output_dir: config.json, results.jsonl (one line per cell and round
 cells.json (one summary per cell), table.md, table.csv, timing.jsonl, checkpoints/,
 report.html. --resume continues a sweep that was stopped or killed.
 
+--sweep_workers runs parts in as many processes, by default one per core of a CPU, and
+joins them to the files of one process.
+
 --part=2/4 runs the second of four parts of the cells, in a folder of its own;
 `python -m experiments.merge` joins the folders of all parts.
 
 Exit status: 0 done; 2 bad input, or the sweep cannot continue (one line says why).
 """
 
+import pathlib
+
 from absl import flags
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.devices import processes
 
-from . import command, flag_values, printed, unread_flags
+from . import command, flag_values, printed, sweep_workers, unread_flags
 
 command.define_settings(without=("mechanism", "epsilon", "seed"))
 command.define_output()
@@ -44,12 +49,15 @@ flags.DEFINE_string(
     "I/N: run only the I-th of N parts of the cells, I from 1. Each part takes a "
     "folder of its own; `python -m experiments.merge` joins them.",
 )
-flags.DEFINE_integer(
+command.define_auto(
     "cell_chunk_size",
-    1,
-    "Number of cells that run side by side, vectorised; 1 runs them one after another, "
-    "which is best on a CPU.",
-    lower_bound=1,
+    "Number of cells that run side by side, vectorised; 1 runs them one after another. "
+    "auto: 1 on a CPU, else as many as memory has room for.",
+)
+command.define_auto(
+    "sweep_workers",
+    "Processes of this machine that share the cells; their files are joined to those "
+    "of one process. auto: one per core on a CPU, 1 for a short sweep or elsewhere.",
 )
 flags.DEFINE_integer(
     "sweep_devices",
@@ -107,11 +115,26 @@ def main(_: list[str]) -> None:
     from fedsvp_jax.federation import loading
     from fedsvp_jax.run import sweep
 
+    plan = sweep.SweepPlan(names, epsilons, seeds, stds, values.part)
+    cells = sum(map(len, plan.programs(base).values()))
+    rounds = cells * base.num_rounds
+    workers = min(cells, sweep_workers.number(values, plan, rounds))
     data = loading.load_dataset(base)
     command.print_chosen(values, base, data)
+    if workers > 1:
+        sweep_workers.run(
+            pathlib.Path(values.output_dir),
+            workers,
+            rounds=rounds,
+            resume=values.resume,
+            progress=command.shows_progress(values),
+        )
+        printed.sweep_tables(values.output_dir)
+        command.write_report(values, "sweep")
+        return
     sweep.sweep(
         base,
-        sweep.SweepPlan(names, epsilons, seeds, stds, values.part),
+        plan,
         values.output_dir,
         dataset=data,
         placement=command.placement(

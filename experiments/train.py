@@ -10,8 +10,9 @@ scale depends on R. The server averages the uploads and tests the model.
 
 Written to --output_dir: config.json, metrics.jsonl (one line per round), clients.jsonl
 (one line per client and round), timing.jsonl, summary.json, checkpoints/, report.html.
-The same command gives the same bytes on any --num_devices. --resume continues a run
-that was stopped or killed. Data sets other than digits are read from --data_dir.
+The same command gives the same bytes on any --num_devices, on one kind of machine with
+as many CPU threads. --resume continues a run that was stopped or killed. Data sets
+other than digits are read from --data_dir.
 
 --preset=proved sets all flags that are not named to those of docs/utility.md:
 
@@ -112,7 +113,8 @@ def main(_: list[str]) -> None:
     if summary["stopped_by"] == "patience":
         print(
             f"stopped after round {summary['rounds']}: no higher {summary['best_by']} "
-            f"since round {summary['best_round']}"
+            f"since round {summary['best_round']}; what is proved is claimed for all "
+            f"{config.num_rounds} planned rounds (guarantees in summary.json)"
         )
     if summary["stopped_by"] == "promise":
         print(

@@ -5,17 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from fedsvp_jax.accounting import promises
+from fedsvp_jax.accounting import Account, Participation
+from fedsvp_jax.accounting.claims import adversary, meaning, upload_status
+from fedsvp_jax.accounting.events import STATS_LEAVE
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.report import labels, spent
 
-NOTHING = dict.fromkeys(("epsilon", "delta", "status", "central"))
+NOTHING = dict.fromkeys(("epsilon", "delta", "status", "adversary", "relation"))
 
 
 def kept(
     mechanism: Mechanism, epsilon: float, delta: float, *, keeps_stats: bool
 ) -> dict[str, Any]:
-    """`epsilon`, `delta`, `status` and `central`; None where nothing is claimed.
+    """What `NOTHING` names; None in all where nothing is claimed.
 
     Args:
       mechanism: that made the upload.
@@ -23,11 +25,14 @@ def kept(
       delta: claimed for it.
       keeps_stats: whether the model uploads statistics (BatchNorm's) too.
     """
-    status = promises.upload_status(mechanism, epsilon, delta, keeps_stats=keeps_stats)
+    account = Account.of(
+        mechanism, Participation(nominal=STATS_LEAVE if keeps_stats else "")
+    )
+    status = upload_status(account, epsilon, delta)
     if status is None:
         return dict(NOTHING)
-    central = mechanism.claim.central
-    return {"epsilon": epsilon, "delta": delta, "status": status, "central": central}
+    told = adversary(account), mechanism.claim.relation
+    return dict(zip(NOTHING, (epsilon, delta, status, *told), strict=True))
 
 
 def least_noised(mechanism: Mechanism, *, keeps_stats: bool) -> dict[str, Any]:
@@ -39,18 +44,19 @@ def least_noised(mechanism: Mechanism, *, keeps_stats: bool) -> dict[str, Any]:
 
 
 def shown(row: Mapping[str, Any]) -> str:
-    """`0.1 at δ = 1e-05 (nominal)`; a dash where nothing is claimed.
-
-    A claim about the cohort's average is called that: it is none about the upload.
+    """`0.1 at δ = 1e-05 (nominal; against: …)`; a dash where nothing is claimed.
 
     Args:
-      row: with what `kept` gives.
+      row: with what `kept` gives; in rows of before it, `central` tells a claim about
+        the cohort's average, which is none about the upload.
     """
     if row["status"] is None:
         return labels.significant(None)
     epsilon, delta = (labels.significant(row[name], 3) for name in ("epsilon", "delta"))
-    average = " of the average" if row["central"] else ""
-    return spent.marked(f"{epsilon} at δ = {delta}{average}", row["status"])
+    average = " of the average" if row.get("central") else ""
+    return spent.marked(
+        f"{epsilon} at δ = {delta}{average}", meaning(row, row["status"])
+    )
 
 
 def of_curve(curve: dict[str, Any]) -> str:

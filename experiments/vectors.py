@@ -20,9 +20,10 @@ from absl import flags
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import composed_epsilon
+from fedsvp_jax.clips import CLIPS
 from fedsvp_jax.mechanisms import MechanismConfig, make_mechanism
 from fedsvp_jax.mechanisms.noise import clip_by_l2_norm
-from fedsvp_jax.run.folder import plain
+from fedsvp_jax.run.files import plain
 
 from . import command
 
@@ -65,7 +66,7 @@ def cases(name: str) -> list[dict[str, Any]]:
             continue  # a sensitivity that it does not take
         ratios = (0.0, 0.35, 1.0) if name in ("fedsva", "fedsdp") else (1.0,)
         # Of the private attribute: as many as the file has gradients.
-        records = len(gradients()) if sensitivity == "attribute_records" else 100
+        records = len(gradients()) if CLIPS[sensitivity].asks else 100
         found += [
             {"settings": config, "num_examples": records, "contribution_ratio": ratio}
             for ratio in ratios

@@ -10,7 +10,7 @@ What people use, and where it is:
     Model, models               models/        a model is a pair (init, apply)
     mechanisms                  mechanisms/    who adds how much noise
     shapley                     shapley.py     values of attributes, contribution ratio
-    Ledger                      accounting/    what was spent, against whom
+    Account                     accounting/    what is spent, against whom
     influence                   influence/     the filter of corrupted clients
     attacks                     attacks/       what an upload tells
     report                      report/        pages, tables, figures, data frames
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from fedsvp_jax import report as report
     from fedsvp_jax import run as run
     from fedsvp_jax import shapley as shapley
-    from fedsvp_jax.accounting import Ledger as Ledger
+    from fedsvp_jax.accounting import Account as Account
     from fedsvp_jax.config import ExperimentConfig as ExperimentConfig
     from fedsvp_jax.config import resolve as resolve
     from fedsvp_jax.data.dataset import Column as Column
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 
 # name -> the module that has it, or the module itself
 _NAMES = {
+    "Account": "accounting",
     "Column": "data.dataset",
     "Dataset": "data.dataset",
     "ExperimentConfig": "config",
-    "Ledger": "accounting",
     "Model": "structs",
     "resolve": "config",
     "sweep": "run",

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from fedsvp_jax.clips import CLIPS, Clip
 from fedsvp_jax.settings import FEATURE_MODELS, LEAST_CLIP, Settings, setting
 
 
@@ -17,7 +18,8 @@ class RoundSettings(Settings):
         "drawn",
         "drawn: every cohort is a uniform draw of its own. cyclic: the clients are "
         "dealt once into cohorts that take turns, so num_clients/cohort_size rounds "
-        "lie between two uploads of a client.",
+        "lie between two uploads of a client. Under a promise that rests on a whole "
+        "cohort, one that is not whole does not upload.",
         choices=("drawn", "cyclic"),
     )
     num_rounds: int = setting(50, "T: rounds.", at_least=1)
@@ -121,20 +123,10 @@ class NoiseSettings(Settings):
     )
     sensitivity: str = setting(
         "paper",
-        "What C clips, hence the sensitivity that scales the noise. paper: the "
-        "batch-mean gradient at every step, 2C/|D| (nominal, not proved); "
-        "weight_clip: the uploaded weights too, 2C; update_clip: the update too, C "
-        "(add or remove the client) or 2C (replace); per_example: every example's "
-        "gradient, DP-SGD in the client; attribute_records: the gradient of each "
-        "record of the private attribute, to --private_clip (records of other "
-        "attributes are not protected).",
-        choices=(
-            "paper",
-            "weight_clip",
-            "update_clip",
-            "per_example",
-            "attribute_records",
-        ),
+        "What C clips, hence the sensitivity that scales the noise. "
+        + "; ".join(f"{clip.name}: {clip.words}" for clip in CLIPS.values())
+        + ".",
+        choices=tuple(CLIPS),
     )
     noise_examples_scale: float = setting(
         1.0,
@@ -209,3 +201,8 @@ class NoiseSettings(Settings):
         needs=("contribution_release", ("laplace", "randomized_response")),
         traced=True,
     )
+
+    @property
+    def clip(self) -> Clip:
+        """What `sensitivity` names."""
+        return CLIPS[self.sensitivity]

@@ -22,6 +22,7 @@ from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.mechanisms.private_query import PrivateQuerySettings
 from fedsvp_jax.settings import (
     FEATURE_MODELS,
+    NEEDS_ESTIMATION,
     Settings,
     setting,
     unknown,
@@ -51,9 +52,10 @@ class EvaluationSettings(Settings):
     patience: int | None = setting(
         None,
         "Early stopping: end the run when so many rounds have passed without a higher "
-        "validation accuracy (test accuracy without --validation_examples). The ledger "
-        "counts the uploads that were made; what the choice of the end tells of the "
-        "examples that decided it is not covered by any ε.",
+        "validation accuracy (test accuracy without --validation_examples). The ε "
+        "of all planned rounds is proved then, that of the rounds that were run is "
+        "nominal. No ε covers what the choice of the end tells of the server's "
+        "examples.",
         at_least=1,
     )
     eval_batch_size: int = setting(
@@ -69,9 +71,23 @@ class ExecutionSettings(Settings):
     client_chunk_size: int = setting(
         None,
         "Clients that train side by side in one vmapped product; 1 trains them one by "
-        "one. Another size may change the last bits. Default: chosen by model and "
-        "device.",
+        "one. Another size may change the last bits. Default: auto, by model, device "
+        "and its memory.",
         at_least=1,
+    )
+    coalition_chunk_size: int = setting(
+        None,
+        "Coalitions of a client that train side by side; 1 trains them one by one. "
+        "Another size may change the last bits. Default: auto, 1 on a CPU, else by "
+        "model and memory.",
+        at_least=1,
+        needs=NEEDS_ESTIMATION,
+    )
+    paired_noise: bool = setting(
+        False,
+        "Draw the noise from the seed alone, so that runs of one seed share it "
+        "whatever their settings: comparisons then vary less. But of two published "
+        "runs of a seed it cancels, and the updates are bare: every claim is nominal.",
     )
 
 

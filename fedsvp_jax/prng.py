@@ -5,9 +5,16 @@
 A key depends on the seed, the round, the purpose and the client's id, never on
 the order of the cohort, the device that runs the client, or how many other keys
 were drawn before. Streams are independent because `fold_in` hashes each label.
+
+What hides something (`HIDING`) is drawn from a second root, into which a digest of the
+run's settings and data goes (`federation.run_keys`). Were it drawn from the seed alone,
+two published runs of one seed would share the draw, and it would cancel: of models
+m(σ) = w + σn, 2·m(.05) − m(.1) is w. Initial weights, who holds what, cohorts and the
+order of training are the same for all runs of one seed, which comparisons want.
 """
 
 import enum
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -35,6 +42,42 @@ class Stream(enum.IntEnum):
     INFLUENCE = 13
     COALITIONS = 14
     BATCH = 15
+    WARM_UP = 16
+
+
+HIDING = frozenset(
+    {
+        Stream.NOISE,
+        Stream.SERVER_NOISE,
+        Stream.CONTRIBUTION_RELEASE,
+        Stream.DP_SGD,
+        Stream.BATCH,
+        Stream.VOTE,
+        Stream.INFLUENCE,
+    }
+)
+
+
+class Keys(NamedTuple):
+    """The two roots of a run, or what `round_key` makes of them."""
+
+    shared: Array  # by all runs of one seed
+    own: Array  # of the streams in `HIDING`
+
+
+Digest: TypeAlias = tuple[int, int]  # two words of 32 bits
+
+
+AnyKey: TypeAlias = Array | Keys  # a plain key serves all streams: of a game, of a test
+_Key = TypeVar("_Key", bound=AnyKey)
+
+
+def run_keys(seed: int, digest: Digest | None) -> Keys:
+    """The roots of a run; without a digest (paired noise) both are the seed's."""
+    shared = own = root_key(seed)
+    for word in digest or ():
+        own = jax.random.fold_in(own, np.uint32(word))
+    return Keys(shared, own)
 
 
 def root_key(seed: Array | int) -> Array:
@@ -42,16 +85,20 @@ def root_key(seed: Array | int) -> Array:
     return jax.random.key(seed)
 
 
-def round_key(root: Array, round_num: Array | int) -> Array:
-    """The key of one round (rounds count from 0)."""
-    return jax.random.fold_in(root, round_num)
+def round_key(root: _Key, round_num: Array | int) -> _Key:
+    """The key, or the pair of keys, of one round (rounds count from 0)."""
+    folded: _Key = jax.tree.map(lambda key: jax.random.fold_in(key, round_num), root)
+    return folded
 
 
-def stream_key(key: Array, stream: Stream, client_id: Array | int = 0) -> Array:
+def stream_key(key: AnyKey, stream: Stream, client_id: Array | int = 0) -> Array:
     """The key of one purpose and client: `fold_in(fold_in(key, stream), client_id)`.
 
-    Set-up draws (INIT, PARTITION) take the root key, everything else a round's.
+    Set-up draws (INIT, PARTITION) take the root key, everything else a round's. Of a
+    pair the stream decides which key is meant.
     """
+    if isinstance(key, Keys):
+        key = key.own if stream in HIDING else key.shared
     return jax.random.fold_in(jax.random.fold_in(key, int(stream)), client_id)
 
 

@@ -55,6 +55,21 @@ class Examples:
         return self.labels if self.targets is None else self.targets
 
 
+class Weights(NamedTuple):
+    """A model's numbers: what training moves, and the statistics that it keeps."""
+
+    params: Params
+    stats: Params
+
+
+class Rows(NamedTuple):
+    """Which examples are trained on."""
+
+    examples: "Examples"
+    indices: Array  # (m,) int32 rows of `examples`, padded
+    member: Array  # (m,) bool: which of them count
+
+
 @flax.struct.dataclass
 class Split:
     """Who holds which training examples: one seed's federation.

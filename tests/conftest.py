@@ -1,9 +1,12 @@
 """Strict test session: 4 virtual CPU devices, strict promotion, quick compiling."""
 
 import gc
+import json
 import os
 import pathlib
+from collections import Counter
 from importlib import metadata
+from typing import Any
 
 # Compiling is most of the suite's time, so the compiler optimises nothing here, and the
 # older of the two code generators of this jaxlib takes less time (others have no such
@@ -35,36 +38,32 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 import jax
 import pytest
 
-# A worker runs one file after another. The files that take longest, 20 CPU seconds or
-# more from nothing, come first: so neither worker waits long for the other at the end.
-LONGEST_FIRST = (
-    "algorithm/test_federated_round.py",
-    "models/test_registry.py",
-    "run/test_sweep.py",
-    "report/test_read.py",
-    "federation/test_cohort_stream.py",
-    "attacks/test_audit.py",
-    "devices/test_lanes.py",
-    "models/test_convolution.py",
-    "mechanisms/test_contract.py",
-    "experiments/attack/test_noise_scale_command.py",
-    "experiments/attack/test_reconstruction_command.py",
-    "experiments/attack/test_inversion_command.py",
-    "experiments/test_train_command.py",
-    "experiments/test_several_processes.py",
-    "run/test_one_run.py",
-    "run/test_stopping.py",
-    "experiments/benchmark/test_communication.py",
-    "experiments/benchmark/test_arithmetic.py",
-    "report/test_repeat_command.py",
-)
+# A worker runs one file after another. Those that took longest come first, so neither
+# worker waits long for the other at the end. `make durations` records them.
+DURATIONS = pathlib.Path(__file__).with_name("durations.json")
+LAB = ("attacks", "docs", "experiments", "report")  # folders of `make test-lab`
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = pathlib.Path(__file__).parent
-    ranks = {here / name: rank for rank, name in enumerate(LONGEST_FIRST)}
-    assert all(path.is_file() for path in ranks)
-    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+    seconds = json.loads(DURATIONS.read_text())
+    for item in items:
+        if item.path.relative_to(here).parts[0] in LAB:
+            item.add_marker("lab")
+    items.sort(key=lambda item: -seconds.get(str(item.path.relative_to(here)), 0))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """With FEDSVP_DURATIONS, notes the files that took 5 seconds or more."""
+    if "FEDSVP_DURATIONS" not in os.environ:
+        return
+    seconds: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[report.location[0].removeprefix("tests/")] += report.duration
+    longest = {name: round(s) for name, s in sorted(seconds.items()) if s >= 5}
+    DURATIONS.write_text(json.dumps(longest, indent=1) + "\n")
 
 
 def pytest_collection_finish() -> None:

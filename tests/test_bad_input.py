@@ -20,7 +20,9 @@ from fedsvp_jax.data import sources
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, loading, plan
-from fedsvp_jax.run.folder import plain
+from fedsvp_jax.run.files import plain
+
+pytestmark = pytest.mark.across("wrong settings and damaged files, through all modules")
 
 REFUSED = (ValueError, OSError)
 NOT_FINITE = (float("nan"), float("inf"), float("-inf"))

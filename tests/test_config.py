@@ -30,9 +30,11 @@ def test_every_data_set_resolves_to_settings_without_gaps(name: str) -> None:
     gaps = {n for n in FIELDS if getattr(config, n) is None}
     optional = {"data_dir", "features_dir", "lite0_weights"}
     optional |= {"label_column", "client_column", "drop_columns", "column_bounds"}
+    optional |= {"column_categories", "classes"}
     optional |= {"private_category", "patience", "influence_projection"}
     optional |= {"total_epsilon", "max_test_examples", "max_uploads", "local_steps"}
-    assert gaps == optional | {"client_chunk_size"}  # chosen by the device
+    by_device = {"client_chunk_size", "coalition_chunk_size"}
+    assert gaps == optional | by_device
     assert resolve(config) == config
 
 

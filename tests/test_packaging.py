@@ -16,6 +16,8 @@ import yaml
 
 import fedsvp_jax
 
+pytestmark = pytest.mark.across("what pip installs")
+
 ROOT = pathlib.Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 FOLDERS = ("fedsvp_jax", "experiments")

@@ -21,12 +21,17 @@ FIELDS = {field.name: field for field in dataclasses.fields(ExperimentConfig)}
 def declarations() -> list[tuple[str, str, bool]]:
     """(module, name, by `setting`) of every class field or flag with a default.
 
-    Attacks, models and single experiments have parameters of their own, which may share
-    a name with a setting; what a run is made from may not.
+    Attacks, models, `check` and single experiments have parameters of their own, which
+    may share a name with a setting; what a run is made from may not.
     """
     declared = []
-    apart = {"algorithm", "attacks", "models"}
-    paths = [p for p in PACKAGE.rglob("*.py") if p.parent.name not in apart]
+    apart = {"algorithm", "attacks", "check", "models"}
+    facts = {"participation.py", "base.py"}  # of a program, which no user sets
+    paths = [
+        path
+        for path in PACKAGE.rglob("*.py")
+        if path.parent.name not in apart and path.name not in facts
+    ]
     for path in [*paths, PACKAGE.parent / "experiments" / "command.py"]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef):

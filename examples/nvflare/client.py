@@ -19,9 +19,6 @@ while flare.is_running():
         FLModel(
             ParamsType.DIFF,
             {name: new - old for (name, old), new in moves},
-            meta={
-                "NUM_STEPS_CURRENT_ROUND": trained.num_examples,
-                "contribution-ratio": float(trained.contribution),
-            },
+            meta={"contribution-ratio": float(trained.contribution)},
         )
     )

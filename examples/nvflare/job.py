@@ -1,8 +1,9 @@
 """Five rounds of FedSVA on digits in NVFlare's simulator, on this machine.
 
-    python examples/nvflare/job.py [--folder=FOLDER]
+    python examples/nvflare/job.py --new_state [--folder=FOLDER]
 
-FOLDER/state holds what each site has spent, FOLDER/model.npz the final model.
+FOLDER/state holds what each site has spent, FOLDER/model.npz the final model. With
+--new_state the sites begin their state files, which they do once.
 """
 
 import argparse
@@ -38,15 +39,26 @@ def make_job(folder: pathlib.Path, privacy: PrivacyFilter) -> FedJob:
     job.to_clients(ScriptRunner(script, told, framework=FrameworkType.NUMPY))
     job.to_clients(str(HERE / "federation.py"))
     # A filter is asked about the tasks that it names: "*" would name none.
-    job.to_clients(privacy, filter_type=FilterType.TASK_RESULT, tasks=["train"])
+    for side in (FilterType.TASK_DATA, FilterType.TASK_RESULT):
+        job.to_clients(privacy, filter_type=side, tasks=["train"])
     return job
+
+
+def begin(folder: pathlib.Path) -> None:
+    """What every site does for itself, on its own machine."""
+    for number in range(SITES):
+        make_client(number, folder / "state").begin()
 
 
 def main() -> None:
     """Trains."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=pathlib.Path, default="nvflare-run")
-    folder = parser.parse_args().folder.resolve()
+    parser.add_argument("--new_state", action="store_true")
+    asked = parser.parse_args()
+    folder = asked.folder.resolve()
+    if asked.new_state:
+        begin(folder)
     privacy = PrivacyFilter(SETTINGS, MIN_NUM_EXAMPLES, str(folder / "state"))
     job = make_job(folder, privacy)
     job.simulator_run(str(folder / "workspace"), n_clients=SITES)

@@ -1,9 +1,10 @@
 """Five rounds on digits in pfl-research, with our noise, ledger and promise.
 
-    python examples/pfl/digits.py [--method=update_clip] [--state=FOLDER]
+    python examples/pfl/digits.py --new_state [--method=update_clip] [--state=FOLDER]
 
 Three users train with this package's own local training; with a model of pfl's, keep
-its algorithm and take `LocalPrivacy` alone. FOLDER holds what each user has spent.
+its algorithm and take `LocalPrivacy` alone. FOLDER holds what each user has spent. With
+--new_state the users begin their state files, which they do once.
 """
 
 import argparse
@@ -139,12 +140,19 @@ def users(
 
 
 def run(
-    method: str, folder: pathlib.Path, seed: int | None = None
+    method: str,
+    folder: pathlib.Path,
+    seed: int | None = None,
+    *,
+    new_state: bool = False,
 ) -> tuple[list[np.ndarray], dict[str, Client]]:
     """The final model's arrays, and the clients."""
     config = settings(method)
     dealt = federate([config], loading.load_data(config))
     clients = users(config, dealt, folder, seed)
+    if new_state:
+        for client in clients.values():
+            client.begin()
     algorithm = Training(clients)
     privacy = LocalPrivacy(
         clients["0"].policy,
@@ -176,8 +184,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--method", choices=METHODS, default="fedsva")
     parser.add_argument("--state", type=pathlib.Path, default=pathlib.Path("pfl-state"))
+    parser.add_argument("--new_state", action="store_true")
     told = parser.parse_args()
-    arrays, clients = run(told.method, told.state)
+    arrays, clients = run(told.method, told.state, new_state=told.new_state)
     model = clients["0"].trained_model(arrays, ROUNDS)
     model.save(told.state / "model.msgpack")
     data = loading.load_data(settings(told.method))
@@ -185,7 +194,7 @@ def main() -> None:
     print(f"test accuracy: {right.mean():.1%}")
     for name, client in clients.items():
         state = client.file.read()
-        uploads, spent = state.ledger["uploads"][0], state.epsilon_spent(client.policy)
+        uploads, spent = state.sums["uploads"][0], state.epsilon_spent(client.policy)
         print(f"user {name}: {uploads:.0f} uploads, epsilon {spent['rdp']:.3f} by rdp")
 
 

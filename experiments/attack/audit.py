@@ -13,9 +13,14 @@ worst that are known:
     record left out      a record of real local training has no gradient in one world
     record in secret batches
                          the same, in Poisson batches that the adversary does not know
+    record in several secret batches, record in summed secret batches
+                         the same in four batches of an upload; and in the sum of a
+                         cohort that shares its noise
     private record, private record left out
                          the same of a record of the private attribute, by the private
                          query after real public training (attribute_records)
+    private record asked later
+                         the same, where the first rounds do not ask for the query
     ratio                the upload stays the same, R goes from 1 to 0 (fedsva, fedsdp)
     past norm            the length of the past update differs (mechanism reestimation)
     two uploads          as "update", seen as the difference to another client's upload
@@ -23,6 +28,8 @@ worst that are known:
     shared noise         as "update", in the sum of a cohort that shares its noise
     colluders            as "shared noise" or "private record" in such a sum; the
                          adversary also knows the noise of 7 of the other clients
+    unequal weights      as "update", in the average of a cohort of unequal clients
+    bands                as "presence", with noise that is correlated over the rounds
     discrete noise       as "update", in whole numbers of a grid, with the rounding's
                          coins known
     adaptive clip        as "presence"; the adversary also sees the clip that adapts
@@ -65,7 +72,7 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.attacks.epsilon_bounds import require_auditor
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import plan
-from fedsvp_jax.run.folder import write_json
+from fedsvp_jax.run.files import write_json
 
 from .. import command, flag_values
 from . import audit_play, audit_results

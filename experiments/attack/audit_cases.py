@@ -10,13 +10,23 @@ from fedsvp_jax.mechanisms import MechanismConfig
 
 FILTER = "influence_filter"  # audited beside the mechanisms
 SECRET = "record in secret batches"  # of batches that nobody but the client knows
+SEVERAL = "record in several secret batches"
+SUMMED = "record in summed secret batches"
+UNEQUAL = "unequal weights"
+BANDS = "bands"
+ASKED_LATER = "private record asked later"
 COLLUDERS = "colluders"  # worlds in which other clients tell the adversary their noise
+TURNS = ("turns", "thinned turns")  # worlds of whole federations in cyclic cohorts
+PROMISED = ("promise", *TURNS)  # worlds in which a promise ends the uploads
+STOPPED = "early end"  # worlds in which a hook ends the run
 _SEES_RATIO = ("fedsva", "fedsdp")
 _PROMISED = ("nbafl", "gaussian", "dp_fedavg")  # uploads after which a cap is tested
 _NOTHING: Mapping[str, Any] = {}
 # Noise of gaussian from which one record stands out, by where it is added.
 _STEP_STD, _QUERY_STD = {"noise_std": 0.2}, {"noise_std": 0.02}
+_CYCLIC = {"cohorts": "cyclic", "num_clients": 20, "num_rounds": 8}  # four turns each
 _COLLUDERS = 7  # of a cohort of 10
+_SILENT = 2  # rounds in which nobody is asked
 
 
 class Case(NamedTuple):
@@ -98,9 +108,24 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
                 "adaptive clip",
                 changes=adaptive,
             ),
+            Case(
+                mechanism,
+                "update_clip",
+                "add_remove",
+                BANDS,
+                changes={"noise_bands": 2, "cohorts": "cyclic", "num_clients": 20},
+            ),
+            *(
+                Case(mechanism, "update_clip", "add_remove", worlds, changes=_CYCLIC)
+                for worlds in TURNS
+            ),
         ]
     if is_gaussian:
         cases.append(Case(mechanism, "update_clip", "replace_one", "two uploads"))
+        loud = {"noise_std": 8.0}  # so that games without a formula come near the claim
+        cases.append(
+            Case(mechanism, "update_clip", "add_remove", STOPPED, changes=loud)
+        )
         grid = {"noise_sampler": "discrete", "noise_bits": 16}
         cases.append(
             Case(
@@ -108,8 +133,25 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
             )
         )
         secret = {"batches": "poisson", "local_steps": 1, "noise_std": 0.08}
+        summed = secret | {"noise_trust": "secure_aggregation", "noise_std": 0.027}
+        cases += [
+            Case(mechanism, "per_example", "add_remove", worlds, changes=changes)
+            for worlds, changes in (
+                (SECRET, secret),
+                (SEVERAL, secret | {"local_steps": 4}),
+                (SUMMED, summed),
+            )
+        ]
+        cases.append(Case(mechanism, "update_clip", "replace_one", UNEQUAL))
+        later = {"private_from": _SILENT, **query}
         cases.append(
-            Case(mechanism, "per_example", "add_remove", SECRET, changes=secret)
+            Case(
+                mechanism,
+                "attribute_records",
+                "replace_one",
+                ASKED_LATER,
+                changes=later,
+            )
         )
     if mechanism in ("nbafl", "gaussian"):
         shared: dict[str, Any] = {"noise_trust": "secure_aggregation"}

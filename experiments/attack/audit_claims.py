@@ -1,13 +1,17 @@
 """What is claimed of the uploads, votes and contributions that an audit plays."""
 
+from collections.abc import Iterable, Sequence
+
 import jax
 import numpy as np
 
-from fedsvp_jax.accounting import Ledger, composed_epsilon
+from fedsvp_jax.accounting import Account, Participation, composed_epsilon
 from fedsvp_jax.attacks.audit import Scores
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.influence import privacy
-from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, spends_release_budget
+from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
+
+from .audit_cases import PROMISED, Case
 
 ACCOUNTINGS = ("basic", "rdp", "pld")
 
@@ -22,65 +26,53 @@ def of_uploads(
     present: int,
     target_delta: float,
     pooled: bool = False,
+    weights: Sequence[float] | np.ndarray | None = None,
 ) -> Claims:
-    """The ledger's claims after the first and the last round; the larger of two worlds.
+    """The claims after the first and the last round; the larger of two worlds'.
 
     Args:
-      mechanism: whose claim it is. Where it is about the average, the ledger's view is
-        that of an observer who sees the average of a whole cohort.
+      mechanism: whose claim it is. Where it is about the average, its view is that of
+        an observer who sees the average of a whole cohort.
       settings: of the mechanism.
       scores: says what noise was applied in every round, and whether there was any.
       present: K′, how many of the cohort's K clients took part.
       target_delta: δ of RDP and PLD.
       pooled: whether the claim is the one against colluders who know their own noise.
-        Its basic composition is of the ε that the settings ask for.
+      weights: of a cohort in whose average an observer sees the uploads; equal ones,
+        where the claim is about the average.
     """
     central = mechanism.claim.central
-    planned = settings.cohort_size if central else 1
-    view = "colluders" if pooled else "observer" if central else "server"
-    told = spends_release_budget(settings) and mechanism.needs_contribution
-    ledgers = [
-        Ledger(
-            planned,
-            proved=mechanism.claim.proved,
-            colluders=settings.colluders,
-            central=central and not pooled,
-            concentrated=mechanism.claim.concentrated,
-            subsampling=mechanism.subsampling,
-        )
-        for _ in range(2)
-    ]
+    if weights is not None:
+        planned = present = len(weights)
+    else:
+        planned = settings.cohort_size if central else 1
+    equal = np.full(planned, 1 / present) if central else None
+    shares = equal if weights is None else weights
+    averaged = shares is not None
+    view = "colluders" if pooled else "observer" if averaged else "server"
+    who = Participation(num_clients=planned, colluders=settings.colluders)
+    worlds = [Account.of(mechanism, who)] * 2
     claims = {}
     for number, uploaded in enumerate(scores.uploaded):
         ids = np.where(
             uploaded & (np.arange(planned) < present), np.arange(planned), -1
         )
-        for world, ledger in enumerate(ledgers):
+        for world, account in enumerate(worlds):
             info = jax.tree.map(
                 lambda leaf, w=world, t=number: np.repeat(leaf[w, t], planned),
                 scores.infos,
             )
-            ledger.record(
-                ids,
-                round_num=number + 1,
-                noise_multiplier=info.noise_multiplier,
-                noise_std=info.noise_multiplier
-                * np.where(info.noise_std > 0, info.sensitivity, 0),
-                epsilon=info.epsilon,
-                delta=info.delta,
-                weights=np.full(planned, 1 / present) if central else None,
-                release_epsilon=float(settings.release_epsilon) if told else 0.0,
-            )
+            worlds[world] = account.record(ids, info, shares)
         if number not in (0, len(scores.uploaded) - 1):
             continue
         claims[number] = {
             method: max(
-                ledger.epsilon_spent(method, target_delta, view=view)
-                for ledger in ledgers
+                account.epsilon_spent(method, delta=target_delta, view=view)
+                for account in worlds
             )
             for method in ACCOUNTINGS
         }
-        claims[number]["basic_delta"] = max(ledger.delta_spent() for ledger in ledgers)
+        claims[number]["basic_delta"] = max(one.delta_spent() for one in worlds)
     return claims
 
 
@@ -113,3 +105,8 @@ def of_contributions(config: ExperimentConfig, num_passes: int) -> Claims:
             for method in ("rdp", "pld")
         } | {"basic": cost.basic_epsilon, "basic_delta": cost.delta}
     return claims
+
+
+def most_claims(cases: Iterable[Case]) -> int:
+    """How many claims these cases have at most: the size of the family of tests."""
+    return sum(2 * (len(ACCOUNTINGS) + (case.worlds in PROMISED)) for case in cases)

@@ -4,18 +4,25 @@ The games of a case are compiled once and played with every seed's key.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from fedsvp_jax import prng
-from fedsvp_jax.accounting import allowance, composed_epsilon
-from fedsvp_jax.accounting.allowance import most_uploads
+from fedsvp_jax.accounting import Account, Participation, composed_epsilon
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
-from fedsvp_jax.attacks import audit, audit_filter, audit_training, epsilon_bounds
+from fedsvp_jax.attacks import (
+    audit,
+    audit_bands,
+    audit_cohorts,
+    audit_filter,
+    audit_training,
+    epsilon_bounds,
+)
 from fedsvp_jax.attacks.audit import Player, Scores
 from fedsvp_jax.attacks.multiple_tests import holm
+from fedsvp_jax.clips import CLIPS
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.influence import pipeline
 from fedsvp_jax.mechanisms import (
@@ -26,15 +33,32 @@ from fedsvp_jax.mechanisms import (
 )
 
 from . import audit_claims
-from .audit_cases import COLLUDERS, FILTER, SECRET, Case, case_settings
-from .audit_claims import ACCOUNTINGS, Claims
+from .audit_cases import (
+    ASKED_LATER,
+    BANDS,
+    COLLUDERS,
+    FILTER,
+    PROMISED,
+    SECRET,
+    SEVERAL,
+    STOPPED,
+    SUMMED,
+    TURNS,
+    UNEQUAL,
+    Case,
+    case_settings,
+)
+from .audit_claims import Claims
 
 _WIDE = 2048  # numbers in an upload whose noise scale is to be read
 _NARROW = 8  # numbers in any other upload
 _BEYOND = 10.0  # updates that are clipped are so many times as long as the clip
 _PRESENT = 2  # clients in a partial cohort
+_WEIGHTS = (0.7, 0.1, 0.1, 0.1)  # of a cohort in which one client is the largest
 _VOTES = 4  # votes of one tester
 _BATCHES = 40  # so many times a secret batch's records the client has
+_SECRET = (SECRET, SEVERAL, SUMMED)
+_CLEAR = 3.0  # log likelihood ratio at which a hook that sees it ends the run
 _PRIVATE = 4  # one in so many of the client's records has the private attribute
 
 Row = dict[str, Any]
@@ -107,9 +131,9 @@ def prepare(setting: Setting, case: Case) -> Prepared:
     if case.mechanism == FILTER:
         return _prepare_filter(setting, case)
     config = setting.config
-    asks = case.sensitivity == "attribute_records"
+    asks = CLIPS[case.sensitivity].asks
     num_examples = setting.num_examples // (_PRIVATE if asks else 1)
-    if case.worlds == SECRET:
+    if case.worlds in _SECRET:
         num_examples = _BATCHES * config.batch_size
     settings = case_settings(case, config, num_examples)
     mechanism = make_mechanism(case.mechanism, settings)
@@ -124,34 +148,65 @@ def prepare(setting: Setting, case: Case) -> Prepared:
         present=present,
         target_delta=config.target_delta,
         pooled=pooled,
+        weights=_WEIGHTS if case.worlds == UNEQUAL else None,
     )
     proved = mechanism.claim.proved and case.claimed
-    if case.sensitivity == "per_example":
+    if CLIPS[case.sensitivity].in_steps:
         play = _training_player(setting, case, mechanism, settings, num_examples)
         return Prepared(play, claims, proved, float("nan"))
     updates = _updates(setting, case, settings)
-    promise = cap = None
-    if case.worlds == "promise":
+    if case.worlds == BANDS:
+        game = audit.Game(updates, num_rounds=config.num_rounds)
+        play = audit_bands.bands_player(mechanism, settings, game, setting.num_games)
+        return Prepared(play, claims, proved, abs(updates[0] - updates[1]))
+    cap = None
+    if case.worlds in PROMISED:
         promise = promise_of(config, mechanism, uploads=max(1, config.num_rounds // 2))
-        cap = most_uploads(allowance(promise, settings, mechanism))
+        plan = Account.of(mechanism, Participation.of(settings), promise).plan
+        cap = plan.most_uploads
+        claims = partial(_with_promise, claims, promise)
+        if case.worlds in TURNS:
+            turns = audit_cohorts.Turns(
+                updates[0],
+                settings.num_clients,
+                settings.cohort_size,
+                settings.num_rounds,
+                plan.allowance,
+                present=settings.cohort_size if case.worlds == TURNS[0] else _PRESENT,
+            )
+            play = audit_cohorts.turns_player(mechanism, turns, setting.num_games)
+            return Prepared(play, claims, proved, abs(updates[0]))
     tells = case.worlds in ("laplace", "randomized response")
     game = audit.Game(
         updates=updates,
         ratios=(1.0, 0.0) if tells or case.worlds == "ratio" else (1.0, 1.0),
         released=settings if tells else None,
         adaptive=settings if case.worlds == "adaptive clip" else None,
-        others=(-1.0,) if case.worlds == "two uploads" else (1.0,) * unknown,
+        others=_others(case, unknown),
         num_examples=num_examples,
         num_rounds=config.num_rounds,
+        asked_from=settings.private_from if case.worlds == ASKED_LATER else 0,
         max_uploads=cap,
         dimension=_WIDE if case.wide else _NARROW,
     )
+    play = audit.upload_player(mechanism, game, setting.num_games)
+    if case.worlds == STOPPED:
+        play = audit_cohorts.stopped_player(play, updates, level=_CLEAR)
     return Prepared(
-        play=audit.upload_player(mechanism, game, setting.num_games),
-        claims=partial(_with_promise, claims, promise) if promise else claims,
+        play=play,
+        claims=claims,
         proved=proved,
         distance=abs(updates[0] - updates[1]),
     )
+
+
+def _others(case: Case, unknown: int) -> tuple[float, ...]:
+    """How the others' uploads enter what is scored, over the client's own."""
+    if case.worlds == "two uploads":
+        return (-1.0,)
+    if case.worlds == UNEQUAL:
+        return tuple(weight / _WEIGHTS[0] for weight in _WEIGHTS[1:])
+    return (1.0,) * unknown
 
 
 def _training_player(
@@ -164,7 +219,7 @@ def _training_player(
     """Games with noise in the local steps, of which an upload shows every one."""
     size, rounds = setting.config.batch_size, setting.config.num_rounds
     recipe = dataclasses.replace(setting.recipe, gradient="per_example")
-    secret = case.worlds == SECRET
+    secret = case.worlds in _SECRET
     if secret:
         steps = subsampling.most_steps(settings)
         recipe = dataclasses.replace(
@@ -180,7 +235,13 @@ def _training_player(
         others_push=not secret,
     )
     return audit_training.training_player(
-        mechanism, recipe, setting.rates, worlds, rounds, setting.num_games
+        mechanism,
+        recipe,
+        setting.rates,
+        worlds,
+        rounds,
+        setting.num_games,
+        others=settings.cohort_size - 1 if case.worlds == SUMMED else 0,
     )
 
 
@@ -188,7 +249,7 @@ def _updates(
     setting: Setting, case: Case, settings: MechanismConfig
 ) -> tuple[float, float]:
     """The client's update in the two worlds, along one axis: (inside, outside)."""
-    if case.sensitivity == "attribute_records":
+    if CLIPS[case.sensitivity].asks:
         num_private = setting.num_examples // _PRIVATE
         return audit_training.private_record_updates(
             setting.recipe,
@@ -213,7 +274,9 @@ def _updates(
         "partial cohort": absent,
         "adaptive clip": absent,
         "presence": absent,
-        "promise": absent,
+        BANDS: absent,
+        STOPPED: absent,
+        **dict.fromkeys(PROMISED, absent),
     }.get(case.worlds, opposite)
 
 
@@ -334,8 +397,3 @@ def with_verdicts(rows: Sequence[Row]) -> list[Row]:
         }
         for row, beaten in zip(rows, beaten_claims(rows), strict=True)
     ]
-
-
-def most_claims(cases: Iterable[Case]) -> int:
-    """How many claims these cases have at most: the size of the family of tests."""
-    return sum(2 * (len(ACCOUNTINGS) + (case.worlds == "promise")) for case in cases)

@@ -3,14 +3,21 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import prng
-from fedsvp_jax.accounting import Ledger, ledger
-from fedsvp_jax.algorithm import cohort, local_training, private_query
+from fedsvp_jax import mechanisms, prng
+from fedsvp_jax.accounting import Account, recorded
+from fedsvp_jax.algorithm import (
+    cohort,
+    local_training,
+    private_answer,
+    private_query,
+)
 from fedsvp_jax.influence import lazy
 from fedsvp_jax.mechanisms import dp_fedavg, noise, release, sensitivity
+from fedsvp_jax.run import early_stopping
 
 _Function = Callable[..., Any]
 
@@ -37,10 +44,12 @@ def _half_count(right: _Function, multiplier: Any, count_std: Any) -> Any:
     return right(multiplier, 2.0 * count_std)
 
 
-def _full_cohort(right: _Function, book: Ledger, client_ids: Any, **given: Any) -> None:
+def _full_cohort(
+    right: _Function, before: Account, client_ids: Any, noise: Any, weights: Any
+) -> Account:
     planned = len(client_ids)
-    whole = given | {"weights": np.full(planned, 1 / planned)}
-    right(book, np.arange(planned), **whole)
+    whole = np.full(planned, 1 / planned)
+    return right(before, np.arange(planned), noise, whole)
 
 
 def _as_it_is(_: _Function, ratio: Any, epsilon: Any, *, key: Any) -> Any:
@@ -57,6 +66,20 @@ def _no_cap(
     right: _Function, key: Any, num_clients: Any, size: Any, *, eligible: Any
 ) -> Any:
     return right(key, num_clients, size)
+
+
+def _no_cap_in_turns(right: _Function, *of_round: Any, eligible: Any) -> Any:
+    return right(*of_round)
+
+
+def _thin_cohorts(
+    right: _Function, root: Any, allowance: Any, *rest: Any, **how: Any
+) -> Any:
+    return right(root, allowance._replace(least_cohort=1), *rest, **how)
+
+
+def _whole_row(_: _Function, row: Any, reveal: Any = ()) -> Any:
+    return row
 
 
 def _plain_votes(_: _Function, votes: Any, flip_probability: Any, key: Any) -> Any:
@@ -83,29 +106,24 @@ def _divided_twice(
 def _batch_of_the_present(
     right: _Function,
     loss: Any,
-    params: Any,
-    stats: Any,
-    inputs: Any,
-    labels: Any,
-    weights: Any,
+    now: Any,
+    batch: Any,
     *rest: Any,
 ) -> Any:
-    present = jnp.mean(jnp.any(inputs != 0, axis=1), dtype=jnp.float32)
-    return right(loss, params, stats, inputs, labels, weights / present, *rest)
+    present = jnp.mean(jnp.any(batch.inputs != 0, axis=1), dtype=jnp.float32)
+    return right(loss, now, batch._replace(weights=batch.weights / present), *rest)
 
 
 def _query_of_the_present(
     right: _Function,
     model: Any,
-    params: Any,
-    stats: Any,
-    examples: Any,
-    rows: Any,
-    member: Any,
+    broadcast: Any,
+    held: Any,
     **named: Any,
 ) -> Any:
-    present = member & jnp.any(examples.inputs[rows] != 0, axis=1)
-    return right(model, params, stats, examples, rows, present, **named)
+    records = held.examples.inputs[held.indices]
+    present = held.member & jnp.any(records != 0, axis=1)
+    return right(model, broadcast, held._replace(member=present), **named)
 
 
 def _nothing_known(
@@ -116,6 +134,24 @@ def _nothing_known(
 
 def _too_many_sharers(right: _Function, config: Any) -> Any:
     return right(config) ** 2
+
+
+def _equal_weights(
+    right: _Function, multiplier: Any, std: Any, weights: Any, known: Any
+) -> Any:
+    return right(multiplier, std, np.full_like(weights, np.mean(weights)), known)
+
+
+def _always_first(
+    right: _Function, key: Any, round_num: Any, *sizes: Any, **_: Any
+) -> Any:
+    return right(key, 0 * round_num, *sizes)
+
+
+def _answered(_: _Function, holds: Any, noised: Any, info: Any) -> Any:
+    nothing = mechanisms.nothing_private()
+    said = jax.tree.map(lambda a, b: jnp.where(holds, a, b), info, nothing)
+    return noised, said
 
 
 BUGS = {
@@ -141,7 +177,7 @@ BUGS = {
         "the count of clipped updates is noised as if a client moved it by ½ (G4)",
     ),
     "partial_cohort": Bug(
-        Ledger,
+        Account,
         "record",
         _full_cohort,
         "dp_fedavg-update_clip-partial_cohort",
@@ -167,6 +203,27 @@ BUGS = {
         _no_cap,
         "gaussian-update_clip-promise",
         "the promise does not end a client's uploads",
+    ),
+    "cap_in_turns": Bug(
+        cohort,
+        "dealt_cohort",
+        _no_cap_in_turns,
+        "dp_fedavg-update_clip-turns",
+        "a client whose budget is spent still uploads in its turn",
+    ),
+    "thin_cohort": Bug(
+        cohort,
+        "cohort_of_round",
+        _thin_cohorts,
+        "dp_fedavg-update_clip-thinned_turns",
+        "a cohort that the influence filter thinned uploads under a promise (N2)",
+    ),
+    "whole_row": Bug(
+        early_stopping,
+        "shown",
+        _whole_row,
+        "gaussian-update_clip-early_end",
+        "a hook that may end the run is given un-noised numbers (N3)",
     ),
     "batch_divisor": Bug(
         local_training,
@@ -218,11 +275,46 @@ BUGS = {
         "a share of the cohort's noise is divided by K − h, not by its root",
     ),
     "colluders": Bug(
-        ledger,
+        recorded,
         "averaged_multiplier",
         _nothing_known,
         "gaussian-update_clip-colluders",
         "the noise that colluders know is counted against them",
+    ),
+    "weights": Bug(
+        recorded,
+        "averaged_multiplier",
+        _equal_weights,
+        "gaussian-update_clip-unequal_weights",
+        "an average is counted as if all its clients weighed the same",
+    ),
+    "several_full_batches": Bug(
+        local_training,
+        "poisson_batch",
+        _everybody,
+        "gaussian-per_example-record_in_several_secret_batches",
+        "every record is in every one of an upload's secret batches",
+    ),
+    "summed_full_batches": Bug(
+        local_training,
+        "poisson_batch",
+        _everybody,
+        "gaussian-per_example-record_in_summed_secret_batches",
+        "every record is in the secret batches of a cohort that shares its noise",
+    ),
+    "turns": Bug(
+        cohort,
+        "dealt_cohort",
+        _always_first,
+        "dp_fedavg-update_clip-bands",
+        "one cohort has every turn, while the noise of the rounds is correlated",
+    ),
+    "asked_later": Bug(
+        private_answer,
+        "only_if",
+        _answered,
+        "gaussian-attribute_records-private_record_asked_later",
+        "a private query is answered before the round from which it is counted",
     ),
     "votes": Bug(
         lazy,

@@ -37,7 +37,7 @@ import numpy as np
 from absl import flags
 from tqdm import tqdm
 
-from fedsvp_jax.accounting import Ledger, promises
+from fedsvp_jax.accounting import Account
 from fedsvp_jax.attacks import canaries, one_run, one_shot
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
@@ -46,7 +46,7 @@ from fedsvp_jax.federation import Program, build, plan
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.report.text_table import markdown
 from fedsvp_jax.run import records
-from fedsvp_jax.run.folder import write_json
+from fedsvp_jax.run.files import write_json
 
 from .. import command, flag_values, printed
 from .audit_play import beaten_claims, promise_of
@@ -166,23 +166,20 @@ class Trained(NamedTuple):
 
     movements: np.ndarray  # (steps, d): of the model, or minus each private answer
     clients: np.ndarray  # (steps,) the first client of the cohort
-    ledger: Ledger
+    account: Account
 
 
 def train(run: Run, program: Program) -> Trained:
     """Trains the program's one cell with its compiled rounds."""
     trainer = Trainer(program)
-    config, mechanism = program.configs[0], program.mechanism
-    ledger = promises.new_ledger(
-        mechanism, config.num_clients, keeps_stats=program.keeps_stats
-    )
+    config, account = program.configs[0], program.accounts[0]
     state = trainer.initial_state()
     before = np.asarray(state.params["w"][0])
     movements, clients = [], []
     for number in range(config.num_rounds):
         state, metrics = trainer.advance(state, number, 1)
         (row,) = records.rounds_of(metrics, 0)
-        records.record_round(ledger, row, round_num=number + 1, release_epsilon=0.0)
+        account = records.record_round(account, row)
         last = number + 1 == config.num_rounds
         if run.sees == "each upload" or last:
             after = np.asarray(state.params["w"][0])
@@ -192,7 +189,7 @@ def train(run: Run, program: Program) -> Trained:
             movements.append(moved)
             before = after
             clients.append(int(row.clients.client_id[0]))
-    return Trained(np.stack(movements), np.asarray(clients), ledger)
+    return Trained(np.stack(movements), np.asarray(clients), account)
 
 
 def scores(
@@ -237,7 +234,7 @@ def run_row(
     delta = told.target_delta
     view = "observer" if program.mechanism.claim.central else "server"
     claims = {
-        method: trained.ledger.epsilon_spent(method, delta, view=view)
+        method: trained.account.epsilon_spent(method, view=view)
         for method in ("rdp", "pld")
     }
     return {
@@ -246,8 +243,8 @@ def run_row(
         "canary": run.canary,
         "canaries": [len(inside), len(outside)],
         "dimension": dimension,
-        "uploads": int(trained.ledger.uploads.max()),
-        "proved": trained.ledger.proved,
+        "uploads": int(trained.account.uploads.max()),
+        "proved": trained.account.proved,
         "claims": claims,
         "one_run": one_run.lower_bound(inside, outside, delta=delta),
         "one_run_at_most": one_run.lower_bound(

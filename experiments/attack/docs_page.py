@@ -18,7 +18,7 @@ from typing import Any
 from absl import flags
 
 from fedsvp_jax.report.text_table import MISSING
-from fedsvp_jax.run.folder import write_json
+from fedsvp_jax.run.files import write_json
 
 from .. import command, docs_blocks
 from . import (

@@ -37,6 +37,7 @@ from tqdm import tqdm
 
 from fedsvp_jax import models, prng, tree
 from fedsvp_jax.algorithm import client
+from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.attacks import gradient_inversion as inversion
 from fedsvp_jax.config import ExperimentConfig
@@ -44,8 +45,17 @@ from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading, plan
 from fedsvp_jax.mechanisms import make_mechanism, noise
-from fedsvp_jax.run.folder import write_json
-from fedsvp_jax.structs import Array, Examples, Model, NoiseInfo, Params
+from fedsvp_jax.mechanisms.base import over_data
+from fedsvp_jax.run.files import write_json
+from fedsvp_jax.structs import (
+    Array,
+    Examples,
+    Model,
+    NoiseInfo,
+    Params,
+    Rows,
+    Weights,
+)
 
 from .. import command, flag_values, printed, upload_claims
 from . import inversion_results
@@ -106,6 +116,7 @@ class Victim(NamedTuple):
     stats: Params
     examples: Examples  # (V, ...): one image per client
     num_classes: int
+    from_records: tuple[str, ...]  # as `Dataset` has it
 
 
 def upload(
@@ -123,29 +134,23 @@ def upload(
         dataclasses.replace(config, sensitivity=defence.sensitivity)
     )
     rates = TrainingRates(config.learning_rate, config.l2_norm_clip, 0.0, 0.0)
-    trained, _ = client.train(
+    at = Address(key, row, round_num)
+    trained = client.train(
         victim.model,
         TrainingRecipe(batch_size=1, local_epochs=1, gradient=gradient),
         client.with_step_noise(rates, mechanism, ratio=ratio, round_num=round_num),
-        victim.params,
-        victim.stats,
-        victim.examples,
-        row[None],
-        jnp.int32(1),
-        key=key,
-        client_id=row,
-        lane_axes=(),
+        Weights(victim.params, victim.stats),
+        Rows(victim.examples, row[None], jnp.ones((1,), bool)),
+        at,
     )
     noised, _, info = client.add_noise(
         mechanism,
-        jax.tree.map(jnp.subtract, trained, victim.params),
+        jax.tree.map(jnp.subtract, trained.params, victim.params),
         mechanism.init(1).of(0),
         num_examples=jnp.int32(1),
         ratio=ratio,
-        round_num=round_num,
         params=victim.params,
-        key=key,
-        client_id=row,
+        at=at,
     )
     return noised, info
 
@@ -206,7 +211,10 @@ def attack_defence(
     labels = np.asarray(victim.examples.labels)
     truth = np.asarray(victim.examples.inputs) / 255
     no_defence = Defence("none", defence.sensitivity)
-    mechanism = make_mechanism(defence.mechanism, mechanism_settings(config, defence))
+    mechanism = over_data(
+        make_mechanism(defence.mechanism, mechanism_settings(config, defence)),
+        victim.from_records,
+    )
     rows = []
     for number in range(len(labels)):
         row = jnp.int32(number)
@@ -289,7 +297,7 @@ def make_victim(config: ExperimentConfig, data: Dataset, count: int) -> Victim:
         prng.stream_key(root, prng.Stream.INIT),
         preprocessing.normalize(examples.inputs[:1]),
     )
-    return Victim(model, params, stats, examples, data.num_classes)
+    return Victim(model, params, stats, examples, data.num_classes, data.from_records)
 
 
 def run(values: flags.FlagValues, config: ExperimentConfig) -> None:

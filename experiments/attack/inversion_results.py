@@ -25,7 +25,7 @@ def summarize(rows: list[Row]) -> list[Row]:
         groups.setdefault((_defence_name(row), row["match"]), []).append(row)
     same = (
         *("mechanism", "sensitivity", "noise_std"),
-        *("epsilon", "delta", "status", "central", "match"),
+        *(*upload_claims.NOTHING, "match"),
     )
     return [
         {

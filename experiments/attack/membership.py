@@ -41,9 +41,8 @@ from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, loading
 from fedsvp_jax.federation.plan import recorded_settings
-from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.prng import Stream
-from fedsvp_jax.run.folder import write_json
+from fedsvp_jax.run.files import write_json
 from fedsvp_jax.run.sweep import SweepPlan
 from fedsvp_jax.structs import Split
 
@@ -150,7 +149,7 @@ def attack_sweep(
     program = trainer.program
     claims = {
         start: upload_claims.least_noised(
-            make_mechanism(configs[start].mechanism, program.mechanism_configs[start]),
+            program.mechanisms[start],
             keeps_stats=program.keeps_stats,
         )
         for start in range(0, len(configs), shadows)

@@ -28,15 +28,17 @@ from absl import flags
 
 from fedsvp_jax import attacks, mechanisms, prng, tree
 from fedsvp_jax.algorithm import aggregation, client, cohort
+from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.algorithm.state import ServerState
+from fedsvp_jax.algorithm.task import rates_of_round
 from fedsvp_jax.common_settings import NoiseSettings
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, loading, plan
 from fedsvp_jax.mechanisms import MechanismConfig
-from fedsvp_jax.run.folder import write_json
-from fedsvp_jax.structs import Array, NoiseInfo, Params
+from fedsvp_jax.run.files import write_json
+from fedsvp_jax.structs import Array, NoiseInfo, Params, Weights
 from fedsvp_jax.tree import cell_of
 
 from .. import command, flag_values, printed
@@ -76,7 +78,7 @@ def check(config: ExperimentConfig) -> None:
             "mechanism must be fedsva (the attack solves its noise formula for R), got "
             f"{config.mechanism!r}"
         )
-    if config.sensitivity == "per_example":
+    if config.clip.in_steps:
         raise ValueError(
             "sensitivity must be paper, weight_clip or update_clip, got "
             "'per_example', which adds noise to the local steps, not to the upload"
@@ -101,20 +103,17 @@ def train_cohort(
     key = prng.round_key(cell.root, round_num)
 
     def one(client_id: Array) -> Trained:
-        trained, new_stats, estimation = client.estimate(
+        trained, estimation = client.estimate(
             trainer.program.model,
             plan,
-            client.rates_of_round(plan, cell, round_num),
-            params,
-            stats,
+            rates_of_round(plan, cell, round_num),
+            Weights(params, stats),
             trainer.program.data.examples,
             cell_of(cell.split, client_id),
-            key=key,
-            client_id=client_id,
-            lane_axes=(lanes.LANE,),
+            Address(key, client_id, round_num, (lanes.LANE,)),
         )
-        update = jax.tree.map(jnp.subtract, trained, params)
-        return Trained(update, new_stats, estimation.contribution_ratio)
+        update = jax.tree.map(jnp.subtract, trained.params, params)
+        return Trained(update, trained.stats, estimation.contribution_ratio)
 
     return jax.vmap(one, axis_name=lanes.LANE)(clients)
 
@@ -139,17 +138,16 @@ def upload_cohort(
     def one(
         client_id: Array, update: Params, ratio: Array, size: Array
     ) -> tuple[Params, Array, NoiseInfo]:
-        told = client.released_ratio(ratio, settings, key=key, client_id=client_id)
+        at = Address(key, client_id, round_num)
+        told = client.released_ratio(ratio, settings, at)
         noised, _, info = client.add_noise(
             mechanism,
             update,
             mechanism.init(1).of(0),
             num_examples=size,
             ratio=told,
-            round_num=round_num,
             params=params,
-            key=key,
-            client_id=client_id,
+            at=at,
         )
         return noised, told, info
 

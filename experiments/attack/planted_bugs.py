@@ -27,10 +27,10 @@ from tqdm import tqdm
 
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.report.text_table import markdown
-from fedsvp_jax.run.folder import write_json
+from fedsvp_jax.run.files import write_json
 
 from .. import command, flag_values, printed
-from . import audit, audit_play
+from . import audit, audit_claims, audit_play
 from .audit_cases import Case
 from .bugs import BUGS, Bug
 from .resumable import finished_or_made
@@ -107,7 +107,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     names = list(BUGS) if values.planted_bugs == ["all"] else values.planted_bugs
     flag_values.refuse_unknown("planted_bugs", names, BUGS)
     cases = {case.name: case for case in audit.audited_cases(["all"], config)}
-    num_claims = audit_play.most_claims(cases.values())
+    num_claims = audit_claims.most_claims(cases.values())
     setting = audit_play.make_setting(
         config, values.audit_examples, values.audit_trials
     )

@@ -41,7 +41,8 @@ from fedsvp_jax.federation import loading, plan
 from fedsvp_jax.report import read
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.environment import environment
-from fedsvp_jax.run.folder import RunFolder, write_json
+from fedsvp_jax.run.files import write_json
+from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.structs import Array
 from fedsvp_jax.tree import cell_of
 
@@ -116,7 +117,8 @@ def trained_classifier(
     dataset: Dataset, folder: RunFolder, *, seed: int, num_clients: int, steps: int
 ) -> Classifier:
     """The independent classifier; it is kept in checkpoints/classifier."""
-    checkpointer = Checkpointer(folder.path / "checkpoints" / "classifier")
+    place = folder.path / "checkpoints" / "classifier"
+    checkpointer = Checkpointer(place, folder.identity)
     # The keys of clients end below num_clients, so this one is no client's.
     key = prng.stream_key(prng.root_key(seed), prng.Stream.ATTACKER, num_clients)
     saved = checkpointer.restore(classifier.initial_params(dataset, key))

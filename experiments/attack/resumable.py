@@ -4,7 +4,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from fedsvp_jax.run.folder import RunFolder, write_json
+from fedsvp_jax.run.files import write_json
+from fedsvp_jax.run.folder import RunFolder
 
 
 def finished_or_made(folder: RunFolder, name: str, make: Callable[[], Any]) -> Any:
@@ -20,7 +21,7 @@ def finished_or_made(folder: RunFolder, name: str, make: Callable[[], Any]) -> A
         write_json(file, make())
     try:
         return json.loads(file.read_text())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(
             f"{file} is damaged ({error}): remove it and run with --resume"
         ) from None

@@ -1,5 +1,6 @@
 """FLOPs of a round, counted from the matrix products of the traced program."""
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -14,7 +15,7 @@ from fedsvp_jax import models, prng
 from fedsvp_jax.algorithm import local_training
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.mechanisms import make_mechanism
-from fedsvp_jax.structs import Array, Model, Params
+from fedsvp_jax.structs import Array, Model, Params, Rows, Weights
 
 
 def matmul_flops(function: Callable[..., Any], *args: Any) -> int:
@@ -50,7 +51,7 @@ def _count(jaxpr: Any) -> Counter[str]:
         if name == "conv_general_dilated":
             raise ValueError(
                 "matmul_flops counts matrix products only, the program holds a "
-                "convolution; use conv_backend='patches'"
+                "convolution; use kernels='cpu'"
             )
         if name == "dot_general":
             (contracted, _), _ = equation.params["dimension_numbers"]
@@ -77,7 +78,7 @@ def _by_patches(trainer: Trainer, num_classes: int) -> tuple[Model, Params, Para
     """The trainer's model with convolutions by patches, and its parameters' shapes."""
     name = trainer.program.configs[0].model
     assert name is not None
-    model = models.make_model(name, num_classes=num_classes, conv_backend="patches")
+    model = models.make_model(name, num_classes=num_classes, kernels="cpu")
     shape = trainer.program.data.examples.inputs.shape[1:]
     example = jax.ShapeDtypeStruct((1, *shape), jnp.float32)
     return model, *jax.eval_shape(model.init, jax.random.key(0), example)
@@ -92,16 +93,11 @@ def step_flops(trainer: Trainer, num_classes: int, batch_size: int) -> Counter[s
     def update(params: Params, stats: Params, rate: Array, rows: Array) -> Params:
         return local_training.local_update(
             model,
-            trainer.program.plan.recipe,
+            dataclasses.replace(trainer.program.plan.recipe, batch_size=batch_size),
             local_training.TrainingRates(rate, rate, rate, rate),
-            params,
-            stats,
-            trainer.program.data.examples,
-            rows,
-            rows >= 0,
-            key=prng.root_key(0),
-            batch_size=batch_size,
-            lane_axes=(),
+            Weights(params, stats),
+            Rows(trainer.program.data.examples, rows, rows >= 0),
+            local_training.Draws(prng.root_key(0)),
         )
 
     return matmul_flops_by_stack(update, params, stats, rate, rows)
@@ -118,12 +114,14 @@ def coalition_steps(trainer: Trainer) -> dict[int, tuple[int, int]]:
     full = 2**plan.estimation.num_attributes - 1
     return {
         mask: (
-            batch,
+            group.batch_size,
             plan.recipe.local_epochs
-            * int(local_training.steps_per_epoch(jnp.int32(sizes[mask]), batch)),
+            * int(
+                local_training.steps_per_epoch(jnp.int32(sizes[mask]), group.batch_size)
+            ),
         )
-        for batch, masks in plan.estimation.groups
-        for mask in masks
+        for group in plan.estimation.groups
+        for mask in group.masks
         if _estimates_privacy(trainer) or mask == full
     }
 

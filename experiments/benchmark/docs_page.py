@@ -304,6 +304,39 @@ def lowering_table(lowering: dict[str, Any]) -> str:
     return markdown(lines)
 
 
+def accelerators_table(rows: list[dict[str, Any]]) -> str:
+    """What compilers tell of the rounds of accelerators that were not there."""
+
+    def millions(number: float | None) -> str:
+        return "" if number is None else f"{number / 1e6:.3g}"
+
+    lines = [
+        {
+            "device": row["device"],
+            "workload": row["work"],
+            "mechanism": row["mechanism"],
+            "N": str(row["num_attributes"]),
+            "Shapley values": row["shapley"] if row["num_attributes"] > 1 else "",
+            "clients · coalitions · cells side by side": " · ".join(
+                map(str, row["side_by_side"])
+            ),
+            "million cycles: a round": millions(row["round_cycles"]),
+            "of these a step of all clients": millions(row["step_cycles"]),
+            "beside the steps": millions(row["beside_cycles"]),
+            "limit ÷ round": f"{row['limit_share']:.2g}" if row["limit_share"] else "",
+            "kernels: a step": str(row["step_kernels"] or ""),
+            "a round": str(row["round_kernels"] or ""),
+            "loops that the host watches": str(row["watched_loops"])
+            if row["round_kernels"]
+            else "",
+            "MB": f"{row['bytes'] / 1e6:.0f}",
+            "compile s": f"{row['compile_seconds']:.0f}",
+        }
+        for row in rows
+    ]
+    return markdown(lines)
+
+
 def limits_table(scaling: dict[str, Any]) -> str:
     """Gigabytes that a device holds and receives, from the arrays' shapes."""
     lines = [
@@ -326,6 +359,7 @@ _PAGES: dict[str, dict[str, tuple[str, Callable[[Any], str]]]] = {
         "peers": ("peers.jsonl", peers_table),
         "bench": ("bench.jsonl", bench_table),
         "bench_gpu": ("bench_gpu.jsonl", bench_table),
+        "accelerators": ("accelerators.jsonl", accelerators_table),
         "pythons": ("bench_pythons.jsonl", pythons_table),
         "formats": ("number_formats.json", formats_table),
         "profile": ("profile_W1.json", profile_table),

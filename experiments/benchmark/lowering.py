@@ -18,6 +18,7 @@ import jax
 from absl import flags
 
 from fedsvp_jax import mechanisms
+from fedsvp_jax.devices.target import named
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.run.environment import environment
@@ -80,9 +81,9 @@ def count(program: str) -> Lowered:
     )
 
 
-def lowered(trainer: Trainer, platform: str) -> Lowered:
-    """The trainer's rounds for a platform, `cuda` or `tpu`."""
-    return count(trainer.export(platform).mlir_module())
+def lowered(trainer: Trainer) -> Lowered:
+    """The trainer's rounds for its program's target."""
+    return count(trainer.export().mlir_module())
 
 
 def row(mechanism: str) -> dict[str, Any]:
@@ -96,13 +97,18 @@ def row(mechanism: str) -> dict[str, Any]:
         l2_norm_clip=1.0,
         cohort_size=_NUM_DEVICES * _SIDE_BY_SIDE,
     )
-    trainer = make_trainer(
-        workload,
-        Placement(num_devices=_NUM_DEVICES),
-        client_chunk_size=_SIDE_BY_SIDE,
-        num_rounds=100,  # some mechanisms' noise follows the round
-        eval_every=100,
-    )
+    trainers = {
+        platform: make_trainer(
+            workload,
+            Placement(num_devices=_NUM_DEVICES),
+            named(platform),
+            client_chunk_size=_SIDE_BY_SIDE,
+            num_rounds=100,  # some mechanisms' noise follows the round
+            eval_every=100,
+        )
+        for platform in PLATFORMS
+    }
+    trainer = trainers[PLATFORMS[0]]
     state, _, data, *_ = trainer.arguments()
     return {
         "mechanism": mechanism,
@@ -114,7 +120,7 @@ def row(mechanism: str) -> dict[str, Any]:
         "data_bytes": _nbytes(data[:2]),
         "gathered_bytes_per_round": communication.gathered(trainer).total,
         "platforms": {
-            platform: lowered(trainer, platform)._asdict() for platform in PLATFORMS
+            platform: lowered(one)._asdict() for platform, one in trainers.items()
         },
     }
 

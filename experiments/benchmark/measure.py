@@ -21,6 +21,7 @@ import jax.numpy as jnp
 from fedsvp_jax.algorithm.state import ServerState
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.devices.compiler_flags import flags_in_force
+from fedsvp_jax.devices.target import Target
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, loading
@@ -72,11 +73,14 @@ def arithmetic_bound(num_attributes: int, shapley: str) -> float:
 
 
 def make_trainer(
-    workload: Workload, placement: Placement | None = None, **changes: Any
+    workload: Workload,
+    placement: Placement | None = None,
+    target: Target | None = None,
+    **changes: Any,
 ) -> Trainer:
-    """A trainer of a workload, some of whose settings are changed."""
+    """A trainer of a workload, for a target, some of whose settings are changed."""
     config = dataclasses.replace(workloads.make_config(workload), **changes)
-    program = build([config], workloads.make_dataset(workload))
+    program = build([config], workloads.make_dataset(workload), target=target)
     return Trainer(program, placement=placement)
 
 
@@ -188,16 +192,13 @@ def measure_sweep(rounds: int) -> dict[str, Any]:
 
     The single runs share one compiled program, which takes a cell's values as data.
     No compilation is in the ratio. Cells run one after another on a CPU and side by
-    side on a GPU, as `experiments.sweep` advises.
+    side on a GPU, as in `experiments.sweep`.
     """
     base = resolve(ExperimentConfig(dataset="digits", mechanism="fedsva"))
     base = dataclasses.replace(base, eval_every=base.num_rounds)
     configs = SweepPlan(("fedsva",), _EPSILONS, _SEEDS).cells(base, "fedsva")
     dataset = loading.load_dataset(base)
-    together = 1 if jax.default_backend() == "cpu" else len(configs)
-    trainer = Trainer(
-        build(configs, dataset), placement=Placement(cell_chunk_size=together)
-    )
+    trainer = Trainer(build(configs, dataset))
     clock = timed(trainer, rounds)
 
     def cell(tree: Any, index: int) -> Any:

@@ -21,7 +21,7 @@ from typing import Any
 from absl import flags
 from tqdm import tqdm
 
-from .. import command, flag_values, kept_rows
+from .. import command, flag_values, kept_rows, provenance
 
 flags.DEFINE_string(
     "scripts",
@@ -145,7 +145,8 @@ def measure(values: flags.FlagValues) -> None:
         timed = (
             _ours(work, rounds) if who == OURS else _theirs(who, work, rounds, values)
         )
-        rows.append({"turn": turn, "work": work, "who": who, **timed})
+        stamp = {"provenance": provenance.stamp(None, None)}
+        rows.append({"turn": turn, "work": work, "who": who, **timed, **stamp})
         kept_rows.add(file, rows[-1])
 
 

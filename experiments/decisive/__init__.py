@@ -1,1 +1,1 @@
-"""The decisive experiment: is noise that follows Shapley values worth anything?"""
+"""What noise that follows R gains at equal epsilon; values and risks of records."""

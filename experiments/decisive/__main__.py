@@ -16,7 +16,10 @@ from typing import Any
 
 from absl import flags
 
-from .. import command, flag_values, kept_rows
+from fedsvp_jax.data import sources
+from fedsvp_jax.data.dataset import Dataset
+
+from .. import command, flag_values, kept_rows, provenance
 from . import docs_page, guidance, registered, risk
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -30,6 +33,14 @@ def compute(
         return risk.compute(arm.work, seed, data_dir)
     folder = output_dir / f"{arm.name}_{seed}"
     return guidance.compute(arm.work, seed, data_dir, folder)
+
+
+def data_of(arm: registered.Arm, data_dir: pathlib.Path) -> Dataset:
+    """The data set of an arm."""
+    if isinstance(arm.work, risk.Study):
+        return sources.load(arm.work.dataset, data_dir / arm.work.dataset)
+    name = arm.work["dataset"]
+    return sources.load(name, None if name == "digits" else data_dir / name)
 
 
 def missing(
@@ -62,9 +73,9 @@ def compute_missing(
         start = time.process_time()
         row = compute(arm, seed, data_dir, output_dir)
         cost = round(time.process_time() - start, 1)
-        kept_rows.add(
-            results / f"{arm.name}.jsonl", {"seed": seed, "cpu_s": cost} | row
-        )
+        row = {"seed": seed, "cpu_s": cost} | row
+        row["provenance"] = provenance.stamp(data_of(arm, data_dir), seed)
+        kept_rows.add(results / f"{arm.name}.jsonl", row)
         print(f"{arm.name}, seed {seed}: {cost} CPU s", flush=True)
 
 

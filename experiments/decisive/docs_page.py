@@ -109,7 +109,7 @@ def answer(results: pathlib.Path) -> str:
     if gains:
         says = f"**Yes, in {', '.join(gains)}** of the {of}."
     elif all(one.verdict == "no" for one in guided):
-        says = f"**No.** None of the {of} gains as much as would be worth having."
+        says = f"None of the {of} gains as much as would be worth having."
     else:
         says = f"**Not shown.** None of the {of} is a yes ({_counted(guided)})."
     lines = [says, ""]

@@ -172,7 +172,7 @@ def reliability(a: np.ndarray, b: np.ndarray) -> float:
     return 2 * r / (1 + r)
 
 
-def _played(study: Study, pool: Pool, key: jax.Array, member: np.ndarray) -> np.ndarray:
+def _played(pool: Pool, key: jax.Array, member: np.ndarray) -> np.ndarray:
     """(M,) utilities of coalitions of records, all from the same first weights."""
     logits = small_models.outputs(
         jnp.repeat(key[None], len(member), 0),
@@ -185,23 +185,23 @@ def _played(study: Study, pool: Pool, key: jax.Array, member: np.ndarray) -> np.
     return (logits.argmax(-1) == pool.test_labels).mean(-1)
 
 
-def _values_of_records(
-    study: Study, pool: Pool, key: jax.Array
+def values_of_records(
+    pool: Pool, key: jax.Array, count: int
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """(n,) values, and those of either half of the pairs."""
+    """(n,) values by `count` pairs, and those of either half of the pairs."""
     weights, draws = jax.random.split(key)
-    everybody = np.ones((1, study.records), bool)
-    pairs = paired.draw_pairs(draws, jnp.asarray(everybody[0]), study.pairs)
+    everybody = np.ones((1, len(pool.labels)), bool)
+    pairs = paired.draw_pairs(draws, jnp.asarray(everybody[0]), count)
     coalitions = np.concatenate([*pairs, everybody, ~everybody])
-    utilities = _played(study, pool, weights, coalitions)
-    first, second, ends = np.split(utilities, [study.pairs, 2 * study.pairs])
+    utilities = _played(pool, weights, coalitions)
+    first, second, ends = np.split(utilities, [count, 2 * count])
     differences, total = first - second, ends[0] - ends[1]
 
     def values(chosen: np.ndarray) -> np.ndarray:
         some = paired.Pairs(*(one[chosen] for one in pairs))
         return record_values(some, differences[chosen], total)
 
-    odd = np.arange(study.pairs) % 2 == 1
+    odd = np.arange(count) % 2 == 1
     return values(odd | ~odd), [values(odd), values(~odd)]
 
 
@@ -218,7 +218,7 @@ def _values_of_classes(
         asked = pool._replace(
             test_inputs=pool.test_inputs[chosen], test_labels=pool.test_labels[chosen]
         )
-        utilities = _played(study, asked, key, coalitions)
+        utilities = _played(asked, key, coalitions)
         return np.asarray(shapley.exact_shapley(jnp.asarray(utilities, jnp.float32)))
 
     parts = [values(halves), values(~halves)]
@@ -262,7 +262,7 @@ def compute(study: Study, seed: int, data_dir: pathlib.Path) -> dict[str, Any]:
         )
         values, *value_parts = (one[kept] for one in (values, *value_parts))
     else:
-        values, value_parts = _values_of_records(study, pool, game)
+        values, value_parts = values_of_records(pool, game, study.pairs)
     return {
         "rank_correlation": rank_correlation(values, risk),
         "value_reliability": reliability(*value_parts),

@@ -24,7 +24,7 @@ class Effect(NamedTuple):
     p_no: float  # one-sided, of "the effect is `worth` or more"
 
 
-def effect(values: Sequence[float], worth: float) -> Effect:
+def effect(values: Sequence[float] | np.ndarray, worth: float) -> Effect:
     """The mean of independent values and its one-sided t tests.
 
     Args:

@@ -16,7 +16,7 @@ from absl import flags
 
 from fedsvp_jax import run
 
-from .. import command, kept_rows
+from .. import command, kept_rows, provenance
 from .cells import CELLS, config_of, row_of
 
 command.define_output()
@@ -54,7 +54,7 @@ def main(_: list[str]) -> None:
         config = config_of(cell, seed, **given)
         folder = pathlib.Path(values.output_dir) / f"{cell.name}_{seed}"
         row = row_of(cell, seed, run.train(config, folder, resume=True))
-        kept_rows.add(file, row)
+        kept_rows.add(file, row | {"provenance": provenance.stamp_of_run(config)})
         print(f"{cell.name} seed {seed}: {row['accuracy']:.4f}", flush=True)
 
 

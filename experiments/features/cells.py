@@ -4,7 +4,7 @@ import math
 from typing import Any, NamedTuple
 
 from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.run.folder import plain
+from fedsvp_jax.run.files import plain
 
 DELTA = 1e-5
 # One client holds all the data; its 1 % for validation is not read.

@@ -155,7 +155,7 @@ def simulate(
 ) -> dict[str, Any]:
     """Computes and draws what the flags ask for; returns summary.json's content."""
     from fedsvp_jax.federation import loading
-    from fedsvp_jax.run.folder import write_json
+    from fedsvp_jax.run.files import write_json
 
     from . import federations, figures
     from .simulation import Simulator

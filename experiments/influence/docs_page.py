@@ -19,7 +19,7 @@ from absl import flags
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.influence import privacy
 from fedsvp_jax.report.text_table import markdown
-from fedsvp_jax.run.folder import write_json
+from fedsvp_jax.run.files import write_json
 
 from .. import command, docs_blocks
 from . import figures, price_list

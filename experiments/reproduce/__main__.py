@@ -145,16 +145,11 @@ def write_page(docs_dir: pathlib.Path) -> list[pathlib.Path]:
     Raises:
       ValueError: a result or the page is damaged.
     """
-    from fedsvp_jax.report import read
-
     from . import figures
 
     evidence = load(docs_dir / "results" / "reproduction")
-    page = docs_dir / "reproduction.md"
-    text = tables.render(page.read_text(), evidence)
-    drawn = figures.write_figures(evidence, docs_dir / "images")
-    read.write_text(page, text)
-    return [page, *drawn]
+    page = tables.rewrite(docs_dir, evidence)
+    return [page, *figures.write_figures(evidence, docs_dir / "images")]
 
 
 def run_cells(values: flags.FlagValues, docs_dir: pathlib.Path) -> None:

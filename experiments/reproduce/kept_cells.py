@@ -140,10 +140,10 @@ def progress(
         ("fedsva_table2", "FedSVA, Table 2"),
     ):
         for preset, scenario in SCENARIO_OF.items():
-            cells = [c for c in published[table]["cells"] if _is_of(c, scenario)]
+            cells = [c for c in published[table]["cells"] if is_of(c, scenario)]
             if not cells:
                 continue
-            found = [_measured(measured, preset, cell) for cell in cells]
+            found = [measured_group(measured, preset, cell) for cell in cells]
             groups = [group for group in found if group]
             fedavg = group_of(measured.get(preset, {"groups": []}), "none")
             long_enough = fedavg is not None and not still_gains(fedavg)
@@ -170,12 +170,12 @@ def progress(
     return [*rows, {"table": "all", "scenario": "", **sums}]
 
 
-def _is_of(cell: Mapping[str, Any], scenario: str) -> bool:
+def is_of(cell: Mapping[str, Any], scenario: str) -> bool:
     """Table 2 names no scenario: it is the first one's."""
     return cell.get("scenario", SCENARIO_OF["cifar10_medium"]) == scenario
 
 
-def _measured(
+def measured_group(
     measured: Mapping[str, Result], preset: str, cell: Mapping[str, Any]
 ) -> Result | None:
     number = cell.get("num_attributes", 2)

@@ -8,6 +8,7 @@ numbers that is made here.
 import statistics
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.report import labels, tables
@@ -16,6 +17,7 @@ from fedsvp_jax.report.text_table import markdown
 from .. import docs_blocks, presets
 from . import estimates, kept_cells, results
 from .attribute_table import attributes_block
+from .closeness import baselines_block, closeness_block, direction_block
 from .evidence import (
     CONTRIBUTION,
     CONVERGED,
@@ -37,14 +39,15 @@ from .results import Result
 from .schedule_readings import readings_block
 
 
-def render(page: str, evidence: Evidence) -> str:
-    """The page with every block rewritten.
+def rewrite(docs_dir: Path, evidence: Evidence) -> Path:
+    """Writes every block of reproduction.md and its tables; returns the page's path.
 
     Raises:
-      ValueError: the blocks of the page are not those of `BLOCKS`.
+      ValueError: the blocks there are not those of `BLOCKS`.
     """
-    return docs_blocks.rewritten(
-        page, {name: partial(block, evidence) for name, block in BLOCKS.items()}
+    return docs_blocks.rewrite(
+        docs_dir / "reproduction.md",
+        {name: partial(block, evidence) for name, block in BLOCKS.items()},
     )
 
 
@@ -297,6 +300,9 @@ def _pictured(
 
 
 BLOCKS: dict[str, Callable[[Evidence], str]] = {
+    "closeness": closeness_block,
+    "baselines": baselines_block,
+    "direction": direction_block,
     "findings": findings,
     "progress": _progress,
     "deviations": _deviations,

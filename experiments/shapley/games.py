@@ -18,10 +18,11 @@ from fedsvp_jax.algorithm import (
     local_training,
     privacy_estimation,
 )
+from fedsvp_jax.algorithm.local_training import Draws, local_update
 from fedsvp_jax.algorithm.state import ServerState
 from fedsvp_jax.federation import Program
-from fedsvp_jax.run.folder import replace_file
-from fedsvp_jax.structs import Array
+from fedsvp_jax.run.files import replace_file
+from fedsvp_jax.structs import Array, Rows, Weights
 from fedsvp_jax.tree import cell_of
 
 from .in_run import in_run
@@ -144,18 +145,17 @@ def record(
     )
 
     def one(coalition: Array) -> Array:
-        trained = local_training.local_update(
+        trained = local_update(
             program.model,
             plan.recipe,
             cell.rates,
-            state.params,
-            state.stats,
-            examples,
-            held.train,
-            privacy_estimation.coalition_members(attributes, coalition, valid),
-            key=prng.stream_key(key, prng.Stream.LOCAL_TRAINING, client_id),
-            batch_size=plan.recipe.batch_size,
-            lane_axes=(),
+            Weights(state.params, state.stats),
+            Rows(
+                examples,
+                held.train,
+                privacy_estimation.coalition_members(attributes, coalition, valid),
+            ),
+            Draws(prng.stream_key(key, prng.Stream.LOCAL_TRAINING, client_id)),
         )
         return validation.logits(*trained)
 
@@ -189,14 +189,14 @@ def play(program: Program, one: Compared, client: Recorded, key: Array) -> Any:
         kind=plan.utility,
         recorded=client.logits,
     )
-    broadcast: Any = (jnp.int32(0), {})
+    broadcast = Weights(jnp.int32(0), {})
     game = estimators.Game(
         num_attributes=number,
         private_attribute=plan.private_attribute,
-        groups=((1, tuple(masks)),),
+        groups=(estimators.Group(1, tuple(masks)),),
         batch_size=1,
         start=broadcast,
-        train=lambda coalition, _: (mask_of(coalition), {}),
+        train=lambda coalition, _: Weights(mask_of(coalition), {}),
         validation=validation,
         counts=client.counts,
         empty=validation.utility(*broadcast)

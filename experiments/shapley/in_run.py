@@ -54,11 +54,14 @@ def in_run(
         jnp.arange(recipe.local_epochs, dtype=jnp.int32),
     )
 
-    def losses(params: Params, rows: Array, key: Array | None) -> Array:
+    def losses(
+        params: Params, indices: Array, position: Array, key: Array | None
+    ) -> Array:
+        rows = indices[position]
         pixels = examples.inputs[rows]
         if key is not None and recipe.augment:
             crop_key = jax.random.fold_in(key, 1)
-            pixels = preprocessing.random_crop_and_flip(pixels, key=crop_key)
+            pixels = preprocessing.random_crop_and_flip(pixels, position, key=crop_key)
         inputs = preprocessing.normalize(pixels)
         train = key is not None
         logits, _ = model.apply(params, state.stats, inputs, train=train, key=key)
@@ -69,7 +72,8 @@ def in_run(
     counted = (counted < held.num_validation).astype(jnp.float32)
 
     def validation_loss(params: Params) -> Array:
-        total = jnp.sum(losses(params, held.validation, None) * counted)
+        every = jnp.arange(held.validation.shape[0], dtype=jnp.int32)
+        total = jnp.sum(losses(params, held.validation, every, None) * counted)
         return total / jnp.maximum(jnp.sum(counted), 1)
 
     def step(number: Array, carry: tuple[Params, Array]) -> tuple[Params, Array]:
@@ -80,11 +84,14 @@ def in_run(
         position = jax.lax.dynamic_slice(orders, (epoch, start), size)[0]
         in_lane = start + jnp.arange(recipe.batch_size, dtype=jnp.int32)
         in_lane = in_lane < held.num_train
-        rows = held.train[jnp.where(in_lane, position, position[0])]
+        position = jnp.where(in_lane, position, position[0])
+        rows = held.train[position]
         step_key = jax.random.fold_in(key, recipe.local_epochs + number)
         shares = in_lane.astype(jnp.float32)
         shares = shares / jnp.maximum(jnp.sum(shares), 1)
-        _, pull = jax.vjp(lambda now: losses(now, rows, step_key), params)
+        _, pull = jax.vjp(
+            lambda now: losses(now, held.train, position, step_key), params
+        )
         # The models have no forward-mode derivatives, so <gradient of an example's
         # loss, v> is the transpose of its pull-back at v.
         (gradient,), push = jax.vjp(pull, shares)

@@ -24,7 +24,10 @@ from absl import flags
 
 from fedsvp_jax import prng
 from fedsvp_jax.algorithm import client
+from fedsvp_jax.algorithm.address import Address
+from fedsvp_jax.algorithm.task import rows_of
 from fedsvp_jax.federation import Program
+from fedsvp_jax.structs import Weights
 from fedsvp_jax.tree import cell_of
 
 from .. import command
@@ -47,14 +50,9 @@ def _calls(program: Program) -> dict[str, Callable[..., Any]]:
             program.model,
             plan.recipe,
             cell.rates,
-            state.params,
-            state.stats,
-            program.data.examples,
-            held.train,
-            held.num_train,
-            key=key,
-            client_id=client_id,
-            lane_axes=(),
+            Weights(state.params, state.stats),
+            rows_of(program.data.examples, held),
+            Address(key, client_id),
         )
 
     def estimated(estimation: Any, state: Any, client_id: Any, key: Any) -> Any:
@@ -62,13 +60,10 @@ def _calls(program: Program) -> dict[str, Callable[..., Any]]:
             program.model,
             dataclasses.replace(plan, estimation=estimation),
             cell.rates,
-            state.params,
-            state.stats,
+            Weights(state.params, state.stats),
             program.data.examples,
             cell_of(cell.split, client_id),
-            key=key,
-            client_id=client_id,
-            lane_axes=(),
+            Address(key, client_id),
         )
 
     calls: dict[str, Callable[..., Any]] = {"local": local}

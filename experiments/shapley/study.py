@@ -17,7 +17,7 @@ from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import Program, build, loading
 from fedsvp_jax.federation import plan as plans
 from fedsvp_jax.report.text_table import aligned
-from fedsvp_jax.run.folder import plain, write_json
+from fedsvp_jax.run.files import plain, write_json
 from fedsvp_jax.tree import cell_of
 
 from .. import command, flag_values

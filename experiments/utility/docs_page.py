@@ -38,6 +38,7 @@ def table(rows: Sequence[Row]) -> str:
             {
                 "route": key[0],
                 "ε spent of promised (PLD)": claim,
+                "ε of all copies": _of_copies(mine),
                 "adversary": first["adversary"] or "–",
                 "relation": first["relation"] or "–",
                 "accuracy %": _shown(mine, "accuracy"),
@@ -75,6 +76,18 @@ def gaps(rows: Sequence[Row]) -> str:
             }
         )
     return markdown(lines)
+
+
+def _of_copies(rows: Sequence[Row]) -> str:
+    """The most that a record spends with all its copies, and how many these are."""
+    claimed = [row for row in rows if row.get("copies") is not None]
+    if not claimed:
+        return "–"
+    copies = max(row["copies"] for row in claimed)
+    if copies == 1:
+        return "the same"
+    spent = max(row["spent_of_copies"] for row in claimed)
+    return f"{spent:.2f} ({copies} copies)"
 
 
 def _shown(rows: Sequence[Row], name: str) -> str:

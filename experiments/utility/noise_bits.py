@@ -21,7 +21,7 @@ from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.report import labels, tables
 from fedsvp_jax.report.text_table import markdown
 from fedsvp_jax.run import sweep
-from fedsvp_jax.run.folder import write_json
+from fedsvp_jax.run.files import write_json
 
 from .. import command
 from ..reproduce.paired_gap import paired_gap

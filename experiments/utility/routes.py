@@ -62,6 +62,20 @@ SETUPS = {
         {},
     ),
 }
+
+
+def _dealt_once(setup: Setup) -> Setup:
+    """The same, with each record at one client."""
+    common = {
+        name: setup.common[name] for name in setup.common if name != "class_share"
+    }
+    return setup._replace(common=common | {"partition": "iid"})
+
+
+SETUPS |= {
+    "mnist_once": _dealt_once(SETUPS["mnist_mlp"]),
+    "femnist_once": _dealt_once(SETUPS["femnist_cnn"]),
+}
 _PROVED = {
     "mechanism": "nbafl",
     "calibration": "analytic",
@@ -71,7 +85,7 @@ _PROVED = {
 }
 _ATTRIBUTE = {"sensitivity": "attribute_records"}
 _SHARED = {"noise_trust": "secure_aggregation"}
-_PRESETS = {"mnist": "mnist_mlp", "femnist": "femnist_cnn"}
+_PRESETS = {"mnist": "mnist_once", "femnist": "femnist_once"}
 _NOT_USEFUL = {
     "adult": "training without any private record is as accurate there, and needs no ε",
 }

@@ -6,7 +6,7 @@ from typing import Any
 
 from fedsvp_jax import run
 
-from .. import kept_rows
+from .. import kept_rows, provenance
 from .routes import Route
 
 
@@ -16,6 +16,13 @@ def row_of(route: Route, seed: int, summary: dict[str, Any]) -> dict[str, Any]:
         one for one in summary["guarantees"] if one["method"].startswith("promise")
     ]
     claim = promised[0] if promised else {}
+    of_copies = {
+        name: one[name]
+        for one in summary["guarantees"]
+        for name in ("copies", "epsilon")
+        if one["copies"] > 1
+        and (one["method"], one["adversary"]) == ("pld", claim.get("adversary"))
+    }
     return {
         "route": route.name,
         "total_epsilon": route.settings.get("total_epsilon"),
@@ -25,6 +32,8 @@ def row_of(route: Route, seed: int, summary: dict[str, Any]) -> dict[str, Any]:
         "worst_tenth_accuracy": summary["final5_worst_tenth_accuracy"],
         "spent_pld": summary["epsilon_spent"]["pld"] if claim else None,
         "delta": summary["target_delta"],
+        "copies": of_copies.get("copies", 1) if claim else None,
+        "spent_of_copies": of_copies.get("epsilon") if claim else None,
         "adversary": claim.get("adversary"),
         "relation": claim.get("relation"),
         "status": claim.get("status"),
@@ -59,5 +68,5 @@ def compute(
             folder = output_dir / f"{route.setup}_{number}_{seed}"
             config = route.config(seed, data_dir)
             row = row_of(route, seed, run.train(config, folder, resume=True))
-            kept_rows.add(file, row)
+            kept_rows.add(file, row | {"provenance": provenance.stamp_of_run(config)})
             print(f"{route.name}, seed {seed}: {row['accuracy']:.4f}", flush=True)

@@ -1,18 +1,18 @@
-"""What was spent: composition per client and per adversary, on the host."""
+"""What is spent: one account per run or client, and what is claimed of it."""
 
-from fedsvp_jax.accounting.allowance import Allowance, allowance
+from fedsvp_jax.accounting.account import Account
+from fedsvp_jax.accounting.claims import Claim
 from fedsvp_jax.accounting.composition import composed_epsilon
 from fedsvp_jax.accounting.events import EVENTS, FilterCost
-from fedsvp_jax.accounting.guarantees import Guarantee, guarantees
-from fedsvp_jax.accounting.ledger import Ledger
+from fedsvp_jax.accounting.participation import Participation
+from fedsvp_jax.accounting.promise import Allowance
 
 __all__ = [
     "EVENTS",
+    "Account",
     "Allowance",
+    "Claim",
     "FilterCost",
-    "Guarantee",
-    "Ledger",
-    "allowance",
+    "Participation",
     "composed_epsilon",
-    "guarantees",
 ]

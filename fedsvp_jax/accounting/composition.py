@@ -22,7 +22,7 @@ describes: they are composed as what they are, so many of (z, q).
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,15 @@ _GRID_POINTS = 1e5  # beyond ε = 10 the grid coarsens: 0.3 s at any ε
 _LEAST_LOSS = 1e-6  # precisions of steps below which sampling is not counted
 _STEP_INTERVAL = 0.005  # of the std of one step's loss: ε to 1e-5 relative
 _EXACT = (1e-12, 1e6)  # precisions at which dp-accounting's Gaussian ε keeps its digits
+
+
+class Sums(NamedTuple):
+    """What one client has sent, or will, as one adversary sees it."""
+
+    uploads: float  # in parts of one, where R is not told
+    precision: float  # Σ1/z²; inf where one had no noise
+    epsilon: float  # Σε as claimed
+    least: float  # z of an upload with the least noise
 
 
 def check_delta(delta: float) -> None:

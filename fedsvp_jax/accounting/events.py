@@ -16,6 +16,7 @@ class Event(NamedTuple):
 
 EVERYONE = "all adversaries"
 ANY_CHANGE = "any change of one client's data"
+STATS_LEAVE = "nominal: BatchNorm's statistics leave without noise"
 
 EVENTS = (
     Event(
@@ -69,10 +70,11 @@ EVENTS = (
     ),
     Event(
         "statistics for preprocessing",
-        "nothing is sent: scales and categories are constants of the code",
-        ANY_CHANGE,
-        "nobody",
-        "0",
+        "none: scales and categories are constants of the code or declared; those of "
+        "a file of one's own may be taken from its records",
+        f"constant or declared: {ANY_CHANGE}; else none",
+        f"constant or declared: nobody; else {EVERYONE}",
+        "constant or declared: 0; else every row is nominal",
     ),
 )
 
@@ -91,6 +93,15 @@ class FilterCost(NamedTuple):
     contribution_delta: float = 0.0
     votes_per_pass: int = 0
     epsilon_per_vote: float = 0.0  # tight; inf for votes that are not randomised
+
+    def times(self, clients: int) -> "FilterCost":
+        """Of several clients whose data change at once."""
+        return self._replace(
+            contribution_multiplier=self.contribution_multiplier / math.sqrt(clients),
+            contribution_epsilon=self.contribution_epsilon * clients,
+            contribution_delta=self.contribution_delta * clients,
+            votes_per_pass=self.votes_per_pass * clients,
+        )
 
     @property
     def precision(self) -> float:

@@ -19,8 +19,10 @@ class PromiseSettings(Settings):
         None,
         "A promise: no client's ε over the run exceeds it, the influence filter's "
         "events included. Clients whose next upload would exceed it are not asked; the "
-        "run stops when none is left. With dp_fedavg it is kept against those who see "
-        "the average, and the run stops when no whole cohort is left.",
+        "run stops when none is left. With dp_fedavg it is kept against an outside "
+        "observer of the average, not against the clients of a cohort, who know their "
+        "own part of the noise; with noise_trust=secure_aggregation against colluders "
+        "too. Both need whole cohorts, and stop when none is left.",
         above=0,
     )
     total_accounting: str = setting(

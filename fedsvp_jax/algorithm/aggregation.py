@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from fedsvp_jax.float32 import reciprocal
 from fedsvp_jax.structs import Array, Params
 
 
@@ -15,7 +16,7 @@ def client_weights(num_examples: Array, valid: Array, *, uniform: bool) -> Array
     """
     sizes = jnp.ones_like(num_examples) if uniform else num_examples
     sizes = jnp.where(valid, sizes, 0).astype(jnp.float32)
-    return sizes / jnp.maximum(jnp.sum(sizes), jnp.float32(1.0))
+    return sizes * reciprocal(jnp.maximum(jnp.sum(sizes), jnp.float32(1.0)))
 
 
 def weighted(upload: Params, weight: Array) -> Params:

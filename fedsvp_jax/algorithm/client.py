@@ -1,18 +1,19 @@
 """What one client does in a round: estimate R, train, add noise, upload.
 
-`client_round` is the whole of it. Its steps are functions of their own, which the
-attacks and the audit call as well. Every step takes the round's key and the client's
-id, and folds in its purpose.
+`client_round` is the whole of it. What a client does up to the noise is of one of three
+kinds, which the program's settings choose (`local_work`). The steps are functions of
+their own, which the attacks and the audit call as well.
 """
 
 import dataclasses
+from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax import optimizers, prng, tree
+from fedsvp_jax import tree
 from fedsvp_jax.algorithm import (
     aggregation,
     local_training,
@@ -20,7 +21,8 @@ from fedsvp_jax.algorithm import (
     private_answer,
     private_query,
 )
-from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
+from fedsvp_jax.algorithm.address import Address
+from fedsvp_jax.algorithm.local_training import Draws, TrainingRates, TrainingRecipe
 from fedsvp_jax.algorithm.privacy_estimation import Estimation
 from fedsvp_jax.algorithm.state import (
     Cell,
@@ -29,6 +31,7 @@ from fedsvp_jax.algorithm.state import (
     RoundPlan,
     ServerState,
 )
+from fedsvp_jax.algorithm.task import Task, rows_of
 from fedsvp_jax.mechanisms import (
     Mechanism,
     MechanismConfig,
@@ -44,7 +47,9 @@ from fedsvp_jax.structs import (
     Model,
     NoiseInfo,
     Params,
+    Rows,
     Split,
+    Weights,
 )
 
 # What a cohort's sums are of: upload, statistics, and the private query's answer, which
@@ -56,19 +61,14 @@ def estimate(
     model: Model,
     plan: RoundPlan,
     rates: TrainingRates,
-    params: Params,
-    stats: Params,
+    start: Weights,
     examples: Examples,
     held: Split,
-    *,
-    key: Array,
-    client_id: Array,
-    lane_axes: tuple[str, ...],
-) -> tuple[Params, Params, Estimation]:
-    """Privacy estimation: `(trained params, trained stats, Estimation)`.
+    at: Address,
+) -> tuple[Weights, Estimation]:
+    """Privacy estimation: the local model, trained without noise, and what R is.
 
-    The training is without noise in its steps, whatever the plan's gradient is, and
-    its batches are shuffled.
+    Its batches are shuffled, whatever the plan's are.
     """
     recipe = plan.recipe
     if recipe.gradient == "per_example":
@@ -76,44 +76,18 @@ def estimate(
             recipe, gradient="clipped_mean", places=None, local_steps=None
         )
     return privacy_estimation.estimate_contribution(
-        model,
-        recipe,
-        rates,
-        plan.estimation,
-        params,
-        stats,
-        examples,
-        held,
-        key=prng.stream_key(key, Stream.LOCAL_TRAINING, client_id),
-        pairs_key=prng.stream_key(key, Stream.COALITIONS, client_id),
-        lane_axes=lane_axes,
+        model, recipe, rates, plan.estimation, start, examples, held, at
     )
 
 
-def rates_of_round(plan: RoundPlan, cell: Cell, round_num: Array) -> TrainingRates:
-    """The cell's rates with the learning rate that the schedule gives to a round."""
-    schedule = optimizers.client_rate(
-        plan.client, cell.rates.learning_rate, plan.num_rounds
-    )
-    if schedule is None:
-        return cell.rates
-    rate = schedule(round_num.astype(jnp.float32))
-    return dataclasses.replace(cell.rates, learning_rate=rate)
-
-
-def released_ratio(
-    ratio: Array, config: MechanismConfig, *, key: Array, client_id: Array
-) -> Array:
+def released_ratio(ratio: Array, config: MechanismConfig, at: Address) -> Array:
     """() the R that the noise may follow, as `contribution_release` says."""
-    return release_contribution(
-        ratio,
-        config,
-        key=prng.stream_key(key, Stream.CONTRIBUTION_RELEASE, client_id),
-    )
+    key = at.stream(Stream.CONTRIBUTION_RELEASE)
+    return release_contribution(ratio, config, key=key)
 
 
 def with_step_noise(
-    rates: TrainingRates, mechanism: Mechanism, *, ratio: Array, round_num: Array
+    rates: TrainingRates, mechanism: Mechanism, *, ratio: Array, round_num: Array | int
 ) -> TrainingRates:
     """The rates with the noise that a mechanism puts into each step, if it puts any.
 
@@ -130,37 +104,25 @@ def train(
     model: Model,
     recipe: TrainingRecipe,
     rates: TrainingRates,
-    params: Params,
-    stats: Params,
-    examples: Examples,
-    rows: Array,
-    num_rows: Array,
+    start: Weights,
+    rows: Rows,
+    at: Address,
     *,
-    key: Array,
-    client_id: Array | int,
-    lane_axes: tuple[str, ...],
-    among: Array | bool = True,
     drift: Params | None = None,
-) -> tuple[Params, Params]:
-    """Local training on a client's examples: `(params, stats)`.
+) -> Weights:
+    """Local training on a client's examples.
 
     Args:
-      rows: (m,) rows of `examples`, of which the first `num_rows` are the client's.
-      among: (m,) bool: trains on these of them alone.
       drift: is added to the gradient of every step.
     """
     return local_training.local_update(
         model,
         recipe,
         rates,
-        params,
-        stats,
-        examples,
+        start,
         rows,
-        among & (jnp.arange(rows.shape[0], dtype=jnp.int32) < num_rows),
-        key=prng.stream_key(key, Stream.LOCAL_TRAINING, client_id),
-        batch_size=recipe.batch_size,
-        lane_axes=lane_axes,
+        Draws(at.stream(Stream.LOCAL_TRAINING), at.stream(Stream.DP_SGD)),
+        lane_axes=at.lane_axes,
         drift=drift,
     )
 
@@ -172,10 +134,8 @@ def add_noise(
     *,
     num_examples: Array,
     ratio: Array,
-    round_num: Array,
     params: Params,
-    key: Array,
-    client_id: Array | int,
+    at: Address,
 ) -> tuple[Params, MechanismState, NoiseInfo]:
     """The upload that leaves the client: clipped and noised.
 
@@ -192,110 +152,109 @@ def add_noise(
     return mechanism.update(
         update,
         memory,
-        key=prng.stream_key(key, Stream.NOISE, client_id),
+        key=at.stream(Stream.NOISE),
         num_examples=num_examples,
         contribution_ratio=ratio,
-        round_num=round_num,
+        round_num=at.round_num,
         params=params,
     )
 
 
-def local_work(
-    model: Model,
-    plan: RoundPlan,
-    cell: Cell,
-    state: ServerState,
-    examples: Examples,
-    held: Split,
-    *,
-    mechanism: Mechanism,
-    key: Array,
-    client_id: Array,
-    round_num: Array,
-    lane_axes: tuple[str, ...],
-) -> LocalWork:
-    """A client's round up to the noise: it estimates R and trains.
+def local_work(plan: RoundPlan, mechanism: Mechanism) -> Callable[[Task], LocalWork]:
+    """What a client of a program does up to the noise: one of three kinds."""
+    if plan.asked is not None:
+        return private_query_client
+    return estimating_client if mechanism.needs_contribution else plain_client
 
-    Args:
-      held: the client's row of the federation's Split.
-      mechanism: of the plan and the cell.
-      key: the round's.
-      lane_axes: names of the enclosing vmap axes.
-    """
-    rates = rates_of_round(plan, cell, round_num)
-    estimation = None
+
+def plain_client(task: Task) -> LocalWork:
+    """Trains on all of its records."""
     ratio = jnp.ones((), jnp.float32)
-    steps = []
-    if mechanism.needs_contribution:
-        trained, stats, estimation = estimate(
-            model,
-            plan,
-            rates,
-            state.params,
-            state.stats,
-            examples,
-            held,
-            key=key,
-            client_id=client_id,
-            lane_axes=lane_axes,
-        )
-        steps.append(
-            privacy_estimation.training_steps(
-                plan.recipe,
-                plan.estimation,
-                examples,
-                held,
-                pairs_key=prng.stream_key(key, Stream.COALITIONS, client_id),
-            )
-        )
-        ratio = released_ratio(
-            estimation.contribution_ratio, cell.mechanism, key=key, client_id=client_id
-        )
-    asked = plan.asked
-    trainee, drift = model, None
-    public: Array | bool = True
-    private = None
-    if asked is not None:
-        public, private = private_query.divided(
-            examples.attributes[held.train],
-            held.num_train,
-            private_attribute=plan.estimation.private_attribute,
-        )
-        trainee = private_query.public_model(
-            model, asked, plan.private_classes, cell.mechanism.private_margin
-        )
-        drift = private_query.remembered(
-            state.params, state.answer, asked, weight=cell.mechanism.private_weight
-        )
-    # The estimation has trained the model that is uploaded, unless the steps need
-    # noise, whose std follows R and so comes after the estimation, or private records
-    # are kept out of them.
-    if (
-        mechanism.step_noise_std is not None
-        or asked is not None
-        or not mechanism.needs_contribution
-    ):
-        trained, stats = train(
-            trainee,
-            plan.recipe,
-            with_step_noise(rates, mechanism, ratio=ratio, round_num=round_num),
-            state.params,
-            state.stats,
-            examples,
-            held.train,
-            held.num_train,
-            key=key,
-            client_id=client_id,
-            lane_axes=lane_axes,
-            among=public,
-            drift=drift,
-        )
-        trained_on = held.num_train - (0 if private is None else jnp.sum(private))
-        taken = local_training.upload_steps(
-            plan.recipe, trained_on, plan.recipe.batch_size
-        )
-        steps.append(taken[None])
-    return LocalWork(trained, stats, private, estimation, ratio, jnp.concatenate(steps))
+    trained = _trained(task, ratio)
+    return LocalWork(trained, None, None, ratio, _steps(task, task.held.num_train))
+
+
+def estimating_client(task: Task) -> LocalWork:
+    """Estimates its R, which trains the model that is uploaded.
+
+    Noise in the steps follows the released R, so with it the model is trained again.
+    """
+    found = _estimated(task)
+    if task.mechanism.step_noise_std is None:
+        return found
+    trained = _trained(task, found.ratio)
+    steps = jnp.concatenate([found.steps, _steps(task, task.held.num_train)])
+    return found._replace(weights=trained, steps=steps)
+
+
+def private_query_client(task: Task) -> LocalWork:
+    """Trains on its public records; those of P are for its answer (`private_query`).
+
+    It estimates its R first, where the noise of the answer follows it.
+    """
+    plan, settings, asked = task.plan, task.cell.mechanism, task.plan.asked
+    assert asked is not None
+    guided = _estimated(task) if task.mechanism.needs_contribution else None
+    public, private = private_query.divided(
+        task.examples.attributes[task.held.train],
+        task.held.num_train,
+        private_attribute=plan.estimation.private_attribute,
+    )
+    trainee = private_query.public_model(
+        task.model, asked, plan.private_classes, settings.private_margin
+    )
+    drift = private_query.remembered(
+        task.state.params, task.state.answer, asked, weight=settings.private_weight
+    )
+    ratio = jnp.ones((), jnp.float32) if guided is None else guided.ratio
+    trained = _trained(
+        dataclasses.replace(task, model=trainee), ratio, among=public, drift=drift
+    )
+    steps = _steps(task, task.held.num_train - jnp.sum(private))
+    if guided is None:
+        return LocalWork(trained, private, None, ratio, steps)
+    steps = jnp.concatenate([guided.steps, steps])
+    return guided._replace(weights=trained, private=private, steps=steps)
+
+
+def _estimated(task: Task) -> LocalWork:
+    """The model that the estimation of R has trained, and the released R."""
+    trained, estimation = estimate(
+        task.model,
+        task.plan,
+        task.rates,
+        task.broadcast,
+        task.examples,
+        task.held,
+        task.at,
+    )
+    steps = privacy_estimation.training_steps(
+        task.plan.recipe,
+        task.plan.estimation,
+        task.examples,
+        task.held,
+        pairs_key=task.at.stream(Stream.COALITIONS),
+    )
+    ratio = released_ratio(estimation.contribution_ratio, task.cell.mechanism, task.at)
+    return LocalWork(trained, None, estimation, ratio, steps)
+
+
+def _trained(
+    task: Task, ratio: Array, among: Array | bool = True, drift: Params | None = None
+) -> Weights:
+    """The model after local training, with the noise of its steps."""
+    rates = with_step_noise(
+        task.rates, task.mechanism, ratio=ratio, round_num=task.at.round_num
+    )
+    rows = rows_of(task.examples, task.held, among)
+    return train(
+        task.model, task.plan.recipe, rates, task.broadcast, rows, task.at, drift=drift
+    )
+
+
+def _steps(task: Task, trained_on: Array) -> Array:
+    """(1,) int32: the steps of a training on so many examples."""
+    return local_training.upload_steps(task.plan.recipe, trained_on)[None]
 
 
 def client_round(
@@ -304,54 +263,36 @@ def client_round(
     cell: Cell,
     state: ServerState,
     examples: Examples,
-    client_id: Array,
     row: Array,
     weight: Array,
-    *,
-    key: Array,
-    round_num: Array,
-    lane_axes: tuple[str, ...],
+    at: Address,
 ) -> tuple[Summed, tuple[MechanismState, ClientMetrics]]:
     """One client's round.
 
     Args:
-      client_id: () int32, -1 for an empty place in the cohort.
       row: () int32, the client's row of `cell.split`.
       weight: () p_i of the average.
-      key: the round's.
-      lane_axes: names of the enclosing vmap axes.
+      at: with the client -1 for an empty place in the cohort.
 
     Returns:
       `((upload, stats, answer), (memory, metrics))`: what is summed, multiplied with
       the weight or as residues of the mechanism's grid, and the client's own rows.
     """
+    client_id = jnp.asarray(at.client)
     valid = client_id >= 0
-    client = jnp.maximum(client_id, 0)
+    at = dataclasses.replace(at, client=jnp.maximum(client_id, 0))
     held = jax.tree.map(lambda leaf: leaf[row], cell.split)
     held = dataclasses.replace(held, num_train=jnp.where(valid, held.num_train, 0))
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
-    work = local_work(
-        model,
-        plan,
-        cell,
-        state,
-        examples,
-        held,
-        mechanism=mechanism,
-        key=key,
-        client_id=client,
-        round_num=round_num,
-        lane_axes=lane_axes,
-    )
-    update = jax.tree.map(jnp.subtract, work.params, state.params)
+    task = Task(model, plan, cell, mechanism, state, examples, held, at)
+    work = local_work(plan, mechanism)(task)
+    update = jax.tree.map(jnp.subtract, work.weights.params, state.params)
     sent = partial(
         add_noise,
         mechanism,
-        memory=state.mechanism.of(client),
+        memory=state.mechanism.of(at.client),
         ratio=work.ratio,
-        round_num=round_num,
-        key=key,
-        client_id=client,
+        at=at,
     )
     upload = update
     answered: list[Array] = []
@@ -360,21 +301,10 @@ def client_round(
             update, num_examples=held.num_train, params=state.params
         )
     else:
-        answered, memory, info = private_answer.answer(
-            sent,
-            model,
-            plan,
-            cell,
-            state,
-            examples,
-            held.train,
-            work.private,
-            # A share of the cohort's noise is added by those too who hold nothing.
-            holds=(jnp.any(work.private) | mechanism.claim.central)
-            & (round_num >= cell.mechanism.private_from),
-            lane_axes=lane_axes,
-        )
-    finite = tree.is_finite((upload, work.stats, answered))
+        # A share of the cohort's noise is added by those too who hold nothing.
+        holds = jnp.any(work.private) | mechanism.claim.central
+        answered, memory, info = private_answer.answer(task, work.private, sent, holds)
+    finite = tree.is_finite((upload, work.weights.stats, answered))
     if mechanism.grid is not None and mechanism.claim.central:
         encode = partial(residues, grid=mechanism.grid, std=info.noise_std)
         answered = encode(answered)
@@ -390,5 +320,5 @@ def client_round(
         noise=info,
         steps=work.steps,
     )
-    summed = aggregation.weighted((upload, work.stats, answered), weight)
+    summed = aggregation.weighted((upload, work.weights.stats, answered), weight)
     return summed, (memory, metrics)

@@ -17,42 +17,86 @@ def may_take_part(
     *,
     admitted: Array | bool = True,
 ) -> Array:
-    """(M,) bool: whose upload of this round keeps the promise.
-
-    Nobody's does where fewer are left than the promise needs in a round.
+    """(M,) bool: whose upload of this round stays within the budget.
 
     Args:
       allowance: what the uploads cost, and the budget.
       spent: (M,) int32: the cost of each client's uploads so far.
-      round_num: () int32, from 0.
+      round_num: () int32, from 0; the last costs stand for all rounds after them.
       admitted: (M,) bool: whom the influence filter does not reject.
     """
-    able = admitted & (spent + allowance.costs[round_num] <= allowance.budget)
-    return able & (able.sum() >= allowance.least_cohort)
+    last = jnp.minimum(round_num, allowance.costs.shape[0] - 1)
+    cost = jnp.asarray(allowance.costs)[last]
+    return admitted & (spent + cost <= allowance.budget)
 
 
 def cohort_of_round(
     root: Array,
+    allowance: Allowance,
+    spent: Array,
     round_num: Array | int,
     *,
-    num_clients: int,
     cohort_size: int,
     cohorts: str,
-    eligible: Array | None = None,
+    admitted: Array | bool = True,
 ) -> Array:
-    """(K,) int32: who takes part in a round, by the setting `cohorts`.
+    """(K,) int32: who takes part in a round: ids, ascending, then `NOBODY`.
+
+    A cohort of fewer clients than `allowance.least_cohort` does not upload at all: a
+    promise about a cohort's sum rests on the noise of a whole one. Whatever thins it,
+    spent budgets, the influence filter or both, nobody takes part then.
 
     Args:
       root: the run's root key.
-      round_num: from 0.
-      num_clients, cohort_size, eligible: as of `sample_cohort`.
+      allowance, spent, round_num, admitted: as of `may_take_part`.
+      cohort_size: K.
       cohorts: drawn or cyclic.
     """
+    eligible = may_take_part(allowance, spent, round_num, admitted=admitted)
+    num_clients = eligible.shape[0]
     if cohorts == "cyclic":
         key = prng.stream_key(root, prng.Stream.COHORT)
-        return dealt_cohort(key, round_num, num_clients, cohort_size, eligible=eligible)
-    key = prng.stream_key(prng.round_key(root, round_num), prng.Stream.COHORT)
-    return sample_cohort(key, num_clients, cohort_size, eligible=eligible)
+        chosen = dealt_cohort(
+            key, round_num, num_clients, cohort_size, eligible=eligible
+        )
+    else:
+        key = prng.stream_key(prng.round_key(root, round_num), prng.Stream.COHORT)
+        chosen = sample_cohort(key, num_clients, cohort_size, eligible=eligible)
+    whole = jnp.sum(chosen >= 0) >= allowance.least_cohort
+    return jnp.where(whole, chosen, jnp.int32(NOBODY))
+
+
+def is_over(
+    root: Array,
+    allowance: Allowance,
+    spent: Array,
+    round_num: Array | int,
+    *,
+    cohort_size: int,
+    cohorts: str,
+    admitted: Array | bool = True,
+) -> Array:
+    """() bool: whether nobody takes part from a round on, however long the run.
+
+    Costs never fall, so a draw that is empty stays so; of cohorts that take turns each
+    has to be empty in its turn. The arguments are those of `cohort_of_round`: settings,
+    the seed and the filter's verdict, all of them public.
+    """
+    turns = spent.shape[0] // cohort_size if cohorts == "cyclic" else 1
+
+    def of_round(later: Array) -> Array:
+        return cohort_of_round(
+            root,
+            allowance,
+            spent,
+            later,
+            cohort_size=cohort_size,
+            cohorts=cohorts,
+            admitted=admitted,
+        )
+
+    later = round_num + jnp.arange(turns, dtype=jnp.int32)
+    return ~jnp.any(jax.vmap(of_round)(later) >= 0)
 
 
 def dealt_cohort(

@@ -14,13 +14,24 @@ import numpy as np
 
 from fedsvp_jax import paired, shapley
 from fedsvp_jax.algorithm.evaluation import Validation
-from fedsvp_jax.structs import Array, Params
+from fedsvp_jax.devices import lanes
+from fedsvp_jax.float32 import reciprocal
+from fedsvp_jax.structs import Array, Weights
 
 BLEND_ORDERS = 32  # random orders, each both ways, where N > shapley.MAX_EXACT
 # Attributes of a coalition whose worth is known.
 KNOWN = {"additive": 1, "leave_one_out": 1, "paired": 0}
-Trained: TypeAlias = tuple[Params, Params]  # params, stats
-Groups: TypeAlias = tuple[tuple[int, tuple[int, ...]], ...]  # (batch size, bitmasks)
+
+
+class Group(NamedTuple):
+    """Coalitions whose trainings are one loop, or one vmapped training."""
+
+    batch_size: int
+    masks: tuple[int, ...]
+    most_steps: int | None = None  # of any client; None: found out as it runs
+
+
+Groups: TypeAlias = tuple[Group, ...]  # the full coalition comes last
 
 
 class Game(NamedTuple):
@@ -32,7 +43,8 @@ class Game(NamedTuple):
       groups: the coalitions that every client trains; the full one comes last.
       batch_size: B of every other training.
       start: the broadcast model.
-      train: (coalition (N,) bool, batch size) -> the model trained on it.
+      train: (coalition (N,) bool, as one of a group) -> the model trained on it.
+      together: coalitions that train side by side.
       validation: the client's examples that utilities are measured on.
       counts: (N,) int32 training examples by attribute.
       empty: () float32, the utility of a coalition without examples.
@@ -42,11 +54,12 @@ class Game(NamedTuple):
     private_attribute: int
     groups: Groups
     batch_size: int
-    start: Trained
-    train: Callable[[Array, int], Trained]
+    start: Weights
+    train: Callable[[Array, Group], Weights]
     validation: Validation
     counts: Array
     empty: Array
+    together: int = 1
 
     @property
     def held(self) -> Array:
@@ -99,11 +112,11 @@ def coalition_rows(masks: Sequence[int], num_attributes: int) -> np.ndarray:
 
 def _train_planned(
     game: Game,
-    measure: Callable[[Array, Trained], Array],
+    measure: Callable[[Array, Weights], Array],
     found: Array,
     slot: Callable[[int], int],
-) -> tuple[Trained, Array]:
-    """Trains the planned coalitions one after another, the full one last.
+) -> tuple[Weights, Array]:
+    """Trains the planned coalitions of each group in turn, the full one last.
 
     Args:
       measure: (coalition, its model) -> what is kept of it.
@@ -114,30 +127,74 @@ def _train_planned(
       `(the full coalition's model, the buffer)`.
     """
     trained = game.start
-    for batch_size, masks in game.groups:
-        rows = jnp.asarray(coalition_rows(masks, game.num_attributes))
-        slots = jnp.asarray([slot(mask) for mask in masks], jnp.int32)
+    for index, group in enumerate(game.groups):
+        rows = jnp.asarray(coalition_rows(group.masks, game.num_attributes))
+        slots = jnp.asarray([slot(mask) for mask in group.masks], jnp.int32)
+        if game.together > 1:
+            with jax.named_scope(f"coalitions_{index}"):
+                trained, kept = _side_by_side(game, rows, group, measure)
+            found = found.at[slots].set(kept)
+            continue
 
         def train_coalition(
             turn: Array,
-            carry: tuple[Trained, Array],
-            batch_size: int = batch_size,
+            carry: tuple[Weights, Array],
+            group: Group = group,
             rows: Array = rows,
             slots: Array = slots,
-        ) -> tuple[Trained, Array]:
-            trained = game.train(rows[turn], batch_size)
+        ) -> tuple[Weights, Array]:
+            trained = game.train(rows[turn], group)
             return trained, carry[1].at[slots[turn]].set(measure(rows[turn], trained))
 
-        trained, found = jax.lax.fori_loop(
-            0, len(masks), train_coalition, (trained, found)
-        )
+        with jax.named_scope(f"coalitions_{index}"):
+            trained, found = jax.lax.fori_loop(
+                0, len(group.masks), train_coalition, (trained, found)
+            )
     return trained, found
 
 
-def exact(game: Game) -> tuple[Trained, Values]:
+def _side_by_side(
+    game: Game,
+    rows: Array,
+    group: Group,
+    measure: Callable[[Array, Weights], Array],
+) -> tuple[Weights, Array]:
+    """Trains coalitions as stacked models: `(the last one's model, what is kept)`.
+
+    Chunks of `game.together` follow one another. The first is filled up with copies of
+    the first coalition, so that the last one of all, whose model the local one may be,
+    ends the last chunk. Memory holds the models, gradients and activations of one chunk
+    of every client that runs beside this one. Lanes whose own steps are done idle.
+
+    Args:
+      rows: (m, N) bool, m > 0.
+      group: of all of them.
+      measure: as in `_train_planned`.
+    """
+    number = rows.shape[0]
+    chunk = min(game.together, number)
+    missing = -number % chunk
+    filled = jnp.concatenate([jnp.repeat(rows[:1], missing, axis=0), rows])
+
+    def one(row: Array) -> tuple[Weights, Array]:
+        trained = game.train(row, group)
+        return trained, measure(row, trained)
+
+    def turn(_: Weights, rows: Array) -> tuple[Weights, Array]:
+        models, kept = lanes.stacked(one, rows)
+        return jax.tree.map(lambda leaf: leaf[-1], models), kept
+
+    if chunk == number:
+        return turn(game.start, rows)
+    chunks = filled.reshape(-1, chunk, rows.shape[1])
+    trained, kept = jax.lax.scan(turn, game.start, chunks)
+    return trained, kept.reshape(-1, *kept.shape[2:])[missing:]
+
+
+def exact(game: Game) -> tuple[Weights, Values]:
     """Exact values from all 2**N - 1 coalitions."""
 
-    def measure(coalition: Array, trained: Trained) -> Array:
+    def measure(coalition: Array, trained: Weights) -> Array:
         return game.worth(coalition, game.validation.utility(*trained))
 
     utilities = jnp.full((2**game.num_attributes,), game.empty)
@@ -145,7 +202,7 @@ def exact(game: Game) -> tuple[Trained, Values]:
     return trained, Values(shapley.exact_shapley(utilities), utilities)
 
 
-def _blend(game: Game, key: Array) -> tuple[Trained, Surrogate]:
+def _blend(game: Game, key: Array) -> tuple[Weights, Surrogate]:
     """Each attribute is trained alone, and their logits are blended for the others.
 
         f_S = (1 - q_S) sum over a in S of (n_a/n_S) f_a + q_S f_all
@@ -177,9 +234,9 @@ def _blend(game: Game, key: Array) -> tuple[Trained, Surrogate]:
 
     def utility(coalition: Array) -> Array:
         mine = jnp.where(coalition, counts, 0)
-        share = mine / jnp.maximum(jnp.sum(mine), 1)
+        share = mine * reciprocal(jnp.maximum(jnp.sum(mine), 1))
         all_pairs = pairs_within(counts)
-        within = pairs_within(mine) / jnp.where(all_pairs > 0, all_pairs, 1)
+        within = pairs_within(mine) * reciprocal(jnp.maximum(all_pairs, 1))
         within = jnp.where(all_pairs > 0, within, 1)
         weights = jnp.append((1 - within) * share, within)
         blend = jnp.tensordot(
@@ -203,13 +260,13 @@ def _blend(game: Game, key: Array) -> tuple[Trained, Surrogate]:
     return trained, Surrogate(utility, values, errors)
 
 
-def additive(game: Game, key: Array, num_pairs: int) -> tuple[Trained, Values]:
+def additive(game: Game, key: Array, num_pairs: int) -> tuple[Weights, Values]:
     """The values of the blended game, corrected by `num_pairs` random pairs."""
     trained, blend = _blend(game, key)
     return trained, _corrected("additive", game, blend, key, num_pairs)
 
 
-def leave_one_out(game: Game, key: Array, number: int) -> tuple[Trained, Values]:
+def leave_one_out(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
     """The values of the blended game, corrected by coalitions that lack one attribute.
 
     With D_a = U(all but a) - (U of the blend) of the A attributes that were left out,
@@ -279,7 +336,7 @@ def drawn_without_one(
     return left_out, rows & needed[:, None]
 
 
-def complementary(game: Game, key: Array, num_pairs: int) -> tuple[Trained, Values]:
+def complementary(game: Game, key: Array, num_pairs: int) -> tuple[Weights, Values]:
     """From `num_pairs` random pairs of complementary coalitions alone.
 
     The surrogate is the straight line from U(empty) to U(all) by number of attributes.
@@ -333,12 +390,19 @@ def _lacking(game: Game, surrogate: Surrogate, rows: Array) -> Array:
     number = rows.shape[0]
     if number == 0:
         return jnp.zeros((0,))
+    group = Group(game.batch_size, (), game.groups[-1].most_steps)  # the full one's
+
+    def measure(row: Array, trained: Weights) -> Array:
+        found = game.worth(row, game.validation.utility(*trained))
+        more = found - surrogate.utility(row)
+        return jnp.where(jnp.any(row), more, 0)
+
+    if game.together > 1:
+        return _side_by_side(game, rows, group, measure)[1]
 
     def lack(turn: Array, lacking: Array) -> Array:
-        trained = game.train(rows[turn], game.batch_size)
-        found = game.worth(rows[turn], game.validation.utility(*trained))
-        more = found - surrogate.utility(rows[turn])
-        return lacking.at[turn].set(jnp.where(jnp.any(rows[turn]), more, 0))
+        trained = game.train(rows[turn], group)
+        return lacking.at[turn].set(measure(rows[turn], trained))
 
     return jax.lax.fori_loop(0, number, lack, jnp.zeros((number,)))
 

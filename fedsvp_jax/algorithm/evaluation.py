@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.devices import lanes
+from fedsvp_jax.float32 import reciprocal
 from fedsvp_jax.structs import Array, Examples, Model, Params, cross_entropy
 
 
@@ -47,6 +48,7 @@ class Validation:
       lane_axes: names of the enclosing vmap axes.
       kind: `accuracy`, or `loss`: how many nats the mean cross-entropy lies below that
         of guessing, ln c for c classes; with another loss, minus its mean.
+      known_trips: compute all batches, also those without an example.
 
     A client without validation examples finds every model worth 0.
     """
@@ -58,21 +60,28 @@ class Validation:
     batch_size: int
     lane_axes: tuple[str, ...]
     kind: str = "accuracy"
+    known_trips: bool = False
 
     @property
     def _padded(self) -> Array:
         return jnp.pad(self.indices, (0, -self.indices.shape[0] % self.batch_size))
 
     @property
-    def _num_batches(self) -> Array:
+    def _num_batches(self) -> Array | int:
+        if self.known_trips:
+            return -(-self.indices.shape[0] // self.batch_size)
         return lanes.largest(-(-self.count // self.batch_size), self.lane_axes)
+
+    @property
+    def _share(self) -> Array:
+        return reciprocal(jnp.maximum(self.count, 1).astype(jnp.float32))
 
     @property
     def resolution(self) -> Array | float:
         """The least step of a utility: one example's for accuracy, 0 for loss."""
         if self.kind == "loss":
             return 0.0
-        return 1 / jnp.maximum(self.count, 1).astype(jnp.float32)
+        return self._share
 
     def _rows(self, batch: Array) -> Array:
         start = batch * self.batch_size
@@ -88,9 +97,7 @@ class Validation:
         return -losses
 
     def _mean(self, total: Array) -> Array:
-        return total.astype(jnp.float32) / jnp.maximum(self.count, 1).astype(
-            jnp.float32
-        )
+        return total.astype(jnp.float32) * self._share
 
     def _batch_logits(self, params: Params, stats: Params, rows: Array) -> Array:
         return outputs_for(self.model, params, stats, self.examples.inputs[rows])
@@ -108,7 +115,9 @@ class Validation:
             return total + jnp.sum(jnp.where(place < self.count, scores, 0))
 
         start = jnp.int32(0) if self.kind == "accuracy" else jnp.float32(0)
-        return self._mean(jax.lax.fori_loop(0, self._num_batches, step, start))
+        with jax.named_scope("validation"):
+            total = jax.lax.fori_loop(0, self._num_batches, step, start)
+        return self._mean(total)
 
     def logits_shape(self, params: Params, stats: Params) -> tuple[int, ...]:
         """(v, c) of `logits`, v padded to whole batches and c an output's shape."""
@@ -126,7 +135,8 @@ class Validation:
             )
 
         found = jnp.zeros(self.logits_shape(params, stats))
-        return jax.lax.fori_loop(0, self._num_batches, step, found)
+        with jax.named_scope("validation"):
+            return jax.lax.fori_loop(0, self._num_batches, step, found)
 
     def utility_of(self, logits: Array) -> Array:
         """() float32: the worth of a model with these logits, (v, c)."""
@@ -151,11 +161,13 @@ def evaluate(
     batch_size: int,
     devices: lanes.Devices,
     num_attributes: int = 1,
+    known_trips: bool = False,
 ) -> Score:
     """Score on the whole test set, its batches dealt over the devices.
 
     Args:
       num_attributes: N where `test` tells each example's attribute, else 1.
+      known_trips: as `lanes.map_lanes` takes it.
     """
     num_examples = test.labels.shape[0]
     num_batches = -(-num_examples // batch_size)
@@ -179,6 +191,7 @@ def evaluate(
         jax.lax.optimization_barrier(jnp.int32(num_batches)),
         chunk_size=1,
         devices=devices,
+        known_trips=known_trips,
     )
     held = nobody.at[groups].add(1).astype(jnp.float32)
     right = right.astype(jnp.float32) if by_class else jnp.full((1,), jnp.nan)

@@ -23,9 +23,11 @@ from fedsvp_jax.algorithm import (
     private_query,
     round_score,
 )
+from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.algorithm.state import (
     Cell,
     ClientMetrics,
+    Data,
     RoundMetrics,
     RoundPlan,
     ServerState,
@@ -33,7 +35,7 @@ from fedsvp_jax.algorithm.state import (
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.mechanisms.grid import average
-from fedsvp_jax.structs import Array, Examples, MechanismState, Model
+from fedsvp_jax.structs import Array, MechanismState, Model, Weights
 
 
 def federated_round(
@@ -41,9 +43,7 @@ def federated_round(
     plan: RoundPlan,
     cell: Cell,
     state: ServerState,
-    examples: Examples,
-    test: Examples,
-    validation: Examples | None = None,
+    data: Data,
     *,
     round_num: Array,
     devices: lanes.Devices,
@@ -56,9 +56,7 @@ def federated_round(
       plan: the static choices.
       cell: the values, one run's.
       state: before the round.
-      examples: all clients' training and validation examples.
-      test: the server's test set.
-      validation: the server's own examples that choose the best round.
+      data: the clients' and the server's.
       round_num: () int32, from 0; the same for all cells of a sweep.
       devices: the mesh's client axis.
       outer_axes: names of the vmap axes around this call.
@@ -75,24 +73,25 @@ def federated_round(
         sizes, valid, uniform=plan.uniform_weights or mechanism.uniform_weights
     )
     chunk_size = plan.client_chunk_size
+    lane_axes = outer_axes + ((lanes.LANE,) if chunk_size > 1 else ())
+    if plan.known_trips:
+        lane_axes = ()
     order = lanes.lane_order(jnp.where(valid, sizes, 0), chunk_size=chunk_size)
 
     def one_client(
         lane: Array,
     ) -> tuple[client.Summed, tuple[MechanismState, ClientMetrics]]:
         place = order[lane]
+        at = Address(key, clients[place], round_num, lane_axes)
         return client.client_round(
             model,
             plan,
             cell,
             state,
-            examples,
-            clients[place],
+            data.examples,
             rows[place],
             weights[place],
-            key=key,
-            round_num=round_num,
-            lane_axes=outer_axes + ((lanes.LANE,) if chunk_size > 1 else ()),
+            at,
         )
 
     (update, stats, answer), by_lane = lanes.map_lanes(
@@ -101,6 +100,7 @@ def federated_round(
         lanes.largest(jnp.sum(valid.astype(jnp.int32)), outer_axes),
         chunk_size=chunk_size,
         devices=devices,
+        known_trips=plan.known_trips,
     )
     lane_of = jnp.argsort(order)
     memories, metrics = jax.tree.map(lambda leaf: leaf[lane_of], by_lane)
@@ -131,7 +131,7 @@ def federated_round(
     places = jnp.where(valid, clients, plan.num_clients)  # out of range: dropped
     memory = state.mechanism.updated(places, memories)
     if mechanism.server is not None:
-        served, memory = mechanism.server(
+        served = mechanism.server(
             params,
             state.params,
             memory,
@@ -140,12 +140,12 @@ def federated_round(
             infos=metrics.noise,
             valid=valid,
         )
-        # A round without clients leaves the model as it is.
-        params = jax.tree.map(
-            lambda new, old: jnp.where(anyone, new, old), served, params
+        # A round without clients leaves the model and what the server remembers.
+        params, memory = jax.tree.map(
+            lambda new, old: jnp.where(anyone, new, old), served, (params, memory)
         )
     score = round_score.of_round(
-        model, plan, cell, params, stats, examples, test, validation, round_num, devices
+        model, plan, cell, Weights(params, stats), data, round_num, devices
     )
     variance = jnp.sum(weights**2 * metrics.noise.noise_std**2)
     noised = params
@@ -189,13 +189,12 @@ def _cohort(
     if cell.cohort is not None:
         return cell.cohort, jnp.arange(plan.cohort_size, dtype=jnp.int32)
     clients = cohort.cohort_of_round(
-        cell.root,
+        cell.root.shared,
+        cell.allowance,
+        state.spent,
         round_num,
-        num_clients=plan.num_clients,
         cohort_size=plan.cohort_size,
         cohorts=plan.cohorts,
-        eligible=cohort.may_take_part(
-            cell.allowance, state.spent, round_num, admitted=state.admitted
-        ),
+        admitted=state.admitted,
     )
     return clients, jnp.maximum(clients, 0)

@@ -6,22 +6,26 @@ trip count is what that lane's own examples need. A coalition costs its own data
 """
 
 import dataclasses
+import math
 from collections.abc import Callable
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import flax.struct
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from fedsvp_jax import prng
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.devices import lanes
+from fedsvp_jax.float32 import ROUNDOFF, pairwise_sum, reserve
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.models import adapters
-from fedsvp_jax.structs import Array, Examples, Model, Params
+from fedsvp_jax.structs import Array, Model, Params, Rows, Weights
 
+_BLOCK = 32  # examples whose gradients one product adds up
 Gradient: TypeAlias = Literal["mean", "clipped_mean", "per_example"]
 
 
@@ -38,6 +42,7 @@ class TrainingRecipe:
     proximal: bool = False
     momentum: float = 0.0  # of the steps; it starts at 0 in every training
     compute_dtype: str = "float32"  # of the model's products; see adapters.in_dtype
+    most_steps: int | None = None  # every lane runs so many; None: until all are done
 
 
 @flax.struct.dataclass
@@ -50,7 +55,7 @@ class TrainingRates:
     proximal_mu: Array | float  # mu of mu/2 ||w - w_prev||^2
 
 
-def steps_per_epoch(num_examples: Array, batch_size: Array | int) -> Array:
+def steps_per_epoch(num_examples: Array | int, batch_size: Array | int) -> Array:
     """Full batches only, as published; a lane smaller than one batch takes one.
 
     The last incomplete batch is dropped (FedSDP's public code). A client or
@@ -64,13 +69,11 @@ def steps_per_epoch(num_examples: Array, batch_size: Array | int) -> Array:
     )
 
 
-def upload_steps(
-    recipe: TrainingRecipe, num_examples: Array, batch_size: Array | int
-) -> Array:
+def upload_steps(recipe: TrainingRecipe, num_examples: Array | int) -> Array:
     """Local steps of one upload: E epochs, or the recipe's own number."""
     if recipe.local_steps is not None:
         return recipe.local_steps * jnp.minimum(num_examples, 1)
-    return recipe.local_epochs * steps_per_epoch(num_examples, batch_size)
+    return recipe.local_epochs * steps_per_epoch(num_examples, recipe.batch_size)
 
 
 def shuffled(key: Array, member: Array) -> Array:
@@ -108,145 +111,182 @@ def poisson_batch(
     return position.astype(jnp.int32), taken.astype(jnp.float32)
 
 
+class Batch(NamedTuple):
+    """What a local step sees."""
+
+    inputs: Array  # (B, ...) normalised
+    wanted: Array  # (B, ...) labels or targets
+    weights: Array  # (B,) float32: 0 in a place that is not taken
+    key: Array  # of dropout
+
+
+class Draws(NamedTuple):
+    """The keys of a training."""
+
+    key: Array  # of the order of batches; epochs and steps fold in their numbers
+    # Of the steps' noise and of Poisson batches, which draw from it alone; None where
+    # there are neither.
+    secret: Array | None = None
+
+
 def _mean_loss(
-    model: Model,
-    params: Params,
-    stats: Params,
-    inputs: Array,
-    wanted: Array,
-    weights: Array,
-    key: Array,
+    model: Model, params: Params, stats: Params, batch: Batch
 ) -> tuple[Array, Params]:
-    outputs, stats = model.apply(params, stats, inputs, train=True, key=key)
-    losses = model.loss(outputs, wanted)
-    total = jnp.sum(losses * weights)
-    return total / jnp.maximum(jnp.sum(weights), jnp.float32(1.0)), stats
+    outputs, stats = model.apply(params, stats, batch.inputs, train=True, key=batch.key)
+    losses = model.loss(outputs, batch.wanted)
+    total = jnp.sum(losses * batch.weights)
+    return total / jnp.maximum(jnp.sum(batch.weights), jnp.float32(1.0)), stats
 
 
 def _per_example_gradient(
     loss: Callable[..., tuple[Array, Params]],
-    params: Params,
-    stats: Params,
-    inputs: Array,
-    wanted: Array,
-    weights: Array,
-    key: Array,
+    now: Weights,
+    batch: Batch,
     l2_norm_clip: Array | float,
     batch_size: int,
 ) -> Params:
     """DP-SGD (Abadi et al. 2016) without its noise: mean of clipped example gradients.
 
     The divisor is the batch size B, a constant: with it the mean's L2 sensitivity
-    is 2C/B (replace one record). A Poisson batch holds B records on average.
+    is 2C/B (replace one record). A Poisson batch holds B records on average. That holds
+    of the numbers in float32 (`float32.reserve`).
     """
+    inputs, wanted, weights, key = batch
+    height = math.ceil(math.log2(max(inputs.shape[0], 2)))
+    bound = _with_reserve(l2_norm_clip, inputs.shape[0], height)
 
     def one(x: Array, y: Array) -> Params:
         ones = jnp.ones((1,), jnp.float32)
-        gradient, _ = jax.grad(loss, has_aux=True)(
-            params, stats, x[None], y[None], ones, key
-        )
-        return noise.clip_into_ball(gradient, l2_norm_clip)[0]
+        alone = Batch(x[None], y[None], ones, key)
+        gradient, _ = jax.grad(loss, has_aux=True)(*now, alone)
+        return noise.clip_into_ball(gradient, bound)[0]
 
-    gradients = jax.vmap(one)(inputs, wanted)
-    return jax.tree.map(
-        lambda g: jnp.tensordot(weights, g, axes=1) / batch_size, gradients
+    def mean(gradients: Array) -> Array:
+        counted = weights.reshape(-1, *(1,) * (gradients.ndim - 1)) * gradients
+        return pairwise_sum(counted) * np.float32(1 / batch_size)
+
+    return jax.tree.map(mean, jax.vmap(one)(inputs, wanted))
+
+
+def _with_reserve(l2_norm_clip: Array | float, number: int, height: int) -> Array:
+    """C/(1 + ρ), to which single gradients are clipped so that their mean keeps C."""
+    return jnp.asarray(l2_norm_clip, jnp.float32) * np.float32(
+        1 / (1 + reserve(number, height + 1))
     )
 
 
 def _linear_gradient(
     model: Model,
-    params: Params,
-    stats: Params,
-    inputs: Array,
-    wanted: Array,
-    weights: Array,
-    key: Array,
+    now: Weights,
+    batch: Batch,
     l2_norm_clip: Array | float,
     batch_size: int,
 ) -> Params:
     """What `_per_example_gradient` computes, for a model that has a `gradient_scale`.
 
     The norms follow from the gradients by the logits, so no gradient of a single
-    example is ever held: a step is two products with the batch.
+    example is ever held: a step is one product with the batch for the logits, and one
+    with each `_BLOCK` of it, in full precision, for the gradient.
+
+    A norm is off by 60u at most, of which `gradient_scale` is half; what a gradient by
+    the logits is scaled with, by 3u more. The product adds up a block in any order, so
+    H is `_BLOCK` and the height of the tree over blocks.
     """
     assert model.gradient_scale is not None
+    (params, stats), (inputs, wanted, weights, key) = now, batch
 
     def by_logits(logits: Array) -> Array:
         return jnp.sum(model.loss(logits, wanted))
 
-    logits, pull_back = jax.vjp(
-        lambda now: model.apply(now, stats, inputs, train=True, key=key)[0], params
-    )
-    residuals = jax.grad(by_logits)(logits)
-    norms = jnp.sqrt(jnp.sum(jnp.square(residuals), axis=-1))
+    def logits_of(now: Params, inputs: Array) -> Array:
+        return model.apply(now, stats, inputs, train=True, key=key)[0]
+
+    residuals = jax.grad(by_logits)(logits_of(params, inputs))
+    norms = jnp.sqrt(pairwise_sum(jnp.square(residuals.T)))
     norms = norms * model.gradient_scale(inputs)
-    bound = jnp.asarray(l2_norm_clip, jnp.float32)
+    num_blocks = -(-inputs.shape[0] // _BLOCK)
+    height = _BLOCK + math.ceil(math.log2(num_blocks))
+    bound = _with_reserve(l2_norm_clip, inputs.shape[0], height)
+    bound = bound * np.float32(1 - 64 * ROUNDOFF)
     clipped = norms > bound
     scale = jnp.where(clipped, bound / jnp.where(clipped, norms, 1.0), 1.0)
-    scaled = residuals * (weights * scale / batch_size)[:, None]
+    scaled = residuals * (weights * scale)[:, None]
     finite = jnp.isfinite(norms)[:, None]  # as `noise.clip_into_ball`
-    return pull_back(jnp.where(finite, scaled, 0))[0]
+    scaled = jnp.where(finite, scaled, 0)
+
+    def of_block(inputs: Array, scaled: Array) -> Params:
+        with jax.default_matmul_precision("highest"):
+            return jax.vjp(lambda now: logits_of(now, inputs), params)[1](scaled)[0]
+
+    def blocks(rows: Array) -> Array:
+        missing = num_blocks * _BLOCK - rows.shape[0]
+        padded = jnp.pad(rows, [(0, missing)] + [(0, 0)] * (rows.ndim - 1))
+        return padded.reshape(num_blocks, _BLOCK, *rows.shape[1:])
+
+    by_block = jax.vmap(of_block)(blocks(inputs), blocks(scaled))
+    return jax.tree.map(
+        lambda leaf: pairwise_sum(leaf) * np.float32(1 / batch_size), by_block
+    )
 
 
 def _batches(
     recipe: TrainingRecipe,
-    key: Array,
-    indices: Array,
+    draws: Draws,
     member: Array,
     count: Array,
-    batch_size: int,
-) -> Callable[[Array, Array], tuple[Array, Array]]:
-    """The batch of a step, by the step's number and key: (rows, weights)."""
-    places = recipe.places
+) -> Callable[[Array], tuple[Array, Array]]:
+    """The batch of a step, by its number: positions among the rows, and weights."""
+    places, batch_size = recipe.places, recipe.batch_size
     if places is not None:
 
-        def poisson(number: Array, step_key: Array) -> tuple[Array, Array]:
-            del number
-            position, weights = poisson_batch(
-                prng.stream_key(step_key, prng.Stream.BATCH),
+        def poisson(number: Array) -> tuple[Array, Array]:
+            return poisson_batch(
+                _of_step(draws, number, prng.Stream.BATCH),
                 member,
                 batch_size=batch_size,
                 places=places,
             )
-            return indices[position], weights
 
         return poisson
     per_epoch = steps_per_epoch(count, batch_size)
     orders = jax.lax.map(
-        lambda epoch: shuffled(jax.random.fold_in(key, epoch), member),
+        lambda epoch: shuffled(jax.random.fold_in(draws.key, epoch), member),
         jnp.arange(recipe.local_epochs, dtype=jnp.int32),
     )
 
-    def of_order(number: Array, step_key: Array) -> tuple[Array, Array]:
-        del step_key
+    def of_order(number: Array) -> tuple[Array, Array]:
         epoch = jnp.minimum(
             number // jnp.maximum(per_epoch, 1), recipe.local_epochs - 1
         )
         start = (number % jnp.maximum(per_epoch, 1)) * batch_size
-        position = jax.lax.dynamic_slice(orders, (epoch, start), (1, batch_size))[0]
-        in_lane = start + jnp.arange(batch_size, dtype=jnp.int32) < count
+        place = start + jnp.arange(batch_size, dtype=jnp.int32)
+        # One by one: a TPU cuts slices that start elsewhere in every lane in a loop.
+        position = orders.reshape(-1)[epoch * orders.shape[1] + place]
+        in_lane = place < count
         # An incomplete batch is filled up with its own first example, at weight 0.
-        rows = indices[jnp.where(in_lane, position, position[0])]
-        return rows, in_lane.astype(jnp.float32)
+        own = jnp.where(in_lane, position, position[0])
+        return own, in_lane.astype(jnp.float32)
 
     return of_order
+
+
+def _of_step(draws: Draws, number: Array, stream: prng.Stream) -> Array:
+    if draws.secret is None:
+        raise ValueError("secret must be given: these steps draw noise or batches")
+    return prng.stream_key(jax.random.fold_in(draws.secret, number), stream)
 
 
 def local_update(
     model: Model,
     recipe: TrainingRecipe,
     rates: TrainingRates,
-    params: Params,
-    stats: Params,
-    examples: Examples,
-    indices: Array,
-    member: Array,
+    start: Weights,
+    rows: Rows,
+    draws: Draws,
     *,
-    key: Array,
-    batch_size: int,
-    lane_axes: tuple[str, ...],
+    lane_axes: tuple[str, ...] = (),
     drift: Params | None = None,
-) -> tuple[Params, Params]:
+) -> Weights:
     """Trains a copy of the broadcast model on the member examples of one client.
 
     Each step: w <- w - eta * u, u <- momentum * u + g, with g the batch-mean gradient
@@ -256,57 +296,59 @@ def local_update(
     and noise are float32.
 
     Args:
-      indices: (m,) rows of `examples` that the client holds, padded.
-      member: (m,) bool, true where a row may be used in this lane.
-      key: this lane's key; epochs and steps fold in their numbers.
-      batch_size: at most `recipe.batch_size`; a static shape.
+      start: the broadcast model.
+      rows: the client's, and which of them may be used in this lane.
+      draws: this lane's keys.
       lane_axes: names of the enclosing vmap axes.
       drift: as the model's weights; is added to the gradient of every step, last.
 
     Returns:
-      The trained `(params, stats)`; unchanged for a lane without examples.
+      The trained weights; unchanged for a lane without examples.
     """
     model = adapters.in_dtype(model, recipe.compute_dtype)
     optimizer = optax.sgd(rates.learning_rate, momentum=recipe.momentum or None)
+    examples, indices, member = rows
     count = jnp.sum(member.astype(jnp.int32))
-    num_steps = upload_steps(recipe, count, batch_size)
+    num_steps = upload_steps(recipe, count)
     loss = partial(_mean_loss, model)
-    batch_at = _batches(recipe, key, indices, member, count, batch_size)
+    batch_at = _batches(recipe, draws, member, count)
 
     def step(
         number: Array, carry: tuple[Params, Params, optax.OptState]
     ) -> tuple[Params, Params, optax.OptState]:
         weights_now, stats_now, optimizer_state = carry
         active = number < num_steps
-        step_key = jax.random.fold_in(key, recipe.local_epochs + number)
-        rows, weights = batch_at(number, step_key)
-        pixels = examples.inputs[rows]
+        step_key = jax.random.fold_in(draws.key, recipe.local_epochs + number)
+        position, weights = batch_at(number)
+        here = indices[position]
+        pixels = examples.inputs[here]
         if recipe.augment:
+            # By the record, not by its place in the batch: there, a record that joins a
+            # Poisson batch would change the crops of those behind it (P15).
             pixels = preprocessing.random_crop_and_flip(
-                pixels, key=jax.random.fold_in(step_key, 1)
+                pixels, position, key=jax.random.fold_in(step_key, 1)
             )
-        batch = (
-            stats_now,
-            preprocessing.normalize(pixels),
-            examples.wanted[rows],
-            weights,
-            step_key,
+        batch = Batch(
+            preprocessing.normalize(pixels), examples.wanted[here], weights, step_key
         )
         if recipe.gradient == "per_example":
-            told = (*batch, rates.l2_norm_clip, batch_size)
+            now = Weights(weights_now, stats_now)
+            told = now, batch, rates.l2_norm_clip, recipe.batch_size
             gradient = (
-                _per_example_gradient(loss, weights_now, *told)
+                _per_example_gradient(loss, *told)
                 if model.gradient_scale is None
-                else _linear_gradient(model, weights_now, *told)
+                else _linear_gradient(model, *told)
             )
             gradient, _ = noise.add_gaussian_noise(
                 gradient,
                 rates.step_noise_std,
-                key=prng.stream_key(step_key, prng.Stream.DP_SGD),
+                key=_of_step(draws, number, prng.Stream.DP_SGD),
             )
             stats_new = stats_now
         else:
-            gradient, stats_new = jax.grad(loss, has_aux=True)(weights_now, *batch)
+            gradient, stats_new = jax.grad(loss, has_aux=True)(
+                weights_now, stats_now, batch
+            )
         if recipe.gradient == "clipped_mean":
             gradient, _ = noise.clip_by_l2_norm(gradient, rates.l2_norm_clip)
         if recipe.proximal:
@@ -314,7 +356,7 @@ def local_update(
                 lambda g, w, w0: g + rates.proximal_mu * (w - w0),
                 gradient,
                 weights_now,
-                params,
+                start.params,
             )
         if drift is not None:
             gradient = jax.tree.map(jnp.add, gradient, drift)
@@ -329,10 +371,10 @@ def local_update(
         )
         return optax.apply_updates(weights_now, updates), stats_new, optimizer_new
 
-    trained, stats, _ = jax.lax.fori_loop(
-        0,
-        lanes.largest(num_steps, lane_axes),
-        step,
-        (params, stats, optimizer.init(params)),
-    )
-    return trained, stats
+    trips: Array | int | None = recipe.most_steps
+    if trips is None:
+        trips = lanes.largest(num_steps, lane_axes)
+    first = *start, optimizer.init(start.params)
+    with jax.named_scope("steps"):
+        trained, stats, _ = jax.lax.fori_loop(0, trips, step, first)
+    return Weights(trained, stats)

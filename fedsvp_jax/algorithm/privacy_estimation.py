@@ -12,9 +12,11 @@ import jax.numpy as jnp
 
 from fedsvp_jax import shapley
 from fedsvp_jax.algorithm import estimators, evaluation, local_training
-from fedsvp_jax.algorithm.estimators import Game, Groups, Trained
-from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
-from fedsvp_jax.structs import Array, Examples, Model, Params, Split
+from fedsvp_jax.algorithm.address import Address
+from fedsvp_jax.algorithm.estimators import Game, Group, Groups
+from fedsvp_jax.algorithm.local_training import Draws, TrainingRates, TrainingRecipe
+from fedsvp_jax.prng import Stream
+from fedsvp_jax.structs import Array, Examples, Model, Rows, Split, Weights
 
 
 class Estimation(NamedTuple):
@@ -38,8 +40,7 @@ class EstimationPlan:
     Attributes:
       num_attributes: N.
       private_attribute: the private one's index.
-      groups: (batch size, bitmasks) of the coalitions that every client trains, by
-        `coalition_groups`.
+      groups: the coalitions that every client trains, by `coalition_groups`.
       validation_batch_size: examples in one batch of a utility.
       estimator: `exact`, `additive`, `leave_one_out` or `paired`, of
         `shapley.ShapleySettings`.
@@ -47,6 +48,8 @@ class EstimationPlan:
       utility: `accuracy` or `loss`.
       empty_utility: U(empty): "zero" (FedSDP's public code) or "initial", what the
         broadcast model is worth.
+      together: coalitions that train side by side; above 1, groups know their steps.
+      known_trips: as `Validation` takes it; true where `together` is above 1.
     """
 
     num_attributes: int
@@ -57,23 +60,40 @@ class EstimationPlan:
     num_drawn: int = 0
     utility: str = "accuracy"
     empty_utility: str = "zero"
+    together: int = 1
+    known_trips: bool = False
 
 
-def coalition_groups(sizes: dict[int, int], batch_size: int) -> Groups:
-    """The coalitions grouped by batch shape; the full one comes last.
+def coalition_groups(
+    sizes: dict[int, int], batch_size: int, *, epochs: int | None = None
+) -> Groups:
+    """The coalitions in groups; the full one comes last.
+
+    Those of a group have batches of one shape. With `epochs` they take about as many
+    steps instead, more than half as many as the group's most: trained side by side,
+    fewer than half of the steps are idle, and only the smallest batches are padded.
 
     Args:
       sizes: bitmask -> the most examples that any client holds of it; a coalition that
         nobody holds is left out.
       batch_size: B; a coalition that never fills B takes its own size.
+      epochs: E, where the number of steps is to be known.
     """
     full = max(sizes)
+    batch = {mask: min(batch_size, size) for mask, size in sizes.items() if size > 0}
+    steps = {mask: (epochs or 1) * (sizes[mask] // batch[mask]) for mask in batch}
+    key = batch if epochs is None else {m: n.bit_length() for m, n in steps.items()}
     groups: dict[int, list[int]] = {}
-    for mask in sorted(sizes):
-        if sizes[mask] > 0:
-            groups.setdefault(min(batch_size, sizes[mask]), []).append(mask)
-    ordered = sorted(groups.items(), key=lambda group: full in group[1])
-    return tuple((size, tuple(masks)) for size, masks in ordered)
+    for mask in sorted(batch):
+        groups.setdefault(key[mask], []).append(mask)
+    return tuple(
+        Group(
+            max(batch[mask] for mask in masks),
+            tuple(masks),
+            None if epochs is None else max(steps[mask] for mask in masks),
+        )
+        for masks in sorted(groups.values(), key=lambda masks: full in masks)
+    )
 
 
 def coalition_members(attributes: Array, coalition: Array, valid: Array) -> Array:
@@ -86,15 +106,11 @@ def estimate_contribution(
     recipe: TrainingRecipe,
     rates: TrainingRates,
     plan: EstimationPlan,
-    params: Params,
-    stats: Params,
+    start: Weights,
     examples: Examples,
     held: Split,
-    *,
-    key: Array,
-    pairs_key: Array,
-    lane_axes: tuple[str, ...],
-) -> tuple[Params, Params, Estimation]:
+    at: Address,
+) -> tuple[Weights, Estimation]:
     """Trains coalitions, and returns the full one's model and the values.
 
     The full coalition is the local model itself, to the bit the one that a run without
@@ -105,37 +121,36 @@ def estimate_contribution(
     coalition without data is worth what the empty one is.
 
     Args:
+      start: the broadcast model.
       held: one client's row of the federation's Split.
-      key: the client's key of local training.
-      pairs_key: the client's key of random coalitions.
 
     Returns:
-      `(trained params, trained stats, Estimation)`.
+      `(trained, Estimation)`.
     """
+    key, pairs_key = at.stream(Stream.LOCAL_TRAINING), at.stream(Stream.COALITIONS)
     validation = evaluation.Validation(
         model,
         examples,
         held.validation,
         held.num_validation,
         batch_size=plan.validation_batch_size,
-        lane_axes=lane_axes,
+        lane_axes=at.lane_axes,
         kind=plan.utility,
+        known_trips=plan.known_trips,
     )
     attributes, valid = _attributes(examples, held)
 
-    def train(coalition: Array, batch_size: int) -> Trained:
+    def train(coalition: Array, group: Group) -> Weights:
         return local_training.local_update(
             model,
-            recipe,
+            dataclasses.replace(
+                recipe, most_steps=group.most_steps, batch_size=group.batch_size
+            ),
             rates,
-            params,
-            stats,
-            examples,
-            held.train,
-            coalition_members(attributes, coalition, valid),
-            key=key,
-            batch_size=batch_size,
-            lane_axes=lane_axes,
+            start,
+            Rows(examples, held.train, coalition_members(attributes, coalition, valid)),
+            Draws(key),
+            lane_axes=at.lane_axes,
         )
 
     game = Game(
@@ -143,13 +158,14 @@ def estimate_contribution(
         private_attribute=plan.private_attribute,
         groups=plan.groups,
         batch_size=recipe.batch_size,
-        start=(params, stats),
+        start=start,
         train=train,
         validation=validation,
         counts=_counts(plan, examples, held),
-        empty=validation.utility(params, stats)
+        empty=validation.utility(*start)
         if plan.empty_utility == "initial"
         else jnp.float32(0.0),
+        together=plan.together,
     )
     match plan.estimator:
         case "exact":
@@ -164,11 +180,11 @@ def estimate_contribution(
     report = shapley.contribution_ratio_with_flags(found.values, plan.private_attribute)
     estimation = Estimation(found.utilities, found.values, *report)
     if found.standard_errors is None or found.margins is None:
-        return *trained, estimation
+        return Weights(*trained), estimation
     # The sum of the values is known without error, so R's error is the value's.
     total = jnp.abs(jnp.sum(found.values))
     share = jnp.where(report.was_degenerate, jnp.nan, 1 / total)
-    return *trained, estimation._replace(
+    return Weights(*trained), estimation._replace(
         shapley_errors=found.standard_errors,
         shapley_margins=found.margins,
         ratio_error=share * found.standard_errors[plan.private_attribute],
@@ -187,10 +203,10 @@ def training_steps(
     """(T,) int32: SGD steps that each training of `estimate_contribution` needs."""
     counts = _counts(plan, examples, held)
     rows = [
-        jnp.asarray(estimators.coalition_rows(masks, plan.num_attributes))
-        for _, masks in plan.groups
+        jnp.asarray(estimators.coalition_rows(group.masks, plan.num_attributes))
+        for group in plan.groups
     ]
-    batch_sizes = [size for size, masks in plan.groups for _ in masks]
+    batch_sizes = [group.batch_size for group in plan.groups for _ in group.masks]
     if plan.estimator != "exact":
         rows.append(
             estimators.drawn_coalitions(

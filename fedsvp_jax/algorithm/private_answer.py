@@ -8,55 +8,50 @@ import jax.numpy as jnp
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.algorithm import private_query
-from fedsvp_jax.algorithm.state import Cell, RoundPlan, ServerState
-from fedsvp_jax.structs import Array, Examples, MechanismState, Model, NoiseInfo, Params
+from fedsvp_jax.algorithm.task import Task
+from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params, Rows
 
 
 def answer(
-    send: Callable[..., tuple[Params, MechanismState, NoiseInfo]],
-    model: Model,
-    plan: RoundPlan,
-    cell: Cell,
-    state: ServerState,
-    examples: Examples,
-    rows: Array,
+    task: Task,
     private: Array,
-    *,
+    send: Callable[..., tuple[Params, MechanismState, NoiseInfo]],
     holds: Array,
-    lane_axes: tuple[str, ...],
 ) -> tuple[list[Array], MechanismState, NoiseInfo]:
     """The noised private query at the broadcast model.
 
     Args:
+      private: (m,) bool: which of the client's rows are P.
       send: `add_noise` with all but the update, the count and the broadcast model.
-      rows: (m,) rows of `examples` that the client holds.
-      private: (m,) bool: which of them are P.
       holds: () bool: whether there is anything to hide. A client without private
         records, or one that is not asked yet, answers 0.
 
     Returns:
       As `add_noise`.
     """
-    assert plan.asked is not None
+    asked, settings = task.plan.asked, task.cell.mechanism
+    assert asked is not None
+    holds = holds & (task.at.round_num >= settings.private_from)
     gradient = private_query.mean_clipped_gradient(
-        model,
-        state.params,
-        state.stats,
-        examples,
-        rows,
-        private,
-        l2_norm_clip=cell.mechanism.private_clip,
-        asked=plan.asked,
-        lane_axes=lane_axes,
+        task.model,
+        task.broadcast,
+        Rows(task.examples, task.held.train, private),
+        l2_norm_clip=settings.private_clip,
+        asked=asked,
+        lane_axes=task.at.lane_axes,
     )
     noised, memory, info = send(
         gradient,
         num_examples=jnp.sum(private),
-        params=private_query.chosen(state.params, plan.asked),
+        params=private_query.chosen(task.state.params, asked),
     )
-    noised, info = jax.tree.map(
-        partial(jnp.where, holds),
-        (noised, info),
-        ([jnp.zeros_like(leaf) for leaf in noised], mechanisms.nothing_private()),
-    )
+    noised, info = only_if(holds, noised, info)
     return noised, memory, info
+
+
+def only_if(
+    holds: Array, noised: list[Array], info: NoiseInfo
+) -> tuple[list[Array], NoiseInfo]:
+    """The noised answer and what it says of itself, or 0, which tells nothing."""
+    nothing = [jnp.zeros_like(leaf) for leaf in noised], mechanisms.nothing_private()
+    return jax.tree.map(partial(jnp.where, holds), (noised, info), nothing)

@@ -1,9 +1,10 @@
 """The scores of the model after a round: of all, of the private, of the worst served.
 
-They read the broadcast model, the server's test and validation set, and how many
-examples of each class and attribute every client holds, which is public
-(docs/privacy.md, "What is public"). Where the data set does not tell the attributes of
-its test examples, a group is a class.
+They read the broadcast model and the server's test and validation set. The worst served
+are found by how many examples of each class and attribute every client holds, which one
+changed label moves: that score is for the experimenter alone, and is not released
+(`accounting.disclosure`). Where the data set does not tell the attributes of its test
+examples, a group is a class.
 """
 
 import math
@@ -13,9 +14,9 @@ import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.algorithm import evaluation
-from fedsvp_jax.algorithm.state import Cell, RoundPlan
+from fedsvp_jax.algorithm.state import Cell, Data, RoundPlan
 from fedsvp_jax.devices import lanes
-from fedsvp_jax.structs import Array, Examples, Model, Params, Split
+from fedsvp_jax.structs import Array, Examples, Model, Split, Weights
 
 
 class Scores(NamedTuple):
@@ -33,27 +34,25 @@ def of_round(
     model: Model,
     plan: RoundPlan,
     cell: Cell,
-    params: Params,
-    stats: Params,
-    examples: Examples,
-    test: Examples,
-    validation: Examples | None,
+    weights: Weights,
+    data: Data,
     round_num: Array,
     devices: lanes.Devices,
 ) -> Scores:
     """The model's scores in every `eval_every`-th round and in the last, else NaN."""
+    examples, test, validation = data
     done, nan = round_num + 1, jnp.float32(jnp.nan)
     num_attributes = max(plan.num_tested_attributes, 1)
 
     def scores() -> Scores:
         found = evaluation.evaluate(
             model,
-            params,
-            stats,
+            *weights,
             test,
             batch_size=plan.test_batch_size,
             devices=devices,
             num_attributes=num_attributes,
+            known_trips=plan.known_trips,
         )
         private = worst = nan
         by_group = found.group_accuracy
@@ -70,11 +69,11 @@ def of_round(
             return Scores(found.accuracy, found.loss, private, worst, None, None)
         chosen_by = evaluation.evaluate(
             model,
-            params,
-            stats,
+            *weights,
             validation,
             batch_size=min(plan.test_batch_size, validation.labels.shape[0]),
             devices=devices,
+            known_trips=plan.known_trips,
         )
         return Scores(
             found.accuracy,
@@ -86,11 +85,12 @@ def of_round(
         )
 
     unseen = None if validation is None else nan
-    return jax.lax.cond(
-        (done % plan.eval_every == 0) | (done == plan.num_rounds),
-        scores,
-        lambda: Scores(nan, nan, nan, nan, unseen, unseen),
-    )
+    with jax.named_scope("score"):
+        return jax.lax.cond(
+            (done % plan.eval_every == 0) | (done == plan.num_rounds),
+            scores,
+            lambda: Scores(nan, nan, nan, nan, unseen, unseen),
+        )
 
 
 def mean_over_groups(group_accuracy: Array, weights: Array) -> Array:

@@ -20,11 +20,13 @@ from fedsvp_jax.mechanisms import (
 from fedsvp_jax.optimizers import ClientSettings, ServerSettings
 from fedsvp_jax.structs import (
     Array,
+    Examples,
     MechanismState,
     Model,
     NoiseInfo,
     Params,
     Split,
+    Weights,
 )
 
 
@@ -49,6 +51,7 @@ class RoundPlan:
     test_batch_size: int
     eval_every: int
     num_rounds: int
+    known_trips: bool = False  # of every loop of a round; see `devices.target`
 
 
 @flax.struct.dataclass
@@ -59,12 +62,20 @@ class Cell:
     is there, row k is what the cohort's client k holds.
     """
 
-    root: Array  # () key
+    root: prng.Keys  # of () keys
     split: Split
     rates: TrainingRates
     mechanism: MechanismConfig
     allowance: Allowance  # who may take part, so that the promise is kept
     cohort: Array | None = None  # (K,) int32: drawn by the host, ascending, then -1
+
+
+class Data(NamedTuple):
+    """The examples of a run."""
+
+    examples: Examples  # all clients', of training and validation
+    test: Examples  # the server's
+    validation: Examples | None = None  # the server's, which choose the best round
 
 
 @flax.struct.dataclass
@@ -83,8 +94,7 @@ class ServerState:
 class LocalWork(NamedTuple):
     """What a client has done before anything is clipped and noised."""
 
-    params: Params  # trained
-    stats: Params
+    weights: Weights  # trained
     private: Array | None  # (m,) bool: rows of P; None without a private query
     estimation: Estimation | None
     ratio: Array  # () float32: the released R

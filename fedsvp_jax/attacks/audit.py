@@ -23,7 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import prng
-from fedsvp_jax.algorithm import client, cohort
+from fedsvp_jax.algorithm import client, cohort, private_answer
+from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.attacks import audit_releases
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo
@@ -46,6 +47,7 @@ class Game:
         is scored: 1 each in the sum over a cohort, −1 for an upload that is subtracted.
       num_examples: |D|, the client's number of examples.
       num_rounds: T.
+      asked_from: before this round (from 0) a private query is answered by 0.
       max_uploads: after so many uploads the cohort sampler leaves a client out.
       dimension: d, the length of an upload.
     """
@@ -57,6 +59,7 @@ class Game:
     others: tuple[float, ...] = ()
     num_examples: int = 1
     num_rounds: int = 1
+    asked_from: int = 0
     max_uploads: int | None = None
     dimension: int = 8
 
@@ -90,6 +93,7 @@ class _Seen(NamedTuple):
     mean: Array  # (d,) the same upload without noise
     state: MechanismState
     info: NoiseInfo
+    std: Array  # () of the noise, whether or not the client is asked
 
 
 def upload(
@@ -110,10 +114,8 @@ def upload(
         memory,
         num_examples=jnp.int32(num_examples),
         ratio=ratio,
-        round_num=round_num,
         params=jnp.zeros_like(update),
-        key=key,
-        client_id=client_id,
+        at=Address(key, client_id, round_num),
     )
 
 
@@ -141,10 +143,7 @@ def _transcript(
         score = jnp.float32(0.0)
         if game.released is not None:
             released = client.released_ratio(
-                ratios[world],
-                game.released,
-                key=round_key,
-                client_id=jnp.int32(0),
+                ratios[world], game.released, Address(round_key, jnp.int32(0))
             )
             score += audit_releases.log_ratio(released, ratios, game.released)
             ratios = jnp.broadcast_to(released, (2,))
@@ -162,12 +161,16 @@ def _transcript(
             noised, after, info = send(update)
             # The same noise on no update: what is left is the clipped update.
             bare, _, _ = send(nothing)
-            return _Seen(noised, noised - bare, after, info)
+            mean, std = noised - bare, info.noise_std
+            if game.asked_from:
+                asked = round_num >= game.asked_from
+                (noised,), info = private_answer.only_if(asked, [noised], info)
+            return _Seen(noised, mean, after, info, std)
 
         both = jax.vmap(release)(updates, ratios, carry.own)
         actual = jax.tree.map(lambda leaf: leaf[world], both)
         infos = jax.tree.map(lambda leaf: leaf[None], actual.info)
-        seen, variance = actual.upload, jnp.square(both.info.noise_std)
+        seen, variance = actual.upload, jnp.square(both.std)
         total = actual.upload
         if num_others:
             rest, _, more = jax.vmap(
@@ -189,7 +192,10 @@ def _transcript(
         gaps = jnp.square(seen[None] - both.mean) / variance[:, None]
         logs = 0.5 * jnp.log(variance)[:, None]
         likelihoods = -jnp.sum(0.5 * gaps + logs, axis=1)
-        score += likelihoods[0] - likelihoods[1]
+        ratio = likelihoods[0] - likelihoods[1]
+        if game.asked_from:  # a 0 is the same in both worlds
+            ratio = jnp.where(jnp.any(seen != 0), ratio, 0.0)
+        score += ratio
         shared = carry.other.shared
         if mechanism.server is not None:
             _, after = mechanism.server(
@@ -231,7 +237,7 @@ def _transcript(
         carry = jax.tree.map(
             lambda new, old: jnp.where(uploaded, new, old), after_round, carry
         )
-        stds = both.info.noise_std
+        stds = both.std
         gaussian = (stds[0] == stds[1]) & (game.released is None)
         return carry, Transcript(carry.score, uploaded, gaussian, actual.info)
 

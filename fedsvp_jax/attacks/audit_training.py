@@ -13,11 +13,12 @@ import numpy as np
 
 from fedsvp_jax import prng
 from fedsvp_jax.algorithm import client, private_query
+from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.attacks.audit import Player, Transcript, make_player, upload
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.mechanisms.private_query import PrivateQuerySettings
-from fedsvp_jax.structs import Array, Examples, Model, Params
+from fedsvp_jax.structs import Array, Examples, Model, Params, Rows, Weights
 
 _OFFSET = 1e6  # makes the loss linear: the records are far in the wrong class
 
@@ -81,6 +82,7 @@ def trained_update(
     data: Examples,
     *,
     key: Array,
+    client_id: Array | int = 0,
     among: Array | bool = True,
 ) -> Array:
     """() float32: how far local training on `data` moves the first weight in a round.
@@ -89,26 +91,16 @@ def trained_update(
       recipe, rates: of the local training.
       data: the client's examples.
       key: of the round.
-      among: as `client.train` takes it.
+      client_id: whose.
+      among: (n,) bool: trains on these of them alone.
     """
     count = data.labels.shape[0]
     model = pushed_model(2)
-    params, stats = model.init(key, data.inputs[:1])
-    trained, _ = client.train(
-        model,
-        recipe,
-        rates,
-        params,
-        stats,
-        data,
-        jnp.arange(count, dtype=jnp.int32),
-        jnp.int32(count),
-        key=key,
-        client_id=0,
-        lane_axes=(),
-        among=among,
-    )
-    return trained["w"][0]
+    start = Weights(*model.init(key, data.inputs[:1]))
+    every = jnp.arange(count, dtype=jnp.int32)
+    rows = Rows(data, every, jnp.broadcast_to(among, every.shape))
+    at = Address(key, client_id)
+    return client.train(model, recipe, rates, start, rows, at).params["w"][0]
 
 
 def trained_updates(
@@ -162,14 +154,10 @@ def private_record_updates(
         public, private = private_query.divided(
             data.attributes, jnp.int32(count), private_attribute=1
         )
-        params, stats = model.init(key, data.inputs[:1])
         (answer,) = private_query.mean_clipped_gradient(
             model,
-            params,
-            stats,
-            data,
-            rows,
-            private,
+            Weights(*model.init(key, data.inputs[:1])),
+            Rows(data, rows, private),
             l2_norm_clip=query.private_clip,
             asked=(True,),
             lane_axes=(),
@@ -180,6 +168,34 @@ def private_record_updates(
     return inside, outside
 
 
+def blind_log_ratio(
+    seen: Array, *, shift: Array | float, std: Array, rate: float, steps: int
+) -> Array:
+    """ln of the likelihood of an upload with a record over that without, () float32.
+
+    Nobody tells the adversary in how many of an upload's Poisson batches the record is,
+    so it weighs all numbers j by their chance:
+
+        ln Σ_j C(k, j) q^j (1 - q)^(k - j) e^(ℓ_j), ℓ_j = j a x/s² - (j a)²/(2 s²)
+
+    For one step that is ln(1 - q + q e^ℓ).
+
+    Args:
+      seen: () x, the upload's number that the record moves.
+      shift: a, by how much one batch with the record moves it.
+      std: () s, of the upload's noise.
+      rate: q.
+      steps: k.
+    """
+    from scipy import stats
+
+    number = np.arange(steps + 1)
+    chances = jnp.asarray(stats.binom.logpmf(number, steps, rate), jnp.float32)
+    moved = jnp.asarray(number * shift, jnp.float32)
+    logs = (moved * seen - 0.5 * jnp.square(moved)) / jnp.square(std)
+    return jax.scipy.special.logsumexp(chances + logs)
+
+
 def training_player(
     mechanism: Mechanism,
     recipe: TrainingRecipe,
@@ -187,6 +203,8 @@ def training_player(
     worlds: list[Examples],
     num_rounds: int,
     num_games: int,
+    *,
+    others: int = 0,
 ) -> Player:
     """Plays games as `audit.upload_player` does, with noise in the local steps.
 
@@ -195,8 +213,7 @@ def training_player(
     summed over the rounds. It increases with the likelihood ratio and has its zero,
     since the noise has the same variance in both worlds. The middle is that of the very
     batches that were drawn: the adversary knows them, unless they are Poisson samples,
-    which are secret. Then the middle is half of what the record moves where it is in
-    every batch.
+    which are secret. Then the score is `blind_log_ratio`, summed over the rounds.
 
     Args:
       mechanism: adds its noise in the local steps.
@@ -204,6 +221,7 @@ def training_player(
       worlds: the data of the worlds (in, out), as `neighbours` makes them.
       num_rounds: T.
       num_games: n, in each world.
+      others: clients without a gradient, whose noise is in the sum that is seen.
 
     Raises:
       ValueError: the mechanism adds no noise in the local steps.
@@ -213,6 +231,7 @@ def training_player(
     first = mechanism.init(1).of(0)
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *worlds)
     shifted = jnp.bool_(recipe.places is None)  # else the worlds are mixtures
+    size = worlds[0].labels.shape[0]
 
     def transcript(world: Array, key: Array) -> Transcript:
         data = jax.tree.map(lambda leaf: leaf[world], stacked)
@@ -223,32 +242,41 @@ def training_player(
                 rates, mechanism, ratio=jnp.float32(1.0), round_num=round_num
             )
             moved = trained_update(recipe, noised_rates, data, key=round_key)
-            middle = _middle(recipe, rates, stacked, round_key)
             noised, _, info = upload(
                 mechanism,
                 moved[None],
                 jnp.float32(1.0),
                 first,
                 key=round_key,
-                num_examples=data.labels.shape[0],
+                num_examples=size,
                 round_num=round_num,
             )
-            score = score + noised[0] - middle
+            seen = noised[0]
+            if others:
+                silent = dataclasses.replace(data, inputs=jnp.zeros_like(data.inputs))
+                noise_of = partial(
+                    trained_update, recipe, noised_rates, silent, key=round_key
+                )
+                ids = jnp.arange(1, others + 1, dtype=jnp.int32)
+                seen = seen + jnp.sum(
+                    jax.vmap(lambda one: noise_of(client_id=one))(ids)
+                )
+            if recipe.places is None:
+                silent_rates = partial(trained_update, recipe, rates, key=round_key)
+                score = score + seen - jnp.mean(jax.vmap(silent_rates)(stacked))
+            else:
+                steps = recipe.local_steps or recipe.local_epochs
+                step_std = rates.learning_rate * noised_rates.step_noise_std
+                score = score + blind_log_ratio(
+                    seen,
+                    shift=rates.learning_rate * rates.l2_norm_clip / recipe.batch_size,
+                    std=step_std * (steps * (1 + others)) ** 0.5,
+                    rate=min(1.0, recipe.batch_size / size),
+                    steps=steps,
+                )
             return score, Transcript(score, jnp.bool_(True), shifted, info)
 
         rounds = jnp.arange(num_rounds, dtype=jnp.int32)
         return jax.lax.scan(step, jnp.float32(0.0), rounds)[1]
 
     return make_player(transcript, num_games)
-
-
-def _middle(
-    recipe: TrainingRecipe, rates: TrainingRates, worlds: Examples, key: Array
-) -> Array:
-    """() float32: between what the two worlds' uploads of a round are without noise."""
-    if recipe.places is None:
-        silent = jax.vmap(partial(trained_update, recipe, rates, key=key))
-        return jnp.mean(silent(worlds))
-    steps = recipe.local_steps or recipe.local_epochs
-    step = rates.learning_rate * rates.l2_norm_clip / recipe.batch_size
-    return jnp.asarray(steps * step / 2, jnp.float32)

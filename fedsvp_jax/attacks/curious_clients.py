@@ -260,7 +260,8 @@ def run_mechanism(
       and the first attacker's images.
     """
     config, target = clients.config, clients.plan.target
-    checkpointer = Checkpointer(folder.path / "checkpoints" / config.mechanism)
+    place = folder.path / "checkpoints" / config.mechanism
+    checkpointer = Checkpointer(place, folder.identity)
     state = clients.initial_state()
     done = 0
     if (saved := checkpointer.restore(state)) is not None:

@@ -3,10 +3,12 @@
     store.json                      sizes, classes, fingerprint
     inputs.npy, labels.npy          all clients' examples, one client after another
     clients.npy                     (S, 2) int64: each client's first row and row count
+    digests.npy                     (S, 32) uint8: SHA-256 of each client's examples
     test_inputs.npy, test_labels.npy
 
 The arrays are written in one pass, one client at a time. They are read by mapping the
-files into memory, so that the system can drop what was read when memory is short.
+files into memory, so that the system can drop what was read when memory is short. A
+client's examples are compared with their digest whenever they are read.
 """
 
 import collections
@@ -23,8 +25,9 @@ import numpy as np
 
 from fedsvp_jax.data.formats import files
 
-_VERSION = 1
-_ARRAYS = ("inputs", "labels", "clients", "test_inputs", "test_labels")
+_VERSION = 2
+_FACTS = ("num_classes", "most_copies", "from_records")  # that the fingerprint binds
+_ARRAYS = ("inputs", "labels", "clients", "digests", "test_inputs", "test_labels")
 
 
 class ClientExamples(NamedTuple):
@@ -46,33 +49,41 @@ class StoreSource(NamedTuple):
     test_inputs: np.ndarray  # (m, *example_shape)
     test_labels: np.ndarray  # (m,) int32
     num_classes: int
+    most_copies: int = 1  # the most clients that hold one example
+    from_records: tuple[str, ...] = ()  # as `Dataset` has it
 
 
 @dataclasses.dataclass(frozen=True)
 class ClientStore:
     """A data set on disk, by client.
 
-    All its arrays are mapped, except `clients`, which is in memory.
+    All its arrays are mapped, except `clients` and `digests`, which are in memory.
 
     Attributes:
       name: the data set that the store was made from.
       train_inputs: (n, *example_shape) uint8 or float32.
       train_labels: (n,) int32 in [0, num_classes).
       clients: (S, 2) int64: each client's first row and number of rows (at least 1).
+      digests: (S, 32) uint8: SHA-256 of each client's examples.
       test_inputs: (m, *example_shape).
       test_labels: (m,) int32.
       num_classes: number of classes.
-      fingerprint: SHA-256 of the content, computed while it was written.
+      fingerprint: SHA-256 of the digests and of what is not the clients'.
+      most_copies: the most clients that hold one example.
+      from_records: as `Dataset` has it.
     """
 
     name: str
     train_inputs: np.ndarray
     train_labels: np.ndarray
     clients: np.ndarray
+    digests: np.ndarray
     test_inputs: np.ndarray
     test_labels: np.ndarray
     num_classes: int
     fingerprint: str
+    most_copies: int = 1
+    from_records: tuple[str, ...] = ()
 
     @property
     def example_shape(self) -> tuple[int, ...]:
@@ -84,11 +95,42 @@ class ClientStore:
         first, count = self.clients[client].tolist()
         return slice(first, first + count)
 
+    def examples(self, client: int) -> tuple[np.ndarray, np.ndarray]:
+        """`(inputs, labels)` of one client.
+
+        Raises:
+          ValueError: they are not those that were written.
+        """
+        rows = self.rows(client)
+        inputs, labels = self.train_inputs[rows], self.train_labels[rows]
+        if _digest(inputs, labels) != self.digests[client].tobytes():
+            raise ValueError(
+                f"the client store {self.name} is damaged: the examples of its client "
+                f"{client} differ from their SHA-256; put a copy of it back or build "
+                "it again"
+            )
+        return inputs, labels
+
+
+def _digest(inputs: np.ndarray, labels: np.ndarray) -> bytes:
+    digest = hashlib.sha256(np.ascontiguousarray(inputs).data)
+    digest.update(np.ascontiguousarray(labels).data)
+    return digest.digest()
+
+
+def _fingerprint(arrays: dict[str, np.ndarray], facts: dict[str, Any]) -> str:
+    """SHA-256 of everything but the clients' examples, which have their digests."""
+    digest = hashlib.sha256(json.dumps([facts[name] for name in _FACTS]).encode())
+    for name in ("clients", "digests", "test_inputs", "test_labels"):
+        digest.update(np.ascontiguousarray(arrays[name]).data)
+    return digest.hexdigest()
+
 
 def open_store(folder: Path) -> ClientStore:
     """Opens a store that `write_store` made.
 
-    Only types and sizes of the arrays are checked; the examples are not read.
+    Types and sizes of all arrays are checked, and the sum of all but the clients'
+    examples, which are checked when they are read.
 
     Raises:
       FileNotFoundError: a file is missing.
@@ -97,11 +139,12 @@ def open_store(folder: Path) -> ClientStore:
     text = files.read_bytes(folder / "store.json", what="a client store")
     try:
         about = json.loads(text)
-        known = {key: about[key] for key in ("name", "num_classes", "fingerprint")}
         if about["version"] != _VERSION:
             raise ValueError(f"version {about['version']}")
+        known = {key: about[key] for key in ("name", "fingerprint", *_FACTS)}
+        known["from_records"] = tuple(map(str, known["from_records"]))
         shapes = {name: (tuple(s), t) for name, (s, t) in about["arrays"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(
             f"{folder / 'store.json'} is damaged ({error!r}); it must be written by "
             f"experiments.build_store, version {_VERSION}"
@@ -135,10 +178,16 @@ def open_store(folder: Path) -> ClientStore:
             f"{folder / 'clients.npy'} names rows beyond the {len(arrays['labels'])} "
             "of labels.npy, or a client without rows"
         )
+    if known["fingerprint"] != _fingerprint(arrays, known):
+        raise ValueError(
+            f"the client store {folder} is damaged: it differs from the SHA-256 in "
+            "store.json; put a copy of it back or build it again"
+        )
     return ClientStore(
         train_inputs=arrays["inputs"],
         train_labels=arrays["labels"],
         clients=clients,
+        digests=np.array(arrays["digests"]),
         test_inputs=arrays["test_inputs"],
         test_labels=arrays["test_labels"],
         **known,
@@ -174,8 +223,8 @@ def write_store(folder: Path, stream: StoreSource) -> ClientStore:
 def _write(folder: Path, stream: StoreSource) -> None:
     test = ClientExamples("the test set", stream.test_inputs, stream.test_labels)
     _check(test, test, stream.num_classes)
-    digest = hashlib.sha256(f"num_classes {stream.num_classes}".encode())
     names: list[Any] = []
+    digests: list[bytes] = []
     places: list[tuple[int, int]] = []
     num_rows = 0
     with (
@@ -186,11 +235,9 @@ def _write(folder: Path, stream: StoreSource) -> None:
             if not len(client.labels):
                 continue
             _check(client, test, stream.num_classes)
-            digest.update(repr((client.name, len(client.labels))).encode())
             for file, array in ((inputs, client.inputs), (labels, client.labels)):
-                content = np.ascontiguousarray(array).data
-                file.write(content)
-                digest.update(content)
+                file.write(np.ascontiguousarray(array).data)
+            digests.append(_digest(client.inputs, client.labels))
             names.append(client.name)
             places.append((num_rows, len(client.labels)))
             num_rows += len(client.labels)
@@ -203,18 +250,20 @@ def _write(folder: Path, stream: StoreSource) -> None:
         raise ValueError(f"client {twice} comes twice; every name must be unique")
     order = sorted(range(len(names)), key=names.__getitem__)
     np.save(folder / "clients.npy", np.asarray(places, np.int64)[order])
+    sums = np.frombuffer(b"".join(digests), np.uint8).reshape(len(digests), -1)
+    np.save(folder / "digests.npy", sums[order])
     for kind, array in (("inputs", test.inputs), ("labels", test.labels)):
         np.save(folder / f"test_{kind}.npy", array)
-        digest.update(np.ascontiguousarray(array).data)
     arrays = {
         name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
         for name in _ARRAYS
     }
+    facts = {name: getattr(stream, name) for name in _FACTS}
     about = {
         "version": _VERSION,
         "name": stream.name,
-        "num_classes": stream.num_classes,
-        "fingerprint": digest.hexdigest(),
+        **facts,
+        "fingerprint": _fingerprint(arrays, facts),
         "arrays": {key: (a.shape, a.dtype.str) for key, a in arrays.items()},
     }
     (folder / "store.json").write_text(json.dumps(about, indent=2) + "\n")

@@ -56,6 +56,7 @@ class Column(NamedTuple):
 
     codes: np.ndarray  # (n,) int32 in [0, len(categories))
     categories: tuple[str, ...]
+    public: bool = True  # false: the categories are those that the records have
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,6 +81,8 @@ class Dataset:
         the model's outputs with (`run.train(loss=...)`), or None: the labels are. With
         targets, labels only divide the examples (partition, attributes=class).
       test_targets: (m, ...), likewise.
+      from_records: what of the preprocessing was taken from the records, in words: a
+        record that changes may change it for all, so every claim is nominal then.
 
     Raises:
       ValueError: a shape, a type or a value is not as described, or two of them
@@ -98,6 +101,7 @@ class Dataset:
     test_columns: Mapping[str, Column] = dataclasses.field(default_factory=dict)
     train_targets: np.ndarray | None = None
     test_targets: np.ndarray | None = None
+    from_records: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for part in ("train", "test"):
@@ -304,3 +308,4 @@ class RowSource(NamedTuple):
     test_inputs: np.ndarray  # (m, *example_shape)
     test_labels: np.ndarray  # (m,) int32
     num_classes: int
+    from_records: tuple[str, ...] = ()  # as `Dataset` has it

@@ -12,7 +12,7 @@ from fedsvp_jax.structs import Array, Examples
 PADDING = 4
 
 
-def random_crop_and_flip(images: Array, *, key: Array) -> Array:
+def random_crop_and_flip(images: Array, numbers: Array, *, key: Array) -> Array:
     """A random crop of each zero-padded image, mirrored with probability 1/2.
 
     The padding is 4 black pixels (0 of uint8) on each side, as in FedSDP's public code,
@@ -20,15 +20,21 @@ def random_crop_and_flip(images: Array, *, key: Array) -> Array:
 
     Args:
       images: (b, H, W, C) of any dtype.
-      key: draws the crops and the mirrored images of the batch.
+      numbers: (b,) int32: which of its client's records each image is. The crop follows
+        the key and this number alone, not the images beside it.
+      key: of one step.
 
     Returns:
       (b, H, W, C) of the same dtype.
     """
     batch, height, width, _ = images.shape
-    crop_key, flip_key = jax.random.split(key)
-    offsets = jax.random.randint(crop_key, (batch, 2), 0, 2 * PADDING + 1)
-    flips = jax.random.bernoulli(flip_key, shape=(batch,))
+
+    def drawn(number: Array) -> Array:
+        return jax.random.bits(jax.random.fold_in(key, number), (3,), jnp.uint32)
+
+    words = jax.vmap(drawn)(numbers)
+    offsets = (words[:, :2] % (2 * PADDING + 1)).astype(jnp.int32)
+    flips = words[:, 2] < jnp.uint32(1 << 31)
     edge = (PADDING, PADDING)
     padded = jnp.pad(images, ((0, 0), edge, edge, (0, 0)))
     across = jnp.arange(width, dtype=jnp.int32)[None]

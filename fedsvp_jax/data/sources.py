@@ -14,17 +14,21 @@ from fedsvp_jax.settings import FEATURE_MODELS, setting
 _TFDS_PREFIX = "tfds:"
 
 _READERS: dict[str, Callable[[Path], Dataset]] = {
-    "mnist": functools.partial(idx.load_idx, "mnist"),
-    "fashion_mnist": functools.partial(idx.load_idx, "fashion_mnist"),
-    "emnist": functools.partial(idx.load_idx, "emnist"),
     "cifar10": functools.partial(cifar.load_cifar, "cifar10"),
     "cifar100": functools.partial(cifar.load_cifar, "cifar100"),
     "femnist": leaf.load_femnist,
-    "npz": npz.load_npz,
     "adult": tabular.load_adult,
 }
+# Of these files the user may declare what else the records tell.
+_DECLARED: dict[str, Callable[[Path, table.TableSettings], Dataset]] = {
+    "mnist": functools.partial(idx.load_idx, "mnist"),
+    "fashion_mnist": functools.partial(idx.load_idx, "fashion_mnist"),
+    "emnist": functools.partial(idx.load_idx, "emnist"),
+    "npz": npz.load_npz,
+    "csv": table.load_csv,
+}
 
-NAMES = ("digits", *_READERS, "csv", "tfds:NAME")
+NAMES = ("digits", *_DECLARED, *_READERS, "tfds:NAME")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +79,7 @@ def load(
         `npz` and `csv` it is the file; for the MNIST format it may also be the file
         of the training images. `digits` needs none; `tfds:NAME` uses TFDS's own
         folder if none is given.
-      columns: what the columns of a CSV file are; read for `csv`.
+      columns: what the columns of a CSV file are, and what was declared of a file.
 
     Raises:
       FileNotFoundError: a folder or file is missing.
@@ -87,12 +91,12 @@ def load(
         return embedded.load_digits()
     if name.startswith(_TFDS_PREFIX) and name != _TFDS_PREFIX:
         return tfds_format.load_tfds(name.removeprefix(_TFDS_PREFIX), folder)
-    if name == "csv" and folder is not None:
-        return table.load_csv(folder, columns or table.TableSettings())
-    if name not in (*_READERS, "csv"):
+    if name not in _READERS | _DECLARED:
         raise ValueError(f"dataset must be one of {', '.join(NAMES)}, got {name!r}")
     if folder is None:
         raise ValueError(f"dataset {name} needs data_dir, the folder of its files")
+    if name in _DECLARED:
+        return _DECLARED[name](folder, columns or table.TableSettings())
     return _READERS[name](folder)
 
 
@@ -111,7 +115,7 @@ def facts(config: DataSettings) -> Facts:
     path = Path(config.data_dir).expanduser()
     match config.dataset:
         case "npz":
-            return npz.npz_facts(path)
+            return npz.npz_facts(path, config)
         case "csv":
             return facts_of(table.load_csv(path, config))
         case "store" if (path / "store.json").is_file():
@@ -139,7 +143,7 @@ def open_rows(
     """
     folder = Path(data_dir).expanduser() if data_dir is not None else None
     if name == "npz" and folder is not None:
-        return npz.open_npz(folder, scratch)
+        return npz.open_npz(folder, scratch, columns or table.TableSettings())
     if name.startswith(_TFDS_PREFIX) and name != _TFDS_PREFIX:
         return tfds_format.open_tfds(name.removeprefix(_TFDS_PREFIX), folder)
     dataset = load(name, data_dir, columns)
@@ -151,4 +155,5 @@ def open_rows(
         test_inputs=dataset.test_inputs,
         test_labels=dataset.test_labels,
         num_classes=dataset.num_classes,
+        from_records=dataset.from_records,
     )

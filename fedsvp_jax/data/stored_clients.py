@@ -60,15 +60,15 @@ class StoredClients:
         """Reads one client's examples from the store.
 
         Raises:
-          ValueError: the client has no training or no validation examples.
+          ValueError: the client has no training or no validation examples, or the
+            store is damaged.
         """
-        rows = self.store.rows(int(self.chosen[client]))
-        labels = self.store.train_labels[rows]
+        inputs, labels = self.store.examples(int(self.chosen[client]))
         attributes = self._attributes(client)
         train, validation = self._divided(client, attributes)
         held = np.concatenate([train, validation])
         return HeldExamples(
-            self.store.train_inputs[rows][held],
+            inputs[held],
             labels[held],
             attributes[held],
             len(train),

@@ -204,6 +204,24 @@ def make_split(
     return Split(*_pad(train), *_pad(validation))
 
 
+def most_copies(split: Split, records: np.ndarray) -> int:
+    """k: the most clients that hold one of the records; 1 where nobody holds any.
+
+    Args:
+      split: of one federation; no client holds a record twice.
+      records: (n,) bool, which examples count.
+    """
+    numbers = []
+    for rows, counts in (
+        (split.train, split.num_train),
+        (split.validation, split.num_validation),
+    ):
+        there = np.arange(rows.shape[1]) < np.asarray(counts)[:, None]
+        numbers.append(np.asarray(rows)[there])
+    copies = np.bincount(np.concatenate(numbers), minlength=len(records))
+    return int(copies[records].max(initial=1))
+
+
 def stack_splits(splits: Sequence[Split]) -> Split:
     """The splits of several seeds as one, padded to a common length.
 

@@ -1,7 +1,8 @@
 """Out of the simulator: the same mechanism, ledger and promise in a real federation.
 
     make_policy, Policy   policy.py      what a client agrees to beforehand
-    privatize, answer     privatize.py   one upload: checked, clipped, noised, counted
+    privatize             privatize.py   one upload: checked, charged, clipped, noised
+    answer                answer.py      a round, counted on the disk before it trains
     StateFile             state.py       what was spent, in a file that survives
     SECRET, Seeded        randomness.py  the system's entropy, or a test's seed
     Client                client.py      a ready client for models of this package
@@ -10,9 +11,10 @@
 How to run a federation: docs/deploy.md.
 """
 
+from fedsvp_jax.deploy.answer import Trained, answer, begin_round, end_round
 from fedsvp_jax.deploy.client import Client, data_of, own_data
 from fedsvp_jax.deploy.policy import Policy, make_policy
-from fedsvp_jax.deploy.privatize import Trained, answer, check_request, privatize
+from fedsvp_jax.deploy.privatize import check_request, privatize
 from fedsvp_jax.deploy.randomness import SECRET, Seeded
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.state import ClientState, StateFile, new_state
@@ -27,8 +29,10 @@ __all__ = [
     "StateFile",
     "Trained",
     "answer",
+    "begin_round",
     "check_request",
     "data_of",
+    "end_round",
     "make_policy",
     "new_state",
     "own_data",

@@ -15,18 +15,22 @@ import numpy as np
 
 from fedsvp_jax import models, prng
 from fedsvp_jax.algorithm import client, private_query
+from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.algorithm.state import ServerState
+from fedsvp_jax.algorithm.task import Task
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.deploy.answer import Trained, answer
 from fedsvp_jax.deploy.policy import Policy, make_policy
-from fedsvp_jax.deploy.privatize import Arrays, Trained, answer
+from fedsvp_jax.deploy.privatize import Arrays
 from fedsvp_jax.deploy.randomness import SECRET, Randomness, Seeded, training_key
 from fedsvp_jax.deploy.state import StateFile
+from fedsvp_jax.devices.target import here
 from fedsvp_jax.federation import plan as plans
 from fedsvp_jax.federation.federated_data import FederatedData, federate
 from fedsvp_jax.run.trained_model import TrainedModel
-from fedsvp_jax.structs import Array, MechanismState, Model, Params
+from fedsvp_jax.structs import Array, MechanismState, Model, Params, Rows
 from fedsvp_jax.tree import cell_of
 
 
@@ -65,8 +69,7 @@ def data_of(simulated: FederatedData, client_id: int) -> FederatedData:
     return simulated._replace(
         examples=examples,
         split=jax.tree.map(lambda leaf: leaf[None, None], split),
-        min_num_examples=len(train),
-        max_num_examples=len(train),
+        num_train=np.full((1, 1), len(train)),
         min_num_private=max(private, 1),
     )
 
@@ -77,7 +80,7 @@ class Client:
     Args:
       config: the federation's settings, as of a simulation.
       data: `own_data` or `data_of`.
-      state_path: the client's state file.
+      state_path: the client's state file, which `begin` writes once.
       min_num_examples: as in `make_policy`, which all clients agree on.
       model: built by the settings' name when None.
       randomness: `SECRET`; `Seeded` for tests.
@@ -98,19 +101,26 @@ class Client:
         randomness: Randomness = SECRET,
     ) -> None:
         config = resolve(config)
-        build = partial(models.make_model, config.model)
+        target = here()
+        build = partial(models.make_model, config.model, kernels=target.kernels)
         self._model = model or build(num_classes=data.num_classes)
         self.policy: Policy = make_policy(config, min_num_examples=min_num_examples)
         self.file = StateFile(state_path, self.policy)
-        self.num_examples = int(data.split.num_train[0, 0])
+        held = cell_of(cell_of(data.split, 0), 0)
+        self.num_examples = int(held.num_train)
+        rows = np.asarray(held.train)[: self.num_examples]
+        attributes = np.asarray(data.examples.attributes)[rows]
+        self._num_private = int((attributes == data.attributes.private).sum())
         self._randomness, self._data = randomness, data
-        shape = {"example_shape": data.examples.inputs.shape[1:]}
-        self._settings = dataclasses.asdict(config) | shape
+        shape = data.examples.inputs.shape[1:]
+        self._settings = dataclasses.asdict(config) | {"example_shape": shape}
         by_name = (lambda count: build(num_classes=count)) if model is None else None
         asked = plans.asked_of(config, self._model, by_name, data)
-        self._plan = plans.make_plan(config, data, asked)
+        together = plans.sides(config, target, self._model, shape)
+        self._plan = plans.make_plan(config, data, target, together, asked)
         told = jax.tree.map(np.float32, self.policy.config)
-        cells = plans.make_cells([config], data, [told], [self.policy.allowance])
+        roots = [prng.run_keys(config.seed, None)]  # draws come from `randomness`
+        cells = plans.make_cells([config], data, [told], [self.policy.allowance], roots)
         self._cell = cell_of(cells, 0)
         example = preprocessing.normalize(data.examples.inputs[:1])
         key = prng.stream_key(prng.root_key(config.seed), prng.Stream.INIT)
@@ -134,13 +144,23 @@ class Client:
         asked = private_query.chosen(params, self._plan.asked)
         return [*self._first, *(np.zeros_like(leaf) for leaf in asked)]
 
+    def begin(self) -> None:
+        """Writes the state file, once in a client's life.
+
+        Raises:
+          FileExistsError, ValueError: as `StateFile.begin`.
+        """
+        self.file.begin(
+            self._num_private if self.policy.is_query else self.num_examples
+        )
+
     def answer(
         self, received: Sequence[np.ndarray], round_num: int
     ) -> tuple[Arrays, dict[str, Any]]:
         """The upload of a round, counted on the disk, and the client's own record.
 
         Raises:
-          Refused, OSError: as `privatize.answer`.
+          Refused, OSError: as `begin_round` and `end_round`.
         """
         return answer(
             self.file,
@@ -148,6 +168,7 @@ class Client:
             partial(self.train, received, round_num),
             round_num=round_num,
             like=self.initial_arrays,
+            num_free=0 if self._plan.asked is None else len(self._first),
             randomness=self._randomness,
         )
 
@@ -156,7 +177,7 @@ class Client:
         size = len(self._first)
         randomness = self._randomness
         number = randomness.client_id if isinstance(randomness, Seeded) else 0
-        trained, gradient, private, ratio = jax.device_get(
+        trained, gradient, ratio = jax.device_get(
             self._work(
                 jax.tree.unflatten(self._tree, list(received[:size])),
                 list(received[size:]),
@@ -167,9 +188,8 @@ class Client:
         )
         leaves = jax.tree.leaves(trained)
         if self._plan.asked is None:
-            return Trained(received, leaves, self.num_examples, ratio)
-        zeros = [np.zeros_like(leaf) for leaf in gradient]
-        return Trained(zeros, gradient, int(private), ratio, free=leaves)
+            return Trained(leaves, ratio)
+        return Trained(gradient, ratio, free=leaves)
 
     def trained_model(self, arrays: Sequence[np.ndarray], rounds: int) -> TrainedModel:
         """The server's arrays as a model that predicts and can be saved.
@@ -189,8 +209,8 @@ class Client:
         key: Array,
         client_id: Array,
         round_index: Array,
-    ) -> tuple[Params, list[Array], Array, Array | None]:
-        """(trained, the private query's gradient, |P|, R)."""
+    ) -> tuple[Params, list[Array], Array | None]:
+        """(trained, the private query's gradient, R)."""
         plan, cell, data = self._plan, self._cell, self._data
         held = cell_of(cell.split, 0)
         nobody = jnp.zeros((1,), jnp.int32)
@@ -202,31 +222,19 @@ class Client:
             spent=nobody,
             admitted=nobody == 0,
         )
-        work = client.local_work(
-            self._model,
-            plan,
-            cell,
-            state,
-            data.examples,
-            held,
-            mechanism=self.policy.mechanism,
-            key=key,
-            client_id=client_id,
-            round_num=round_index,
-            lane_axes=(),
-        )
+        mechanism = self.policy.mechanism
+        at = Address(key, client_id, round_index)
+        task = Task(self._model, plan, cell, mechanism, state, data.examples, held, at)
+        work = client.local_work(plan, mechanism)(task)
         ratio = None if work.estimation is None else work.estimation.contribution_ratio
         if plan.asked is None or work.private is None:
-            return work.params, [], jnp.int32(0), ratio
+            return work.weights.params, [], ratio
         gradient = private_query.mean_clipped_gradient(
             self._model,
-            params,
-            {},
-            data.examples,
-            held.train,
-            work.private,
+            task.broadcast,
+            Rows(data.examples, held.train, work.private),
             l2_norm_clip=cell.mechanism.private_clip,
             asked=plan.asked,
             lane_axes=(),
         )
-        return work.params, gradient, jnp.sum(work.private), ratio
+        return work.weights.params, gradient, ratio

@@ -21,9 +21,10 @@ except ImportError as error:
         "fedsvp_jax.deploy.flower needs flwr: pip install 'fedsvp_jax[flower]'"
     ) from error
 
+from fedsvp_jax.deploy.answer import Trained, answer
 from fedsvp_jax.deploy.client import Client
 from fedsvp_jax.deploy.policy import Policy
-from fedsvp_jax.deploy.privatize import Arrays, Trained, answer
+from fedsvp_jax.deploy.privatize import Arrays
 from fedsvp_jax.deploy.randomness import SECRET, Randomness
 from fedsvp_jax.deploy.refusal import Refused, refusing
 from fedsvp_jax.deploy.state import StateFile
@@ -36,13 +37,15 @@ _Upload: TypeAlias = Callable[[list[np.ndarray], int], tuple[Arrays, int]]
 class PrivacyMod:
     """A mod around the training of a ClientApp: `ClientApp(mods=[PrivacyMod(…)])`.
 
-    The inner app returns one ArrayRecord with the keys of the one that it was sent, and
-    one MetricRecord with `num-examples` and, where the noise follows R,
-    `contribution-ratio`.
+    The inner app returns one ArrayRecord with the keys of the one that it was sent,
+    and, where the noise follows R, one MetricRecord with `contribution-ratio`. What
+    else it reports stays with the client. An inner app that fails becomes an update of
+    0 with noise, which counts.
 
     Args:
       policy: what the client agreed to.
-      state_path: the client's state file.
+      state_path: the client's state file. `mod.file.begin(num_examples)` writes it,
+        once in the client's life; that number of examples is what every reply says.
       randomness: `SECRET`; `Seeded` for tests.
 
     Raises:
@@ -57,7 +60,7 @@ class PrivacyMod:
         randomness: Randomness = SECRET,
     ) -> None:
         policy.check_takes_updates()
-        self._file, self._randomness = StateFile(state_path, policy), randomness
+        self.file, self._randomness = StateFile(state_path, policy), randomness
 
     def __call__(
         self,
@@ -69,7 +72,7 @@ class PrivacyMod:
 
         def upload(received: list[np.ndarray], round_num: int) -> tuple[Arrays, int]:
             arrays, record = answer(
-                self._file,
+                self.file,
                 received,
                 lambda: _trained(message, call_next(message, context)),
                 round_num=round_num,
@@ -123,19 +126,18 @@ def _reply(message: fl.Message, upload: _Upload) -> fl.Message:
 
 
 def _trained(message: fl.Message, inner: fl.Message) -> Trained:
-    """What the inner app's reply says of the training."""
+    """What the inner app's reply says of the training; whatever it lacks raises."""
     if inner.has_error():
-        raise Refused("the client's training ended with an error")
-    sent, trained = _arrays(message), _arrays(inner)
-    if [*sent] != [*trained]:
-        raise Refused("the client's training changed the arrays' names")
-    (metrics,) = inner.content.metric_records.values()
-    return Trained(
-        sent.to_numpy_ndarrays(),
-        trained.to_numpy_ndarrays(),
-        int(metrics["num-examples"]),
-        metrics.get("contribution-ratio"),
-    )
+        raise ValueError(f"the inner app ended with an error: {inner.error.reason}")
+    trained = _arrays(inner)
+    if [*_arrays(message)] != [*trained]:
+        raise ValueError("the inner app changed the arrays' names")
+    ratios = [
+        metrics["contribution-ratio"]
+        for metrics in inner.content.metric_records.values()
+        if "contribution-ratio" in metrics
+    ]
+    return Trained(trained.to_numpy_ndarrays(), *ratios)
 
 
 def _arrays(message: fl.Message) -> fl.ArrayRecord:

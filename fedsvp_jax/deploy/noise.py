@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 
 from fedsvp_jax.deploy.randomness import Secret
-from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.mechanisms import MechanismConfig
 from fedsvp_jax.mechanisms.discrete_gaussian import (
     discrete_gaussian,
     rounded,
     step_variance,
 )
-from fedsvp_jax.mechanisms.release import response_chance
+from fedsvp_jax.mechanisms.release import bounded_ratio, response_chance
 from fedsvp_jax.structs import NoiseInfo
 
 _FINEST = 2.0**-25  # γ over the noise's std: the sampler's products fit 64 bits
@@ -52,11 +51,11 @@ def add_secret_noise(
     std, sensitivity = float(info.noise_std), float(info.sensitivity)
     vector = _flat(clipped)
     origin = np.zeros_like(vector)
-    if config.sensitivity == "weight_clip":
+    if config.clip.of_weights:
         origin = _flat(received)
-    exact = config.sensitivity in ("update_clip", "weight_clip")
+    exact = config.clip.in_ball
     length = float(config.private_clip if not exact else config.l2_norm_clip)
-    if config.sensitivity == "paper":
+    if config.clip.granted:
         length = 0.0  # nothing bounds it
     step = 2.0 ** math.ceil(math.log2(max(std * _FINEST, length / _LONGEST)))
     bound = length if exact else 2 * _LONGEST * step
@@ -77,21 +76,11 @@ def add_secret_noise(
 def released_in_secret(
     ratio: float, config: MechanismConfig, randomness: Secret
 ) -> np.float32:
-    """The R that the noise may follow; its draw is the operating system's.
-
-    Raises:
-      Refused: `laplace`, whose draw in floating point can tell R.
-    """
-    if config.contribution_release == "laplace":
-        raise Refused(
-            "contribution_release must be randomized_response or worst_case in a "
-            "deployed client: laplace is drawn in floating point, whose last bits tell "
-            "R"
-        )
+    """The R that the noise may follow; its draw is the operating system's."""
     if config.contribution_release == "randomized_response":
         chance = float(response_chance(ratio, config.release_epsilon))
         return np.float32(float(randomness.words(1)[0]) * 2.0**-64 < chance)
-    return np.float32(ratio)
+    return np.float32(bounded_ratio(ratio))
 
 
 def _flat(arrays: Sequence[np.ndarray]) -> np.ndarray:

@@ -1,16 +1,21 @@
 """NVIDIA FLARE: a filter that makes a client's results private (the extra `nvflare`).
 
 A result leaves with the noised arrays and the number of training examples, nothing
-else: a metric that the training reports would leave without noise. A result that the
-filter refuses becomes an error.
+else: a metric that the training reports would leave without noise. The filter stands
+on both sides of the training. Before it, it charges the round or refuses the task, and
+FLARE then answers with an error. Behind it, it makes the upload, of noise alone where
+the result is an error or does not fit. FLARE asks no filter about an executor that
+raises (ScriptRunner's returns its error): the server sees that it failed, and the round
+counts.
 """
 
 import pathlib
+import urllib.parse
 from typing import Any
 
 try:
     from nvflare.apis.dxo import DXO, DataKind, MetaKey, from_shareable
-    from nvflare.apis.filter import Filter
+    from nvflare.apis.filter import Filter, FilterChainType, FilterContextKey
     from nvflare.apis.fl_constant import ReturnCode
     from nvflare.apis.fl_context import FLContext
     from nvflare.apis.shareable import Shareable, make_reply
@@ -23,25 +28,28 @@ except ImportError as error:
 import numpy as np
 
 from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.deploy.answer import Trained, begin_round, end_round
 from fedsvp_jax.deploy.policy import make_policy
-from fedsvp_jax.deploy.privatize import Trained, answer
 from fedsvp_jax.deploy.randomness import SECRET, Randomness
 from fedsvp_jax.deploy.refusal import Refused, refusing
 from fedsvp_jax.deploy.state import StateFile
+
+_MODEL = "fedsvp_jax.model"  # of the task, in the context of one task
 
 
 class PrivacyFilter(Filter):
     """Clips, noises and counts a client's result, a WEIGHT_DIFF of named arrays.
 
-    The result's meta tells the number of training examples (NUM_STEPS_CURRENT_ROUND)
-    and, where the noise follows R, `contribution-ratio`. The state is in
-    `folder`/SITE.json. NVFlare writes a filter's arguments into the job as JSON, so
-    they are plain values.
+    It is added twice, as a filter of the task's data and of its result. The result's
+    meta tells `contribution-ratio`, where the noise follows R. NVFlare writes a
+    filter's arguments into the job as JSON, so they are plain values.
 
     Args:
       settings: fields of `ExperimentConfig`, as of a simulation.
       min_num_examples: as in `make_policy`, which all clients agree on.
-      folder: of the state file; it must outlive the job.
+      folder: of the state file SITE.json; it must outlive the job. The site writes it,
+        once, with `file_of(SITE).begin(num_examples)`; that number of examples is what
+        every result says.
 
     Raises:
       ValueError: as `make_policy`; `attribute_records` or `weight_clip`, which need
@@ -60,42 +68,76 @@ class PrivacyFilter(Filter):
         )
         self._policy.check_takes_updates(with_model=False)
 
-    def process(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
-        """The result that leaves, or an error."""
-        if shareable.get_return_code() != ReturnCode.OK:
-            return make_reply(shareable.get_return_code())
-        try:
-            with refusing():
-                return self._private(shareable, str(fl_ctx.get_identity_name()))
-        except Refused as refusal:
-            headers = {"refused": str(refusal)}
-            return make_reply(ReturnCode.TASK_RESULT_FILTER_ERROR, headers)
+    def file_of(self, site: str) -> StateFile:
+        """A site's state file."""
+        name = urllib.parse.quote(site, safe="")
+        return StateFile(pathlib.Path(self.folder) / f"{name}.json", self._policy)
 
     def randomness(self, site: str) -> Randomness:
         """Of the client's noise: `SECRET`; tests bring another."""
         del site
         return SECRET
 
-    def _private(self, shareable: Shareable, site: str) -> Shareable:
-        result: DXO = from_shareable(shareable)
-        if result.data_kind != DataKind.WEIGHT_DIFF:
-            raise Refused(f"a result must be WEIGHT_DIFF, got {result.data_kind}")
-        update = [np.asarray(leaf) for leaf in result.data.values()]
-        zeros = [np.zeros_like(leaf) for leaf in update]
-        num_examples = int(result.meta[MetaKey.NUM_STEPS_CURRENT_ROUND])
-        ratio = result.meta.get("contribution-ratio")
-        upload, _ = answer(
-            StateFile(pathlib.Path(self.folder) / f"{site}.json", self._policy),
-            zeros,
-            lambda: Trained(zeros, update, num_examples, ratio),
-            round_num=int(shareable.get_header(AppConstants.CURRENT_ROUND)) + 1,
+    def process(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
+        """The task, charged, on its way in; the noised result on its way out.
+
+        Raises:
+          Refused: the task, which is then not trained on.
+        """
+        site = str(fl_ctx.get_identity_name())
+        chain = self.get_prop(FilterContextKey.CHAIN_TYPE)
+        if chain == FilterChainType.TASK_DATA_CHAIN:
+            with refusing():
+                self._begin(shareable, site, fl_ctx)
+            return shareable
+        try:
+            with refusing():
+                return self._private(shareable, site, fl_ctx)
+        except Refused as refusal:
+            headers = {"refused": str(refusal)}
+            return make_reply(ReturnCode.TASK_RESULT_FILTER_ERROR, headers)
+
+    def _begin(self, task: Shareable, site: str, fl_ctx: FLContext) -> None:
+        model = {
+            name: np.asarray(leaf) for name, leaf in from_shareable(task).data.items()
+        }
+        round_num = int(task.get_header(AppConstants.CURRENT_ROUND)) + 1
+        begin_round(self.file_of(site), [*model.values()], round_num=round_num)
+        headers = {
+            name: task.get_header(name)
+            for name in (AppConstants.CURRENT_ROUND, AppConstants.START_ROUND)
+        }
+        zeros = {name: np.zeros_like(leaf) for name, leaf in model.items()}
+        fl_ctx.set_prop(_MODEL, (zeros, headers), private=True, sticky=False)
+
+    def _private(self, result: Shareable, site: str, fl_ctx: FLContext) -> Shareable:
+        begun = fl_ctx.get_prop(_MODEL)
+        if begun is None:
+            raise Refused("PrivacyFilter must be a filter of the task's data too")
+        zeros, headers = begun
+        upload, record = end_round(
+            self.file_of(site),
+            [*zeros.values()],
+            lambda: _trained(result, [*zeros]),
+            round_num=int(headers[AppConstants.CURRENT_ROUND]) + 1,
             randomness=self.randomness(site),
         )
         private = DXO(
             DataKind.WEIGHT_DIFF,
-            dict(zip(result.data, upload, strict=True)),
-            {MetaKey.NUM_STEPS_CURRENT_ROUND: num_examples},
+            dict(zip(zeros, upload, strict=True)),
+            {MetaKey.NUM_STEPS_CURRENT_ROUND: record["num_examples"]},
         ).to_shareable()
-        for name in (AppConstants.CURRENT_ROUND, AppConstants.START_ROUND):
-            private.set_header(name, shareable.get_header(name))
+        for name, value in headers.items():
+            private.set_header(name, value)
         return private
+
+
+def _trained(shareable: Shareable, names: list[str]) -> Trained:
+    """What the result says of the training; whatever it lacks raises."""
+    if shareable.get_return_code() != ReturnCode.OK:
+        raise ValueError(f"the training ended with {shareable.get_return_code()}")
+    result: DXO = from_shareable(shareable)
+    if result.data_kind != DataKind.WEIGHT_DIFF:
+        raise ValueError(f"a result must be WEIGHT_DIFF, got {result.data_kind}")
+    update = [np.asarray(result.data[name]) for name in names]
+    return Trained(update, result.meta.get("contribution-ratio"))

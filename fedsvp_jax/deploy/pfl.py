@@ -25,8 +25,8 @@ except ImportError as error:
         "pip install --no-deps pfl"
     ) from error
 
+from fedsvp_jax.deploy.answer import Trained, answer
 from fedsvp_jax.deploy.policy import Policy
-from fedsvp_jax.deploy.privatize import Trained, answer
 from fedsvp_jax.deploy.randomness import SECRET, Randomness
 from fedsvp_jax.deploy.refusal import Refused, refusing
 from fedsvp_jax.deploy.state import StateFile
@@ -39,12 +39,14 @@ class LocalPrivacy(Postprocessor):
     of a user who refuses become zeros of weight 0: they are left out of the average.
     The metric `refused uploads` tells which share of the cohort refused.
 
-    Metrics of the users' own, such as a loss, are pfl's matter: they leave without
-    noise.
+    pfl simulates: a user has trained before any postprocessor is called, so a training
+    that raises ends the simulation and is not counted. Metrics of the users' own, such
+    as a loss, are pfl's matter: they leave without noise.
 
     Args:
       policy: what every user agreed to.
       folder: of the state files, one a user, named by the user's id.
+        `file_of(user_id).begin(num_examples)` writes it, once.
       contribution: R of a user, where the noise follows it.
       first_round: number of the first round that the run has, from 1; of a run that
         goes on, the first that the users have not answered.
@@ -89,17 +91,25 @@ class LocalPrivacy(Postprocessor):
         name = PrivacyMetricName("refused uploads", is_local_privacy=True)
         return private, Metrics([(name, Weighted.from_unweighted(int(refused)))])
 
+    def file_of(self, user_id: str | None) -> StateFile:
+        """A user's state file.
+
+        Raises:
+          Refused: the user has no id.
+        """
+        if user_id is None:
+            raise Refused("pfl's users must have ids: each has a state file of its own")
+        name = urllib.parse.quote(str(user_id), safe="")
+        return StateFile(self._folder / f"{name}.json", self._policy)
+
     def _answer(
         self, zeros: list[np.ndarray], update: list[np.ndarray], user: UserContext
     ) -> list[np.ndarray]:
-        if user.user_id is None:
-            raise Refused("pfl's users must have ids: each has a state file of its own")
-        name = urllib.parse.quote(str(user.user_id), safe="")
-        ratio = None if self._contribution is None else self._contribution(user)
+        ratio = self._contribution
         upload, _ = answer(
-            StateFile(self._folder / f"{name}.json", self._policy),
+            self.file_of(user.user_id),
             zeros,
-            lambda: Trained(zeros, update, user.num_datapoints, ratio),
+            lambda: Trained(update, None if ratio is None else ratio(user)),
             round_num=self._round,
             randomness=self._randomness(user.user_id),
         )

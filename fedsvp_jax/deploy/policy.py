@@ -7,14 +7,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedsvp_jax.accounting import Allowance, Ledger, allowance, promises
+from fedsvp_jax.accounting import Account, Allowance, Participation
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation import plan
 from fedsvp_jax.federation.budget import solve_noise
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
 from fedsvp_jax.mechanisms.base import check_noise
-from fedsvp_jax.run.folder import plain
+from fedsvp_jax.run.files import plain
 from fedsvp_jax.settings import part
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo
 
@@ -39,19 +39,38 @@ class Policy:
         return make_mechanism(self.name, self.config)
 
     @cached_property
+    def account(self) -> Account:
+        """One client's, before its first upload."""
+        who = Participation.of(self.config, num_clients=1)
+        return Account.of(self.mechanism, who, self.promise)
+
+    @property
     def allowance(self) -> Allowance:
         """What an upload of each round costs, and the most that may be spent."""
-        return allowance(self.promise, self.config, self.mechanism)
+        return self.account.plan.allowance
 
-    @cached_property
-    def release_epsilon(self) -> float:
-        """What one upload spends on telling R."""
-        return promises.release_epsilon(self.config, self.mechanism)
+    def costliest(self, round_num: int) -> dict[str, float]:
+        """z, ε and δ of the costliest upload that a round, from 1, may have."""
+        mechanism, rounds = self.mechanism, self.config.num_rounds
+        most = {
+            "noise_multiplier": mechanism.least_multiplier,
+            "epsilon": mechanism.most_epsilon,
+            "delta": mechanism.most_delta,
+        }
+        return {
+            name: float(np.broadcast_to(np.asarray(value), (rounds,))[round_num - 1])
+            for name, value in most.items()
+        }
 
     @property
     def is_query(self) -> bool:
         """Whether the noise is on the private query's answer, not on the update."""
-        return self.config.sensitivity == "attribute_records"
+        return self.config.clip.asks
+
+    @property
+    def clips(self) -> bool:
+        """Whether an upload is clipped as one vector, which sends NaN to 0."""
+        return self.config.clip.in_ball
 
     def check_takes_updates(self, *, with_model: bool = True) -> None:
         """For adapters around another engine's training, which hand on updates alone.
@@ -68,15 +87,11 @@ class Policy:
                 "sensitivity must not be attribute_records around another engine's "
                 "training, which does not tell the private records: use deploy.Client"
             )
-        if self.config.sensitivity == "weight_clip" and not with_model:
+        if self.config.clip.of_weights and not with_model:
             raise ValueError(
                 "sensitivity must not be weight_clip where the engine hands on the "
                 "update without the model: take update_clip"
             )
-
-    def new_ledger(self) -> Ledger:
-        """One client's, empty."""
-        return promises.new_ledger(self.mechanism, 1, keeps_stats=False)
 
     def settings(self) -> dict[str, Any]:
         """Everything that decides the noise and the promise, as plain values."""
@@ -136,12 +151,13 @@ def make_policy(
         --max_uploads, --total_epsilon and so on.
       min_num_examples: m, training examples of the federation's smallest client, which
         all clients agree on; with `attribute_records` those of the private attribute.
+        A client with fewer begins no state.
       max_num_examples: the largest client's; m by default.
 
     Raises:
       ValueError: settings that cannot be kept outside the simulator: noise in local
         steps, noise that only the cohort's sum has enough of, a mechanism with a step
-        at the server, a promise that not even one upload keeps.
+        at the server, no noise at all, a promise that not even one upload keeps.
     """
     config = resolve(config)
     facts: dict[str, Any] = {
@@ -158,8 +174,19 @@ def make_policy(
             "total_accounting must be rdp in a deployed client: that is what is proved "
             f"of its discrete noise, got {config.total_accounting}"
         )
+    if mechanism.needs_contribution and config.contribution_release == "laplace":
+        raise ValueError(
+            "contribution_release must be randomized_response or worst_case in a "
+            "deployed client: laplace is drawn in floating point, whose last bits tell "
+            "R"
+        )
     _check_deployable(config.mechanism, mechanism)
     check_noise(mechanism, 1, config.num_rounds)
+    if config.mechanism != "none" and np.min(mechanism.least_multiplier) <= 0:
+        raise ValueError(
+            f"mechanism {config.mechanism} adds no noise with these settings, and a "
+            "deployed client sends nothing without any; mechanism none says so"
+        )
     _ = policy.allowance  # refuses a promise that cannot be kept
     return policy
 

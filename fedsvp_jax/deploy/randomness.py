@@ -31,7 +31,7 @@ class Seeded(NamedTuple):
     """The simulator's own draws: for tests. Whoever knows the seed removes the noise.
 
     Attributes:
-      seed: of the simulated run.
+      seed: of the simulated run, whose noise follows it alone with --paired_noise.
       client_id: the client's number there.
     """
 

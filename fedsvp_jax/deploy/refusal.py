@@ -8,10 +8,10 @@ _log = logging.getLogger(__name__)
 
 
 class Refused(ValueError):
-    """A request that a client does not answer, in one sentence; its state is as before.
+    """A request that a client does not answer, in one sentence.
 
     The sentence goes to the server: it never says anything that the client's data
-    decide.
+    decide, and neither does whether there is one.
     """
 
 

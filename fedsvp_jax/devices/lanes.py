@@ -14,10 +14,11 @@ The bits therefore depend on `chunk_size` alone and never on the number of devic
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import jax
+import jax.extend.core
 import jax.numpy as jnp
 
 from fedsvp_jax.structs import Array
@@ -67,6 +68,68 @@ def ordered_sum(rows: S, start: S) -> S:
     return jax.tree.map(add_up, rows, start)
 
 
+def stacked(function: Callable[[Array], R], rows: Array) -> R:
+    """`vmap` of `function` over rows, with the axes of enclosing vmaps in the same one.
+
+    A TPU copies what has two axes of lanes before and after each grouped convolution.
+    Clients times coalitions times cells therefore are one axis of lanes in here. What
+    the lanes of an outer axis do not share is repeated for the inner ones.
+
+    Args:
+      function: pure; must not name an enclosing vmap axis.
+      rows: (L, ...).
+
+    Returns:
+      What `function` returns, with a leading (L,) axis.
+    """
+    traced, shapes = jax.make_jaxpr(function, return_shape=True)(rows[0])
+
+    def one(row: Array, *consts: Array) -> list[Array]:
+        closed = jax.extend.core.ClosedJaxpr(traced.jaxpr, consts)
+        return jax.extend.core.jaxpr_as_fun(closed)(row)
+
+    shared = [False] * len(traced.consts)
+    found = _of_lanes(one, [True, *shared])(rows, *traced.consts)
+    return jax.tree.unflatten(jax.tree.structure(shapes), found)
+
+
+def _of_lanes(
+    one: Callable[..., list[Array]], by_lane: Sequence[bool]
+) -> Callable[..., list[Array]]:
+    """`vmap` of `one` over the arguments that differ by lane, the first among them."""
+
+    @jax.custom_batching.custom_vmap
+    def call(*arguments: Array) -> list[Array]:
+        axes = [0 if mine else None for mine in by_lane]
+        return jax.vmap(one, in_axes=axes)(*arguments)
+
+    @call.def_vmap
+    def joined(
+        size: int, batched: list[bool], *arguments: Array
+    ) -> tuple[list[Array], list[bool]]:
+        number = arguments[0].shape[int(batched[0])]
+
+        def join(leaf: Array, mine: bool, outer: bool) -> Array:
+            if not (mine or outer):
+                return leaf
+            if not mine:
+                leaf = leaf[:, None]
+            if not outer:
+                leaf = leaf[None]
+            whole = jnp.broadcast_to(leaf, (size, number, *leaf.shape[2:]))
+            return whole.reshape(size * number, *leaf.shape[2:])
+
+        merged = [a or b for a, b in zip(by_lane, batched, strict=True)]
+        flat = map(join, arguments, by_lane, batched)
+        found = [
+            leaf.reshape(size, number, *leaf.shape[1:])
+            for leaf in _of_lanes(one, merged)(*flat)
+        ]
+        return found, [True] * len(found)
+
+    return call
+
+
 def map_lanes(
     function: Callable[[Array], tuple[S, R]],
     num_lanes: int,
@@ -74,6 +137,7 @@ def map_lanes(
     *,
     chunk_size: int,
     devices: Devices,
+    known_trips: bool = False,
 ) -> tuple[S, R]:
     """Maps `function` over lanes 0, 1, ...: returns a sum and stacked rows.
 
@@ -83,8 +147,8 @@ def map_lanes(
 
     Args:
       function: pure; takes a lane's number () int32, returns two pytrees of arrays:
-        its part of the sum, and its row. It runs under `vmap(axis_name='lane')`
-        when `chunk_size` > 1, bare otherwise.
+        its part of the sum, and its row. Where `chunk_size` > 1 it runs under
+        `vmap(axis_name='lane')`, or with `known_trips` in `stacked`.
       num_lanes: L, rows of the result.
       num_used: () int32, number of lanes that count. Later lanes add nothing; chunks
         that hold none that counts are not run and leave rows of zeros. It must be
@@ -92,6 +156,7 @@ def map_lanes(
         (`largest`); the docstring of the module says why.
       chunk_size: lanes that run side by side in one vmapped call.
       devices: the client axis of the mesh.
+      known_trips: run every chunk, so that no turn waits for a number.
 
     Returns:
       `(sum of the parts, rows with a leading (L,) axis)`, the same on every device.
@@ -109,6 +174,8 @@ def map_lanes(
     def run(chunk: Array) -> tuple[S, R]:
         if chunk_size == 1:
             return jax.tree.map(lambda leaf: leaf[None], one(chunk[0]))
+        if known_trips:
+            return stacked(one, chunk)
         return jax.vmap(one, axis_name=LANE)(chunk)
 
     shapes = jax.eval_shape(run, jnp.arange(chunk_size, dtype=jnp.int32))
@@ -118,11 +185,15 @@ def map_lanes(
         first = index * per_turn + devices.index * chunk_size
         # Results of a branch are materialised. Otherwise, on a single device, a product
         # in them was fused with the sum below.
-        results = jax.lax.cond(
-            first < num_used,
-            lambda: run(first + jnp.arange(chunk_size, dtype=jnp.int32)),
-            lambda: jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes),
-        )
+        chunk = first + jnp.arange(chunk_size, dtype=jnp.int32)
+        if known_trips:
+            results = jax.lax.optimization_barrier(run(chunk))
+        else:
+            results = jax.lax.cond(
+                first < num_used,
+                lambda: run(chunk),
+                lambda: jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes),
+            )
         if devices.count > 1:
             results = jax.lax.all_gather(results, CLIENT_AXIS, tiled=True)
         parts, new_rows = results
@@ -140,8 +211,11 @@ def map_lanes(
     rows = jax.tree.map(
         lambda s: jnp.zeros((most_turns * per_turn, *s.shape[1:]), s.dtype), shapes[1]
     )
-    num_turns = jnp.clip(-(-num_used // per_turn), 0, most_turns)
-    total, rows = jax.lax.fori_loop(0, num_turns, turn, (total, rows))
+    num_turns: Array | int = most_turns
+    if not known_trips:
+        num_turns = jnp.clip(-(-num_used // per_turn), 0, most_turns)
+    with jax.named_scope("turns"):
+        total, rows = jax.lax.fori_loop(0, num_turns, turn, (total, rows))
     return total, jax.tree.map(lambda leaf: leaf[:num_lanes], rows)
 
 

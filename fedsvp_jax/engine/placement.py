@@ -10,20 +10,21 @@ from fedsvp_jax.devices import lanes, processes
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """How the work is laid out. Only `cell_chunk_size` can change the numbers.
+    """How the work is laid out; of it, only `cell_chunk_size` can change the numbers.
 
     Attributes:
       num_devices: devices on the mesh's client axis.
       sweep_devices: devices on the mesh's sweep axis; divides the cells.
-      cell_chunk_size: cells of a device that run side by side (vmapped); the
-        others wait their turn. It divides a device's cells. Above 1 the numbers
+      cell_chunk_size: cells of a device that run side by side (vmapped), or the
+        largest smaller number that divides the device's cells; the others wait their
+        turn. None: as many as the target has room for, 1 on a CPU. Above 1 the numbers
         differ from a single run's in their last bits, so a sweep records it.
       rounds_per_call: rounds between two looks at the results.
     """
 
     num_devices: int = 1
     sweep_devices: int = 1
-    cell_chunk_size: int = 1
+    cell_chunk_size: int | None = None
     rounds_per_call: int = 1
 
     def mesh(self) -> Mesh:

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import jax.export
@@ -12,15 +12,18 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from fedsvp_jax.algorithm.federated_round import federated_round
-from fedsvp_jax.algorithm.state import Cell, RoundMetrics, ServerState, initial_state
+from fedsvp_jax.algorithm.state import (
+    Cell,
+    Data,
+    RoundMetrics,
+    ServerState,
+    initial_state,
+)
 from fedsvp_jax.devices import compiler_flags, lanes, memory, processes
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.federation.cohort_stream import Cohort
 from fedsvp_jax.federation.program import Program
 from fedsvp_jax.structs import Array, Examples
-
-# What clients hold, the test set, and the server's validation examples.
-Data: TypeAlias = tuple[Examples, Examples, Examples | None]
 
 _BY_CELL = PartitionSpec(lanes.SWEEP_AXIS)
 _BY_ROUND = PartitionSpec(None, lanes.SWEEP_AXIS)
@@ -51,6 +54,10 @@ class Trainer:
                 f"{self.placement.sweep_devices}"
             )
         self._mesh = self.placement.mesh()
+        self.cell_chunk = _divisor(
+            len(program.configs) // self.placement.sweep_devices,
+            self.placement.cell_chunk_size or program.cells_together,
+        )
         # With a stream, each round brings its own cohort.
         streamed = program.stream is not None
         self._rounds_in_program = 1 if streamed else self.placement.rounds_per_call
@@ -58,9 +65,9 @@ class Trainer:
         self._everywhere = NamedSharding(self._mesh, _EVERYWHERE)
         # Placed once: jit would copy to every device in every call.
         self.cells = processes.place(program.cells, self._by_cell)
+        held = program.data
         self._data: Data = processes.place(
-            (program.data.examples, program.data.test, program.data.validation),
-            self._everywhere,
+            Data(held.examples, held.test, held.validation), self._everywhere
         )
         self._device_index = processes.place(
             np.arange(self.placement.num_devices, dtype=np.int32),
@@ -134,7 +141,7 @@ class Trainer:
         arguments = (
             state,
             cells,
-            (examples, *self._data[1:]),
+            self._data._replace(examples=examples),
             self._device_index,
             jnp.int32(first_round),
             jnp.int32(num_rounds),
@@ -171,17 +178,17 @@ class Trainer:
         """The program that `advance` runs, lowered: for tests of its arithmetic."""
         return self._compiled.lower(*self.arguments())
 
-    def export(self, platform: str) -> jax.export.Exported:
-        """The same program lowered for `cuda`, `tpu` or `cpu`, which may be absent."""
-        return jax.export.export(self._compiled, platforms=[platform])(
-            *self.arguments()
-        )
+    def export(self) -> jax.export.Exported:
+        """The same program lowered for its target, which may be absent."""
+        platforms = [self.program.target.platform]
+        return jax.export.export(self._compiled, platforms=platforms)(*self.arguments())
 
     def _rounds(self) -> Callable[..., tuple[ServerState, RoundMetrics]]:
         # Not `self`: the compiled function would hold the trainer that holds it, and
         # its data would stay in memory until Python looks for cycles.
         model, plan = self.program.model, self.program.plan
         placement, rounds_in_program = self.placement, self._rounds_in_program
+        chunk = self.cell_chunk
 
         def run_cells(
             state: ServerState,
@@ -190,8 +197,7 @@ class Trainer:
             devices: lanes.Devices,
             round_num: Array,
         ) -> tuple[ServerState, RoundMetrics]:
-            num_cells = cells.root.shape[0]
-            chunk = min(placement.cell_chunk_size, num_cells)
+            num_cells = cells.root.shared.shape[0]
 
             def one(
                 state: ServerState, cell: Cell, outer_axes: tuple[str, ...] = ()
@@ -201,7 +207,7 @@ class Trainer:
                     plan,
                     cell,
                     state,
-                    *data,
+                    data,
                     round_num=round_num,
                     devices=devices,
                     outer_axes=outer_axes,
@@ -251,7 +257,8 @@ class Trainer:
                     lambda buffer, row: buffer.at[index].set(row), carry[1], rows
                 )
 
-            return jax.lax.fori_loop(0, num_rounds, step, (state, buffers))
+            with jax.named_scope("rounds"):
+                return jax.lax.fori_loop(0, num_rounds, step, (state, buffers))
 
         common = (_EVERYWHERE, _BY_CLIENT, _EVERYWHERE, _EVERYWHERE)
         return jax.shard_map(
@@ -261,3 +268,8 @@ class Trainer:
             out_specs=(_BY_CELL, _BY_ROUND),
             check_vma=False,
         )
+
+
+def _divisor(num_cells: int, wanted: int) -> int:
+    """The largest chunk of at most `wanted` cells that divides them all."""
+    return max(size for size in range(1, wanted + 1) if num_cells % size == 0)

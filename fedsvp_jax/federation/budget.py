@@ -8,12 +8,9 @@ keeps the promise. Opacus has the same direction (`make_private_with_epsilon`).
 import dataclasses
 from typing import Any, Unpack
 
-from fedsvp_jax.accounting import FilterCost
-from fedsvp_jax.accounting.allowance import (
-    check_filter,
-    planned_epsilon,
-    upload_costs,
-)
+import numpy as np
+
+from fedsvp_jax.accounting import Account, FilterCost, Participation
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import plan
 from fedsvp_jax.influence import admission
@@ -41,27 +38,33 @@ def planned_cost(config: ExperimentConfig) -> FilterCost:
     )
 
 
+def account_of(config: ExperimentConfig, mechanism: Mechanism, **who: Any) -> Account:
+    """The account of a run before its first round.
+
+    Args:
+      config: resolved; its promise and who takes part.
+      mechanism: made from it, concrete.
+      who: fields of `Participation` that follow from the data.
+    """
+    who |= {"filter_cost": planned_cost(config)}
+    return Account.of(mechanism, Participation.of(config, **who), config)
+
+
 def run_epsilon(config: ExperimentConfig, told: MechanismConfig) -> float:
     """ε of a client that uploads whenever it may, counted as --total_accounting says.
 
-    In every round, or --max_uploads times.
-
-    The influence filter's planned passes are counted too.
+    In every round, or --max_uploads times. The influence filter's planned passes are
+    counted too.
 
     Args:
       config: the promise and T.
       told: the mechanism's settings, concrete.
     """
-    return _epsilon(config, told, make_mechanism(config.mechanism, told))
+    return _spent(account_of(config, make_mechanism(config.mechanism, told)))
 
 
-def _epsilon(
-    config: ExperimentConfig, told: MechanismConfig, mechanism: Mechanism
-) -> float:
-    costs = upload_costs(told, mechanism)
-    cap = config.max_uploads
-    uploads = None if cap is None else min(cap, config.num_rounds)
-    return planned_epsilon(config, costs, planned_cost(config), uploads)
+def _spent(account: Account) -> float:
+    return account.plan.promised(account.plan.always)
 
 
 def solve_noise(
@@ -86,22 +89,23 @@ def solve_noise(
     total = config.total_epsilon
     if total is None:
         raise ValueError("solve=noise needs total_epsilon, the budget of the run")
-    check_filter(config, planned_cost(config))
     name, more_is_less_noise = noise_setting(config.mechanism)
 
     def with_value(value: float) -> ExperimentConfig:
-        changes: dict[str, Any] = {name: value}
+        changes: dict[str, Any] = {name: float(np.float32(value))}  # as a run has it
         return dataclasses.replace(config, **changes)
 
     def keeps(value: float) -> bool:
         try:
             tried = with_value(value)
-            made = plan.told_and_made(tried, **sizes)
+            _, mechanism = plan.told_and_made(tried, **sizes)
         except ValueError:  # the calibration has no proof for so large an ε
             return False
-        return _epsilon(tried, *made) <= total
+        return _spent(account_of(tried, mechanism)) <= total
 
     quiet, loud = (_LEAST, _MOST) if more_is_less_noise else (_MOST, _LEAST_STD)
+    _, most_noise = plan.told_and_made(with_value(quiet), **sizes)
+    account_of(config, most_noise).plan.check_filter()
     if not keeps(quiet):
         raise ValueError(
             f"total_epsilon = {total} over {config.num_rounds} rounds cannot be kept, "

@@ -1,9 +1,9 @@
 """The cohorts of a store's clients: drawn by the host, read a round ahead.
 
-A cohort depends on the seed, the round and, under a promise, on who was asked before,
-never on the parameters. So the host draws the one that the compiled
-round would draw (`cohort.cohort_of_round` with the same key) and reads the clients of
-round t + 1 while round t runs.
+A cohort depends on the seed, the round and, under a promise, on who uploaded before,
+never on the parameters. So the host draws the one that the compiled round would draw
+(`cohort.cohort_of_round` of the same arguments) and reads the clients of round t + 1
+while round t runs.
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -85,7 +85,7 @@ class CohortStream:
       root: the run's root key.
       num_rounds: rounds of the run; nothing is read beyond.
       cohorts: drawn or cyclic, as `cohort.cohort_of_round` takes it.
-      allowance: keeps the run's promise; None without one.
+      allowance: keeps the run's promise.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class CohortStream:
         root: Array,
         num_rounds: int,
         cohorts: str,
-        allowance: Allowance | None,
+        allowance: Allowance,
     ) -> None:
         self._cohorts = reader
         self._root = root
@@ -107,7 +107,6 @@ class CohortStream:
         self._sample = jax.jit(
             partial(
                 cohort.cohort_of_round,
-                num_clients=len(reader.clients.chosen),
                 cohort_size=reader.cohort_size,
                 cohorts=cohorts,
             )
@@ -141,12 +140,8 @@ class CohortStream:
         """Runs in the thread, which alone counts what was spent."""
         if spent is not None:
             self._spent = spent
-        eligible = None
-        if self._allowance is not None:
-            eligible = cohort.may_take_part(
-                self._allowance, jnp.asarray(self._spent), round_num
-            )
-        clients = np.array(self._sample(self._root, round_num, eligible=eligible))
-        if self._allowance is not None:
-            self._spent[clients[clients >= 0]] += self._allowance.costs[round_num]
+        clients = np.array(
+            self._sample(self._root, self._allowance, self._spent, round_num)
+        )
+        self._spent[clients[clients >= 0]] += self._allowance.costs[round_num]
         return self._cohorts.read(clients)

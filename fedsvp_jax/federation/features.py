@@ -63,7 +63,8 @@ def of_images(
       weights: as `make_extractor` takes them.
 
     Raises:
-      ValueError: the model cannot take these images, or lacks its weights.
+      ValueError: the model cannot take these images, or lacks its weights, or the
+        kept file is damaged.
       OSError: the folder cannot be written.
     """
     extractor = make_extractor(model, dataset.example_shape, weights)
@@ -75,6 +76,7 @@ def of_images(
     path = place / f"{dataset.name.replace(':', '_')}-{digest.hexdigest()[:16]}.npy"
     if not path.is_file():
         _compute(extractor, dataset, path)
+    _check_sum(path)
     found = np.load(path, mmap_mode="r", allow_pickle=False)
     count = len(dataset.train_labels)
     return dataclasses.replace(
@@ -159,6 +161,22 @@ def _users_cache() -> Path:
     return Path(caches).expanduser() / "fedsvp_jax" / "features"
 
 
+def _check_sum(path: Path) -> None:
+    """Raises ValueError: the kept features are not those that were computed."""
+    digest, size = hashlib.sha256(), hashlib.sha256().digest_size
+    with open(path, "rb") as file:
+        left = path.stat().st_size - size
+        while left > 0:
+            block = file.read(min(left, 2**24))
+            digest.update(block)
+            left -= len(block)
+        if file.read() != digest.digest():
+            raise ValueError(
+                f"{path} is damaged (it differs from its SHA-256); delete it, and the "
+                "features are computed again"
+            )
+
+
 def _compute(extractor: Extractor, dataset: Dataset, path: Path) -> None:
     """Writes (training + test examples, f) float32; an interrupted file has no name."""
     parts = (dataset.train_inputs, dataset.test_inputs)
@@ -186,6 +204,10 @@ def _compute(extractor: Extractor, dataset: Dataset, path: Path) -> None:
                 bar.update(len(found))
         bar.close()
         written.flush()
+        with open(beside, "r+b") as file:
+            digest = hashlib.file_digest(file, "sha256").digest()
+            file.write(digest)  # behind the array, where no reader of .npy looks
+            os.fsync(file.fileno())
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)

@@ -40,14 +40,26 @@ class FederatedData(NamedTuple):
     num_tested_attributes: int  # N; 0 where test examples' attributes are unknown
     private_classes: tuple[int, ...]  # of the private attribute; () if it is no class
     coalition_sizes: dict[int, int]  # planned bitmask -> most examples of any client
-    min_num_examples: int  # of the smallest client, in any cell
-    max_num_examples: int  # of the largest
+    num_train: np.ndarray  # (cells, M): training examples of each client
     min_num_private: int  # of the private attribute, of the clients that hold any
+    most_copies: tuple[int, ...]  # by cell: clients that hold one protected record
     num_classes: int
+    from_records: tuple[str, ...]  # as `Dataset` has it; the attributes' categories too
     corrupted: np.ndarray  # (cells, M) bool
+    fingerprint: str  # of the data set that all of this was made of
     reader: CohortReader | None = None  # of a store
     warmup: Examples | None = None  # the centre's own, of the influence filter
     validation: Examples | None = None  # the server's own, to choose the best round
+
+    @property
+    def min_num_examples(self) -> int:
+        """Of the smallest client, in any cell."""
+        return int(self.num_train.min())
+
+    @property
+    def max_num_examples(self) -> int:
+        """Of the largest client, in any cell."""
+        return int(self.num_train.max())
 
 
 def _num_curious(config: ExperimentConfig) -> int:
@@ -74,7 +86,7 @@ def federate(
     if isinstance(dataset, ClientStore):
         (config,) = configs
         return _federate_store(config, dataset)
-    first = configs[0]
+    first, fingerprint = configs[0], dataset.fingerprint
     withheld = loading.withhold_validation(first, dataset)
     dataset, chooses = withheld
     warmup = None
@@ -90,6 +102,8 @@ def federate(
         dataset.train_inputs, dataset.train_labels, found.ids, dataset.train_targets
     )
     by_seed: dict[int, CorruptedClients] = {}
+    copies: dict[int, int] = {}
+    protected = _protected(first, found)
     num_rows = len(dataset.train_labels)
     for config in configs:
         if config.seed in by_seed:
@@ -103,6 +117,7 @@ def federate(
             seed=config.seed,
             how=config.split,
         )
+        copies[config.seed] = train_validation.most_copies(split, protected)
         made = influence.corrupt_clients(
             examples,
             split,
@@ -117,7 +132,6 @@ def federate(
         num_rows += made.copies.labels.shape[0]
     cells = [by_seed[config.seed] for config in configs]
     split = train_validation.stack_splits([cell.split for cell in cells])
-    sizes = np.asarray(split.num_train)
     if num_rows > len(dataset.train_labels):
         examples = jax.tree.map(
             lambda *leaves: jnp.concatenate(leaves),
@@ -138,11 +152,13 @@ def federate(
         if dataset.train_targets is not None
         else loading.private_classes(first, dataset.num_classes),
         coalition_sizes=_largest_coalitions(first, counts),
-        min_num_examples=int(sizes.min()),
-        max_num_examples=int(sizes.max()),
+        num_train=np.asarray(split.num_train),
         min_num_private=_least_held(counts[:, found.private]),
+        most_copies=tuple(copies[config.seed] for config in configs),
+        from_records=_from_records(first, dataset),
         num_classes=dataset.num_classes,
         corrupted=np.stack([cell.corrupted for cell in cells]),
+        fingerprint=fingerprint,
         warmup=warmup,
         validation=chooses,
     )
@@ -164,6 +180,7 @@ def _federate_store(config: ExperimentConfig, store: ClientStore) -> FederatedDa
             "influence_filter must be none and corrupted_share 0 for dataset store: "
             "both need every client's examples at hand"
         )
+    fingerprint = store.fingerprint
     store, chooses = loading.withhold_validation(config, store)
     num_stored = len(store.clients)
     found = loading.attributes_of(
@@ -217,11 +234,13 @@ def _federate_store(config: ExperimentConfig, store: ClientStore) -> FederatedDa
         attributes=found,
         private_classes=loading.private_classes(config, store.num_classes),
         coalition_sizes=_largest_coalitions(config, train),
-        min_num_examples=int(num_train.min()),
-        max_num_examples=int(num_train.max()),
+        num_train=num_train[None],
         min_num_private=_least_held(train[:, found.private]),
+        most_copies=(store.most_copies,),
+        from_records=store.from_records,
         num_classes=store.num_classes,
         corrupted=np.zeros((1, config.num_clients), bool),
+        fingerprint=fingerprint,
         validation=chooses,
         reader=reader,
     )
@@ -237,6 +256,20 @@ def _attribute_counts(
     of_row = attributes[rows]
     by_attribute = [((of_row == a) & held).sum(1) for a in range(num_attributes)]
     return np.stack(by_attribute, axis=1)
+
+
+def _from_records(config: ExperimentConfig, dataset: Dataset) -> tuple[str, ...]:
+    kind, _, name = config.attributes.partition(":")
+    known = kind != "column" or dataset.columns[name].public
+    attributes = () if known else (f"the categories of {name}",)
+    return tuple(dict.fromkeys((*dataset.from_records, *attributes)))
+
+
+def _protected(config: ExperimentConfig, found: Attributes) -> np.ndarray:
+    """(n,) bool: the records that the sensitivity's relation is about."""
+    if config.clip.asks:
+        return found.ids == found.private
+    return np.ones(len(found.ids), bool)
 
 
 def _least_held(counts: np.ndarray) -> int:

@@ -180,7 +180,7 @@ def _chosen(values: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
 
 def _rows_of(columns: Mapping[str, Column], rows: np.ndarray) -> dict[str, Column]:
     return {
-        name: Column(column.codes[rows], column.categories)
+        name: column._replace(codes=column.codes[rows])
         for name, column in columns.items()
     }
 
@@ -307,12 +307,10 @@ def neighbour_assumptions(config: ExperimentConfig) -> str:
     if config.partition in ("paper", "shards", "dirichlet"):
         given += f", although partition={config.partition} looks at the labels"
     sentences = [given]
-    if config.dataset in ("npz", "csv"):
+    if config.column_bounds or config.column_categories or config.classes:
         sentences.append(
-            "the classes and categories of the file are public, and so are the ends of "
-            "a column of numbers whose bounds nobody named"
-            if config.dataset == "csv"
-            else "the classes and categories of the file are public"
+            "bounds, categories and classes were declared without a look at the "
+            "records, and every neighbour keeps to the declared categories and classes"
         )
     if config.num_attributes > 1 and config.split == "stratified":
         sentences.append(

@@ -11,7 +11,13 @@ import numpy as np
 
 from fedsvp_jax import prng
 from fedsvp_jax.accounting import Allowance
-from fedsvp_jax.algorithm.local_training import Gradient, TrainingRates, TrainingRecipe
+from fedsvp_jax.algorithm.estimators import planned_coalitions
+from fedsvp_jax.algorithm.local_training import (
+    Gradient,
+    TrainingRates,
+    TrainingRecipe,
+    upload_steps,
+)
 from fedsvp_jax.algorithm.privacy_estimation import EstimationPlan, coalition_groups
 from fedsvp_jax.algorithm.private_query import Asked
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
@@ -20,7 +26,9 @@ from fedsvp_jax.config import ExperimentConfig, check_resolved
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.devices.target import Sides, Target, here
 from fedsvp_jax.federation.federated_data import FederatedData
+from fedsvp_jax.federation.run_digest import PAIRED
 from fedsvp_jax.influence.last_layer import backbone_of
 from fedsvp_jax.losses import ExampleLoss, name_of
 from fedsvp_jax.mechanisms import (
@@ -31,9 +39,11 @@ from fedsvp_jax.mechanisms import (
     subsampling,
     with_analytic_multiplier,
 )
+from fedsvp_jax.models import make_model
 from fedsvp_jax.optimizers import ClientSettings, ServerSettings
 from fedsvp_jax.settings import FEATURE_MODELS, part
-from fedsvp_jax.structs import Model
+from fedsvp_jax.structs import Array, Model, Params
+from fedsvp_jax.tree import num_bytes
 
 
 class Sizes(TypedDict, total=False):
@@ -66,23 +76,58 @@ def batch_size(config: RoundSettings, data: FederatedData) -> int:
 
 def least_examples(config: NoiseSettings, data: FederatedData) -> float:
     """m of the sensitivity's bound: as `MechanismConfig.min_num_examples` says."""
-    if config.sensitivity == "attribute_records":
+    if config.clip.asks:
         return float(data.min_num_private)
     return float(data.min_num_examples)
 
 
-def chunk_size(config: ExperimentConfig) -> int:
-    """Clients side by side: --client_chunk_size, else by model and device.
+def sides(
+    config: ExperimentConfig,
+    target: Target,
+    model: Model,
+    example_shape: Sequence[int],
+) -> Sides:
+    """What trains side by side: as the flags say, else as the target does.
 
-    All of the cohort for small models whose clients are of one size, and on a GPU; one
-    for the others. Side by side, clients that differ in size would all take the steps
-    of the largest. Measured on 2 CPU cores (BUILD_NOTES.md).
+    On a CPU that is the whole cohort for small models whose clients are of one size,
+    and one client for the others (measured on 2 cores, BUILD_NOTES.md): side by side,
+    clients that differ in size would all take the steps of the largest.
+
+    Args:
+      config: resolved settings.
+      target: the device.
+      model: of the run.
+      example_shape: of one input.
     """
-    small = config.model in ("mlp", "small_cnn", *FEATURE_MODELS)
-    even = config.partition in ("iid", "paper", "shards")
-    together = jax.default_backend() == "gpu" or (small and even)
-    default = config.cohort_size if together else 1
-    return min(config.client_chunk_size or default, config.cohort_size)
+    planned = len(planned_coalitions(config.shapley, config.num_attributes))
+    drawn = 0 if config.shapley == "exact" else config.shapley_trainings
+    weights, activations = 0, 0
+    if target.platform != "cpu":
+        shape = (config.batch_size, *example_shape)
+        batch = jax.ShapeDtypeStruct(shape, jnp.float32)
+        params, stats = jax.eval_shape(model.init, jax.random.key(0), batch)
+
+        def residuals(params: Params, batch: Array) -> object:
+            key = jax.random.key(0)
+            return jax.vjp(
+                lambda p: model.apply(p, stats, batch, train=True, key=key)[0], params
+            )[1]
+
+        weights, activations = map(
+            num_bytes, (params, jax.eval_shape(residuals, params, batch))
+        )
+    found = target.sides(
+        clients=config.cohort_size,
+        coalitions=max(planned, drawn),
+        weights=weights,
+        activations=activations,
+        alike=config.model in ("mlp", "small_cnn", *FEATURE_MODELS)
+        and config.partition in ("iid", "paper", "shards"),
+    )
+    return found._replace(
+        clients=min(config.client_chunk_size or found.clients, config.cohort_size),
+        coalitions=config.coalition_chunk_size or found.coalitions,
+    )
 
 
 def told_and_made(
@@ -109,7 +154,16 @@ def told_and_made(
         settings=mine and part(mine, config),
     )
     told = with_analytic_multiplier(told)
-    return told, make_mechanism(config.mechanism, told)
+    return told, claimed(make_mechanism(config.mechanism, told), config)
+
+
+def claimed(mechanism: Mechanism, config: ExperimentConfig) -> Mechanism:
+    """The mechanism with the claim that is left to it in a run of these settings."""
+    claim = mechanism.claim
+    if not config.paired_noise:
+        return mechanism
+    words = f"{claim.assumptions}; {PAIRED}"
+    return mechanism._replace(claim=claim._replace(proved=False, assumptions=words))
 
 
 def mechanism_config(
@@ -138,7 +192,7 @@ def step_gradient(config: NoiseSettings) -> Gradient:
     of every step, `update_clip` and DP-FedAvg too: a noised model is often where plain
     SGD is not stable.
     """
-    if config.sensitivity == "per_example":
+    if config.clip.in_steps:
         return "per_example"
     return "mean" if math.isinf(config.l2_norm_clip) else "clipped_mean"
 
@@ -162,7 +216,7 @@ def asked_of(
         known, or `classes` or a --private_margin where the private attribute is no
         class.
     """
-    if config.sensitivity != "attribute_records":
+    if not config.clip.asks:
         return None
     if config.private_margin > 0 and not data.private_classes:
         raise ValueError(
@@ -199,35 +253,49 @@ def asked_of(
 def make_plan(
     config: ExperimentConfig,
     data: FederatedData,
+    target: Target,
+    together: Sides,
     asked: Asked | None = None,
 ) -> RoundPlan:
-    """The static choices of the compiled round; `asked` as above."""
+    """The static choices of the round compiled for a target; `asked` as above."""
     longest = data.split.validation.shape[-1]
+    recipe = TrainingRecipe(
+        batch_size=batch_size(config, data),
+        local_epochs=config.local_epochs,
+        gradient=step_gradient(config),
+        places=poisson_places(config, data),
+        local_steps=config.local_steps,
+        augment=config.augment,
+        proximal=config.proximal_mu > 0,
+        momentum=config.client_momentum,
+        compute_dtype=config.compute_dtype,
+    )
+    known_trips = target.known_trips(together)
+    stacked = known_trips or together.coalitions > 1
+    if known_trips:
+        steps = upload_steps(recipe, data.max_num_examples)
+        recipe = dataclasses.replace(recipe, most_steps=int(steps))
     return RoundPlan(
         mechanism=config.mechanism,
-        recipe=TrainingRecipe(
-            batch_size=batch_size(config, data),
-            local_epochs=config.local_epochs,
-            gradient=step_gradient(config),
-            places=poisson_places(config, data),
-            local_steps=config.local_steps,
-            augment=config.augment,
-            proximal=config.proximal_mu > 0,
-            momentum=config.client_momentum,
-            compute_dtype=config.compute_dtype,
-        ),
+        recipe=recipe,
         cohort_size=config.cohort_size,
         cohorts=config.cohorts,
         num_clients=config.num_clients,
         estimation=EstimationPlan(
             num_attributes=config.num_attributes,
             private_attribute=data.attributes.private,
-            groups=coalition_groups(data.coalition_sizes, config.batch_size),
+            groups=coalition_groups(
+                data.coalition_sizes,
+                config.batch_size,
+                epochs=config.local_epochs if stacked else None,
+            ),
             validation_batch_size=min(longest, config.eval_batch_size),
             estimator=config.shapley,
             num_drawn=0 if config.shapley == "exact" else config.shapley_trainings,
             utility=config.utility,
             empty_utility=config.empty_utility,
+            together=together.coalitions,
+            known_trips=stacked,
         ),
         num_tested_attributes=data.num_tested_attributes,
         private_classes=data.private_classes,
@@ -236,10 +304,11 @@ def make_plan(
         uniform_weights=config.weighting == "uniform",
         server=part(ServerSettings, config),
         client=part(ClientSettings, config),
-        client_chunk_size=chunk_size(config),
+        client_chunk_size=together.clients,
         test_batch_size=min(config.eval_batch_size, data.test.labels.shape[0]),
         eval_every=config.eval_every,
         num_rounds=config.num_rounds,
+        known_trips=known_trips,
     )
 
 
@@ -248,6 +317,7 @@ def make_cells(
     data: FederatedData,
     mechanisms: Sequence[MechanismConfig],
     allowances: Sequence[Allowance],
+    roots: Sequence[prng.Keys],
 ) -> Cell:
     """The cells' values, stacked along a leading axis."""
     rates = [
@@ -264,7 +334,7 @@ def make_cells(
         return jnp.asarray(np.asarray(leaves, np.float32))
 
     return Cell(
-        root=jnp.stack([prng.root_key(config.seed) for config in configs]),
+        root=jax.tree.map(lambda *keys: jnp.stack(keys), *roots),
         split=data.split,
         rates=jax.tree.map(stack, *rates),
         mechanism=jax.tree.map(stack, *mechanisms),
@@ -276,18 +346,23 @@ def recorded_settings(
     config: ExperimentConfig,
     dataset: Dataset | ClientStore,
     loss: ExampleLoss | None = None,
+    model: Model | None = None,
 ) -> dict[str, object]:
     """What config.json records: the resolved settings and the data's fingerprint.
 
-    A loss of one's own is recorded by name, and whether it is told targets.
+    What trains side by side is recorded as it was chosen. A loss of one's own is
+    recorded by name, and whether it is told targets.
     """
+    model = model or make_model(config.model, num_classes=dataset.num_classes)
+    together = sides(config, here(), model, dataset.example_shape)
     own: dict[str, object] = {}
     if loss is not None:
         told = isinstance(dataset, Dataset) and dataset.train_targets is not None
         own = {"loss": name_of(loss), "has_targets": told}
     return {
         **dataclasses.asdict(config),
-        "client_chunk_size": chunk_size(config),
+        "client_chunk_size": together.clients,
+        "coalition_chunk_size": together.coalitions,
         "num_train_examples": len(dataset.train_labels),
         "num_test_examples": len(dataset.test_labels) - config.validation_examples,
         "num_classes": dataset.num_classes,

@@ -7,9 +7,10 @@ from functools import cached_property, partial
 import jax
 import numpy as np
 
-from fedsvp_jax import losses, models
-from fedsvp_jax.accounting import allowance
-from fedsvp_jax.algorithm import private_query
+from fedsvp_jax import losses, models, prng
+from fedsvp_jax.accounting import Account
+from fedsvp_jax.accounting.events import STATS_LEAVE
+from fedsvp_jax.algorithm import cohort, private_query
 from fedsvp_jax.algorithm.evaluation import outputs_for
 from fedsvp_jax.algorithm.private_query import Asked
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
@@ -17,12 +18,15 @@ from fedsvp_jax.config import ExperimentConfig, check_resolved
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.devices.target import Target, here
 from fedsvp_jax.federation import plan as plans
-from fedsvp_jax.federation.budget import planned_cost, solve_noise
+from fedsvp_jax.federation.budget import account_of, solve_noise
 from fedsvp_jax.federation.cohort_stream import CohortStream
 from fedsvp_jax.federation.federated_data import FederatedData, federate
+from fedsvp_jax.federation.loading import neighbour_assumptions
+from fedsvp_jax.federation.run_digest import run_digest
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
-from fedsvp_jax.mechanisms.base import check_noise, extreme_uploads
+from fedsvp_jax.mechanisms.base import check_noise, extreme_uploads, over_data
 from fedsvp_jax.mechanisms.grid import check_grid
 from fedsvp_jax.structs import Array, Model, Params, cross_entropy
 from fedsvp_jax.tree import num_parameters
@@ -40,6 +44,8 @@ class Program:
       plan: what is fixed when the round is compiled.
       cells: the cells' values, stacked along a leading axis.
       mechanism_configs: one per cell, as concrete float32 numbers.
+      target: what the rounds are compiled for.
+      cells_together: cells of a sweep that fit side by side on one device.
       stream: the cohorts of clients that are kept on disk; None for data in memory.
     """
 
@@ -49,12 +55,41 @@ class Program:
     plan: RoundPlan
     cells: Cell
     mechanism_configs: tuple[MechanismConfig, ...]
+    target: Target
+    cells_together: int
     stream: CohortStream | None
 
     @cached_property
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        """One per cell: what each one claims, of data that were read as they were."""
+        made = (
+            plans.claimed(make_mechanism(self.plan.mechanism, told), config)
+            for told, config in zip(self.mechanism_configs, self.configs, strict=True)
+        )
+        return tuple(over_data(one, self.data.from_records) for one in made)
+
+    @property
     def mechanism(self) -> Mechanism:
-        """The first cell's mechanism: what the host asks of it is the same for all."""
-        return make_mechanism(self.plan.mechanism, self.mechanism_configs[0])
+        """The first cell's, for what is the same in all of them."""
+        return self.mechanisms[0]
+
+    @cached_property
+    def accounts(self) -> tuple[Account, ...]:
+        """One per cell, before the first round."""
+        nominal = STATS_LEAVE if self.keeps_stats else ""
+        return tuple(
+            account_of(
+                config,
+                mechanism,
+                equal_weights=self.equal_weights,
+                nominal=nominal,
+                assumptions=neighbour_assumptions(config),
+                copies=copies,
+            )
+            for config, mechanism, copies in zip(
+                self.configs, self.mechanisms, self.data.most_copies, strict=True
+            )
+        )
 
     @property
     def example(self) -> Array:
@@ -62,22 +97,45 @@ class Program:
         return preprocessing.normalize(self.data.examples.inputs[:1])
 
     @property
+    def uniform_weights(self) -> bool:
+        """Whether a client's weight does not follow the number of its examples."""
+        return self.plan.uniform_weights or self.mechanism.uniform_weights
+
+    @property
     def equal_weights(self) -> bool:
         """Whether every client weighs the same in every cohort that may be drawn."""
-        uniform = self.plan.uniform_weights or self.mechanism.uniform_weights
         data = self.data
-        return uniform or data.min_num_examples == data.max_num_examples
+        return self.uniform_weights or data.min_num_examples == data.max_num_examples
+
+    def is_over(
+        self, spent: Array | np.ndarray, admitted: Array | np.ndarray, done: int
+    ) -> bool:
+        """Whether nobody takes part any more, in any cell, after `done` rounds.
+
+        Args:
+          spent, admitted: (cells, M), as in `ServerState`, after these rounds.
+          done: rounds done so far.
+        """
+        of_cell = partial(
+            cohort.is_over,
+            cohort_size=self.plan.cohort_size,
+            cohorts=self.plan.cohorts,
+        )
+
+        @jax.jit
+        @jax.vmap
+        def over(cell: Cell, spent: Array, admitted: Array) -> Array:
+            return of_cell(
+                cell.root.shared, cell.allowance, spent, done, admitted=admitted
+            )
+
+        return bool(over(self.cells, spent, admitted).all())
 
     @property
     def keeps_stats(self) -> bool:
         """Whether the model uploads statistics (BatchNorm's) beside its parameters."""
         _, stats = jax.eval_shape(self.model.init, jax.random.key(0), self.example)
         return bool(jax.tree.leaves(stats))
-
-
-def _is_limited(config: ExperimentConfig) -> bool:
-    """Whether it is limited how often a client may upload."""
-    return config.total_epsilon is not None or config.max_uploads is not None
 
 
 def _check_grid(
@@ -192,7 +250,7 @@ def _check_momentum(config: ExperimentConfig, mechanism: Mechanism) -> None:
     """
     claim = mechanism.claim
     granted = claim.relation != "none" and not claim.proved
-    if config.client_momentum > 0 and config.sensitivity == "paper" and granted:
+    if config.client_momentum > 0 and config.clip.granted and granted:
         raise ValueError(
             "client_momentum must be 0 with sensitivity=paper, whose nominal bound "
             "2C/|D| was published for plain SGD; take another sensitivity, got "
@@ -206,6 +264,7 @@ def build(
     *,
     model: Model | None = None,
     loss: losses.ExampleLoss | None = None,
+    target: Target | None = None,
 ) -> Program:
     """The program of one config per cell.
 
@@ -216,12 +275,15 @@ def build(
       model: built by the config's name when None.
       loss: `(output, target) -> ()` of one example, in the place of cross-entropy.
         With it a model has any outputs that the loss takes.
+      target: the device that the rounds are for; the one that JAX computes on when
+        None.
 
     Raises:
       ValueError: settings and data do not fit together, or the promise of
         --total_epsilon cannot be kept.
     """
     first = configs[0]
+    target = target or here()
     check_resolved(first)
     _check_loss(first, dataset, model, loss)
     if model is not None and first.influence_filter != "none":
@@ -231,7 +293,9 @@ def build(
         )
 
     def by_name(num_classes: int) -> Model:
-        return models.make_model(first.model, num_classes=num_classes)
+        return models.make_model(
+            first.model, num_classes=num_classes, kernels=target.kernels
+        )
 
     build_model = by_name if model is None else None
     own, model = model, model or by_name(dataset.num_classes)
@@ -253,26 +317,44 @@ def build(
         _check_momentum(first, mechanism)
         _check_utility(first, model, data, mechanism)
     allowances = [
-        allowance(config, told, mechanism, filter_cost=planned_cost(config))
-        for config, (told, mechanism) in zip(configs, made, strict=True)
+        account_of(config, mechanism).plan.allowance
+        for config, (_, mechanism) in zip(configs, made, strict=True)
     ]
     mechanism_configs = tuple(jax.tree.map(np.float32, told) for told, _ in made)
-    cells = plans.make_cells(configs, data, mechanism_configs, allowances)
+    other = []
+    if own is not None or loss is not None:
+        init = jax.eval_shape(
+            model.init,
+            jax.random.key(0),
+            preprocessing.normalize(data.examples.inputs[:1]),
+        )
+        other = [str(init), "" if loss is None else losses.name_of(loss)]
+    roots = [
+        prng.run_keys(
+            config.seed, run_digest(config, mechanism, data.fingerprint, *other)
+        )
+        for config, (_, mechanism) in zip(configs, made, strict=True)
+    ]
+    cells = plans.make_cells(configs, data, mechanism_configs, allowances, roots)
     stream = None
     if data.reader is not None:
         stream = CohortStream(
             data.reader,
-            root=cells.root[0],
+            root=roots[0].shared,
             num_rounds=first.num_rounds,
             cohorts=first.cohorts,
-            allowance=allowances[0] if _is_limited(first) else None,
+            allowance=allowances[0],
         )
+    shape = data.examples.inputs.shape[1:]
+    together = plans.sides(first, target, model, shape)
     return Program(
         configs=tuple(configs),
         model=model,
         data=data,
-        plan=plans.make_plan(first, data, asked),
+        plan=plans.make_plan(first, data, target, together, asked),
         cells=cells,
         mechanism_configs=mechanism_configs,
+        target=target,
+        cells_together=together.cells,
         stream=stream,
     )

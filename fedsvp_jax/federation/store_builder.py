@@ -41,6 +41,8 @@ def store_source(config: ExperimentConfig, scratch: Path) -> StoreSource:
         test_inputs=source.test_inputs,
         test_labels=source.test_labels,
         num_classes=source.num_classes,
+        most_copies=int(np.bincount(np.concatenate(parts)).max()),
+        from_records=source.from_records,
     )
 
 

@@ -20,6 +20,7 @@ from fedsvp_jax.influence.lazy import Verdict
 from fedsvp_jax.influence.pipeline import ParticipantExamples
 from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.influence.threshold import filtration
+from fedsvp_jax.prng import AnyKey
 from fedsvp_jax.structs import Array, Examples, Model, Params, Split
 
 
@@ -88,7 +89,7 @@ class Admission:
         batch_size: int,
         learning_rate: float,
         num_rounds: int,
-        root: Array,
+        root: AnyKey,
     ) -> None:
         self._settings = settings
         self._examples = examples
@@ -127,7 +128,7 @@ class Admission:
                 self._settings,
                 batch_size=self._batch_size,
                 learning_rate=self._learning_rate,
-                key=prng.stream_key(key, prng.Stream.INFLUENCE),
+                key=prng.stream_key(key, prng.Stream.WARM_UP),
             )
         else:
             network = last_layer.freeze(self._backbone, params, stats)

@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.algorithm import local_training
-from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
+from fedsvp_jax.algorithm.local_training import Draws, TrainingRates, TrainingRecipe
 from fedsvp_jax.influence import last_layer
 from fedsvp_jax.influence.last_layer import Scaling
-from fedsvp_jax.structs import Array, Examples, Model, Params
+from fedsvp_jax.structs import Array, Examples, Model, Params, Rows, Weights
 
 
 @flax.struct.dataclass
@@ -75,14 +75,9 @@ def _train(
             step_noise_std=0.0,
             proximal_mu=0.0,
         ),
-        params,
-        stats,
-        examples,
-        jnp.arange(count, dtype=jnp.int32),
-        jnp.ones((count,), bool),
-        key=key,
-        batch_size=recipe.batch_size,
-        lane_axes=(),
+        Weights(params, stats),
+        Rows(examples, jnp.arange(count, dtype=jnp.int32), jnp.ones((count,), bool)),
+        Draws(key),
     )
 
 

@@ -22,6 +22,7 @@ from fedsvp_jax import prng
 from fedsvp_jax.influence import last_layer
 from fedsvp_jax.influence.threshold import required_gap, two_means
 from fedsvp_jax.mechanisms import noise
+from fedsvp_jax.prng import AnyKey
 from fedsvp_jax.structs import Array
 
 _CONTRIBUTIONS_PER_PRODUCT = 4  # evaluated in one matrix product
@@ -61,7 +62,7 @@ class Verdict:
 
 
 def contributions(
-    kernel: Array, train: Batches, rates: FilterRates, *, key: Array
+    kernel: Array, train: Batches, rates: FilterRates, *, key: AnyKey
 ) -> Array:
     """(M, C, d): the last layers that the contributors send.
 
@@ -130,8 +131,8 @@ def lazy_influence(
     test: Batches,
     rates: FilterRates,
     *,
-    contribution_key: Array,
-    vote_key: Array,
+    contribution_key: AnyKey,
+    vote_key: AnyKey,
 ) -> Verdict:
     """One pass of the filter over M participants, each a contributor and a tester.
 

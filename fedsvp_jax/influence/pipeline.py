@@ -17,6 +17,7 @@ from fedsvp_jax.influence.last_layer import Backbone, FrozenNetwork
 from fedsvp_jax.influence.lazy import Batches, FilterRates, Verdict, lazy_influence
 from fedsvp_jax.influence.privacy import flip_probability
 from fedsvp_jax.influence.settings import FilterSettings
+from fedsvp_jax.prng import AnyKey
 from fedsvp_jax.structs import Array, Examples, Model, Params
 
 _FEATURE_BATCH = 250  # examples that pass through the network at once
@@ -146,8 +147,8 @@ def judge(
     inputs: FilterInputs,
     settings: FilterSettings,
     *,
-    contribution_key: Array,
-    vote_key: Array,
+    contribution_key: AnyKey,
+    vote_key: AnyKey,
 ) -> Verdict:
     """The verdict on every participant; the keys are those of `lazy_influence`."""
     return lazy_influence(

@@ -12,7 +12,7 @@ from fedsvp_jax.mechanisms.calibration import (
     with_analytic_multiplier,
 )
 from fedsvp_jax.mechanisms.config import MechanismConfig
-from fedsvp_jax.mechanisms.nbafl import nbafl_downlink_std, nbafl_uplink_std
+from fedsvp_jax.mechanisms.nbafl import nbafl_downlink_std
 from fedsvp_jax.mechanisms.registry import (
     BuiltInSettings,
     current_name,
@@ -28,8 +28,8 @@ from fedsvp_jax.mechanisms.registry import (
     unread_settings,
 )
 from fedsvp_jax.mechanisms.release import release_contribution, spends_release_budget
-from fedsvp_jax.mechanisms.schedules import dpa_stds, time_varying_stds
-from fedsvp_jax.mechanisms.shapley_guided import fedsva_noise_std, risk_tolerance
+from fedsvp_jax.mechanisms.schedules import dpa_factor, time_varying_factor
+from fedsvp_jax.mechanisms.shapley_guided import guided_multiplier, risk_tolerance
 
 __all__ = [
     "BuiltInSettings",
@@ -40,9 +40,9 @@ __all__ = [
     "analytic_multiplier",
     "classical_multiplier",
     "current_name",
-    "dpa_stds",
+    "dpa_factor",
     "epsilon_sets_noise",
-    "fedsva_noise_std",
+    "guided_multiplier",
     "is_reconstruction",
     "make_mechanism",
     "mechanism_label",
@@ -50,14 +50,13 @@ __all__ = [
     "mechanism_settings",
     "mechanism_summary",
     "nbafl_downlink_std",
-    "nbafl_uplink_std",
     "noise_setting",
     "nothing_private",
     "register_mechanism",
     "release_contribution",
     "risk_tolerance",
     "spends_release_budget",
-    "time_varying_stds",
+    "time_varying_factor",
     "unread_settings",
     "with_analytic_multiplier",
 ]

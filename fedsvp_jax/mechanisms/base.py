@@ -1,7 +1,7 @@
 """A mechanism is a pair of pure functions, as an optax transformation is."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -10,11 +10,15 @@ import numpy as np
 
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.mechanisms.grid import Grid, add_discrete_noise
+from fedsvp_jax.mechanisms.release import bounded_ratio
 from fedsvp_jax.mechanisms.sensitivity import Sensitivity
 from fedsvp_jax.mechanisms.subsampling import Subsampling
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
 
 NOTHING_ELSE = "nothing else leaves the client (no BatchNorm statistics)"
+
+
+_MOST_NAMED = 8  # of what was taken from the records, in one sentence
 
 
 class Claim(NamedTuple):
@@ -23,11 +27,18 @@ class Claim(NamedTuple):
     relation: str  # the neighbouring relation, in words
     proved: bool  # false: the number is nominal
     assumptions: str  # in words
-    central: bool = False  # the (ε, δ) is the average's, not one upload's
+    view: str = (
+        "server"  # of `accounting.views.VIEWS`: against whom the (ε, δ) is claimed
+    )
     against_server: bool = True  # false: the server sees more than noised uploads
     client_swap: float | None = None  # as in Sensitivity
     any_epsilon: bool = False  # the upload's (ε, δ) follows at ε ≥ 1 too
     concentrated: bool = False  # proved is 1/(2z²)-zCDP, not a Gaussian's exact ε
+
+    @property
+    def central(self) -> bool:
+        """Whether the (ε, δ) is that of a whole cohort's average, not one upload's."""
+        return self.view != "server"
 
 
 class UploadNoise(NamedTuple):
@@ -67,9 +78,13 @@ class Mechanism(NamedTuple):
       subsampling: of Poisson batches; None for other uploads, and while traced.
       grid: on which the uploads lie; None where they are not on one.
       least_multiplier: () or (T,) the least z that an upload may be counted with, of
-        any round or of each. Of a central claim: z of a whole cohort's average.
+        any round or of each. Of a central claim: z of a whole cohort's average, as
+        the claim's view sees it.
       most_epsilon, most_delta: () or (T,) likewise, the largest ε and δ that an upload
         may claim. A promise rests on these three.
+      follows_num_rounds: whether the noise of a round depends on how many there will
+        be. Runs of other lengths then share no draw of noise (`run_digest`).
+      release_epsilon: () what one upload spends on telling R; 0 where none is told.
     """
 
     init: Callable[[int], MechanismState]
@@ -84,6 +99,8 @@ class Mechanism(NamedTuple):
     least_multiplier: Array | float = 0.0
     most_epsilon: Array | float = math.inf
     most_delta: Array | float = 1.0
+    follows_num_rounds: bool = False
+    release_epsilon: Array | float = 0.0
 
 
 def stateless(num_clients: int) -> MechanismState:
@@ -195,10 +212,11 @@ def gaussian_mechanism(
     """Clip as the sensitivity says, then add noise of std z(R, t)·Δ.
 
     Args:
-      calibrate: z and the claim from R and the round (from 0).
+      calibrate: z and the claim from R in [0, 1] and the round (from 0).
       sensitivity: the clip and Δ.
       claim: what the guarantee rests on.
-      num_rounds: T where `calibrate` reads the round, else 1.
+      num_rounds: T where `calibrate` reads the round, else 1; what it makes of the
+        round is taken to depend on T.
       needs_contribution: whether `calibrate` reads R, in which z, ε and δ are then
         monotone.
     """
@@ -238,7 +256,7 @@ def calibrated_mechanism(
     ) -> tuple[Params, MechanismState, NoiseInfo]:
         updates, clipped = sensitivity.clip(updates, params)
         bound = sensitivity.bound(num_examples)
-        upload_noise = calibrate(contribution_ratio, round_num, bound)
+        upload_noise = calibrate(bounded_ratio(contribution_ratio), round_num, bound)
         noised, info = noised_upload(
             updates,
             upload_noise,
@@ -254,7 +272,8 @@ def calibrated_mechanism(
 
     def step_noise_std(contribution_ratio: Array, *, round_num: Array) -> Array:
         bound = sensitivity.bound(jnp.ones((), jnp.float32))
-        return calibrate(contribution_ratio, round_num, bound).noise_multiplier * bound
+        ratio = bounded_ratio(contribution_ratio)
+        return calibrate(ratio, round_num, bound).noise_multiplier * bound
 
     rounds = jnp.arange(num_rounds, dtype=jnp.int32)
     ends = jnp.asarray([0.0, 1.0] if needs_contribution else [1.0], jnp.float32)
@@ -268,6 +287,7 @@ def calibrated_mechanism(
         needs_contribution=needs_contribution,
         claim=claim,
         grid=sensitivity.grid,
+        follows_num_rounds=num_rounds > 1,
         least_multiplier=jnp.squeeze(jnp.min(possible.counted_multiplier, axis=0)),
         most_epsilon=jnp.squeeze(jnp.max(possible.epsilon, axis=0)),
         most_delta=jnp.squeeze(jnp.max(possible.delta, axis=0)),
@@ -354,3 +374,24 @@ def claim_of(
         client_swap=sensitivity.client_swap,
         any_epsilon=any_epsilon,
     )
+
+
+def over_data(mechanism: Mechanism, from_records: Sequence[str]) -> Mechanism:
+    """The mechanism, nominal if the preprocessing of the data follows their records.
+
+    Args:
+      mechanism: whose claim takes each client's examples as given.
+      from_records: as `Dataset` has it.
+    """
+    if not from_records:
+        return mechanism
+    named = ", ".join(from_records[:_MOST_NAMED])
+    if (more := len(from_records) - _MOST_NAMED) > 0:
+        named += f" and {more} more"
+    why = (
+        f"{mechanism.claim.assumptions}; nominal, because {named} were taken from the "
+        "records, so that one of them may change the features of all: declare them by "
+        "--column_bounds, --column_categories or --classes"
+    )
+    claim = mechanism.claim._replace(proved=False, assumptions=why)
+    return mechanism._replace(claim=claim)

@@ -126,7 +126,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
         cyclic cohorts, more of them than rounds between two uploads of a client, or
         with an adaptive clip.
     """
-    if config.sensitivity not in ("paper", "update_clip"):
+    if not config.clip.leaves_update:
         raise ValueError(
             "sensitivity must be paper or update_clip for dp_fedavg, which clips the "
             f"update itself, got {config.sensitivity!r}"
@@ -160,7 +160,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
     def init(num_clients: int) -> MechanismState:
         del num_clients
         shared = {"clip": jnp.asarray(config.l2_norm_clip, jnp.float32)}
-        if correlated:  # filled in by the first round
+        if correlated:  # filled in by the first round that has clients
             shared["key"] = jnp.zeros((2,), jnp.uint32)
         return MechanismState(clients={}, shared=shared)
 
@@ -237,7 +237,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
     ) -> tuple[Params, MechanismState]:
         del before, rest
         clip, words = state.shared["clip"], jax.random.key_data(key)
-        words = jnp.where(round_num == 0, words, state.shared["key"])
+        words = jnp.where(state.shared["key"].any(), state.shared["key"], words)
         noise = correlated_noise.round_noise(
             jax.random.wrap_key_data(words),
             round_num,
@@ -266,7 +266,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
                 else "each of the cohort's clients adds its part of the noise"
             )
             + f"; {base.NOTHING_ELSE}",
-            central=True,
+            view="observer",
             against_server=not (settings.adaptive_clip or correlated),
             client_swap=2.0,
             any_epsilon=True,

@@ -22,7 +22,6 @@ from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
 from fedsvp_jax.mechanisms.sensitivity import (
     clip_weights,
     make_sensitivity,
-    published_bound,
     scaled_size,
 )
 from fedsvp_jax.settings import Settings, setting
@@ -43,28 +42,6 @@ class NbaflSettings(Settings):
         False, "Add the noise of the downlink to the broadcast model too."
     )
     clip_weights: bool = setting(False, "Clip the uploaded weights to C as one vector.")
-
-
-def nbafl_uplink_std(
-    *,
-    l2_norm_clip: Leaf,
-    epsilon: Leaf,
-    delta: Leaf,
-    min_num_examples: Leaf,
-    exposures: Leaf,
-) -> Array:
-    """σ_U = c·L·Δ_U/ε with Δ_U = 2C/m, c = sqrt(2 ln(1.25/δ)). () float32.
-
-    Args:
-      l2_norm_clip: C.
-      epsilon: ε that covers L uploads.
-      delta: δ.
-      min_num_examples: m, the smallest client's training examples.
-      exposures: L, uploads of one client.
-    """
-    multiplier = classical_constant(delta) * jnp.asarray(exposures, jnp.float32)
-    bound = published_bound(l2_norm_clip, min_num_examples)
-    return multiplier * bound / jnp.asarray(epsilon, jnp.float32)
 
 
 def nbafl_downlink_std(
@@ -91,7 +68,10 @@ def nbafl_downlink_std(
     expm1 keep the digits that 1 − N/K + (N/K)·e^(−ε/T) loses in float32.
 
     Args:
-      num_rounds: T. num_clients: N. cohort_size: K. Others: `nbafl_uplink_std`.
+      num_rounds: T. num_clients: N. cohort_size: K.
+      l2_norm_clip: C. epsilon: ε that covers L uploads. delta: δ.
+      min_num_examples: m, the smallest client's training examples.
+      exposures: L, uploads of one client.
     """
     eps = jnp.asarray(epsilon, jnp.float32)
     exposure = jnp.asarray(exposures, jnp.float32)
@@ -110,6 +90,7 @@ def nbafl_downlink_std(
 def make_nbafl(config: MechanismConfig) -> Mechanism:
     """NbAFL: σ_U = z·L·Δ_U on each upload, σ_D on the broadcast if asked for.
 
+    z is `classical_multiplier`, and its ε covers L uploads.
     Δ_U = 2C/m under `paper`, the sensitivity's own bound otherwise. `clip_weights`
     clips the uploaded weights to C as one vector, as Algorithm 1 does; it is off by
     default because FedSVA's tables bound the gradient by the same C. One upload's
@@ -117,7 +98,7 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
     """
     check_calibration(config)
     sensitivity = make_sensitivity(config)
-    if config.settings.clip_weights and config.sensitivity == "paper":
+    if config.settings.clip_weights and config.clip.granted:
         sensitivity = sensitivity._replace(
             clip=lambda updates, params: clip_weights(
                 updates, params, config.l2_norm_clip
@@ -130,7 +111,7 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
         return scaled_claim(config, exposures)
 
     counted = sensitivity
-    if config.sensitivity == "paper":
+    if config.clip.granted:
         counted = sensitivity._replace(
             bound=lambda num_examples: sensitivity.bound(
                 jnp.asarray(config.min_num_examples, jnp.float32)
@@ -159,4 +140,6 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
         base.claim_of(sensitivity, any_epsilon=config.calibration == "analytic"),
         num_rounds=1,
     )
-    return mechanism._replace(server=server if config.settings.downlink_noise else None)
+    if not config.settings.downlink_noise:
+        return mechanism
+    return mechanism._replace(server=server, follows_num_rounds=True)

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from fedsvp_jax import prng
+from fedsvp_jax.float32 import ROUNDOFF
 from fedsvp_jax.structs import Array, Params
 from fedsvp_jax.tree import cut, is_finite, l2_norm, num_parameters
 
@@ -28,8 +29,13 @@ def clip_into_ball(tree: Params, bound: Array | float) -> tuple[Params, Array]:
 
     So every tree ends in the ball, which a claim about all data sets needs: there is
     data on which training overflows, and an upload that is not finite would tell it.
+
+    The length of what is returned, computed without rounding, is at most the bound: a
+    tree is shrunk to (1 − 32u)·bound. The norm is off by 24u (`tree.l2_norm`), and the
+    scale and its product by u each, as is that smaller bound.
     """
-    shrunk, clipped = clip_by_l2_norm(tree, bound)
+    inner = jnp.asarray(bound, jnp.float32) * jnp.float32(1 - 32 * ROUNDOFF)
+    shrunk, clipped = clip_by_l2_norm(tree, inner)
     finite = is_finite(tree)
     inside = jax.tree.map(lambda leaf: jnp.where(finite, leaf, 0), shrunk)
     return inside, jnp.where(finite, clipped, jnp.float32(1))

@@ -79,7 +79,7 @@ def make_reestimation(config: MechanismConfig) -> Mechanism:
       ValueError: sensitivity `weight_clip` or `per_example`.
     """
     check_calibration(config)
-    if config.sensitivity not in ("paper", "update_clip"):
+    if not config.clip.leaves_update:
         raise ValueError(
             "sensitivity must be paper or update_clip for reestimation, "
             f"which clips the update itself, got {config.sensitivity!r}"

@@ -15,6 +15,7 @@ from fedsvp_jax.mechanisms import (
 from fedsvp_jax.mechanisms.base import Mechanism, free_before
 from fedsvp_jax.mechanisms.config import MechanismConfig, check_config
 from fedsvp_jax.mechanisms.discrete_noise import discrete
+from fedsvp_jax.mechanisms.release import spends_release_budget
 from fedsvp_jax.mechanisms.shared_noise import shared
 from fedsvp_jax.mechanisms.subsampling import is_poisson, subsampling
 from fedsvp_jax.settings import Settings, unknown
@@ -181,13 +182,15 @@ def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
             f"{type(config.settings).__name__}"
         )
     mechanism = entry.factory(config)
+    if mechanism.needs_contribution and spends_release_budget(config):
+        mechanism = mechanism._replace(release_epsilon=config.release_epsilon)
     if is_poisson(config):
         mechanism = mechanism._replace(subsampling=subsampling(config))
     if config.noise_sampler == "discrete" and name != "none":
         mechanism = discrete(mechanism, config, name)
     if config.noise_trust == "secure_aggregation" and name != "none":
         mechanism = shared(mechanism, config, name)
-    if config.sensitivity == "attribute_records":
+    if config.clip.asks:
         mechanism = free_before(mechanism, config.private_from, config.num_rounds)
     return mechanism
 
@@ -233,6 +236,7 @@ _CONTRIBUTION = (  # read where the noise follows R
     "release_epsilon",
     "shapley",
     "shapley_trainings",
+    "coalition_chunk_size",
     "utility",
     "empty_utility",
 )

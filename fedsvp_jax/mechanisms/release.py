@@ -18,15 +18,20 @@ from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
 from fedsvp_jax.structs import Array
 
 
-def _bounded(ratio: Array | float) -> Array:
-    """R in [0, 1], and 1, the most private answer, where it is not a number."""
+def bounded_ratio(ratio: Array | float) -> Array:
+    """R in [0, 1], float32; 1, with which the noise is largest, where it is not finite.
+
+    Every R passes here before noise or a release follows it (`calibrated_mechanism`
+    and `release_contribution`): a NaN, which no comparison notices, must not decide
+    whether an upload gets noise.
+    """
     told = jnp.asarray(ratio, jnp.float32)
-    return jnp.where(jnp.isnan(told), jnp.float32(1), jnp.clip(told, 0.0, 1.0))
+    return jnp.where(jnp.isfinite(told), jnp.clip(told, 0.0, 1.0), jnp.float32(1))
 
 
 def laplace_release(ratio: Array, epsilon: Leaf, *, key: Array) -> Array:
     """clip(R + Laplace(1/ε), 0, 1): (ε, 0)-DP, since R in [0, 1] moves by ≤ 1."""
-    ratio = _bounded(ratio)
+    ratio = bounded_ratio(ratio)
     scale = 1.0 / jnp.asarray(epsilon, jnp.float32)
     draw = jax.random.laplace(key, ratio.shape, jnp.float32)
     return jnp.clip(ratio + scale * draw, 0.0, 1.0)
@@ -40,7 +45,7 @@ def response_chance(ratio: Array | float, epsilon: Leaf) -> Array:
     For R in [0, 1] that lies between 1/(1 + e^ε) and e^ε/(1 + e^ε), a quotient of
     e^ε for either answer: (ε, 0)-DP (Warner 1965).
     """
-    ratio = _bounded(ratio)
+    ratio = bounded_ratio(ratio)
     eps = jnp.asarray(epsilon, jnp.float32)
     return jax.nn.sigmoid(-eps) + ratio * jnp.tanh(0.5 * eps)
 
@@ -63,7 +68,7 @@ def release_contribution(ratio: Array, config: MechanismConfig, *, key: Array) -
     worst_case (1), laplace or randomized_response (`release_epsilon` each time).
     """
     if config.contribution_release == "none":
-        return jnp.asarray(ratio, jnp.float32)
+        return bounded_ratio(ratio)
     if config.contribution_release == "worst_case":
         return jnp.ones(jnp.shape(ratio), jnp.float32)
     if config.contribution_release == "laplace":

@@ -83,30 +83,30 @@ def _log_mean_exp(values: Array) -> Array:
 
 
 def time_varying_factor(num_rounds: int, decay: Leaf, round_num: Array) -> Array:
-    """σ_t/σ_c, shape of `round_num` (from 0): see `time_varying_stds`.
+    """σ_t/σ_c = θ^t·sqrt(Σ_s θ^(−2s)/T), t and s from 0. Shape of `round_num`.
 
-    In logarithms: θ^(−2(t−1)) leaves float32 at T = 400 for θ < 0.9.
+    Reconstructed from the abstract of arXiv 2303.04274: a geometric series in the
+    round, normalised here to the budget of T uploads at σ_c. In logarithms, since
+    θ^(−2t) leaves float32 at T = 400 for θ < 0.9.
+
+    Args:
+      num_rounds: T. decay: θ in (0, 1]. round_num: t.
     """
     rate = _log_rate(decay)
     first = 0.5 * _log_mean_exp(-2.0 * rate * _rounds(num_rounds))
     return jnp.exp(first + rate * jnp.asarray(round_num).astype(jnp.float32))
 
 
-def time_varying_stds(num_rounds: int, decay: Leaf, base_std: Leaf) -> Array:
-    """σ_t = σ_1·θ^(t−1), σ_1 = σ_c·sqrt(Σ_t θ^(−2(t−1))/T), t from 1. (T,) float32.
+def dpa_factor(num_rounds: int, contraction: Leaf, round_num: Array) -> Array:
+    """σ_t/σ_c = sqrt(Σ_s √a_s/(T·√a_t)), a_t = c^(T−1−t). Shape of `round_num`.
 
-    Reconstructed from the abstract of arXiv 2303.04274: a geometric series in the
-    round, normalised here to the budget of T uploads at σ_c.
+    It minimises Σ_t a_t σ_t², the final error that a contraction by c a round
+    leaves, subject to Σ_t 1/σ_t² = T/σ_c² (Lagrange). Equal to `time_varying_factor`
+    with θ = c^(1/4). Reconstructed from the abstract of arXiv 2308.01139.
 
     Args:
-      num_rounds: T. decay: θ in (0, 1]. base_std: σ_c.
+      num_rounds: T. contraction: c in (0, 1]. round_num: t, from 0.
     """
-    factor = time_varying_factor(num_rounds, decay, _rounds(num_rounds))
-    return jnp.asarray(base_std, jnp.float32) * factor
-
-
-def dpa_factor(num_rounds: int, contraction: Leaf, round_num: Array) -> Array:
-    """σ_t/σ_c, shape of `round_num` (from 0): see `dpa_stds`."""
     rate = _log_rate(contraction)
 
     def log_weight(t: Array) -> Array:
@@ -115,20 +115,6 @@ def dpa_factor(num_rounds: int, contraction: Leaf, round_num: Array) -> Array:
     mean = _log_mean_exp(0.5 * log_weight(_rounds(num_rounds)))
     now = log_weight(jnp.asarray(round_num).astype(jnp.float32))
     return jnp.exp(0.5 * (mean - 0.5 * now))
-
-
-def dpa_stds(num_rounds: int, contraction: Leaf, base_std: Leaf) -> Array:
-    """σ_t² = (Σ_s √a_s)·σ_c²/(T·√a_t), a_t = c^(T−1−t), t from 0. (T,) float32.
-
-    It minimises Σ_t a_t σ_t², the final error that a contraction by c a round
-    leaves, subject to Σ_t 1/σ_t² = T/σ_c² (Lagrange). Equal to `time_varying_stds`
-    with θ = c^(1/4). Reconstructed from the abstract of arXiv 2308.01139.
-
-    Args:
-      num_rounds: T. contraction: c in (0, 1]. base_std: σ_c.
-    """
-    factor = dpa_factor(num_rounds, contraction, _rounds(num_rounds))
-    return jnp.asarray(base_std, jnp.float32) * factor
 
 
 def _scheduled(config: MechanismConfig, factor: Callable[[Array], Array]) -> Mechanism:

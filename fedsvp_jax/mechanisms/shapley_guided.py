@@ -3,12 +3,13 @@
 import flax.struct
 import jax.numpy as jnp
 
+from fedsvp_jax.float32 import reciprocal
 from fedsvp_jax.mechanisms import base
 from fedsvp_jax.mechanisms.base import Mechanism, UploadNoise
 from fedsvp_jax.mechanisms.calibration import check_calibration
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
 from fedsvp_jax.mechanisms.release import spends_release_budget
-from fedsvp_jax.mechanisms.sensitivity import make_sensitivity, published_bound
+from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
 from fedsvp_jax.settings import Settings, setting
 from fedsvp_jax.structs import Array
 
@@ -63,38 +64,19 @@ def effective_delta(tolerance: Array, floor: Leaf) -> Array:
 
 
 def guided_multiplier(tolerance: Array, epsilon: Leaf, floor: Leaf) -> Array:
-    """z = sqrt(max(T, β))/ε, std over sensitivity."""
-    kept = jnp.maximum(tolerance, jnp.asarray(floor, jnp.float32))
-    return jnp.sqrt(kept) / jnp.asarray(epsilon, jnp.float32)
+    """z = sqrt(max(T, β))/ε, std over sensitivity. Shape of T, float32.
 
-
-def fedsva_noise_std(
-    contribution_ratio: Array | float,
-    *,
-    l2_norm_clip: Leaf,
-    epsilon: Leaf,
-    delta: Leaf,
-    num_examples: Array | Leaf,
-    floor: Leaf,
-) -> Array:
-    """σ = 2C·sqrt(max(T, β)) / (ε·|D|), T = R − ln δ².
+    With Δ = 2C/|D| (`published_bound`) it is the printed σ = 2C·sqrt(max(T, β))/(ε|D|).
 
     Args:
-      contribution_ratio: R, any shape.
-      l2_norm_clip: C.
+      tolerance: T.
       epsilon: ε claimed per upload, > 0.
-      delta: δ in (0, 1).
-      num_examples: |D|, the client's training examples.
       floor: β > 0.
-
-    Returns:
-      The std of each coordinate's noise, float32, shape of R.
 
     Source: FedSVA (arXiv 2503.12958v2, sec. 3.2).
     """
-    tolerance = risk_tolerance(contribution_ratio, delta)
-    multiplier = guided_multiplier(tolerance, epsilon, floor)
-    return multiplier * published_bound(l2_norm_clip, num_examples)
+    kept = jnp.maximum(tolerance, jnp.asarray(floor, jnp.float32))
+    return jnp.sqrt(kept) * reciprocal(jnp.asarray(epsilon, jnp.float32))
 
 
 def _make(config: MechanismConfig, name: str) -> Mechanism:

@@ -15,7 +15,10 @@ were in the sum, fewer ones with less noise.
 import dataclasses
 from typing import Any
 
+import jax.numpy as jnp
+
 from fedsvp_jax.mechanisms.base import Mechanism
+from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 from fedsvp_jax.mechanisms.config import MechanismConfig
 from fedsvp_jax.mechanisms.sensitivity import root_sharers
 from fedsvp_jax.mechanisms.subsampling import is_poisson
@@ -36,7 +39,8 @@ def shared(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanis
     """The mechanism, with a claim about the cohort's average in place of an upload's.
 
     Its sensitivity gives the share's std already (`sensitivity.make_sensitivity`); here
-    z is counted as the part of one upload, and the claim is the average's.
+    z is counted as the part of one upload, and the claim is the average's, against h
+    colluders, by zCDP: of a cohort that lost some of its noise it can be told anew.
 
     Args:
       mechanism: whose uploads carry noise of one std for all clients.
@@ -75,7 +79,8 @@ def shared(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanis
         update=update,
         uniform_weights=True,
         claim=mechanism.claim._replace(
-            central=True,
+            view="colluders",
+            any_epsilon=True,
             assumptions=(
                 f"{mechanism.claim.assumptions}; secure aggregation shows the sum of a "
                 "cohort alone; equal weights; every one of its clients adds its share "
@@ -83,6 +88,9 @@ def shared(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanis
                 "clients that drop out and those that collude are together at most "
                 f"{config.colluders}"
             ),
+        ),
+        most_epsilon=concentrated_epsilon(
+            jnp.asarray(mechanism.least_multiplier, jnp.float32), mechanism.most_delta
         ),
     )
 
@@ -92,4 +100,5 @@ def _counted(info: NoiseInfo, root: float) -> NoiseInfo:
         info,
         noise_multiplier=info.noise_multiplier / root,
         sensitivity=info.sensitivity * root,
+        epsilon=concentrated_epsilon(info.noise_multiplier, info.delta),
     )

@@ -51,7 +51,7 @@ class Subsampling(NamedTuple):
 
 def is_poisson(config: MechanismConfig) -> bool:
     """Whether local steps draw Poisson batches, as `per_example` alone can."""
-    return config.sensitivity == "per_example" and config.batches == "poisson"
+    return config.clip.in_steps and config.batches == "poisson"
 
 
 def most_steps(config: MechanismConfig) -> int:

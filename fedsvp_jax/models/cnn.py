@@ -2,7 +2,7 @@
 
 import flax.linen as nn
 
-from fedsvp_jax.models.convolution import ConvBackend
+from fedsvp_jax.models.kernels import Kernels
 from fedsvp_jax.models.layers import ConvReluPool, Dense
 from fedsvp_jax.structs import Array
 
@@ -24,14 +24,14 @@ class CNN(nn.Module):
     kernel_size: int
     hidden: int
     dropout_rate: float = 0.0
-    conv_backend: ConvBackend = "patches"
+    kernels: Kernels = "cpu"
 
     @nn.compact
     def __call__(self, x: Array, *, train: bool) -> Array:
         dropout = nn.Dropout(self.dropout_rate, deterministic=not train)
         window = (self.kernel_size, self.kernel_size)
         for features in self.channels:
-            x = ConvReluPool(features, window, backend=self.conv_backend)(x)
+            x = ConvReluPool(features, window, kernels=self.kernels)(x)
         x = dropout(x.reshape(x.shape[0], -1))
-        x = dropout(nn.relu(Dense(self.hidden)(x)))
-        return Dense(self.num_classes)(x)
+        x = dropout(nn.relu(Dense(self.hidden, kernels=self.kernels)(x)))
+        return Dense(self.num_classes, kernels=self.kernels)(x)

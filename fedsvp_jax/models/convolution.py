@@ -1,16 +1,14 @@
-"""Convolution as one ordinary matrix product.
+"""Convolution on a CPU, as one ordinary matrix product.
 
 Under `jax.vmap`, a convolution whose weights differ between clients becomes a grouped
 convolution, and XLA:CPU runs any convolution inside a loop about 20 times slower than
-outside one. A matrix product has neither problem. On a GPU the gradient of a grouped
-convolution is slow too (jax issue 13800), so a matrix product is the default there as
-well, though nobody has timed the two on this package's models.
+outside one. A matrix product has neither problem.
 """
 
 import itertools
 from collections.abc import Sequence
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -20,57 +18,15 @@ from fedsvp_jax.models import winograd
 from fedsvp_jax.models.products import product, weight_gradient
 from fedsvp_jax.structs import Array
 
-ConvBackend: TypeAlias = Literal["patches", "lax"]
-Padding: TypeAlias = str | Sequence[tuple[int, int]]
 _Pads: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
 
-_DIMENSIONS = ("NHWC", "HWIO", "NHWC")
 
+def conv2d(x: Array, kernel: Array, strides: tuple[int, int], pads: _Pads) -> Array:
+    """`kernels.conv2d` by matrix products.
 
-def check_conv_backend(backend: str) -> None:
-    """Raises a ValueError unless the backend is "patches" or "lax"."""
-    if backend not in ("patches", "lax"):
-        raise ValueError(f"conv_backend must be 'patches' or 'lax', got {backend!r}")
-
-
-def conv2d(
-    x: Array,
-    kernel: Array,
-    *,
-    strides: tuple[int, int] = (1, 1),
-    padding: Padding = "SAME",
-    backend: ConvBackend = "patches",
-) -> Array:
-    """Cross-correlation y[b,i,j,o] = sum_{u,v,c} x[b, s i + u, s j + v, c] k[u,v,c,o].
-
-    Args:
-      x: (batch, height, width, in) float.
-      kernel: (kernel_height, kernel_width, in, out) of the same dtype.
-      strides: steps (down, across).
-      padding: "SAME", "VALID" or ((top, bottom), (left, right)) zeros, >= 0.
-      backend: "patches" computes matrix products: Winograd's where they pay
-        (`winograd.pays`), else by windows or by rows, whichever needs less memory (by
-        rows where equal); "lax" is `lax.conv_general_dilated`.
-
-    Returns:
-      (batch, out_height, out_width, out).
-
-    Raises:
-      ValueError: the channels do not match, or the backend is unknown.
+    They are Winograd's where these pay (`winograd.pays`), else by windows or by rows,
+    whichever needs less memory (by rows where equal).
     """
-    if x.shape[-1] != kernel.shape[2]:
-        raise ValueError(
-            f"kernel takes {kernel.shape[2]} input channels, x has {x.shape[-1]}"
-        )
-    if isinstance(padding, str):
-        padding = lax.padtype_to_pads(x.shape[1:3], kernel.shape[:2], strides, padding)
-    check_conv_backend(backend)
-    if backend == "lax":
-        return lax.conv_general_dilated(
-            x, kernel, strides, padding, dimension_numbers=_DIMENSIONS
-        )
-    (top, bottom), (left, right) = padding
-    pads = ((top, bottom), (left, right))
     height, width, channels, features = kernel.shape
     if (
         tuple(strides) == (1, 1)

@@ -8,11 +8,9 @@ the published noise is relative to it.
 """
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.models.convolution import ConvBackend, Padding, conv2d
-from fedsvp_jax.models.pooling import max_pool_2x2
+from fedsvp_jax.models.kernels import Kernels, Padding, conv2d, matmul, max_pool_2x2
 from fedsvp_jax.structs import Array
 
 HE_UNIFORM = nn.initializers.variance_scaling(2.0, "fan_in", "uniform")
@@ -22,48 +20,20 @@ _HE_UNIFORM_OUT_IN = nn.initializers.variance_scaling(
 )
 
 
-@jax.custom_vjp
-def matmul(x: Array, kernel: Array) -> Array:
-    """x W^T for x (batch, in) and W (out, in); this layout, PyTorch's, is the faster.
-
-    The gradient of the weights is made to depend on the gradient of the input. Both
-    products that read W are then done before an optimiser overwrites it; otherwise XLA
-    copies W in every step of a training loop.
-    """
-    return x @ kernel.T
-
-
-def _matmul_forward(x: Array, kernel: Array) -> tuple[Array, tuple[Array, Array]]:
-    return x @ kernel.T, (x, kernel)
-
-
-def _matmul_backward(
-    residuals: tuple[Array, Array], gradient: Array
-) -> tuple[Array, Array]:
-    x, kernel = residuals
-    x_gradient = gradient @ kernel
-    # XLA removes an optimization_barrier before it places copies, so this must be a
-    # dependence of the numbers.
-    tie = jnp.zeros((), gradient.dtype) * x_gradient[:1, :1]
-    return x_gradient, (gradient + tie).T @ x
-
-
-matmul.defvjp(_matmul_forward, _matmul_backward)
-
-
 class Dense(nn.Module):
     """y = x W^T + b over the last axis, with the kernel stored as (out, in)."""
 
     features: int
     use_bias: bool = True
     kernel_init: nn.initializers.Initializer = _HE_UNIFORM_OUT_IN
+    kernels: Kernels = "cpu"
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
         kernel = self.param(
             "kernel", self.kernel_init, (self.features, x.shape[-1]), jnp.float32
         )
-        y = matmul(x.reshape(-1, x.shape[-1]), kernel)
+        y = matmul(x.reshape(-1, x.shape[-1]), kernel, kernels=self.kernels)
         if self.use_bias:
             bias = self.param(
                 "bias", nn.initializers.zeros, (self.features,), jnp.float32
@@ -79,7 +49,7 @@ class Conv(nn.Module):
     kernel_size: tuple[int, int]
     strides: tuple[int, int] = (1, 1)
     padding: Padding = "SAME"
-    backend: ConvBackend = "patches"
+    kernels: Kernels = "cpu"
     kernel_init: nn.initializers.Initializer = HE_UNIFORM
 
     @nn.compact
@@ -91,7 +61,7 @@ class Conv(nn.Module):
             kernel,
             strides=self.strides,
             padding=self.padding,
-            backend=self.backend,
+            kernels=self.kernels,
         )
 
 
@@ -104,12 +74,11 @@ class ConvReluPool(nn.Module):
 
     features: int
     kernel_size: tuple[int, int]
-    backend: ConvBackend = "patches"
+    kernels: Kernels = "cpu"
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
-        pooled = max_pool_2x2(
-            Conv(self.features, self.kernel_size, backend=self.backend)(x)
-        )
+        convolved = Conv(self.features, self.kernel_size, kernels=self.kernels)(x)
+        pooled = max_pool_2x2(convolved, kernels=self.kernels)
         bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
         return nn.relu(pooled + bias[None, None, None])

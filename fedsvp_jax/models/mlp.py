@@ -2,6 +2,7 @@
 
 import flax.linen as nn
 
+from fedsvp_jax.models.kernels import Kernels
 from fedsvp_jax.models.layers import Dense
 from fedsvp_jax.structs import Array
 
@@ -11,10 +12,11 @@ class MLP(nn.Module):
 
     num_classes: int
     hidden: tuple[int, ...] = (128,)
+    kernels: Kernels = "cpu"
 
     @nn.compact
     def __call__(self, x: Array, *, train: bool) -> Array:
         x = x.reshape(x.shape[0], -1)
         for features in self.hidden:
-            x = nn.relu(Dense(features)(x))
-        return Dense(self.num_classes)(x)
+            x = nn.relu(Dense(features, kernels=self.kernels)(x))
+        return Dense(self.num_classes, kernels=self.kernels)(x)

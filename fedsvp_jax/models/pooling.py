@@ -8,17 +8,7 @@ from fedsvp_jax.structs import Array
 
 @jax.custom_vjp
 def max_pool_2x2(x: Array) -> Array:
-    """The maximum of every 2x2 window, stride 2; an odd last row or column is dropped.
-
-    The gradient goes to one element of each window, the first of its maxima in
-    row-major order, as in `lax.reduce_window` and PyTorch.
-
-    Args:
-      x: (batch, height, width, channels).
-
-    Returns:
-      (batch, height // 2, width // 2, channels).
-    """
+    """`kernels.max_pool_2x2`; ties as in `lax.reduce_window` and PyTorch."""
     a, b, c, d = _corners(x)
     return jnp.maximum(jnp.maximum(a, b), jnp.maximum(c, d))
 

@@ -6,7 +6,7 @@ import flax.linen as nn
 
 from fedsvp_jax.models.adapters import from_linen
 from fedsvp_jax.models.cnn import CNN
-from fedsvp_jax.models.convolution import ConvBackend, check_conv_backend
+from fedsvp_jax.models.kernels import Kernels, check_kernels
 from fedsvp_jax.models.linear import make_linear
 from fedsvp_jax.models.mlp import MLP
 from fedsvp_jax.models.resnet import ResNet18
@@ -14,27 +14,25 @@ from fedsvp_jax.models.vit import ViT
 from fedsvp_jax.settings import FEATURE_MODELS
 from fedsvp_jax.structs import Model
 
-_BUILDERS: dict[str, Callable[[int, ConvBackend], nn.Module]] = {
-    "mlp": lambda classes, _: MLP(classes),
-    "small_cnn": lambda classes, backend: CNN(
-        classes, (16, 32), 3, 128, conv_backend=backend
+_BUILDERS: dict[str, Callable[[int, Kernels], nn.Module]] = {
+    "mlp": lambda classes, kernels: MLP(classes, kernels=kernels),
+    "small_cnn": lambda classes, kernels: CNN(
+        classes, (16, 32), 3, 128, kernels=kernels
     ),
-    "paper_cnn": lambda classes, backend: CNN(
-        classes, (16, 32, 64), 3, 500, dropout_rate=0.3, conv_backend=backend
+    "paper_cnn": lambda classes, kernels: CNN(
+        classes, (16, 32, 64), 3, 500, dropout_rate=0.3, kernels=kernels
     ),
-    "leaf_cnn": lambda classes, backend: CNN(
-        classes, (32, 64), 5, 2048, conv_backend=backend
+    "leaf_cnn": lambda classes, kernels: CNN(
+        classes, (32, 64), 5, 2048, kernels=kernels
     ),
-    "resnet18": lambda classes, backend: ResNet18(classes, "batch", backend),
-    "resnet18_gn": lambda classes, backend: ResNet18(classes, "group", backend),
-    "vit": lambda classes, _: ViT(classes),
+    "resnet18": lambda classes, kernels: ResNet18(classes, "batch", kernels),
+    "resnet18_gn": lambda classes, kernels: ResNet18(classes, "group", kernels),
+    "vit": lambda classes, kernels: ViT(classes, kernels=kernels),
 }
 MODEL_NAMES: tuple[str, ...] = (*_BUILDERS, *FEATURE_MODELS)
 
 
-def make_model(
-    name: str, *, num_classes: int, conv_backend: ConvBackend = "patches"
-) -> Model:
+def make_model(name: str, *, num_classes: int, kernels: Kernels = "cpu") -> Model:
     """Builds a model by name; it adapts to the shape of the example given to `init`.
 
     | name | parameters |
@@ -53,7 +51,7 @@ def make_model(
     Args:
       name: one of `MODEL_NAMES`.
       num_classes: logits per example, >= 2.
-      conv_backend: "patches" or "lax" (`convolution.conv2d`).
+      kernels: of the kind of device that computes it: "cpu", or "plain" for others.
 
     Raises:
       ValueError: a name is unknown, or `num_classes` < 2.
@@ -65,7 +63,7 @@ def make_model(
             f"at least two classes are needed, got {num_classes}; are all labels of "
             "the data set the same?"
         )
-    check_conv_backend(conv_backend)
+    check_kernels(kernels)
     if name in FEATURE_MODELS:
         return make_linear(num_classes)
-    return from_linen(_BUILDERS[name](num_classes, conv_backend))
+    return from_linen(_BUILDERS[name](num_classes, kernels))

@@ -7,7 +7,7 @@ from typing import Literal
 import flax.linen as nn
 import jax.numpy as jnp
 
-from fedsvp_jax.models.convolution import ConvBackend
+from fedsvp_jax.models.kernels import Kernels
 from fedsvp_jax.models.layers import PYTORCH_UNIFORM, Conv, Dense
 from fedsvp_jax.models.normalization import GroupNorm
 from fedsvp_jax.structs import Array
@@ -22,14 +22,14 @@ class BasicBlock(nn.Module):
     features: int
     stride: int
     norm: Callable[[], nn.Module]
-    conv_backend: ConvBackend
+    kernels: Kernels
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
         conv = partial(
             Conv,
             self.features,
-            backend=self.conv_backend,
+            kernels=self.kernels,
             kernel_init=PYTORCH_UNIFORM,
         )
         strides = (self.stride, self.stride)
@@ -51,7 +51,7 @@ class ResNet18(nn.Module):
 
     num_classes: int
     normalization: Literal["batch", "group"]
-    conv_backend: ConvBackend = "patches"
+    kernels: Kernels = "cpu"
 
     @nn.compact
     def __call__(self, x: Array, *, train: bool) -> Array:
@@ -66,11 +66,12 @@ class ResNet18(nn.Module):
             64,
             (3, 3),
             padding=_EDGE,
-            backend=self.conv_backend,
+            kernels=self.kernels,
             kernel_init=PYTORCH_UNIFORM,
         )(x)
         x = nn.relu(norm()(x))
         for features, first_stride in _STAGES:
             for stride in (first_stride, 1):
-                x = BasicBlock(features, stride, norm, self.conv_backend)(x)
-        return Dense(self.num_classes)(jnp.mean(x, axis=(1, 2)))
+                x = BasicBlock(features, stride, norm, self.kernels)(x)
+        logits = Dense(self.num_classes, kernels=self.kernels)
+        return logits(jnp.mean(x, axis=(1, 2)))

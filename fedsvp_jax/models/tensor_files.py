@@ -25,25 +25,28 @@ def read_tensors(path: Path) -> dict[str, np.ndarray]:
     Raises:
       FileNotFoundError: the file does not exist.
       ValueError: safetensors is needed and not installed, or the file is damaged or
-        holds anything other than named tensors.
+        holds anything other than named, finite tensors.
     """
     if not path.is_file():
         raise FileNotFoundError(f"no checkpoint file {path}")
-    if path.suffix == ".safetensors":
-        return _read_safetensors(path)
-    return read_torch_file(path)
+    safe = path.suffix == ".safetensors"
+    tensors = _read_safetensors(path) if safe else read_torch_file(path)
+    for name, tensor in tensors.items():
+        if not np.isfinite(tensor).all():
+            raise ValueError(f"{path}: {name} holds NaN or infinity")
+    return tensors
 
 
 def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
-    safetensors = _import(
+    _import(
         "safetensors", f"reading {path} needs safetensors: pip install fedsvp_jax[vit]"
     )
     load_file = importlib.import_module("safetensors.numpy").load_file
     try:
         tensors = load_file(path)  # bfloat16 too, a NumPy type once JAX is imported
-    except safetensors.SafetensorError as error:
+        return {name: np.asarray(leaf, np.float32) for name, leaf in tensors.items()}
+    except Exception as error:  # damage makes the library raise anything
         raise ValueError(f"{path} is not a safetensors file: {error}") from error
-    return {name: np.asarray(tensor, np.float32) for name, tensor in tensors.items()}
 
 
 def write_safetensors(tensors: Mapping[str, Any]) -> bytes:

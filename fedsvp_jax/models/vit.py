@@ -1,9 +1,12 @@
 """The Vision Transformer (Dosovitskiy et al. 2021), with Hugging Face's weights."""
 
+from functools import partial
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from fedsvp_jax.models.kernels import Kernels
 from fedsvp_jax.models.layers import Dense
 from fedsvp_jax.structs import Array
 
@@ -20,24 +23,24 @@ class EncoderLayer(nn.Module):
     intermediate_size: int
     qkv_bias: bool
     layer_norm_eps: float
+    kernels: Kernels
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
         """(batch, tokens, hidden) -> the same shape."""
         batch, tokens, hidden = x.shape
         by_head = (batch, tokens, self.num_attention_heads, -1)
+        dense = partial(_dense, kernels=self.kernels)
         y = _norm(self.layer_norm_eps, "layernorm_before")(x)
         query, key, value = (
-            _dense(hidden, name, use_bias=self.qkv_bias)(y).reshape(by_head)
+            dense(hidden, name, use_bias=self.qkv_bias)(y).reshape(by_head)
             for name in ("query", "key", "value")
         )
         mixed = jax.nn.dot_product_attention(query, key, value).reshape(x.shape)
-        x = x + _dense(hidden, "attention_output")(mixed)
+        x = x + dense(hidden, "attention_output")(mixed)
         y = _norm(self.layer_norm_eps, "layernorm_after")(x)
-        y = nn.gelu(
-            _dense(self.intermediate_size, "intermediate")(y), approximate=False
-        )
-        return x + _dense(hidden, "output")(y)
+        y = nn.gelu(dense(self.intermediate_size, "intermediate")(y), approximate=False)
+        return x + dense(hidden, "output")(y)
 
 
 class ViT(nn.Module):
@@ -65,6 +68,7 @@ class ViT(nn.Module):
     intermediate_size: int = 128
     qkv_bias: bool = False
     layer_norm_eps: float = 1e-12
+    kernels: Kernels = "cpu"
 
     @nn.compact
     def __call__(self, x: Array, *, train: bool) -> Array:
@@ -80,7 +84,8 @@ class ViT(nn.Module):
                 f"hidden_size must be a multiple of {self.num_attention_heads} "
                 f"heads, got {self.hidden_size}"
             )
-        x = _dense(self.hidden_size, "patch_embedding")(self._patches(x))
+        dense = partial(_dense, kernels=self.kernels)
+        x = dense(self.hidden_size, "patch_embedding")(self._patches(x))
         batch, count, hidden = x.shape
         class_token = self.param(
             "cls_token", nn.initializers.zeros, (1, 1, hidden), jnp.float32
@@ -99,12 +104,13 @@ class ViT(nn.Module):
                 self.intermediate_size,
                 self.qkv_bias,
                 self.layer_norm_eps,
+                self.kernels,
                 name=f"layer_{i}",
             )(x)
         features = _norm(self.layer_norm_eps, "layernorm")(x[:, 0])
         if not self.num_classes:
             return features
-        return _dense(self.num_classes, "classifier")(features)
+        return dense(self.num_classes, "classifier")(features)
 
     def _patches(self, x: Array) -> Array:
         """(batch, height, width, c) -> (batch, patches, c * side * side)."""
@@ -121,8 +127,10 @@ class ViT(nn.Module):
         return x.transpose(0, 1, 3, 5, 2, 4).reshape(batch, rows * columns, -1)
 
 
-def _dense(features: int, name: str, *, use_bias: bool = True) -> Dense:
-    return Dense(features, use_bias=use_bias, kernel_init=_XAVIER_OUT_IN, name=name)
+def _dense(
+    features: int, name: str, *, kernels: Kernels, use_bias: bool = True
+) -> Dense:
+    return Dense(features, use_bias, _XAVIER_OUT_IN, kernels, name=name)
 
 
 def _norm(epsilon: float, name: str) -> nn.LayerNorm:

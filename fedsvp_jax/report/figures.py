@@ -23,6 +23,7 @@ COLUMN, DOUBLE = 3.3, 7.0  # inches: one column of a two-column paper, and both
 FORMATS = ("svg", "pdf", "png")
 _PLOT_HEIGHT = 2.05  # inches, with title and axis labels, without the legend
 _LEGEND_LINE = 0.145  # inches
+_LINE = 44  # characters of an axis' title
 _UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}  # equal files, too
 _OVERVIEW = ("accuracy_epsilon", "accuracy", "noise", "ratio", "epsilon", "epsilon_0")
 _STYLE: dict[Any, Any] = {
@@ -261,7 +262,7 @@ def _plot(axes: Any, plot: Plot) -> None:
             _with_band(axes, series, level=bool(with_bars))
     axes.set_title(plot.title)
     axes.set_xlabel(plot.x_title)
-    axes.set_ylabel(plot.y_title)
+    axes.set_ylabel(textwrap.fill(plot.y_title, _LINE))
     if plot.counts_rounds:
         round_axis(axes)
     if plot.log_y:

@@ -5,6 +5,7 @@ are escaped here. The downloads keep them unchanged.
 """
 
 import math
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from fedsvp_jax.report.plots import HeatMap, Plot, Series
 from fedsvp_jax.report.style import SEQUENTIAL, channels
 
 Spec = dict[str, Any]
+_LINE = 48  # characters of an axis' title
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 _LAYOUT: Spec = {
@@ -109,7 +111,8 @@ def _axis_suffix(index: int) -> str:
 
 def _axis(title: str, index: int) -> Spec:
     axis: Spec = {
-        "title": {"text": escaped(title), "standoff": 8},
+        "title": {"text": "<br>".join(textwrap.wrap(escaped(title), _LINE))}
+        | {"standoff": 8},
         "automargin": True,
         "gridcolor": "#e3e6ea",
         "linecolor": "#8a929c",

@@ -148,6 +148,17 @@ def number(value: object) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
+# What rows and summaries say of ε spent (`claims.row`).
+SPENT = (
+    "epsilon_spent",
+    "status",
+    "delta_spent",
+    "target_delta",
+    "adversary",
+    "relation",
+)
+
+
 def spent_methods(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """The accounting methods in the rows' epsilon_spent, in order of appearance."""
     return list(
@@ -178,12 +189,11 @@ def diverged(row: Row) -> bool:
 def _summary_so_far(metrics: list[Row]) -> Row:
     """What summary.json would say, as far as the rows tell it."""
     last = metrics[-1]
-    named = ("epsilon_spent", "status", "delta_spent", "target_delta")
     return {
         "rounds": len(metrics),
         **score_summary(metrics),
         "diverged_in_round": next((r["round"] for r in metrics if diverged(r)), None),
-        **{name: last[name] for name in named if name in last},
+        **{name: last[name] for name in SPENT if name in last},
     }
 
 
@@ -293,6 +303,8 @@ _KINDS: dict[str, tuple[Any, str]] = {
     "mechanism": (str, "a string"),
     "status": (dict | None, "an object of words or null"),
     "epsilon_spent": (dict | None, "an object of numbers or null"),
+    "adversary": (str | None, "a string or null"),
+    "relation": (str | None, "a string or null"),
     **dict.fromkeys(_LISTS, (list | None, "a list of numbers or null")),
 }
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax import mechanisms
+from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.report import (
     attribute_values,
     guarantees,
@@ -69,7 +70,7 @@ def write_run_report(run_dir: str | Path, *, timestamp: str | None = None) -> Pa
                 else "<p>The guarantees are stated when the run has ended.</p>"
             ),
         ),
-        ("ledger", "Privacy spent by client", _ledger(run)),
+        ("ledger", "Privacy spent by client", _by_client(run)),
         (
             "provenance",
             "Settings, versions, command",
@@ -146,6 +147,7 @@ def context(run: read.RunFiles) -> dict[str, Any]:
         "label": mechanisms.mechanism_label(mechanism),
         "sensitivity": config.get("sensitivity"),
         "contribution_release": config.get("contribution_release"),
+        "meaning": meaning(run.summary, spent.upload_status(run.clients, run.summary)),
         "attributes": list(map(str, names)) if isinstance(names, list) else [],
         "private_attribute": private if whole else None,
     }
@@ -167,7 +169,8 @@ def _claim(run: read.RunFiles) -> list[str]:
     if not epsilon:
         return []
     claim = f"ε per upload {epsilon} at δ′ = {spent.claimed(run.clients, 'delta')}"
-    return [spent.marked(claim, spent.upload_status(run.clients, run.summary))]
+    status = spent.upload_status(run.clients, run.summary)
+    return [spent.marked(claim, meaning(run.summary, status))]
 
 
 _SUBTITLE = (
@@ -226,7 +229,8 @@ def _facts(run: read.RunFiles) -> str:
         text = labels.significant(read.number(value))
         delta = spent.delta_text(method, summary) if method in status else ""
         text += f" at {delta}" if delta else ""
-        pairs.append((spent.marked(name, status.get(method)), text))
+        words = meaning(summary, status[method]) if method in status else ""
+        pairs.append((name, spent.marked(text, words)))
     for counted, name in (
         ("num_clipped_ratios", "uploads whose R fell outside [0, 1]"),
         ("num_degenerate_ratios", "uploads whose Shapley sum was ~0 (R set to 1)"),
@@ -274,31 +278,33 @@ def _switch(run: read.RunFiles) -> str:
     )
 
 
-def _ledger(run: read.RunFiles) -> str:
+def _by_client(run: read.RunFiles) -> str:
     by_client: dict[int, list[read.Row]] = {}
     for row in run.clients:
         by_client.setdefault(row["client"], []).append(row)
     in_steps = any(row.get("step_noise_std") for row in run.clients)
     noise = "step_noise_std" if in_steps else "noise_std"
+    spent = run.summary.get("by_client") or {}
     rows = [
         (
             client,
             len(uploads),
             labels.significant(_mean(uploads, "contribution_ratio")),
             labels.significant(_mean(uploads, noise)),
-            labels.significant(_total(uploads, "epsilon")),
-            labels.significant(_total(uploads, "delta")),
+            labels.significant(_item(spent.get("epsilon"), client)),
+            labels.significant(_item(spent.get("delta"), client)),
         )
         for client, uploads in sorted(by_client.items())
     ]
     sigma = "mean σ per local step" if in_steps else "mean σ"
-    head = ("client", "uploads", "mean R", sigma, "Σ ε", "Σ δ′")
+    head = ("client", "uploads", "mean R", sigma, "ε", "δ")
     caption = (
-        "Every client that uploaded. Σ ε and Σ δ′ add up its uploads (basic"
-        " composition); a dash means that there is no finite guarantee."
+        "Every client that uploaded. ε and δ are what it has spent at the end, by basic"
+        " composition; a dash means that there is no finite guarantee, or no end yet."
     )
     status = (run.summary.get("status") or {}).get("basic")
-    caption += f" These sums are {status}." if status else ""
+    if status:
+        caption += f" ({meaning(run.summary, status)})"
     return (
         f"<details><summary>{len(rows)} clients</summary>"
         f"{page.table(head, rows, caption=caption)}</details>"
@@ -315,12 +321,5 @@ def _mean(rows: list[read.Row], name: str) -> float | None:
     return statistics.fmean(values) if values else None
 
 
-def _total(rows: list[read.Row], name: str) -> float | None:
-    """The sum; None where the value of one upload is not finite."""
-    values = [read.number(row.get(name)) for row in rows]
-    finite = [value for value in values if value is not None]
-    return sum(finite) if len(finite) == len(values) else None
-
-
 def _item(values: list[Any] | None, index: int) -> float | None:
-    return read.number(values[index]) if values else None
+    return read.number(values[index]) if values and index < len(values) else None

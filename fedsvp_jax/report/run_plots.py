@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from functools import partial
 
+from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.report import labels, read, spent, style
 from fedsvp_jax.report.plots import Plot, Series, drawable, noisy
 
@@ -111,7 +112,12 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
             "ε that the client with the most privacy loss has spent, by each method."
             " PLD is computed after the last round only (single marker).",
             "round",
-            spent.axis_title(run.summary.get("status") or {}),
+            spent.axis_title(
+                {
+                    method: meaning(run.summary, word)
+                    for method, word in (run.summary.get("status") or {}).items()
+                }
+            ),
             _spent(run),
         ),
     ]

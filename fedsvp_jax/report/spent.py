@@ -1,4 +1,4 @@
-"""How an ε that was spent is written: with its δ and its status, proved or nominal.
+"""How an ε is written: with its δ, its status, its adversary and its relation.
 
 Basic composition's ε holds at Σδ, the sum of the δ that the uploads claimed; the
 other methods' at the setting target_delta.
@@ -7,6 +7,7 @@ other methods' at the setting target_delta.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.report import labels, read
 
 
@@ -37,7 +38,7 @@ def marked(text: str, status: str | None) -> str:
 
 
 def spent_line(summary: Mapping[str, Any]) -> str:
-    """The terminal's line: `epsilon_spent (nominal): basic 10.5 at Σδ = 0.57, …`.
+    """The terminal's line: `epsilon_spent (nominal; …): basic 10.5 at Σδ = 0.57, …`.
 
     Args:
       summary: summary.json.
@@ -50,15 +51,16 @@ def spent_line(summary: Mapping[str, Any]) -> str:
     for method, value in summary["epsilon_spent"].items():
         text = f"{method} {value:.4g} at {delta_text(method, summary)}"
         spent.append(text if same else marked(text, status[method]))
-    name = marked("epsilon_spent", status_text(status) if same else None)
-    return f"{name}: {', '.join(spent)}"
+    shared = meaning(summary, status_text(status) if same else None)
+    return f"{marked('epsilon_spent', shared)}: {', '.join(spent)}"
 
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """The columns of a table that show ε spent, one per method, and its status.
+    """The columns of a table that show ε spent, one per method, and what it means.
 
     Args:
-      rows: with `epsilon_spent`, `delta_spent`, `target_delta` and `status`.
+      rows: with `epsilon_spent`, `delta_spent`, `target_delta`, `status`, `adversary`
+        and `relation`.
 
     Returns:
       The cells of every row by column. δ stands in the column's name where it is that
@@ -79,23 +81,32 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
             text = labels.significant(value)
             text += f" at {delta}" if delta and value is not None else ""
             of_row[f"ε spent, {method}{shared.get(method, '')}"] = text
-        cells.append(of_row | {"status": status_text(row.get("status") or {}) or "–"})
+        of_row |= {
+            "status": status_text(row.get("status") or {}) or "–",
+            "against": row.get("adversary") or "–",
+            "neighbours": row.get("relation") or "–",
+        }
+        cells.append(of_row)
     return cells
 
 
-def axis_title(status: Mapping[str, str | None], delta: str = "") -> str:
-    """A plot's axis: `ε spent at δ = 1e-05 (nominal)`, or `(nominal: FedSDP)`.
+def axis_title(meanings: Mapping[str, str], delta: str = "") -> str:
+    """A plot's axis: `ε spent at δ = 1e-05 (proved; against: …)`.
 
     Args:
-      status: of each curve, by its name.
+      meanings: of each curve by its name, as `claims.meaning` writes it; curves
+        that differ are named.
       delta: as `delta_text` writes it.
     """
     title = f"ε spent at {delta}" if delta else "ε spent"
-    known = {name: word for name, word in status.items() if word}
-    nominal = [name for name, word in known.items() if word == "nominal"]
-    if nominal and len(nominal) < len(known):
-        return marked(title, f"nominal: {', '.join(nominal)}")
-    return marked(title, next(iter(known.values()), None))
+    names: dict[str, list[str]] = {}
+    for name, words in meanings.items():
+        if words:
+            names.setdefault(words, []).append(name)
+    if len(names) < 2:
+        return marked(title, next(iter(names), None))
+    told = (f"{', '.join(of)}: {words}" for words, of in names.items())
+    return marked(title, " | ".join(told))
 
 
 def claimed(clients: Sequence[read.Row], name: str) -> str:

@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
 from fedsvp_jax import mechanisms, student
+from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.report import labels, read, spent, style, tables
 from fedsvp_jax.report.plots import Plot, Series, drawable, noisy
 
@@ -87,17 +88,18 @@ def sweep_plots(results: Sequence[read.Row]) -> list[Plot]:
 
 
 def _spent_title(results: Sequence[read.Row], method: str) -> str:
-    """The axis of ε spent by a method: its δ, and which mechanisms' ε is nominal."""
+    """The axis of ε spent by a method: its δ, and what the mechanisms' ε means."""
     rows = [row for row in tables.summarize(results) if row.status]
-    status: dict[str, str | None] = {}
+    meanings: dict[str, str] = {}
     for row in rows:
         name = mechanisms.mechanism_label(row.mechanism)
-        if status.get(name) != "nominal":
-            status[name] = row.status.get(method)
+        if not meanings.get(name, "").startswith("nominal"):
+            told = dataclasses.asdict(row)
+            meanings[name] = meaning(told, row.status.get(method))
     if method == "basic":
-        return spent.axis_title(status, "Σδ")
+        return spent.axis_title(meanings, "Σδ")
     texts = {spent.delta_text(method, dataclasses.asdict(row)) for row in rows}
-    return spent.axis_title(status, texts.pop() if len(texts) == 1 else "")
+    return spent.axis_title(meanings, texts.pop() if len(texts) == 1 else "")
 
 
 def accuracy_against_epsilon(results: Sequence[read.Row]) -> Plot:

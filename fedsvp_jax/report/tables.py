@@ -75,6 +75,8 @@ class SummaryRow:
     delta_spent: float | None  # Σδ as claimed, at which basic's ε holds; likewise
     target_delta: float | None  # δ at which the other methods' ε holds
     status: dict[str, str]  # "proved" or "nominal" by method; empty without a claim
+    adversary: str | None  # against whom ε spent is claimed
+    relation: str | None  # the neighbouring relation that it is claimed for
 
     @property
     def groups(self) -> tuple[Spread, Spread]:
@@ -261,6 +263,8 @@ def _row(group: Group, runs: Sequence[Sequence[read.Row]]) -> SummaryRow:
         delta_spent=_largest(runs, "delta_spent"),
         target_delta=_largest(runs, "target_delta"),
         status=_status(runs),
+        adversary=_word(runs, "adversary"),
+        relation=_word(runs, "relation"),
     )
 
 
@@ -289,6 +293,12 @@ def _status(runs: Sequence[Sequence[read.Row]]) -> dict[str, str]:
             if result.get(method) != "nominal":
                 result[method] = str(word)
     return result
+
+
+def _word(runs: Sequence[Sequence[read.Row]], name: str) -> str | None:
+    """Of the last rounds; seeds share it, as they share the mechanism's settings."""
+    words = dict.fromkeys(str(run[-1][name]) for run in runs if run[-1].get(name))
+    return " or ".join(words) or None
 
 
 def _with_gap(row: SummaryRow, fedavg: SummaryRow | None) -> SummaryRow:

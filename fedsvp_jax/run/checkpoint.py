@@ -1,9 +1,10 @@
 """Checkpoints: what a run needs in order to continue to the same bits.
 
-A checkpoint is one file, named by its round: a line with the SHA-256 of the rest, then
-the state as `flax.serialization` writes it (msgpack). It is written beside its place
-and renamed when all of it is on the disk, so a killed or failed save leaves the others
-whole.
+A checkpoint is one file, named by its round: a line with a SHA-256, then the state as
+`flax.serialization` writes it (msgpack). The sum covers the run's settings, the round
+and the state, so that no checkpoint of another run or round is taken. The file is
+written beside its place and renamed when all of it is on the disk, so a killed or
+failed save leaves the others whole.
 """
 
 import hashlib
@@ -16,21 +17,27 @@ import numpy as np
 from flax import serialization
 
 from fedsvp_jax.devices import processes
-from fedsvp_jax.run.folder import BESIDE, WriteError, replace_file
+from fedsvp_jax.run.files import BESIDE, WriteError, replace_file
 
 _KEPT = 2  # intact checkpoints that a save leaves
 _log = logging.getLogger(__name__)
 
 # Raised when the content of a checkpoint changes, or the way in which a run continues
 # from it: a run that another version started is then refused.
-STATE_VERSION = 11
+STATE_VERSION = 14
 
 
 class Checkpointer:
-    """The newest checkpoints of one run."""
+    """The newest checkpoints of one run.
 
-    def __init__(self, folder: pathlib.Path) -> None:
+    Args:
+      folder: of the checkpoints.
+      identity: of the run (`folder.identity`); "" for none.
+    """
+
+    def __init__(self, folder: pathlib.Path, identity: str = "") -> None:
         self._folder = folder.absolute()
+        self._identity = identity
         self._intact: list[int] = []  # rounds restored from or saved, ascending
 
     def rounds(self) -> list[int]:
@@ -56,7 +63,7 @@ class Checkpointer:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise WriteError(file, error.strerror or str(error)) from error
-        replace_file(file, _sum(content) + b"\n", content)
+        replace_file(file, self._sum(content, round_num) + b"\n", content)
         self._intact = [*self._intact, round_num][-_KEPT:]
         for old in self.rounds():
             if old < round_num and old not in self._intact:
@@ -92,8 +99,10 @@ class Checkpointer:
             file = self._folder / str(round_num)
             try:
                 promised, _, content = file.read_bytes().partition(b"\n")
-                if promised != _sum(content):
-                    raise ValueError("it differs from its SHA-256")
+                if promised != self._sum(content, round_num):
+                    raise ValueError(
+                        "it differs from its SHA-256, or is of another run or round"
+                    )
             except (OSError, ValueError) as error:
                 damages.append(f"checkpoint {file} is damaged ({error})")
                 continue
@@ -107,16 +116,16 @@ class Checkpointer:
             )
         return None
 
-
-def _sum(content: bytes) -> bytes:
-    return hashlib.sha256(content).hexdigest().encode()
+    def _sum(self, content: bytes, round_num: int) -> bytes:
+        own = f"{self._identity} {round_num}\n" if self._identity else ""
+        return hashlib.sha256(own.encode() + content).hexdigest().encode()
 
 
 class SharedCheckpointer:
     """`Checkpointer` of process 0, which sends what it restores to the others."""
 
-    def __init__(self, folder: pathlib.Path) -> None:
-        self._own = Checkpointer(folder) if processes.is_first() else None
+    def __init__(self, folder: pathlib.Path, identity: str = "") -> None:
+        self._own = Checkpointer(folder, identity) if processes.is_first() else None
 
     def save(self, round_num: int, state: Any) -> None:
         """As `Checkpointer.save`; parts that other processes hold are gathered."""

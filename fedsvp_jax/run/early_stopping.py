@@ -1,12 +1,18 @@
 """Ending a run before its last round: by a hook, or when rounds pass without a gain.
 
-What stopping early means for claims: the ledger counts the uploads that were made, so a
-run that ends early has spent less. When it ends is told to everybody, and nothing
-counts what that tells of the examples that decided it: the server's validation examples
-or the test set, which no client holds.
+What stopping early means for claims: a number of rounds that the data decide was not
+known before, so the ε of the rounds that were run is a tally (nominal). Patience and
+hooks see what was released alone, models and what follows from them, so such a run is a
+post-processing of the one that is planned and is claimed at its planned length
+(`planned_rounds`). A hook that is also given numbers that no noise hides makes every
+claim of the run nominal: when the run ends then tells of them.
+
+What the end tells of the server's validation examples or of the test set, which no
+client holds, no ε counts.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 
@@ -18,8 +24,59 @@ class _Stop:
 # What a hook returns to end the run after the round that it was told of.
 STOP: Final = _Stop()
 
-# (round from 1, its row of metrics.jsonl, read-only) -> STOP or None
+# (round from 1, what was released of its row of metrics.jsonl, read-only) -> STOP or
+# None
 Hook = Callable[[int, Mapping[str, Any]], object]
+
+# Fields of a row that clients' private examples decide and no noise hides. Its other
+# fields follow from the settings and from the released models, votes and R.
+UNRELEASED = (
+    "worst_tenth_accuracy",
+    "noise_multiplier_mean",
+    "noise_std_mean",
+    "step_noise_std_mean",
+    "noise_l2",
+    "aggregate_noise_l2",
+    "update_l2",
+    "num_clipped_updates",
+    "contribution_ratio_mean",
+    "num_clipped_ratios",
+    "num_degenerate_ratios",
+    "steps_needed",
+    "steps_run",
+    "diverged_clients",
+)
+
+
+def check_reveal(names: Sequence[str]) -> None:
+    """Raises ValueError: a name is not one of `UNRELEASED`."""
+    unknown = [name for name in names if name not in UNRELEASED]
+    if unknown:
+        raise ValueError(
+            f"reveal must name fields of {', '.join(UNRELEASED)}; got {unknown[0]!r}"
+        )
+
+
+class _Shown(dict[str, Any]):
+    def __missing__(self, name: str) -> Any:
+        if name not in UNRELEASED:
+            raise KeyError(name)
+        raise KeyError(
+            f"{name} is made of private data that no noise hides; "
+            f"run.train(reveal=[{name!r}]) shows it, and every claim is nominal then"
+        )
+
+
+def shown(row: Mapping[str, Any], reveal: Sequence[str] = ()) -> Mapping[str, Any]:
+    """What a hook is given of a row: what was released, and the fields of `reveal`."""
+    return MappingProxyType(
+        _Shown(
+            (name, value)
+            for name, value in row.items()
+            if name not in UNRELEASED or name in reveal
+        )
+    )
+
 
 # By the first of these that a row has a number for, rounds are compared. A data set
 # with targets has no accuracy; of the losses the lowest is the best.

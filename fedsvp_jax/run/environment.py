@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from fedsvp_jax.devices import compiler_flags
+from fedsvp_jax.devices import compiler_flags, cpu
 from fedsvp_jax.run import checkpoint
 
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "dp-accounting")
@@ -19,15 +19,21 @@ def versions() -> dict[str, str]:
 
 
 def environment() -> dict[str, Any]:
-    """Versions, compiler flags, device kind: equal ones are promised equal bits.
+    """Versions, compiler flags, device, CPU: equal ones are promised equal bits.
+
+    A run whose rounds a CPU computes is not resumed with another number of threads
+    (NPROC sets it) or on another instruction set, since convolutions follow them.
 
     Raises:
       ValueError: the device computes wrong numbers (`compiler_flags`).
     """
     compiler_flags.check_arithmetic()
+    on_cpu = jax.default_backend() == "cpu"
     return {
         "versions": versions(),
         "state_version": checkpoint.STATE_VERSION,
         "device_kind": jax.devices()[0].device_kind,
+        "cpu_threads": cpu.threads() if on_cpu else None,
+        "cpu_instructions": cpu.instruction_set() if on_cpu else None,
         "xla_flags": compiler_flags.flags_in_force(),
     }

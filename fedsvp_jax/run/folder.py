@@ -1,90 +1,42 @@
-"""A run's folder: json files that a killed run leaves readable.
+"""A run's folder: json files that a killed run leaves readable, one process at a time.
 
 Lines are appended and flushed a call at a time; `keep_rounds` drops the lines that
 a checkpoint does not know of, so a resumed run's files equal an uninterrupted
-run's byte for byte. Whole files are written beside their place and renamed.
+run's byte for byte.
 """
 
 import contextlib
+import fcntl
+import hashlib
 import json
-import math
 import os
 import pathlib
+import platform
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
-
-import numpy as np
+from typing import Any, Self
 
 from fedsvp_jax.devices import processes
+from fedsvp_jax.run.files import BESIDE, WriteError, plain, replace_file, write_json
 
-BESIDE = ".tmp"  # ends the name of a file that is not whole yet
 PLANNED = "partition.svg"  # what a dry run draws
+PLANNED_ROUNDS = "planned_rounds"  # of config.json, where a run got more rounds
+LOCK = ".lock"  # of the process that writes the folder
 
 
-def plain(value: Any) -> Any:
-    """Numpy to plain Python; float32 by its shortest form, non-finite to None."""
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, np.ndarray):
-        return [plain(item) for item in value]
-    if isinstance(value, np.float32):
-        return float(str(value)) if np.isfinite(value) else None
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+def identity(config: dict[str, Any]) -> str:
+    """A sum of a config.json, by which a run's checkpoints are its own.
 
-
-class WriteError(OSError):
-    """A file of a run cannot be written; the message says how to go on.
-
-    Attributes:
-      path: the file or folder.
-      reason: what the operating system says.
+    The number of rounds may grow and does not count, nor what was planned. Versions
+    before state 12 kept none: "".
     """
-
-    def __init__(
-        self, path: pathlib.Path, reason: str, kept: str = "what was saved before"
-    ) -> None:
-        super().__init__(
-            f"{path} cannot be written ({reason}); {kept} is kept: mend this, then go "
-            "on with the same command and --resume"
-        )
-        self.path = path
-        self.reason = reason
-
-
-def replace_file(path: pathlib.Path, *parts: bytes) -> None:
-    """Writes the parts, one after another, as the whole file or not at all.
-
-    Raises:
-      WriteError: it cannot be written; what was there is as it was.
-    """
-    beside = path.with_name(path.name + BESIDE)
-    try:
-        with open(beside, "wb") as file:
-            file.writelines(parts)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        raise WriteError(path, error.strerror or str(error)) from error
-
-
-def write_json(path: pathlib.Path, content: Any) -> None:
-    """Writes the file whole or not at all.
-
-    Raises:
-      WriteError: it cannot be written; what was there is as it was.
-    """
-    text = json.dumps(plain(content), indent=2, allow_nan=False) + "\n"
-    replace_file(path, text.encode())
+    if config.get("state_version", 0) < 12:
+        return ""
+    settings = {
+        name: config[name] for name in {*config} - {"num_rounds", PLANNED_ROUNDS}
+    }
+    text = json.dumps(plain(settings), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def differences(old: Any, new: Any, name: str = "") -> list[str]:
@@ -107,10 +59,55 @@ def _asks_for_more(old: dict[str, Any], new: dict[str, Any]) -> bool:
 
 
 class RunFolder:
-    """The folder of one run or sweep."""
+    """The folder of one run or sweep; as a context, it frees the folder at its end."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = pathlib.Path(path)
+        self.identity = ""  # of the run, from `start` on
+        self._lock: int | None = None  # descriptor of the locked file
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.free()
+
+    def __del__(self) -> None:
+        self.free()
+
+    def _reserve(self) -> None:
+        """Keeps other processes out until `free`, or the end of this process.
+
+        Raises:
+          ValueError: another process writes the folder.
+          OSError: the lock cannot be written.
+        """
+        file = self.path / LOCK
+        lock = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            writer = os.read(lock, 1000).decode(errors="replace") or "another process"
+            os.close(lock)
+            raise ValueError(
+                f"output_dir {self.path} is being written by {writer}; wait until it "
+                "has ended, or give another folder"
+            ) from error
+        if not file.exists() or not os.path.samestat(os.fstat(lock), file.stat()):
+            os.close(lock)  # its last owner removed it in the meantime
+            self._reserve()
+            return
+        self._lock = lock
+        os.truncate(lock, 0)
+        os.write(lock, f"process {os.getpid()} on {platform.node()}".encode())
+
+    def free(self) -> None:
+        """Lets other processes write the folder."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            with contextlib.suppress(OSError):
+                (self.path / LOCK).unlink()
+            os.close(lock)
 
     def start(
         self,
@@ -118,7 +115,7 @@ class RunFolder:
         *,
         resume: bool,
         longer: Callable[[int], None] | None = None,
-    ) -> None:
+    ) -> int | None:
         """Creates the folder, or checks that it holds the run to go on with.
 
         A folder without config.json in which nothing else lies (a run killed before
@@ -130,47 +127,38 @@ class RunFolder:
           resume: go on with the run that the folder holds.
           longer: called with the rounds of that run where `config` asks for more, and
             for nothing else that is new; it refuses that, or config.json then tells
-            the new number. None: never more.
+            the new number, and the first one as `planned_rounds`. None: never more.
+
+        Returns:
+          The rounds that were planned first, of a run that was continued to more of
+          them; None of any other.
 
         Raises:
-          ValueError: when the folder holds a run and `resume` is false, or holds
-            a run of another configuration; the first differences are named.
+          ValueError: another process writes the folder, or it holds a run and
+            `resume` is false, or it holds a run of another configuration; the first
+            differences are named.
           OSError: the folder cannot be made or written.
         """
-        file = self.path / "config.json"
-        if file.exists():
-            if not resume:
-                raise ValueError(
-                    f"output_dir {self.path} already holds a run; give another folder "
-                    "or continue it with --resume"
-                )
-            try:
-                old = json.loads(file.read_bytes())
-            except ValueError as error:
-                raise ValueError(
-                    f"cannot resume {self.path}: {file} is damaged ({error})"
-                ) from error
-            changed = differences(old, plain(config))
-            if changed and longer is not None and _asks_for_more(old, plain(config)):
-                longer(old["num_rounds"])
-                (self.path / "summary.json").unlink(missing_ok=True)
-                write_json(file, config)
-            elif changed:
-                raise ValueError(f"cannot resume {self.path}: {'; '.join(changed[:3])}")
-            return
-        unfinished = {file.name + BESIDE, PLANNED}
-        if self.path.exists() and (
-            not self.path.is_dir()
-            or any(path.name not in unfinished for path in self.path.iterdir())
-        ):
-            raise ValueError(
-                f"output_dir {self.path} exists and holds no run; give a new folder"
-            )
+        file, planned = self.path / "config.json", None
+        unfinished = {LOCK, PLANNED, file.name + BESIDE}
         new = not self.path.exists()
+        if not new and not file.exists():
+            names = os.listdir(self.path) if self.path.is_dir() else ["a file"]
+            if file.name not in names and not unfinished.issuperset(names):
+                raise ValueError(
+                    f"output_dir {self.path} exists and holds no run; give a new folder"
+                )
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            write_json(file, config)
+            if self._lock is None:
+                self._reserve()
+            if not file.exists():
+                write_json(file, config)
+            else:
+                planned = self._go_on(file, config, resume=resume, longer=longer)
+            self.identity = identity(config)
         except OSError as error:
+            self.free()
             if new:
                 with contextlib.suppress(OSError):
                     self.path.rmdir()
@@ -179,6 +167,41 @@ class RunFolder:
                 f"output_dir {self.path} cannot be written ({reason}); give another "
                 "folder"
             ) from error
+        except ValueError:
+            self.free()
+            raise
+        return planned
+
+    def _go_on(
+        self,
+        file: pathlib.Path,
+        config: dict[str, Any],
+        *,
+        resume: bool,
+        longer: Callable[[int], None] | None,
+    ) -> int | None:
+        """Checks that config.json is that of the run to go on with, as `start`."""
+        if not resume:
+            raise ValueError(
+                f"output_dir {self.path} already holds a run; give another folder "
+                "or continue it with --resume"
+            )
+        try:
+            old = json.loads(file.read_bytes())
+        except (ValueError, RecursionError) as error:
+            raise ValueError(
+                f"cannot resume {self.path}: {file} is damaged ({error})"
+            ) from error
+        planned: int | None = old.pop(PLANNED_ROUNDS, None)
+        changed = differences(old, plain(config))
+        if changed and longer is not None and _asks_for_more(old, plain(config)):
+            longer(old["num_rounds"])
+            (self.path / "summary.json").unlink(missing_ok=True)
+            planned = planned or old["num_rounds"]
+            write_json(file, config | {PLANNED_ROUNDS: planned})
+        elif changed:
+            raise ValueError(f"cannot resume {self.path}: {'; '.join(changed[:3])}")
+        return planned
 
     def append(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
         """Appends json lines, all or none, and hands them to the operating system.
@@ -220,14 +243,22 @@ class RunFolder:
           as_kept: what becomes of a row of round `done` that is meant.
 
         Raises:
-          ValueError: a line is damaged, or `every` and a round has none.
+          ValueError: a line is damaged, or `every` and a round has none or a line
+            stands there twice.
         """
         file = self.path / name
         content = file.read_bytes() if file.exists() else b""
-        kept, found = [], set()
+        kept, found, seen = [], set(), set()
         for number, line in enumerate(content.splitlines(keepends=True), start=1):
             if not line.endswith(b"\n"):
                 break
+            if every and line in seen:
+                raise ValueError(
+                    f"{file}, line {number}, stands there twice: two processes wrote "
+                    "the folder at once; put a copy of the file back, or start again "
+                    "in a new folder (nothing was changed)"
+                )
+            seen.add(line)
             try:
                 row = json.loads(line)
                 meant, round_num = of(row), row["round"]
@@ -277,9 +308,9 @@ class SharedFolder(RunFolder):
         super().__init__(path)
         self._held: dict[str, list[dict[str, Any]]] = {}
 
-    def start(self, config: dict[str, Any], **how: Any) -> None:
+    def start(self, config: dict[str, Any], **how: Any) -> int | None:
         """As `RunFolder.start`; what process 0 refuses, all refuse."""
-        processes.from_first(partial(super().start, config, **how))
+        return processes.from_first(partial(super().start, config, **how))
 
     def append(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
         """As `RunFolder.append`."""

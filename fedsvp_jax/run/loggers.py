@@ -11,10 +11,12 @@ import csv
 import importlib
 import os
 import pathlib
+import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.devices import processes
 from fedsvp_jax.settings import unknown
 
@@ -37,7 +39,10 @@ class Logger(abc.ABC):
 
 
 # The first names the step, three name a cell, the last one is in ε's names.
-_NO_SCALARS = ("round", "seed", "epsilon", "noise_std", "target_delta")
+_NO_SCALARS = (
+    *("round", "seed", "epsilon", "noise_std", "target_delta"),
+    "rdp_by_adversary",  # which has neither status nor relation
+)
 
 
 def scalars(row: Mapping[str, Any]) -> dict[str, float]:
@@ -58,16 +63,18 @@ def scalars(row: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _spent_tag(row: Mapping[str, Any], method: str) -> str:
-    """`epsilon_spent_nominal/rdp_at_delta_1e-05`; basic holds at `delta_spent`.
+    """`epsilon_spent/rdp_at_delta_1e-05_proved_against_server_neighbours_…`.
 
-    TensorBoard keeps letters, digits, `_`, `-`, `.` and `/` of a name.
+    Basic holds at `delta_spent`. TensorBoard keeps letters, digits, `_`, `-`, `.` and
+    `/` of a name.
     """
-    status = (row.get("status") or {}).get(method)
-    group = f"epsilon_spent_{status}" if status else "epsilon_spent"
     target = row.get("target_delta")
+    delta = "" if target is None else f" at delta {target:g}"
     if method == "basic" and row.get("delta_spent") is not None:
-        return f"{group}/basic_at_delta_spent"
-    return f"{group}/{method}" + ("" if target is None else f"_at_delta_{target:g}")
+        delta = " at delta_spent"
+    words = meaning(row, (row.get("status") or {}).get(method))
+    name = re.sub(r"[^\w.-]+", "_", f"{method}{delta} {words}".strip())
+    return f"epsilon_spent/{name}"
 
 
 class CsvLogger(Logger):

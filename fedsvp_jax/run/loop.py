@@ -7,25 +7,24 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fedsvp_jax.accounting import FilterCost, Ledger, promises
+from fedsvp_jax.accounting import Account
 from fedsvp_jax.algorithm.state import RoundMetrics, ServerState
+from fedsvp_jax.devices import processes
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.run import records
 from fedsvp_jax.run.checkpoint import SharedCheckpointer
-from fedsvp_jax.run.folder import WriteError
+from fedsvp_jax.run.files import WriteError
 from fedsvp_jax.run.stopping import StopRequests
 
 _log = logging.getLogger(__name__)
 
-# (cell, round from 1, its metrics, epsilon spent by accounting) -> why the run ends
-# with that round, in a word, or None
-OnRound = Callable[[int, int, RoundMetrics, dict[str, float]], str | None]
+# (cell, round from 1, its metrics), once the cell's account has it -> why the
+# run ends with that round, in a word, or None
+OnRound = Callable[[int, int, RoundMetrics], str | None]
 
 
 class BeforeRound(Protocol):
     """What changes the state before some rounds: the influence filter."""
-
-    cost: FilterCost  # of one call, for the ledgers
 
     def rounds_until_due(self, done: int) -> int:
         """Rounds from `done` on until it is called next; 0: before the next round."""
@@ -34,41 +33,40 @@ class BeforeRound(Protocol):
         """The state that the next round starts from."""
 
 
-def _with_ledgers(state: ServerState, ledgers: Sequence[Ledger]) -> dict[str, Any]:
-    return {"server": state, "ledgers": [ledger.state_dict() for ledger in ledgers]}
+def _content(state: ServerState, accounts: Sequence[Account]) -> dict[str, Any]:
+    """What a checkpoint keeps: arrays."""
+    kept = [
+        {name: np.asarray(values) for name, values in account.to_json().items()}
+        for account in accounts
+    ]
+    return {"server": state, "accounts": kept}
 
 
 def restore(
-    trainer: Trainer, ledgers: list[Ledger], checkpointer: SharedCheckpointer
+    trainer: Trainer, accounts: list[Account], checkpointer: SharedCheckpointer
 ) -> tuple[ServerState, int]:
     """The newest intact checkpoint's `(state, rounds done)`, or the start.
 
-    `ledgers` are replaced in place by the checkpoint's.
+    `accounts` are replaced in place by the checkpoint's.
 
     Raises:
       ValueError: there are checkpoints and all are damaged.
     """
     state = trainer.initial_state()
-    found = checkpointer.restore(_with_ledgers(state, ledgers))
+    found = checkpointer.restore(_content(state, accounts))
     if found is None:
         return state, 0
     saved, done = found
-    ledgers[:] = [
-        Ledger.from_state_dict(
-            content,
-            proved=ledger.proved,
-            central=ledger.central,
-            concentrated=ledger.concentrated,
-            subsampling=ledger.subsampling,
-        )
-        for content, ledger in zip(saved["ledgers"], ledgers, strict=True)
+    accounts[:] = [
+        account.from_json(content)
+        for content, account in zip(saved["accounts"], accounts, strict=True)
     ]
     return trainer.place(saved["server"]), done
 
 
 def drive(
     trainer: Trainer,
-    ledgers: Sequence[Ledger],
+    accounts: list[Account],
     state: ServerState,
     done: int,
     *,
@@ -86,7 +84,7 @@ def drive(
 
     Args:
       trainer: the compiled rounds.
-      ledgers: one per cell; they record what was applied.
+      accounts: one per cell; replaced in place by those after each round.
       state: after `done` rounds.
       checkpointer: saves the state after the rows that it stands for were written.
       checkpoint_every: rounds between checkpoints, rounded up to whole calls.
@@ -111,13 +109,9 @@ def drive(
       WriteError: a row or a checkpoint cannot be written; names the checkpoint left.
     """
     program = trainer.program
-    configs, mechanism = program.configs, program.mechanism
+    configs = program.configs
     num_rounds, saved = configs[0].num_rounds, done
     diverged: set[int] = set()
-    releases = [
-        promises.release_epsilon(settings, mechanism)
-        for settings in program.mechanism_configs
-    ]
 
     @contextlib.contextmanager
     def naming_what_is_kept() -> Iterator[None]:
@@ -131,7 +125,7 @@ def drive(
         nonlocal saved
         if done > saved:
             with naming_what_is_kept():
-                checkpointer.save(done, _with_ledgers(state, ledgers))
+                checkpointer.save(done, _content(state, accounts))
             saved = done
 
     while done < num_rounds and ended is None:
@@ -148,32 +142,24 @@ def drive(
         if before_round is not None:
             if before_round.rounds_until_due(done) == 0:
                 state = before_round(state, done)
-                for ledger in ledgers:
-                    ledger.record_pass(before_round.cost)
+                accounts[:] = [account.record_pass() for account in accounts]
             count = min(count, before_round.rounds_until_due(done + 1) + 1)
         state, metrics = trainer.advance(state, done, count)
-        asked = (metrics.clients.client_id >= 0).any(axis=(1, 2))
-        active = int(np.argmin(asked)) if not asked.all() else count
+        filled = np.flatnonzero((metrics.clients.client_id >= 0).any(axis=(1, 2)))
+        active = int(filled[-1]) + 1 if len(filled) else 0
+        if active < count:
+            left = processes.to_host((state.spent, state.admitted))
+            if not program.is_over(*left, done + active):
+                active = count  # only the turn of a cohort that is not whole
         by_cell = [
-            list(records.rounds_of(metrics, cell)) for cell in range(len(ledgers))
+            list(records.rounds_of(metrics, cell)) for cell in range(len(accounts))
         ]
         # Round by round, so that the order of the lines follows no size of a call.
         for index, number in enumerate(range(done + 1, done + active + 1)):
-            for cell, ledger in enumerate(ledgers):
+            for cell, account in enumerate(accounts):
                 config, row = configs[cell], by_cell[cell][index]
-                records.record_round(
-                    ledger,
-                    row,
-                    round_num=number,
-                    release_epsilon=releases[cell],
-                )
-                spent = promises.epsilon_spent(
-                    ledger,
-                    config.target_delta,
-                    central=mechanism.claim.central,
-                    last=number == num_rounds,
-                )
-                ended = on_round(cell, number, row, spent) or ended
+                accounts[cell] = records.record_round(account, row)
+                ended = on_round(cell, number, row) or ended
                 try:
                     records.check_finite(
                         row, round_num=number, mechanism=config.mechanism

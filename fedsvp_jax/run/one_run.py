@@ -19,7 +19,7 @@ from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.influence import admission
 from fedsvp_jax.losses import ExampleLoss
 from fedsvp_jax.run import more_rounds
-from fedsvp_jax.run.early_stopping import Hook
+from fedsvp_jax.run.early_stopping import Hook, check_reveal
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import SharedFolder
 from fedsvp_jax.run.loggers import Loggers
@@ -42,6 +42,7 @@ def train(
     progress: bool = False,
     loggers: Sequence[str] = (),
     on_round: Hook | None = None,
+    reveal: Sequence[str] = (),
     keep_best: bool = False,
 ) -> dict[str, Any]:
     """Runs one resolved config and writes its folder.
@@ -64,9 +65,12 @@ def train(
       on_divergence: "stop" at NaN or infinity, or "continue".
       progress: draw a progress bar when standard error is a terminal.
       loggers: names of `loggers.LOGGERS`; each writes to output_dir/NAME as well.
-      on_round: called after every round as `on_round(number, row)` with the row of
-        metrics.jsonl, read-only; `run.STOP` as its answer ends the run. Rounds then
-        run in calls of one.
+      on_round: called after every round as `on_round(number, row)` with what was
+        released of the row of metrics.jsonl, read-only; `run.STOP` as its answer ends
+        the run, which is claimed at its planned length. Rounds then run in calls of
+        one.
+      reveal: fields of the row that no noise hides and `on_round` is given too
+        (`early_stopping.UNRELEASED`). Every claim of the run is nominal then.
       keep_best: also keep the model of the best round, for `load_model(best=True)`.
 
     Returns:
@@ -78,46 +82,58 @@ def train(
       FloatingPointError: the run diverged; what it wrote so far stays.
       stopping.Stopped: SIGINT or SIGTERM came; the state is saved.
     """
+    check_reveal(reveal)
     data = dataset or loading.load_data(config)
     folder = SharedFolder(output_dir)
     logs = Loggers(folder.path, loggers)
     program = federation.build([config], data, model=model, loss=loss)
     (config,) = program.configs
     trainer = Trainer(program, placement=placement)
-    settings = recorded_settings(config, data, loss) | environment()
+    settings = recorded_settings(config, data, loss, model) | environment()
+    if reveal:
+        settings["reveal"] = sorted(reveal)
     layout = dataclasses.asdict(trainer.placement)
     processes.agree(settings | layout | {"checkpoint_every": checkpoint_every})
-    folder.start(
+    planned = folder.start(
         settings,
         resume=resume,
         longer=lambda before: more_rounds.check(program, before),
     )
-    session = Session(
-        trainer,
-        folder,
-        logs,
-        Files("metrics.jsonl", "clients.jsonl", folder.path / "checkpoints"),
-        Options(checkpoint_every, on_divergence, progress, on_round, keep_best),
-    )
-    with StopRequests() as stop:
-        (summary,) = session.run(stop)
-    attributes = program.data.attributes
-    summary = {
-        "mechanism": config.mechanism,
-        "rounds": session.done,
-        "stopped_by": session.stopped_by,
-        **summary,
-        "attributes": attributes.names,
-        "private_attribute": attributes.private,
-    }
-    if config.influence_filter != "none" or config.corrupted_share > 0:
-        admitted = np.asarray(processes.to_host(session.state.admitted)[0])
-        summary |= admission.summary(
-            config,
-            program.data.corrupted[0],
-            admitted,
-            rounds=session.done,
-            delta=config.target_delta,
+    with folder, StopRequests() as stop:
+        session = Session(
+            trainer,
+            folder,
+            logs,
+            Files("metrics.jsonl", "clients.jsonl", folder.path / "checkpoints"),
+            Options(
+                checkpoint_every,
+                on_divergence,
+                progress,
+                on_round,
+                tuple(reveal),
+                planned,
+                keep_best,
+            ),
         )
-    folder.write("summary.json", summary)
+        (summary,) = session.run(stop)
+        attributes = program.data.attributes
+        summary = {
+            "mechanism": config.mechanism,
+            "rounds": session.done,
+            "stopped_by": session.stopped_by,
+            **summary,
+            "attributes": attributes.names,
+            "private_attribute": attributes.private,
+            "by_client": session.accounts[0].by_client(),
+        }
+        if config.influence_filter != "none" or config.corrupted_share > 0:
+            admitted = np.asarray(processes.to_host(session.state.admitted)[0])
+            summary |= admission.summary(
+                config,
+                program.data.corrupted[0],
+                admitted,
+                rounds=session.done,
+                delta=config.target_delta,
+            )
+        folder.write("summary.json", summary)
     return summary

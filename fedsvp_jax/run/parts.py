@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.run.folder import RunFolder, differences, write_json
+from fedsvp_jax.run.files import write_json
+from fedsvp_jax.run.folder import RunFolder, differences
 from fedsvp_jax.run.sweep import SweepPlan
 
 
@@ -71,10 +72,11 @@ def merge(
         for name in ("results.jsonl", "timing.jsonl")
     }
     lines["results.jsonl"].sort(key=lambda row: (order(row["mechanism"]), row["round"]))
-    for name, rows in lines.items():
-        whole.append(name, rows)
-    cells = [cell for part in parts for cell in part.cells]
-    write_json(whole.path / "cells.json", cells)
+    with whole:
+        for name, rows in lines.items():
+            whole.append(name, rows)
+        cells = [cell for part in parts for cell in part.cells]
+        write_json(whole.path / "cells.json", cells)
 
 
 def _read(path: pathlib.Path) -> _Part:
@@ -102,5 +104,5 @@ def _json(path: pathlib.Path) -> Any:
         return json.loads(path.read_bytes())
     except FileNotFoundError as error:
         raise ValueError(f"{path.parent} has no {path.name}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is damaged ({error})") from error

@@ -1,14 +1,14 @@
-"""From a call's metrics to the ledger's events and the files' rows."""
+"""From a call's metrics to the account and the files' rows."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from fedsvp_jax.accounting import Ledger
+from fedsvp_jax.accounting import Account
 from fedsvp_jax.algorithm.state import ClientMetrics, RoundMetrics
 from fedsvp_jax.run.early_stopping import best_round
-from fedsvp_jax.run.folder import plain
+from fedsvp_jax.run.files import plain
 from fedsvp_jax.structs import Array
 from fedsvp_jax.tree import cell_of
 
@@ -25,38 +25,14 @@ def valid_clients(metrics: RoundMetrics) -> ClientMetrics:
     return cell_of(metrics.clients, keep)
 
 
-def record_round(
-    ledger: Ledger,
-    metrics: RoundMetrics,
-    *,
-    round_num: int,
-    release_epsilon: float,
-) -> None:
-    """Hands the uploads of one round to the ledger, from what was applied."""
+def record_round(account: Account, metrics: RoundMetrics) -> Account:
+    """The account after one round's uploads, from what was applied."""
     clients = valid_clients(metrics)
-    noise = clients.noise
-    # A cohort that shares its noise sees it in the sum, be it drawn in the one step.
-    noised = (noise.noise_std > 0) | ledger.central
-    multiplier, sensitivity = (
-        np.where(noised, leaf, 0)
-        for leaf in (noise.noise_multiplier, noise.sensitivity)
-    )
-    ledger.record(
-        clients.client_id,
-        round_num=round_num,
-        noise_multiplier=clients.noise.noise_multiplier,
-        noise_std=multiplier * sensitivity,
-        epsilon=clients.noise.epsilon,
-        delta=clients.noise.delta,
-        weights=clients.weight,
-        release_epsilon=release_epsilon,
-    )
+    return account.record(clients.client_id, clients.noise, clients.weight)
 
 
-def round_row(
-    metrics: RoundMetrics, *, round_num: int, spent: dict[str, float]
-) -> dict[str, Any]:
-    """A line of metrics.jsonl; `round_num` counts from 1."""
+def round_row(metrics: RoundMetrics, *, round_num: int) -> dict[str, Any]:
+    """A line of metrics.jsonl without the ε spent; `round_num` counts from 1."""
     clients = valid_clients(metrics)
     estimation = clients.estimation
     multiplier = np.asarray(clients.noise.noise_multiplier)  # inf: of public data
@@ -86,7 +62,6 @@ def round_row(
         "steps_run": metrics.steps_run,
         "diverged_clients": clients.client_id[~clients.finite],
         "model_finite": metrics.model_finite,
-        "epsilon_spent": spent,
     }
     if metrics.validation_accuracy is not None:
         row["validation_accuracy"] = metrics.validation_accuracy

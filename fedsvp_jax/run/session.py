@@ -6,32 +6,34 @@ import sys
 import time
 from collections.abc import Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import jax
+import numpy as np
 from tqdm import tqdm
 
-from fedsvp_jax import models, prng
-from fedsvp_jax.accounting import promises
+from fedsvp_jax import models
+from fedsvp_jax.accounting import claims
 from fedsvp_jax.algorithm.state import RoundMetrics, ServerState
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.devices import processes
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.budget import planned_cost
 from fedsvp_jax.influence import Verdict, admission
 from fedsvp_jax.influence.admission import Admission
 from fedsvp_jax.mechanisms import noise_setting
 from fedsvp_jax.run import loop, records
 from fedsvp_jax.run.checkpoint import SharedCheckpointer
-from fedsvp_jax.run.early_stopping import STOP, BestRound, Hook
-from fedsvp_jax.run.folder import SharedFolder, plain
+from fedsvp_jax.run.early_stopping import STOP, BestRound, Hook, shown
+from fedsvp_jax.run.files import plain
+from fedsvp_jax.run.folder import SharedFolder
 from fedsvp_jax.run.loggers import Loggers
+from fedsvp_jax.run.planned_rounds import planned_account
 from fedsvp_jax.run.stopping import StopRequests
 from fedsvp_jax.tree import cell_of, num_parameters, params_sha256
 
 BEST = "best"  # the folder of the best round's checkpoints
+_ENDED = "released models decide after which round the run ends"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +45,9 @@ class Options:
       on_divergence: "stop" at NaN or infinity, or "continue".
       progress: draw a progress bar when standard error is a terminal.
       on_round: told of every round of a single run; may end it.
+      reveal: fields of `early_stopping.UNRELEASED` that `on_round` is given too.
+      planned: T of the run before it was continued to more rounds; None where it was
+        not.
       keep_best: also save the state of the best round so far of a single run.
     """
 
@@ -50,7 +55,24 @@ class Options:
     on_divergence: str = "stop"
     progress: bool = False
     on_round: Hook | None = None
+    reveal: tuple[str, ...] = ()
+    planned: int | None = None
     keep_best: bool = False
+
+    @property
+    def nominal(self) -> str:
+        """Why every claim of the run is nominal; empty where none is for it."""
+        if self.reveal:
+            return (
+                f"nominal: on_round, which may end the run, was given "
+                f"{', '.join(self.reveal)}, which no noise hides"
+            )
+        if self.planned is not None:
+            return (
+                "nominal: the number of rounds follows the data, since the run was "
+                f"planned for {self.planned} and continued after a look"
+            )
+        return ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,15 +117,16 @@ class FilterHook:
             cell_of(program.data.split, 0),
             program.data.warmup,
             num_classes=program.data.num_classes,
-            build=lambda count: models.make_model(config.model, num_classes=count),
+            build=lambda count: models.make_model(
+                config.model, num_classes=count, kernels=program.target.kernels
+            ),
             batch_size=config.batch_size,
             learning_rate=config.learning_rate,
             num_rounds=config.num_rounds,
-            root=prng.root_key(config.seed),
+            root=cell_of(program.cells.root, 0),
         )
         self.verdict: Verdict | None = None  # of the pass before the next round
         self.cost = planned_cost(config)._replace(passes=1)
-        self._least_cohort = int(program.cells.allowance.least_cohort[0])
 
     def rounds_until_due(self, done: int) -> int:
         """As `Admission.rounds_until_due`."""
@@ -113,18 +136,21 @@ class FilterHook:
         """Judges all clients: the state with those who may take part.
 
         Raises:
-          ValueError: fewer are left than the promise needs in a round.
+          ValueError: they are too few for any round to have a cohort.
         """
         host = processes.to_host(state)
         params, stats = cell_of((host.params, host.stats), 0)
         self.verdict = jax.device_get(self._admission.decide(params, stats, done))
         assert self.verdict is not None
         admitted = ~self.verdict.rejected[None]
-        if admitted.sum() < self._least_cohort:
+        program = self._trainer.program
+        if program.is_over(np.zeros_like(host.spent), admitted, done):
+            least = int(program.cells.allowance.least_cohort[0])
             raise ValueError(
-                f"the influence filter admits {admitted.sum()} clients, fewer than the "
-                f"cohort of {self._least_cohort} that total_epsilon needs in every "
-                "round; lower --cohort_size"
+                f"the influence filter admits {admitted.sum()} clients, and no cohort "
+                f"has the {least} that total_epsilon needs; lower --cohort_size"
+                if least > 1
+                else "the influence filter admits nobody"
             )
         return self._trainer.place(dataclasses.replace(host, admitted=admitted))
 
@@ -167,23 +193,17 @@ class Session:
         self._options = options
         filtered = trainer.program.configs[0].influence_filter != "none"
         self._hook = FilterHook(trainer) if filtered else None
-        self.ledgers = [
-            promises.new_ledger(
-                self._program.mechanism,
-                self._program.plan.num_clients,
-                keeps_stats=self._program.keeps_stats,
-                colluders=config.colluders,
-            )
-            for config in self._program.configs
-        ]
-        self._checkpointer = SharedCheckpointer(files.checkpoints)
-        self.state, self.done = loop.restore(trainer, self.ledgers, self._checkpointer)
+        self.accounts = [one.said(options.nominal) for one in self._program.accounts]
+        self._checkpointer = SharedCheckpointer(files.checkpoints, folder.identity)
+        self.state, self.done = loop.restore(trainer, self.accounts, self._checkpointer)
         self._scores: list[list[dict[str, Any]]] = [[] for _ in files.names]
         self._diverged: list[list[int]] = [[] for _ in files.names]
         self.stopped_by: str | None = None
         self.best = BestRound()
         self._is_best = False  # the newest round of the first cell
-        self._best = SharedCheckpointer(files.checkpoints.with_name(BEST))
+        self._best = SharedCheckpointer(
+            files.checkpoints.with_name(BEST), folder.identity
+        )
         self._go_on_after_kept_rows()
         self._clock = time.perf_counter()
         config = self._program.configs[0]
@@ -243,7 +263,7 @@ class Session:
         try:
             self.state, self.done, self.stopped_by = loop.drive(
                 self._trainer,
-                self.ledgers,
+                self.accounts,
                 self.state,
                 self.done,
                 checkpointer=self._checkpointer,
@@ -262,16 +282,17 @@ class Session:
             self._logs.close()
         return self._summaries()
 
-    def _write_round(
-        self, cell: int, number: int, metrics: RoundMetrics, spent: dict[str, float]
-    ) -> str | None:
-        files = self._files
-        row = files.names[cell] | records.round_row(
-            metrics, round_num=number, spent=spent
-        )
-        row |= self._meaning(cell, spent)
+    def _write_round(self, cell: int, number: int, metrics: RoundMetrics) -> str | None:
+        files, account = self._files, self.accounts[cell]
+        config = self._program.configs[cell]
+        last = number == config.num_rounds
+        if (self._options.on_round or config.patience) and not last:
+            account = dataclasses.replace(account, tally=_ENDED)
+        row = files.names[cell] | records.round_row(metrics, round_num=number)
+        row |= account.row(last=last)
         if self._hook is not None:
             row["influence_filter"] = self._hook.take_record()
+        row["rdp_by_adversary"] = claims.by_adversary(account)
         self._folder.hold(files.rows, [row])
         if files.clients is not None:
             uploads = records.client_rows(metrics, round_num=number)
@@ -286,24 +307,12 @@ class Session:
         """Why the run ends with this round; None where it goes on."""
         hook = self._options.on_round
         if hook is not None:
-            told = MappingProxyType(plain(row))
+            told = shown(plain(row), self._options.reveal)
             if processes.from_first(lambda: hook(number, told) is STOP):
                 return "on_round"
         if self.best.waited(self._program.configs[0].patience):
             return "patience"
         return None
-
-    def _meaning(self, cell: int, spent: dict[str, float]) -> dict[str, Any]:
-        """What stands beside `epsilon_spent` in a row: null where none is claimed."""
-        ledger = self.ledgers[cell]
-        status = promises.status(ledger, self._program.mechanism, spent)
-        claims = status is not None
-        target = self._program.configs[cell].target_delta
-        return {
-            "status": status,
-            "delta_spent": ledger.delta_spent() if claims else None,
-            "target_delta": target if claims else None,
-        }
 
     def _write_call(self, done: int, state: ServerState) -> None:
         self._folder.write_held()
@@ -319,28 +328,22 @@ class Session:
 
     def _summaries(self) -> list[dict[str, Any]]:
         params = processes.to_host(self.state.params)
-        summaries = [
+        tally = _ENDED if self.stopped_by in ("patience", "on_round") else ""
+        accounts = [dataclasses.replace(one, tally=tally) for one in self.accounts]
+        planned = None
+        if tally and self._hook is None:
+            spent = np.asarray(processes.to_host(self.state.spent)[0])
+            planned = planned_account(self._program, self.accounts[0], spent)
+        return [
             {
                 **self._files.names[cell],
                 **records.score_summary(self._scores[cell]),
                 "diverged_in_round": min(self._diverged[cell], default=None),
                 "params_sha256": params_sha256(cell_of(params, cell)),
                 "num_parameters": num_parameters(cell_of(params, cell)),
-                **promises.summary(
-                    config,
-                    self._program.mechanism_configs[cell],
-                    self.ledgers[cell],
-                    self._program.mechanism,
-                    data_assumptions=loading.neighbour_assumptions(config),
-                    equal_weights=self._program.equal_weights,
-                ),
+                **claims.summary(account, planned),
             }
-            for cell, config in enumerate(self._program.configs)
-        ]
-        mechanism = self._program.mechanism
-        return [
-            one | {"status": promises.status(ledger, mechanism, one["epsilon_spent"])}
-            for one, ledger in zip(summaries, self.ledgers, strict=True)
+            for cell, account in enumerate(accounts)
         ]
 
 
@@ -359,8 +362,9 @@ def _shown_spent(row: dict[str, Any]) -> dict[str, str]:
     """The progress bar's `epsilon=…`; nothing where none is claimed."""
     if row["status"] is None:
         return {}
-    spent, status = row["epsilon_spent"]["rdp"], row["status"]["rdp"]
-    return {"epsilon": f"{spent:.3g} at δ={row['target_delta']:g} ({status})"}
+    words = claims.meaning(row, row["status"]["rdp"])
+    spent = row["epsilon_spent"]["rdp"]
+    return {"epsilon": f"{spent:.3g} at δ={row['target_delta']:g} ({words})"}
 
 
 def _solution(config: ExperimentConfig) -> str:

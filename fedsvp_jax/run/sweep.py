@@ -164,21 +164,26 @@ def sweep(
     data = dataset or loading.load_dataset(base)
     placement = placement or Placement()
     programs = plan.programs(base)
-    for configs in programs.values():  # refuse what cannot run before anything is kept
-        _trainer(configs, data, model, placement)
+
+    def trainer(configs: Sequence[ExperimentConfig]) -> Trainer:
+        program = federation.build(configs, data, model=model)
+        return Trainer(program, placement=placement)
+
+    # What cannot run is refused before anything is kept.
+    chosen = max(trainer(configs).cell_chunk for configs in programs.values())
     folder = SharedFolder(output_dir)
     logs = Loggers(folder.path, loggers)
-    settings = recorded_settings(base, data) | dataclasses.asdict(plan)
-    settings |= {"cell_chunk_size": placement.cell_chunk_size} | environment()
+    settings = recorded_settings(base, data, model=model) | dataclasses.asdict(plan)
+    settings |= {"cell_chunk_size": placement.cell_chunk_size or chosen} | environment()
     layout = dataclasses.asdict(placement)
     processes.agree(settings | layout | {"checkpoint_every": checkpoint_every})
     folder.start(settings, resume=resume)
     summaries: list[dict[str, Any]] = []
-    with StopRequests() as stop:
+    with folder, StopRequests() as stop:
         for mechanism, configs in programs.items():
             names = [cell_name(config) for config in configs]
             session = Session(
-                _trainer(configs, data, model, placement),
+                trainer(configs),
                 folder,
                 logs,
                 Files(
@@ -194,22 +199,3 @@ def sweep(
             summaries += session.run(stop)
             folder.write("cells.json", summaries)
     return summaries
-
-
-def _trainer(
-    configs: Sequence[ExperimentConfig],
-    data: Dataset,
-    model: Model | None,
-    placement: Placement,
-) -> Trainer:
-    """The program of one mechanism's cells; nothing is compiled yet."""
-    chunk = _divisor(len(configs) // placement.sweep_devices, placement.cell_chunk_size)
-    return Trainer(
-        federation.build(configs, data, model=model),
-        placement=dataclasses.replace(placement, cell_chunk_size=chunk),
-    )
-
-
-def _divisor(num_cells: int, wanted: int) -> int:
-    """The largest chunk of at most `wanted` cells that divides them all."""
-    return max(size for size in range(1, wanted + 1) if num_cells % size == 0)

@@ -18,7 +18,8 @@ from fedsvp_jax.federation import features
 from fedsvp_jax.models.batches import in_batches
 from fedsvp_jax.models.tensor_files import write_safetensors
 from fedsvp_jax.run.checkpoint import Checkpointer
-from fedsvp_jax.run.folder import replace_file
+from fedsvp_jax.run.files import replace_file
+from fedsvp_jax.run.folder import identity
 from fedsvp_jax.settings import FEATURE_MODELS
 from fedsvp_jax.structs import Model, Params
 from fedsvp_jax.tree import cell_of
@@ -152,14 +153,15 @@ def load_model(
         settings = json.loads(file.read_bytes())
     except FileNotFoundError as error:
         raise ValueError(f"{place} holds no run: there is no {file.name}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{file} is damaged ({error})") from error
     if "example_shape" not in settings:
         raise ValueError(
             f"{place} is not the folder of a run of this version: its config.json does "
             "not say which shape an example has (sweeps keep no model by itself)"
         )
-    found = Checkpointer(place / ("best" if best else "checkpoints")).newest()
+    checkpoints = place / ("best" if best else "checkpoints")
+    found = Checkpointer(checkpoints, identity(settings)).newest()
     if found is None and best:
         raise ValueError(f"{place} keeps no best round; train with --keep_best")
     if found is None:

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn_settings import ROUNDING, account
+from drawn_settings import ROUNDING, Drawn, account
 
 from fedsvp_jax.accounting import composition
+
+pytestmark = pytest.mark.across("settings, promises, account and pages at once")
 
 FAST = range(15)
 
@@ -47,12 +49,32 @@ def check(seed: int) -> bool:
     for row in told.summary["guarantees"]:
         assert row["status"] == "nominal" or math.isfinite(row["epsilon"])
         assert row["status"] == "nominal" or row["delta"] < 1
-    assert told.ledger.uploads.max() <= told.cap
+    assert told.account.uploads.max() <= told.cap
     if config.total_epsilon is not None:
         promised = config.total_epsilon * (1 + ROUNDING)
         assert spent[config.total_accounting] <= promised
     assert "nan" not in told.text.replace("nance", "")
+    check_plan(told)
     return True
+
+
+def check_plan(told: Drawn) -> None:
+    """Planned is no less than spent, and means the same."""
+    spent, planned = told.summary, told.planned
+    for method, epsilon in planned["epsilon_spent"].items():
+        assert spent["epsilon_spent"][method] <= epsilon * (1 + ROUNDING), method
+    assert spent["delta_spent"] <= (planned["delta_spent"] or 1) * (1 + ROUNDING)
+    for name in ("adversary", "relation"):
+        assert planned[name] == spent[name]
+    for row in told.summary["guarantees"]:
+        if row["adversary"] == spent["adversary"] and row["method"] in ("rdp", "pld"):
+            assert row["epsilon"] == spent["epsilon_spent"][row["method"]]
+            assert row["status"] == spent["status"][row["method"]]
+        if row["method"].startswith("promise"):
+            assert (row["adversary"], row["relation"]) == (
+                spent["adversary"],
+                spent["relation"],
+            )
 
 
 def test_drawn_settings_end_in_numbers_or_in_one_sentence() -> None:

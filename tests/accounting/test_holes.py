@@ -6,29 +6,43 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from ledgers import record
+from ledgers import Book, record
 from promised import told, uploads_in_a_row
 from published import make, published, upload
 from small_runs import digits, small
 
-from fedsvp_jax import accounting, federation, mechanisms
-from fedsvp_jax.accounting import FilterCost, Ledger, composed_epsilon, promises
+from fedsvp_jax import federation, mechanisms
+from fedsvp_jax.accounting import (
+    Account,
+    Allowance,
+    FilterCost,
+    Participation,
+    claims,
+    composed_epsilon,
+)
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.influence import privacy
 from fedsvp_jax.mechanisms import base, dp_fedavg, registry
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 from fedsvp_jax.tree import cell_of
 
-pytestmark = pytest.mark.hole
+pytestmark = [
+    pytest.mark.across("promises over mechanisms, account and program"),
+    pytest.mark.hole,
+]
 NAMES = [name for name in mechanisms.mechanism_names() if name != "none"]
 
 
-def claims(name: str, **changes) -> tuple[np.ndarray, np.ndarray]:
+def allowance(promise, config, mechanism) -> Allowance:
+    return Account.of(mechanism, Participation.of(config), promise).plan.allowance
+
+
+def claimed(name: str, **changes) -> tuple[np.ndarray, np.ndarray]:
     """(T, 2): the ε and δ that the uploads of all rounds claim at R = 0 and R = 1."""
     config, mechanism = told(name, **changes)
     size = int(config.min_num_examples)
 
-    def claimed(round_num, ratio):
+    def of_round(round_num, ratio):
         info = upload(
             mechanism,
             jnp.ones((1,)),
@@ -39,7 +53,7 @@ def claims(name: str, **changes) -> tuple[np.ndarray, np.ndarray]:
         return info.epsilon, info.delta
 
     rounds, ratios = jnp.arange(config.num_rounds), jnp.asarray([0.0, 1.0])
-    by_ratio = jax.vmap(claimed, (None, 0))
+    by_ratio = jax.vmap(of_round, (None, 0))
     epsilons, deltas = jax.jit(jax.vmap(by_ratio, (0, None)))(rounds, ratios)
     return np.asarray(epsilons, float), np.asarray(deltas, float)
 
@@ -57,9 +71,9 @@ def test_g1_a_cap_by_basic_composition_counts_what_the_mechanism_claims(name: st
         changes["sensitivity"] = "update_clip"
     mechanism = make(name, **changes)
     promise = PromiseSettings(total_epsilon=4.0, total_accounting="basic")
-    found = accounting.allowance(promise, published(name, **changes), mechanism)
+    found = allowance(promise, published(name, **changes), mechanism)
     cap = uploads_in_a_row(found)
-    epsilons, deltas = claims(name, **changes)
+    epsilons, deltas = claimed(name, **changes)
     by_round = epsilons.max(axis=1)
     assert by_round[:cap].sum() <= 4.0 * (1 + 1e-5)
     assert cap * deltas.max() < 1
@@ -73,7 +87,7 @@ def test_g1_delta_of_fedsva_does_not_add_up_to_one(release: str):
     promise = PromiseSettings(total_epsilon=10.0, total_accounting="basic")
     changes = {"contribution_release": release, "release_epsilon": 0.01}
     config, mechanism = told("fedsva", **changes)
-    found = accounting.allowance(promise, config, mechanism)
+    found = allowance(promise, config, mechanism)
     assert float(mechanism.most_delta) == pytest.approx(0.025, rel=1e-4)
     assert uploads_in_a_row(found) * float(mechanism.most_delta) < 1
 
@@ -97,7 +111,6 @@ def test_g3_a_promise_pays_for_the_filter_first_or_is_refused():
 def test_g3_rows_count_the_filter_and_none_is_amplified():
     """Rows said that nothing else leaves the client, of a ledger of uploads alone."""
     mechanism = make("dp_fedavg", cohort_size=2)
-    settings = published("dp_fedavg")
     hidden = privacy.filter_cost(
         num_participants=4,
         vote_epsilon_published=0.5,
@@ -106,18 +119,12 @@ def test_g3_rows_count_the_filter_and_none_is_amplified():
     )
     spent = []
     for cost in (None, hidden, hidden._replace(epsilon_per_vote=math.inf)):
-        ledger = promises.new_ledger(mechanism, 4, keeps_stats=False)
+        who = {"equal_weights": True, "filter_cost": cost or FilterCost()}
+        book = Book(4, mechanism, who=who)
         if cost is not None:
-            ledger.record_pass(cost)
-        record(ledger, [0, 1], multiplier=1.0, epsilon=1.0, delta=1e-5, weights=0.5)
-        summary = promises.summary(
-            PromiseSettings(),
-            settings,
-            ledger,
-            mechanism,
-            data_assumptions="",
-            equal_weights=True,
-        )
+            book.record_pass()
+        record(book, [0, 1], multiplier=1.0, epsilon=1.0, delta=1e-5, weights=0.5)
+        summary = claims.summary(book.account)
         rows = summary["guarantees"]
         spent.append(summary["epsilon_spent"])
         assert {row["status"] for row in rows} == {"nominal" if cost else "proved"}
@@ -142,12 +149,14 @@ def test_g9_with_a_filter_the_promise_is_proved_and_the_tally_is_not(
     changes = {"delta": 1e-3, "sensitivity": "update_clip", "num_rounds": 50}
     config, mechanism = told("nbafl", **changes)
     promise = PromiseSettings(total_epsilon=2.0, total_accounting=accounting_method)
-    ledger = promises.new_ledger(mechanism, 3, keeps_stats=False)
+    who = {"num_rounds": config.num_rounds}
+    who |= {"filter_cost": hidden if filtered else FilterCost()}
+    book = Book(3, mechanism, promise, who=who)
     if filtered:
-        ledger.record_pass(hidden)
+        book.record_pass()
     z = mechanism.least_multiplier
-    record(ledger, [0], multiplier=z, std=z, delta=1e-3, weights=1.0)
-    rows = promises.summary(promise, config, ledger, mechanism, data_assumptions="")
+    record(book, [0], multiplier=z, std=z, delta=1e-3, weights=1.0)
+    rows = claims.summary(book.account)
     *tallies, promised = rows["guarantees"]
     assert {row["status"] for row in tallies} == {"nominal" if filtered else "proved"}
     assert promised["status"] == "proved" and promised["adversary"] == "server"
@@ -176,10 +185,10 @@ def test_g4_a_zero_update_moves_the_count_by_one():
 def test_g7_a_smaller_cohort_claims_what_its_noise_gives(cohort: int):
     """The claim stayed at 5.299 where 5 of 10 clients had an exact ε of 6.57."""
     mechanism = make("dp_fedavg", noise_multiplier=1.0, delta=1e-5)
-    ledger = promises.new_ledger(mechanism, 10, keeps_stats=False)
+    book = Book(10, mechanism)
     z = 1.0 / math.sqrt(10)
     record(
-        ledger,
+        book,
         np.arange(cohort),
         multiplier=z,
         std=z,
@@ -188,7 +197,7 @@ def test_g7_a_smaller_cohort_claims_what_its_noise_gives(cohort: int):
         weights=1 / cohort,
     )
     exact = composed_epsilon("gdp", 10 / cohort, 1e-5)
-    basic = ledger.epsilon_spent("basic", 1e-5)
+    basic = book.epsilon_spent("basic")
     assert basic >= exact
     assert basic == pytest.approx(
         float(concentrated_epsilon(math.sqrt(cohort / 10), 1e-5)), rel=1e-5
@@ -208,13 +217,11 @@ def test_g9_noise_that_follows_a_released_r_is_counted_at_its_least():
 
 def test_g15_the_analytic_calibration_is_proved_at_epsilon_two():
     settings = {"sensitivity": "update_clip", "epsilon": 2.0, "delta": 1e-3}
-    config, mechanism = told("nbafl", calibration="analytic", **settings)
-    ledger = promises.new_ledger(mechanism, 2, keeps_stats=False)
+    _, mechanism = told("nbafl", calibration="analytic", **settings)
+    book = Book(2, mechanism)
     z = mechanism.least_multiplier
-    record(ledger, [0], multiplier=z, epsilon=2.0, delta=1e-3, weights=1.0)
-    rows = promises.summary(
-        PromiseSettings(), config, ledger, mechanism, data_assumptions=""
-    )["guarantees"]
+    record(book, [0], multiplier=z, epsilon=2.0, delta=1e-3, weights=1.0)
+    rows = claims.summary(book.account)["guarantees"]
     (basic,) = [row for row in rows if row["method"] == "basic"]
     assert basic["status"] == "proved" and "classical" not in basic["assumptions"]
 
@@ -282,22 +289,17 @@ def test_amplification_needs_equal_weights_of_clients_never_drawn_too(weighting:
     program = federation.build([config], digits())
     assert program.data.min_num_examples < program.data.max_num_examples
     assert program.equal_weights == (weighting == "uniform")
-    ledger = promises.new_ledger(program.mechanism, 7, keeps_stats=False)
-    record(ledger, [0, 1], multiplier=1.0, epsilon=1.0, delta=0.0, weights=0.5)
-    rows = promises.summary(
-        config,
-        program.mechanism_configs[0],
-        ledger,
-        program.mechanism,
-        data_assumptions="",
-        equal_weights=program.equal_weights,
-    )["guarantees"]
+    (before,) = program.accounts
+    book = Book(7, before.mechanism)
+    record(book, [0, 1], multiplier=1.0, epsilon=1.0, delta=0.0, weights=0.5)
+    who = before.participation._asdict()
+    rows = claims.summary(book.claiming(**who))["guarantees"]
     sampled = [row for row in rows if "sampled" in row["method"]]
     assert bool(sampled) == program.equal_weights
 
 
-def test_the_ledgers_table_is_still_complete():
-    rows = accounting.guarantees(Ledger(3), 1e-5, relation="r", assumptions="a")
+def test_the_table_is_still_complete():
+    rows = claims.table(Book(3).account)
     assert len({row.adversary for row in rows}) == 4
 
 
@@ -310,11 +312,12 @@ def test_g18_the_status_in_a_row_is_that_of_the_guarantee(
     changes = {"epsilon": 2.0, "delta": 1e-3, "calibration": "analytic"}
     if name in ("fedsva", "fedsdp"):
         changes = {"contribution_release": "worst_case", "epsilon": 0.5}
-    config, mechanism = told(name, sensitivity=sensitivity, **changes)
-    ledger = promises.new_ledger(mechanism, 2, keeps_stats=False)
+    _, mechanism = told(name, sensitivity=sensitivity, **changes)
+    cost = FilterCost(1, 5.0, 0.8, 1e-5, 3, 0.1)
+    book = Book(2, mechanism, who={"filter_cost": cost})
     z = np.min(mechanism.least_multiplier)
     record(
-        ledger,
+        book,
         [0, 1],
         multiplier=z,
         std=z,
@@ -323,11 +326,9 @@ def test_g18_the_status_in_a_row_is_that_of_the_guarantee(
         weights=0.5,
     )
     if filtered:
-        ledger.record_pass(FilterCost(1, 5.0, 0.8, 1e-5, 3, 0.1))
-    summary = promises.summary(
-        PromiseSettings(), config, ledger, mechanism, data_assumptions=""
-    )
-    status = promises.status(ledger, mechanism, summary["epsilon_spent"])
+        book.record_pass()
+    summary = claims.summary(book.account)
+    status = summary["status"]
     if name == "none":
         assert status is None and not summary["guarantees"]
         return

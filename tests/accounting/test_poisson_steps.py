@@ -1,4 +1,4 @@
-"""Poisson batches in the ledger: counted as dp-accounting counts them."""
+"""Poisson batches in the account: counted as dp-accounting counts them."""
 
 import dataclasses
 
@@ -8,15 +8,16 @@ import pytest
 from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
-from ledgers import record
+from ledgers import Book, record
 
 from fedsvp_jax import federation
-from fedsvp_jax.accounting import Ledger, allowance, composed_epsilon
-from fedsvp_jax.accounting.allowance import most_uploads
+from fedsvp_jax.accounting import composed_epsilon
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation import budget, plan
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.mechanisms.subsampling import SampledSteps, Subsampling
+
+pytestmark = pytest.mark.across("composition, account, promise and budget")
 
 DELTA = 1e-5
 CONFIG = resolve(
@@ -89,7 +90,7 @@ def test_the_extremes_of_the_noise_have_an_epsilon():
         composed_epsilon("gdp", 0.0, DELTA, steps=SampledSteps(1.0, 0.1, 9))
 
 
-def uploaded(book: Ledger, ids: list[int], multiplier: float) -> None:
+def uploaded(book: Book, ids: list[int], multiplier: float) -> None:
     record(
         book,
         ids,
@@ -101,8 +102,8 @@ def uploaded(book: Ledger, ids: list[int], multiplier: float) -> None:
     )
 
 
-def test_the_ledger_counts_a_clients_steps_and_survives_a_checkpoint():
-    book = Ledger(3, proved=True, subsampling=Subsampling(((0.1, 16),), 16))
+def test_the_account_counts_a_clients_steps_and_survives_a_checkpoint():
+    book = Book(3, proved=True, subsampling=Subsampling(((0.1, 16),), 16))
     uploaded(book, [0, 1], 0.5)  # a step of multiplier .5·√16
     uploaded(book, [0], 0.5)
     for client, uploads in ((0, 2), (1, 1), (2, 0)):
@@ -115,9 +116,7 @@ def test_the_ledger_counts_a_clients_steps_and_survives_a_checkpoint():
     assert book.epsilon_spent("rdp", DELTA) > 1.02 * fewer
     # As if nothing were sampled: a true bound.
     assert book.epsilon_spent("gdp", DELTA) == composed_epsilon("gdp", 8.0, DELTA)
-    again = Ledger.from_state_dict(
-        book.state_dict(), proved=True, subsampling=book.subsampling
-    )
+    again = book.again()
     uploaded(again, [0], 0.4)  # the least noise counts for all
     worst = composed_epsilon("rdp", 0.0, DELTA, steps=SampledSteps(1.6, 0.1, 48))
     assert again.epsilon_spent("rdp", DELTA) == pytest.approx(worst)
@@ -129,7 +128,7 @@ def test_a_promise_is_a_cap_on_uploads_that_one_more_would_break():
     config = dataclasses.replace(CONFIG, noise_std=0.2, **settings)
     told = plan.mechanism_config(config, **SIZES)
     mechanism = make_mechanism("gaussian", told)
-    uploads = most_uploads(allowance(config, told, mechanism))
+    uploads = budget.account_of(config, mechanism).plan.most_uploads
     assert 1 < uploads < 40
 
     def spent(count: int) -> float:

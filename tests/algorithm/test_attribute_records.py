@@ -14,11 +14,14 @@ from small_runs import digits, shared_trainer, small
 
 from fedsvp_jax import prng
 from fedsvp_jax.algorithm import client, local_training, private_query
+from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.algorithm.state import initial_state
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.federation import Program, build
-from fedsvp_jax.structs import Array, Examples, NoiseInfo, Params
+from fedsvp_jax.structs import Array, Examples, NoiseInfo, Params, Rows, Weights
 from fedsvp_jax.tree import cell_of
+
+pytestmark = pytest.mark.across("a client's round with private records")
 
 CLIENT = 2
 CLIP, WEIGHT, MARGIN = 0.25, 2.0, 1.5
@@ -64,11 +67,10 @@ def playing(**changes: Any) -> Any:
             state.replace(answer=[leaf + remembered for leaf in state.answer]),
             examples,
             jnp.int32(CLIENT),
-            jnp.int32(CLIENT),
             jnp.float32(1.0),
-            key=prng.round_key(prng.root_key(7), 3),
-            round_num=jnp.int32(3),
-            lane_axes=(),
+            Address(
+                prng.round_key(prng.root_key(7), 3), jnp.int32(CLIENT), jnp.int32(3)
+            ),
         )
         return upload, answer, metrics.noise
 
@@ -159,14 +161,9 @@ def test_every_local_step_goes_along_what_the_server_remembers():
             private_query.public_model(made.model, asked, (5,), MARGIN),
             one_step,
             rates,
-            state.params,
-            state.stats,
-            examples,
-            jnp.asarray(public),
-            jnp.ones(len(public), bool),
-            key=jax.random.key(0),
-            batch_size=len(public),
-            lane_axes=(),
+            Weights(state.params, state.stats),
+            Rows(examples, jnp.asarray(public), jnp.ones(len(public), bool)),
+            local_training.Draws(jax.random.key(0)),
             drift=private_query.remembered(
                 state.params,
                 [leaf + remembered for leaf in state.answer],

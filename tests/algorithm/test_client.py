@@ -13,9 +13,11 @@ from small_runs import digits, small
 
 from fedsvp_jax import prng, tree
 from fedsvp_jax.algorithm import client, local_training, privacy_estimation
+from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.algorithm.state import ServerState, initial_state
+from fedsvp_jax.algorithm.task import rows_of
 from fedsvp_jax.federation import Program, build
-from fedsvp_jax.structs import Array
+from fedsvp_jax.structs import Array, Weights
 from fedsvp_jax.tree import cell_of
 
 ROW, CLIENT, WEIGHT, ROUND = 2, 4, 0.25, 3
@@ -48,12 +50,9 @@ def whole(made: Program, client_id: int = CLIENT, row: int = ROW) -> Any:
             cell_of(made.cells, 0),
             trained_state(made),
             made.data.examples,
-            client_id,
             row,
             weight,
-            key=round_key(),
-            round_num=jnp.int32(ROUND),
-            lane_axes=(),
+            Address(round_key(), client_id, jnp.int32(ROUND)),
         )
     )(jnp.int32(client_id), jnp.int32(row), jnp.float32(WEIGHT))
 
@@ -66,14 +65,14 @@ def steps_by_hand(made: Program, *, release: bool) -> Any:
     """The same client, step by step: (upload, stats, memory, metrics as a dict)."""
     cell, state = cell_of(made.cells, 0), trained_state(made)
     held, examples = cell_of(cell.split, ROW), made.data.examples
-    named = {"key": round_key(), "client_id": jnp.int32(CLIENT)}
+    at = Address(round_key(), jnp.int32(CLIENT), jnp.int32(ROUND))
     mechanism, ratio, estimation, steps = made.mechanism, jnp.float32(1.0), None, []
-    common = (made.model, made.plan, cell.rates, state.params, state.stats, examples)
+    start = Weights(state.params, state.stats)
     if release:
-        *trained, estimation = client.estimate(*common, held, lane_axes=(), **named)
-        ratio = client.released_ratio(
-            estimation.contribution_ratio, cell.mechanism, **named
+        trained, estimation = client.estimate(
+            made.model, made.plan, cell.rates, start, examples, held, at
         )
+        ratio = client.released_ratio(estimation.contribution_ratio, cell.mechanism, at)
         steps = privacy_estimation.training_steps(
             made.plan.recipe,
             made.plan.estimation,
@@ -90,13 +89,9 @@ def steps_by_hand(made: Program, *, release: bool) -> Any:
             made.model,
             made.plan.recipe,
             rates,
-            state.params,
-            state.stats,
-            examples,
-            held.train,
-            held.num_train,
-            lane_axes=(),
-            **named,
+            start,
+            rows_of(examples, held),
+            at,
         )
         per_epoch = held.num_train // made.plan.recipe.batch_size
         steps = [*steps, made.plan.recipe.local_epochs * per_epoch]
@@ -107,9 +102,8 @@ def steps_by_hand(made: Program, *, release: bool) -> Any:
         state.mechanism.of(CLIENT),
         num_examples=held.num_train,
         ratio=ratio,
-        round_num=jnp.int32(ROUND),
         params=state.params,
-        **named,
+        at=at,
     )
     return (
         (upload, trained[1]),
@@ -166,17 +160,15 @@ def test_an_estimation_trains_without_noise_in_its_steps(
 
     def recorded(model: Any, recipe: Any, *_: Any, **named: Any) -> Any:
         asked.append(recipe)
-        return None, None, None
+        return None, None
 
     monkeypatch.setattr(client.privacy_estimation, "estimate_contribution", recorded)
     for sensitivity in ("per_example", "paper", "weight_clip"):
         made = program(mechanism="fedsva", sensitivity=sensitivity)
         cell = cell_of(made.cells, 0)
         client.estimate(
-            *(made.model, made.plan, cell.rates, None, None, None, None),
-            key=round_key(),
-            client_id=jnp.int32(0),
-            lane_axes=(),
+            *(made.model, made.plan, cell.rates, None, None, None),
+            Address(round_key(), jnp.int32(0)),
         )
         plain = made.plan.recipe.gradient
         noiseless = "clipped_mean" if plain == "per_example" else plain

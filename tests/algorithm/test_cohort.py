@@ -90,22 +90,101 @@ def test_the_mask_may_be_traced() -> None:
     np.testing.assert_array_equal(ids[2], [-1, -1, -1])
 
 
-def test_who_can_pay_and_is_admitted_may_take_part_while_enough_can() -> None:
+def test_who_can_pay_and_is_admitted_may_take_part() -> None:
     spent = jnp.asarray([0, 3, 4, 9], jnp.int32)
     costs, budget = jnp.asarray([1, 2], jnp.int32), jnp.int32(5)
-    for least, round_num, expected in (
-        (0, 0, [True, True, True, False]),
-        (0, 1, [True, True, False, False]),
-        (2, 1, [True, True, False, False]),
-        (3, 1, [False] * 4),
+    allowance = Allowance(costs, budget, jnp.int32(1))
+    for round_num, expected in (
+        (0, [True, True, True, False]),
+        (1, [True, True, False, False]),
+        (7, [True, True, False, False]),
     ):
-        allowance = Allowance(costs, budget, jnp.int32(least))
-        able = cohort.may_take_part(allowance, spent, round_num)
-        assert able.tolist() == expected
-    allowance = Allowance(costs, budget, jnp.int32(0))
+        assert cohort.may_take_part(allowance, spent, round_num).tolist() == expected
     admitted = jnp.asarray([False, True, True, True])
     able = cohort.may_take_part(allowance, spent, 0, admitted=admitted)
     assert able.tolist() == [False, True, True, False]
+
+
+@jax.jit(static_argnums=(5, 6))
+def rounds_of(
+    seed: int,
+    budgets: jax.Array,
+    spent: jax.Array,
+    admitted: jax.Array,
+    least: int,
+    size: int,
+    cohorts: str,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Two turns of everybody: cohorts, whether it is over, cohorts without a least."""
+    asked = prng.root_key(seed)
+    free = Allowance(jnp.ones(2, jnp.int32), budgets, jnp.int32(1))
+    bound = free._replace(least_cohort=jnp.int32(least))
+
+    def of(round_num: jax.Array, allowance: Allowance = bound) -> jax.Array:
+        return cohort.cohort_of_round(
+            asked,
+            allowance,
+            spent,
+            round_num,
+            cohort_size=size,
+            cohorts=cohorts,
+            admitted=admitted,
+        )
+
+    def over(round_num: jax.Array) -> jax.Array:
+        return cohort.is_over(
+            asked,
+            bound,
+            spent,
+            round_num,
+            cohort_size=size,
+            cohorts=cohorts,
+            admitted=admitted,
+        )
+
+    rounds = jnp.arange(2 * len(spent))
+    thinned = jax.vmap(lambda t: of(t, free))(rounds)
+    return jax.vmap(of)(rounds), jax.vmap(over)(rounds), thinned
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("cohorts", ["drawn", "cyclic"])
+@pytest.mark.parametrize("size", [1, 2, 4])
+@given(
+    spent=st.lists(st.integers(0, 2), min_size=8, max_size=8),
+    admitted=st.lists(st.booleans(), min_size=8, max_size=8),
+    least=st.sampled_from([1, 2, 4]),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_cohort_is_whole_or_empty_and_the_run_is_over_when_none_is_whole(
+    cohorts: str,
+    size: int,
+    spent: list[int],
+    admitted: list[bool],
+    least: int,
+    seed: int,
+) -> None:
+    """Before, the federation was counted: cohorts of 2 under a promise made for 4."""
+    able = np.asarray(admitted) & (np.asarray(spent) < 2)
+    found, over, thinned = (
+        np.asarray(leaf)
+        for leaf in rounds_of(
+            seed,
+            jnp.int32(2),
+            jnp.asarray(spent, jnp.int32),
+            jnp.asarray(admitted),
+            least,
+            size,
+            cohorts,
+        )
+    )
+    whole = (thinned >= 0).sum(1) >= least
+    np.testing.assert_array_equal(
+        found, np.where(whole[:, None], thinned, cohort.NOBODY)
+    )
+    assert able[found[found >= 0]].all()
+    assert (over == (not whole.any())).all()
 
 
 @pytest.mark.parametrize("size", [0, 6])
@@ -120,11 +199,14 @@ def test_dealt_cohorts_take_turns_and_a_clients_uploads_lie_a_turn_apart() -> No
     key = prng.root_key(4)
     eligible = jnp.arange(12) != 5
 
+    allowance = Allowance(jnp.zeros(1, jnp.int32), jnp.int32(0), jnp.int32(1))
+
     def of(round_num: int, **more: jax.Array) -> list[int]:
         found = cohort.cohort_of_round(
             key,
+            allowance,
+            jnp.zeros(12, jnp.int32),
             round_num,
-            num_clients=12,
             cohort_size=3,
             cohorts="cyclic",
             **more,
@@ -135,7 +217,7 @@ def test_dealt_cohorts_take_turns_and_a_clients_uploads_lie_a_turn_apart() -> No
     assert sorted(i for ids in rounds[:4] for i in ids) == list(range(12))
     assert rounds[4:] == rounds[:4]
     assert all(ids == sorted(ids) for ids in rounds)
-    without = [of(t, eligible=eligible) for t in range(4)]
+    without = [of(t, admitted=eligible) for t in range(4)]
     left = [sorted(set(ids) - {5}) for ids in rounds[:4]]
     assert [[i for i in ids if i != cohort.NOBODY] for ids in without] == left
     other = [cohort.dealt_cohort(prng.root_key(9), t, 12, 3).tolist() for t in range(4)]

@@ -12,6 +12,8 @@ from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build
 from fedsvp_jax.mechanisms.grid import grid_step
 
+pytestmark = pytest.mark.across("uploads, sums and the server, in residues")
+
 CLIPPED = {
     "mechanism": "gaussian",
     "noise_std": 0.02,

@@ -9,6 +9,7 @@ import pytest
 
 from fedsvp_jax import paired, shapley
 from fedsvp_jax.algorithm import estimators
+from fedsvp_jax.structs import Weights
 
 
 class Table:
@@ -40,15 +41,16 @@ def game_of(
     number, held = len(counts), np.asarray(counts) > 0
     bits = 2 ** jnp.arange(number)
     masks = tuple(estimators.planned_coalitions(estimator, number))
-    groups = ((1, masks[:1]), (2, masks[1:])) if len(masks) > 1 else ((1, masks),)
+    groups = (estimators.Group(1, masks[:1]), estimators.Group(2, masks[1:]))
+    groups = groups[: len(masks)]
 
-    def train(coalition: jax.Array, batch_size: int) -> estimators.Trained:
+    def train(coalition: jax.Array, group: estimators.Group) -> Weights:
         """The coalition's model, or the empty one's from a batch of another size."""
         mask = jnp.sum(jnp.where(coalition, bits, 0))
         planned = jnp.where(mask == masks[0], 1, 2)
         wanted = jnp.where(jnp.isin(mask, jnp.asarray(masks)), planned, 3)
         mine = jnp.sum(jnp.where(coalition & held, bits, 0))
-        return jnp.where(wanted == batch_size, mine, 0), {}
+        return jnp.where(wanted == group.batch_size, mine, 0), {}
 
     return estimators.Game(
         num_attributes=number,
@@ -73,7 +75,7 @@ def worths(game: estimators.Game) -> np.ndarray:
 class Blended(NamedTuple):
     """What `_blend` finds, with the utility of every coalition."""
 
-    trained: estimators.Trained
+    trained: Weights
     values: jax.Array
     standard_errors: jax.Array
     utilities: jax.Array  # (2**N,)

@@ -1,5 +1,6 @@
 """The round as a whole: its bits, its laws, and what it reports."""
 
+import dataclasses
 from typing import Any
 
 import chex
@@ -85,6 +86,20 @@ def test_estimated_values_have_the_same_bits_on_any_number_of_devices(
             np.testing.assert_array_equal(same, found)
     # Rounding may turn single validation examples, 1/28 of the accuracy.
     assert np.mean(np.abs(by_chunk[2] - by_chunk[1]) > 0.02) < 0.05
+
+
+def test_every_upload_costs_its_client_what_its_round_costs() -> None:
+    """With costs that grow, so that no round's cost stands for another's."""
+    trainer = small_trainer(configured(), placement=PORTION)
+    costs = jnp.asarray([[1, 10, 100]], jnp.int32)
+    kept = trainer.cells.allowance._replace(costs=costs, budget=jnp.int32([111]))
+    trainer.cells = dataclasses.replace(trainer.cells, allowance=kept)
+    state, metrics = trainer.advance(trainer.initial_state(), 0, 3)
+    clients = np.asarray(metrics.clients.client_id)[:, 0]
+    expected = np.zeros(7, np.int32)
+    for cost, ids in zip((1, 10, 100), clients, strict=True):
+        expected[ids] += cost
+    np.testing.assert_array_equal(state.spent[0], expected)
 
 
 def test_chunk_sizes_agree_within_rounding_after_one_round() -> None:

@@ -13,9 +13,9 @@ import pytest
 
 from fedsvp_jax import models, prng, tree
 from fedsvp_jax.algorithm import local_training
-from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
+from fedsvp_jax.algorithm.local_training import Draws, TrainingRates, TrainingRecipe
 from fedsvp_jax.mechanisms import noise
-from fedsvp_jax.structs import Examples, Model, Params
+from fedsvp_jax.structs import Examples, Model, Params, Rows, Weights
 
 RATES = TrainingRates(
     learning_rate=np.float32(0.1),
@@ -29,7 +29,7 @@ RATES = TrainingRates(
 local_update = jax.jit(
     local_training.local_update,
     static_argnums=(0, 1),
-    static_argnames=("batch_size", "lane_axes"),
+    static_argnames=("lane_axes",),
 )
 
 
@@ -67,10 +67,9 @@ def train(
     )
     rows = jnp.arange(member.shape[0], dtype=jnp.int32)
     trained, _ = local_update(
-        *(model, recipe, rates, params, stats, examples, rows, member),
-        key=jax.random.key(1),
-        batch_size=batch_size,
-        lane_axes=(),
+        *(model, recipe, rates, Weights(params, stats)),
+        Rows(examples, rows, member),
+        Draws(jax.random.key(1), jax.random.key(4)),
     )
     return params, trained
 
@@ -125,7 +124,7 @@ def test_update_equals_a_plain_loop_over_the_same_shuffles(
             if kind == "per example":
                 total = jax.tree.map(lambda *g: sum(g), *map(clipped, each))
                 mean = jax.tree.map(lambda g: g / 4, total)  # whatever the batch holds
-                step_key = jax.random.fold_in(jax.random.key(1), 2 + number)
+                step_key = jax.random.fold_in(jax.random.key(4), number)
                 gradient, _ = noise.add_gaussian_noise(
                     mean, 0.2, key=prng.stream_key(step_key, prng.Stream.DP_SGD)
                 )
@@ -162,10 +161,12 @@ def test_the_loss_of_a_batch_is_the_members_mean_in_training_mode() -> None:
         Model(lambda *_: ({}, {}), apply),
         jnp.float32(1.0),
         {},
-        logits,
-        jnp.asarray([0, 1, 1]),
-        jnp.asarray([1.0, 0.0, 1.0]),
-        jax.random.key(5),
+        local_training.Batch(
+            logits,
+            jnp.asarray([0, 1, 1]),
+            jnp.asarray([1.0, 0.0, 1.0]),
+            jax.random.key(5),
+        ),
     )
     expected = -(jax.nn.log_softmax(logits)[0, 0] + jax.nn.log_softmax(logits)[2, 1])
     np.testing.assert_allclose(loss, expected / 2, rtol=1e-6)
@@ -252,15 +253,11 @@ def test_padding_of_a_batch_reads_no_gradient_in_vmapped_lanes_of_other_length()
             model,
             recipe,
             RATES,
-            params,
-            stats,
-            examples,
-            jnp.arange(20, dtype=jnp.int32),
-            member,
-            key=key,
-            batch_size=4,
+            Weights(params, stats),
+            Rows(examples, jnp.arange(20, dtype=jnp.int32), member),
+            Draws(key),
             lane_axes=axes,
-        )[0]
+        ).params
 
     side_by_side = jax.vmap(lambda m, k: lane(m, k, ("lane",)), axis_name="lane")(
         members, keys
@@ -335,7 +332,7 @@ def test_poisson_steps_divide_by_b_whatever_the_batch_holds(places: int) -> None
     )
     sizes = []
     for number in range(6):  # two epochs of three batches of 4
-        step_key = jax.random.fold_in(jax.random.key(1), 2 + number)
+        step_key = jax.random.fold_in(jax.random.key(4), number)
         key = prng.stream_key(step_key, prng.Stream.BATCH)
         drawn = jax.random.randint(key, (20,), 0, 14) < 4
         size = int(np.sum(np.asarray(drawn) & member))

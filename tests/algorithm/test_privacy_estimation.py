@@ -12,27 +12,32 @@ import pytest
 from quick_training import quick_training  # noqa: F401, a fixture
 from small_runs import digits, small
 
-from fedsvp_jax import shapley
+from fedsvp_jax import prng, shapley
 from fedsvp_jax.algorithm import (
     estimators,
     evaluation,
     local_training,
     privacy_estimation,
 )
-from fedsvp_jax.algorithm.estimators import Game, Values
+from fedsvp_jax.algorithm.address import Address
+from fedsvp_jax.algorithm.estimators import Game, Group, Values
+from fedsvp_jax.algorithm.local_training import TrainingRecipe
 from fedsvp_jax.algorithm.privacy_estimation import (
     EstimationPlan,
     coalition_groups,
     coalition_members,
 )
 from fedsvp_jax.federation import build, federated_data
-from fedsvp_jax.structs import Examples, Split
+from fedsvp_jax.structs import Examples, Rows, Split, Weights
 from fedsvp_jax.tree import cell_of
 
 
 def test_coalitions_are_grouped_by_the_batch_that_they_fill() -> None:
     sizes = {0b01: 3, 0b10: 40, 0b11: 43}
-    assert coalition_groups(sizes, 10) == ((3, (0b01,)), (10, (0b10, 0b11)))
+    assert coalition_groups(sizes, 10) == (
+        Group(3, (0b01,)),
+        Group(10, (0b10, 0b11)),
+    )
 
 
 def test_the_full_coalition_is_trained_last_and_no_other_twice() -> None:
@@ -46,16 +51,16 @@ def test_the_full_coalition_is_trained_last_and_no_other_twice() -> None:
             for mask in range(1, full + 1)
         }
         groups = coalition_groups(sizes, 20)
-        trained = [mask for _, masks in groups for mask in masks]
+        trained = [mask for _, masks, _ in groups for mask in masks]
         assert trained[-1] == full
         assert sorted(trained) == [m for m in sizes if sizes[m] > 0]
         assert len(trained) - 1 <= 2**num_attributes - 2
-        for batch_size, masks in groups:
+        for batch_size, masks, _ in groups:
             assert {min(20, sizes[mask]) for mask in masks} == {batch_size}
 
 
 def test_a_coalition_that_nobody_holds_is_not_trained() -> None:
-    assert coalition_groups({1: 0, 2: 8, 3: 8}, 5) == ((5, (2, 3)),)
+    assert coalition_groups({1: 0, 2: 8, 3: 8}, 5) == (Group(5, (2, 3)),)
 
 
 def test_members_are_the_held_rows_of_the_coalitions_attributes() -> None:
@@ -91,21 +96,18 @@ def test_an_estimation_is_the_shapley_value_of_independent_trainings(
 ) -> None:
     made = build([small(num_attributes=2, empty_utility=empty_utility)], digits())
     cell, plan, examples = cell_of(made.cells, 0), made.plan, made.data.examples
-    held, key = cell_of(cell.split, 1), jax.random.key(3)
+    held, at = cell_of(cell.split, 1), Address(jax.random.key(3), 1)
     params, stats = made.model.init(jax.random.key(0), made.example)
-    *trained, found = jax.jit(
+    trained, found = jax.jit(
         lambda: privacy_estimation.estimate_contribution(
             made.model,
             plan.recipe,
             cell.rates,
             dataclasses.replace(plan.estimation, private_attribute=1),
-            params,
-            stats,
+            Weights(params, stats),
             examples,
             held,
-            key=key,
-            pairs_key=key,
-            lane_axes=(),
+            at,
         )
     )()
 
@@ -128,21 +130,21 @@ def test_an_estimation_is_the_shapley_value_of_independent_trainings(
         member = real & np.isin(attributes, [a for a in (0, 1) if mask >> a & 1])
         alone, _ = local_training.local_update(
             made.model,
-            plan.recipe,
+            dataclasses.replace(
+                plan.recipe,
+                batch_size=dict(
+                    (m, size)
+                    for size, masks, _ in plan.estimation.groups
+                    for m in masks
+                )[mask],
+            ),
             cell.rates,
-            params,
-            stats,
-            examples,
-            held.train,
-            jnp.asarray(member),
-            key=key,
-            batch_size=dict(
-                (m, size) for size, masks in plan.estimation.groups for m in masks
-            )[mask],
-            lane_axes=(),
+            Weights(params, stats),
+            Rows(examples, held.train, jnp.asarray(member)),
+            local_training.Draws(at.stream(prng.Stream.LOCAL_TRAINING)),
         )
         utilities.append(float(accuracy(alone)) if member.any() else utilities[0])
-    chex.assert_trees_all_close(trained, [alone, stats], rtol=1e-5, atol=1e-6)
+    chex.assert_trees_all_close(trained, Weights(alone, stats), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(found.utilities, utilities, atol=1e-6)
     broadcast = float(accuracy(params))
     assert any(abs(utility - broadcast) > 0.05 for utility in utilities[1:])
@@ -163,7 +165,7 @@ def test_the_steps_of_a_coalition_are_those_of_its_own_examples() -> None:
     )
     own = np.asarray(examples.attributes)[held.train[: int(held.num_train)]]
     expected = []
-    for size, masks in plan.estimation.groups:
+    for size, masks, _ in plan.estimation.groups:
         for mask in masks:
             count = int(np.sum(mask >> own & 1))
             expected.append(3 * (count // size if count >= size else min(count, 1)))
@@ -172,9 +174,9 @@ def test_the_steps_of_a_coalition_are_those_of_its_own_examples() -> None:
 
 TOLD = {
     "exact": ("exact", ()),
-    "additive": ("additive", ("pairs key", 2)),
-    "leave_one_out": ("leave_one_out", ("pairs key", 5)),
-    "paired": ("complementary", ("pairs key", 2)),
+    "additive": ("additive", ("key", 2)),
+    "leave_one_out": ("leave_one_out", ("key", 5)),
+    "paired": ("complementary", ("key", 2)),
 }
 
 
@@ -189,8 +191,12 @@ def told_estimation(
     name, given = TOLD[estimator]
     games: list[Game] = []
 
+    at = Address(prng.root_key(0), 4, lane_axes=("lanes",))
+
     def stand_in(game: Game, *told: Any) -> Any:
-        assert told == given
+        assert told[1:] == given[1:]
+        if given:
+            assert told[0] == at.stream(prng.Stream.COALITIONS)
         games.append(game)
         return ("params'", "stats'"), found
 
@@ -208,32 +214,34 @@ def told_estimation(
     plan = EstimationPlan(
         num_attributes=3,
         private_attribute=2,
-        groups=((2, (5, 7)),),
+        groups=(Group(2, (5, 7)),),
         validation_batch_size=6,
         estimator=estimator,
         num_drawn=5,
         utility="loss",
     )
-    recipe: Any = SimpleNamespace(batch_size=9)
+    recipe = TrainingRecipe(9, 1, "mean")
+    start: Any = Weights("params", "stats")
     given_models: Any = ("model", recipe, "rates")
-    *trained, estimation = privacy_estimation.estimate_contribution(
+    trained, estimation = privacy_estimation.estimate_contribution(
         *given_models,
         dataclasses.replace(plan, **changes),
-        "params",
-        "stats",
+        start,
         examples,
         held,
-        key="key",
-        pairs_key="pairs key",
-        lane_axes=("lanes",),
+        at,
     )
-    assert trained == ["params'", "stats'"]
+    assert trained == ("params'", "stats'")
     (game,) = games
-    assert game.train(jnp.asarray([True, False, False]), 8) == ("trained", "stats")
-    (((*told, member), named),) = trainings
-    assert told == ["model", recipe, "rates", "params", "stats", examples, held.train]
-    np.testing.assert_array_equal(member, [False, True, False, True, False])
-    assert named == {"key": "key", "batch_size": 8, "lane_axes": ("lanes",)}
+    group = Group(8, (1,), 3)
+    assert game.train(jnp.asarray([True, False, False]), group) == ("trained", "stats")
+    (((*told, rows, draws), named),) = trainings
+    own = dataclasses.replace(recipe, batch_size=8, most_steps=3)
+    assert told == ["model", own, "rates", start]
+    assert rows[:2] == (examples, held.train)
+    np.testing.assert_array_equal(rows.member, [False, True, False, True, False])
+    assert draws == (at.stream(prng.Stream.LOCAL_TRAINING), None)
+    assert named == {"lane_axes": ("lanes",)}
     return estimation, game, examples
 
 
@@ -244,7 +252,7 @@ def test_the_estimator_is_told_the_clients_game(
     found = Values(jnp.asarray([0.2, 0.1, 0.1]), jnp.arange(8.0))
     estimation, game, examples = told_estimation(monkeypatch, estimator, found)
     assert game.num_attributes == 3 and game.private_attribute == 2
-    assert game.groups == ((2, (5, 7)),) and game.batch_size == 9
+    assert game.groups == (Group(2, (5, 7)),) and game.batch_size == 9
     assert game.start == ("params", "stats") and game.empty == 0
     np.testing.assert_array_equal(game.counts, [2, 0, 2])
     assert game.validation == evaluation.Validation(
@@ -291,7 +299,7 @@ def test_the_steps_of_drawn_coalitions_are_told_too(estimator: str) -> None:
     attributes = jnp.asarray([0] * 9 + [1] * 4 + [2] * 7 + [3] + [4] * 2)
     examples = Examples(jnp.zeros((23, 1)), jnp.zeros(23), attributes)
     held = Split(jnp.arange(23), jnp.int32(21), None, None)  # nothing of attribute 4
-    groups = ((3, (1, 2, 4)), (5, (15, 31)))
+    groups = (Group(3, (1, 2, 4)), Group(5, (15, 31)))
     plan = EstimationPlan(5, 1, groups, 1, estimator=estimator, num_drawn=4)
     recipe: Any = SimpleNamespace(batch_size=6, local_epochs=2)
     key = jax.random.key(3)

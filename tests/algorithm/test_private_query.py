@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedsvp_jax.algorithm import private_query
-from fedsvp_jax.structs import Array, Examples, Model, Params
+from fedsvp_jax.structs import Array, Examples, Model, Params, Rows, Weights
 
 MARGIN = 1.5
 # Of a linear classifier of 3 features and 4 classes.
@@ -43,11 +43,8 @@ def answers(rows: Array, member: Array, clip: float) -> list[Array]:
     return jax.vmap(
         lambda rows, member: private_query.mean_clipped_gradient(
             linear_model(),
-            params,
-            stats,
-            jax.tree.map(jnp.asarray, examples),
-            rows,
-            member,
+            Weights(params, stats),
+            Rows(jax.tree.map(jnp.asarray, examples), rows, member),
             l2_norm_clip=clip,
             asked=(True, True),
             lane_axes=("clients",),

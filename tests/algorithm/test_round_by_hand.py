@@ -20,6 +20,7 @@ from fedsvp_jax.algorithm import (
     evaluation,
     local_training,
 )
+from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.algorithm.state import ServerState
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.engine.placement import Placement
@@ -27,6 +28,8 @@ from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import Program, build
 from fedsvp_jax.structs import Model, Params
 from fedsvp_jax.tree import cell_of
+
+pytestmark = pytest.mark.across("what a round does with its clients' uploads")
 
 
 def by_hand(made: Program, state: ServerState, round_num: int) -> dict[str, Any]:
@@ -53,12 +56,9 @@ def by_hand(made: Program, state: ServerState, round_num: int) -> dict[str, Any]
             cell,
             state,
             made.data.examples,
-            client_id,
             row,
             weight,
-            key=key,
-            round_num=jnp.int32(round_num),
-            lane_axes=(),
+            Address(key, client_id, jnp.int32(round_num)),
         )
     )
     sent = [one(*told) for told in zip(clients, rows, weights, strict=True)]

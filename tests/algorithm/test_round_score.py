@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from fedsvp_jax.algorithm import evaluation, round_score
+from fedsvp_jax.algorithm.state import Data
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Column, Dataset
 from fedsvp_jax.federation import loading
@@ -43,6 +44,7 @@ def scored(
         "num_tested_attributes": 2,
         "estimation": SimpleNamespace(private_attribute=0),
         "differ_by_class": True,
+        "known_trips": False,
     }
     plan: Any = SimpleNamespace(**(told | changes))
     tested, labels = jnp.asarray([0, 0, 0, 1, 2, 1]), jnp.asarray([0, 0, 1, 2, 2, 1])
@@ -58,9 +60,13 @@ def scored(
     )
 
     def evaluate(
-        *given: Any, batch_size: int, devices: Any, num_attributes: int = 1
+        *given: Any,
+        batch_size: int,
+        devices: Any,
+        num_attributes: int = 1,
+        known_trips: bool = False,
     ) -> evaluation.Score:
-        assert devices == "devices"
+        assert devices == "devices" and not known_trips
         if given[3] is validation:
             assert batch_size == 2 and num_attributes == 1
             return evaluation.Score(jnp.float32(0.6), jnp.float32(2.5), jnp.zeros(3))
@@ -72,8 +78,8 @@ def scored(
         )
 
     monkeypatch.setattr(evaluation, "evaluate", evaluate)
-    given: Any = ("model", plan, SimpleNamespace(split=split), "params", "stats")
-    given += (examples, test, validation)
+    given: Any = ("model", plan, SimpleNamespace(split=split), ("params", "stats"))
+    given += (Data(examples, test, validation),)
     return round_score.of_round(*given, round_num, "devices")
 
 

@@ -17,7 +17,10 @@ from small_runs import (
 from fedsvp_jax import run
 from fedsvp_jax.federation import federated_data
 
-pytestmark = pytest.mark.usefixtures("shared_rounds")
+pytestmark = [
+    pytest.mark.across("the axioms in the rows of a run"),
+    pytest.mark.usefixtures("shared_rounds"),
+]
 
 
 def client_rows(folder: pathlib.Path, **changes: Any) -> list[dict[str, Any]]:

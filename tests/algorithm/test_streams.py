@@ -16,9 +16,15 @@ from small_runs import digits, small
 
 from fedsvp_jax import prng
 from fedsvp_jax.algorithm import client, federated_round
+from fedsvp_jax.algorithm.address import Address
+from fedsvp_jax.algorithm.local_training import Draws
+from fedsvp_jax.algorithm.task import rows_of
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import Program, build
+from fedsvp_jax.structs import Weights
 from fedsvp_jax.tree import cell_of
+
+pytestmark = pytest.mark.across("independence of random numbers through the round")
 
 STD = 0.5
 K = 3  # of small(): the cohort's size
@@ -85,8 +91,9 @@ def test_every_purpose_of_a_client_has_the_key_of_its_address(
     used: dict[str, jax.Array] = {}
 
     def recorded(name: str, result: Any) -> Any:
-        def call(*_: Any, **named: Any) -> Any:
-            used[name] = named["key"]
+        def call(*told: Any, **named: Any) -> Any:
+            draws = [one for one in told if isinstance(one, Draws)]
+            used[name] = draws[0].key if draws else named["key"]
             return result
 
         return call
@@ -95,57 +102,23 @@ def test_every_purpose_of_a_client_has_the_key_of_its_address(
     monkeypatch.setattr(
         client.local_training, "local_update", recorded("training", (None, None))
     )
-    monkeypatch.setattr(
-        client.privacy_estimation,
-        "estimate_contribution",
-        recorded("estimation", (None, None, None)),
-    )
     mechanism = program().mechanism._replace(update=recorded("noise", None))
-    made, rows = program(), jnp.arange(4, dtype=jnp.int32)
+    made, at = program(), Address(round_key(), 5)
     cell = cell_of(made.cells, 0)
-    client.released_ratio(
-        jnp.float32(0.5), cell.mechanism, key=round_key(), client_id=5
-    )
-    client.train(
-        made.model,
-        made.plan.recipe,
-        cell.rates,
-        None,
-        None,
-        made.data.examples,
-        rows,
-        jnp.int32(4),
-        key=round_key(),
-        client_id=5,
-        lane_axes=(),
-    )
-    client.estimate(
-        made.model,
-        made.plan,
-        cell.rates,
-        None,
-        None,
-        made.data.examples,
-        None,
-        key=round_key(),
-        client_id=5,
-        lane_axes=(),
-    )
+    client.released_ratio(jnp.float32(0.5), cell.mechanism, at)
+    client.train(made.model, made.plan.recipe, cell.rates, None, None, at)
     client.add_noise(
         mechanism,
         None,
         None,
         num_examples=None,
         ratio=None,
-        round_num=None,
         params=None,
-        key=round_key(),
-        client_id=5,
+        at=at,
     )
     expected = {
         "release": prng.Stream.CONTRIBUTION_RELEASE,
         "training": prng.Stream.LOCAL_TRAINING,
-        "estimation": prng.Stream.LOCAL_TRAINING,
         "noise": prng.Stream.NOISE,
     }
     for name, purpose in expected.items():
@@ -187,15 +160,10 @@ def test_clients_with_the_same_data_train_in_orders_of_their_own() -> None:
             made.model,
             made.plan.recipe,
             cell.rates,
-            params,
-            stats,
-            made.data.examples,
-            cell.split.train[0],
-            cell.split.num_train[0],
-            key=round_key(),
-            client_id=client_id,
-            lane_axes=(),
-        )[0]
+            Weights(params, stats),
+            rows_of(made.data.examples, cell_of(cell.split, 0)),
+            Address(round_key(), client_id),
+        ).params
 
     first, again, other = (flat(trained(jnp.int32(i))) for i in (1, 1, 2))
     np.testing.assert_array_equal(first, again)

@@ -145,6 +145,8 @@ def _other_version(path: Path) -> None:
         ("labels.npy", _shorter, "labels.npy holds .*; store.json describes"),
         ("test_labels.npy", Path.unlink, "test_labels.npy is missing"),
         ("clients.npy", _beyond, "clients.npy names rows beyond"),
+        ("digests.npy", _beyond, "differs from the SHA-256 in store.json"),
+        ("test_inputs.npy", _beyond, "differs from the SHA-256 in store.json"),
         ("store.json", _cut, "store.json is damaged"),
         ("store.json", _other_version, "store.json is damaged .*version 99"),
         ("store.json", Path.unlink, "store.json is missing; a client store needs it"),
@@ -157,3 +159,18 @@ def test_a_damaged_store_is_refused(
     damage(tmp_path / "store" / name)
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         open_store(tmp_path / "store")
+
+
+def test_a_client_whose_examples_were_changed_is_refused_when_it_is_read(
+    tmp_path: Path,
+) -> None:
+    """D9: a store's fingerprint was written and never compared."""
+    store = write_store(tmp_path / "store", stream(client(0, 4), client(1, 3)))
+    file = tmp_path / "store" / "inputs.npy"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    store = open_store(tmp_path / "store")
+    store.examples(0)
+    with pytest.raises(ValueError, match="examples of its client 1 differ"):
+        store.examples(1)

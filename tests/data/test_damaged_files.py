@@ -3,6 +3,7 @@
 import gzip
 import json
 import pickle
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny_files
+from damage import mutated
 
 from fedsvp_jax.data import sources
+
+pytestmark = pytest.mark.across("every format of data")
 
 FILES = {
     "mnist": "mnist/train-images-idx3-ubyte.gz",
@@ -80,21 +84,36 @@ def test_a_file_of_another_kind_is_named(name: str, tmp_path: Path) -> None:
     refused_with(name, tmp_path, lambda _: other)
 
 
+@pytest.mark.parametrize(
+    "number", [200, pytest.param(10_000, marks=pytest.mark.slow)], ids=str
+)
 @pytest.mark.parametrize("name", list(FILES))
-def test_random_damage_never_raises_anything_else(name: str, tmp_path: Path) -> None:
+def test_random_damage_never_raises_anything_else(
+    name: str, number: int, tmp_path: Path
+) -> None:
     data_dir = tiny_files.WRITERS[name](tmp_path)
     path = tmp_path / FILES[name]
-    raw = path.read_bytes()
-    rng = np.random.default_rng(0)
-    for _ in range(60):
-        damaged = bytearray(raw)
-        for position in rng.integers(0, min(len(raw), 2000), 3):
-            damaged[position] = rng.integers(256)
-        path.write_bytes(bytes(damaged))
+    for damaged in mutated(path.read_bytes(), number):
+        path.write_bytes(damaged)
         try:
             sources.load(name, data_dir)
         except ValueError as error:
             assert str(path) in str(error) or "dataset" in str(error)
+
+
+def test_a_small_file_does_not_ask_for_much_memory(tmp_path: Path) -> None:
+    """Megabytes of zeros unpack to gigabytes."""
+    path = tmp_path / "a.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for key in ("x_train", "y_train", "x_test", "y_test"):
+            with archive.open(f"{key}.npy", "w", force_zip64=True) as member:
+                member.write(b"\x00")
+    raw = bytearray(path.read_bytes())
+    place = raw.rindex(b"PK\x01\x02") + 24  # of the last member's size
+    raw[place : place + 4] = (2**32 - 2).to_bytes(4, "little")
+    path.write_bytes(raw)
+    message = refused("npz", path, needle=path)
+    assert "GiB, which its size does not justify" in message
 
 
 @pytest.mark.parametrize(
@@ -151,6 +170,13 @@ def make_jagged(body: dict[str, Any]) -> None:
         (lambda body: body["user_data"].pop("c"), "user c"),
         (lambda body: body.update(users=["c", "d"]), "2 users"),
         (lambda body: body.pop("num_samples"), "num_samples"),
+        (lambda body: body.update(users=5), "not a LEAF file"),
+        (lambda body: body.update(users=[["c"]]), "not a LEAF file"),
+        (lambda body: body.update(num_samples=["3"]), "not a LEAF file"),
+        (  # its records were doubled
+            lambda body: body.update(users=["c", "c"], num_samples=[3, 3]),
+            "user c comes twice",
+        ),
     ],
 )
 def test_impossible_leaf_values_are_refused(

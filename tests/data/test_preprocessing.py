@@ -1,5 +1,7 @@
 """From the host's arrays to what a model sees."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -92,3 +94,16 @@ def test_device_examples_must_be_equally_long() -> None:
     dataset = make()
     with pytest.raises(ValueError, match="equally long, got 3, 2 and 2"):
         preprocessing.device_examples(dataset.train_inputs, dataset.test_labels)
+
+
+@pytest.mark.hole
+def test_a_records_crop_does_not_follow_the_records_beside_it() -> None:
+    """In a Poisson batch one more record would move the others to other places."""
+    images = np.random.default_rng(0).integers(0, 256, (8, 12, 12, 3)).astype(np.uint8)
+    crop = partial(preprocessing.random_crop_and_flip, key=jax.random.key(3))
+    numbers = np.arange(8, dtype=np.int32)
+    whole = crop(images, numbers)
+    kept = np.asarray([1, 2, 5, 7])
+    np.testing.assert_array_equal(crop(images[kept], numbers[kept]), whole[kept])
+    same = crop(np.repeat(images[:1], 200, 0), np.arange(200, dtype=np.int32))
+    assert len({image.tobytes() for image in np.asarray(same)}) > 80  # of 162

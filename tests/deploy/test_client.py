@@ -10,7 +10,6 @@ from deployed import UPDATE_CLIP
 from small_runs import digits, small
 
 from fedsvp_jax import federation
-from fedsvp_jax.accounting import promises
 from fedsvp_jax.deploy import Client, Refused, Seeded, data_of
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation.plan import least_examples
@@ -24,7 +23,7 @@ CASES: dict[str, dict[str, Any]] = {
     | {"sensitivity": "attribute_records", "relation": "replace_one"}
     | {"private_from": 1},
 }
-COUNTED = ("uploads", "releases", "claimed_epsilon", "claimed_delta")
+COUNTED = ("uploads", "epsilon", "delta")
 
 
 @pytest.mark.slow
@@ -32,22 +31,16 @@ COUNTED = ("uploads", "releases", "claimed_epsilon", "claimed_delta")
 def test_seeded_clients_end_with_the_simulators_model_and_ledger(
     name: str, tmp_path: pathlib.Path
 ) -> None:
-    config = small(num_clients=3, cohort_size=3, class_share=0.1, **CASES[name])
+    sizes: dict[str, Any] = {"num_clients": 3, "cohort_size": 3, "class_share": 0.1}
+    config = small(**sizes, paired_noise=True, **CASES[name])  # as `Seeded` draws
     program = federation.build([config], digits())
     trainer = Trainer(program)
     state = trainer.initial_state()
-    ledger = promises.new_ledger(program.mechanism, 3, keeps_stats=False)
+    (account,) = program.accounts
     for index in range(config.num_rounds):
         state, metrics = trainer.advance(state, index, 1)
         (row,) = records.rounds_of(metrics, 0)
-        records.record_round(
-            ledger,
-            row,
-            round_num=index + 1,
-            release_epsilon=promises.release_epsilon(
-                program.mechanism_configs[0], program.mechanism
-            ),
-        )
+        account = records.record_round(account, row)
     clients = [
         Client(
             config,
@@ -58,21 +51,25 @@ def test_seeded_clients_end_with_the_simulators_model_and_ledger(
         )
         for number in range(3)
     ]
-    sizes = np.asarray([client.num_examples for client in clients], np.float32)
+    for client in clients:
+        client.begin()
+    weights = np.asarray([client.num_examples for client in clients], np.float32)
     arrays = clients[0].initial_arrays
     for round_num in range(1, config.num_rounds + 1):
         uploads = [client.answer(arrays, round_num)[0] for client in clients]
         arrays = [
-            np.tensordot(sizes / sizes.sum(), np.stack(leaves), axes=1)
+            np.tensordot(weights / weights.sum(), np.stack(leaves), axes=1)
             for leaves in zip(*uploads, strict=True)
         ]
     wanted = [np.asarray(leaf)[0] for leaf in jax.tree.leaves(state.params)]
     for got, leaf in zip(arrays, wanted, strict=False):
         np.testing.assert_allclose(got, leaf, rtol=2e-6, atol=2e-6)
-    simulated = ledger.state_dict()
+    simulated = account.to_json()
     for number, client in enumerate(clients):
-        own = client.file.read().ledger
-        for key in (*COUNTED, "precision_server"):
+        own = client.file.read().sums
+        for key in COUNTED:
             np.testing.assert_allclose(own[key][0], simulated[key][number], rtol=1e-6)
+        seen = own["precision"][0][0], simulated["precision"][0][number]
+        np.testing.assert_allclose(*seen, rtol=1e-6)
     with pytest.raises(Refused, match="not one of the 5 rounds"):
         clients[0].answer(arrays, 6)

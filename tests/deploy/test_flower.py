@@ -15,6 +15,7 @@ from flwr.app import (
     ArrayRecord,
     ConfigRecord,
     Context,
+    Error,
     Message,
     MetricRecord,
     RecordDict,
@@ -37,7 +38,9 @@ def request(
     return Message(content, dst_node_id=1, message_type=kind)
 
 
-def inner(change: Callable[[list[np.ndarray]], list[np.ndarray]] = trained) -> Any:
+def inner(
+    change: Callable[[list[np.ndarray]], list[np.ndarray]] = trained, **reported: Any
+) -> Any:
     def train(message: Message, context: Context) -> Message:
         del context
         arrays = message.content["arrays"]
@@ -45,7 +48,7 @@ def inner(change: Callable[[list[np.ndarray]], list[np.ndarray]] = trained) -> A
         record = ArrayRecord(
             {name: Array(leaf) for name, leaf in zip(arrays.keys(), new, strict=True)}
         )
-        told = MetricRecord({"num-examples": 30, "loss": 0.123})
+        told = MetricRecord({"num-examples": 31, "loss": 0.123} | reported)
         content = RecordDict({"arrays": record, "metrics": told})
         return Message(content, reply_to=message)
 
@@ -54,7 +57,9 @@ def inner(change: Callable[[list[np.ndarray]], list[np.ndarray]] = trained) -> A
 
 def mod(folder: pathlib.Path, **changes: Any) -> PrivacyMod:
     made = policy(**UPDATE_CLIP | changes)
-    return PrivacyMod(made, folder / "state.json", randomness=Seeded(7, 2))
+    around = PrivacyMod(made, folder / "state.json", randomness=Seeded(7, 2))
+    around.file.begin(30)
+    return around
 
 
 def test_the_mod_sends_noised_arrays_and_the_number_of_examples_alone(
@@ -69,7 +74,7 @@ def test_the_mod_sends_noised_arrays_and_the_number_of_examples_alone(
         assert leaf.shape == start.shape and leaf.dtype == np.float32
         assert not np.allclose(leaf, end, atol=0.01)
     state = StateFile(tmp_path / "state.json", policy(**UPDATE_CLIP)).read()
-    assert int(state.ledger["uploads"][0]) == 1
+    assert int(state.sums["uploads"][0]) == 1
 
 
 def test_the_server_gets_one_sentence_and_the_state_is_unharmed(
@@ -78,10 +83,6 @@ def test_the_server_gets_one_sentence_and_the_state_is_unharmed(
     around = mod(tmp_path, max_uploads=1)
     around(request(model(), 1), CONTEXT, inner())
     before = (tmp_path / "state.json").read_bytes()
-
-    def wrong(arrays: list[np.ndarray]) -> list[np.ndarray]:
-        raise RuntimeError("record 17 is wrong")
-
     for message, train, words in (
         (request(model(), 1), inner(), "round 1 is over"),
         (request(model(), 2), inner(), "exceed this client's promise, max_uploads"),
@@ -91,6 +92,44 @@ def test_the_server_gets_one_sentence_and_the_state_is_unharmed(
     ):
         reply = around(message, CONTEXT, train)
         assert reply.has_error() and words in reply.error.reason
-    silent = mod(tmp_path / "other")(request(model(), 1), CONTEXT, inner(wrong))
-    assert "17" not in silent.error.reason
     assert (tmp_path / "state.json").read_bytes() == before
+
+
+@pytest.mark.hole
+def test_an_inner_app_that_fails_is_noise_to_the_server(tmp_path: pathlib.Path) -> None:
+    def wrong(arrays: list[np.ndarray]) -> list[np.ndarray]:
+        raise RuntimeError("record 17 is wrong")
+
+    def error(message: Message, context: Context) -> Message:
+        del context
+        return Message(Error(code=0, reason="record 17"), reply_to=message)
+
+    still = mod(tmp_path / "still")(
+        request(model(), 1), CONTEXT, inner(lambda arrays: arrays)
+    )
+    for place, failed in enumerate((inner(wrong), error, inner(lambda a: a[:1]))):
+        around = mod(tmp_path / str(place))
+        reply = around(request(model(), 1), CONTEXT, failed)
+        assert dict(reply.content["metrics"]) == {"num-examples": 30}
+        for got, leaf in zip(
+            reply.content["arrays"].to_numpy_ndarrays(),
+            still.content["arrays"].to_numpy_ndarrays(),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(got, leaf)
+        assert around.file.read().last_round == 1
+        again = around(request(model(), 1), CONTEXT, inner())
+        assert again.error.reason.startswith("round 1 is over")
+
+
+@pytest.mark.hole
+def test_no_ratio_that_the_inner_app_reports_switches_the_noise_off(
+    tmp_path: pathlib.Path,
+) -> None:
+    for place, ratio in enumerate((float("nan"), float("inf"), -1e9, [1.0, 2.0])):
+        around = PrivacyMod(policy(mechanism="fedsva"), tmp_path / str(place))
+        around.file.begin(30)
+        told = inner(**{"contribution-ratio": ratio})
+        sent = around(request(model(), 1), CONTEXT, told)
+        leaf = sent.content["arrays"].to_numpy_ndarrays()[0]
+        assert np.std(leaf - trained(model())[0]) > 0.1

@@ -17,7 +17,7 @@ GAMES = 500
 def lower_bound(seed: int) -> float:
     """Of ε at δ = 1e-5, from uploads of a client that is there, or sends zeros."""
     made = policy(**UPDATE_CLIP)
-    start, randomness = new_state(made), Secret(seeded_words(seed))
+    start, randomness = new_state(made, 30), Secret(seeded_words(seed))
     zeros = [np.zeros((2, 3), np.float32), np.zeros(2, np.float32)]
     canary = [np.full((2, 3), 5, np.float32), np.full(2, -5, np.float32)]
 
@@ -28,7 +28,6 @@ def lower_bound(seed: int) -> float:
             start,
             policy=made,
             round_num=1,
-            num_examples=30,
             randomness=randomness,
         )
         along = sum(

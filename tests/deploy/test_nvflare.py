@@ -4,7 +4,6 @@ import os
 import pathlib
 import subprocess
 import sys
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,12 @@ from deployed import EXAMPLES, UPDATE_CLIP, example, model, policy, simulated
 pytest.importorskip("nvflare")
 
 from nvflare.apis.dxo import DXO, DataKind, from_shareable
+from nvflare.apis.filter import FilterChainType, FilterContextKey
 from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.shareable import Shareable, make_reply
 
 from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.deploy import StateFile
+from fedsvp_jax.deploy import Refused, StateFile
 from fedsvp_jax.deploy.nvflare import PrivacyFilter
 
 SETTINGS: dict[str, Any] = UPDATE_CLIP | {
@@ -28,12 +28,30 @@ SETTINGS: dict[str, Any] = UPDATE_CLIP | {
     "num_hbc_clients": 1,
     "cohort_size": 3,
 }
-SITE: Any = SimpleNamespace(get_identity_name=lambda: "site-3")
 
 
-def result(round_index: int, kind: str = DataKind.WEIGHT_DIFF) -> Shareable:
+class Site:
+    """The context of one task."""
+
+    def __init__(self) -> None:
+        self._props: dict[str, Any] = {}
+
+    def get_identity_name(self) -> str:
+        return "site-3"
+
+    def set_prop(self, name: str, value: Any, private: bool, sticky: bool) -> None:
+        assert private and not sticky  # it stays with the client
+        self._props[name] = value
+
+    def get_prop(self, name: str) -> Any:
+        return self._props.get(name)
+
+
+def result(
+    round_index: int, kind: str = DataKind.WEIGHT_DIFF, **told: Any
+) -> Shareable:
     named = {f"{place}": leaf for place, leaf in enumerate(model())}
-    meta = {"NUM_STEPS_CURRENT_ROUND": 30, "initial_metrics": {"loss": 0.123}}
+    meta = {"NUM_STEPS_CURRENT_ROUND": 31, "initial_metrics": {"loss": 0.123}} | told
     shareable = DXO(kind, named, meta).to_shareable()
     shareable.set_header("current_round", round_index)
     shareable.set_header("loss", 0.123)
@@ -41,41 +59,84 @@ def result(round_index: int, kind: str = DataKind.WEIGHT_DIFF) -> Shareable:
 
 
 def privacy(folder: pathlib.Path, **changes: Any) -> PrivacyFilter:
-    return PrivacyFilter(SETTINGS | changes, 20, str(folder))
+    around = PrivacyFilter(SETTINGS | changes, 20, str(folder))
+    around.file_of("site-3").begin(30)
+    return around
+
+
+def sent(around: PrivacyFilter, round_index: int, reply: Shareable) -> Shareable:
+    """What leaves the site, of a task that it was given."""
+    site: Any = Site()
+    chain = FilterContextKey.CHAIN_TYPE
+    around.set_prop(chain, FilterChainType.TASK_DATA_CHAIN)
+    around.process(result(round_index, DataKind.WEIGHTS), site)
+    around.set_prop(chain, FilterChainType.TASK_RESULT_CHAIN)
+    return around.process(reply, site)
 
 
 def test_a_result_leaves_as_noised_arrays_and_a_number_of_examples(
     tmp_path: pathlib.Path,
 ) -> None:
-    sent = privacy(tmp_path).process(result(0), SITE)
-    private = from_shareable(sent)
+    reply = sent(privacy(tmp_path), 0, result(0))
+    private = from_shareable(reply)
     assert private.meta == {"NUM_STEPS_CURRENT_ROUND": 30}
-    assert "0.123" not in str(sent)
+    assert "0.123" not in str(reply)
     for leaf, start in zip(private.data.values(), model(), strict=True):
         assert leaf.shape == start.shape and leaf.dtype == np.float32
         assert not np.allclose(leaf, start, atol=0.01)
     state = StateFile(tmp_path / "site-3.json", policy(**UPDATE_CLIP)).read()
-    assert (state.last_round, int(state.ledger["uploads"][0])) == (1, 1)
+    assert (state.last_round, int(state.sums["uploads"][0])) == (1, 1)
 
 
-def test_what_is_refused_becomes_an_error_and_the_state_is_unharmed(
+def test_a_task_that_is_refused_is_not_trained_on_and_the_state_is_unharmed(
     tmp_path: pathlib.Path,
 ) -> None:
     around = privacy(tmp_path, max_uploads=1)
-    around.process(result(0), SITE)
+    sent(around, 0, result(0))
     before = (tmp_path / "site-3.json").read_bytes()
-    for shareable, words in (
-        (result(0), "round 1 is over"),
-        (result(1), "exceed this client's promise, max_uploads"),
-        (result(1, kind=DataKind.WEIGHTS), "must be WEIGHT_DIFF"),
-        (Shareable(), "the client failed; its own log says why"),
+    for round_index, words in (
+        (0, "round 1 is over"),
+        (1, "exceed this client's promise, max_uploads"),
     ):
-        error = around.process(shareable, SITE)
-        assert error.get_return_code() == ReturnCode.TASK_RESULT_FILTER_ERROR
-        assert words in error.get_header("refused")
-    failed = make_reply(ReturnCode.EXECUTION_EXCEPTION, {"why": "record 17"})
-    assert "17" not in str(around.process(failed, SITE))
+        with pytest.raises(Refused, match=words):
+            sent(around, round_index, result(round_index))
     assert (tmp_path / "site-3.json").read_bytes() == before
+    alone: Any = Site()
+    around.set_prop(FilterContextKey.CHAIN_TYPE, FilterChainType.TASK_RESULT_CHAIN)
+    error = around.process(result(0), alone)
+    assert error.get_return_code() == ReturnCode.TASK_RESULT_FILTER_ERROR
+    assert "a filter of the task's data too" in error.get_header("refused")
+
+
+@pytest.mark.hole
+def test_a_training_that_fails_is_noise_to_the_server(tmp_path: pathlib.Path) -> None:
+    failures = (
+        make_reply(ReturnCode.EXECUTION_EXCEPTION, {"why": "record 17"}),
+        result(0, kind=DataKind.WEIGHTS),
+        Shareable(),
+    )
+    for place, failed in enumerate(failures):
+        around = privacy(tmp_path / str(place))
+        reply = sent(around, 0, failed)
+        private = from_shareable(reply)
+        assert reply.get_return_code() == ReturnCode.OK and "record 17" not in str(
+            reply
+        )
+        assert private.meta == {"NUM_STEPS_CURRENT_ROUND": 30}
+        assert np.std(private.data["0"]) > 0.5
+        assert around.file_of("site-3").read().last_round == 1
+
+
+@pytest.mark.hole
+def test_no_ratio_that_the_training_reports_switches_the_noise_off(
+    tmp_path: pathlib.Path,
+) -> None:
+    guided = {"mechanism": "fedsva", "sensitivity": "paper", "epsilon": 0.5}
+    guided |= {"calibration": "classical"}
+    for place, ratio in enumerate((float("nan"), float("inf"), -1e9, "none")):
+        around = privacy(tmp_path / str(place), **guided)
+        reply = sent(around, 0, result(0, **{"contribution-ratio": ratio}))
+        assert np.std(from_shareable(reply).data["0"] - model()[0]) > 0.1
 
 
 # A job whose noise is seeded, in NVFlare's simulator.
@@ -88,19 +149,21 @@ class SeededFilter(PrivacyFilter):
 """
 JOB = """
 import pathlib, sys
-from job import MIN_NUM_EXAMPLES, SETTINGS, SITES, make_job
+from job import MIN_NUM_EXAMPLES, SETTINGS, SITES, begin, make_job
 from seeded import SeededFilter
 folder = pathlib.Path(sys.argv[1])
+if sys.argv[2] == "begin":
+    begin(folder)
 privacy = SeededFilter(SETTINGS, MIN_NUM_EXAMPLES, str(folder / "state"))
 make_job(folder, privacy).simulator_run(str(folder / "workspace"), n_clients=SITES)
 """
 
 
-def run(folder: pathlib.Path) -> list[np.ndarray]:
+def run(folder: pathlib.Path, first: str = "begin") -> list[np.ndarray]:
     """The final model of the example's five rounds on three sites."""
     (folder / "seeded.py").write_text(SEEDED)
     ended = subprocess.run(
-        [sys.executable, "-c", JOB, str(folder)],
+        [sys.executable, "-c", JOB, str(folder), first],
         env=os.environ
         | {
             "PYTHONPATH": f"{EXAMPLES / 'nvflare'}:{folder}:{EXAMPLES.parent}",
@@ -130,9 +193,13 @@ def test_three_sites_end_with_the_simulators_model(tmp_path: pathlib.Path) -> No
 def test_a_site_that_refuses_is_left_out_and_the_job_goes_on(
     tmp_path: pathlib.Path,
 ) -> None:
-    (tmp_path / "state").mkdir()
+    around = PrivacyFilter(
+        example("nvflare/federation.py").SETTINGS, 90, str(tmp_path / "state")
+    )
+    for site in ("site-1", "site-2", "site-3"):
+        around.file_of(site).begin(400)
     (tmp_path / "state" / "site-3.json").write_text("damaged")
-    arrays = run(tmp_path)
+    arrays = run(tmp_path, "go on")
     assert all(np.all(np.isfinite(leaf)) for leaf in arrays)
     assert (tmp_path / "state" / "site-3.json").read_text() == "damaged"
     for site in ("site-1", "site-2"):

@@ -27,7 +27,14 @@ def statistics(weight: float) -> MappedVectorStatistics:
 
 def privacy(folder: pathlib.Path, **changes: Any) -> LocalPrivacy:
     made = policy(**UPDATE_CLIP | changes)
-    return LocalPrivacy(made, folder, randomness=lambda user_id: Seeded(7, 2))
+    return began(LocalPrivacy(made, folder, randomness=lambda user_id: Seeded(7, 2)))
+
+
+def began(around: LocalPrivacy) -> LocalPrivacy:
+    """With a state of each user."""
+    for user in ("a/b", "c"):
+        around.file_of(user).begin(30)
+    return around
 
 
 def processed(around: LocalPrivacy, weight: float = 1.0, user: str = "a/b") -> Any:
@@ -47,13 +54,13 @@ def test_a_weighted_sum_is_the_weight_times_the_private_update(
         assert not np.allclose(leaf, statistics(1)[name], atol=0.01)
         np.testing.assert_allclose(weighted[name], 30 * leaf, rtol=1e-5)
     file = StateFile(tmp_path / "1" / "a%2Fb.json", policy(**UPDATE_CLIP))
-    assert int(file.read().ledger["uploads"][0]) == 1
+    assert int(file.read().sums["uploads"][0]) == 1
 
 
 def test_pfls_seed_does_not_decide_the_noise(tmp_path: pathlib.Path) -> None:
     made = policy(**UPDATE_CLIP)
     first, second = (
-        processed(LocalPrivacy(made, tmp_path / name))[0]["0"] for name in "ab"
+        processed(began(LocalPrivacy(made, tmp_path / name)))[0]["0"] for name in "ab"
     )
     assert not np.allclose(first, second)
 
@@ -80,6 +87,27 @@ def test_a_user_who_refuses_is_left_out_of_the_average(tmp_path: pathlib.Path) -
         )
 
 
+@pytest.mark.hole
+def test_no_ratio_that_a_user_reports_switches_the_noise_off(
+    tmp_path: pathlib.Path,
+) -> None:
+    def raising(user: UserContext) -> float:
+        raise ValueError("record 17")
+
+    ratios: list[Any] = [float("nan"), float("-inf"), "none", raising]
+    for place, ratio in enumerate(ratios):
+        around = began(
+            LocalPrivacy(
+                policy(mechanism="fedsva"),
+                tmp_path / str(place),
+                contribution=ratio if callable(ratio) else lambda user, r=ratio: r,
+            )
+        )
+        sent, _ = processed(around)
+        assert sent.weight == 1
+        assert np.std(sent["0"] - statistics(1)["0"]) > 0.1
+
+
 @pytest.mark.parametrize("sensitivity", ["attribute_records", "weight_clip"])
 def test_what_needs_more_than_the_update_is_refused(
     sensitivity: str, tmp_path: pathlib.Path
@@ -94,8 +122,8 @@ def test_the_example_ends_with_the_simulators_model(
     method: str, tmp_path: pathlib.Path
 ) -> None:
     digits = example("pfl/digits.py")
-    arrays, clients = digits.run(method, tmp_path, seed=0)
+    arrays, clients = digits.run(method, tmp_path, seed=0, new_state=True)
     for got, leaf in zip(arrays, simulated(digits.settings(method)), strict=True):
         np.testing.assert_allclose(got, leaf, rtol=1e-5, atol=1e-5)
     for client in clients.values():
-        assert int(client.file.read().ledger["uploads"][0]) == digits.ROUNDS
+        assert int(client.file.read().sums["uploads"][0]) == digits.ROUNDS

@@ -1,18 +1,24 @@
 """One upload of a deployed client: the simulator's numbers, refusals, the grid."""
 
+import dataclasses
+import functools
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from deployed import UPDATE_CLIP, model, policy, trained
 
 from fedsvp_jax import prng
-from fedsvp_jax.accounting import Ledger
+from fedsvp_jax.accounting import Account
 from fedsvp_jax.algorithm import client
+from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.deploy import Refused, Seeded, new_state, privatize
+from fedsvp_jax.deploy.privatize import charge
 from fedsvp_jax.deploy.randomness import SECRET, Secret
+from fedsvp_jax.mechanisms import release_contribution
 from fedsvp_jax.mechanisms.discrete_gaussian import seeded_words
 
 CASES = {
@@ -29,15 +35,15 @@ CASES = {
 }
 
 
-def simulated(changes: dict[str, Any], rounds: int) -> tuple[list[np.ndarray], Ledger]:
-    """The simulator's last upload after some rounds, and its ledger of the client."""
+def simulated(changes: dict[str, Any], rounds: int) -> tuple[list[np.ndarray], Account]:
+    """The simulator's last upload after some rounds, and its account of the client."""
     made = policy(**changes)
     received, key = model(), prng.root_key(7)
-    ledger = made.new_ledger()
+    account = made.account
     for index in range(rounds):
         now = prng.round_key(key, index)
         ratio = client.released_ratio(
-            jnp.float32(0.25), made.config, key=now, client_id=jnp.int32(2)
+            jnp.float32(0.25), made.config, Address(now, jnp.int32(2))
         )
         update = [
             new - old for new, old in zip(trained(received), received, strict=True)
@@ -48,29 +54,20 @@ def simulated(changes: dict[str, Any], rounds: int) -> tuple[list[np.ndarray], L
             made.mechanism.init(1).of(0),
             num_examples=jnp.int32(30),
             ratio=ratio,
-            round_num=jnp.int32(index),
             params=received,
-            key=now,
-            client_id=2,
+            at=Address(now, 2, jnp.int32(index)),
         )
-        ledger.record(
-            [0],
-            round_num=index + 1,
-            noise_multiplier=[info.noise_multiplier],
-            noise_std=[info.noise_multiplier * info.sensitivity],
-            epsilon=[info.epsilon],
-            delta=[info.delta],
-            release_epsilon=made.release_epsilon,
-        )
-    return [np.asarray(leaf) for leaf in upload], ledger
+        one = jax.tree.map(lambda leaf: np.full(1, leaf), info)
+        account = account.record([0], one)
+    return [np.asarray(leaf) for leaf in upload], account
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_seeded_upload_and_ledger_are_the_simulators(name: str) -> None:
     changes = CASES[name]
-    wanted, ledger = simulated(changes, rounds=2)
+    wanted, account = simulated(changes, rounds=2)
     made, received = policy(**changes), model()
-    state = new_state(made)
+    state = new_state(made, 30)
     for round_num in (1, 2):
         upload, state, record = privatize(
             received,
@@ -78,14 +75,13 @@ def test_a_seeded_upload_and_ledger_are_the_simulators(name: str) -> None:
             state,
             policy=made,
             round_num=round_num,
-            num_examples=30,
             contribution=0.25 if made.mechanism.needs_contribution else None,
             randomness=Seeded(7, 2),
         )
     for got, old, new in zip(upload, received, wanted, strict=True):
         np.testing.assert_allclose(got, old + new, rtol=1e-6, atol=1e-6)
-    for key, value in ledger.state_dict().items():
-        np.testing.assert_allclose(state.ledger[key], value, rtol=1e-6, err_msg=key)
+    for key, value in account.to_json().items():
+        np.testing.assert_allclose(state.sums[key], value, rtol=1e-6, err_msg=key)
     assert record["randomness"] == "not private: seeded"
     assert set(record["status"].values()) == {"nominal"}
     assert state.seeded
@@ -97,10 +93,9 @@ def asked(**changes: Any) -> Any:
     named: dict[str, Any] = {
         "received": received,
         "trained": trained(received),
-        "state": new_state(made),
+        "state": new_state(made, 30),
         "policy": made,
         "round_num": 1,
-        "num_examples": 30,
     } | changes
     return privatize(**named)
 
@@ -125,9 +120,7 @@ def test_the_noise_is_on_the_grid_of_the_asked_std_and_the_clip_is_exact() -> No
 def test_where_rounding_may_part_neighbours_the_noise_grows_by_as_much() -> None:
     made = policy(**CASES["query"])
     zeros = [np.zeros_like(leaf) for leaf in model()]
-    record = privatize(
-        zeros, model(), new_state(made), policy=made, round_num=1, num_examples=30
-    )[2]
+    record = privatize(zeros, model(), new_state(made, 30), policy=made, round_num=1)[2]
     moved = record["sensitivity"] + record["grid_step"] * math.sqrt(35)
     wanted = record["noise_multiplier"] * moved
     assert record["noise_std"] == pytest.approx(wanted, rel=1e-6)
@@ -137,11 +130,11 @@ def test_a_client_without_private_records_says_nothing_and_spends_nothing() -> N
     made = policy(**CASES["query"])
     zeros = [np.zeros_like(leaf) for leaf in model()]
     upload, state, record = privatize(
-        zeros, model(), new_state(made), policy=made, round_num=1, num_examples=0
+        zeros, model(), new_state(made, 0), policy=made, round_num=1
     )
     assert all(not leaf.any() for leaf in upload)
     assert record["epsilon_spent"]["rdp"] == 0
-    assert state.ledger["uploads"] == 1
+    assert state.sums["uploads"] == [1]
 
 
 def test_words_that_a_test_brings_are_not_called_secret() -> None:
@@ -175,18 +168,18 @@ OVERFLOW = {
 
 
 @pytest.mark.parametrize("spoilt", [{"trained": NAN}, OVERFLOW])
-def test_training_that_overflowed_is_hidden_by_the_clip_or_refused_without_one(
-    spoilt: dict[str, Any],
+@pytest.mark.parametrize("clipped", [True, False])
+def test_training_that_overflowed_is_an_update_of_zero(
+    spoilt: dict[str, Any], clipped: bool
 ) -> None:
     """A refusal would tell the server of the client's data, and so would NaN."""
-    spoilt = {"received": model(), "randomness": Seeded(7, 2)} | spoilt
+    made = policy(**UPDATE_CLIP) if clipped else policy(mechanism="nbafl")
+    spoilt = {"received": model(), "randomness": Seeded(7, 2), "policy": made} | spoilt
+    spoilt["state"] = new_state(made, 30)
     upload, state, record = asked(**spoilt)
     still, _, _ = asked(**spoilt | {"trained": spoilt["received"]})
     assert all(map(np.array_equal, upload, still)) and np.all(np.isfinite(upload[0]))
-    assert record["clipped"] == 1 and state.ledger["uploads"] == 1
-    unclipped = policy(mechanism="nbafl")
-    with pytest.raises(Refused, match="an update that nothing clips holds NaN"):
-        asked(**spoilt, policy=unclipped, state=new_state(unclipped))
+    assert record["clipped"] == clipped and state.sums["uploads"] == [1]
 
 
 def test_a_round_is_answered_once_and_rounds_only_grow() -> None:
@@ -202,7 +195,7 @@ def test_a_round_is_answered_once_and_rounds_only_grow() -> None:
 )
 def test_no_upload_exceeds_the_promise(promise: dict[str, Any]) -> None:
     made = policy(**UPDATE_CLIP | promise)
-    state, total = new_state(made), promise.get("total_epsilon", math.inf)
+    state, total = new_state(made, 30), promise.get("total_epsilon", math.inf)
     for round_num in (1, 3):
         _, state, record = asked(policy=made, state=state, round_num=round_num)
         assert record["epsilon_spent"]["rdp"] <= total
@@ -218,6 +211,11 @@ def test_no_upload_exceeds_the_promise(promise: dict[str, Any]) -> None:
         ({"sensitivity": "per_example"}, "drawn in float32 in every local step"),
         ({"total_epsilon": 9.0, "total_accounting": "pld"}, "accounting must be rdp"),
         ({"total_epsilon": 0.01}, "less than one upload"),
+        (
+            {"mechanism": "fedsva", "contribution_release": "laplace"},
+            "laplace is drawn in floating point",
+        ),
+        ({"mechanism": "gaussian", "noise_std": 0.0}, "adds no noise"),
     ],
     ids=str,
 )
@@ -226,12 +224,6 @@ def test_settings_that_cannot_be_kept_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=words):
         policy(**changes)
-
-
-def test_laplace_is_not_drawn_in_secret() -> None:
-    made = policy(mechanism="fedsva", contribution_release="laplace")
-    with pytest.raises(Refused, match="laplace is drawn in floating point"):
-        asked(policy=made, state=new_state(made), contribution=0.5)
 
 
 def test_a_randomised_response_tells_the_truth_as_often_as_it_says() -> None:
@@ -243,7 +235,123 @@ def test_a_randomised_response_tells_the_truth_as_often_as_it_says() -> None:
     assert np.mean(told) == pytest.approx(chance, abs=4 * math.sqrt(0.25 / 2000))
 
 
-def test_a_contribution_ratio_is_asked_for() -> None:
-    made = policy(mechanism="fedsva")
-    with pytest.raises(Refused, match="needs the client's contribution ratio"):
-        asked(policy=made, state=new_state(made))
+def test_a_client_smaller_than_was_agreed_begins_nothing() -> None:
+    made = policy(**UPDATE_CLIP)
+    for few in (-1, 0, 19):
+        with pytest.raises(ValueError, match="at least min_num_examples = 20"):
+            new_state(made, few)
+    assert new_state(policy(**CASES["query"]), 0).num_examples == 0
+
+
+# What training may hand on as R: any bits of a float64, and what no float is.
+NO_RATIO = (math.nan, math.inf, -math.inf, -1e9, 1e300, 2.0, -0.5, None)
+GUIDED = [
+    {"mechanism": mechanism, "contribution_release": release}
+    for mechanism in ("fedsva", "fedsdp")
+    for release in ("none", "randomized_response", "worst_case")
+]
+FIXED = [
+    {"mechanism": name} for name in ("nbafl", "time_varying", "dpa", "gaussian")
+] + [CASES["analytic"], CASES["weight_clip"], CASES["query"]]
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("changes", [*GUIDED, *FIXED], ids=str)
+def test_no_bits_of_r_switch_the_noise_off(changes: dict[str, Any]) -> None:
+    """10^5 uploads and more: σ lies between those of R = 0 and R = 1."""
+    made, received = policy(**changes), model()
+    update = [np.ones_like(leaf) for leaf in received]
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 2**32, 6_000, np.uint32).view(np.float32)
+    ends = np.float32([0, 1, math.nan, math.inf, -math.inf, -1e9])
+    ratios = np.concatenate([ends, bits, rng.uniform(-1, 2, 3_000).astype("f4")])
+
+    def stds(ratio: Any) -> Any:
+        state = made.mechanism.init(1).of(0)
+        released = release_contribution(ratio, made.config, key=jax.random.key(0))
+        return [
+            made.mechanism.update(
+                update,
+                state,
+                key=None,
+                num_examples=jnp.int32(30),
+                contribution_ratio=one,
+                round_num=jnp.int32(1),
+                params=received,
+            )[2].noise_std
+            for one in (ratio, released)
+        ]
+
+    direct, released = jax.device_get(jax.jit(jax.vmap(stds))(ratios))
+    low, high = direct[:2]
+    assert 0 < low <= high < np.inf
+    assert np.all((direct >= low) & (direct <= high))
+    assert np.all((released >= low) & (released <= high))
+    assert np.all(direct[~np.isfinite(ratios)] == high)
+    if changes.get("contribution_release") == "none":
+        np.testing.assert_array_equal(released, direct)
+
+
+@pytest.mark.parametrize("changes", [*GUIDED, *FIXED], ids=str)
+def test_no_upload_costs_more_than_its_round_was_charged(
+    changes: dict[str, Any],
+) -> None:
+    made = policy(**changes)
+    for round_num in (1, made.config.num_rounds):
+        start = new_state(made, 20)  # the least of all clients
+        charged = charge(start, policy=made, round_num=round_num)
+        spent = asked(policy=made, state=start, round_num=round_num, contribution=0.0)
+        for name, value in charged.epsilon_spent(made).items():
+            found = spent[1].epsilon_spent(made)[name]
+            assert found == pytest.approx(value, rel=1e-5)
+        free = asked(policy=made, state=start, round_num=round_num, contribution=1.0)
+        assert free[1].epsilon_spent(made)["rdp"] <= value * (1 + 1e-5)
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("changes", GUIDED, ids=str)
+@pytest.mark.parametrize("ratio", NO_RATIO, ids=str)
+def test_an_upload_has_its_noise_whatever_r_the_training_says(
+    changes: dict[str, Any], ratio: float | None
+) -> None:
+    made, received = policy(**changes), model()
+    upload, _, record = asked(
+        policy=made, state=new_state(made, 30), contribution=ratio
+    )
+    assert record["released_ratio"] in (0, 1) and record["noise_std"] > 0
+    moved = np.concatenate(
+        [(a - b).ravel() for a, b in zip(upload, trained(received), strict=True)]
+    )
+    assert 0.5 < np.std(moved) / record["noise_std"] < 1.5
+
+
+def test_no_upload_of_a_mechanism_without_noise_leaves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The last gate, should a mechanism say a σ that is none after all."""
+    made = policy(**UPDATE_CLIP)
+    for std in (0.0, -1.0, math.nan, math.inf):
+        broken = dataclasses.replace(made)
+        spoil = functools.partial(_spoilt, made.clip_and_noise, std)
+        broken.__dict__["clip_and_noise"] = spoil
+        with pytest.raises(Refused, match="must be positive and finite"):
+            asked(policy=broken)
+
+
+def _spoilt(run: Any, std: float, *args: Any) -> Any:
+    updates, state, info = run(*args)
+    return updates, state, dataclasses.replace(info, noise_std=jnp.float32(std))
+
+
+@pytest.mark.hole
+def test_the_ledger_is_compared_with_the_promise_before_an_upload_leaves() -> None:
+    """Though the allowance, which was planned, has room."""
+    made = policy(**UPDATE_CLIP, total_epsilon=9.0)
+    state = asked(policy=made, state=new_state(made, 30))[1]
+    spent = state.epsilon_spent(made)["rdp"]
+    assert int(made.allowance.budget) == 0  # five uploads keep it, so none is limited
+    more = [[20 * each for each in view] for view in state.sums["precision"]]
+    full = dataclasses.replace(state, sums=state.sums | {"precision": more})
+    assert full.epsilon_spent(made)["rdp"] > 9 > spent
+    with pytest.raises(Refused, match="would exceed this client's promise"):
+        asked(policy=made, state=full, round_num=2)

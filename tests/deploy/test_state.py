@@ -1,46 +1,66 @@
 """A client's state file: it survives restarts, truncation, and a killed client."""
 
+import dataclasses
+import logging
 import os
 import pathlib
 import random
 import signal
+import stat
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 from deployed import UPDATE_CLIP, model, policy, trained
 
-from fedsvp_jax.deploy import Refused, StateFile, Trained, answer, new_state
+from fedsvp_jax.deploy import (
+    Refused,
+    StateFile,
+    Trained,
+    answer,
+    begin_round,
+    end_round,
+    new_state,
+)
+from fedsvp_jax.deploy.privatize import charge
 from fedsvp_jax.run import folder
 
 HELPERS = pathlib.Path(__file__).parents[1] / "helpers"
 
 
-def upload(file: StateFile, round_num: int) -> None:
+def begun(path: pathlib.Path, **changes: Any) -> StateFile:
+    """The file of a client that has not uploaded yet."""
+    file = StateFile(path, policy(**UPDATE_CLIP | changes))
+    file.begin(30)
+    return file
+
+
+def upload(
+    file: StateFile,
+    round_num: int,
+    train: Callable[[], Trained] = lambda: Trained(trained(model())),
+) -> list[np.ndarray]:
     received = model()
-    answer(
-        file,
-        received,
-        lambda: Trained(received, trained(received), 30),
-        round_num=round_num,
-        like=received,
-    )
+    return answer(file, received, train, round_num=round_num, like=received)[0]
 
 
 def test_what_was_spent_survives_a_restart(tmp_path: pathlib.Path) -> None:
     made = policy(**UPDATE_CLIP)
-    upload(StateFile(tmp_path / "state.json", made), 1)
+    upload(begun(tmp_path / "state.json"), 1)
     upload(StateFile(tmp_path / "state.json", made), 2)
     state = StateFile(tmp_path / "state.json", made).read()
-    assert (state.last_round, int(state.ledger["uploads"][0])) == (2, 2)
+    assert (state.last_round, int(state.sums["uploads"][0])) == (2, 2)
     with pytest.raises(Refused, match="round 2 is over"):
         upload(StateFile(tmp_path / "state.json", made), 2)
 
 
 def test_a_refused_request_leaves_the_file_as_it_was(tmp_path: pathlib.Path) -> None:
-    made, received = policy(**UPDATE_CLIP), model()
-    file = StateFile(tmp_path / "state.json", made)
+    file, received = begun(tmp_path / "state.json"), model()
     upload(file, 1)
     before = file.path.read_bytes()
     for arrays in (received[:1], [leaf * float("nan") for leaf in received]):
@@ -58,8 +78,7 @@ def test_a_refused_request_leaves_the_file_as_it_was(tmp_path: pathlib.Path) -> 
 def test_nothing_leaves_when_the_state_cannot_be_written(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = policy(**UPDATE_CLIP)
-    file = StateFile(tmp_path / "state.json", made)
+    file = begun(tmp_path / "state.json")
     upload(file, 1)
     before = file.path.read_bytes()
 
@@ -73,8 +92,7 @@ def test_nothing_leaves_when_the_state_cannot_be_written(
 
 
 def test_a_damaged_file_is_refused_and_not_begun_anew(tmp_path: pathlib.Path) -> None:
-    made = policy(**UPDATE_CLIP)
-    file = StateFile(tmp_path / "state.json", made)
+    file = begun(tmp_path / "state.json")
     upload(file, 1)
     whole = file.path.read_bytes()
     for damaged in (
@@ -89,22 +107,226 @@ def test_a_damaged_file_is_refused_and_not_begun_anew(tmp_path: pathlib.Path) ->
 
 
 def test_other_settings_than_those_promised_are_refused(tmp_path: pathlib.Path) -> None:
-    made = policy(**UPDATE_CLIP)
-    upload(StateFile(tmp_path / "state.json", made), 1)
+    upload(begun(tmp_path / "state.json"), 1)
     other = policy(**UPDATE_CLIP | {"epsilon": 3.0})
     with pytest.raises(Refused, match=r"epsilon is 3\.0 and was 2\.0"):
         upload(StateFile(tmp_path / "state.json", other), 2)
 
 
 def test_a_state_read_back_is_the_one_that_was_written(tmp_path: pathlib.Path) -> None:
-    made = policy(**UPDATE_CLIP)
-    file = StateFile(tmp_path / "state.json", made)
-    state = new_state(made)
+    file = begun(tmp_path / "state.json")
+    state = charge(new_state(file.policy, 30), policy=file.policy, round_num=1)
     file.write(state)
     read = file.read()
-    assert read.settings == state.settings and read.memory == state.memory
-    assert read.ledger.keys() == state.ledger.keys()
-    assert all((read.ledger[key] == state.ledger[key]).all() for key in read.ledger)
+    np.testing.assert_equal(dataclasses.asdict(read), dataclasses.asdict(state))
+
+
+# What training may do that no server may see.
+def raising() -> Trained:
+    raise FloatingPointError("record 17 is wrong")
+
+
+FAILURES: dict[str, Callable[[], Trained]] = {
+    "raises": raising,
+    "another shape": lambda: Trained([leaf.T for leaf in model()]),
+    "another number": lambda: Trained(model()[:1]),
+    "another type": lambda: Trained([leaf.astype(float) for leaf in model()]),
+    "no arrays": lambda: Trained([0.0, 0.0]),  # type: ignore[list-item]
+    "no ratio": lambda: Trained(model(), "none"),  # type: ignore[arg-type]
+    "something public": lambda: Trained(model(), free=model()),
+    "NaN": lambda: Trained([leaf * np.float32("nan") for leaf in model()]),
+}
+POLICIES: dict[str, dict[str, Any]] = {
+    "update_clip": {},
+    "paper": {"mechanism": "nbafl", "sensitivity": "paper", "calibration": "classical"}
+    | {"allow_large_epsilon": True},
+}
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("name", FAILURES)
+@pytest.mark.parametrize("changes", POLICIES)
+def test_a_training_that_fails_sends_noise_and_is_charged(
+    name: str, changes: str, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = begun(tmp_path / "state.json", **POLICIES[changes])
+    well = begun(tmp_path / "well.json", **POLICIES[changes])
+    with caplog.at_level(logging.ERROR):
+        sent = upload(file, 1, FAILURES[name])
+    assert "noise alone is sent" in caplog.text or name == "NaN"
+    upload(well, 1)
+    spent, usual = file.read(), well.read()
+    np.testing.assert_equal(dataclasses.asdict(spent), dataclasses.asdict(usual))
+    moved = np.concatenate(
+        [(new - old).ravel() for new, old in zip(sent, model(), strict=True)]
+    )
+    std = (
+        float(file.policy.mechanism.least_multiplier)
+        * {
+            "update_clip": 1.0 * file.policy.config.l2_norm_clip,
+            "paper": 2 * file.policy.config.l2_norm_clip / 20,  # of the smallest client
+        }[changes]
+    )
+    assert 0.5 < np.std(moved) / std < 1.5
+    with pytest.raises(Refused, match="round 1 is over"):
+        upload(file, 1)
+
+
+@pytest.mark.hole
+def test_a_round_is_charged_before_a_record_is_read(tmp_path: pathlib.Path) -> None:
+    file = begun(tmp_path / "state.json", total_epsilon=9.0)
+
+    def killed() -> Trained:
+        state = file.read()
+        assert (state.last_round, int(state.sums["uploads"][0])) == (1, 1)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        upload(file, 1, killed)
+    lost = file.read()
+    with pytest.raises(Refused, match="round 1 is over"):
+        upload(file, 1)
+    upload(file, 2)
+    assert int(file.read().sums["uploads"][0]) == 2
+    spent = file.read().epsilon_spent(file.policy)["rdp"]
+    assert spent > lost.epsilon_spent(file.policy)["rdp"] > 0
+
+
+def test_an_upload_that_was_not_begun_or_is_made_already_is_refused(
+    tmp_path: pathlib.Path,
+) -> None:
+    file, received = begun(tmp_path / "state.json"), model()
+
+    def end(round_num: int) -> None:
+        end_round(
+            file, received, lambda: Trained(trained(received)), round_num=round_num
+        )
+
+    with pytest.raises(Refused, match="round 1 is over, or this client never began"):
+        end(1)
+    begin_round(file, received, round_num=1)
+    begin_round(file, received, round_num=2)  # the first is lost, and counts
+    with pytest.raises(Refused, match="round 1 is over"):
+        end(1)
+    end(2)
+    with pytest.raises(Refused, match="round 2 is over"):
+        end(2)
+    assert int(file.read().sums["uploads"][0]) == 2
+    with pytest.raises(ValueError, match="only a private query has a public part"):
+        end_round(file, received, raising, round_num=3, num_free=1)
+
+
+@pytest.mark.hole
+def test_a_state_that_is_missing_is_not_begun_anew(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "state.json"
+    none = StateFile(path, policy(**UPDATE_CLIP))
+    with pytest.raises(Refused, match=r"no state file state\.json"):
+        upload(none, 1)
+    file = begun(path)
+    upload(file, 1)
+    whole = path.read_bytes()
+    for lost in (path, tmp_path / "state.json.lock"):
+        content = lost.read_bytes()
+        lost.unlink()
+        with pytest.raises(Refused, match=f"{lost.name} is missing"):
+            upload(file, 2)
+        with pytest.raises(FileExistsError, match="would forget what was spent"):
+            file.begin(30)
+        assert not lost.exists()
+        lost.write_bytes(content)
+    assert path.read_bytes() == whole
+    upload(file, 2)
+
+
+def test_one_process_at_a_time_holds_the_state(tmp_path: pathlib.Path) -> None:
+    file = begun(tmp_path / "state.json")
+    inside, order = threading.Event(), []
+
+    def other() -> None:
+        inside.wait()
+        with StateFile(file.path, file.policy).locked():
+            order.append("other")
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    with file.locked():
+        inside.set()
+        thread.join(0.3)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "other"]
+
+
+def test_a_lock_that_was_replaced_while_a_process_waited_lets_nobody_in(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = begun(tmp_path / "state.json")
+    lock = tmp_path / "state.json.lock"
+
+    def replaced(*_: object) -> None:
+        lock.rename(tmp_path / "elsewhere")
+        lock.touch()
+
+    monkeypatch.setattr("fedsvp_jax.deploy.state.fcntl.flock", replaced)
+    with pytest.raises(Refused, match="is missing"), file.locked():
+        pytest.fail("two are in")
+
+
+def test_what_is_written_is_on_the_disk_before_an_upload_leaves(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file's content, its name, and the folder that holds the name."""
+    file, done = begun(tmp_path / "state.json"), []
+    fsync, replace = os.fsync, os.replace
+
+    def synced(number: int) -> None:
+        kind = "folder" if stat.S_ISDIR(os.fstat(number).st_mode) else "file"
+        done.append(kind)
+        fsync(number)
+
+    def replaced(*names: pathlib.Path) -> None:
+        done.append("name")
+        replace(*names)
+
+    monkeypatch.setattr(folder.os, "fsync", synced)
+    monkeypatch.setattr(folder.os, "replace", replaced)
+    file.write(file.read())
+    assert done == ["file", "name", "folder"]
+
+
+def test_a_state_behind_a_link_stays_behind_it(tmp_path: pathlib.Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    link = tmp_path / "state.json"
+    link.symlink_to(kept / "client.json")
+    upload(begun(link), 1)
+    assert link.is_symlink()
+    assert StateFile(kept / "client.json", policy(**UPDATE_CLIP)).read().last_round == 1
+
+
+def test_a_link_in_the_place_of_the_unfinished_file_is_not_followed(
+    tmp_path: pathlib.Path,
+) -> None:
+    file, other = begun(tmp_path / "state.json"), tmp_path / "other"
+    other.write_text("as it was")
+    (tmp_path / "state.json.tmp").symlink_to(other)
+    upload(file, 1)
+    assert other.read_text() == "as it was" and file.read().last_round == 1
+
+
+def test_a_lock_that_is_a_link_is_not_followed(tmp_path: pathlib.Path) -> None:
+    file = begun(tmp_path / "state.json")
+    lock = tmp_path / "state.json.lock"
+    lock.rename(tmp_path / "elsewhere")
+    lock.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"):
+        upload(file, 1)
+
+
+def test_nobody_else_reads_what_was_spent(tmp_path: pathlib.Path) -> None:
+    upload(begun(tmp_path / "state.json"), 1)
+    for file in tmp_path.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 # A client that uploads round after round; what it sends goes to a file of the test's.
@@ -118,8 +340,7 @@ CLIENT = """if True:
     sent = os.open({folder!r} + "/sent", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for number in range(file.read().last_round + 1, 100_000):
         answer(
-            file, received, lambda: Trained(received, trained(received), 30),
-            round_num=number,
+            file, received, lambda: Trained(trained(received)), round_num=number,
         )
         os.write(sent, b"%d\\n" % number)
     """
@@ -129,7 +350,8 @@ CLIENT = """if True:
 def test_no_killed_client_sent_an_upload_that_its_ledger_did_not_count(
     tmp_path: pathlib.Path,
 ) -> None:
-    made, rng = policy(**UPDATE_CLIP, num_rounds=100_000), random.Random(0)
+    rng = random.Random(0)
+    file = begun(tmp_path / "state.json", num_rounds=100_000)
     program = CLIENT.format(helpers=str(HELPERS), folder=str(tmp_path))
     counted = 0
     for _ in range(20):
@@ -144,8 +366,8 @@ def test_no_killed_client_sent_an_upload_that_its_ledger_did_not_count(
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         rounds = [int(line) for line in sent.read_text().split()]
-        state = StateFile(tmp_path / "state.json", made).read()
-        uploads = int(state.ledger["uploads"][0])
+        state = file.read()
+        uploads = int(state.sums["uploads"][0])
         assert len(set(rounds)) == len(rounds)
         assert state.last_round >= rounds[-1] and uploads >= len(rounds)
         assert uploads - len(rounds) <= counted + 1  # at most one a kill is lost

@@ -23,7 +23,10 @@ EXAMPLE = ROOT / "examples" / "flower"
 NODES = 3
 _SECONDS = 600  # for one run: a client's process imports JAX for every message
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.across("the example, over servers and clients that are processes"),
+    pytest.mark.slow,
+]
 
 
 def _tool(name: str) -> str:
@@ -83,7 +86,6 @@ class Federation:
 
     def start(self) -> None:
         (self.folder / "home").mkdir()
-        self.state.mkdir(exist_ok=True)
         _certificates(self.folder)
         link, *nodes = _free_ports(1 + NODES)
         tls = (
@@ -105,6 +107,17 @@ class Federation:
             f'[superlink]\ndefault = "test"\n[superlink.test]\n'
             f'address = "127.0.0.1:{link}"\n'
             f'root-certificates = "{self.folder / "ca.crt"}"\n'
+        )
+
+    def begin(self, method: str) -> None:
+        """The clients' state files."""
+        command = (sys.executable, "-m", "digits.begin", f"--state={self.state}")
+        subprocess.run(
+            [*command, f"--method={method}"],
+            cwd=EXAMPLE,
+            env=self._env,
+            check=True,
+            capture_output=True,
         )
 
     def _start(self, name: str, *arguments: str) -> None:
@@ -164,6 +177,7 @@ def test_three_supernodes_end_with_the_simulators_model(
     monkeypatch.syspath_prepend(str(EXAMPLE))
     from digits.federation import settings  # type: ignore[import-not-found]
 
+    flower.begin(method)
     flower.start()
     told, arrays = flower.run(f'method="{method}"')
     assert told.count("Received 3 results and 0 failures") == 5, told
@@ -175,7 +189,7 @@ def test_three_supernodes_end_with_the_simulators_model(
 def test_a_client_that_refuses_is_left_out_and_the_run_goes_on(
     flower: Federation,
 ) -> None:
-    flower.state.mkdir()
+    flower.begin("fedsva")
     (flower.state / "client-2.json").write_text("damaged")
     flower.start()
     told, arrays = flower.run('method="fedsva" num-server-rounds=2')

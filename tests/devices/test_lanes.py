@@ -2,6 +2,8 @@
 
 import dataclasses
 import pathlib
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -178,7 +180,7 @@ def test_a_client_by_itself_runs_the_steps_that_it_needs(
 ) -> None:
     """One epoch of batches of 5, for the private class, the others and both."""
     _, metrics = one_round(tmp_path, client_chunk_size=1)
-    row = records.round_row(metrics, round_num=1, spent={})
+    row = records.round_row(metrics, round_num=1)
     assert row["steps_run"] == row["steps_needed"] == metrics.clients.steps.sum()
     sizes = metrics.clients.num_examples
     np.testing.assert_array_equal(
@@ -186,5 +188,27 @@ def test_a_client_by_itself_runs_the_steps_that_it_needs(
     )
     assert metrics.clients.steps.shape == (7, 3)
     more = dataclasses.replace(metrics, steps_run=metrics.steps_run + 1)
-    changed = records.round_row(more, round_num=1, spent={})
+    changed = records.round_row(more, round_num=1)
     assert changed["steps_run"] == row["steps_needed"] + 1
+
+
+def test_stacked_lanes_of_nested_vmaps_are_one_axis_and_compute_the_same() -> None:
+    shared, table = jnp.arange(3.0), jnp.arange(24.0).reshape(4, 6)
+    keys = jax.random.split(jax.random.key(0), 4)
+
+    def outer(mapped: Callable[..., Any], row: Array, key: Array) -> Any:
+        def one(column: Array) -> dict[str, Array]:
+            noise = jax.random.normal(jax.random.fold_in(key, column), (3,))
+            return {"sum": shared * row[column] + noise, "column": column}
+
+        return mapped(one, jnp.arange(6))
+
+    plainly = jax.vmap(partial(outer, lambda one, rows: jax.vmap(one)(rows)))
+    joined = jax.jit(jax.vmap(partial(outer, lanes.stacked)))
+    for ours, theirs in zip(
+        jax.tree.leaves(joined(table, keys)),
+        jax.tree.leaves(plainly(table, keys)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    assert "f32[24,3]" in str(jax.make_jaxpr(joined)(table, keys))

@@ -133,6 +133,10 @@ ELSEWHERE = {
         "experiments/decisive/test_docs_page.py"
         "::test_the_command_computes_what_is_missing_and_writes_the_page"
     ),
+    "python -m experiments.data_value": (
+        "experiments/data_value/test_command.py"
+        "::test_the_command_computes_what_is_missing_and_shows_no_effect_before_the_end"
+    ),
     "python -m experiments.reproduce": (
         "experiments/reproduce/test_reproduce.py"
         "::test_a_preset_is_run_once_kept_and_shown"
@@ -140,7 +144,9 @@ ELSEWHERE = {
 }
 # Targets whose recipe is no experiment: tests, checks, this site.
 OTHER_TARGETS = {
+    "accelerators",
     "test",
+    "test-lab",
     "test-quick",
     "test-slow",
     "test-browser",

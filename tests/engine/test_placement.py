@@ -4,6 +4,7 @@ import json
 import pathlib
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from commands import environment
@@ -11,8 +12,8 @@ from commands import environment
 SCRIPT = pathlib.Path(__file__).parents[1] / "helpers" / "eight_devices.py"
 
 
-def hashes(*layouts: tuple[int, int, int, int]) -> list[list[str]]:
-    """A list of the cells' hashes for each (cohort, chunk, sweep devices, devices)."""
+def hashes(*layouts: tuple[Any, ...]) -> list[list[str]]:
+    """The cells' hashes for each (cohort, chunk, sweep devices, devices, settings)."""
     ended = subprocess.run(
         [sys.executable, str(SCRIPT), json.dumps(layouts)],
         env=environment(),
@@ -34,7 +35,34 @@ def test_a_cohort_of_ten_has_the_same_bits_on_one_to_eight_devices(chunk: int) -
 
 @pytest.mark.slow
 def test_cells_and_clients_dealt_together_have_the_bits_of_one_device() -> None:
-    alone, *dealt = hashes((10, 1, 1, 1), (10, 1, 2, 1), (10, 1, 2, 3), (10, 1, 2, 4))
-    single = hashes((10, 1, 0, 1))
+    alone, *dealt = hashes((10, 5, 1, 1), (10, 5, 2, 1), (10, 5, 2, 2))
+    single = hashes((10, 5, 0, 1, {"epsilon": 0.3}))
     assert alone[0] == single[0][0] and alone[0] != alone[1]
     assert all(cells == alone for cells in dealt)
+
+
+@pytest.mark.slow
+@pytest.mark.hole
+@pytest.mark.parametrize("name", ["fedsva", "fedsdp"])
+def test_no_epsilon_has_other_bits_on_two_devices(name: str) -> None:
+    """At .3 and .7 it had: one device divided by ε, two multiplied by 1/ε."""
+    changes = [{"mechanism": name, "epsilon": each} for each in (0.3, 0.5, 0.7)]
+    one, two = (hashes(*((10, 5, 0, n, each) for each in changes)) for n in (1, 2))
+    assert one == two
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mechanism": "nbafl", "server_optimizer": "adam"},
+        {"mechanism": "gaussian", "sensitivity": "attribute_records"},
+        {"mechanism": "nbafl", "sensitivity": "per_example"},
+        {"shapley": "additive", "num_attributes": 5, "epsilon": 0.3},
+        {"mechanism": "dp_fedavg", "adaptive_clip": True},
+    ],
+    ids=str,
+)
+def test_other_rounds_have_the_bits_of_one_device_on_two(changes: Any) -> None:
+    one, two = hashes((10, 5, 0, 1, changes), (10, 5, 0, 2, changes))
+    assert one == two

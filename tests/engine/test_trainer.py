@@ -41,7 +41,7 @@ def test_memory_of_the_compiler_is_given_back_before_the_first_round(
 
 def test_a_trainer_that_nobody_needs_frees_its_data_at_once() -> None:
     trainer = module.Trainer(small_trainer(small()).program)
-    left = weakref.ref(trainer), weakref.ref(trainer.cells.root)
+    left = weakref.ref(trainer), weakref.ref(trainer.cells.root.shared)
     gc.disable()  # a cycle would keep gigabytes until Python looks for it
     try:
         del trainer

@@ -10,6 +10,8 @@ from commands import assert_refused, succeeds
 
 from experiments import guarantee_tables, upload_claims
 
+RELATION = "against: server; neighbours: replace one record of a client"
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
@@ -66,15 +68,16 @@ def test_g18_what_fedsva_claims_stands_beside_epsilon(
     assert (curve["epsilon"], curve["status"]) == (0.5, "nominal")
     assert curve["delta"] == pytest.approx(1.25 * np.exp(-0.5) * 0.1, rel=1e-5)
     kept = guarantee_tables.kept_convergence(folder)
-    assert "| 0.5 at δ = 0.0758 (nominal) |" in guarantee_tables.convergence_table(kept)
+    claim = f"| 0.5 at δ = 0.0758 ({{}}; {RELATION}) |"
+    assert claim.format("nominal") in guarantee_tables.convergence_table(kept)
     kept["rows"][1]["status"] = "proved"  # the word is the row's, not the table's
-    assert "| 0.5 at δ = 0.0758 (proved) |" in guarantee_tables.convergence_table(kept)
+    assert claim.format("proved") in guarantee_tables.convergence_table(kept)
 
 
 @pytest.mark.hole
-def test_g18_the_curves_tell_delta_and_status(panels: list[dict[str, Any]]):
+def test_g18_the_curves_tell_the_whole_claim(panels: list[dict[str, Any]]):
     told = [upload_claims.of_curve(curve) for curve in panels[0]["curves"]]
-    assert told[:2] == ["no noise", "ε = 0.5 at δ = 0.0758 (nominal)"]
+    assert told[:2] == ["no noise", f"ε = 0.5 at δ = 0.0758 (nominal; {RELATION})"]
 
 
 def test_the_plot_is_a_png(folder: pathlib.Path):

@@ -1,5 +1,7 @@
 """Pages whose measured parts are written by a program."""
 
+from pathlib import Path
+
 import pytest
 
 from experiments import docs_blocks
@@ -18,3 +20,17 @@ def test_only_what_stands_in_a_block_is_rewritten() -> None:
 def test_blocks_that_do_not_match_the_page_are_refused(names: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="each of the blocks"):
         docs_blocks.rewritten(PAGE, {name: lambda: "" for name in names})
+
+
+def test_a_pages_blocks_may_stand_on_its_page_of_tables(tmp_path: Path) -> None:
+    page, tables = tmp_path / "a.md", tmp_path / "results" / "a.md"
+    tables.parent.mkdir()
+    page.write_text(PAGE)
+    tables.write_text(PAGE.replace("one", "two"))
+    blocks = {"one": lambda: "![](images/b.svg)", "two": lambda: "![](images/c.svg)"}
+    for _ in range(2):
+        assert docs_blocks.rewrite(page, blocks) == page
+        assert "](images/b.svg)" in page.read_text()
+        assert "](../images/c.svg)" in tables.read_text()
+    with pytest.raises(ValueError, match="each of the blocks"):
+        docs_blocks.rewrite(page, {"one": lambda: ""})

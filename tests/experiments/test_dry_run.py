@@ -1,6 +1,7 @@
 """--dry_run: what a run would be, by the run's own functions."""
 
 import pathlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,9 +9,13 @@ from commands import command
 from small_runs import digits, small
 
 from experiments import dry_run
+from fedsvp_jax import run
+from fedsvp_jax.accounting.claims import planned_row
 from fedsvp_jax.engine import trainer
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.federation import Program, build
+from fedsvp_jax.report import read
+from fedsvp_jax.report.adversaries import adversaries_plot
 from fedsvp_jax.run.folder import PLANNED, RunFolder
 
 
@@ -30,22 +35,78 @@ def test_the_holdings_are_the_splits_examples() -> None:
     assert held.by_attribute[-1, 0] == 0  # honest-but-curious
 
 
-def test_what_is_planned_is_what_the_ledger_counts() -> None:
-    spent, status = dry_run.planned_spent(program(mechanism="nbafl", epsilon=0.25), 4)
+def test_what_is_planned_says_whether_it_is_proved() -> None:
+    planned = planned_row(program(mechanism="nbafl", epsilon=0.25).accounts[0], 4)
+    spent = planned["epsilon_spent"]
     assert spent["basic"] == pytest.approx(1.0)
     assert spent["pld"] < spent["rdp"]
-    assert status == dict.fromkeys(("basic", "rdp", "pld"), "nominal")
+    assert planned["status"] == dict.fromkeys(("basic", "rdp", "pld"), "nominal")
     sound = program(
         mechanism="nbafl", sensitivity="update_clip", calibration="analytic"
     )
-    assert dry_run.planned_spent(sound, 1)[1] == dict.fromkeys(spent, "proved")
-    assert dry_run.planned_spent(program(mechanism="none"), 1)[1] is None
+    assert planned_row(sound.accounts[0], 1)["status"] == dict.fromkeys(spent, "proved")
+    assert planned_row(program(mechanism="none").accounts[0], 1)["status"] is None
+
+
+SOLVED = {"total_epsilon": 4.0, "solve": "noise", "delta": 1e-5}
+SHARED = {"sensitivity": "update_clip", "noise_trust": "secure_aggregation"}
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mechanism": "dp_fedavg", "noise_multiplier": 1.0},
+        {"mechanism": "dp_fedavg"} | SOLVED,
+        {"mechanism": "gaussian"} | SHARED | SOLVED,
+        {"mechanism": "nbafl", "sensitivity": "update_clip"}
+        | {"calibration": "analytic"}
+        | SOLVED,
+        {
+            "mechanism": "gaussian",
+            "sensitivity": "per_example",
+            "relation": "add_remove",
+        }
+        | {"batches": "poisson"}
+        | SOLVED,
+    ],
+    ids=lambda changes: "-".join(map(str, changes.values())),
+)
+def test_dry_run_solver_run_curve_and_table_say_one_number(
+    changes: dict[str, Any], tmp_path: pathlib.Path
+) -> None:
+    """N1: of dp_fedavg at z = 1, ten uploads were planned as 4.38 and spent 17.86.
+
+    N14: the curve of one run ended at .0733 where its table said .0310.
+    """
+    settings = {"num_clients": 4, "cohort_size": 4, "num_hbc_clients": 0}
+    config = small(**settings, num_rounds=2, model="mlp", **changes)
+    planned = planned_row(build([config], digits()).accounts[0])
+    summary = run.train(config, tmp_path, dataset=digits())
+    for name, value in planned.items():
+        found = summary[name]
+        assert found == (
+            pytest.approx(value, rel=1e-5) if name == "epsilon_spent" else value
+        ), name
+    if "total_epsilon" in changes:
+        assert 3.9 < planned["epsilon_spent"]["rdp"] <= 4.0 * (1 + 1e-6)
+    table = {
+        row["adversary"]: row["epsilon"]
+        for row in summary["guarantees"]
+        if row["method"] == "rdp" and row["copies"] == 1
+    }
+    assert table[summary["adversary"]] == summary["epsilon_spent"]["rdp"]
+    most = summary["by_client"]["epsilon"].max()
+    assert most == summary["epsilon_spent"]["basic"]
+    curves = adversaries_plot(read.read_run(tmp_path)).series
+    assert {curve.name: curve.y[-1] for curve in curves} == table
 
 
 def test_the_summary_tells_data_noise_epsilon_and_price() -> None:
     text = dry_run.summary(program(num_rounds=3), digits())
     assert "class 5 (private)" in text and "Clients: 7 by partition=paper" in text
-    assert "σ on the upload" in text and "ε by pld" in text
+    assert "σ on the upload" in text and "ε spent, pld, δ = 1e-05" in text
+    assert "against: server; neighbours: replace one record of a client:" in text
     assert "3 × 3 trainings; FedAvg has 3 × 1" in text
     solved = program(
         mechanism="nbafl",

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from commands import ROOT
 
-from experiments import optimizers
+from experiments import data_table, optimizers
 from experiments.attack import docs_page as attack
 from experiments.benchmark import docs_page as benchmark
+from experiments.data_value import docs_page as data_value
 from experiments.decisive import docs_page as decisive
 from experiments.features import docs_page as features
 from experiments.influence import docs_page as influence
@@ -20,15 +21,14 @@ from experiments.utility import docs_page as utility
 
 
 def reproduction(docs: pathlib.Path) -> pathlib.Path:
-    page = docs / "reproduction.md"
-    kept = evidence.load(docs / "results" / "reproduction")
-    page.write_text(tables.render(page.read_text(), kept))
-    return page
+    return tables.rewrite(docs, evidence.load(docs / "results" / "reproduction"))
 
 
 WRITERS = {
     "attack": attack.rewrite,
     "benchmark": benchmark.rewrite,
+    "data_table": data_table.rewrite,
+    "data_value": data_value.rewrite,
     "decisive": decisive.rewrite,
     "features": features.rewrite,
     "influence": influence.rewrite,
@@ -49,4 +49,6 @@ def test_a_page_is_what_its_kept_files_give(name: str, docs: pathlib.Path) -> No
     write: Callable[[pathlib.Path], Any] = WRITERS[name]
     written = write(docs)
     for page in written if isinstance(written, list) else [written]:
-        assert page.read_text() == (ROOT / "docs" / page.name).read_text()
+        for one in (page, docs / "results" / page.name):
+            kept = ROOT / "docs" / one.relative_to(docs)
+            assert not kept.exists() or one.read_text() == kept.read_text()

@@ -29,6 +29,7 @@ def test_the_command_computes_what_is_missing_and_writes_the_table(
         (folder / "metrics.jsonl").write_text(text)
 
     monkeypatch.setattr(optimizers.run, "train", train)
+    monkeypatch.setattr(optimizers.provenance, "stamp_of_run", lambda config: {})
     file = tmp_path / "results" / optimizers.RESULTS
     for _ in range(2):  # the second time all rows are there
         optimizers.compute(file, seeds=2, data_dir=None, output_dir=tmp_path / "runs")

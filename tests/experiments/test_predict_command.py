@@ -10,6 +10,7 @@ from commands import assert_sentence, command, succeeds
 from quick_training import quick_training  # noqa: F401, a fixture
 from small_runs import digits
 
+from experiments import predict
 from fedsvp_jax import run
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.formats import table
@@ -67,7 +68,22 @@ def test_a_run_on_a_table_predicts_another_table(tmp_path: Path) -> None:
     assert [row["predicted"] for row in read(target)] == names
     new.write_text("kind,x\nz,1\n")
     done = command("experiments.predict", *line)
-    assert done.status == 2 and "column kind holds 'z' in row 0" in done.stderr, done
+    assert done.status == 2 and "column kind holds 'z' in row 1" in done.stderr, done
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("=1+1", "'=1+1"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("-2+3", "'-2+3"),
+        ("-1", "-1"),
+        ("+1.5e3", "+1.5e3"),
+        ("no", "no"),
+    ],
+)
+def test_no_class_is_a_formula_in_a_spreadsheet(name: str, written: str) -> None:
+    assert predict._quoted(name) == written
 
 
 def test_the_model_is_exported(whole_run: Path, tmp_path: Path) -> None:

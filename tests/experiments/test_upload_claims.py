@@ -30,15 +30,18 @@ def claim(name: str, *, keeps_stats: bool = False, **changes: Any) -> dict[str, 
 def test_an_epsilon_is_shown_with_its_delta_and_status() -> None:
     for sensitivity, status in (("paper", "nominal"), ("update_clip", "proved")):
         found = claim("nbafl", sensitivity=sensitivity)
-        assert found["status"] == status and not found["central"]
-        assert upload_claims.shown(found) == f"0.2 at δ = 0.02 ({status})"
+        assert found["status"] == status
+        told = f"{status}; against: server; neighbours: {found['relation']}"
+        assert upload_claims.shown(found) == f"0.2 at δ = 0.02 ({told})"
     statistics = claim("nbafl", sensitivity="update_clip", keeps_stats=True)
     assert statistics["status"] == "nominal"
 
 
 def test_a_claim_about_the_average_is_called_that() -> None:
     text = upload_claims.shown(claim("dp_fedavg"))
-    assert text.endswith("at δ = 0.02 of the average (proved)")
+    assert "at δ = 0.02 (proved; against: outside observer" in text
+    old = {"epsilon": 0.2, "delta": 0.02, "status": "proved", "central": True}
+    assert upload_claims.shown(old) == "0.2 at δ = 0.02 of the average (proved)"
 
 
 def test_where_nothing_is_claimed_no_epsilon_is_shown() -> None:

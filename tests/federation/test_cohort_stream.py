@@ -28,7 +28,12 @@ from fedsvp_jax.federation import build, federated_data
 from fedsvp_jax.federation.cohort_stream import CohortReader, CohortStream
 from fedsvp_jax.tree import params_sha256
 
-CHANGES = {"partition": "by_writer", "num_clients": 8, "client_chunk_size": 2}
+CHANGES = {
+    "partition": "by_writer",
+    "num_clients": 8,
+    "client_chunk_size": 2,
+    "paired_noise": True,  # a store has a fingerprint of its own, and so other noise
+}
 FILES = tuple(name for name in SAME_BYTES if name != "config.json")
 PROMISE = {
     "mechanism": "nbafl",
@@ -136,36 +141,47 @@ def reader_of(store: ClientStore) -> CohortReader:
     return reader
 
 
+FREE = Allowance(np.zeros(9, np.int32), np.asarray(0), np.asarray(1))
+
+
 def stream_of(
-    store: ClientStore, *, num_rounds: int = 6, allowance: Allowance | None = None
+    store: ClientStore,
+    *,
+    num_rounds: int = 6,
+    allowance: Allowance = FREE,
+    cohorts: str = "drawn",
 ) -> CohortStream:
     return CohortStream(
         reader_of(store),
         root=prng.root_key(0),
         num_rounds=num_rounds,
-        cohorts="drawn",
+        cohorts=cohorts,
         allowance=allowance,
     )
 
 
-def drawn(round_num: int, eligible: np.ndarray) -> np.ndarray:
-    """The draw of the compiled round."""
-    key = prng.stream_key(
-        prng.round_key(prng.root_key(0), round_num), prng.Stream.COHORT
-    )
-    return np.asarray(cohort.sample_cohort(key, 8, 3, eligible=jnp.asarray(eligible)))
-
-
 @pytest.mark.parametrize("first", [0, 2])
 @pytest.mark.parametrize("costs", [(1, 1, 1, 1, 1, 1), (1, 1, 1, 2, 2, 3)], ids=str)
+@pytest.mark.parametrize(("cohorts", "least"), [("drawn", 1), ("cyclic", 3)])
 def test_the_host_draws_as_the_compiled_round_does_under_a_promise(
-    first: int, costs: tuple[int, ...], store: ClientStore
+    first: int, costs: tuple[int, ...], cohorts: str, least: int, store: ClientStore
 ) -> None:
+    """Also where one spent client thins the cohort whose turn it is."""
     spent = np.zeros(8, np.int32)
-    kept = Allowance(np.asarray(costs, np.int32), np.asarray(2), np.asarray(1))
-    stream = stream_of(store, allowance=kept)
+    kept = Allowance(np.asarray(costs, np.int32), np.asarray(2), np.asarray(least))
+    stream = stream_of(store, allowance=kept, cohorts=cohorts)
+
+    @jax.jit  # as the round does
+    def drawn(spent: jax.Array, round_num: jax.Array) -> jax.Array:
+        root = prng.root_key(0)
+        return cohort.cohort_of_round(
+            root, kept, spent, round_num, cohort_size=3, cohorts=cohorts
+        )
+
     for round_num in range(6):
-        expected = drawn(round_num, spent + costs[round_num] <= 2)
+        if round_num == first and least > 1:
+            spent[0] = 2
+        expected = np.asarray(drawn(spent, np.int32(round_num)))
         if round_num >= first:
             taken = stream.take(round_num, jnp.asarray(spent))
             np.testing.assert_array_equal(taken.clients, expected)

@@ -114,3 +114,14 @@ def test_images_that_were_not_made_features_are_refused() -> None:
     model = make_model("scatter_linear", num_classes=2)
     with pytest.raises(ValueError, match=r"takes vectors, got .*\(8, 8, 1\)"):
         model.init(jax.random.key(0), jnp.zeros((1, 8, 8, 1)))
+
+
+def test_kept_features_that_were_changed_are_refused(tmp_path: pathlib.Path) -> None:
+    """D9: with one half of the file zeroed, training went on without a word."""
+    features.of_images("scatter_linear", pictures(), tmp_path)
+    (file,) = tmp_path.iterdir()
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2 :] = bytes(len(content) - len(content) // 2)
+    file.write_bytes(content)
+    with pytest.raises(ValueError, match="differs from its SHA-256"):
+        features.of_images("scatter_linear", pictures(), tmp_path)

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.across("memory and time of a streamed run by its clients")
+
 HELPERS = pathlib.Path(__file__).parents[1] / "helpers"
 SCRIPT = HELPERS / "population.py"
 SMALL, LARGE = 1_000, 100_000

@@ -12,7 +12,7 @@ from tfds_builders import Rows
 
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import sources
-from fedsvp_jax.data.client_store import ClientStore, write_store
+from fedsvp_jax.data.client_store import ClientStore, open_store, write_store
 from fedsvp_jax.data.formats import leaf
 from fedsvp_jax.federation import store_builder
 
@@ -69,7 +69,7 @@ def test_a_leaf_user_of_two_files_is_refused(tmp_path: Path) -> None:
     data_dir = tiny_files.write_femnist(tmp_path)
     again = data_dir / "femnist/train/all_data_2.json"
     again.write_text(json.dumps(tiny_files.leaf_body({"a": [3]})))
-    with pytest.raises(ValueError, match="client a comes twice"):
+    with pytest.raises(ValueError, match="user a comes twice"):
         build(tmp_path, data_dir, "femnist")
 
 
@@ -140,3 +140,17 @@ def test_what_has_no_clients_is_refused(
     with pytest.raises(ValueError, match=message):
         build(tmp_path, None, dataset, partition="by_writer")
     assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.hole
+def test_n6_n7_a_store_says_who_holds_a_record_and_what_the_records_told(
+    tmp_path: Path,
+) -> None:
+    data_dir = tiny_files.write_npz(tmp_path)
+    settings = {"partition": "paper", "class_share": 1.0, "num_clients": 3}
+    store = build(tmp_path, data_dir, "npz", **settings)
+    assert (store.most_copies, store.from_records) == (3, ("the number of classes",))
+    about = tmp_path / "store" / "store.json"
+    about.write_text(about.read_text().replace('"most_copies": 3', '"most_copies": 1'))
+    with pytest.raises(ValueError, match="differs from the SHA-256"):
+        open_store(tmp_path / "store")

@@ -1,5 +1,6 @@
 """Policies and arrays for tests of a deployed client."""
 
+import dataclasses
 import functools
 import importlib.util
 import pathlib
@@ -54,7 +55,11 @@ def trained(received: list[np.ndarray], size: float = 0.3) -> list[np.ndarray]:
 
 
 def simulated(config: ExperimentConfig) -> list[np.ndarray]:
-    """The final model of a simulation, as a client of an engine has its arrays."""
+    """The final model of a simulation, as a client of an engine has its arrays.
+
+    Its noise is drawn as `Seeded` draws it without a digest.
+    """
+    config = dataclasses.replace(config, paired_noise=True)
     trainer = Trainer(federation.build([config], loading.load_data(config)))
     state = trainer.initial_state()
     for index in range(config.num_rounds):

@@ -18,19 +18,18 @@ import numpy as np
 from promised import uploads_in_a_row
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.accounting import Allowance, Ledger, allowance, promises
-from fedsvp_jax.accounting.allowance import release_epsilon
+from fedsvp_jax.accounting import Account, Allowance, claims
 from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.algorithm.state import ClientMetrics, RoundMetrics
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation import plan, solve_noise
-from fedsvp_jax.federation.budget import planned_cost
+from fedsvp_jax.federation.budget import account_of
 from fedsvp_jax.influence import admission
-from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, base, noise
+from fedsvp_jax.mechanisms import Mechanism, base, noise
 from fedsvp_jax.report import guarantees as guarantees_page
 from fedsvp_jax.report import spent as spent_text
 from fedsvp_jax.run import records
-from fedsvp_jax.run.folder import plain
+from fedsvp_jax.run.files import plain
 
 MOST_ROUNDS = 4000  # that are simulated
 SENSITIVITIES = (
@@ -43,14 +42,17 @@ SENSITIVITIES = (
 ROUNDING = 1e-5  # relative: claims are float32 numbers
 
 
-class Account(NamedTuple):
+class Drawn(NamedTuple):
     """What a run with these settings would say of its privacy."""
 
     config: ExperimentConfig
     cap: int
-    ledger: Ledger
+    account: Account
     summary: dict[str, Any]  # summary.json's part, before it is written
+    planned: dict[str, Any]  # what the dry run shows of a client that always uploads
     text: str  # the terminal's line and the page's table
+    sizes: np.ndarray  # (M,) training examples
+    rounds: list[ClientMetrics]  # what the clients of every round uploaded
 
 
 def drawn(seed: int) -> dict[str, Any]:
@@ -113,52 +115,65 @@ def drawn(seed: int) -> dict[str, Any]:
         "influence_filter": one("none", "none", "join", "every_k"),
         "vote_epsilon": number(1.0, 1e-6, 1e3, 1e-30, 1e30, math.inf),
         "contribution_noise": number(1.0, 1e-6, 1e6, 0.0, 1e-37, 3e38),
+        "noise_trust": one("server", "server", "secure_aggregation"),
+        "noise_sampler": one("gaussian", "gaussian", "discrete"),
     }
     ordinary = ("num_clients", "cohort_size", "num_hbc_clients", "mechanism")
     kept = {key: value for key, value in settings.items() if rng.random() < 0.6}
     return kept | {key: settings[key] for key in ordinary}
 
 
-def account(seed: int) -> Account:
-    """The account of `drawn(seed)`.
+def account(seed: int, settings: dict[str, Any] | None = None) -> Drawn:
+    """The account of `drawn(seed)`, or of other settings.
 
     Args:
       seed: of the settings, the clients' sizes, the cohorts and the R.
+      settings: in the place of those that are drawn.
 
     Raises:
       ValueError: the settings are refused.
     """
-    config = resolve(ExperimentConfig(dataset="digits", **drawn(seed)))
+    given = drawn(seed) if settings is None else settings
+    config = resolve(ExperimentConfig(dataset="digits", **given))
     rng = np.random.default_rng((seed, 1))
     sizes = rng.integers(1, 300, config.num_clients)
     if rng.random() < 0.5:
         sizes[:] = 40
-    smallest = float(sizes.min())
+    ends = {
+        "min_num_examples": int(sizes.min()),
+        "max_num_examples": int(sizes.max()),
+    }
     if config.solve == "noise":
-        config = solve_noise(config, min_num_examples=smallest)
-    told = plan.mechanism_config(config, min_num_examples=smallest)
+        config = solve_noise(config, **ends)
+    told = plan.mechanism_config(config, **ends)
     mechanism = mechanisms.make_mechanism(config.mechanism, told)
     with mock.patch.object(noise, "add_gaussian_noise", _no_draw):
         base.check_noise(mechanism, config.num_clients, config.num_rounds)
-    kept = allowance(config, told, mechanism, filter_cost=planned_cost(config))
-    ledger = promises.new_ledger(
+    before = account_of(
+        config,
         mechanism,
-        config.num_clients,
-        keeps_stats=bool(rng.random() < 0.1),
-        colluders=config.colluders,
+        equal_weights=True,
+        nominal="by chance" if rng.random() < 0.1 else "",
     )
-    released = release_epsilon(told, mechanism)
-    rounds = _rounds(config, mechanism, sizes, kept, rng)
-    for number, metrics in enumerate(rounds, 1):
+    kept, planned = before.plan.allowance, claims.planned_row(before)
+    after, uploaded = before, []
+    for number, metrics in enumerate(_rounds(config, mechanism, sizes, kept, rng), 1):
         if number > MOST_ROUNDS:
             break
-        if admission.num_passes(config, number) > ledger.filter_cost.passes:
-            ledger.record_pass(planned_cost(config))
-        records.record_round(
-            ledger, metrics, round_num=number, release_epsilon=released
-        )
-    summed_up = _summed_up(config, told, mechanism, ledger)
-    return Account(config, uploads_in_a_row(kept), ledger, *summed_up)
+        if admission.num_passes(config, number) > after.passes:
+            after = after.record_pass()
+        after = records.record_round(after, metrics)
+        uploaded.append(metrics.clients)
+    summary, text = _summed_up(config, after)
+    return Drawn(
+        config,
+        uploads_in_a_row(kept),
+        after,
+        summary,
+        planned,
+        text,
+        *(sizes, uploaded),
+    )
 
 
 def _rounds(
@@ -200,6 +215,8 @@ def _rounds(
         if not len(able):
             return
         count = min(config.cohort_size, len(able))
+        if count < kept.least_cohort:
+            return
         chosen = np.sort(rng.choice(able, count, replace=False))
         spent[chosen] += kept.costs[round_num]
         share = np.ones(count) if uniform else sizes[chosen].astype(np.float64)
@@ -228,24 +245,14 @@ def _metrics(chosen: np.ndarray, weights: np.ndarray, infos: Any) -> RoundMetric
     return RoundMetrics(**fields | {"clients": clients})
 
 
-def _summed_up(
-    config: ExperimentConfig,
-    told: MechanismConfig,
-    mechanism: Mechanism,
-    ledger: Ledger,
-) -> tuple[dict[str, Any], str]:
-    filtered = config.influence_filter != "none"
-    summary = promises.summary(
-        config, told, ledger, mechanism, data_assumptions="", equal_weights=True
-    )
-    status = promises.status(ledger, mechanism, summary["epsilon_spent"])
-    summary = summary | {"status": status}
-    if filtered:
+def _summed_up(config: ExperimentConfig, after: Account) -> tuple[dict[str, Any], str]:
+    summary = claims.summary(after)
+    if config.influence_filter != "none":
         summary["filter"] = admission.guarantees(
             config,
             num_participants=config.num_clients,
             delta=config.target_delta,
-            passes=admission.num_passes(config, ledger.rounds),
+            passes=admission.num_passes(config, after.rounds),
         )._asdict()
     written = json.loads(json.dumps(plain(summary)))
     text = spent_text.spent_line(summary) + guarantees_page.table(written)

@@ -3,11 +3,13 @@
   python eight_devices.py '[[COHORT, CHUNK, SWEEP_DEVICES, NUM_DEVICES], ...]'
 
 A line a layout: the SHA-256 of every cell's parameters after three rounds. There are
-two cells where SWEEP_DEVICES > 0; 0 stands for one cell.
+two cells where SWEEP_DEVICES > 0; 0 stands for one cell. A fifth entry is a JSON object
+of other settings.
 """
 
 import json
 import sys
+from typing import Any
 
 import jax
 from small_runs import digits, small
@@ -18,7 +20,9 @@ from fedsvp_jax.federation import build
 from fedsvp_jax.tree import cell_of, params_sha256
 
 
-def hashes(cohort: int, chunk: int, sweep: int, devices: int) -> list[str]:
+def hashes(
+    cohort: int, chunk: int, sweep: int, devices: int, changes: dict[str, Any]
+) -> list[str]:
     """Of each cell."""
     configs = [
         small(
@@ -27,9 +31,9 @@ def hashes(cohort: int, chunk: int, sweep: int, devices: int) -> list[str]:
             client_chunk_size=chunk,
             class_share=0.02,
             num_rounds=3,
-            epsilon=epsilon,
+            **{"epsilon": epsilon} | changes,
         )
-        for epsilon in ((0.5, 0.2) if sweep else (0.5,))
+        for epsilon in ((0.3, 0.7) if sweep else (0.5,))
     ]
     placement = Placement(
         num_devices=devices, sweep_devices=max(1, sweep), rounds_per_call=3
@@ -43,4 +47,5 @@ def hashes(cohort: int, chunk: int, sweep: int, devices: int) -> list[str]:
 if __name__ == "__main__":
     jax.config.update("jax_num_cpu_devices", 8)
     for layout in json.loads(sys.argv[1]):
-        print(json.dumps(hashes(*layout)), flush=True)
+        changes = layout[4] if len(layout) > 4 else {}
+        print(json.dumps(hashes(*layout[:4], changes)), flush=True)

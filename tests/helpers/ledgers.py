@@ -1,15 +1,76 @@
-"""Uploads recorded in a ledger without a run."""
+"""Accounts of uploads that no run made."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.accounting import Ledger
+from fedsvp_jax.accounting import Account, Participation
+from fedsvp_jax.accounting.settings import PromiseSettings
+from fedsvp_jax.mechanisms import Mechanism, base
+from fedsvp_jax.structs import NoiseInfo
+
+
+class Book:
+    """An account that is kept up to date, with its attributes.
+
+    Args:
+      num_clients: M.
+      mechanism: whose uploads these are; None for one that claims as `claimed` says.
+      promise: its settings.
+      who: fields of `Participation`, and `nominal`.
+      claimed: fields of the mechanism and of its claim.
+    """
+
+    def __init__(
+        self,
+        num_clients: int,
+        mechanism: Mechanism | None = None,
+        promise: PromiseSettings | None = None,
+        *,
+        who: dict[str, Any] | None = None,
+        **claimed: Any,
+    ) -> None:
+        own = {
+            name: claimed.pop(name)
+            for name in ("subsampling", "release_epsilon")
+            if name in claimed
+        }
+        if mechanism is None:
+            claim = base.Claim("replace one record", claimed.pop("proved", False), "a")
+            mechanism = Mechanism(base.stateless, lambda *_: None, claim=claim)
+        claim = mechanism.claim._replace(**claimed)
+        mechanism = mechanism._replace(claim=claim, **own)
+        taking_part = Participation(num_clients, **(who or {}))
+        self.account = Account.of(mechanism, taking_part, promise)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.account, name)
+
+    def again(self) -> "Book":
+        """The same, from what a checkpoint keeps."""
+        other = object.__new__(Book)
+        other.account = self.account.from_json(self.account.to_json())
+        return other
+
+    def claiming(self, promise: PromiseSettings | None = None, **who: Any) -> Account:
+        """The account with another promise or participation."""
+        account = self.account
+        return dataclasses.replace(
+            account,
+            terms=promise or account.terms,
+            participation=account.participation._replace(**who),
+        )
+
+    def record_pass(self) -> None:
+        """As `Account`."""
+        self.account = self.account.record_pass()
 
 
 def record(
-    book: Ledger,
+    book: Book,
     ids: Sequence[int] | np.ndarray,
     *,
     multiplier: Any,
@@ -17,19 +78,25 @@ def record(
     epsilon: Any = 0.2,
     delta: Any = 0.025,
     weights: Any = None,
-    **more: Any,
 ) -> None:
     """Records the next round; one number stands for all of its uploads."""
 
     def each(value: Any) -> np.ndarray:
-        return np.full(len(ids), value, np.float64)
+        return np.broadcast_to(np.asarray(value, np.float64), (len(ids),))
 
-    told = {
-        "round_num": book.rounds + 1,
-        "noise_multiplier": each(multiplier),
-        "noise_std": each(std),
-        "epsilon": each(epsilon),
-        "delta": each(delta),
-        "weights": None if weights is None else each(weights),
-    }
-    book.record(ids, **(told | more))
+    z, sigma = each(multiplier), each(std)
+    finite = np.isfinite(z) & (z > 0)
+    nothing = jnp.zeros(len(ids))
+    noise = NoiseInfo(
+        noise_multiplier=z,
+        noise_std=sigma,
+        step_noise_std=nothing,
+        noise_l2=nothing,
+        sensitivity=np.where(finite, sigma / np.where(finite, z, 1), 0),
+        epsilon=each(epsilon),
+        delta=each(delta),
+        risk_tolerance=nothing,
+        clipped=nothing,
+    )
+    shares = None if weights is None else each(weights)
+    book.account = book.account.record(ids, noise, shares)

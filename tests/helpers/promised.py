@@ -1,7 +1,7 @@
-"""A promise played without training: who may take part, and what the ledger says."""
+"""A promise played without training: who may take part, and what the account says."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -9,9 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import published
 
-from fedsvp_jax import mechanisms
-from fedsvp_jax.accounting import Allowance, FilterCost, allowance, promises
-from fedsvp_jax.accounting.allowance import release_epsilon
+from fedsvp_jax import mechanisms, prng
+from fedsvp_jax.accounting import Account, Allowance, FilterCost, Participation
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
@@ -55,6 +54,22 @@ def _least_noise(
     return lambda round_num: upload(jnp.int32(round_num))
 
 
+@partial(jax.jit, static_argnums=(4, 5))
+def _asked(
+    allowance: Allowance,
+    spent: jax.Array,
+    round_num: jax.Array,
+    admitted: jax.Array,
+    cohort_size: int,
+    cohorts: str,
+) -> tuple[jax.Array, jax.Array]:
+    """Who uploads in a round, and whether nobody does any more."""
+    asked = prng.root_key(0), allowance, spent, round_num
+    how: dict[str, Any] = {"cohort_size": cohort_size, "cohorts": cohorts}
+    how["admitted"] = admitted
+    return cohort.cohort_of_round(*asked, **how), cohort.is_over(*asked, **how)
+
+
 class Played:
     """Rounds of a federation under a promise, each upload at the least noise.
 
@@ -63,11 +78,14 @@ class Played:
       promise: ε of the run and how it is counted.
       num_clients: M.
       filter_cost: of the influence filter's one pass before the first round.
+      cohorts: drawn or cyclic.
+      admitted: round (from 0) -> (M,) bool, whom the filter does not reject then.
       changes: to the published set-up; `cohort_size` and `num_rounds` are in it.
 
     Attributes:
-      ledger: of the whole run.
-      rounds: how many had a cohort.
+      account: of the whole run.
+      rounds: how many there were.
+      sizes: how many uploaded in each.
     """
 
     def __init__(
@@ -77,6 +95,8 @@ class Played:
         *,
         num_clients: int,
         filter_cost: FilterCost | None = None,
+        cohorts: str = "drawn",
+        admitted: Callable[[int], np.ndarray] | None = None,
         **changes: Any,
     ) -> None:
         changes["num_clients"] = num_clients
@@ -84,50 +104,43 @@ class Played:
         self._noise = _least_noise(name, tuple(sorted(changes.items())))
         self.promise = promise
         num_rounds = self.config.num_rounds
-        self.allowance = allowance(
-            promise,
-            self.config,
-            self.mechanism,
-            filter_cost=filter_cost,
-        )
-        self.ledger = promises.new_ledger(
-            self.mechanism, num_clients, keeps_stats=False
-        )
+        who = Participation.of(self.config)
         if filter_cost is not None:
-            self.ledger.record_pass(filter_cost)
+            who = who._replace(filter_cost=filter_cost)
+        self.account = Account.of(self.mechanism, who, promise)
+        self.allowance = self.account.plan.allowance
+        if filter_cost is not None:
+            self.account = self.account.record_pass()
         spent = np.zeros(num_clients, np.int32)
-        rng = np.random.default_rng(0)
-        self.rounds = 0
+        everybody = np.ones(num_clients, bool)
+        self.rounds, self.sizes = 0, list[int]()
         while self.rounds < num_rounds:
-            able = cohort.may_take_part(self.allowance, spent, self.rounds)
-            left = np.flatnonzero(able)
-            if not len(left):
+            mask = everybody if admitted is None else admitted(self.rounds)
+            clients, over = jax.device_get(
+                _asked(
+                    self.allowance,
+                    spent,
+                    np.int32(self.rounds),
+                    mask,
+                    self.config.cohort_size,
+                    cohorts,
+                )
+            )
+            if over and admitted is None:
                 break
-            size = min(len(left), self.config.cohort_size)
-            ids = rng.choice(left, size, replace=False)
+            ids = clients[clients >= 0]
             spent[ids] += self.allowance.costs[self.rounds]
             self.upload(ids)
 
     def upload(self, ids: np.ndarray) -> None:
         """One round's uploads, recorded as a run records them."""
         info = self._noise(self.rounds)
-        multiplier = np.full(len(ids), float(info.noise_multiplier))
         self.rounds += 1
-        self.ledger.record(
-            ids,
-            round_num=self.rounds,
-            noise_multiplier=multiplier,
-            noise_std=multiplier * float(info.sensitivity),
-            epsilon=np.full(len(ids), float(info.epsilon)),
-            delta=np.full(len(ids), float(info.delta)),
-            weights=np.full(len(ids), 1 / len(ids)),
-            release_epsilon=release_epsilon(self.config, self.mechanism),
-        )
+        self.sizes.append(len(ids))
+        each = jax.tree.map(lambda leaf: np.full(len(ids), leaf), info)
+        shares = np.full(len(ids), 1 / max(len(ids), 1))
+        self.account = self.account.record(ids, each, shares)
 
     def spent(self) -> float:
         """ε of the client that spent most, as the promise counts it."""
-        return self.ledger.epsilon_spent(
-            self.promise.total_accounting,
-            self.promise.target_delta,
-            view="observer" if self.mechanism.claim.central else "server",
-        )
+        return self.account.epsilon_spent(self.promise.total_accounting)

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import pytest
 
 from fedsvp_jax.algorithm import local_training
-from fedsvp_jax.structs import Array
+from fedsvp_jax.algorithm.local_training import Draws
+from fedsvp_jax.structs import Rows, Weights
 
 
 @pytest.fixture
@@ -18,30 +19,24 @@ def quick_training(monkeypatch: pytest.MonkeyPatch) -> None:
         model: Any,
         recipe: Any,
         rates: Any,
-        params: Any,
-        stats: Any,
-        examples: Any,
-        indices: Array,
-        member: Array,
+        start: Weights,
+        rows: Rows,
+        draws: Draws,
         *,
-        key: Array,
-        batch_size: int,
-        lane_axes: tuple[str, ...],
+        lane_axes: tuple[str, ...] = (),
         drift: Any = None,
     ) -> Any:
-        assert recipe.batch_size >= batch_size
         for axis in lane_axes:  # fails outside the vmap that is named
             jax.lax.axis_index(axis)
+        examples, indices, member = rows
         held = jnp.sum(jnp.where(member, examples.labels[indices] + 1, 0))
-        told = held.astype(jnp.float32) * (0.01 * batch_size * rates.learning_rate)
-        told = told + jax.random.uniform(key) + rates.step_noise_std
+        scale = 0.01 * recipe.batch_size * rates.learning_rate
+        told = held.astype(jnp.float32) * scale
+        told = told + jax.random.uniform(draws.key) + rates.step_noise_std
         told = jnp.where(jnp.any(member), told, 0.0)
-        moved = jax.tree.map(lambda leaf: leaf + told * (0.1 + leaf), params)
+        moved = jax.tree.map(lambda leaf: leaf + told * (0.1 + leaf), start.params)
         if drift is not None:
             moved = jax.tree.map(jnp.subtract, moved, drift)
-        return (
-            moved,
-            jax.tree.map(lambda leaf: leaf + told, stats),
-        )
+        return Weights(moved, jax.tree.map(lambda leaf: leaf + told, start.stats))
 
     monkeypatch.setattr(local_training, "local_update", stand_in)

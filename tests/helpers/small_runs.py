@@ -15,6 +15,7 @@ from fedsvp_jax import models
 from fedsvp_jax.algorithm import local_training
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.devices.target import Target, here
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import Program, build, loading
@@ -71,11 +72,16 @@ def shared_trainer(program: Program, *, placement: Placement | None = None) -> T
 
 
 def small_trainer(
-    *configs: ExperimentConfig, placement: Placement | None = None
+    *configs: ExperimentConfig,
+    placement: Placement | None = None,
+    target: Target | None = None,
 ) -> Trainer:
     """The shared Trainer of some cells on digits."""
-    model = _make_model(configs[0].model, num_classes=digits().num_classes)
-    program = build(configs, digits(), model=model)
+    target = target or here()
+    model = _make_model(
+        configs[0].model, num_classes=digits().num_classes, kernels=target.kernels
+    )
+    program = build(configs, digits(), model=model, target=target)
     return shared_trainer(program, placement=placement)
 
 
@@ -83,7 +89,7 @@ def saved_ledger(folder: pathlib.Path, round_num: int) -> dict[str, np.ndarray]:
     """The first cell's ledger in the checkpoint of a round."""
     content = (folder / "checkpoints" / str(round_num)).read_bytes()
     _, _, state = content.partition(b"\n")  # the first line is the sum
-    return dict(serialization.msgpack_restore(state)["ledgers"]["0"])
+    return dict(serialization.msgpack_restore(state)["accounts"]["0"])
 
 
 def share_compiled_rounds(patch: pytest.MonkeyPatch) -> None:

@@ -173,7 +173,7 @@ def test_a_filter_that_leaves_no_whole_cohort_ends_the_run_with_a_sentence(
         vote_epsilon=0.02,
         contribution_noise=60.0,
     )
-    with pytest.raises(ValueError, match="admits 3 clients, fewer than the cohort"):
+    with pytest.raises(ValueError, match="admits 3 clients, and no cohort"):
         run.train(config, tmp_path / "run", dataset=digits())
 
 

@@ -15,6 +15,8 @@ from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, noise
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
 from fedsvp_jax.tree import cell_of
 
+pytestmark = pytest.mark.across("every registered mechanism")
+
 NAMES = mechanisms.mechanism_names()
 NOISY = tuple(name for name in NAMES if name != "none")
 WIDE = 1e9  # a clip that nothing reaches

@@ -3,11 +3,10 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from ledgers import record
+from ledgers import Book, record
 from published import make, upload
 
-from fedsvp_jax import accounting
-from fedsvp_jax.accounting import composed_epsilon, promises
+from fedsvp_jax.accounting import claims, composed_epsilon
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 
@@ -68,25 +67,17 @@ def test_what_is_not_proved_of_discrete_noise_is_refused(name, changes):
         make(name, noise_sampler="discrete", **changes)
 
 
-def test_the_ledger_counts_it_by_rdp_alone():
+def test_the_account_counts_it_by_rdp_alone():
     mechanism = make("nbafl", noise_sampler="discrete", **CLIPPED)
-    ledger = promises.new_ledger(mechanism, 4, keeps_stats=False)
+    book = Book(4, mechanism, who={"equal_weights": True}, client_swap=1.0)
     z = float(mechanism.least_multiplier)
     for _ in range(2):
-        record(ledger, [0, 1], multiplier=z, weights=0.5)
+        record(book, [0, 1], multiplier=z, weights=0.5)
     by_rdp = composed_epsilon("rdp", 2 / z**2, 1e-5)
     for method in ("rdp", "pld", "gdp"):
-        assert ledger.epsilon_spent(method, 1e-5) == pytest.approx(by_rdp)
-    again = accounting.Ledger.from_state_dict(ledger.state_dict(), concentrated=True)
-    assert again.epsilon_spent("pld", 1e-5) == pytest.approx(by_rdp)
-    rows = accounting.guarantees(
-        ledger,
-        1e-5,
-        relation="r",
-        assumptions="a",
-        client_swap=1.0,
-        secret_cohorts=True,
-    )
+        assert book.epsilon_spent(method, 1e-5) == pytest.approx(by_rdp)
+    assert book.again().epsilon_spent("pld", 1e-5) == pytest.approx(by_rdp)
+    rows = claims.table(book.account)
     assert {row.method for row in rows} == {"basic", "rdp"}
     assert all(row.proved for row in rows if row.method == "rdp")
 

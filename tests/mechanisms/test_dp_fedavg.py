@@ -26,7 +26,7 @@ def test_the_cohorts_sum_carries_z_times_s():
 def test_updates_are_clipped_to_s():
     mechanism = make("dp_fedavg", noise_multiplier=0.0, l2_norm_clip=2.0)
     sent, _, info = upload(mechanism, jnp.asarray([3.0, 4.0]))
-    np.testing.assert_allclose(sent["w"], [1.2, 1.6], rtol=1e-6)
+    np.testing.assert_allclose(sent["w"], [1.2, 1.6], rtol=3e-6)
     assert info.clipped == 1 and info.noise_std == 0 and np.isinf(info.epsilon)
 
 

@@ -19,6 +19,8 @@ from published import published
 from fedsvp_jax.mechanisms import sensitivity
 from fedsvp_jax.structs import Array, Params
 
+pytestmark = pytest.mark.across("sensitivities against neighbouring data sets")
+
 EXAMPLES, BATCH, EPOCHS, FEATURES = 20, 5, 2, 3
 Loss = Callable[[Params, Array, Array], Array]  # one example's
 

@@ -1,5 +1,7 @@
 """Clipping a tree as one vector."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -80,13 +82,20 @@ def test_what_is_not_finite_ends_in_the_ball_too(spoilt: float):
     assert not any(np.any(np.asarray(leaf)) for leaf in inside.values()) and was == 1
 
 
-def test_finite_trees_are_clipped_into_the_ball_as_ever():
-    for values in ([0.3, -0.0], [3.0, 4.0]):
-        tree = jnp.asarray(values)
-        wanted, found = (
-            noise.clip_by_l2_norm(tree, 2.0),
-            noise.clip_into_ball(tree, 2.0),
-        )
-        assert [np.asarray(leaf).tobytes() for leaf in wanted] == [
-            np.asarray(leaf).tobytes() for leaf in found
-        ]
+@pytest.mark.hole
+@pytest.mark.parametrize("size", [1, 3, 4096, 1_000_003])
+def test_a_clipped_vector_is_in_the_ball_without_any_rounding(size: int):
+    """The length is computed in float64, of vectors just above and far above it."""
+    rng = np.random.default_rng(size)
+    short = jnp.asarray([0.3, -0.0])
+    assert np.array_equal(noise.clip_into_ball(short, 2.0)[0], short)
+    for draw, over in itertools.product(("normal", "equal", "steep"), (1e-7, 3.0)):
+        vector = {
+            "normal": lambda: rng.standard_normal(size),
+            "equal": lambda: np.full(size, 0.7),
+            "steep": lambda: np.exp(-np.arange(size) / 9.0),
+        }[draw]()
+        tree = (vector * 0.3 * (1 + over) / np.linalg.norm(vector)).astype(np.float32)
+        inside, _ = jax.jit(noise.clip_into_ball)(jnp.asarray(tree), 0.3)
+        length = np.linalg.norm(np.asarray(inside, np.float64))
+        assert 0.3 * (1 - 3e-6) <= length <= np.float32(0.3), (draw, over)

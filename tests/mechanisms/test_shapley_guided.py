@@ -3,6 +3,7 @@
 import dataclasses
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -10,8 +11,14 @@ from published import make, published, upload
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.mechanisms import shapley_guided
+from fedsvp_jax.mechanisms.sensitivity import published_bound
 
-PUBLISHED = {"l2_norm_clip": 20.0, "epsilon": 0.2, "delta": 0.02, "num_examples": 2000}
+
+def published_std(ratio: jax.Array | float, floor: float = 0.01) -> jax.Array:
+    """σ at the papers' C = 20, ε = .2, δ = .02 and 2,000 examples."""
+    tolerance = mechanisms.risk_tolerance(ratio, 0.02)
+    bound = published_bound(20.0, 2000)
+    return mechanisms.guided_multiplier(tolerance, 0.2, floor) * bound
 
 
 @pytest.mark.parametrize(
@@ -26,7 +33,7 @@ def test_methods_section_2(ratio: float, tolerance: float, std: float, delta: fl
     found = mechanisms.risk_tolerance(ratio, 0.02)
     if tolerance is not None:
         np.testing.assert_allclose(found, tolerance, rtol=1e-6)
-    made = mechanisms.fedsva_noise_std(ratio, floor=1e-3, **PUBLISHED)
+    made = published_std(ratio, floor=1e-3)
     np.testing.assert_allclose(made, std, rtol=3e-6)
     np.testing.assert_allclose(
         shapley_guided.effective_delta(found, 1e-3), delta, rtol=3e-5
@@ -40,7 +47,7 @@ def test_theorem_1_where_the_floor_binds():
         shapley_guided.effective_delta(tolerance, floor), 1.25 * math.exp(-5), rtol=1e-6
     )
     np.testing.assert_allclose(
-        mechanisms.fedsva_noise_std(0.0, floor=floor, **PUBLISHED),
+        published_std(0.0, floor),
         0.1 * math.sqrt(10.0),
         rtol=1e-6,
     )
@@ -52,31 +59,29 @@ def test_delta_prime_is_what_the_classical_formula_gives_back():
     tolerance = mechanisms.risk_tolerance(ratios, 0.02)
     delta = shapley_guided.effective_delta(tolerance, 0.01)
     back = 0.02 * jnp.sqrt(2.0 * jnp.log(1.25 / delta)) / 0.2
-    made = mechanisms.fedsva_noise_std(ratios, floor=0.01, **PUBLISHED)
+    made = published_std(ratios)
     np.testing.assert_allclose(made, back, rtol=1e-5)
 
 
 def test_noise_grows_with_r_and_in_all_by_6_2_percent():
     ratios = jnp.linspace(0.0, 1.0, 21)
-    stds = np.asarray(mechanisms.fedsva_noise_std(ratios, floor=0.01, **PUBLISHED))
+    stds = np.asarray(published_std(ratios))
     assert np.all(np.diff(stds) > 0)
     assert round(100 * (stds[-1] / stds[0] - 1), 1) == 6.2
 
 
 def test_against_nbafl_the_noise_differs_by_minus_2_7_to_plus_3_3_percent():
-    reference = mechanisms.nbafl_uplink_std(
-        l2_norm_clip=20.0, epsilon=0.2, delta=0.02, min_num_examples=2000, exposures=1
-    )
-    ends = mechanisms.fedsva_noise_std(jnp.asarray([0.0, 1.0]), floor=0.01, **PUBLISHED)
+    reference = mechanisms.classical_multiplier(0.2, 0.02) * published_bound(20.0, 2000)
+    ends = published_std(jnp.asarray([0.0, 1.0]))
     percent = 100 * (np.asarray(ends) / float(reference) - 1)
     assert [round(float(p), 1) for p in percent] == [-2.7, 3.3]
-    below = mechanisms.fedsva_noise_std(0.446, floor=0.01, **PUBLISHED)
-    above = mechanisms.fedsva_noise_std(0.447, floor=0.01, **PUBLISHED)
+    below = published_std(0.446)
+    above = published_std(0.447)
     assert below < reference < above
 
 
 def test_published_noise_on_resnet18_is_304_long_every_round():
-    std = mechanisms.fedsva_noise_std(2 * math.log(1.25), floor=0.01, **PUBLISHED)
+    std = published_std(2 * math.log(1.25))
     averaged = float(std) / math.sqrt(10)
     assert round(averaged, 3) == 0.091
     assert round(averaged * math.sqrt(11_173_962)) == 304

@@ -6,10 +6,10 @@ import math
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from ledgers import record
+from ledgers import Book, record
 from published import make, published, upload
 
-from fedsvp_jax.accounting import Ledger, composed_epsilon
+from fedsvp_jax.accounting import composed_epsilon
 from fedsvp_jax.mechanisms import Mechanism, shared_noise
 from fedsvp_jax.mechanisms.subsampling import SampledSteps
 from fedsvp_jax.structs import NoiseInfo
@@ -51,7 +51,7 @@ def test_every_client_adds_the_same_share_of_the_noise_of_the_smallest(choice: s
     assert "are together at most 3" in mechanism.claim.assumptions
 
 
-def record_three_rounds(book: Ledger, info: NoiseInfo, present: int) -> None:
+def record_three_rounds(book: Book, info: NoiseInfo, present: int) -> None:
     for _ in range(3):
         record(
             book,
@@ -64,10 +64,10 @@ def record_three_rounds(book: Ledger, info: NoiseInfo, present: int) -> None:
         )
 
 
-def three_rounds(mechanism: Mechanism, *, present: int, colluders: int) -> Ledger:
+def three_rounds(mechanism: Mechanism, *, present: int, colluders: int) -> Book:
     """What was in the sums of three rounds, of the clients that stayed."""
     _, _, info = share_of(mechanism, 40)
-    book = Ledger(COHORT, proved=True, colluders=colluders, central=True)
+    book = Book(COHORT, mechanism, who={"colluders": colluders})
     record_three_rounds(book, info, present)
     return book
 
@@ -132,7 +132,7 @@ def test_each_reason_to_refuse_is_one_by_itself():
         return lambda number: dataclasses.replace(alone.init(number), **part)
 
     for change in (
-        {"claim": claim._replace(central=True)},
+        {"claim": claim._replace(view="observer")},
         {"claim": claim._replace(relation="none")},
         {"step_noise_std": lambda *_: 1.0},
         {"needs_contribution": True},
@@ -191,13 +191,7 @@ def test_one_poisson_step_is_one_gaussian_of_the_cohorts_sum():
     step = mechanism.step_noise_std(jnp.float32(1.0), round_num=jnp.int32(0))
     np.testing.assert_allclose(step, z * 20.0 / 10 / root, rtol=1e-6)  # of zC/B
     np.testing.assert_allclose(info.step_noise_std, step, rtol=1e-6)
-    book = Ledger(
-        COHORT,
-        proved=True,
-        colluders=COLLUDERS,
-        central=True,
-        subsampling=mechanism.subsampling,
-    )
+    book = Book(COHORT, mechanism, who={"colluders": COLLUDERS})
     record_three_rounds(book, info, COHORT)
     for view, sharers in (("colluders", 7), ("observer", 10), ("server", 1)):
         steps = SampledSteps(z * math.sqrt(sharers / 7), 10 / SMALLEST, 3)

@@ -33,7 +33,7 @@ def test_every_clients_steps_are_among_the_kinds_or_fewer(local_steps: int | Non
     assert found is not None and len(found.kinds) <= 4
     recipe = TrainingRecipe(50, 2, "per_example", 90, local_steps)
     for size in range(30, 701):
-        steps = int(local_training.upload_steps(recipe, jnp.int32(size), 50))
+        steps = int(local_training.upload_steps(recipe, jnp.int32(size)))
         assert any(
             rate >= min(1, 50 / size) and count >= steps for rate, count in found.kinds
         )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jax import lax
 from layer_checks import assert_close, normal, quick_jit
 
-from fedsvp_jax.models.convolution import conv2d
+from fedsvp_jax.models.kernels import conv2d
 
 
 def _reference(x, kernel, strides, padding):
@@ -63,7 +63,7 @@ def check_convolution(case, seed):
         return y, *pull(cotangent)
 
     ours = value_and_gradients(
-        lambda x, k: conv2d(x, k, strides=strides, padding=padding, backend="patches"),
+        lambda x, k: conv2d(x, k, strides=strides, padding=padding, kernels="cpu"),
         x,
         kernel,
     )
@@ -108,10 +108,10 @@ def test_patches_equal_lax_convolution_at_the_models_own_shapes(
     fan_in = kernel_size[0] * kernel_size[1] * shape[-1]
     kernel = normal(1, *kernel_size[:2], shape[-1], kernel_size[2]) / fan_in**0.5
     results = []
-    for backend in ("patches", "lax"):
+    for kernels in ("cpu", "plain"):
 
-        def loss(x, kernel, backend=backend):
-            y = conv2d(x, kernel, strides=strides, padding=padding, backend=backend)
+        def loss(x, kernel, kernels=kernels):
+            y = conv2d(x, kernel, strides=strides, padding=padding, kernels=kernels)
             return jnp.sum(jnp.sin(y)), y
 
         (_, y), gradients = jax.jit(jax.value_and_grad(loss, (0, 1), has_aux=True))(
@@ -126,9 +126,9 @@ def test_stacked_kernels_give_each_lane_its_own_convolution_and_gradients():
     x, kernels = normal(0, 3, 2, 6, 6, 4), normal(1, 3, 3, 3, 4, 5)
 
     def gradients(x, kernel):
-        return jax.grad(
-            lambda x, k: jnp.sum(conv2d(x, k, backend="patches") ** 2), (0, 1)
-        )(x, kernel)
+        return jax.grad(lambda x, k: jnp.sum(conv2d(x, k, kernels="cpu") ** 2), (0, 1))(
+            x, kernel
+        )
 
     stacked = quick_jit(jax.vmap(gradients))(x, kernels)
     one_lane = quick_jit(gradients)
@@ -142,7 +142,7 @@ def test_one_kernel_for_stacked_inputs_gives_each_lane_its_own_gradients():
     x, kernel = normal(0, 3, 1, 6, 6, 4), normal(1, 3, 3, 4, 5)
 
     def gradient(x):
-        return jax.grad(lambda k: jnp.sum(conv2d(x, k, backend="patches") ** 2))(kernel)
+        return jax.grad(lambda k: jnp.sum(conv2d(x, k, kernels="cpu") ** 2))(kernel)
 
     stacked = quick_jit(jax.vmap(gradient))(x)
     one_lane = quick_jit(gradient)
@@ -150,14 +150,14 @@ def test_one_kernel_for_stacked_inputs_gives_each_lane_its_own_gradients():
         assert_close(stacked[lane], one_lane(x[lane]), scale=50.0)
 
 
-def test_conv2d_names_a_channel_mismatch_and_an_unknown_backend():
+def test_conv2d_names_a_channel_mismatch_and_unknown_kernels():
     with pytest.raises(ValueError, match="kernel takes 3 input channels, x has 2"):
-        conv2d(normal(0, 1, 4, 4, 2), normal(1, 3, 3, 3, 1))
-    with pytest.raises(ValueError, match="conv_backend must be 'patches' or 'lax'"):
+        conv2d(normal(0, 1, 4, 4, 2), normal(1, 3, 3, 3, 1), kernels="cpu")
+    with pytest.raises(ValueError, match="kernels must be 'cpu' or 'plain'"):
         conv2d(
             normal(0, 1, 4, 4, 2),
             normal(1, 3, 3, 2, 1),
-            backend="winograd",
+            kernels="winograd",
         )
 
 
@@ -172,5 +172,7 @@ def test_conv2d_names_a_channel_mismatch_and_an_unknown_backend():
 def test_windows_are_gathered_with_few_slices(channels, features, strides, slices):
     """Nine slices of an image cost small models a third of their step."""
     x, kernel = normal(0, 2, 8, 8, channels), normal(1, 3, 3, channels, features)
-    found = jax.make_jaxpr(lambda x: conv2d(x, kernel, strides=strides))(x)
+    found = jax.make_jaxpr(lambda x: conv2d(x, kernel, strides=strides, kernels="cpu"))(
+        x
+    )
     assert str(found).split("dot_general")[0].count(" slice[") == slices

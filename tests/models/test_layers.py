@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from layer_checks import assert_close, normal, window_pool
 
-from fedsvp_jax.models import layers
-from fedsvp_jax.models.convolution import conv2d
+from fedsvp_jax.models import layers, products
+from fedsvp_jax.models.kernels import conv2d
 
 
 def test_dense_gradients_equal_the_plain_products_and_keep_apart_by_lane():
@@ -18,19 +18,19 @@ def test_dense_gradients_equal_the_plain_products_and_keep_apart_by_lane():
         )
 
     for ours, theirs in zip(
-        gradients(layers.matmul), gradients(lambda x, k: x @ k.T), strict=True
+        gradients(products.matmul), gradients(lambda x, k: x @ k.T), strict=True
     ):
         assert_close(ours, theirs, scale=5.0)
 
 
 def test_conv_relu_pool_equals_pooling_after_bias_and_relu_to_the_bit():
     x = normal(0, 2, 8, 8, 3)
-    layer = layers.ConvReluPool(4, (3, 3), backend="patches")
+    layer = layers.ConvReluPool(4, (3, 3), kernels="cpu")
     variables = layer.init(jax.random.key(1), x)
 
     def plain(variables, x):
         params = variables["params"]
-        y = conv2d(x, params["Conv_0"]["kernel"], backend="patches")
+        y = conv2d(x, params["Conv_0"]["kernel"], kernels="cpu")
         return window_pool(jax.nn.relu(y + params["bias"][None, None, None]))
 
     np.testing.assert_array_equal(layer.apply(variables, x), plain(variables, x))

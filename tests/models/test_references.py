@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 from fedsvp_jax import models
 from fedsvp_jax.models import inception, lite0
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.across("networks against other libraries'"), pytest.mark.slow]
 
 ROOT = pathlib.Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-references" / "bin" / "python"

@@ -51,7 +51,7 @@ class _Quick:
     def __init__(self, name):
         shape, self.num_classes = _QUICK_SHAPES[name]
         self.model = models.make_model(
-            name, num_classes=self.num_classes, conv_backend="patches"
+            name, num_classes=self.num_classes, kernels="cpu"
         )
         x = jax.random.normal(jax.random.key(0), (_BATCH, *shape), jnp.float32)
         labels = jnp.arange(_BATCH, dtype=jnp.int32)
@@ -183,7 +183,7 @@ def test_statistics_move_in_training_alone(name):
 
 @pytest.mark.parametrize("lanes", [None, 2])
 def test_a_leaf_cnn_training_loop_compiles_to_products_without_convolutions(lanes):
-    model = models.make_model("leaf_cnn", num_classes=62, conv_backend="patches")
+    model = models.make_model("leaf_cnn", num_classes=62, kernels="cpu")
     x = jax.ShapeDtypeStruct((4, 28, 28, 1), jnp.float32)
     labels = jax.ShapeDtypeStruct((4,), jnp.int32)
     key = jax.eval_shape(lambda: jax.random.key(0))
@@ -214,18 +214,24 @@ def test_a_leaf_cnn_training_loop_compiles_to_products_without_convolutions(lane
     assert " dot(" in compiled
 
 
-def test_both_conv_backends_give_the_same_model():
-    shape, num_classes = _QUICK_SHAPES["leaf_cnn"]
+@_ALL_QUICK
+def test_both_sets_of_kernels_give_the_same_model_and_gradient(name):
+    shape, num_classes = _QUICK_SHAPES[name]
     x = jax.random.normal(jax.random.key(0), (3, *shape), jnp.float32)
-    logits = []
-    for backend in ("patches", "lax"):
-        model = models.make_model(
-            "leaf_cnn", num_classes=num_classes, conv_backend=backend
-        )
-        params, _ = jax.jit(model.init)(jax.random.key(1), x)
-        evaluate = functools.partial(model.apply, train=False, key=None)
-        logits.append(jax.jit(evaluate)(params, {}, x)[0])
-    np.testing.assert_allclose(*logits, rtol=1e-4, atol=1e-5)
+    found = []
+    for kernels in ("cpu", "plain"):
+        model = models.make_model(name, num_classes=num_classes, kernels=kernels)
+        params, stats = quick_jit(model.init)(jax.random.key(1), x)
+
+        def loss(params, model=model, stats=stats):
+            logits, _ = model.apply(params, stats, x, train=True, key=jax.random.key(2))
+            return jnp.mean(jnp.sin(logits)), logits
+
+        gradient, logits = quick_jit(jax.grad(loss, has_aux=True))(params)
+        found.append(jax.tree.leaves((logits, gradient)))
+    for ours, theirs in zip(*found, strict=True):
+        scale = float(jnp.max(jnp.abs(theirs))) + 1e-3
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-3 * scale)
 
 
 def test_make_model_names_what_is_allowed():
@@ -233,5 +239,5 @@ def test_make_model_names_what_is_allowed():
         models.make_model("lenet", num_classes=10)
     with pytest.raises(ValueError, match="at least two classes are needed, got 1"):
         models.make_model("mlp", num_classes=1)
-    with pytest.raises(ValueError, match="conv_backend must be"):
-        models.make_model("small_cnn", num_classes=10, conv_backend="cudnn")
+    with pytest.raises(ValueError, match="kernels must be"):
+        models.make_model("small_cnn", num_classes=10, kernels="cudnn")

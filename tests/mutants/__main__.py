@@ -4,6 +4,7 @@
   make mutants PART=accounting          one part of tests/mutants/parts.py
   make mutants PART=round SAMPLE=40     at most 40 mutants per module, drawn by a seed
   make mutants AGAIN=1                  once more those that survived, after new tests
+  make mutants SINCE=c035aaa            only of lines that are new since a commit
   make mutants TABLES=1                 only the page
 
 mutmut makes the mutants and runs the tests, in runs/mutants/PART. A run that was
@@ -68,6 +69,7 @@ class Change(NamedTuple):
     function: str
     before: str
     after: str
+    lines: tuple[str, ...]  # of `before`
 
 
 def mutated(module: str) -> MutatedFile:
@@ -90,14 +92,15 @@ def changes(module: str) -> dict[str, Change]:
     for name in made.mutant_names:
         function = mangled_name_from_mutant_name(name)
         diff = list(difflib.ndiff(source(f"{function}__mutmut_orig"), source(name)))
-        before, after = (
-            " ".join(line[2:].strip() for line in diff if line.startswith(sign))
+        gone, come = (
+            tuple(line[2:].strip() for line in diff if line.startswith(sign))
             for sign in ("- ", "+ ")
         )
+        before, after = " ".join(gone), " ".join(come)
         if essence(before) != essence(after):
             key = get_mutant_name(path, name)
             called = function.removeprefix("x_").removeprefix("xǁ").replace("ǁ", ".")
-            found[key] = Change(module, called, before, after)
+            found[key] = Change(module, called, before, after, gone)
     return found
 
 
@@ -150,12 +153,31 @@ def statuses(module: str) -> dict[str, str]:
     }
 
 
-def chosen(module: str, sample: int | None) -> dict[str, tuple[Change, str]]:
+def new_lines(module: str, since: str) -> set[str]:
+    """The lines of a module that are not in a commit, without what is around them."""
+    diff = subprocess.run(
+        ["git", "diff", "-U0", since, "--", str(ROOT / PACKAGE / module)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    added = re.findall(r"^\+(?!\+\+ )(.*)$", diff.stdout, re.MULTILINE)
+    return {line.strip() for line in added}
+
+
+def chosen(
+    module: str, sample: int | None, since: str | None = None
+) -> dict[str, tuple[Change, str]]:
     """The mutants of a module that count, and what became of them.
 
-    They are all, or as many as a seed draws, and those that ran before.
+    They are all, or as many as a seed draws, and those that ran before. With `since`
+    only those of which a line is new.
     """
     found, known = changes(module), statuses(module)
+    if since is not None:
+        new = new_lines(module, since)
+        found = {name: one for name, one in found.items() if new & set(one.lines)}
     drawn = sorted(found)
     random.Random(SEED).shuffle(drawn)
     ran = {name for name, status in known.items() if status != NOT_RUN}
@@ -163,13 +185,13 @@ def chosen(module: str, sample: int | None) -> dict[str, tuple[Change, str]]:
     return {name: (found[name], known.get(name, NOT_RUN)) for name in sorted(names)}
 
 
-def run(part: str, *, sample: int | None, again: bool) -> None:
+def run(part: str, *, sample: int | None, again: bool, since: str | None) -> None:
     """Runs the mutants of a part that have not been run, with `again` the survivors."""
     os.chdir(prepare(part))
     waiting = [
         name
         for module in PARTS[part].modules
-        for name, (_, status) in chosen(module, sample).items()
+        for name, (_, status) in chosen(module, sample, since).items()
         if status == NOT_RUN or (again and status not in NOTICED)
     ]
     if not waiting:
@@ -182,14 +204,14 @@ def run(part: str, *, sample: int | None, again: bool) -> None:
         raise SystemExit(f"mutmut failed on part {part}; its output is above")
 
 
-def collect(part: str, sample: int | None) -> dict[str, Any]:
+def collect(part: str, sample: int | None, since: str | None) -> dict[str, Any]:
     """What is known about the modules of a part, by module."""
     os.chdir(prepare(part))
     results = {}
     for module in PARTS[part].modules:
         ran = {
             name: found
-            for name, found in chosen(module, sample).items()
+            for name, found in chosen(module, sample, since).items()
             if found[1] != NOT_RUN
         }
         results[module] = {
@@ -197,7 +219,10 @@ def collect(part: str, sample: int | None) -> dict[str, Any]:
             "run": len(ran),
             "killed": sum(status in NOTICED for _, status in ran.values()),
             "left": [
-                {**change._asdict(), "status": status}
+                {
+                    **{k: v for k, v in change._asdict().items() if k != "lines"},
+                    "status": status,
+                }
                 for change, status in ran.values()
                 if status not in NOTICED
             ],
@@ -210,15 +235,30 @@ def main() -> None:
     parser.add_argument("--part", choices=PARTS, action="append")
     parser.add_argument("--sample", type=int)
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--since", metavar="COMMIT")
     parser.add_argument("--tables", action="store_true")
     asked = parser.parse_args()
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    since = asked.since
     for part in [] if asked.tables else asked.part or PARTS:
-        run(part, sample=asked.sample, again=asked.again)
-        results |= collect(part, asked.sample)
+        run(part, sample=asked.sample, again=asked.again, since=since)
+        found = collect(part, asked.sample, since)
+        if since is not None:  # a part of a module has no score of its own
+            print_left(found)
+            continue
+        results |= found
         RESULTS.parent.mkdir(parents=True, exist_ok=True)
         RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-    write_page(results)
+    if since is None:
+        write_page(results)
+
+
+def print_left(found: dict[str, Any]) -> None:
+    """How many mutants of each module ran, and those that no test noticed."""
+    for module, told in found.items():
+        print(f"{module}: {told['killed']} of {told['run']} noticed")
+        for left in told["left"]:
+            print(f"  {left['function']}: {left['before']}  ->  {left['after']}")
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ PARTS = {
     "accounting": Part(
         tuple(
             f"accounting/{name}.py"
-            for name in ("allowance", "composition", "guarantees", "ledger", "promises")
+            for name in ("recorded", "claims", "composition", "promise", "views")
         ),
         ("tests/accounting",),
         left_out=("pld", "g1_a_cap"),
@@ -80,7 +80,6 @@ PARTS = {
         ),
         left_out=(
             "neighbour",
-            "rounding_only",
             "mean_gradient_at",
             "without_private_records",
             "built_by_name",
@@ -111,6 +110,12 @@ PARTS = {
             )
         ),
         left_out=("equally_likely", "shrinks", "uncorrelated"),
+    ),
+    "deploy": Part(
+        tuple(
+            f"deploy/{name}.py" for name in ("noise", "policy", "privatize", "state")
+        ),
+        ("tests/deploy/test_privatize.py", "tests/deploy/test_state.py"),
     ),
     "votes": Part(
         ("influence/lazy.py", "influence/privacy.py"),

@@ -22,7 +22,7 @@ from small_runs import digits, small
 from fedsvp_jax import report, run
 
 pytest.importorskip("plotly", reason="pages need the extra [report]")
-pytestmark = needs_browser
+pytestmark = [pytest.mark.across("the pages in a browser"), needs_browser]
 
 
 def play(page: Path, script: str, tmp_path: Path) -> Any:

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from commands import command
 
+pytestmark = pytest.mark.across("the command that makes pages")
+
 pytest.importorskip("plotly", reason="pages need the extra [report]")
 
 

@@ -9,6 +9,8 @@ from small_folders import change, copy, read_rows, write_rows
 
 from fedsvp_jax.report import compare_page, figures
 
+pytestmark = pytest.mark.across("the page and the figure that compare runs")
+
 
 @pytest.fixture
 def folders(tmp_path: Path, whole_run: Path, sweep_dir: Path) -> list[Path]:

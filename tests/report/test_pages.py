@@ -17,6 +17,8 @@ from small_runs import digits, small
 from fedsvp_jax import report, run
 from fedsvp_jax.report import page
 
+pytestmark = pytest.mark.across("the pages of runs and sweeps")
+
 pytest.importorskip("plotly", reason="pages need the extra [report]")
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> \"'&\u2028"
@@ -185,7 +187,9 @@ def test_assumptions_are_listed_once_and_referred_to_by_number(run_dir: Path) ->
 
 
 def test_pages_name_the_nominal_epsilons(run_dir: Path, sweep_dir: Path) -> None:
-    assert "ε spent, Rényi DP (nominal)" in report.write_run_report(run_dir).read_text()
+    page = report.write_run_report(run_dir).read_text()
+    nominal = " at δ = 1e-05 (nominal; against: server; neighbours: replace one record"
+    assert re.search(f"<dt>ε spent, Rényi DP</dt><dd>[^<]*{re.escape(nominal)}", page)
     nominal = "nominal, that is, not proved: FedSDP (basic, rdp, pld); FedSVA (basic"
     assert nominal in report.write_sweep_report(sweep_dir).read_text()
     compared = report.write_compare_report([run_dir, sweep_dir], run_dir.parent)

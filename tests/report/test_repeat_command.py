@@ -16,7 +16,9 @@ from fedsvp_jax import report, run
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.report import provenance, read
-from fedsvp_jax.run.folder import plain
+from fedsvp_jax.run.files import plain
+
+pytestmark = pytest.mark.across("the command that a page prints, started")
 
 pytest.importorskip("plotly", reason="pages need the extra [report]")
 

@@ -19,13 +19,19 @@ SPENT = {
     "delta_spent": 0.573,
     "target_delta": 1e-5,
     "status": {"basic": "nominal", "rdp": "nominal"},
+    "adversary": "server",
+    "relation": "replace one record",
 }
+MEANING = "against: server; neighbours: replace one record"
+RELATION = "replace one record of a client"
 MIXED = SPENT | {"status": {"basic": "nominal", "rdp": "proved"}}
 NOTHING = {
     "epsilon_spent": {"basic": None, "rdp": None},
     "delta_spent": None,
     "target_delta": None,
     "status": None,
+    "adversary": None,
+    "relation": None,
 }
 
 
@@ -41,11 +47,12 @@ def page_of(folder: Path) -> str:
 @pytest.mark.hole
 def test_g18_the_terminals_line_tells_status_and_delta() -> None:
     assert spent.spent_line(SPENT) == (
-        "epsilon_spent (nominal): basic 10.5 at Σδ = 0.573, rdp 4.9 at δ = 1e-05"
+        f"epsilon_spent (nominal; {MEANING}): basic 10.5 at Σδ = 0.573, rdp 4.9 at"
+        " δ = 1e-05"
     )
     assert spent.spent_line(MIXED) == (
-        "epsilon_spent: basic 10.5 at Σδ = 0.573 (nominal), rdp 4.9 at δ = 1e-05"
-        " (proved)"
+        f"epsilon_spent ({MEANING}): basic 10.5 at Σδ = 0.573 (nominal), rdp 4.9 at"
+        " δ = 1e-05 (proved)"
     )
     assert spent.spent_line(NOTHING) == "epsilon_spent: none is claimed"
 
@@ -54,11 +61,12 @@ def test_g18_the_terminals_line_tells_status_and_delta() -> None:
 def test_g18_a_table_tells_delta_once_where_all_rows_share_it() -> None:
     rows = spent.columns([SPENT, MIXED, NOTHING])
     head = ("ε spent, basic", "ε spent, rdp, δ = 1e-05", "status")
-    assert {tuple(row) for row in rows} == {head}
+    assert {tuple(row) for row in rows} == {(*head, "against", "neighbours")}
+    whom = ["server", "replace one record"]
     assert [list(row.values()) for row in rows] == [
-        ["10.5 at Σδ = 0.573", "4.9", "nominal"],
-        ["10.5 at Σδ = 0.573", "4.9", "basic nominal, rdp proved"],
-        ["–", "–", "–"],
+        ["10.5 at Σδ = 0.573", "4.9", "nominal", *whom],
+        ["10.5 at Σδ = 0.573", "4.9", "basic nominal, rdp proved", *whom],
+        ["–", "–", "–", "–", "–"],
     ]
     rows = spent.columns([SPENT, SPENT | {"target_delta": 1e-6}])
     shown = [row["ε spent, rdp"] for row in rows]
@@ -66,9 +74,11 @@ def test_g18_a_table_tells_delta_once_where_all_rows_share_it() -> None:
 
 
 @pytest.mark.hole
-def test_g18_an_axis_names_the_nominal_curves() -> None:
-    both = {"FedSDP": "nominal", "NbAFL": "proved"}
-    assert spent.axis_title(both, "Σδ") == "ε spent at Σδ (nominal: FedSDP)"
+def test_g18_an_axis_names_the_curves_whose_meaning_differs() -> None:
+    both = {"FedSDP": "nominal", "NbAFL": "proved", "DPA": "proved", "FedAvg": ""}
+    assert spent.axis_title(both, "Σδ") == (
+        "ε spent at Σδ (FedSDP: nominal | NbAFL, DPA: proved)"
+    )
     assert spent.axis_title({"NbAFL": "proved"}) == "ε spent (proved)"
     assert spent.axis_title({}) == "ε spent"
 
@@ -83,6 +93,8 @@ def test_g18_rows_and_summaries_hold_status_and_delta(
     assert last["status"] == summary["status"]
     assert last["delta_spent"] == summary["delta_spent"]
     assert last["target_delta"] == summary["target_delta"]
+    for row in (last, summary):
+        assert (row["adversary"], row["relation"]) == ("server", RELATION)
     for row in [
         *read_rows(sweep_dir / "results.jsonl"),
         *json.loads((sweep_dir / "cells.json").read_text()),
@@ -101,17 +113,19 @@ def test_g18_tables_pages_and_figures_tell_status_and_delta(
     markdown, table = tables.write_tables(sweep_dir)
     fedavg, *others = markdown.read_text().splitlines()[2:]
     assert "nominal" not in fedavg and "Σδ" not in fedavg
-    assert all("nominal |" in line and "at Σδ = " in line for line in others)
+    whom = f"nominal | server | {RELATION} |"
+    assert all(whom in line and "at Σδ = " in line for line in others)
     assert "| ε spent, rdp, δ = 1e-05 |" in markdown.read_text()
     assert "nominal" in table.read_text() and "status_rdp" in table.read_text()
     facts = re.findall(r"<dt>(ε spent[^<]*)</dt><dd>([^<]*)</dd>", page_of(run_dir))
     assert len(facts) == 3
-    assert all("(nominal)" in name and "δ = " in value for name, value in facts)
+    nominal = f"(nominal; against: server; neighbours: {RELATION})"
+    assert all(nominal in value and "δ = " in value for _, value in facts)
     sweep = {p.id: p for p in sweep_plots(read.read_sweep(sweep_dir).results)}
     one = {plot.id: plot for plot in run_plots(read.read_run(run_dir))}
-    assert sweep["epsilon_0"].y_title == "ε spent at Σδ (nominal)"
-    assert sweep["epsilon_1"].y_title == "ε spent at δ = 1e-05 (nominal)"
-    assert one["epsilon"].y_title == "ε spent (nominal)"
+    assert sweep["epsilon_0"].y_title == f"ε spent at Σδ {nominal}"
+    assert sweep["epsilon_1"].y_title == f"ε spent at δ = 1e-05 {nominal}"
+    assert one["epsilon"].y_title == f"ε spent {nominal}"
     assert "Rényi DP, δ = 1e-05" in [s.name for s in one["epsilon"].series]
 
 
@@ -136,7 +150,8 @@ def test_g19_a_page_shows_the_claimed_epsilon_and_never_the_unread_setting(
     assert "<td>epsilon</td>" not in text and "--epsilon=" not in text
     if claims:
         (claimed,) = {row["epsilon"] for row in read_rows(folder / "clients.jsonl")}
-        assert f"ε per upload {claimed:.4g} at δ′ = 0.01 (proved)" in subtitle[1]
+        whom = "proved; against: outside observer of the final model; neighbours: add"
+        assert f"ε per upload {claimed:.4g} at δ′ = 0.01 ({whom}" in subtitle[1]
     else:
         row = read_rows(folder / "metrics.jsonl")[-1]
         assert (row["status"], row["delta_spent"]) == (None, None)

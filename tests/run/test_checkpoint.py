@@ -10,8 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsvp_jax.run.checkpoint import Checkpointer, SharedCheckpointer
-from fedsvp_jax.run.folder import WriteError
+from fedsvp_jax.run.checkpoint import (
+    STATE_VERSION,
+    Checkpointer,
+    SharedCheckpointer,
+)
+from fedsvp_jax.run.files import WriteError
+from fedsvp_jax.run.folder import identity
 
 
 def state(value: int) -> dict[str, Any]:
@@ -135,7 +140,7 @@ def test_none_intact_is_one_error_that_names_all_and_deletes_nothing(
     message = str(raised.value)
     assert "\n" not in message
     assert f"{folder}/9 is damaged" in message
-    assert f"{folder}/6 is damaged (it differs from its SHA-256)" in message
+    assert f"{folder}/6 is damaged (it differs from its SHA-256, " in message
     assert files(folder) == before
 
 
@@ -223,3 +228,21 @@ def test_a_checkpoint_comes_back_to_the_bit(tmp_path: pathlib.Path) -> None:
     assert round_num == 4
     for name, leaf in state.items():
         assert restored[name].tobytes() == leaf.tobytes(), name
+
+
+def test_a_checkpoint_of_another_run_or_round_is_refused(
+    tmp_path: pathlib.Path,
+) -> None:
+    """D9: --resume took a checkpoint of another seed, whose ε mixed both runs."""
+    config = {"seed": 0, "num_rounds": 9, "state_version": STATE_VERSION}
+    mine, place = identity(config), tmp_path / "checkpoints"
+    assert (
+        identity(config | {"num_rounds": 20}) == mine != identity(config | {"seed": 1})
+    )
+    Checkpointer(place, mine).save(3, state(3))
+    assert Checkpointer(place, mine).newest() is not None
+    with pytest.raises(ValueError, match="of another run or round"):
+        Checkpointer(place, identity(config | {"seed": 1})).newest()
+    (place / "3").rename(place / "5")
+    with pytest.raises(ValueError, match="of another run or round"):
+        Checkpointer(place, mine).newest()

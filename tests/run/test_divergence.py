@@ -21,7 +21,10 @@ from fedsvp_jax.run.sweep import SweepPlan, sweep
 RUN = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
 DIVERGES = {"mechanism": "none", "learning_rate": 1e30, "num_rounds": 4}
 
-pytestmark = pytest.mark.usefixtures("shared_rounds")
+pytestmark = [
+    pytest.mark.across("runs and sweeps that meet NaN"),
+    pytest.mark.usefixtures("shared_rounds"),
+]
 
 
 def train(folder: pathlib.Path, **named: Any) -> dict[str, Any]:

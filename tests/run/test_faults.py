@@ -21,12 +21,15 @@ from fedsvp_jax import run
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.run import checkpoint
 from fedsvp_jax.run.checkpoint import Checkpointer
-from fedsvp_jax.run.folder import WriteError
+from fedsvp_jax.run.files import WriteError
 
 ROUNDS = 4
 WRITES = ("fsync", "replace", "mkdir")
 
-pytestmark = pytest.mark.usefixtures("shared_rounds")
+pytestmark = [
+    pytest.mark.across("runs that are killed or cannot write"),
+    pytest.mark.usefixtures("shared_rounds"),
+]
 
 
 def train(folder: pathlib.Path, *, resume: bool = True) -> dict[str, Any]:

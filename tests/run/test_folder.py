@@ -3,6 +3,8 @@
 import json
 import os
 import pathlib
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -10,13 +12,10 @@ import pytest
 
 from fedsvp_jax.devices import processes
 from fedsvp_jax.run.checkpoint import SharedCheckpointer
-from fedsvp_jax.run.folder import (
-    RunFolder,
-    SharedFolder,
-    WriteError,
-    plain,
-    write_json,
-)
+from fedsvp_jax.run.files import WriteError, plain, write_json
+from fedsvp_jax.run.folder import RunFolder, SharedFolder
+
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 def test_float32_is_written_by_its_shortest_form_and_reads_back_the_same() -> None:
@@ -167,6 +166,50 @@ def test_a_folder_in_which_no_first_file_was_finished_is_started(
         assert [path.name for path in folder.iterdir()] == ["config.json"]
 
 
+def test_a_folder_that_another_process_writes_is_refused_until_it_ends(
+    tmp_path: pathlib.Path,
+) -> None:
+    """D4: two `--resume` at once wrote each round twice, and both said done."""
+    program = (
+        "import pathlib, sys; from fedsvp_jax.run.folder import RunFolder;"
+        "folder = RunFolder(sys.argv[1]); folder.start({}, resume=True);"
+        "print('started', flush=True); sys.stdin.read()"
+    )
+    line = [sys.executable, "-c", program, str(tmp_path / "run")]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(line, text=True, cwd=ROOT, **pipes) as other:
+        assert other.stdout is not None and other.stdout.readline() == "started\n"
+        for resume in (False, True):
+            with pytest.raises(ValueError, match=f"written by process {other.pid} on"):
+                RunFolder(tmp_path / "run").start({}, resume=resume)
+        other.kill()
+    with RunFolder(tmp_path / "run") as folder:  # of a killed process nothing is left
+        folder.start({}, resume=True)
+        with pytest.raises(ValueError, match=f"written by process {os.getpid()} on"):
+            RunFolder(tmp_path / "run").start({}, resume=True)
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["config.json"]
+
+
+def test_a_row_that_stands_twice_is_refused_and_left_alone(
+    tmp_path: pathlib.Path,
+) -> None:
+    twice = b'{"round": 1}\n{"round": 2}\n{"round": 1}\n'
+    (tmp_path / "metrics.jsonl").write_bytes(twice)
+    with pytest.raises(ValueError, match="line 3, stands there twice"):
+        RunFolder(tmp_path).keep_rounds("metrics.jsonl", 2)
+    assert (tmp_path / "metrics.jsonl").read_bytes() == twice
+
+
+def test_a_file_behind_a_link_is_replaced_where_it_lies(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "kept").mkdir()
+    link = tmp_path / "link.json"
+    link.symlink_to(tmp_path / "kept" / "file.json")
+    write_json(link, {"round": 1})
+    assert link.is_symlink()
+    assert json.loads((tmp_path / "kept" / "file.json").read_text()) == {"round": 1}
+    assert [*tmp_path.glob("**/*.tmp")] == []
+
+
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: pathlib.Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(OSError, match=r"output_dir .*file/run cannot be written"):
@@ -236,6 +279,7 @@ def test_the_first_process_writes_what_the_folder_itself_would(
     folder.append("metrics.jsonl", [{"round": 1}, {"round": 2}])
     folder.keep_rounds("metrics.jsonl", 1)
     folder.write("summary.json", {"rounds": 1})
+    folder.free()
     assert folder.rows("metrics.jsonl") == [{"round": 1}]
     names = sorted(path.name for path in folder.path.iterdir())
     assert names == ["config.json", "metrics.jsonl", "summary.json"]

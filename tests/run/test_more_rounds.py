@@ -1,4 +1,8 @@
-"""Runs that end early, by a hook or without a gain; and runs that get more rounds."""
+"""Runs that end early, by a hook or without a gain; and runs that get more rounds.
+
+A number of rounds that data decide has no proved ε: such a run is claimed at its
+planned length, or says that its ε is nominal.
+"""
 
 import pathlib
 from collections.abc import Iterator
@@ -23,9 +27,16 @@ from fedsvp_jax.report import write_run_report
 from fedsvp_jax.report.read import read_run
 from fedsvp_jax.report.run_plots import run_plots
 from fedsvp_jax.run import more_rounds
-from fedsvp_jax.run.early_stopping import BestRound
+from fedsvp_jax.run.early_stopping import UNRELEASED, BestRound
+from fedsvp_jax.run.files import plain
 from fedsvp_jax.run.sweep import SweepPlan, sweep
 
+PROVED = {
+    "mechanism": "nbafl",
+    "sensitivity": "update_clip",
+    "calibration": "analytic",
+    "delta": 1e-5,
+}
 # FedAdam has a state that every checkpoint must keep.
 STEP = {"mechanism": "nbafl", "server_optimizer": "adam", "eval_every": 2}
 
@@ -72,7 +83,8 @@ def test_more_rounds_of_a_finished_run_are_those_of_a_longer_one(
     assert "pld" in rows(tmp_path / "run")[-1]["epsilon_spent"]
     assert rows(tmp_path / "run")[-1]["test_accuracy"] is not None
     train(tmp_path / "run", 5, resume=True)
-    assert contents(tmp_path / "run", SAME_BYTES) == contents(whole, SAME_BYTES)
+    same = ("metrics.jsonl", "clients.jsonl")
+    assert contents(tmp_path / "run", same) == contents(whole, same)
 
 
 def test_fewer_rounds_are_refused(whole: pathlib.Path) -> None:
@@ -91,10 +103,10 @@ def test_fewer_rounds_are_refused(whole: pathlib.Path) -> None:
         ({"mechanism": "dp_fedavg", "adaptive_clip": True}, None),
         (
             {"mechanism": "nbafl", "total_epsilon": 50.0},
-            "the promise of total_epsilon is for all 3 rounds",
+            "the promise of total_epsilon is for all rounds",
         ),
         ({"max_uploads": 2}, "max_uploads limits"),
-        ({"learning_rate_schedule": "cosine"}, "cosine falls over all 3 rounds"),
+        ({"learning_rate_schedule": "cosine"}, "cosine falls over all rounds"),
         ({"learning_rate_schedule": "exponential"}, None),
     ],
     ids=str,
@@ -110,7 +122,62 @@ def test_more_rounds_are_refused_where_the_first_ones_would_have_been_others(
             more_rounds.check(program, 3)
 
 
-def test_a_hook_sees_the_rows_and_ends_the_run_with_its_round(
+def epsilons(summary: dict[str, Any], status: str, ends: str = "") -> dict[Any, float]:
+    """ε by adversary and method of the rows of a status, their method's end cut off."""
+    return {
+        (row["adversary"], row["method"].removesuffix(ends)): row["epsilon"]
+        for row in summary["guarantees"]
+        if row["status"] == status and row["method"].endswith(ends)
+    }
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"num_clients": 6, "cohort_size": 2, "num_hbc_clients": 0, "cohorts": "cyclic"},
+        {"mechanism": "dp_fedavg", "noise_multiplier": 3.0},
+        {
+            "mechanism": "fedsva",
+            "calibration": "classical",
+            "contribution_release": "randomized_response",
+        },
+        {"total_epsilon": 3.0},
+    ],
+    ids=str,
+)
+def test_a_run_that_a_hook_ends_is_claimed_at_its_planned_length(
+    settings: dict[str, Any], tmp_path: pathlib.Path
+) -> None:
+    """Before, "proved" stood at the ε of the rounds that were run."""
+    settings = PROVED | settings
+    whole = train(tmp_path / "whole", 7, settings=settings)
+    last = whole["rounds"] - 1
+
+    def hook(number: int, row: Any) -> object:
+        assert "proved" not in row["status"].values()
+        return run.STOP if number == last else None
+
+    folder = tmp_path / "run"
+    ended = train(folder, 7, settings=settings, on_round=hook)
+    assert (ended["rounds"], ended["stopped_by"]) == (last, "on_round")
+    claimed = epsilons(whole, "proved")
+    planned = epsilons(ended, "proved", ", 7 planned rounds")
+    promise = {key: value for key, value in claimed.items() if "promise" in key[1]}
+    assert planned == pytest.approx({k: claimed[k] for k in claimed.keys() - promise})
+    assert epsilons(ended, "proved").keys() - promise.keys() == {
+        (who, f"{method}, 7 planned rounds") for who, method in planned
+    }
+    assert promise.items() <= epsilons(ended, "proved").items()
+    assert set(ended["status"].values()) == {"nominal"}
+    tally = epsilons(ended, "nominal")
+    assert all(tally[key] <= planned[key] for key in planned)
+    # Its last planned round makes it the run that it was planned to be.
+    again = train(folder, 7, settings=settings, resume=True)
+    assert plain(again) == plain(whole)
+
+
+def test_a_hook_is_given_what_was_released_and_ends_the_run_with_its_round(
     whole: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     seen: list[Any] = []
@@ -119,14 +186,86 @@ def test_a_hook_sees_the_rows_and_ends_the_run_with_its_round(
         seen.append(dict(row))
         with pytest.raises(TypeError):
             row["round"] = 0
+        with pytest.raises(KeyError, match="update_l2 is made of private data"):
+            row["update_l2"]
         return run.STOP if number == 3 else None
 
     summary = train(tmp_path / "run", 5, on_round=hook)
     assert summary["stopped_by"] == "on_round" and summary["rounds"] == 3
     assert summary["most_uploads"] <= 3  # the ledger counts what was uploaded
-    assert seen == rows(tmp_path / "run") == rows(whole)[:3]
-    train(tmp_path / "run", 5, resume=True)
-    assert contents(tmp_path / "run", SAME_BYTES) == contents(whole, SAME_BYTES)
+    kept = rows(tmp_path / "run")
+    assert [{**row, "status": None} for row in kept] == [
+        {**row, "status": None} for row in rows(whole)[:3]
+    ]
+    assert all(set(UNRELEASED) <= set(row) for row in kept)
+    assert seen == [
+        {name: value for name, value in row.items() if name not in UNRELEASED}
+        for row in kept
+    ]
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("total", [None, 5.0])
+def test_a_run_that_numbers_without_noise_may_end_claims_nothing_proved(
+    total: float | None, tmp_path: pathlib.Path
+) -> None:
+    """A promise neither: when the run ends tells of what no noise hides."""
+    seen: list[float] = []
+
+    def hook(number: int, row: Any) -> None:
+        seen.append(row["update_l2"])
+        with pytest.raises(KeyError, match=r"run.train\(reveal="):
+            row["num_clipped_updates"]
+
+    settings = PROVED | {"total_epsilon": total}
+    told = {"settings": settings, "on_round": hook, "reveal": ["update_l2"]}
+    summary = train(tmp_path / "run", 3, **told)
+    assert seen == [row["update_l2"] for row in rows(tmp_path / "run")]
+    assert not epsilons(summary, "proved") and epsilons(summary, "nominal")
+    for row in summary["guarantees"]:
+        assert "was given update_l2, which no noise hides" in row["assumptions"]
+    with pytest.raises(ValueError, match="reveal is None and was"):
+        train(tmp_path / "run", 3, settings=settings, resume=True)
+    with pytest.raises(ValueError, match=r"reveal must name fields of .*; got 'loss'"):
+        train(tmp_path / "other", 3, reveal=["loss"])
+
+
+def test_every_field_that_no_noise_hides_is_one_of_a_row(whole: pathlib.Path) -> None:
+    """A new field of a row is decided about here: released, or only for who asks."""
+    released = {
+        "round",
+        "test_accuracy",
+        "test_loss",
+        "private_accuracy",
+        "num_clients",
+        "model_finite",
+        "epsilon_spent",
+        "status",
+        "delta_spent",
+        "target_delta",
+        "adversary",
+        "relation",
+        "rdp_by_adversary",
+    }
+    assert set(rows(whole)[0]) == released | set(UNRELEASED)
+
+
+@pytest.mark.hole
+def test_a_run_that_goes_on_after_a_look_is_nominal(tmp_path: pathlib.Path) -> None:
+    """Before, the ε of whatever number of rounds it came to was called proved."""
+    folder = tmp_path / "run"
+    first = train(folder, 2, settings=PROVED)
+    assert epsilons(first, "proved")
+    for rounds in (3, 4):
+        longer = train(folder, rounds, settings=PROVED, resume=True)
+        assert not epsilons(longer, "proved") and set(longer["status"].values()) == {
+            "nominal"
+        }
+        said = longer["guarantees"][0]["assumptions"]
+        assert "planned for 2 and continued after a look" in said
+    again = train(folder, 4, settings=PROVED, resume=True)
+    assert plain(again) == plain(longer)
+    assert run.load_model(folder).rounds == 4
 
 
 def test_a_run_without_a_gain_ends_and_resumes_to_the_same_bytes(

@@ -11,9 +11,12 @@ from fedsvp_jax import run
 from fedsvp_jax.config import ExperimentConfig, resolve
 
 FOLDER = os.environ.get("FEDSVP_DATA")
-pytestmark = pytest.mark.skipif(
-    not FOLDER, reason="FEDSVP_DATA does not name a folder of real data"
-)
+pytestmark = [
+    pytest.mark.across("runs on the files of FEDSVP_DATA"),
+    pytest.mark.skipif(
+        not FOLDER, reason="FEDSVP_DATA does not name a folder of real data"
+    ),
+]
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "femnist": {"model": "small_cnn", "partition": "by_writer", "num_clients": 8},

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ledgers import Book
 
-from fedsvp_jax.accounting import Ledger
+from fedsvp_jax.accounting.views import VIEWS
 from fedsvp_jax.algorithm.privacy_estimation import Estimation
 from fedsvp_jax.algorithm.state import ClientMetrics, RoundMetrics
 from fedsvp_jax.run import records
@@ -62,7 +63,7 @@ def metrics(*, estimated: bool = True, **changes: Any) -> RoundMetrics:
 
 
 def test_empty_places_of_the_cohort_count_nowhere() -> None:
-    row = records.round_row(metrics(), round_num=3, spent={"rdp": 1.0})
+    row = records.round_row(metrics(), round_num=3)
     assert row["round"] == 3 and row["num_clients"] == 2
     assert row["noise_std_mean"] == 3 and row["noise_l2"] == 30
     assert row["update_l2"] == 2
@@ -70,37 +71,34 @@ def test_empty_places_of_the_cohort_count_nowhere() -> None:
     assert (row["steps_needed"], row["steps_run"]) == (10, 15)
     assert row["contribution_ratio_mean"] == 0.75
     assert (row["num_clipped_ratios"], row["num_degenerate_ratios"]) == (1, 1)
-    assert row["epsilon_spent"] == {"rdp": 1.0}
     clients = records.client_rows(metrics(), round_num=3)
     assert [client["client"] for client in clients] == [4, 6]
     assert [client["weight"] for client in clients] == [0.75, 0.25]
 
 
 def test_a_mechanism_without_estimation_has_no_contribution_to_report() -> None:
-    row = records.round_row(metrics(estimated=False), round_num=1, spent={})
+    row = records.round_row(metrics(estimated=False), round_num=1)
     assert row["contribution_ratio_mean"] is None
     (first, _) = records.client_rows(metrics(estimated=False), round_num=1)
     assert "shapley_values" not in first and "contribution_ratio" not in first
 
 
-def test_the_ledger_gets_what_was_applied_to_those_who_took_part() -> None:
-    ledger = Ledger(7)
-    records.record_round(ledger, metrics(), round_num=1, release_epsilon=0.0)
-    np.testing.assert_array_equal(ledger.uploads, [0, 0, 0, 0, 1, 0, 1])
-    assert ledger.epsilon_spent("basic", 1e-5, client_id=4) == 0.5
-    assert ledger.epsilon_spent("basic", 1e-5, client_id=6) == 0.25
-    np.testing.assert_allclose(ledger.precision["server"][[4, 6]], [1 / 4, 1 / 16])
-    assert ledger.precision["observer"][4] < ledger.precision["server"][4]
+def test_the_account_gets_what_was_applied_to_those_who_took_part() -> None:
+    account = records.record_round(Book(7).account, metrics())
+    np.testing.assert_array_equal(account.uploads, [0, 0, 0, 0, 1, 0, 1])
+    assert account.epsilon_spent("basic", client_id=4) == 0.5
+    assert account.epsilon_spent("basic", client_id=6) == 0.25
+    precision = dict(zip(VIEWS, account.precision, strict=True))
+    np.testing.assert_allclose(precision["server"][[4, 6]], [1 / 4, 1 / 16])
+    assert precision["observer"][4] < precision["server"][4]
 
 
 def test_noise_in_the_local_steps_hides_nobody_in_the_average() -> None:
-    ledger = Ledger(7)
     in_steps = metrics()
     in_steps.clients.noise.noise_std[:] = 0
-    records.record_round(ledger, in_steps, round_num=1, release_epsilon=0.0)
-    np.testing.assert_array_equal(
-        ledger.precision["observer"], ledger.precision["server"]
-    )
+    server, *others = records.record_round(Book(7).account, in_steps).precision
+    for other in others:
+        np.testing.assert_array_equal(other, server)
 
 
 def test_a_diverged_upload_is_named_and_an_empty_place_is_none() -> None:
@@ -146,14 +144,12 @@ def test_validation_picks_the_round_whose_test_accuracy_is_told() -> None:
 
 
 def test_a_row_tells_validation_scores_only_where_there_are_some() -> None:
-    assert "validation_accuracy" not in records.round_row(
-        metrics(), round_num=3, spent={}
-    )
+    assert "validation_accuracy" not in records.round_row(metrics(), round_num=3)
     half = np.float32(0.5)
     scored = dataclasses.replace(
         metrics(), validation_accuracy=half, validation_loss=2 * half
     )
-    row = records.round_row(scored, round_num=3, spent={})
+    row = records.round_row(scored, round_num=3)
     assert (row["validation_accuracy"], row["validation_loss"]) == (0.5, 1)
     longer = records.as_not_last(row, eval_every=2)  # round 3 was the last one
     assert longer["validation_accuracy"] is None and longer["validation_loss"] is None
@@ -163,6 +159,6 @@ def test_a_model_that_is_not_finite_is_found_though_every_upload_is() -> None:
     found = metrics(finite=[True, False, True], model_finite=False)
     with pytest.raises(FloatingPointError, match=r"the server's model in round 2"):
         records.check_finite(found, round_num=2, mechanism="dp_fedavg")
-    row = records.round_row(found, round_num=2, spent={})
+    row = records.round_row(found, round_num=2)
     assert records.diverged(row) and len(row["diverged_clients"]) == 0
-    assert not records.diverged(records.round_row(metrics(), round_num=2, spent={}))
+    assert not records.diverged(records.round_row(metrics(), round_num=2))

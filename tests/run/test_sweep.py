@@ -205,3 +205,29 @@ def test_gaussian_is_swept_over_stds_in_one_program(tmp_path: pathlib.Path) -> N
     ]
     shown = [row["mechanism"] for row in tables.shown_cells(table)]
     assert "Gaussian, std = 0.01" in shown
+
+
+@pytest.mark.hole
+def test_no_row_of_a_cell_follows_the_other_cells(tmp_path: pathlib.Path) -> None:
+    """N4: a cell's promise had the first cell's δ, less than its uploads claimed."""
+    config = small(
+        mechanism="nbafl",
+        sensitivity="update_clip",
+        delta=1e-2,
+        total_epsilon=0.5,
+        total_accounting="basic",
+        num_rounds=6,
+        eval_every=6,
+    )
+
+    def cells(folder: str, *epsilons: float) -> dict[float, Any]:
+        plan = SweepPlan(mechanisms=("nbafl",), epsilons=epsilons, seeds=(0,))
+        sweep(config, plan, tmp_path / folder, dataset=digits())
+        told = json.loads((tmp_path / folder / "cells.json").read_text())
+        return {cell["epsilon"]: cell for cell in told}
+
+    both, turned = cells("both", 0.25, 0.1), cells("turned", 0.1, 0.25)
+    assert both == turned
+    assert cells("alone", 0.1)[0.1]["guarantees"] == both[0.1]["guarantees"]
+    deltas = {of: cell["guarantees"][-1]["delta"] for of, cell in both.items()}
+    assert deltas == pytest.approx({0.25: 2 * 1e-2, 0.1: 5 * 1e-2})

@@ -12,20 +12,26 @@ from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.federated_data import federate
 
 
-def make_client(context: Context) -> Client:
+def client_of(number: int, method: str, folder: pathlib.Path) -> Client:
     """Yours reads its own records instead: `own_data(config, Dataset(...))`."""
-    number = int(context.node_config["partition-id"])
-    method = str(context.run_config["method"])
     config = settings(method)
     dealt = federate([config], loading.load_data(config))
     seed = os.environ.get("FEDSVP_TEST_SEED")  # for tests: hides nothing
-    folder = pathlib.Path(str(context.node_config["state"]))
     return Client(
         config,
         data_of(dealt, number),
         folder / f"client-{number}.json",
         min_num_examples=MIN_NUM_EXAMPLES[method],
         randomness=Seeded(int(seed), number) if seed else SECRET,
+    )
+
+
+def make_client(context: Context) -> Client:
+    """The client of a SuperNode, by what its own operator configured."""
+    return client_of(
+        int(context.node_config["partition-id"]),
+        str(context.run_config["method"]),
+        pathlib.Path(str(context.node_config["state"])),
     )
 
 

@@ -7,6 +7,7 @@ for labels.
 """
 
 import gzip
+import io
 import struct
 import zlib
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.formats import files
+from fedsvp_jax.data.formats.declared import DeclaredSettings
 
 _IMAGES, _LABELS = "images-idx3-ubyte", "labels-idx1-ubyte"
 _FOLDERS = {
@@ -35,12 +37,18 @@ def read_idx(path: Path, *, num_axes: int) -> np.ndarray:
     raw = files.read_bytes(path, what="the MNIST format")
     if path.suffix == ".gz":
         try:
-            raw = gzip.decompress(raw)
+            most = files.most_bytes(len(raw))
+            raw = gzip.GzipFile(fileobj=io.BytesIO(raw)).read(most + 1)
         except (OSError, EOFError, zlib.error) as error:
             raise ValueError(
                 f"{path} is damaged or not a gzip file ({error}); it must be an idx "
                 "file packed by gzip"
             ) from error
+        if len(raw) > most:
+            raise ValueError(
+                f"{path} unpacks to more than {most / 2**30:.1f} GiB, which its size "
+                "does not justify; unpack it yourself (gunzip)"
+            )
     magic = 0x0800 + num_axes
     header = 4 + 4 * num_axes
     if len(raw) < header or struct.unpack(">I", raw[:4])[0] != magic:
@@ -63,7 +71,7 @@ def _plain_or_gz(folder: Path, name: str) -> Path:
     return plain if plain.is_file() else folder / f"{name}.gz"
 
 
-def load_idx(name: str, data_dir: Path) -> Dataset:
+def load_idx(name: str, data_dir: Path, declared: DeclaredSettings) -> Dataset:
     """`mnist`, `fashion_mnist` or `emnist` (ByClass) from their standard files.
 
     EMNIST's images are stored transposed; they are turned upright.
@@ -72,8 +80,9 @@ def load_idx(name: str, data_dir: Path) -> Dataset:
       name: the data set.
       data_dir: the folder, its parent folder, or the file of the training images
         (`…train-images-idx3-ubyte`, perhaps with `.gz`). In the last case the other
-        three files are read from the same folder, and the largest label says how many
-        classes there are.
+        three files are read from the same folder, and unless the number of classes is
+        declared, the largest label says it.
+      declared: the number of classes.
 
     Raises:
       FileNotFoundError: a file is missing.
@@ -112,9 +121,14 @@ def load_idx(name: str, data_dir: Path) -> Dataset:
 
     train_inputs, train_labels, train_path = read(train_stem)
     test_inputs, test_labels, test_path = read(test_stem)
-    num_classes = _CLASSES[name]
-    if by_path:
-        num_classes = 1 + int(max(train_labels.max(), test_labels.max()))
+    for labels, path in ((train_labels, train_path), (test_labels, test_path)):
+        if not labels.size:
+            raise ValueError(f"{path} holds no example; at least one is needed")
+    num_classes, from_records = files.count_classes(
+        (train_labels, test_labels),
+        declared.classes or (None if by_path else _CLASSES[name]),
+        train_path,
+    )
     return Dataset(
         name=name,
         train_inputs=train_inputs,
@@ -122,4 +136,5 @@ def load_idx(name: str, data_dir: Path) -> Dataset:
         test_inputs=test_inputs,
         test_labels=files.check_labels(test_labels, num_classes, test_path),
         num_classes=num_classes,
+        from_records=from_records,
     )

@@ -34,15 +34,21 @@ def _load_json(path: Path) -> dict[str, Any]:
     try:
         with path.open(encoding="utf-8") as handle:
             body = json.load(handle, parse_float=parse_float)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(
             f"{path} is damaged or not JSON ({error}); it must be a LEAF file"
         ) from error
     keys = ("users", "num_samples", "user_data")
-    if not isinstance(body, dict) or any(key not in body for key in keys):
+    if (
+        not isinstance(body, dict)
+        or any(key not in body for key in keys)
+        or not all(isinstance(body[key], list) for key in keys[:2])
+        or not all(isinstance(user, str) for user in body["users"])
+        or not all(type(count) is int for count in body["num_samples"])
+    ):
         raise ValueError(
-            f"{path} is not a LEAF file: it must have the keys users, num_samples and "
-            "user_data"
+            f"{path} is not a LEAF file: it must have the keys users (names), "
+            "num_samples (whole numbers) and user_data"
         )
     return body
 
@@ -86,6 +92,7 @@ def _users(folder: Path) -> Iterator[_Part]:
         raise FileNotFoundError(
             f"{folder} holds no JSON file; LEAF's FEMNIST needs at least one"
         )
+    seen = set()
     for path in paths:
         body = _load_json(path)
         if len(body["users"]) != len(body["num_samples"]):
@@ -94,6 +101,12 @@ def _users(folder: Path) -> Iterator[_Part]:
                 f"{len(body['num_samples'])} sample counts; the numbers must agree"
             )
         for user, count in zip(body["users"], body["num_samples"], strict=True):
+            if user in seen:
+                raise ValueError(
+                    f"{path}: user {user} comes twice; every user's examples must "
+                    "stand in one place"
+                )
+            seen.add(user)
             if count:
                 yield _read_user(body, user, count, path)
 

@@ -20,7 +20,9 @@ from fedsvp_jax.data.dataset import (
     integer_labels,
     non_finite,
 )
-from fedsvp_jax.data.formats import files
+from fedsvp_jax.data.formats import declared, files
+from fedsvp_jax.data.formats.declared import DeclaredSettings
+from fedsvp_jax.settings import unknown
 
 _REQUIRED = ("x_train", "y_train", "x_test", "y_test")
 
@@ -43,6 +45,12 @@ def _read_arrays(
             np.load(handle, allow_pickle=False) as archive,
         ):
             held = set(archive.files)
+            size = sum(member.file_size for member in archive.zip.infolist())
+            if size > files.most_bytes(path.stat().st_size):
+                raise ValueError(
+                    f"it unpacks to {size / 2**30:.1f} GiB, which its size does not "
+                    "justify; write it by numpy.savez, without compression"
+                )
             whole = held - {*without, *(("x_train",) if scratch else ())}
             arrays = {key: archive[key] for key in whole}
             if scratch and "x_train" in archive.files:
@@ -80,22 +88,26 @@ def _inputs(
     return features
 
 
-def _codes(arrays: dict[str, np.ndarray], key: str, path: Path) -> Column:
-    """The integers or texts of one column, numbered in their sorted order."""
+def _codes(
+    arrays: dict[str, np.ndarray],
+    key: str,
+    path: Path,
+    names: tuple[str, ...] | None = None,
+) -> Column:
+    """The integers or texts of one column, by declared names or in sorted order."""
     values = arrays[key]
     if values.dtype.kind not in "iuU" or values.shape != arrays["y_train"].shape:
         raise ValueError(
             f"{path}: {key} is {values.dtype} of the shape {values.shape}; it must "
             f"hold integers or text of the shape {arrays['y_train'].shape}"
         )
-    categories, codes = np.unique(values, return_inverse=True)
-    return Column(codes.astype(np.int32), tuple(map(str, categories)))
+    return declared.column(values, names, f"{path}: {key}")
 
 
 def _labels(
-    arrays: dict[str, np.ndarray], path: Path
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """Training labels, test labels and the number of classes, the largest label + 1."""
+    arrays: dict[str, np.ndarray], path: Path, settings: DeclaredSettings
+) -> tuple[np.ndarray, np.ndarray, int, tuple[str, ...]]:
+    """Training and test labels, the number of classes, and what the records told."""
     labels = []
     for key in ("y_train", "y_test"):
         values, inputs_key = arrays[key], key.replace("y", "x", 1)
@@ -113,16 +125,9 @@ def _labels(
                 f"for each example of {inputs_key}, the shape {shape}"
             )
         labels.append(whole)
-    num_classes = 1 + int(max(values.max() for values in labels))
-    known = np.unique(np.concatenate(labels))
-    if num_classes > 2 * len(known) + 8:
-        raise ValueError(
-            f"{path}: the label {num_classes - 1} would make {num_classes} classes, of "
-            f"which only {len(known)} have an example; number the classes from 0 "
-            "without gaps"
-        )
+    num_classes, told = files.count_classes(labels, settings.classes, path)
     train, test = (files.check_labels(values, num_classes, path) for values in labels)
-    return train, test, num_classes
+    return train, test, num_classes, told
 
 
 def _writers(arrays: dict[str, np.ndarray], path: Path) -> np.ndarray | None:
@@ -131,12 +136,13 @@ def _writers(arrays: dict[str, np.ndarray], path: Path) -> np.ndarray | None:
     return _codes(arrays, "writer_train", path).codes
 
 
-def open_npz(path: Path, scratch: Path) -> RowSource:
+def open_npz(path: Path, scratch: Path, settings: DeclaredSettings) -> RowSource:
     """The arrays of one .npz file, with the training inputs left on disk.
 
     Args:
       path: the file.
       scratch: an empty folder; `x_train` is unpacked there and is not removed.
+      settings: what was declared.
 
     Raises:
       FileNotFoundError: the file does not exist.
@@ -144,7 +150,7 @@ def open_npz(path: Path, scratch: Path) -> RowSource:
         fit together.
     """
     arrays = _read_arrays(path, scratch)
-    train_labels, test_labels, num_classes = _labels(arrays, path)
+    train_labels, test_labels, num_classes, told = _labels(arrays, path, settings)
     return RowSource(
         name="npz",
         train_labels=train_labels,
@@ -153,10 +159,11 @@ def open_npz(path: Path, scratch: Path) -> RowSource:
         test_inputs=_inputs(arrays["x_test"], "x_test", path),
         test_labels=test_labels,
         num_classes=num_classes,
+        from_records=told,
     )
 
 
-def npz_facts(path: Path) -> Facts:
+def npz_facts(path: Path, settings: DeclaredSettings) -> Facts:
     """What the labels, writers and columns of a file tell; its inputs stay unread.
 
     Raises:
@@ -166,22 +173,35 @@ def npz_facts(path: Path) -> Facts:
     return Facts(
         num_examples=len(arrays["y_train"]),
         of_writers=examples_of(_writers(arrays, path)),
-        categories={key: c.categories for key, c in _named(arrays, path).items()},
+        categories={
+            key: c.categories for key, c in _named(arrays, path, settings).items()
+        },
     )
 
 
-def _named(arrays: dict[str, np.ndarray], path: Path) -> dict[str, Column]:
+def _named(
+    arrays: dict[str, np.ndarray], path: Path, settings: DeclaredSettings
+) -> dict[str, Column]:
     """The columns of the training examples."""
-    suffix = "_train"
-    return {
-        key.removeprefix("column_").removesuffix(suffix): _codes(arrays, key, path)
-        for key in sorted(arrays)
-        if key.startswith("column_") and key.endswith(suffix)
-    }
+    names = declared.categories(settings.column_categories)
+    columns = {}
+    for key in sorted(arrays):
+        if key.startswith("column_") and key.endswith("_train"):
+            name = key.removeprefix("column_").removesuffix("_train")
+            columns[name] = _codes(arrays, key, path, names.get(name))
+    for name in names:
+        if name not in columns:
+            known = "a column of column_categories"
+            raise ValueError(f"{path}: " + unknown(known, name, tuple(columns)))
+    return columns
 
 
-def load_npz(path: Path) -> Dataset:
-    """The arrays of one .npz file; the largest label says how many classes there are.
+def load_npz(path: Path, settings: DeclaredSettings) -> Dataset:
+    """The arrays of one .npz file.
+
+    Args:
+      path: the file.
+      settings: what was declared.
 
     Raises:
       FileNotFoundError: the file does not exist.
@@ -189,7 +209,7 @@ def load_npz(path: Path) -> Dataset:
         fit together.
     """
     arrays = _read_arrays(path)
-    train_labels, test_labels, num_classes = _labels(arrays, path)
+    train_labels, test_labels, num_classes, told = _labels(arrays, path, settings)
     return Dataset(
         name="npz",
         train_inputs=_inputs(arrays["x_train"], "x_train", path),
@@ -198,5 +218,6 @@ def load_npz(path: Path) -> Dataset:
         test_labels=test_labels,
         num_classes=num_classes,
         train_writers=_writers(arrays, path),
-        columns=_named(arrays, path),
+        columns=_named(arrays, path, settings),
+        from_records=told,
     )

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsvp_jax.data.dataset import Column, Dataset
-from fedsvp_jax.data.formats import files, table
+from fedsvp_jax.data.formats import csv_file, files
 
 
 class _Scale(NamedTuple):
@@ -94,7 +94,7 @@ CATEGORIES = {
 
 def _read_columns(path: Path) -> dict[str, np.ndarray]:
     """The columns, all expected ones among them, as (rows,) text without blanks."""
-    found = table.read_csv(path)
+    found = csv_file.read_csv(path)
     expected = (*NUMBERS, *CATEGORIES, "income", "split")
     missing = [name for name in expected if name not in found]
     if missing:
@@ -121,12 +121,14 @@ def _scaled(text: np.ndarray, number: _Scale, what: str) -> np.ndarray:
 
 def _codes(values: np.ndarray, categories: Sequence[str], what: str) -> np.ndarray:
     """Each value's place among the categories, (rows,) int32."""
-    unknown = set(values.tolist()) - set(categories)
+    known, rows = np.unique(values, return_inverse=True)
+    unknown = set(known.tolist()) - set(categories)
     if unknown:
         raise ValueError(
             f"{what} holds {min(unknown)!r}; it must be one of {', '.join(categories)}"
         )
-    return np.searchsorted(np.asarray(categories), values).astype(np.int32)
+    places = [categories.index(name) for name in known.tolist()]
+    return np.asarray(places, np.int32)[rows]
 
 
 def load_adult(data_dir: Path) -> Dataset:
@@ -139,7 +141,7 @@ def load_adult(data_dir: Path) -> Dataset:
     folder = files.find_folder(data_dir, ["adult"], "adult.csv", what="adult")
     path = folder / "adult.csv"
     read = _read_columns(path)
-    income = np.char.rstrip(read["income"], ".")  # adult.test ends it with a dot
+    income = np.strings.rstrip(read["income"], ".")  # adult.test ends it with a dot
     labels = _codes(income, ("<=50K", ">50K"), f"{path}: column income")
     is_train = _codes(read["split"], ("test", "train"), f"{path}: column split") == 1
     if is_train.all() or not is_train.any():

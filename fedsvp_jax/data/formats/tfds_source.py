@@ -113,9 +113,11 @@ def open_tfds(name: str, data_dir: Path | None) -> RowSource:
     )
     test_rows = _rows(test, range(len(test)), tested)
     test_labels = _labels(test_rows, label_key, tested)
-    num_classes = getattr(info.features[label_key], "num_classes", None)
-    if num_classes is None:
-        num_classes = 1 + int(max(train_labels.max(), test_labels.max()))
+    num_classes, from_records = files.count_classes(
+        (train_labels, test_labels),
+        getattr(info.features[label_key], "num_classes", None),
+        path,
+    )
     return RowSource(
         name=f"tfds:{name}",
         train_labels=files.check_labels(train_labels, num_classes, path),
@@ -126,6 +128,7 @@ def open_tfds(name: str, data_dir: Path | None) -> RowSource:
         test_inputs=_inputs(test_rows, input_key, tested),
         test_labels=files.check_labels(test_labels, num_classes, path),
         num_classes=num_classes,
+        from_records=from_records,
     )
 
 
@@ -152,4 +155,5 @@ def load_tfds(name: str, data_dir: Path | None) -> Dataset:
         test_inputs=source.test_inputs,
         test_labels=source.test_labels,
         num_classes=source.num_classes,
+        from_records=source.from_records,
     )

@@ -188,7 +188,7 @@ function explainGuarantee(cell, context) {
   if (inside !== null && near(1.25 * Math.exp(-inside / 2), delta)) {
     text += ` = 1.25·e^(−${inside === tolerance ? "T" : "β"}/2)`;
   }
-  text += ".";
+  text += context.meaning ? ` (${context.meaning}).` : ".";
   if (context.sensitivity === "paper") {
     text += " The claim is nominal: it assumes a sensitivity of 2C/|D|, which does not"
       + " follow from clipping the mean gradient of each batch.";

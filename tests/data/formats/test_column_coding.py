@@ -38,9 +38,9 @@ def test_rows_become_the_features_that_training_had(tmp_path: Path) -> None:
     ("head", "row", "message"),
     [
         ("age,dose", "1,2", "lacks the column size"),
-        ("age,dose,size", "1,2,XL", "size holds 'XL' in row 0 .* does not have"),
+        ("age,dose,size", "1,2,XL", "size holds 'XL' in row 1 .*none of"),
         ("age,dose,size", "old,2,S", "column age holds texts; in the training"),
-        ("age,dose,size", "1,,S", "column dose has no finite number in row 0"),
+        ("age,dose,size", "1,,S", "column dose lacks a finite number .'' in row 1"),
         ("age,dose,size", "", "has no rows"),
     ],
 )

@@ -66,6 +66,9 @@ def test_every_release_of_a_round_has_a_case():
         *("client", "update", "presence", "ratio", "past norm"),
         *("private record", "private record left out", "shared noise", "colluders"),
         *("discrete noise", "two uploads", "partial cohort", "adaptive clip"),
+        *("record in several secret batches", "record in summed secret batches"),
+        *("unequal weights", "bands", "private record asked later"),
+        *("turns", "thinned turns", "early end"),
         *("promise", "laplace", "randomized response", "votes", "contribution"),
     }
 

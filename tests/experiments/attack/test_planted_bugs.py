@@ -7,7 +7,7 @@ import pathlib
 import pytest
 from commands import assert_refused, assert_resumed, succeeds
 
-from experiments.attack import audit, audit_play, planted_bugs
+from experiments.attack import audit, audit_claims, audit_play, planted_bugs
 from experiments.attack.audit_cases import Case
 from experiments.attack.bugs import BUGS
 from fedsvp_jax.config import ExperimentConfig, resolve
@@ -34,7 +34,7 @@ def test_a_planted_bug_is_flagged_with_a_margin(name: str):
     setting = audit_play.make_setting(CONFIG, 100, 1000)
     found = planted_bugs.flagged_seeds(
         *(setting, cases()[bug.case], bug, range(1)),
-        10 * audit_play.most_claims(cases().values()),
+        10 * audit_claims.most_claims(cases().values()),
     )
     assert found["flagged"] == [0]
     right = getattr(bug.where, bug.function)
@@ -44,7 +44,7 @@ def test_a_planted_bug_is_flagged_with_a_margin(name: str):
 @pytest.mark.slow
 def test_bugs_are_flagged_in_95_percent_of_40_seeds_and_correct_code_in_none():
     setting = audit_play.make_setting(CONFIG, 100, 2000)
-    claims = audit_play.most_claims(cases().values())
+    claims = audit_claims.most_claims(cases().values())
     for bug in BUGS.values():
         play = (setting, cases()[bug.case])
         seeds = range(40)

@@ -110,6 +110,10 @@ def test_shares_of_a_profile_are_of_the_whole_round() -> None:
 def test_what_is_not_measured_says_so(tmp_path: pathlib.Path) -> None:
     docs = tmp_path / "docs"
     shutil.copytree(ROOT / "docs", docs)
-    shutil.rmtree(docs / "results")
-    for path in docs_page.rewrite(docs):
-        assert text_table.MISSING in path.read_text()
+    for file in (docs / "results").iterdir():
+        if file.suffix in (".json", ".jsonl") or file.name.startswith("choose_"):
+            file.unlink()
+    for page in docs_page.rewrite(docs):
+        both = [page, docs / "results" / page.name]
+        texts = [path.read_text() for path in both if path.exists()]
+        assert any(text_table.MISSING in text for text in texts)

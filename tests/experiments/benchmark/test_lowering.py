@@ -8,8 +8,9 @@ from small_runs import small, small_trainer
 
 from experiments.benchmark import communication, lowering
 from fedsvp_jax import mechanisms, models
+from fedsvp_jax.devices.target import named
 from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.models.convolution import ConvBackend
+from fedsvp_jax.models.kernels import Kernels
 from fedsvp_jax.structs import Array, Params
 
 TWO_DEVICES = Placement(num_devices=2)
@@ -26,20 +27,23 @@ FAST = ("dp_fedavg", "fedsva")  # a step at the server and state; coalitions
 def test_the_round_is_lowered_for_accelerators(mechanism: str) -> None:
     """In single precision, without the host, and with one gather per array and turn."""
     config = small(mechanism=mechanism, cohort_size=4, client_chunk_size=2)
-    trainer = small_trainer(config, placement=TWO_DEVICES)
-    program = lowering.lowered(trainer, "cuda")
+    trainer, other = (
+        small_trainer(config, placement=TWO_DEVICES, target=named(platform))
+        for platform in lowering.PLATFORMS
+    )
+    program = lowering.lowered(trainer)
     # One turn for the lanes, and one for the two test batches. Up to two numbers per
     # client more are gathered that nobody reads (the ids, say); XLA removes them.
     more = program.gathered_bytes - communication.gathered(trainer).total
     assert 0 <= more <= 2 * 4 * config.cohort_size
     assert program._replace(gathers=0, gathered_bytes=0) == lowering.count("")
-    assert lowering.lowered(trainer, "tpu") == program
+    assert lowering.lowered(other) == program
 
 
 @pytest.mark.parametrize("name", ["small_cnn", "leaf_cnn", "resnet18_gn"])
-def test_clients_side_by_side_have_no_grouped_convolution(name: str) -> None:
-    def gradients(backend: ConvBackend) -> lowering.Lowered:
-        model = models.make_model(name, num_classes=10, conv_backend=backend)
+def test_a_cpus_clients_side_by_side_have_no_grouped_convolution(name: str) -> None:
+    def gradients(kernels: Kernels) -> lowering.Lowered:
+        model = models.make_model(name, num_classes=10, kernels=kernels)
         image = jax.ShapeDtypeStruct((2, 8, 8, 1), jnp.float32)
         params, stats = jax.eval_shape(model.init, jax.random.key(0), image)
 
@@ -54,9 +58,9 @@ def test_clients_side_by_side_have_no_grouped_convolution(name: str) -> None:
         exported = jax.export.export(both, platforms=["cuda"])(*clients)
         return lowering.count(exported.mlir_module())
 
-    assert gradients("patches") == lowering.count("")
+    assert gradients("cpu") == lowering.count("")
     if name == "small_cnn":
-        assert gradients("lax").grouped_convolutions
+        assert gradients("plain").grouped_convolutions
 
 
 def test_what_must_not_be_in_a_round_is_seen() -> None:

@@ -8,6 +8,7 @@ import pytest
 from experiments.decisive import docs_page, guidance, registered, spread
 from experiments.decisive.risk import Study
 from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.data import sources
 from fedsvp_jax.federation import plan
 from fedsvp_jax.mechanisms import registry
 
@@ -90,7 +91,7 @@ def test_rows_decide_and_hypotheses_without_rows_are_undecided(
             row = dict.fromkeys(accuracies, 0.5) | {"rank_correlation": 0.0}
             row |= {"value_reliability": 0.9, "risk_reliability": 0.9}
             keep_rows(tmp_path, arm, [row] * 3)
-    assert docs_page.answer(tmp_path).startswith("**No.** None of the 10")
+    assert docs_page.answer(tmp_path).startswith("None of the 10")
 
 
 def test_the_command_computes_what_is_missing_and_writes_the_page(
@@ -110,6 +111,8 @@ def test_the_command_computes_what_is_missing_and_writes_the_page(
         return dict.fromkeys(names, 0.9 + 0.01 * seed)
 
     monkeypatch.setattr(command, "compute", row)
+    digits = sources.load("digits")
+    monkeypatch.setattr(command, "data_of", lambda *_: digits)
     for seeds in (1, 3):
         cells = command.missing(results, ["H1"], seeds)
         command.compute_missing(cells, results, tmp_path, tmp_path)
@@ -118,6 +121,7 @@ def test_the_command_computes_what_is_missing_and_writes_the_page(
     assert len(asked) == len(set(asked)) == 3 * kinds  # none twice
     kept = docs_page.rows_of(results, arm.name)
     assert [one["seed"] for one in kept] == [0, 1, 2]
+    assert {one["provenance"]["data"]["name"] for one in kept} == {"digits"}
     assert "| **yes** |" in (tmp_path / "decisive.md").read_text()
     with pytest.raises(
         ValueError, match="part must be chosen from H1, H2, H3, got 'H4'"

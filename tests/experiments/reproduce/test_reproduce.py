@@ -35,7 +35,8 @@ def docs(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     kept = folder / "results" / "reproduction"
     kept.mkdir(parents=True)
     shutil.copy(ROOT / "docs" / "results" / "reproduction" / "published.json", kept)
-    shutil.copy(ROOT / "docs" / "reproduction.md", folder)
+    for name in ("reproduction.md", "results/reproduction.md"):
+        shutil.copy(ROOT / "docs" / name, folder / name)
     return folder
 
 
@@ -61,7 +62,7 @@ def test_a_preset_is_run_once_kept_and_shown(
     assert {"python", "jax", "numpy"} <= set(kept["versions"])
     results.write(docs / "results" / "reproduction" / f"{tiny.name}.json", kept)
     reproduce.write_page(docs)
-    page = (docs / "reproduction.md").read_text()
+    page = (docs / "results" / "reproduction.md").read_text()
     (row,) = (x for x in page.splitlines() if x.startswith("| gap_digits, small"))
     assert f"| 2 | {row.split('|')[4].strip()} |" in row and kept["date"] in row
     assert kept["settings"]["num_rounds"] == 2

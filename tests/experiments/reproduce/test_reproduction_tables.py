@@ -2,6 +2,7 @@
 
 import math
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -238,17 +239,32 @@ def test_the_gap_says_whether_its_interval_holds_zero() -> None:
     assert "| yes | 0, 1 | 2 | `python -m" in open_
 
 
-def test_only_the_blocks_of_the_page_are_rewritten() -> None:
-    page = (DOCS / "reproduction.md").read_text()
-    once = tables.render(page, evidence(known_curve(0.1)))
-    assert tables.render(once, evidence(known_curve(0.1))) == once
+def test_only_the_blocks_of_the_page_are_rewritten(tmp_path: Path) -> None:
+    names = ("reproduction.md", "results/reproduction.md")
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(DOCS / name, tmp_path / name)
 
-    def by_hand(text: str) -> str:
-        return re.sub("<!-- measured: .*?<!-- end -->", "", text, flags=re.DOTALL)
+    def by_hand() -> list[str]:
+        return [
+            re.sub(
+                "<!-- measured: .*?<!-- end -->",
+                "",
+                (tmp_path / name).read_text(),
+                flags=re.DOTALL,
+            )
+            for name in names
+        ]
 
-    assert by_hand(once) == by_hand(page)
+    before = by_hand()
+    tables.rewrite(tmp_path, evidence(known_curve(0.1)))
+    once = [(tmp_path / name).read_text() for name in names]
+    tables.rewrite(tmp_path, evidence(known_curve(0.1)))
+    assert [(tmp_path / name).read_text() for name in names] == once
+    assert by_hand() == before
+    (tmp_path / names[1]).write_text(once[1].replace("<!-- measured: gap -->", ""))
     with pytest.raises(ValueError, match="must hold each of the blocks"):
-        tables.render(page.replace("<!-- measured: gap -->", ""), evidence())
+        tables.rewrite(tmp_path, evidence())
 
 
 def test_figures_are_drawn(tmp_path: Path) -> None:

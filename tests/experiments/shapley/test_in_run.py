@@ -13,12 +13,14 @@ from experiments.shapley import games
 from experiments.shapley.in_run import in_run
 from fedsvp_jax import prng
 from fedsvp_jax.algorithm import client
+from fedsvp_jax.algorithm.address import Address
+from fedsvp_jax.algorithm.task import rows_of
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Column, Dataset
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import Program, build
 from fedsvp_jax.models.linear import make_linear
-from fedsvp_jax.structs import Examples, Split
+from fedsvp_jax.structs import Examples, Split, Weights
 from fedsvp_jax.tree import cell_of
 
 CLIENT = 1  # holds nothing of attribute 2
@@ -80,14 +82,9 @@ def test_the_model_is_the_local_trainings() -> None:
         program.model,
         program.plan.recipe,
         cell_of(program.cells, 0).rates,
-        state.params,
-        state.stats,
-        program.data.examples,
-        held.train,
-        held.num_train,
-        key=KEY,
-        client_id=CLIENT,
-        lane_axes=(),
+        Weights(state.params, state.stats),
+        rows_of(program.data.examples, held),
+        Address(KEY, CLIENT),
     )
     chex.assert_trees_all_close(params, trained, atol=1e-6)
 

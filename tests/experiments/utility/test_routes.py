@@ -7,7 +7,7 @@ import pytest
 from absl import flags
 from small_runs import SMALL, read_rows
 
-from experiments import command
+from experiments import command, provenance
 from experiments.utility import docs_page, rows
 from experiments.utility.routes import ROUTES, SETUPS, WRITERS, Route, proved_settings
 from fedsvp_jax.config import ExperimentConfig
@@ -35,7 +35,7 @@ def test_every_route_is_a_run_and_a_promise_where_it_names_one(route: Route) -> 
     assert (config.total_epsilon is None) == free
 
 
-@pytest.mark.parametrize("setup", ["mnist_mlp", "femnist_cnn"])
+@pytest.mark.parametrize("setup", ["mnist_once", "femnist_once"])
 def test_the_preset_is_the_tables_route_but_for_what_is_named(setup: str) -> None:
     (route,) = (
         one
@@ -55,6 +55,13 @@ def test_the_preset_is_the_tables_route_but_for_what_is_named(setup: str) -> Non
             proved_settings(unknown)
 
 
+@pytest.mark.hole
+@pytest.mark.parametrize("dataset", ["mnist", "femnist"])
+def test_n6_the_preset_deals_each_record_once(dataset: str) -> None:
+    settings = proved_settings(dataset)
+    assert settings["partition"] == "iid" and "class_share" not in settings
+
+
 def test_names_tell_the_routes_of_a_setup_apart() -> None:
     keys = [(one.setup, one.name, one.settings.get("total_epsilon")) for one in ROUTES]
     assert len(set(keys)) == len(keys)
@@ -67,8 +74,12 @@ def test_a_line_is_a_route_over_its_seeds_with_the_largest_spent() -> None:
     free = ROW | {"route": "b", "total_epsilon": None, "spent_pld": None}
     free |= {"status": None, "adversary": None, "relation": None}
     text = docs_page.table([*seeds, free])
-    assert "| a | 1.90 of 2 (proved) | server | one record | 92.0 ± 2.8 |" in text
-    assert "| b | – | – | – | 90.0 | 80.0 | 70.0 | 1 |" in text
+    assert "| a | 1.90 of 2 (proved) | – | server | one record | 92.0 ± 2.8 |" in text
+    assert "| b | – | – | – | – | 90.0 | 80.0 | 70.0 | 1 |" in text
+    copies = [row | {"copies": 12, "spent_of_copies": 8.4} for row in seeds]
+    assert "| 1.90 of 2 (proved) | 8.40 (12 copies) |" in docs_page.table(copies)
+    once = [row | {"copies": 1, "spent_of_copies": None} for row in seeds]
+    assert "| 1.90 of 2 (proved) | the same |" in docs_page.table(once)
 
 
 def test_gaps_are_paired_by_seed_within_cohorts_of_one_size() -> None:
@@ -89,6 +100,7 @@ def test_rows_that_are_there_are_not_computed_again(tmp_path: pathlib.Path) -> N
     settings = dataclasses.asdict(SMALL) | {
         "mechanism": "nbafl",
         "num_rounds": 2,
+        "class_share": 0.1,  # so that some records lie with several clients
         "sensitivity": "attribute_records",
         "calibration": "analytic",
         "total_epsilon": 3.0,
@@ -109,5 +121,7 @@ def test_rows_that_are_there_are_not_computed_again(tmp_path: pathlib.Path) -> N
     (first,) = compute(1)
     assert first["status"] == "proved" and first["adversary"] == "server"
     assert 0 < first["spent_pld"] <= 3 and "not protected" in first["relation"]
+    assert first["copies"] > 1 and first["spent_of_copies"] > first["spent_pld"]
+    assert set(provenance.FIELDS) == first["provenance"].keys()
     assert [row["seed"] for row in compute(2)] == [0, 1]
     assert compute(2)[0] == first

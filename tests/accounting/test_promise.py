@@ -5,14 +5,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ledgers import Book, record
 from promised import Played, told, uploads_in_a_row
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.accounting import Allowance, FilterCost, allowance, composed_epsilon
-from fedsvp_jax.accounting.allowance import upload_costs
+from fedsvp_jax.accounting import (
+    Account,
+    Allowance,
+    FilterCost,
+    Participation,
+    composed_epsilon,
+)
+from fedsvp_jax.accounting.promise import Plan
 from fedsvp_jax.accounting.settings import PromiseSettings
-from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.influence import privacy
+from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 
 NOISY = [name for name in mechanisms.mechanism_names() if name != "none"]
 RELEASES = ("none", "worst_case", "laplace", "randomized_response")
@@ -86,7 +93,7 @@ def test_the_promise_is_kept_and_one_upload_more_would_break_it(
         contribution_release=release,
         **(SET_UP | OWN.get(name, {})),
     )
-    uploads = played.ledger.uploads
+    uploads = played.account.uploads
     assert uploads.max() >= 1 and played.rounds < ROUNDS  # the promise ended the run
     assert played.spent() <= total * (1 + 1e-6)
     everybody = np.arange(CLIENTS)
@@ -94,11 +101,21 @@ def test_the_promise_is_kept_and_one_upload_more_would_break_it(
     assert played.spent() > total
 
 
+def plan_of(
+    promise: PromiseSettings,
+    config: MechanismConfig,
+    mechanism: Mechanism,
+    filter_cost: FilterCost | None = None,
+) -> Plan:
+    who = Participation.of(config, filter_cost=filter_cost or FilterCost())
+    return Account.of(mechanism, who, promise).plan
+
+
 def allowed(name: str, promise: PromiseSettings, **changes: Any) -> Allowance:
     """The allowance of a mechanism over 500 rounds at the published ε = .2."""
     cost = changes.pop("filter_cost", None)
     config, mechanism = told(name, **({"num_rounds": 500, "delta": 1e-3} | changes))
-    return allowance(promise, config, mechanism, filter_cost=cost)
+    return plan_of(promise, config, mechanism, filter_cost=cost).allowance
 
 
 def test_without_a_promise_everybody_may_always_take_part() -> None:
@@ -166,16 +183,16 @@ def test_costs_that_would_fall_are_counted_as_the_largest_before_them() -> None:
     """So whoever may not take part once never may again, and the run can end."""
     config, mechanism = told("nbafl", num_rounds=4, delta=1e-3)
     uneven = mechanism._replace(least_multiplier=np.asarray([30.0, 10.0, 20.0, 40.0]))
-    costs = upload_costs(config, uneven)
+    costs = plan_of(PromiseSettings(), config, uneven)
     np.testing.assert_allclose(costs.precision, [1 / 900, 0.01, 0.01, 0.01])
 
 
 def test_uploads_that_release_r_all_cost_as_much_as_the_costliest() -> None:
     config, mechanism = told("fedsva", contribution_release="laplace", num_rounds=2)
     uneven = mechanism._replace(least_multiplier=np.asarray([30.0, 10.0]))
-    costs = upload_costs(config, uneven)
+    costs = plan_of(PromiseSettings(), config, uneven)
     np.testing.assert_allclose(costs.precision, [0.01, 0.01])
-    assert costs.release_epsilon == config.release_epsilon
+    assert uneven.release_epsilon == config.release_epsilon
 
 
 def test_a_claim_about_the_average_is_promised_to_whole_cohorts_alone() -> None:
@@ -185,12 +202,6 @@ def test_a_claim_about_the_average_is_promised_to_whole_cohorts_alone() -> None:
     alone = allowed("dp_fedavg", promise, noise_multiplier=20.0, cohort_size=1)
     assert found.least_cohort == 10
     assert uploads_in_a_row(found) == uploads_in_a_row(alone)
-    spent = np.zeros(12, np.int32)
-    assert np.all(cohort.may_take_part(found, spent, 0))
-    admitted = np.arange(12) < 9  # by the influence filter
-    assert not np.any(cohort.may_take_part(found, spent, 0, admitted=admitted))
-    spent[:3] = found.budget
-    assert not np.any(cohort.may_take_part(found, spent, 0))
 
 
 @pytest.mark.parametrize("method", ["basic", "rdp", "pld"])
@@ -274,19 +285,32 @@ def test_what_cannot_be_promised_is_refused_in_a_sentence(case: str) -> None:
 def test_a_limit_on_uploads_holds_with_and_without_a_promise(total: float | None):
     config, mechanism = told("nbafl", **SET_UP, max_uploads=2)
     promise = PromiseSettings(total_epsilon=total, target_delta=1e-5)
-    assert uploads_in_a_row(allowance(promise, config, mechanism)) == 2
+    assert uploads_in_a_row(plan_of(promise, config, mechanism).allowance) == 2
 
 
 def test_a_promise_may_allow_fewer_uploads_than_the_limit():
     config, mechanism = told("nbafl", **SET_UP, max_uploads=20)
     free, _ = told("nbafl", **SET_UP)
     promise = PromiseSettings(total_epsilon=0.6, target_delta=1e-5)
-    allowed = uploads_in_a_row(allowance(promise, config, mechanism))
+    allowed = uploads_in_a_row(plan_of(promise, config, mechanism).allowance)
     assert 1 < allowed < 20
-    assert allowed == uploads_in_a_row(allowance(promise, free, mechanism))
+    assert allowed == uploads_in_a_row(plan_of(promise, free, mechanism).allowance)
 
 
 def test_with_a_limit_uneven_uploads_all_cost_as_much_as_the_costliest():
     config, mechanism = told("dpa", **(SET_UP | OWN["dpa"]), max_uploads=3)
-    costs = upload_costs(config, mechanism)
+    costs = plan_of(PromiseSettings(), config, mechanism)
     assert np.all(costs.precision == costs.precision[-1])
+
+
+@pytest.mark.hole
+def test_a_promise_of_the_average_says_what_a_curious_client_sees() -> None:
+    """N9: a promise of 2 was called kept against all who see the average."""
+    _, mechanism = told("dp_fedavg", cohort_size=2, noise_multiplier=10.0)
+    book = Book(2, mechanism)
+    z = 10.0 / np.sqrt(2)
+    for _ in range(25):
+        record(book, [0, 1], multiplier=z, std=z, weights=0.5)
+    views = ("observer", "curious_client")
+    spent = [book.epsilon_spent("pld", 1e-5, view=view) for view in views]
+    assert spent == pytest.approx([2.0, 2.95], abs=0.05)

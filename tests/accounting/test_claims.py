@@ -1,46 +1,51 @@
 """What a run says of the ε that it spent."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 import pytest
-from ledgers import record
+from ledgers import Book, record
 from small_runs import digits, small
 
 from fedsvp_jax import accounting
-from fedsvp_jax.accounting import Ledger, promises
-from fedsvp_jax.accounting.allowance import release_epsilon
+from fedsvp_jax.accounting import Account, Participation, claims
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import plan
+from fedsvp_jax.federation.budget import account_of
 from fedsvp_jax.federation.federated_data import federate
-from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
+from fedsvp_jax.mechanisms import Mechanism, make_mechanism
 
 PROMISE = {"epsilon": 0.3, "num_hbc_clients": 0, "delta": 1e-3, "num_rounds": 1000}
 
 
-def made(**changes: Any) -> tuple[ExperimentConfig, MechanismConfig, Mechanism]:
+def made(**changes: Any) -> tuple[ExperimentConfig, Mechanism]:
     config = small(**changes)
     data = federate([config], digits())
     settings = plan.mechanism_config(
         config, min_num_examples=float(data.min_num_examples)
     )
-    return config, settings, make_mechanism(config.mechanism, settings)
+    return config, make_mechanism(config.mechanism, settings)
 
 
-def ledger_of(uploads: int, **changes: Any) -> Ledger:
-    """A ledger after one client's uploads at the least noise that may be."""
-    config, settings, mechanism = made(**PROMISE | changes)
-    ledger = promises.new_ledger(mechanism, 7, keeps_stats=False)
+def before(**changes: Any) -> Account:
+    """The account of a run before its first round."""
+    return account_of(*made(**PROMISE | changes), assumptions="as dealt")
+
+
+def after(uploads: int, **changes: Any) -> Account:
+    """The account after one client's uploads at the least noise that may be."""
+    config, mechanism = made(**PROMISE | changes)
+    book = Book(7, mechanism, who={"assumptions": "as dealt"})
     for _ in range(uploads):
         record(
-            ledger,
+            book,
             [2],
             multiplier=np.min(mechanism.least_multiplier),
             epsilon=config.epsilon,
             delta=config.delta,
-            release_epsilon=release_epsilon(settings, mechanism),
         )
-    return ledger
+    return book.account
 
 
 def test_only_a_mechanism_that_tells_r_pays_for_it() -> None:
@@ -51,15 +56,18 @@ def test_only_a_mechanism_that_tells_r_pays_for_it() -> None:
         ("fedsva", {"contribution_release": "worst_case"}, 0.0),
         ("nbafl", released, 0.0),
     ):
-        _, settings, found = made(mechanism=mechanism, **changes)
-        assert release_epsilon(settings, found) == expected
+        _, found = made(mechanism=mechanism, **changes)
+        assert float(found.release_epsilon) == expected
 
 
-def test_statistics_that_leave_without_noise_make_every_number_nominal() -> None:
-    _, _, mechanism = made(mechanism="nbafl", sensitivity="update_clip")
-    assert mechanism.claim.proved
-    assert promises.new_ledger(mechanism, 7, keeps_stats=False).proved
-    assert not promises.new_ledger(mechanism, 7, keeps_stats=True).proved
+def test_what_makes_a_run_nominal_stands_in_every_row() -> None:
+    account = before(mechanism="nbafl", sensitivity="update_clip")
+    who = account.participation._replace(nominal="nominal: statistics leave")
+    other = dataclasses.replace(account, participation=who)
+    assert account.mechanism.claim.proved
+    assert account.proved and not other.proved
+    for row in claims.table(other):
+        assert row.status == "nominal" and row.assumptions.endswith(who.nominal)
 
 
 def test_one_upload_is_proved_where_bound_and_formula_are() -> None:
@@ -73,23 +81,18 @@ def test_one_upload_is_proved_where_bound_and_formula_are() -> None:
         (large | {"calibration": "analytic"}, 2.0, "proved"),
         (clip, np.inf, "nominal"),
     ):
-        _, _, mechanism = made(**changes)
-        status = promises.upload_status(mechanism, epsilon, 1e-3, keeps_stats=False)
-        assert status == word
+        account = Account.of(made(**changes)[1], Participation())
+        assert claims.upload_status(account, epsilon, 1e-3) == word
     for delta, stats, word in ((0.99, True, "nominal"), (1.0, False, "nominal")):
-        _, _, mechanism = made(**clip)
-        status = promises.upload_status(mechanism, 0.3, delta, keeps_stats=stats)
-        assert status == word
+        who = Participation(nominal="nominal: statistics leave" if stats else "")
+        account = Account.of(made(**clip)[1], who)
+        assert claims.upload_status(account, 0.3, delta) == word
 
 
 def test_the_summary_names_adversary_relation_and_status_of_every_row() -> None:
     for sensitivity, proved in (("paper", False), ("update_clip", True)):
         changes = {"mechanism": "nbafl", "sensitivity": sensitivity}
-        config, settings, mechanism = made(**PROMISE | changes)
-        ledger = ledger_of(2, **changes)
-        found = promises.summary(
-            config, settings, ledger, mechanism, data_assumptions="as dealt"
-        )
+        found = claims.summary(after(2, **changes))
         assert found["most_uploads"] == 2
         assert found["epsilon_spent"]["basic"] == pytest.approx(0.6)
         statuses = {row["status"] for row in found["guarantees"]}
@@ -104,15 +107,8 @@ def test_what_was_promised_has_a_row_with_its_adversary_and_assumptions() -> Non
         ({"mechanism": "nbafl", "sensitivity": "update_clip"}, "server"),
         ({"mechanism": "dp_fedavg"}, "outside observer of the final model"),
     ):
-        told = PROMISE | changes | {"total_epsilon": 30.0}
-        if adversary != "server":
-            del told["epsilon"]
-        config, settings, mechanism = made(**told)
-        ledger = promises.new_ledger(mechanism, 7, keeps_stats=False)
-        found = promises.summary(
-            config, settings, ledger, mechanism, data_assumptions="as dealt"
-        )
-        row = found["guarantees"][-1]
+        told = changes | {"total_epsilon": 30.0}
+        row = claims.summary(before(**told))["guarantees"][-1]
         assert row["method"] == "promise by rdp" and row["epsilon"] == 30.0
         assert row["adversary"] == adversary and row["status"] == "proved"
         assert row["assumptions"].endswith("; as dealt")
@@ -120,29 +116,27 @@ def test_what_was_promised_has_a_row_with_its_adversary_and_assumptions() -> Non
 
 def test_pld_is_composed_in_the_last_round_alone() -> None:
     assert "pld" in accounting.composition.METHODS
-    ledger = ledger_of(2, mechanism="nbafl")
+    account = after(2, mechanism="nbafl")
     for last in (False, True):
-        spent = promises.epsilon_spent(ledger, 1e-5, central=False, last=last)
-        assert ("pld" in spent) == last
+        row = claims.row(account, last=last)
+        assert ("pld" in row["epsilon_spent"]) == ("pld" in row["status"]) == last
 
 
 def test_a_claim_about_the_average_is_spent_against_those_who_see_it() -> None:
     """Two equal clients: in their average each one's noise is √2 times as much."""
-    ledger = Ledger(7, proved=True)
-    record(ledger, [1, 2], multiplier=3.0, weights=0.5)
-    for central, precision in ((False, 1 / 9), (True, 1 / 18)):
-        spent = promises.epsilon_spent(ledger, 1e-5, central=central, last=False)
+    for view, precision in (("server", 1 / 9), ("observer", 1 / 18)):
+        book = Book(7, proved=True, view=view)
+        record(book, [1, 2], multiplier=3.0, weights=0.5)
+        spent = claims.row(book.account, last=False)["epsilon_spent"]
         expected = accounting.composed_epsilon("rdp", precision, 1e-5)
         assert spent["rdp"] == pytest.approx(expected, rel=1e-6)
 
 
 def test_basic_composition_is_not_proved_where_delta_has_reached_one() -> None:
     for delta, proved in ((0.25, True), (0.5, False)):
-        ledger = Ledger(3, proved=True)
+        book = Book(3, proved=True)
         for _ in range(2):
-            record(ledger, [0], multiplier=1.0, delta=delta)
-        rows = accounting.guarantees(
-            ledger, 1e-5, relation="replace a record", assumptions="", methods=()
-        )
+            record(book, [0], multiplier=1.0, delta=delta)
+        rows = claims.table(book.account, methods=())
         (basic,) = (row for row in rows if row.method == "basic")
         assert basic.delta == 2 * delta and basic.proved == proved

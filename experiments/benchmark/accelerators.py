@@ -1,0 +1,124 @@
+"""Compiles the benchmark for accelerators that are not there, and counts.
+
+    make accelerators                                    # the compilers, once
+    python -m experiments.benchmark.accelerators         # compares with the kept rows
+    python -m experiments.benchmark.accelerators --keep  # writes them
+
+Each row is compiled in a process of its own, one after another (`compiled` has what is
+counted). Nothing is run on an accelerator. A
+row that is more than 10 % worse than the kept one ends the command with status 2.
+--accelerators and --works select rows.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+from absl import flags
+
+from fedsvp_jax import mechanisms
+
+from .. import command, provenance
+from . import workloads
+
+ROOT = pathlib.Path(__file__).parents[2]
+COMPILERS = ROOT / ".accelerators"
+KEPT = pathlib.Path("docs/results/accelerators.jsonl")
+_DEVICES = ("v5e", "v6e", "h100")
+_WORKS = ("W1", "W1-DP", "W2", "W3", "PE-W1", "PE-W2", workloads.SWEEP)
+# Keys of which less is better.
+COSTS = ("round_cycles", "step_cycles", "step_kernels", "watched_loops", "bytes")
+
+if __name__ == "__main__":  # a test reads the functions only
+    flags.DEFINE_list("accelerators", list(_DEVICES), "Of these devices.")
+    flags.DEFINE_list(
+        "works", list(_WORKS), "Of these workloads; `mechanisms` is every mechanism."
+    )
+    flags.DEFINE_bool("keep", False, f"Write the rows to {KEPT}.")
+
+
+def tasks(devices: list[str], works: list[str]) -> list[tuple[str, str, int]]:
+    """(device, workload, its row's number) of all rows."""
+    count = {name: len(workloads.of_name(name)) for name in _WORKS}
+    count[workloads.SWEEP] = 1
+    count["mechanisms"] = len(mechanisms.mechanism_names())
+    return [
+        (device, name, index)
+        for device in devices
+        for name in works
+        for index in range(count[name])
+    ]
+
+
+def compile_row(device: str, name: str, index: int) -> dict[str, Any]:
+    """A row, from a process that has the compilers.
+
+    Raises:
+      ValueError: the compilers are not installed, or refuse the program.
+    """
+    if not COMPILERS.is_dir():
+        raise ValueError("the accelerators' compilers are missing: `make accelerators`")
+    module = f"{__package__}.compiled"
+    ended = subprocess.run(
+        [sys.executable, "-m", module, device, name, str(index)],
+        cwd=ROOT,
+        env=os.environ
+        | {
+            "PYTHONPATH": str(COMPILERS),
+            "JAX_PLATFORMS": "cpu",
+            "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ended.returncode:
+        lines = ended.stderr.strip().splitlines()
+        last = [line for line in lines if "Error" in line][-1:]
+        raise ValueError(f"{device} {name} {index} did not compile: {''.join(last)}")
+    row: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return row
+
+
+def key(row: dict[str, Any]) -> tuple[Any, ...]:
+    """What makes two rows the same measurement."""
+    return row["device"], row["work"], row["index"]
+
+
+def worse(new: dict[str, Any], kept: dict[str, Any]) -> list[str]:
+    """The costs of a row that are more than 10 % above the kept ones."""
+    return [
+        f"{' '.join(map(str, key(new)))}: {cost} {new[cost]} after {kept[cost]}"
+        for cost in COSTS
+        if kept.get(cost) is not None and new[cost] > 1.1 * kept[cost]
+    ]
+
+
+def main(_: list[str]) -> None:
+    """Compiles the rows and compares or keeps them."""
+    values = flags.FLAGS
+    kept = {}
+    if KEPT.is_file():
+        kept = {key(row): row for row in map(json.loads, KEPT.open())}
+    problems = []
+    for task in tasks(values.accelerators, values.works):
+        row = compile_row(*task)
+        print(json.dumps(row), flush=True)
+        if task in kept and not values.keep:
+            problems += worse(row, kept[task])
+        kept[task] = row
+        if values.keep:
+            kept[task]["provenance"] = provenance.stamp(None, None)
+            lines = [json.dumps(one) for one in kept.values()]
+            KEPT.write_text("\n".join(lines) + "\n")
+    if problems:
+        raise ValueError("more than 10 % worse: " + "; ".join(problems))
+    if values.keep:
+        command.print_files([KEPT])
+
+
+if __name__ == "__main__":
+    command.run(main, __doc__)

@@ -1,0 +1,312 @@
+"""Compiles one workload for an accelerator that is not there, and counts.
+
+    PYTHONPATH=.accelerators python -m experiments.benchmark.compiled DEVICE NAME INDEX
+
+prints row number INDEX of the workload NAME, compiled for DEVICE (`DEVICES`), as one
+JSON line. The compiler of the device is all that is used: nothing runs.
+
+libtpu writes beside every instruction how many cycles it estimates. From XLA:GPU come
+the kernels. Both are counted along the program's loops: a loop whose number of turns
+the program holds counts as often, any other as often as the plan says, by its name.
+"""
+
+import dataclasses
+import json
+import re
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.experimental import topologies
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from fedsvp_jax.devices import target
+from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.federation import build
+from fedsvp_jax.mechanisms import mechanism_names
+from fedsvp_jax.tree import num_bytes
+
+from . import arithmetic, workloads
+
+_H100 = """
+gpu_device_info { threads_per_block_limit: 1024 threads_per_warp: 32
+ shared_memory_per_block: 49152 shared_memory_per_core: 233472 core_count: 132
+ threads_per_core_limit: 2048 fpus_per_core: 128 block_dim_limit_x: 2147483647
+ block_dim_limit_y: 65535 block_dim_limit_z: 65535 memory_bandwidth: 3352320000000
+ l2_cache_size: 52428800 clock_rate_ghz: 1.98 device_memory_size: 84929347584
+ shared_memory_per_block_optin: 232448 cuda_compute_capability { major: 9 }
+ registers_per_core_limit: 65536 registers_per_block_limit: 65536 }
+platform_name: "CUDA" dnn_version_info { major: 9 minor: 8 }
+runtime_version { major: 12 minor: 8 } device_description_str: "NVIDIA H100 80GB HBM3"
+"""
+
+
+class Device(NamedTuple):
+    """An accelerator, from its maker's data sheet."""
+
+    platform: str
+    topology: str
+    memory: int  # bytes
+    flops: float  # a second, of the products that the models use
+    bandwidth: float  # bytes a second
+    clock: float  # hertz
+
+
+DEVICES = {
+    "v5e": Device("tpu", "v5e:2x2", 16 * 10**9, 197e12, 819e9, 0.94e9),
+    "v6e": Device("tpu", "v6e:2x2", 32 * 10**9, 918e12, 1640e9, 1.75e9),
+    "h100": Device("cuda", "h100", 80 * 10**9, 495e12, 3352e9, 1.98e9),  # TF32
+}
+
+
+def target_of(device: Device) -> target.Target:
+    """What programs for the device are planned for."""
+    return target.named(device.platform, device.memory)
+
+
+def compiled(trainer: Trainer, device: Device) -> Any:
+    """The trainer's rounds, compiled for one such device."""
+    more = {"topology": "1x1x1", "target_config": _H100}
+    found = topologies.get_topology_desc(
+        platform=device.platform,
+        topology_name=device.topology,
+        **(more if device.platform == "cuda" else {}),
+    )
+    exported = trainer.export()
+    mesh = Mesh(np.array(found.devices[:1]), ("device",))
+    sharding = NamedSharding(mesh, PartitionSpec())
+    shapes = [
+        jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding)
+        for aval in exported.in_avals
+    ]
+    args, kwargs = jax.tree.unflatten(exported.in_tree, shapes)
+    rounds = jax.jit(lambda *a, **k: exported.call(*a, **k), donate_argnums=0)
+    return rounds.lower(*args, **kwargs).compile()
+
+
+class Part(NamedTuple):
+    """A loop of a program, or a branch, or all of it, with what it holds."""
+
+    scope: str  # the name stack of the loop
+    turns: int | None  # None: data; 1 for what is no loop
+    cycles: int  # of what is in no inner part
+    kernels: int
+    inner: tuple["Part", ...]
+
+
+def _size(part: Part) -> int:
+    return part.cycles + part.kernels + sum(map(_size, part.inner))
+
+
+_HEAD = re.compile(r"^(ENTRY )?%?([\w.\-]+) .*\{$")
+_KERNEL = re.compile(
+    r" (fusion|custom-call|copy|sort|reduce|transpose|broadcast|dot|convolution"
+    r"|scatter|iota|concatenate|dynamic-slice|dynamic-update-slice|pad|slice)\("
+)
+_CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
+_SCOPE = re.compile(r'op_name="([^"]*)"')
+_KNOWN = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
+_WHILE = re.compile(r" while\(.*condition=%?([\w.\-]+), body=%?([\w.\-]+)")
+_BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
+_BRANCH = re.compile(r"(?:true|false)_computation=%?([\w.\-]+)")
+_CALL = re.compile(r" call\(.*to_apply=%?([\w.\-]+)")
+
+
+def parts(text: str) -> Part:
+    """The compiled program as a tree of its loops."""
+    computations: dict[str, list[str]] = {}
+    name = entry = ""
+    for line in text.splitlines():
+        if head := _HEAD.match(line):
+            name = head.group(2)
+            entry = name if head.group(1) else entry
+            computations[name] = []
+        elif line.strip() == "}":
+            name = ""
+        elif name:
+            computations[name].append(line)
+
+    def turns_of(line: str, condition: str) -> int | None:
+        if known := _KNOWN.search(line):
+            return int(known.group(1))
+        numbers = [
+            int(number)
+            for one in computations[condition]
+            for number in re.findall(r" constant\((\d+)\)", one)
+        ]
+        return numbers[0] if len(numbers) == 1 else None
+
+    def part(name: str, scope: str, turns: int | None) -> Part:
+        cycles, kernels, inner = 0, 0, []
+        for line in computations[name]:
+            cost, found = _CYCLES.search(line), _SCOPE.search(line)
+            within = found.group(1) if found else ""
+            cycles += int(cost.group(1)) if cost else 0
+            kernels += bool(_KERNEL.search(line))
+            if loop := _WHILE.search(line):
+                condition, body = loop.groups()
+                inner.append(part(body, within, turns_of(line, condition)))
+            branches = [
+                one.strip().lstrip("%")
+                for many in _BRANCHES.findall(line)
+                for one in many.split(",")
+            ]
+            branches += _BRANCH.findall(line) + _CALL.findall(line)
+            taken = [part(branch, within, 1) for branch in branches]
+            inner += sorted(taken, key=_size)[-1:]  # a cohort's every place is taken
+        return Part(scope, turns, cycles, kernels, tuple(inner))
+
+    return part(entry, "", 1)
+
+
+def turns(trainer: Trainer, scope: str) -> float:
+    """How often a loop turns whose number is data, by the innermost name of its scope.
+
+    Where clients side by side differ, this is the workloads' number: theirs are alike.
+    """
+    plan, named = trainer.program.plan, re.findall(r"coalitions_\d+|\w+", scope)
+    last = next(n for n in reversed(named) if n in ("steps", "turns", "validation"))
+    if last == "turns":
+        return -(-plan.cohort_size // plan.client_chunk_size)
+    if last == "validation":
+        longest = trainer.program.data.split.validation.shape[-1]
+        return -(-longest // plan.estimation.validation_batch_size)
+    steps = arithmetic.coalition_steps(trainer)
+    group = next((n for n in named if n.startswith("coalitions_")), None)
+    masks = plan.estimation.groups[int(group.split("_")[1]) if group else -1].masks
+    if group is None:
+        return max(count for _, count in steps.values())
+    return sum(steps[mask][1] for mask in masks) / len(masks)
+
+
+class Counted(NamedTuple):
+    """What one round does, every loop's turns multiplied in."""
+
+    cycles: float
+    kernels: float
+    step_cycles: float  # of these, in steps of training
+    step_kernels: list[int]  # of one turn of each loop of steps
+    watched: int  # loops inside the round whose turns are data
+
+    def times(self, turns: float) -> "Counted":
+        """All that is done, so often."""
+        return self._replace(
+            cycles=turns * self.cycles,
+            kernels=turns * self.kernels,
+            step_cycles=turns * self.step_cycles,
+        )
+
+
+def counted(trainer: Trainer, text: str) -> Counted:
+    """Of the body of the loop over rounds; the test's score is left out."""
+
+    def count(part: Part) -> Counted:
+        total = Counted(part.cycles, part.kernels, 0, [], 0)
+        for one in part.inner:
+            if "/score" in one.scope:
+                continue
+            found = count(one)
+            times: float | None = one.turns
+            if times is None:
+                found = found._replace(watched=found.watched + 1)
+                times = turns(trainer, one.scope)
+            if re.search(r"steps\)?/while$", one.scope):
+                found = found._replace(
+                    step_cycles=found.cycles,
+                    step_kernels=[round(found.kernels)],
+                )
+            found = found.times(times)
+            total = Counted(
+                total.cycles + found.cycles,
+                total.kernels + found.kernels,
+                total.step_cycles + found.step_cycles,
+                total.step_kernels + found.step_kernels,
+                total.watched + found.watched,
+            )
+        return total
+
+    def loops(part: Part) -> Iterator[Part]:
+        for one in part.inner:
+            if re.search(r"rounds\)?/while$", one.scope):
+                yield one
+            yield from loops(one)
+
+    return count(next(loops(parts(text))))
+
+
+def make_trainer(name: str, index: int, device: Device) -> Trainer:
+    """The trainer of a workload's row.
+
+    SWEEP is W2 with 25 seeds, and `mechanisms` W2 with every mechanism.
+    """
+    workload = workloads.of_name("W2")[0]
+    if name == "mechanisms":
+        mechanism = mechanism_names()[index]
+        number = 2 if mechanism in ("fedsva", "fedsdp") else 1
+        workload = dataclasses.replace(
+            workload, mechanism=mechanism, num_attributes=number, l2_norm_clip=1.0
+        )
+    elif name != workloads.SWEEP:
+        workload = workloads.of_name(name)[index]
+    config = workloads.make_config(workload)
+    if name == "mechanisms":  # the noise of some follows the rounds
+        config = dataclasses.replace(config, num_rounds=100, eval_every=100)
+    seeds = range(25 if name == workloads.SWEEP else 1)
+    configs = [dataclasses.replace(config, seed=seed) for seed in seeds]
+    data = workloads.make_dataset(workload)
+    return Trainer(build(configs, data, target=target_of(device)))
+
+
+def row(device_name: str, name: str, index: int) -> dict[str, Any]:
+    """The row's keys; docs/performance.md explains them."""
+    device = DEVICES[device_name]
+    trainer = make_trainer(name, index, device)
+    start = time.perf_counter()
+    program = compiled(trainer, device)
+    seconds = time.perf_counter() - start
+    plan, memory = trainer.program.plan, program.memory_analysis()
+    found = counted(trainer, program.as_text())
+    cells = len(trainer.program.configs)
+    classes = trainer.program.data.num_classes
+    flops = cells * arithmetic.round_flops(trainer, classes).total
+    state = trainer.arguments()[0]
+    moved = 2 * plan.cohort_size * num_bytes(state.params)
+    limit = max(flops / device.flops, moved / device.bandwidth)
+    steps = max(count for _, count in arithmetic.coalition_steps(trainer).values())
+    tpu = device.platform == "tpu"
+    return {
+        "device": device_name,
+        "work": name,
+        "index": index,
+        "mechanism": plan.mechanism,
+        "num_attributes": plan.estimation.num_attributes,
+        "shapley": plan.estimation.estimator,
+        "side_by_side": [
+            plan.client_chunk_size,
+            plan.estimation.together,
+            trainer.cell_chunk,
+        ],
+        "round_cycles": round(found.cycles) if tpu else None,
+        "step_cycles": round(found.step_cycles / steps) if tpu else None,
+        "beside_cycles": round(found.cycles - found.step_cycles) if tpu else None,
+        "limit_share": limit * device.clock / found.cycles if tpu else None,
+        "round_kernels": None if tpu else round(found.kernels),
+        "step_kernels": None if tpu else max(found.step_kernels, default=None),
+        "watched_loops": found.watched,
+        "limit_seconds": limit,
+        "bytes": memory.argument_size_in_bytes + memory.temp_size_in_bytes,
+        "compile_seconds": round(seconds, 1),
+    }
+
+
+def main(arguments: list[str]) -> None:
+    """Prints one row."""
+    device, name, index = arguments
+    print(json.dumps(row(device, name, int(index))), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

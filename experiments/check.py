@@ -1,0 +1,168 @@
+"""Says which ε follows from somebody else's privacy settings; none of it is run.
+
+  python -m experiments.check flower pyproject.toml --rounds=20
+  python -m experiments.check flare config_fed_client.json
+  python -m experiments.check opacus client.py --examples=3000 --rounds=20 --epochs=1
+  python -m experiments.check pfl train.py
+  python -m experiments.check toml dp.toml
+
+FILE is read as text: a Flower app's pyproject.toml and the Python files that it names,
+or one of those files; FLARE's config_fed_client.json (and config_fed_server.json beside
+it, for the rounds); a Python file that calls Opacus or pfl; or a TOML file whose
+settings docs/deploy.md lists. An argument that only running the code would tell is
+given by --set. Every noise is printed with its claims, against whom, for which
+neighbours, proved or nominal, and what they rest on. Where an ε is stated and does not
+follow, the least change that makes it true is named.
+
+Exit status: 0 every stated ε follows; 1 one does not; 2 bad input (one line says why).
+"""
+
+import json
+import pathlib
+import sys
+from typing import Any
+
+from absl import flags
+
+from . import command
+
+_ROUNDS = flags.DEFINE_integer(
+    "rounds", None, "Rounds that a client takes part in.", lower_bound=1
+)
+_EPSILON = flags.DEFINE_float(
+    "epsilon", None, "Stated ε of the whole run, besides what the file states."
+)
+_DELTA = flags.DEFINE_float(
+    "delta", None, "δ of all rows. Default: the stated one, else 1e-5."
+)
+_SET = flags.DEFINE_multi_string(
+    "set", [], "NAME=NUMBER: the value of an argument, instead of the file's."
+)
+_JSON = flags.DEFINE_bool("json", False, "Print JSON.")
+_EXAMPLES = flags.DEFINE_integer("examples", None, "A client's records.", lower_bound=1)
+_BATCH = flags.DEFINE_integer("batch_size", None, "Of local steps.", lower_bound=1)
+_EPOCHS = flags.DEFINE_float("epochs", None, "Local epochs of a round.")
+_PARAMETERS = flags.DEFINE_integer(
+    "parameters", None, "Numbers in the model.", lower_bound=1
+)
+_WEIGHT = flags.DEFINE_float(
+    "largest_weight", None, "The most that one client weighs in the average, up to 1."
+)
+
+
+def main(arguments: list[str]) -> None:
+    """Prints the claims of every noise, and ends with 1 where one is not reached."""
+    from fedsvp_jax import check
+    from fedsvp_jax.run.files import plain
+
+    if len(arguments) != 3 or arguments[1] not in check.READERS:
+        raise ValueError(f"name one of {', '.join(check.READERS)}, and one file")
+    path = pathlib.Path(arguments[2])
+    facts = check.Facts(
+        overrides=_overrides(_SET.value),
+        examples=_EXAMPLES.value,
+        batch_size=_BATCH.value,
+        epochs=_EPOCHS.value,
+        parameters=_PARAMETERS.value,
+        largest_weight=_WEIGHT.value,
+    )
+    noises = check.READERS[arguments[1]](path, facts)
+    if not noises:
+        raise ValueError(f"{path}: nothing that is known adds noise there")
+    found = [_result(noise) for noise in noises]
+    if _JSON.value:
+        print(json.dumps(plain(found), indent=2, allow_nan=False))
+    else:
+        for one in found:
+            _show(one)
+    if not all(stated["reached"] for one in found for stated in one["stated"]):
+        sys.exit(1)
+
+
+def _overrides(given: list[str]) -> dict[str, float]:
+    found = {}
+    for item in given:
+        name, _, value = item.partition("=")
+        try:
+            found[name] = float(value)
+        except ValueError:
+            raise ValueError(f"--set must be NAME=NUMBER, got {item!r}") from None
+    return found
+
+
+def _result(noise: Any) -> dict[str, Any]:
+    """What is printed of one noise."""
+    from fedsvp_jax import check
+
+    rounds = _ROUNDS.value or noise.rounds
+    stated = [noise.stated] if noise.stated else []
+    delta = _DELTA.value or (stated[0].delta if stated else 0) or 1e-5
+    if _EPSILON.value is not None:
+        stated.append(check.Stated(_EPSILON.value, delta, "run"))
+    verdicts = [check.verdict(noise, one, rounds) for one in stated]
+    return {
+        "source": noise.source,
+        "noise": noise.text,
+        "std": noise.std,
+        "claims": [
+            {
+                "adversary": row.adversary,
+                "relation": row.relation,
+                "of": row.method,
+                "epsilon": row.epsilon,
+                "delta": row.delta,
+                "status": row.status,
+            }
+            for row in check.claims(noise, delta, rounds)
+        ],
+        "assumptions": list(noise.assumptions),
+        "nominal_because": list(noise.flaws),
+        "stated": [
+            {
+                "epsilon": one.stated.epsilon,
+                "delta": one.stated.delta,
+                "per": one.stated.per,
+                "relation": one.relation,
+                "follows": one.epsilon,
+                "reached": one.reached,
+                "change": noise.setting.name if one.needed is not None else None,
+                "from": noise.setting.value if one.needed is not None else None,
+                "to": one.needed,
+            }
+            for one in verdicts
+        ],
+    }
+
+
+def _show(found: dict[str, Any]) -> None:
+    from fedsvp_jax.report import text_table
+
+    print(f"{found['source']}: {found['noise']}")
+    rows = [
+        {name: command.shown(value) for name, value in row.items()}
+        for row in found["claims"]
+    ]
+    print(text_table.aligned(rows))
+    for kind, words in (("assumed", "assumptions"), ("nominal", "nominal_because")):
+        for line in found[words]:
+            print(f"{kind}: {line}")
+    for one in found["stated"]:
+        claim = (
+            f"stated: ε = {one['epsilon']:g} at δ = {one['delta']:g}, {one['per']}, "
+            f"{one['relation']}"
+        )
+        if one["reached"]:
+            how = ", nominally" if found["nominal_because"] else ""
+            print(f"{claim}: it follows{how} (ε = {one['follows']:.4g})")
+            continue
+        print(f"{claim}: it does not follow, ε is {one['follows']:.4g}")
+        if one["to"] is not None:
+            print(
+                f"least change: {one['change']} = {one['to']:.4g} (it is "
+                f"{one['from']:g})"
+            )
+    print()
+
+
+if __name__ == "__main__":
+    command.run(main, __doc__, takes_arguments=True)

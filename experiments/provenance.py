@@ -1,0 +1,209 @@
+"""Where a kept row comes from: one schema for the rows of every experiment.
+
+    command      the words after `python -m`
+    commit       of the code, 40 hexadecimal digits
+    uncommitted  files of the code that differed from that commit
+    date         UTC, when the row was done
+    device       JAX's kind of device, and the machine's architecture
+    versions     of Python and of the packages that compute
+    xla_flags    the compiler's, those that may change numbers
+    data         the data set: name, train, test (examples), sha256 (of its content);
+                 null where nothing is read
+    seed         of the row; null where nothing is drawn
+
+A row has them under "provenance". Rows that were made before commits were kept are
+counted in docs/results/before_commits.json: nobody knows their commits, and none is
+invented.
+
+  python -m experiments.provenance docs/results/data_value/mnist.jsonl \\
+      experiments/data_value experiments/decisive
+
+prints for each commit of the rows when it was made, when its first row was done, and
+which files of the given folders differ from it today.
+"""
+
+import datetime
+import functools
+import json
+import pathlib
+import platform
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.data import sources
+from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.run import environment
+
+from . import command as command_line
+from . import kept_rows
+
+BEFORE = "before_commits.json"  # in docs/results
+ROOT = pathlib.Path(__file__).parents[1]
+CODE = ("fedsvp_jax", "experiments", "requirements", "pyproject.toml")
+FIELDS = (
+    "command",
+    "commit",
+    "uncommitted",
+    "date",
+    "device",
+    "versions",
+    "xla_flags",
+    "data",
+    "seed",
+)
+DATA_FIELDS = ("name", "train", "test", "sha256")
+
+
+def _git(*words: str) -> str | None:
+    """What git says; None outside a repository."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.rstrip("\n")
+
+
+def command() -> str:
+    """This process's command, as a user would type it; folders by their last name."""
+    main = sys.modules["__main__"].__spec__
+    name = sys.argv[0] if main is None else main.name.removesuffix(".__main__")
+    words = [re.sub(r"(?<==)/.*/", "", word) for word in sys.argv[1:]]
+    return shlex.join(["python", "-m", name, *words])
+
+
+@functools.cache
+def _read(name: str, data_dir: str | None) -> Dataset:
+    return sources.load(name, data_dir)
+
+
+def stamp_of_run(config: ExperimentConfig) -> dict[str, Any]:
+    """`stamp` of a run with the data set that its settings name."""
+    return stamp(_read(config.dataset, config.data_dir), config.seed)
+
+
+def data_facts(data: Dataset) -> dict[str, Any]:
+    """Name, counts and hash of a data set."""
+    return {
+        "name": data.name,
+        "train": len(data.train_labels),
+        "test": len(data.test_labels),
+        "sha256": data.fingerprint,
+    }
+
+
+def stamp(data: Dataset | None, seed: int | None) -> dict[str, Any]:
+    """What goes under "provenance" in a row that is done now.
+
+    Outside a git repository `commit` is null, and `fault` refuses the row.
+    """
+    now = environment.environment()
+    changed = _git("status", "--porcelain", "--", *CODE) or ""
+    return {
+        "command": command(),
+        "commit": _git("rev-parse", "HEAD"),
+        "uncommitted": [line[3:] for line in changed.splitlines()],
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "device": f"{now['device_kind']} ({platform.machine()})",
+        "versions": now["versions"],
+        "xla_flags": now["xla_flags"],
+        "data": None if data is None else data_facts(data),
+        "seed": seed,
+    }
+
+
+def fault(row: Any) -> str | None:
+    """Why a row may not be kept, in words; None if it may."""
+    stamp = row.get("provenance") if isinstance(row, dict) else None
+    if not isinstance(stamp, dict):
+        return "it has no provenance"
+    missing = [name for name in FIELDS if name not in stamp]
+    facts = stamp.get("data")
+    if facts is not None:
+        missing += [f"data.{name}" for name in DATA_FIELDS if name not in facts]
+    if missing:
+        return f"its provenance lacks {', '.join(missing)}"
+    if not re.fullmatch("[0-9a-f]{40}", stamp["commit"] or ""):
+        return f"its commit is {stamp['commit']!r}, not 40 hexadecimal digits"
+    if stamp["uncommitted"]:
+        return f"its code was not committed: {', '.join(stamp['uncommitted'])}"
+    return None
+
+
+def faults(results: pathlib.Path) -> list[str]:
+    """What in docs/results may not be kept: `FILE, row 3: it has no provenance`.
+
+    BEFORE holds for each older file the number of its first rows that need none; a
+    .json file counts as one row.
+    """
+    before = json.loads((results / BEFORE).read_text())
+    found = []
+    for file in sorted(results.rglob("*.json*")):
+        name = str(file.relative_to(results))
+        if name == BEFORE:
+            continue
+        rows = (
+            kept_rows.read(file)
+            if file.suffix == ".jsonl"
+            else [json.loads(file.read_text())]
+        )
+        found += [
+            f"{name}, row {number}: {why}"
+            for number, row in enumerate(rows, 1)
+            if number > before.get(name, 0) and (why := fault(row))
+        ]
+    return found
+
+
+def registration(rows: list[dict[str, Any]], folders: Sequence[str]) -> str:
+    """Per commit: its date, its rows and their first date, files changed since."""
+    by_commit: dict[str, list[str]] = {}
+    for row in rows:
+        stamp = row["provenance"]
+        by_commit.setdefault(stamp["commit"], []).append(stamp["date"])
+    lines = []
+    for commit, dates in by_commit.items():
+        made = _git("log", "-1", "--format=%cI", commit)
+        changed = _git("diff", "--name-only", commit, "--", *folders)
+        lines.append(
+            f"commit {commit} of {made}: {len(dates)} rows, the first of {min(dates)}; "
+            f"changed since: {', '.join((changed or '').splitlines()) or 'nothing'}"
+        )
+    return "\n".join(lines)
+
+
+def data_table(rows: list[dict[str, Any]]) -> str:
+    """One line per data set of the rows: name, counts, hash."""
+    from fedsvp_jax.report.text_table import markdown
+
+    facts = {
+        row["provenance"]["data"]["sha256"]: row["provenance"]["data"] for row in rows
+    }
+    return markdown(
+        [
+            {
+                "data set": one["name"],
+                "training examples": f"{one['train']:,}",
+                "test examples": f"{one['test']:,}",
+                "SHA-256 of its content": f"`{one['sha256']}`",
+            }
+            for one in facts.values()
+        ]
+    )
+
+
+def main(arguments: list[str]) -> None:
+    """Prints `registration` of a file of rows."""
+    if len(arguments) < 2:
+        raise ValueError("give a file of rows, then folders of code to compare")
+    print(registration(kept_rows.read(pathlib.Path(arguments[1])), arguments[2:]))
+
+
+if __name__ == "__main__":
+    command_line.run(main, __doc__, takes_arguments=True)

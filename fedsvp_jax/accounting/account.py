@@ -1,0 +1,30 @@
+"""The account: what every client has sent, or will send, and what is claimed of it.
+
+One value for everything that asks what an upload costs: simulator, dry run, solver,
+promise, stop, audit, page and deployed client. It is never changed: `record` returns
+the account after a round.
+"""
+
+from functools import cached_property
+from typing import Any
+
+from fedsvp_jax.accounting import claims
+from fedsvp_jax.accounting.promise import Plan
+from fedsvp_jax.accounting.recorded import Recorded
+
+
+class Account(Recorded):
+    """`Recorded`, with what was planned before it and what is claimed after it."""
+
+    @cached_property
+    def plan(self) -> Plan:
+        """What the uploads of every round may cost, and what a promise allows."""
+        return Plan(self)
+
+    def row(self, *, last: bool) -> dict[str, Any]:
+        """What a line of metrics.jsonl says: `claims.row`."""
+        return claims.row(self, last=last)
+
+    def claims(self) -> list[claims.Claim]:
+        """Every adversary's claim by every accounting: `claims.table`."""
+        return claims.table(self)

@@ -1,0 +1,382 @@
+"""Claims: an ε with all that it means, against whom, and resting on what."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fedsvp_jax.accounting.copies import epsilon_of_copies, relation_of_copies
+from fedsvp_jax.accounting.events import ANY_CHANGE
+from fedsvp_jax.accounting.promise import Plan
+from fedsvp_jax.accounting.recorded import Recorded
+from fedsvp_jax.accounting.views import AVERAGED, SEEN, VIEWS
+from fedsvp_jax.mechanisms.base import NOTHING_ELSE
+
+
+class Claim(NamedTuple):
+    """An ε, which is printed with everything else that stands here or not at all."""
+
+    adversary: str
+    relation: str  # neighbouring relation
+    method: str  # accounting
+    epsilon: float  # of the client that spent most
+    delta: float
+    proved: bool  # false: nominal
+    assumptions: str
+    copies: int = 1  # of one record, which change at once under the relation
+
+    @property
+    def status(self) -> str:
+        """proved or nominal."""
+        return "proved" if self.proved else "nominal"
+
+
+_FILTER_TOO = (
+    "the influence filter's contributions and votes leave the client too, and are "
+    f"counted here for {ANY_CHANGE}"
+)
+_VOTED = "how often a client uploads follows the votes"
+_TALLY = "a tally: {}, so what was spent was not known before"
+_PLANNED = (
+    "claimed for all {} planned rounds, with the cohorts that the seed draws: a run "
+    "that released models end before has spent no more"
+)
+_PROMISED = "kept for every client, however often the others upload"
+_AT_THE_END = ("basic", "rdp", "pld")
+METHODS = ("rdp", "pld")  # of every adversary's claims
+
+
+def meaning(row: Mapping[str, Any], status: str | None = None) -> str:
+    """`nominal; against: server; neighbours: replace one record of a client`.
+
+    What every ε that is printed says of itself beside its δ; empty where nothing is
+    claimed, and shorter where a file of an older version does not tell.
+
+    Args:
+      row: with `adversary` and `relation`, as metrics.jsonl, results.jsonl,
+        summary.json and its guarantees have them.
+      status: proved or nominal.
+    """
+    known = (("against", row.get("adversary")), ("neighbours", row.get("relation")))
+    return "; ".join(
+        [*filter(None, [status]), *(f"{name}: {text}" for name, text in known if text)]
+    )
+
+
+def adversary(account: Recorded, view: str | None = None) -> str:
+    """How claims call who has a view; the claim's own by default."""
+    return SEEN[view or account.view][0].format(account.participation.colluders)
+
+
+def row(account: Recorded, *, last: bool) -> dict[str, Any]:
+    """What a line of metrics.jsonl says of the client that spent most, so far.
+
+    Args:
+      account: after the line's round.
+      last: whether to compose by PLD too, which is slow.
+
+    Returns:
+      `epsilon_spent` by accounting, and what it means: `status` by accounting,
+      `delta_spent`, `target_delta`, `adversary` and `relation`; None where the
+      mechanism claims nothing.
+    """
+    methods = _AT_THE_END if last else _AT_THE_END[:2]
+    spent = {method: account.epsilon_spent(method) for method in methods}
+    delta, largest = account.delta_spent(), account.largest_claim
+    return _with_meaning(account, spent, delta, largest, tally=bool(_tally(account)))
+
+
+def planned_row(account: Recorded, uploads: int | None = None) -> dict[str, Any]:
+    """`row` before the run, of a client that sends so many of the costliest uploads.
+
+    Args:
+      account: of the run.
+      uploads: None for one in every round.
+    """
+    plan = Plan(account)
+    sums, cost = plan.sums(uploads), plan.filter_cost
+    spent = {method: account.composed(method, sums, cost) for method in _AT_THE_END}
+    largest = float(plan.epsilon.max())
+    return _with_meaning(
+        account, spent, plan.delta_of(uploads), largest, tally=cost.passes > 0
+    )
+
+
+def _with_meaning(
+    account: Recorded,
+    spent: dict[str, float],
+    delta: float,
+    largest: float,
+    *,
+    tally: bool,
+) -> dict[str, Any]:
+    meaning = {
+        "status": statuses(account, spent, delta, largest, tally=tally),
+        "delta_spent": delta,
+        "target_delta": account.terms.target_delta,
+        "adversary": adversary(account),
+        "relation": account.mechanism.claim.relation,
+    }
+    if meaning["status"] is None:
+        meaning = dict.fromkeys(meaning)
+    return {"epsilon_spent": spent} | meaning
+
+
+def statuses(
+    account: Recorded,
+    spent: Mapping[str, float],
+    delta: float,
+    largest: float,
+    *,
+    tally: bool,
+) -> dict[str, str] | None:
+    """Whether each ε is "proved" or "nominal"; None where nothing is claimed.
+
+    Args:
+      account: whose claims they are.
+      spent: ε by accounting.
+      delta: Σδ, at which basic's holds.
+      largest: ε that one upload claims; the classical formula is proved below 1.
+      tally: whether private data, by the influence filter's votes, decide how often a
+        client uploads, or released models when the run ends: all are nominal then. A
+        promise is proved nevertheless, and so is what was planned.
+    """
+    claim = account.mechanism.claim
+    if claim.relation == "none":
+        return None
+    sound = dict.fromkeys(spent, True)
+    if (not claim.central and not claim.against_server) or delta >= 1:
+        sound["basic"] = False
+    sound["basic"] = sound.get("basic", False) and _holds(account, largest)
+    return {
+        method: "proved"
+        if account.proved and sound[method] and math.isfinite(epsilon) and not tally
+        else "nominal"
+        for method, epsilon in spent.items()
+    }
+
+
+def upload_status(account: Recorded, epsilon: float, delta: float) -> str | None:
+    """Whether the (ε, δ) claimed for one upload is proved; None where it is not one."""
+    words = statuses(account, {"basic": epsilon}, delta, epsilon, tally=False)
+    return None if words is None else words["basic"]
+
+
+def _holds(account: Recorded, largest: float) -> bool:
+    """Whether the (ε, δ) claimed for uploads follow, as the classical ones at ε < 1."""
+    return account.mechanism.claim.any_epsilon or largest < 1
+
+
+def by_adversary(account: Recorded) -> dict[str, float]:
+    """ε by Rényi DP against each adversary, as the claims of `table` say it."""
+    return {
+        adversary(account, view): account.epsilon_spent("rdp", view=view)
+        for view in _seen(account)
+    }
+
+
+def _seen(account: Recorded) -> list[str]:
+    """The views against which anything is claimed."""
+    claim = account.mechanism.claim
+    if claim.relation == "none":
+        return []
+    return [view for view in SEEN if view != "server" or claim.against_server]
+
+
+def table(
+    account: Recorded,
+    methods: Sequence[str] = METHODS,
+    planned: Recorded | None = None,
+) -> list[Claim]:
+    """Every adversary's claim by every accounting, and the promise's.
+
+    Args:
+      account: after the last round.
+      methods: of rdp, pld and gdp.
+      planned: after all planned rounds, where released models ended the run before:
+        what is proved then.
+
+    Returns:
+      In a fixed order: adversaries from the strongest to the weakest.
+    """
+    found = _spent(account, methods)
+    if tally := _tally(account):
+        why = _TALLY.format(tally)
+        found = [
+            one._replace(proved=False, assumptions=f"{one.assumptions}; {why}")
+            for one in found
+        ]
+    if planned is not None:
+        found += [
+            one._replace(
+                method=f"{one.method}, {planned.rounds} planned rounds",
+                assumptions=f"{_PLANNED.format(planned.rounds)}; {one.assumptions}",
+            )
+            for one in _spent(planned, methods)
+            if one.method != "none"
+        ]
+    if account.terms.total_epsilon is not None:
+        found.append(_promised(account))
+    nothing = account.mechanism.claim.relation == "none"
+    return [one for one in found if not nothing or math.isfinite(one.epsilon)]
+
+
+def _assumptions(account: Recorded) -> str:
+    told, who = account.mechanism.claim.assumptions, account.participation
+    if account.passes:
+        told = told.replace(NOTHING_ELSE, _FILTER_TOO)
+    return "; ".join(filter(None, (told, who.assumptions, who.nominal)))
+
+
+def _spent(account: Recorded, methods: Sequence[str]) -> list[Claim]:
+    """What the uploads cost that were recorded, against everybody."""
+    basis, who = account.mechanism.claim, account.participation
+    assumptions = _assumptions(account)
+    if basis.concentrated:
+        methods = [method for method in methods if method == "rdp"]
+    found = []
+    for view, (_, sees) in SEEN.items():
+        name, text = adversary(account, view), f"{sees}; {assumptions}"
+        if view == "server" and not basis.against_server:
+            told = "the server is trusted: it sees more than noised uploads"
+            found.append(_claim(account, name, "none", math.inf, told))
+            continue
+        if view == account.view:
+            found.append(_basic(account, name, text))
+        for method in methods:
+            epsilon = account.epsilon_spent(method, view=view)
+            found.append(_claim(account, name, method, epsilon, text))
+        for method in methods if who.copies > 1 else ():
+            epsilon = epsilon_of_copies(account, method, view)
+            alone = f"{text}; none of these clients is the adversary"
+            one = _claim(account, name, method, epsilon, alone)
+            relation = relation_of_copies(basis.relation, who.copies)
+            found.append(one._replace(relation=relation, copies=who.copies))
+    amplified = _amplified(account)
+    if amplified is not None:
+        size, clients = account.even_cohort, who.num_clients
+        text = (
+            f"{AVERAGED}; does not know who took part: each cohort is a uniform draw "
+            f"of {size} of {clients}, kept secret; {assumptions}"
+        )
+        name, method = adversary(account, "observer"), "rdp, sampled without"
+        one = _claim(account, name, f"{method} replacement", amplified, text)
+        found.append(one._replace(relation="replace a client"))
+    return found
+
+
+def _tally(account: Recorded) -> str:
+    """Why ε is a tally, of data that decided what was sent; "" where it is none."""
+    return _VOTED if account.passes else account.tally
+
+
+def _claim(
+    account: Recorded,
+    name: str,
+    method: str,
+    epsilon: float,
+    assumptions: str,
+    *,
+    delta: float | None = None,
+    proved: bool = True,
+) -> Claim:
+    return Claim(
+        name,
+        account.mechanism.claim.relation,
+        method,
+        epsilon,
+        account.terms.target_delta if delta is None else delta,
+        proved and account.proved and math.isfinite(epsilon),
+        assumptions,
+    )
+
+
+def _basic(account: Recorded, name: str, assumptions: str) -> Claim:
+    """Basic composition of the claims; the classical formula's hold below ε = 1."""
+    holds = _holds(account, account.largest_claim)
+    if not holds:
+        assumptions += "; the classical formula, unproved at ε >= 1 for an upload"
+    epsilon, delta = account.epsilon_spent("basic"), account.delta_spent()
+    proved = holds and delta < 1
+    return _claim(
+        account, name, "basic", epsilon, assumptions, delta=delta, proved=proved
+    )
+
+
+def _promised(account: Recorded) -> Claim:
+    """What was promised before the run, for all of it."""
+    terms, delta, sound = account.terms, None, True
+    assert terms.total_epsilon is not None
+    if terms.total_accounting == "basic":
+        plan = Plan(account)
+        delta = plan.delta_of(plan.most_uploads)
+        sound = _holds(account, account.largest_claim)
+    return _claim(
+        account,
+        adversary(account),
+        f"promise by {terms.total_accounting}",
+        terms.total_epsilon,
+        f"{_PROMISED}; {_assumptions(account)}",
+        delta=delta,
+        proved=sound,
+    )
+
+
+def _amplified(account: Recorded) -> float | None:
+    """ε with amplification by sampling, or None where it does not apply.
+
+    Cohorts must be a uniform draw that nobody but the server sees, the same for all
+    clients (so without caps, promise and filter), in which every client would weigh the
+    same, drawn or not. Cohorts with and without a client differ by a *swap of clients*,
+    so the gain needs a bound on that, which record-level sensitivities (2C/|D|,
+    per-example) do not give. Weights and noise must be equal, else a swap changes them
+    too.
+
+    Source: Wang, Balle and Kasiviswanathan 2019 (arXiv 1808.00087), Theorem 27, by
+    dp-accounting.
+    """
+    basis, who = account.mechanism.claim, account.participation
+    limited = who.max_uploads is not None or account.terms.total_epsilon is not None
+    if limited or account.passes or not who.equal_weights or basis.concentrated:
+        return None
+    if basis.client_swap is None or account.even_cohort < 2:
+        return None
+    if account.release_epsilon > 0:
+        return None
+    import dp_accounting
+    from dp_accounting.rdp import rdp_privacy_accountant
+
+    multiplier = float(account.least[VIEWS.index("observer")]) / basis.client_swap
+    if multiplier <= 0:
+        return math.inf
+    event = dp_accounting.SampledWithoutReplacementDpEvent(
+        who.num_clients,
+        account.even_cohort,
+        dp_accounting.GaussianDpEvent(multiplier),
+    )
+    accountant = rdp_privacy_accountant.RdpAccountant(
+        neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE
+    )
+    accountant.compose(event, account.rounds)
+    return float(accountant.get_epsilon(account.terms.target_delta))
+
+
+def summary(account: Recorded, planned: Recorded | None = None) -> dict[str, Any]:
+    """What summary.json says of privacy: spent, by accounting and by adversary.
+
+    Args:
+      account: after the last round.
+      planned: as in `table`.
+    """
+    subsampling = account.mechanism.subsampling
+    return {
+        **row(account, last=True),
+        "delta_spent": account.delta_spent(),
+        "target_delta": account.terms.target_delta,
+        "most_uploads": int(account.uploads.max()),
+        "release_epsilon": account.release_epsilon,
+        "subsampling": subsampling and subsampling._asdict(),
+        "guarantees": [
+            one._asdict() | {"status": one.status}
+            for one in table(account, planned=planned)
+        ],
+    }

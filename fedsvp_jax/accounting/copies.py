@@ -1,0 +1,61 @@
+"""What is spent of a record that several clients hold a copy of (P18)."""
+
+import dataclasses
+
+import numpy as np
+
+from fedsvp_jax.accounting.composition import Sums
+from fedsvp_jax.accounting.recorded import Recorded
+from fedsvp_jax.accounting.views import VIEWS
+
+
+def relation_of_copies(relation: str, copies: int) -> str:
+    """A relation about one client, for all clients that hold a copy of a record."""
+    return f"{relation}; for each of up to {copies} clients that hold a copy at once"
+
+
+def epsilon_of_copies(account: Recorded, method: str, view: str) -> float:
+    """ε if the data of k clients change at once, as they do with a common record.
+
+    Let p_i be client i's Σ1/z² in a view. Sums go over the k clients that spent most:
+
+        server:  Σ p_i        the uploads of different clients are independent Gaussians
+        others:  (Σ √p_i)²    the moves of one average add up
+
+    The second is Minkowski's inequality, for √p_i is the length of the vector of all
+    rounds' moves by client i, in units of the noise. An average is a function of the
+    uploads, so where these are claimed it spends at most what they do.
+
+    Args:
+      account: with k in its participation.
+      method: "rdp", "pld" or "gdp", at the account's target_delta.
+      view: one of VIEWS, of an adversary that is none of the k clients.
+    """
+    against_server = account.mechanism.claim.against_server
+    seen = {view, "server"} if against_server else {view}
+    return min(_epsilon(account, method, one) for one in seen)
+
+
+def _epsilon(account: Recorded, method: str, view: str) -> float:
+    copies, mechanism = account.participation.copies, account.mechanism
+    number = VIEWS.index(view)
+
+    def most(values: np.ndarray) -> np.ndarray:
+        return np.sort(values)[-copies:]
+
+    precision = most(account.precision[number])
+    total = precision.sum() if view == "server" else np.sqrt(precision).sum() ** 2
+    if mechanism.subsampling is not None:
+        # No kind alone bounds clients of several kinds: the worst rate with the worst
+        # count does. In an average they count as if nothing were sampled.
+        rates, steps = zip(*mechanism.subsampling.kinds, strict=True)
+        worst = mechanism.subsampling._replace(kinds=((max(rates), max(steps)),))
+        mechanism = mechanism._replace(subsampling=worst if view == "server" else None)
+    sums = Sums(
+        uploads=float(most(account.uploads).sum()),
+        precision=float(total),
+        epsilon=0.0,
+        least=float(account.least[number]),
+    )
+    one = dataclasses.replace(account, mechanism=mechanism)
+    return one.composed(method, sums, account.filter_cost.times(copies))

@@ -1,0 +1,351 @@
+"""What every client has sent, as sums, and the ε of it."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, Self
+
+import jax.numpy as jnp
+import numpy as np
+
+from fedsvp_jax.accounting.composition import (
+    METHODS,
+    Sums,
+    check_delta,
+    composed_epsilon,
+)
+from fedsvp_jax.accounting.events import FilterCost
+from fedsvp_jax.accounting.participation import Participation
+from fedsvp_jax.accounting.settings import PromiseSettings
+from fedsvp_jax.accounting.views import VIEWS, averaged_multiplier
+from fedsvp_jax.mechanisms import Mechanism
+from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
+from fedsvp_jax.structs import NoiseInfo
+
+
+@dataclasses.dataclass(frozen=True)
+class Recorded:
+    """Sums per client of what was applied: counted, never promised.
+
+    Per client it keeps the uploads, Σε and Σδ as claimed, and per view Σ1/z² with z the
+    noise multiplier that this view faces:
+
+        server:  z_i
+        others:  sqrt(Σ_{j in H} p_j² σ_j²) / (p_i Δ_i)
+
+    H is the cohort without the 0, 1 or h clients other than i whose noise is largest
+    (colluders know their own; which ones they are is not, so the worst is taken).
+    The influence filter asks the same of all clients, so its passes are kept once;
+    every view counts them in full. Its bounds hold for any change of one client's data,
+    so they add up with uploads under each relation that changes one client alone.
+    Where uploads are made of Poisson batches ("rdp" and "pld"), a client's uploads
+    count as its number of subsampled steps instead, at the least z that a view has met.
+    Σ1/z² and Σε then count them as if nothing were sampled: true bounds, but large.
+
+    Attributes:
+      mechanism: whose uploads these are, and whose claim every ε is.
+      participation: who uploads.
+      terms: of a promise; δ of rdp and pld.
+      uploads: (M,) whole.
+      epsilon, delta: (M,) Σ as claimed.
+      precision: (4, M) Σ1/z² by view.
+      least: (4,) the least multiplier of an upload by view.
+      passes: of the influence filter.
+      rounds: that were recorded.
+      largest_claim: ε of one upload.
+      even_cohort: the cohort's size while every round had the same, equal weights and
+        equal noise, which amplification by sampling needs; -1 before the first, else 0.
+      tally: what made the number of rounds follow the data, so that ε is a tally.
+    """
+
+    mechanism: Mechanism
+    participation: Participation
+    terms: PromiseSettings
+    uploads: np.ndarray
+    epsilon: np.ndarray
+    delta: np.ndarray
+    precision: np.ndarray
+    least: np.ndarray
+    passes: int = 0
+    rounds: int = 0
+    largest_claim: float = 0.0
+    even_cohort: int = -1
+    tally: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        mechanism: Mechanism,
+        participation: Participation,
+        terms: PromiseSettings | None = None,
+    ) -> Self:
+        """Before the first round.
+
+        Raises:
+          ValueError: M < 1 or h < 1.
+        """
+        for name in ("num_clients", "colluders"):
+            if getattr(participation, name) < 1:
+                got = getattr(participation, name)
+                raise ValueError(f"{name} must be >= 1, got {got}")
+        zeros = np.zeros(participation.num_clients)
+        return cls(
+            mechanism,
+            participation,
+            terms or PromiseSettings(),
+            uploads=zeros.astype(np.int64),
+            epsilon=zeros,
+            delta=zeros,
+            precision=np.zeros((len(VIEWS), len(zeros))),
+            least=np.full(len(VIEWS), math.inf),
+        )
+
+    def said(self, nominal: str) -> Self:
+        """The account with one more reason why every ε is nominal; "" is none."""
+        reasons = "; ".join(filter(None, (self.participation.nominal, nominal)))
+        who = self.participation._replace(nominal=reasons)
+        return dataclasses.replace(self, participation=who)
+
+    @property
+    def proved(self) -> bool:
+        """Whether the mechanism's claim is, and nothing makes it nominal."""
+        return self.mechanism.claim.proved and not self.participation.nominal
+
+    @property
+    def view(self) -> str:
+        """Against whom the ε of a run is claimed."""
+        return self.mechanism.claim.view
+
+    @property
+    def filter_cost(self) -> FilterCost:
+        """Of the passes that were recorded."""
+        return self.participation.filter_cost._replace(passes=self.passes)
+
+    @property
+    def release_epsilon(self) -> float:
+        """ε_r that an upload spends on R; 0 where R is not told."""
+        return float(self.mechanism.release_epsilon)
+
+    def record(self, client_ids: Any, noise: NoiseInfo, weights: Any = None) -> Self:
+        """The account after one more round.
+
+        Args:
+          client_ids: (K,) ids, each at most once; ids < 0 are empty places.
+          noise: what the mechanism says of each upload; leaves (K,). Noise in the local
+            steps is not shared: every view then counts the upload as the server does,
+            but for a cohort that shares the noise of its one step.
+          weights: (K,) p_i of the average, for the views that see it alone. Without
+            them every view counts as the server's.
+
+        Raises:
+          ValueError: an unknown or repeated id.
+        """
+        ids = np.asarray(client_ids, np.int64)
+        taken = ids >= 0
+        ids = ids[taken]
+        if np.any(ids >= len(self.uploads)) or len(np.unique(ids)) != len(ids):
+            raise ValueError(
+                f"client_ids must be distinct and < {len(self.uploads)}, "
+                f"got {ids.tolist()}"
+            )
+        multiplier, bound, at_upload, claimed, deltas = (
+            np.asarray(leaf, float)[taken]
+            for leaf in (
+                noise.noise_multiplier,
+                noise.sensitivity,
+                noise.noise_std,
+                noise.epsilon,
+                noise.delta,
+            )
+        )
+        noised = (at_upload > 0) | (self.view != "server")
+        noised &= np.isfinite(multiplier)  # an upload of public data carries no noise
+        std = np.where(noised, multiplier, 0) * np.where(noised, bound, 0)
+        in_steps = np.any((std == 0) & (multiplier > 0) & np.isfinite(multiplier))
+        alone = weights is None or len(ids) == 0 or bool(in_steps)
+        share = np.ones(len(ids)) if alone else np.asarray(weights, float)[taken]
+        known = (0, 1, self.participation.colluders)
+        seen = dict.fromkeys(VIEWS, multiplier)
+        if not alone:
+            seen |= {
+                view: averaged_multiplier(multiplier, std, share, of_others)
+                for view, of_others in zip(VIEWS[1:], known, strict=True)
+            }
+        if self.view != "server" and not alone:
+            met = seen[self.view]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                anew = concentrated_epsilon(jnp.asarray(met), jnp.asarray(deltas))
+            claimed = np.where(met > 0, np.asarray(anew, float), math.inf)
+            claimed = np.where(np.isinf(met), 0.0, claimed)
+        even = not alone and len(ids) > 1 and len({*std}) == len({*share}) == 1
+        size = len(ids) if even else 0
+
+        def added(before: np.ndarray, values: Any) -> np.ndarray:
+            after = before.copy()
+            after[..., ids] += values
+            return after
+
+        met = np.stack([seen[view] for view in VIEWS])
+        with np.errstate(divide="ignore"):
+            precision = 1.0 / np.square(met)
+        return dataclasses.replace(
+            self,
+            uploads=added(self.uploads, 1),
+            epsilon=added(self.epsilon, claimed),
+            delta=added(self.delta, deltas),
+            precision=added(self.precision, precision),
+            least=np.minimum(self.least, met.min(axis=1, initial=math.inf)),
+            rounds=self.rounds + 1,
+            largest_claim=max(self.largest_claim, claimed.max(initial=0.0)),
+            even_cohort=size if self.even_cohort in (-1, size) else 0,
+        )
+
+    def record_pass(self) -> Self:
+        """After one more pass of the influence filter, in which all take part."""
+        return dataclasses.replace(self, passes=self.passes + 1)
+
+    def epsilon_spent(
+        self,
+        method: str,
+        delta: float | None = None,
+        client_id: int | None = None,
+        *,
+        view: str | None = None,
+    ) -> float:
+        """ε that a client has spent; the largest of all clients' by default.
+
+        Args:
+          method: "basic" (Σε as claimed, at `delta_spent`; the claim's view alone),
+            "rdp", "pld", or "gdp" (exact where only Gaussians were sent; Poisson
+            batches count as if nothing were sampled).
+          delta: δ of the other methods; `target_delta` by default.
+          client_id: whose; None for the largest.
+          view: one of VIEWS; the claim's by default.
+
+        Raises:
+          ValueError: an unknown method, view or client, or δ outside (0, 1).
+        """
+        view = view or self.view
+        if method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(METHODS)}")
+        if view not in VIEWS:
+            raise ValueError(f"view must be one of {', '.join(VIEWS)}, got {view!r}")
+        number = VIEWS.index(view)
+        chosen = self._chosen(client_id)
+        most = _not_exceeded(
+            self.uploads[chosen], self.precision[number][chosen], self.epsilon[chosen]
+        )
+        return max(
+            self.composed(
+                method, Sums(*sums, float(self.least[number])), self.filter_cost, delta
+            )
+            for sums in most
+        )
+
+    def composed(
+        self,
+        method: str,
+        sums: Sums,
+        filter_cost: FilterCost,
+        delta: float | None = None,
+    ) -> float:
+        """ε of one client with the filter's events, before a run or after it.
+
+        Args:
+          method: as in `epsilon_spent`.
+          sums: of its uploads.
+          filter_cost: of the filter's passes.
+          delta: `target_delta` by default.
+        """
+        delta = self.terms.target_delta if delta is None else delta
+        check_delta(delta)
+        releases = math.ceil(sums.uploads) if self.release_epsilon > 0 else 0
+        if method == "basic":
+            told = sums.uploads * self.release_epsilon
+            return sums.epsilon + told + filter_cost.basic_epsilon
+        if self.mechanism.claim.concentrated:
+            method = "rdp"
+        subsampling, precision = self.mechanism.subsampling, sums.precision
+        steps: tuple[Any, ...] = (None,)
+        if subsampling is not None and method != "gdp" and math.isfinite(sums.least):
+            steps = subsampling.steps(sums.least, math.ceil(sums.uploads))
+            precision = 0.0
+        return max(
+            composed_epsilon(
+                method,
+                filter_cost.precision + precision,
+                delta,
+                releases=releases,
+                release_epsilon=self.release_epsilon,
+                votes=filter_cost.votes,
+                vote_epsilon=filter_cost.vote_epsilon,
+                steps=one,
+            )
+            for one in steps
+        )
+
+    def delta_spent(self, client_id: int | None = None) -> float:
+        """Σδ as claimed: the δ at which basic composition's ε holds."""
+        return float(np.max(self.by_client()["delta"][self._chosen(client_id)]))
+
+    def by_client(self) -> dict[str, np.ndarray]:
+        """(M,) uploads and what basic composition counts, ε at δ, for summary.json."""
+        epsilon = self.epsilon + self.uploads * self.release_epsilon
+        return {
+            "uploads": self.uploads,
+            "epsilon": epsilon + self.filter_cost.basic_epsilon,
+            "delta": self.delta + self.filter_cost.delta,
+        }
+
+    def _chosen(self, client_id: int | None) -> slice:
+        if client_id is None:
+            return slice(None)
+        if not 0 <= client_id < len(self.uploads):
+            raise ValueError(
+                f"client_id must be in [0, {len(self.uploads)}), got {client_id}"
+            )
+        return slice(client_id, client_id + 1)
+
+    def to_json(self) -> dict[str, list[float]]:
+        """The sums: what a checkpoint and a client's state file keep."""
+        counts = (self.rounds, self.passes, self.even_cohort, self.largest_claim)
+        return {
+            **{name: getattr(self, name).tolist() for name in _ARRAYS},
+            "counts": list(map(float, counts)),
+        }
+
+    def from_json(self, saved: Mapping[str, Any]) -> Self:
+        """The account of the same mechanism and participation with these sums."""
+        rounds, passes, even_cohort, largest = np.asarray(saved["counts"], float)
+        arrays = {name: np.asarray(saved[name], float) for name in _ARRAYS}
+        return dataclasses.replace(
+            self,
+            uploads=arrays.pop("uploads").astype(np.int64),
+            rounds=int(rounds),
+            passes=int(passes),
+            even_cohort=int(even_cohort),
+            largest_claim=float(largest),
+            **arrays,  # type: ignore[arg-type]
+        )
+
+
+_ARRAYS = ("uploads", "epsilon", "delta", "precision", "least")
+
+
+def _not_exceeded(
+    uploads: np.ndarray, precision: np.ndarray, epsilon: np.ndarray
+) -> list[tuple[float, float, float]]:
+    """(uploads, precision, Σε), so many that no client has more of all three.
+
+    Of every number of uploads the largest Σ1/z² and Σε, of two clients perhaps: an
+    accounting reads one of them.
+    """
+    found: list[tuple[float, float, float]] = []
+    most = (0.0, -1.0)
+    for count in np.unique(uploads)[::-1]:
+        same = uploads == count
+        sums = float(precision[same].max()), float(epsilon[same].max())
+        if sums[0] > most[0] or sums[1] > most[1]:
+            found.append((float(count), *sums))
+            most = max(most[0], sums[0]), max(most[1], sums[1])
+    return found

@@ -1,0 +1,158 @@
+"""Audit games of whole runs: cohorts that take turns or are thinned, and early ends.
+
+`audit` says what a game is. Here a federation plays. One client of it is the canary:
+its update is longer than the clip in world "in", and zero in world "out".
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedsvp_jax import prng
+from fedsvp_jax.accounting import Allowance
+from fedsvp_jax.algorithm import cohort
+from fedsvp_jax.attacks.audit import Player, Scores, Transcript, make_player, upload
+from fedsvp_jax.mechanisms import Mechanism
+from fedsvp_jax.run import early_stopping
+from fedsvp_jax.structs import Array, NoiseInfo
+
+_DIMENSION = 8
+_CERTAIN = 1e6  # log likelihood ratio of who has seen the world itself
+
+
+@dataclasses.dataclass(frozen=True)
+class Turns:
+    """Cohorts that take turns, of which the adversary sees the sums.
+
+    Attributes:
+      update: the canary's in world "in", along the first axis.
+      num_clients: M.
+      cohort_size: K.
+      num_rounds: T.
+      allowance: keeps the promise.
+      present: from the second turn on so many clients of the canary's cohort are
+        admitted, the canary among them.
+    """
+
+    update: float
+    num_clients: int
+    cohort_size: int
+    num_rounds: int
+    allowance: Allowance
+    present: int
+
+
+def turns_player(mechanism: Mechanism, game: Turns, num_games: int) -> Player:
+    """Plays the rounds with `cohort.cohort_of_round`; the canary is in the first.
+
+    Args:
+      mechanism: whose claim is about a cohort's sum.
+      game: the federation.
+      num_games: n, in each world.
+    """
+    root = prng.root_key(0)  # public, and the same in all games
+    everybody = jnp.ones((game.num_clients,), bool)
+
+    def cohort_of(spent: Array, round_num: Array | int, admitted: Array) -> Array:
+        return cohort.cohort_of_round(
+            root,
+            game.allowance,
+            spent,
+            round_num,
+            cohort_size=game.cohort_size,
+            cohorts="cyclic",
+            admitted=admitted,
+        )
+
+    nobody_spent = jnp.zeros((game.num_clients,), jnp.int32)
+    first = cohort_of(nobody_spent, 0, everybody)
+    canary, left = first[0], everybody.at[first[game.present :]].set(False)
+    turns = game.num_clients // game.cohort_size
+    memory = mechanism.init(1).of(0)
+    axis = jnp.zeros((_DIMENSION,), jnp.float32).at[0].set(1.0)
+
+    def transcript(world: Array, key: Array) -> Transcript:
+        def step(
+            carry: tuple[Array, Array], round_num: Array
+        ) -> tuple[tuple[Array, Array], Transcript]:
+            score, spent = carry
+            admitted = jnp.where(round_num < turns, everybody, left)
+            clients = cohort_of(spent, round_num, admitted)
+            taken = clients >= 0
+
+            def send(client_id: Array, update: Array) -> tuple[Array, NoiseInfo]:
+                noised, _, info = upload(
+                    mechanism,
+                    update,
+                    jnp.float32(1.0),
+                    memory,
+                    key=prng.round_key(key, round_num),
+                    client_id=client_id,
+                    num_examples=1,
+                    round_num=round_num,
+                )
+                return noised, info
+
+            zeros = jnp.zeros_like(axis)
+            bare, infos = jax.vmap(send, (0, None))(clients, zeros)
+            own, info = send(canary, game.update * axis)
+            # The same noise on no update: what is left is the clipped update.
+            mean = own - send(canary, zeros)[0]
+            total = jnp.where(taken[:, None], bare, 0).sum(0)
+            seen = total + jnp.where(world == 0, mean, zeros)
+            variance = jnp.sum(jnp.where(taken, jnp.square(infos.noise_std), 0))
+            gain = (jnp.square(seen).sum() - jnp.square(seen - mean).sum()) / (
+                2 * variance
+            )
+            uploaded = (clients == canary).any()
+            score += jnp.where(uploaded, gain, 0.0)
+            cost = jnp.asarray(game.allowance.costs)[round_num]
+            spent = spent.at[jnp.where(taken, clients, game.num_clients)].add(
+                cost, mode="drop"
+            )
+            yes = jnp.bool_(True)
+            return (score, spent), Transcript(score, uploaded, yes, info)
+
+        rounds = jnp.arange(game.num_rounds, dtype=jnp.int32)
+        return jax.lax.scan(step, (jnp.float32(0.0), nobody_spent), rounds)[1]
+
+    return make_player(transcript, num_games)
+
+
+def stopped_player(play: Player, updates: tuple[float, float], level: float) -> Player:
+    """A run whose hook ends it: by the canary's un-noised update, if it is shown that.
+
+    What the hook is given is what `early_stopping.shown` leaves of a row. Without the
+    update it ends the run as soon as the released uploads say "in" clearly. The
+    adversary sees the rounds that were run, and how many there were.
+
+    Args:
+      play: a game of uploads.
+      updates: the canary's in the worlds (in, out).
+      level: of the log likelihood ratio, at which the hook ends the run.
+    """
+
+    def score_at_the_end(by_round: np.ndarray, update: float) -> float:
+        for score in by_round:
+            row = early_stopping.shown({"test_loss": score, "update_l2": abs(update)})
+            if "update_l2" in row:
+                return _CERTAIN if row["update_l2"] > 0 else -_CERTAIN
+            if row["test_loss"] >= level:
+                return float(score)
+        return float(by_round[-1])
+
+    def ended(scores: np.ndarray, update: float) -> np.ndarray:
+        last = [score_at_the_end(game, update) for game in scores.T]
+        return np.concatenate([scores[:-1], [np.asarray(last, scores.dtype)]])
+
+    def played(key: Array) -> Scores:
+        scores = play(key)
+        return scores._replace(
+            inside=ended(scores.inside, updates[0]),
+            outside=ended(scores.outside, updates[1]),
+            gaussian=np.append(scores.gaussian[:-1], False),
+        )
+
+    return played

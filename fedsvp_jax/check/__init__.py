@@ -1,0 +1,21 @@
+"""What follows from somebody else's privacy settings: `fedsvp check`.
+
+Noise, claims, verdict   noise.py   one calculation for all
+READERS                             by engine: (file, Facts) -> [Noise]
+"""
+
+import pathlib
+from collections.abc import Callable, Mapping
+
+from fedsvp_jax.check import flare, flower, opacus, pfl, settings_file
+from fedsvp_jax.check.noise import Facts, Noise, Stated, claims, epsilon, verdict
+
+READERS: Mapping[str, Callable[[pathlib.Path, Facts], list[Noise]]] = {
+    "flower": flower.read,
+    "flare": flare.read,
+    "opacus": opacus.read,
+    "pfl": pfl.read,
+    "toml": settings_file.read,
+}
+
+__all__ = ["READERS", "Facts", "Noise", "Stated", "claims", "epsilon", "verdict"]

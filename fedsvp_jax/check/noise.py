@@ -1,0 +1,256 @@
+"""The ε that follows from a noise, whatever its authors state.
+
+A reader of an engine's files (`flower`, `flare`, `opacus`, `pfl`, `settings_file`)
+describes what it finds as `Noise`, in the terms of this package. The rest is one
+calculation: a Gaussian of multiplier z is counted exactly, Poisson batches by privacy
+loss distributions, noise of pure ε by basic composition.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from fedsvp_jax.accounting.claims import Claim
+from fedsvp_jax.accounting.composition import composed_epsilon
+from fedsvp_jax.accounting.views import SEEN
+from fedsvp_jax.mechanisms.calibration import analytic_multiplier
+from fedsvp_jax.mechanisms.subsampling import SampledSteps
+
+RELATIONS = ("add_remove", "replace_one")
+_WORDS = {
+    ("client", "add_remove"): "add or remove a client",
+    ("client", "replace_one"): "replace all records of a client",
+    ("record", "add_remove"): "add or remove a record of a client",
+    ("record", "replace_one"): "replace a record of a client",
+}
+_TOLERANCE = 1e-3  # of ε: engines solve for their noise to that, or less
+
+
+class Facts(NamedTuple):
+    """What the user says beside the files.
+
+    Attributes:
+      overrides: values of arguments, by name.
+      examples, batch_size, epochs: of a client's local training in a round.
+      parameters: of the model.
+      largest_weight: of a client in the average, in (0, 1].
+    """
+
+    overrides: Mapping[str, float] = {}
+    examples: int | None = None
+    batch_size: int | None = None
+    epochs: float | None = None
+    parameters: int | None = None
+    largest_weight: float | None = None
+
+
+class Stated(NamedTuple):
+    """An ε that somebody states.
+
+    Attributes:
+      epsilon, delta: the claim.
+      per: "upload" or "run".
+    """
+
+    epsilon: float
+    delta: float
+    per: str
+
+
+class Setting(NamedTuple):
+    """What an engine calls the number that scales its noise.
+
+    Attributes:
+      name: of the setting.
+      value: as it is.
+      per_multiplier: its value where z is 1; it grows in proportion to z.
+    """
+
+    name: str
+    value: float
+    per_multiplier: float
+
+
+class Noise(NamedTuple):
+    """The noise of one setting.
+
+    Attributes:
+      source: where it is written.
+      text: what it does.
+      std: of a coordinate's noise, in the engine's unit (b of a Laplace noise); 0 where
+        there is none.
+      multiplier: z, the std over the most that one client, or record, adds to what is
+        noised. To replace one moves twice as much.
+      view: who is kept from telling: "server", or the "observer" of averages.
+      unit: "client" or "record".
+      relation: of the claim that the authors make by such a noise.
+      pure: ε of an upload at δ = 0 for that relation; None with Gaussian noise.
+      stated: in the file; None where nothing is.
+      steps: noised sums in an upload.
+      rate: q of Poisson batches; 1 without them.
+      fixed_rounds: as the file says; None where it does not.
+      setting: what to change; None where nothing helps.
+      assumptions: what the numbers rest on.
+      flaws: why they are nominal; () where they are proved under the assumptions.
+    """
+
+    source: str
+    text: str
+    std: float
+    multiplier: float
+    view: str
+    unit: str
+    relation: str
+    pure: float | None = None
+    stated: Stated | None = None
+    steps: int = 1
+    rate: float = 1.0
+    rounds: int | None = None
+    setting: Setting | None = None
+    assumptions: tuple[str, ...] = ()
+    flaws: tuple[str, ...] = ()
+
+    @property
+    def only_replaced(self) -> bool:
+        """Whether nothing is counted for adding and removing: shuffles, pure noise."""
+        shuffled = self.unit == "record" and self.rate == 1
+        return self.relation == "replace_one" and (shuffled or self.pure is not None)
+
+
+def epsilon(noise: Noise, relation: str, delta: float, uploads: int = 1) -> float:
+    """ε of so many uploads of one client.
+
+    Args:
+      noise: of an upload.
+      relation: "add_remove" or "replace_one".
+      delta: δ in (0, 1); not read by pure noise.
+      uploads: at least 1.
+
+    Returns:
+      ε; inf without noise, and for what is not counted: to replace a record of Poisson
+      batches.
+    """
+    factor = 1 if relation == "add_remove" else 2
+    if noise.pure is not None:
+        twice = relation == "replace_one" and noise.relation == "add_remove"
+        return (2 if twice else 1) * noise.pure * uploads
+    if noise.multiplier == 0:
+        return math.inf
+    number, z = uploads * noise.steps, noise.multiplier / factor
+    if noise.rate == 1:
+        return composed_epsilon("gdp", number / z**2, delta)
+    if factor == 2:
+        return math.inf
+    return composed_epsilon("pld", 0, delta, steps=SampledSteps(z, noise.rate, number))
+
+
+def claims(noise: Noise, delta: float, rounds: int | None) -> list[Claim]:
+    """An upload's ε, and the run's where its rounds are known, by relation.
+
+    Args:
+      noise: of an upload.
+      delta: δ of every row.
+      rounds: in all of which the client takes part.
+    """
+    scopes = {"an upload": 1} | ({} if rounds is None else {f"{rounds} rounds": rounds})
+    counted = "exact" if noise.rate == 1 else "pld"
+    rows = []
+    for scope, uploads in scopes.items():
+        for relation in RELATIONS:
+            if relation == "replace_one" and noise.rate < 1:
+                continue  # proved for a record that is left out
+            if relation == "add_remove" and noise.only_replaced:
+                continue
+            value = epsilon(noise, relation, delta, uploads)
+            rows.append(
+                Claim(
+                    SEEN[noise.view][0].format(1),
+                    _WORDS[noise.unit, relation],
+                    f"{scope}, {'basic' if noise.pure is not None else counted}",
+                    value,
+                    delta if noise.pure is None else 0.0,
+                    math.isfinite(value) and not noise.flaws,
+                    "; ".join((*noise.assumptions, *noise.flaws)),
+                )
+            )
+    return rows
+
+
+class Verdict(NamedTuple):
+    """Whether a stated ε is reached.
+
+    Attributes:
+      stated: the claim.
+      relation: in words.
+      epsilon: what follows, at the stated δ.
+      reached: whether it is no more than was stated, to 0.1 %.
+      needed: the setting's least value that reaches it; None where none does.
+    """
+
+    stated: Stated
+    relation: str
+    epsilon: float
+    reached: bool
+    needed: float | None
+
+
+def verdict(noise: Noise, stated: Stated, rounds: int | None) -> Verdict:
+    """Compares what is stated with what follows.
+
+    Raises:
+      ValueError: the run's ε is stated, and its rounds are not known.
+    """
+    if stated.per == "run" and rounds is None:
+        raise ValueError(
+            f"{noise.source}: the ε of a run needs its number of rounds; give --rounds"
+        )
+    uploads = 1 if stated.per == "upload" or rounds is None else rounds
+    found = epsilon(noise, noise.relation, stated.delta, uploads)
+    if noise.pure is None and stated.delta <= 0:
+        found = math.inf
+    reached = found <= stated.epsilon * (1 + _TOLERANCE)
+    needed = None
+    if not reached and noise.setting is not None and stated.epsilon > 0:
+        needed = noise.setting.per_multiplier * _least_multiplier(
+            noise, stated, uploads
+        )
+    return Verdict(stated, _WORDS[noise.unit, noise.relation], found, reached, needed)
+
+
+def _least_multiplier(noise: Noise, stated: Stated, uploads: int) -> float:
+    """The least z whose uploads keep what is stated."""
+    if noise.rate < 1:
+        return sampled_multiplier(stated, noise.rate, uploads * noise.steps)
+    factor = 1 if noise.relation == "add_remove" else 2
+    one = float(analytic_multiplier(stated.epsilon, stated.delta))
+    return factor * one * math.sqrt(uploads * noise.steps)
+
+
+def sampled_multiplier(stated: Stated, rate: float, steps: int) -> float:
+    """The least z with which so many Poisson batches keep ε at δ, to 1e-4 from above.
+
+    Raises:
+      ValueError: not even z = 10,000 does.
+    """
+
+    def keeps(z: float) -> bool:
+        sampled = SampledSteps(z, rate, steps)
+        found = composed_epsilon("pld", 0, stated.delta, steps=sampled)
+        return found <= stated.epsilon
+
+    low, high = 0.0, 1.0
+    while not keeps(high):
+        low, high = high, 2 * high
+        if high > 1e4:
+            raise ValueError(
+                f"no noise multiplier up to 10,000 gives ε = {stated.epsilon:g}"
+            )
+    while high - low > 1e-4 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if keeps(middle) else (middle, high)
+    return high
+
+
+def classical_constant(delta: float) -> float:
+    """c = sqrt(2 ln(1.25/δ)), in double precision as engines have it."""
+    return math.sqrt(2 * math.log(1.25 / delta))

@@ -1,0 +1,65 @@
+"""What may be clipped: each value of `--sensitivity` with what other modules ask of it.
+
+Its bound, relation, grid and assumptions are a `mechanisms.sensitivity.Sensitivity`,
+which is made from the settings. What is known of the name alone stands here.
+"""
+
+from typing import NamedTuple
+
+
+class Clip(NamedTuple):
+    """One rule.
+
+    Attributes:
+      name: the setting's value.
+      words: what C bounds, for --help.
+      in_ball: an upload ends in a ball of radius C, also one that is not finite.
+      of_weights: that ball is of the uploaded weights, so the clip reads the model.
+      in_steps: every example's gradient is clipped, and the noise is in the steps.
+      asks: the noise is on the answer to a private query, not on the update.
+      granted: the bound was published, not proved.
+    """
+
+    name: str
+    words: str
+    in_ball: bool = False
+    of_weights: bool = False
+    in_steps: bool = False
+    asks: bool = False
+    granted: bool = False
+
+    @property
+    def leaves_update(self) -> bool:
+        """Whether a mechanism that clips the update itself may be told this one."""
+        return self.granted or (self.in_ball and not self.of_weights)
+
+
+CLIPS = {
+    clip.name: clip
+    for clip in (
+        Clip(
+            "paper",
+            "the batch-mean gradient at every step, 2C/|D| (nominal, not proved)",
+            granted=True,
+        ),
+        Clip(
+            "weight_clip", "the uploaded weights too, 2C", in_ball=True, of_weights=True
+        ),
+        Clip(
+            "update_clip",
+            "the update too, C (add or remove the client) or 2C (replace)",
+            in_ball=True,
+        ),
+        Clip(
+            "per_example",
+            "every example's gradient, DP-SGD in the client",
+            in_steps=True,
+        ),
+        Clip(
+            "attribute_records",
+            "the gradient of each record of the private attribute, to --private_clip "
+            "(records of other attributes are not protected)",
+            asks=True,
+        ),
+    )
+}

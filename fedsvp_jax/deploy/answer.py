@@ -1,0 +1,145 @@
+"""A round of a deployed client, counted on its disk: charge, train, make the upload.
+
+`answer` does all of it. An engine that trains between two calls of its own takes
+`begin_round` before and `end_round` behind.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedsvp_jax.deploy.privatize import (
+    Arrays,
+    charge,
+    check_arrays,
+    check_request,
+    finish,
+)
+from fedsvp_jax.deploy.randomness import SECRET, Randomness
+from fedsvp_jax.deploy.state import StateFile
+
+_log = logging.getLogger(__name__)
+
+
+class Trained(NamedTuple):
+    """What a client's training hands on, before clip and noise: it must not leave.
+
+    Attributes:
+      arrays: of the received arrays' shapes; of a private query its answer, the mean of
+        the private records' clipped gradients.
+      contribution: R, or None where no noise follows it.
+      free: arrays that leave before the others, un-noised, since no private record
+        decides them (public training); () without a private query.
+    """
+
+    arrays: Sequence[np.ndarray]
+    contribution: float | None = None
+    free: Sequence[np.ndarray] = ()
+
+
+def begin_round(
+    file: StateFile,
+    received: Sequence[np.ndarray],
+    *,
+    round_num: int,
+    like: Sequence[np.ndarray] | None = None,
+) -> None:
+    """Checks a request and charges its round; then the client may read its records.
+
+    Args:
+      file: of the client's state and policy; other processes of the client wait.
+      received, round_num, like: as in `check_request`.
+
+    Raises:
+      Refused: no upload may leave; the file is as it was. Public facts decide it: the
+        policy, the round, the received arrays and the state.
+      OSError: the file cannot be written; no upload may leave.
+    """
+    with file.locked():
+        state = file.read()
+        check_request(file.policy, state, received, round_num=round_num, like=like)
+        file.write(charge(state, policy=file.policy, round_num=round_num))
+
+
+def end_round(
+    file: StateFile,
+    received: Sequence[np.ndarray],
+    train: Callable[[], Trained],
+    *,
+    round_num: int,
+    num_free: int = 0,
+    randomness: Randomness = SECRET,
+) -> tuple[Arrays, dict[str, Any]]:
+    """The upload of a round that was begun; the file says so before it may leave.
+
+    A training that raises, or whose arrays do not fit, becomes an update of 0, with
+    noise as ever: to answer otherwise would tell of the data. The client's log says
+    what failed.
+
+    Args:
+      file, received, round_num: as in `begin_round`.
+      train: the training.
+      num_free: how many of the first received arrays are public training's, of a
+        private query; the others are then the last answer, and the next starts at 0.
+      randomness: `SECRET`, or `Seeded` for tests.
+
+    Returns:
+      `(upload, record)`.
+
+    Raises:
+      Refused: the round was not begun, or its upload is made already.
+      OSError: the file cannot be written; no upload may leave.
+      ValueError: `num_free` without a private query.
+    """
+    policy = file.policy
+    if num_free and not policy.is_query:
+        raise ValueError("num_free must be 0: only a private query has a public part")
+    free, base = received[:num_free], received[num_free:]
+    if policy.is_query:
+        base = [np.zeros_like(leaf) for leaf in base]
+    trained = Trained(base, free=free)
+    try:
+        made = train()
+        check_arrays("the trained model", made.arrays, base, finite=False)
+        check_arrays("the public part of the upload", made.free, free)
+        ratio = None if made.contribution is None else float(made.contribution)
+        trained = made._replace(contribution=ratio)
+    except Exception:
+        _log.exception("round %d: the training failed, noise alone is sent", round_num)
+    with file.locked():
+        upload, state, record = finish(
+            base,
+            trained.arrays,
+            file.read(),
+            policy=policy,
+            round_num=round_num,
+            contribution=trained.contribution,
+            randomness=randomness,
+        )
+        file.write(state)
+    _log.info("upload: %s", record)
+    return [*trained.free, *upload], record
+
+
+def answer(
+    file: StateFile,
+    received: Sequence[np.ndarray],
+    train: Callable[[], Trained],
+    *,
+    round_num: int,
+    like: Sequence[np.ndarray] | None = None,
+    num_free: int = 0,
+    randomness: Randomness = SECRET,
+) -> tuple[Arrays, dict[str, Any]]:
+    """`begin_round`, the training, and `end_round`, whose arguments it takes."""
+    begin_round(file, received, round_num=round_num, like=like)
+    return end_round(
+        file,
+        received,
+        train,
+        round_num=round_num,
+        num_free=num_free,
+        randomness=randomness,
+    )

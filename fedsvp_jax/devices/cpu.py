@@ -1,0 +1,40 @@
+"""What of a CPU decides the bits of a run: its thread pool and its instructions.
+
+XLA:CPU divides a convolution among the threads of its pool, and the sums of the parts
+follow their number; matrix products and sums do not. LLVM compiles for the widest
+vectors of the processor, whose lanes are sums of their own.
+"""
+
+import os
+import pathlib
+import platform
+
+# Those that decide how wide vectors are, and whether a product and a sum are rounded
+# once or twice.
+_INSTRUCTIONS = ("avx", "fma", "avx2", "avx512f", "asimd", "sve")
+
+
+def threads() -> int:
+    """Threads of XLA:CPU's pool: NPROC if it is set, else the cores given to us."""
+    wanted = os.environ.get("NPROC", "")
+    if wanted.isdecimal() and int(wanted) > 0:
+        return int(wanted)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def instruction_set() -> str:
+    """The architecture, and where the system tells them its vector instructions."""
+    try:
+        text = pathlib.Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.machine()
+    lines = (line.partition(":") for line in text.splitlines())
+    words = {
+        word
+        for name, _, value in lines
+        if name.strip().lower() in ("flags", "features")
+        for word in value.split()
+    }
+    return " ".join([platform.machine(), *(w for w in _INSTRUCTIONS if w in words)])

@@ -1,0 +1,118 @@
+"""The device that a program is made for, and everything that is chosen by it.
+
+A target is a value: `here` is the one that this process computes on, and `named` one
+that need not be there, whose compiler can be had alone (docs/performance.md). The
+choices rest on counted cost: milliseconds on CPU cores, the TPU compiler's cycles, and
+the kernels that a GPU is told to start.
+"""
+
+import dataclasses
+from typing import Literal, NamedTuple
+
+import jax
+
+_MEMORY = {"cpu": 0, "tpu": 16 * 10**9, "cuda": 80 * 10**9}  # v5e, H100
+# Of a training: broadcast, trained and written weights, gradient, update.
+_COPIES = 5
+# On a TPU, weights of all trainings side by side that stay in its fast memory of 128 MB
+# from step to step. W1's step costs 156 thousand cycles a client when each trains
+# alone, 183 thousand in twos, and 440 thousand in tens, whose weights do not fit.
+_FAST_BYTES = 32 * 10**6
+
+
+class Sides(NamedTuple):
+    """How many of each run side by side, as one vmapped program."""
+
+    clients: int
+    coalitions: int
+    cells: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """A device that programs are made for.
+
+    Attributes:
+      platform: whose compiler.
+      memory: bytes of the device; half of it is a program's. 0 on a CPU, whose
+        programs never choose by it.
+    """
+
+    platform: Literal["cpu", "cuda", "tpu"]
+    memory: int
+
+    @property
+    def kernels(self) -> Literal["cpu", "plain"]:
+        """The set of `models.kernels`."""
+        return "cpu" if self.platform == "cpu" else "plain"
+
+    def known_trips(self, together: Sides) -> bool:
+        """Whether every loop of a round has a number of turns known to the compiler.
+
+        On a GPU the host waits before each turn of any other. Side by side, lanes idle
+        until the longest is done; on a TPU and alone, a training ends with its client.
+        """
+        alone = together.clients == together.coalitions == 1
+        return self.platform == "cuda" or (self.platform == "tpu" and not alone)
+
+    def sides(
+        self,
+        *,
+        clients: int,
+        coalitions: int,
+        weights: int,
+        activations: int,
+        alike: bool,
+    ) -> Sides:
+        """What runs side by side where nobody says it.
+
+        Clients come first, then the coalitions of each, then the cells of a sweep.
+
+        Args:
+          clients: of a cohort.
+          coalitions: trainings of a client.
+          weights: bytes of the model.
+          activations: bytes that the gradient of one batch keeps.
+          alike: whether the model is small and the clients are of one size.
+        """
+        if self.platform == "cpu":
+            return Sides(clients if alike else 1, 1, 1)
+        room = self.memory // 2 // (_COPIES * weights + activations)
+        if self.platform == "tpu":
+            room = min(room, _FAST_BYTES // weights)
+        together = _even(clients, room)
+        apart = _even(coalitions, room // together)
+        return Sides(together, apart, max(1, room // (together * apart)))
+
+
+def _even(count: int, room: int) -> int:
+    """The least chunk that takes as few turns as one of `room` does."""
+    turns = -(-count // max(1, min(room, count)))
+    return -(-count // turns)
+
+
+def here() -> Target:
+    """The device that JAX computes on."""
+    device = jax.devices()[0]
+    platform = {"gpu": "cuda"}.get(device.platform, device.platform)
+    if platform == "cpu":
+        return named("cpu")
+    told = (device.memory_stats() or {}).get("bytes_limit")
+    return named(platform, told)
+
+
+def named(platform: str, memory: int | None = None) -> Target:
+    """A target that need not be there.
+
+    Args:
+      platform: `cpu`, `cuda` or `tpu`.
+      memory: bytes; by default those of a TPU v5e or an H100.
+
+    Raises:
+      ValueError: another platform.
+    """
+    if platform not in _MEMORY:
+        raise ValueError(
+            f"target must be one of {', '.join(_MEMORY)}, got {platform!r}"
+        )
+    return Target(platform, memory or _MEMORY[platform])  # type: ignore[arg-type]

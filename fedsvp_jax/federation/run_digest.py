@@ -1,0 +1,99 @@
+"""The digest of what a run releases: runs that differ in it draw noise of their own.
+
+Two runs with one seed and one draw of noise, but other updates or another σ, tell the
+update: the noise cancels. So every setting that may change a released number goes into
+the key of the noise (`prng.HIDING`), and so does the data's fingerprint, since a run
+without one record is a neighbour. Left out is what changes no released number, so that
+it keeps the bits: where the data lie, when the server tests, how the work is laid out,
+and what the mechanism does not read (a sweep's cells have an ε, which `gaussian`
+ignores).
+
+T, the number of rounds, is left out where nothing follows it (`follows_num_rounds`). A
+run of 10 rounds then is the first part of one of 20, to the bit, and publishing both
+tells what the longer one tells. Where something follows T, the two share no draw.
+"""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+from fedsvp_jax.config import EvaluationSettings, ExecutionSettings, ExperimentConfig
+from fedsvp_jax.mechanisms import Mechanism, unread_settings
+from fedsvp_jax.prng import Digest
+
+PAIRED = (
+    "nominal, because paired_noise gives all runs of one seed the same draws of noise: "
+    "of two published ones the noise cancels"
+)
+_CHANGES_NOTHING = {
+    field.name
+    for settings in (EvaluationSettings, ExecutionSettings)
+    for field in dataclasses.fields(settings)
+} | {"data_dir"}
+
+# What follows T, and when
+_FOLLOWS: dict[str, Callable[[ExperimentConfig], bool]] = {
+    "the promise of total_epsilon is for all rounds": lambda c: (
+        c.total_epsilon is not None
+    ),
+    "max_uploads limits the uploads of all rounds": lambda c: c.max_uploads is not None,
+    "the influence filter plans for all rounds": lambda c: c.influence_filter != "none",
+    "the room for a Poisson batch follows their number": lambda c: (
+        c.batches == "poisson"
+    ),
+    "learning_rate_schedule=cosine falls over all rounds": lambda c: (
+        c.learning_rate_schedule == "cosine"
+    ),
+}
+
+
+def follows_num_rounds(config: ExperimentConfig, mechanism: Mechanism) -> str | None:
+    """Why the first rounds would be others in a run of another length; None if not."""
+    for why, follows in _FOLLOWS.items():
+        if follows(config):
+            return why
+    if mechanism.follows_num_rounds:
+        return (
+            f"the noise of mechanism {config.mechanism} depends on the number of rounds"
+        )
+    return None
+
+
+def run_digest(
+    config: ExperimentConfig, mechanism: Mechanism, fingerprint: str, *own: str
+) -> Digest | None:
+    """64 bits of SHA-256 of what decides a run's releases beside its seed.
+
+    Settings at their defaults are left out, so a new one changes no run's bits.
+
+    Args:
+      config: resolved, its noise solved for.
+      mechanism: made from it.
+      fingerprint: of the data.
+      own: says what the settings do not name: a model or a loss of one's own. Of a
+        model the shapes are known here and of a loss the name, not what they compute:
+        runs that differ in more share their noise.
+
+    Returns:
+      None with --paired_noise.
+    """
+    if config.paired_noise:
+        return None
+    left_out = _CHANGES_NOTHING | unread_settings(config.mechanism) | {"num_rounds"}
+    told: dict[str, Any] = {
+        field.name: value
+        for field in dataclasses.fields(config)
+        if field.name not in left_out
+        and (value := getattr(config, field.name)) != field.default
+    }
+    if follows_num_rounds(config, mechanism) is not None:
+        told["num_rounds"] = config.num_rounds
+    numbers = {
+        name: float(value) if isinstance(value, int | float) else str(value)
+        for name, value in told.items()
+    }
+    text = json.dumps([numbers, fingerprint, *own], sort_keys=True)
+    digest = hashlib.sha256(text.encode()).digest()
+    return int.from_bytes(digest[:4], "big"), int.from_bytes(digest[4:8], "big")

@@ -1,0 +1,65 @@
+"""Arithmetic in float32 whose error is bounded by proof, or whose bits no layout moves.
+
+Claims speak of real numbers, and uploads are computed in float32. u = 2^-24 is the unit
+roundoff: a sum, product or quotient of two numbers is off by at most u times itself.
+
+What a claim needs is how far two neighbours' results lie apart. A sum of n vectors of
+length C is nC long, so its rounding may be nu times what one record moves it by, in
+the best of orders; in a bad one, n times as much. Hence the orders below, and hence
+`reserve`: vectors are clipped to C/(1 + ρ) so that sums in float32 keep C.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from fedsvp_jax.structs import Array
+
+ROUNDOFF = 2.0**-24
+
+
+def pairwise_sum(rows: Array) -> Array:
+    """The sum over the leading axis of (n, ...), as a binary tree of additions.
+
+    Every number is added to at most H = ⌈log2 n⌉ times, so that each coordinate of the
+    result is off by at most Hu/(1 − Hu)·Σ|x_i| (Higham 2002, section 4.2). A sum that
+    the compiler orders may be off by (n − 1)u·Σ|x_i|.
+    """
+    while rows.shape[0] > 1:
+        if rows.shape[0] % 2:
+            rows = jnp.concatenate([rows, jnp.zeros_like(rows[:1])])
+        half = rows.shape[0] // 2
+        rows = rows[:half] + rows[half:]
+    return rows[0]
+
+
+def add_compensated(total: Array, lost: Array, more: Array) -> tuple[Array, Array]:
+    """`(total + more, lost + what that sum lost)`: one step of a compensated sum.
+
+    The two together are what was added up, but for the rounding of `lost`: after k
+    steps they are off by at most k²u²·Σ|x_i| in each coordinate, and total + lost by
+    another u·Σ|x_i|. Source: Knuth's TwoSum; Ogita, Rump and Oishi 2005, Algorithm 4.4.
+    """
+    new = total + more
+    gained = new - total
+    return new, lost + ((total - (new - gained)) + (more - gained))
+
+
+def reserve(number: Array | float, height: float) -> Array | float:
+    """ρ = 2(H + 3)nu: part of C that the float32 mean of n vectors may be off by.
+
+    Let n vectors of length C' at most be added up in a tree of height H, and the sum be
+    multiplied by the float32 nearest to 1/B. The mean is off by (H + 2)u·nC'/B at most
+    but for terms in u², and one u more covers those while Hu < 2^-12. Two neighbours'
+    means, both off, then lie C'(f + 2(H + 3)nu)/B apart at most: fC/B with
+    C' = C/(1 + ρ) and f ≥ 1.
+    """
+    return 2 * (height + 3) * ROUNDOFF * number
+
+
+def reciprocal(number: Array) -> Array:
+    """1/x, for x that many numbers are divided by: multiply by it.
+
+    XLA turns x/broadcast(s) into x·(1/s) where s has no other use, which the layout
+    over devices decides. Behind a barrier the quotient is computed once, on its own.
+    """
+    return jax.lax.optimization_barrier(1 / number)

@@ -1,0 +1,102 @@
+"""Files that are whole or not there: written beside their place and renamed."""
+
+import contextlib
+import json
+import math
+import os
+import pathlib
+from typing import Any
+
+import numpy as np
+
+BESIDE = ".tmp"  # ends the name of a file that is not whole yet
+
+
+def plain(value: Any) -> Any:
+    """Numpy to plain Python; float32 by its shortest form, non-finite to None."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return [plain(item) for item in value]
+    if isinstance(value, np.float32):
+        return float(str(value)) if np.isfinite(value) else None
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+class WriteError(OSError):
+    """A file of a run cannot be written; the message says how to go on.
+
+    Attributes:
+      path: the file or folder.
+      reason: what the operating system says.
+    """
+
+    def __init__(
+        self, path: pathlib.Path, reason: str, kept: str = "what was saved before"
+    ) -> None:
+        super().__init__(
+            f"{path} cannot be written ({reason}); {kept} is kept: mend this, then go "
+            "on with the same command and --resume"
+        )
+        self.path = path
+        self.reason = reason
+
+
+def replace_file(path: pathlib.Path, *parts: bytes, mode: int = 0o666) -> None:
+    """Writes the parts, one after another, as the whole file or not at all.
+
+    It is on the disk when this returns. A link is followed to its file, which is what
+    is replaced; a link that somebody put in the place of the file beside it is not.
+
+    Args:
+      path: of the file.
+      parts: its content.
+      mode: of a new file, less the process's umask.
+
+    Raises:
+      WriteError: it cannot be written; the whole former file is there, or, where the
+        folder's own record of it fails last, the whole new one.
+    """
+    real = pathlib.Path(os.path.realpath(path))
+    beside = real.with_name(real.name + BESIDE)
+    try:
+        with open(_new_file(beside, mode), "wb") as file:
+            file.writelines(parts)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, real)
+        folder = os.open(real.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # else a power cut may bring the former file back
+        finally:
+            os.close(folder)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise WriteError(path, error.strerror or str(error)) from error
+
+
+def _new_file(path: pathlib.Path, mode: int) -> int:
+    """A descriptor of a file that this call makes, also where a killed process's is."""
+    how = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    try:
+        return os.open(path, how, mode)
+    except FileExistsError:
+        path.unlink()
+        return os.open(path, how, mode)
+
+
+def write_json(path: pathlib.Path, content: Any) -> None:
+    """Writes the file whole or not at all.
+
+    Raises:
+      WriteError: it cannot be written; what was there is as it was.
+    """
+    text = json.dumps(plain(content), indent=2, allow_nan=False) + "\n"
+    replace_file(path, text.encode())

@@ -1,0 +1,100 @@
+"""No layout over devices decides whether XLA divides or multiplies.
+
+XLA writes x/broadcast(s) as x·(1/s) where s has no other reader. A round on two devices
+has other readers than one on one device, and so had other bits at ε = .3 and .7.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from small_runs import digits, small
+
+from fedsvp_jax import mechanisms
+from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.federation import build
+from fedsvp_jax.mechanisms.shapley_guided import guided_multiplier
+
+pytestmark = pytest.mark.across("divisions in the round's programs")
+
+_WIDENS = ("broadcast_in_dim", "reshape", "convert_element_type", "squeeze")
+
+
+def _inner(eqn: Any) -> Iterator[Any]:
+    for value in eqn.params.values():
+        for one in value if isinstance(value, tuple | list) else [value]:
+            found = getattr(one, "jaxpr", one)
+            if hasattr(found, "eqns"):
+                yield found
+
+
+def divisions_by_fewer(jaxpr: Any) -> list[str]:
+    """Quotients of floats by numbers, not constants, that are fewer than they."""
+    makers: dict[Any, Any] = {}
+    constant: set[Any] = set()
+
+    def is_constant(var: Any) -> bool:
+        return hasattr(var, "val") or var in constant
+
+    def fewest(var: Any) -> int:
+        size = int(var.aval.size)
+        maker = None if hasattr(var, "val") else makers.get(var)
+        if maker is None or maker.primitive.name not in _WIDENS:
+            return size
+        return min(size, fewest(maker.invars[0]))
+
+    found = []
+    for eqn in jaxpr.eqns:
+        makers.update(dict.fromkeys(eqn.outvars, eqn))
+        if all(map(is_constant, eqn.invars)):
+            constant.update(eqn.outvars)
+        elif eqn.primitive.name == "div":
+            result, by = eqn.outvars[0].aval, eqn.invars[1]
+            floating = jnp.issubdtype(result.dtype, jnp.floating)
+            if floating and not is_constant(by) and fewest(by) < result.size:
+                found.append(f"{result.str_short()} in {eqn.source_info.name_stack}")
+        found += [line for inner in _inner(eqn) for line in divisions_by_fewer(inner)]
+    return found
+
+
+def test_the_search_finds_a_quotient_by_one_number() -> None:
+    def divided(x: jax.Array, s: jax.Array) -> jax.Array:
+        return jax.lax.map(lambda row: row / s, x)
+
+    assert divisions_by_fewer(jax.make_jaxpr(divided)(jnp.ones((3, 2)), 0.3).jaxpr)
+    assert not divisions_by_fewer(
+        jax.make_jaxpr(partial(divided, s=0.3))(jnp.ones((3, 2))).jaxpr
+    )
+
+
+@pytest.mark.hole
+def test_clients_side_by_side_share_no_quotient_by_epsilon() -> None:
+    side_by_side = jax.vmap(guided_multiplier, (0, None, None))
+    made = jax.make_jaxpr(side_by_side)(jnp.ones(3), jnp.float32(0.3), 0.1)
+    assert not divisions_by_fewer(made.jaxpr)
+
+
+CASES: list[dict[str, Any]] = [
+    *({"mechanism": name} for name in mechanisms.mechanism_names()),
+    {"mechanism": "nbafl", "downlink_noise": True, "sensitivity": "per_example"},
+    {"mechanism": "dp_fedavg", "adaptive_clip": True},
+    {"mechanism": "gaussian", "sensitivity": "attribute_records"},
+    {"shapley": "additive", "contribution_release": "laplace"},
+    {"shapley": "leave_one_out", "shapley_trainings": 3, "utility": "loss"},
+    {"shapley": "paired", "shapley_trainings": 4},
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", CASES, ids=str)
+def test_a_round_divides_by_no_number_that_is_broadcast(
+    changes: dict[str, Any],
+) -> None:
+    attributes = 4 if "shapley" in changes else None
+    config = small(client_chunk_size=2, num_attributes=attributes, **changes)
+    trainer = Trainer(build([config], digits()))
+    traced = jax.make_jaxpr(trainer._rounds())(*trainer.arguments())
+    assert divisions_by_fewer(traced.jaxpr) == []

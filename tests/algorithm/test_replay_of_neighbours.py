@@ -1,0 +1,405 @@
+"""Replay of neighbours: what is claimed equal is equal to the bit, the rest is bounded.
+
+As Re:cord-play does (arXiv 2602.17454): every key is fixed and one record is changed.
+`helpers/neighbours.py` says how a round is read.
+"""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from neighbours import Replay, Round, dataset, probe, pull, settings
+from worlds import make_world, rates
+
+from experiments.attack.bugs import BUGS
+from experiments.attack.planted_bugs import planted
+from fedsvp_jax import mechanisms
+from fedsvp_jax.algorithm import aggregation, local_training
+from fedsvp_jax.engine import trainer
+from fedsvp_jax.federation import build
+from fedsvp_jax.influence import lazy
+from fedsvp_jax.mechanisms import base, dp_fedavg, noise
+from fedsvp_jax.structs import Rows
+
+pytestmark = pytest.mark.across("every stage of a round, of two neighbours")
+
+OVERFLOWS = 1e38
+TOLERANCE = 2e-5  # relative, of float32 sums under the noise
+SAID = (  # what an upload says of its noise, and what the account reads
+    *("noise_multiplier", "noise_std", "step_noise_std", "noise_l2"),
+    *("sensitivity", "epsilon", "delta", "risk_tolerance"),
+)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two trees have the same bits, NaN included."""
+    leaves = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return all(_bytes(a) == _bytes(b) for a, b in leaves)
+
+
+def _bytes(leaf: Any) -> bytes:
+    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        leaf = jax.random.key_data(leaf)
+    return np.asarray(leaf).tobytes()
+
+
+def violations(replay: Replay, found: Round) -> set[str]:
+    """Which claims a round breaks; the empty set where it keeps them all."""
+    config, mechanism = replay.config, replay.program.mechanism
+    (before, one, other), owner = found[1:], replay.owner
+    here, there = one.metrics.clients, other.metrics.clients
+    broken = set()
+
+    def check(kind: str, holds: bool) -> None:
+        if not holds:
+            broken.add(kind)
+
+    check("cohort", same(here.client_id, there.client_id))
+    check("counts", same(here.num_examples, there.num_examples))
+    check("weights", same(here.weight, there.weight))
+    check("steps", same(here.steps, there.steps))
+    check("spent", same(one.state.spent, other.state.spent))
+    others = here.client_id != owner
+    check("others", same(_rows(here, others), _rows(there, others)))
+    if owner not in here.client_id:
+        check("absent", same(one.state, other.state))
+        return broken
+    place = int(np.flatnonzero(here.client_id == owner)[0])
+    follows = float(here.released_ratio[place]) != float(there.released_ratio[place])
+    if follows:  # the noise may follow what was released, and nothing else
+        check("released", config.contribution_release != "worst_case")
+        return broken
+    check("noise", all(same(_said(here, n), _said(there, n)) for n in SAID))
+    if not mechanism.claim.proved:
+        return broken
+    check("finite", same(here.finite, there.finite))
+    moved = _moved(one.state.params, other.state.params)
+    weight = float(here.weight[place])
+    asks = config.sensitivity == "attribute_records"
+    if asks:
+        check("public", not np.any(moved))
+        moved = _moved(one.state.answer, other.state.answer)
+    if asks or config.sensitivity == "per_example":
+        rest = np.arange(len(moved)) != replay.record
+        check("records", not np.any(moved[rest]))
+    most = weight * _most_moved(replay, here.noise.sensitivity[place])
+    size = max(
+        *(np.abs(leaf).max() for leaf in jax.tree.leaves(before.params)),
+        float(here.noise.noise_std[place]),
+    )
+    slack = 1e-6 * weight * size * np.sqrt(moved.size)  # of the sum that cancels
+    check("moved", np.linalg.norm(moved) <= most * (1 + TOLERANCE) + slack)
+    if config.adaptive_clip:
+        clips = [np.log(side.state.mechanism.shared["clip"]) for side in (one, other)]
+        step = config.clip_learning_rate / len(here.client_id)
+        check("clip", abs(clips[0] - clips[1]) <= step * (1 + 1e-5) + 1e-6)
+    return broken
+
+
+def _moved(one: Any, other: Any) -> np.ndarray:
+    """(records, d): the difference of two trees, whose leaves have a row a label."""
+    leaves = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return np.concatenate([(a - b).reshape(len(a), -1) for a, b in leaves], axis=1)
+
+
+def _rows(clients: Any, kept: np.ndarray) -> Any:
+    return jax.tree.map(lambda leaf: leaf[kept], clients)
+
+
+def _said(clients: Any, name: str) -> np.ndarray:
+    return np.asarray(getattr(clients.noise, name))
+
+
+def _most_moved(replay: Replay, sensitivity: np.ndarray) -> float:
+    """How far an upload may move: Δ, or the steps that a record is in by 2C/B."""
+    config = replay.config
+    if config.sensitivity != "per_example":
+        return float(sensitivity)
+    left_out = config.relation == "add_remove"
+    steps = config.local_epochs
+    if config.batches == "poisson":
+        mine = len(replay.rows_of_owner)
+        steps = config.local_steps or steps * max(mine // config.batch_size, 1)
+    one = (1 if left_out else 2) * config.l2_norm_clip / config.batch_size
+    return config.learning_rate * steps * one / (1 - config.client_momentum)
+
+
+def broken(replay: Replay) -> set[str]:
+    """The claims that some round of a replay breaks."""
+    return set().union(*(violations(replay, found) for found in replay.rounds()))
+
+
+def replayed(**changes: Any) -> Replay:
+    return Replay(settings(**changes))
+
+
+POISSON = {"sensitivity": "per_example", "relation": "add_remove", "batches": "poisson"}
+RECORDS_OF = {"mechanism": "gaussian", "sensitivity": "per_example"}
+SHARED = {"noise_trust": "secure_aggregation"}
+QUICK: list[dict[str, Any]] = [
+    {"mechanism": "gaussian", "sensitivity": "update_clip", "weighting": "uniform"},
+    {"mechanism": "gaussian", "sensitivity": "per_example", "augment": True},
+    {"mechanism": "gaussian", **POISSON, "augment": True},
+    {"mechanism": "nbafl", "sensitivity": "attribute_records"},
+    {"mechanism": "nbafl", "sensitivity": "weight_clip", **SHARED},
+    {
+        "mechanism": "fedsva",
+        "sensitivity": "update_clip",
+        "contribution_release": "worst_case",
+    },
+    {"mechanism": "dp_fedavg", "adaptive_clip": True, "count_noise_std": 2.0},
+]
+
+
+def supported() -> Iterator[dict[str, Any]]:
+    """Every mechanism × sensitivity × relation, with the rest drawn by turns."""
+    turns = itertools.cycle(
+        [
+            {},
+            {"cohorts": "cyclic", "cohort_size": 2},
+            {"noise_sampler": "discrete"},
+            {**SHARED, "colluders": 1},
+            {"max_uploads": 2, "weighting": "uniform"},
+            {"client_momentum": 0.5},
+            {"server_momentum": 0.5, "server_learning_rate": 0.5},
+        ]
+    )
+    for name, how, relation in itertools.product(
+        mechanisms.mechanism_names(),
+        ("paper", "weight_clip", "update_clip", "per_example", "attribute_records"),
+        ("replace_one", "add_remove"),
+    ):
+        yield {"mechanism": name, "sensitivity": how, "relation": relation} | next(
+            turns
+        )
+        if how == "per_example" and relation == "add_remove":
+            yield {"mechanism": name, **POISSON, "local_steps": 1, **SHARED}
+            yield {"mechanism": name, **POISSON, "local_steps": 3}
+    for release in ("laplace", "randomized_response", "none"):
+        for name in ("fedsva", "fedsdp"):
+            yield {
+                "mechanism": name,
+                "sensitivity": "update_clip",
+                "contribution_release": release,
+                "release_epsilon": 0.1,
+            }
+    bands = {"noise_bands": 2, "cohorts": "cyclic", "cohort_size": 2}
+    yield {"mechanism": "dp_fedavg", **bands}
+    yield {"mechanism": "gaussian", "sensitivity": "attribute_records"} | {
+        "private_from": 2
+    }
+
+
+@pytest.mark.parametrize("changes", QUICK, ids=str)
+def test_neighbours_differ_by_no_more_than_is_claimed(changes: dict[str, Any]) -> None:
+    assert broken(replayed(**changes)) == set()
+
+
+@pytest.mark.slow
+def test_neighbours_of_every_supported_setting() -> None:
+    accepted = 0
+    for changes in supported():
+        try:
+            replay = replayed(**changes)
+        except ValueError:
+            continue
+        accepted += 1
+        for scale in (1e4, 1.0, 1e30):
+            replay.rescale(scale)
+            assert broken(replay) == set(), (changes, scale)
+    assert accepted > 40
+
+
+@pytest.mark.hole
+def test_a_record_absent_from_secret_batches_changes_no_other_record() -> None:
+    """N11: the others keep their batches, divisors and crops when one is not there."""
+    replay = replayed(mechanism="gaussian", **POISSON, augment=True)
+    rows = replay.rows_of_owner
+    canary = int(np.flatnonzero(rows == replay.record)[0])
+    right = local_training.poisson_batch
+
+    def without(key: Any, member: Any, **sizes: int) -> tuple[Any, Any]:
+        position, taken = right(key, member, **sizes)
+        gone = (position == canary) & (jnp.sum(member.astype(jnp.int32)) == len(rows))
+        kept = jnp.argsort(gone | (taken == 0), stable=True)  # the rest moves up
+        return position[kept], jnp.where(gone, 0, taken)[kept]
+
+    present = [found.one.state.params["w"] for found in replay.rounds()]
+    with mock.patch.object(local_training, "poisson_batch", without):
+        absent = replayed(mechanism="gaussian", **POISSON, augment=True)
+        absent = [found.one.state.params["w"] for found in absent.rounds()]
+    rest = np.arange(len(present[-1])) != replay.record
+    assert np.any(present[-1][~rest] != absent[-1][~rest])
+    np.testing.assert_array_equal(present[-1][rest], absent[-1][rest])
+
+
+def test_an_overflow_in_training_does_not_tell() -> None:
+    config = settings(mechanism="gaussian", sensitivity="update_clip")
+    assert broken(Replay(config, scale=OVERFLOWS, linear=True)) == set()
+
+
+def test_one_step_of_a_linear_layer_moves_by_no_more_than_a_record_may() -> None:
+    """Its clipped gradients are not computed one by one (`gradient_scale`)."""
+    one_step = {"partition": "iid", "batch_size": 8, "local_epochs": 1}
+    config = settings(**RECORDS_OF, **one_step, noise_std=0.1)
+    replay = Replay(config, linear=True)
+    assert broken(replay) <= {"records"}  # a softmax couples the rows
+
+
+@pytest.mark.parametrize("how", ["by_writer", "iid", "paper", "shards"])
+def test_dealing_ignores_what_a_record_holds(how: str) -> None:
+    """Labels too, where nothing that is stratified or dealt by class reads them."""
+    given = dataset()
+    blind = how in ("by_writer", "iid")
+    config = settings(
+        mechanism="gaussian",
+        partition=how,
+        class_share=1.0,
+        split="by_position" if blind else "stratified",
+        batch_size=1,
+    )
+    inputs, labels = given.train_inputs.copy(), given.train_labels.copy()
+    inputs[5] *= -1e6
+    if blind:
+        labels[5] = 0
+    other = dataclasses.replace(given, train_inputs=inputs, train_labels=labels)
+    one, other = (build([config], d, model=probe(), loss=pull) for d in (given, other))
+    assert one.plan == other.plan
+    dealt = [  # all but the secret root, into which a digest of the data goes
+        (
+            dataclasses.replace(made.cells, root=made.cells.root.shared),
+            made.mechanism_configs,
+            made.data.test,
+        )
+        for made in (one, other)
+    ]
+    assert same(*dealt)
+
+
+# What stands in the place of a function, and which claim then breaks.
+def _sorted(right: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    """Batches in the order of what the records hold."""
+    *before, (examples, indices, member), draws = given
+    sums = jnp.sum(examples.inputs[indices], axis=(1, 2, 3))
+    order = jnp.argsort(jnp.where(member, sums, jnp.inf))
+    rows = Rows(examples, indices[order], member[order])
+    return right(*before, rows, draws, **named)
+
+
+def _holders(cell: Any, examples: Any) -> Any:
+    """(M,) bool: who holds a record that points the wrong way."""
+    sums = jnp.sum(examples.inputs, axis=(1, 2, 3))
+    return jnp.any(sums[cell.split.train] < 0, axis=1)
+
+
+def _fewer(right: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    """A client counts its records by what they hold."""
+    model, plan, cell, state, data, *rest = given
+    fewer = cell.split.num_train - _holders(cell, data.examples).astype(jnp.int32)
+    split = dataclasses.replace(cell.split, num_train=fewer)
+    cell = dataclasses.replace(cell, split=split)
+    return right(model, plan, cell, state, data, *rest, **named)
+
+
+def _left_at_home(right: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    """A client takes part by what it holds."""
+    model, plan, cell, state, data, *rest = given
+    state = dataclasses.replace(state, admitted=~_holders(cell, data.examples))
+    return right(model, plan, cell, state, data, *rest, **named)
+
+
+def _louder(right: Callable[..., Any], updates: Any, *given: Any, **named: Any) -> Any:
+    """The noise follows the update."""
+    more = jnp.where(jnp.min(updates["w"]) < 0, 2.0, 1.0)
+    return right(updates, *given, **named | {"std": named["std"] * more})
+
+
+def _heavier(right: Callable[..., Any], sent: Any, weight: Any) -> Any:
+    """A client weighs more whose update has a large negative number."""
+    low = jnp.min(jax.tree.leaves(sent)[0]) < -0.1
+    return right(sent, jnp.where(low, 3 * weight, weight))
+
+
+def _unclipped(right: Callable[..., Any], tree: Any, bound: Any) -> Any:
+    return right(tree, 10 * bound)
+
+
+def _overflows(_: Callable[..., Any], tree: Any, bound: Any) -> Any:
+    return noise.clip_by_l2_norm(tree, bound)
+
+
+def _faster(right: Callable[..., Any], clip: Any, share: Any, *given: Any) -> Any:
+    return right(clip, 3 * share, *given)
+
+
+QUIET = QUICK[0] | {"noise_std": 1e-3}
+PLANTED: dict[str, tuple[Any, str, Callable[..., Any], dict[str, Any], float, str]] = {
+    "order": (local_training, "local_update", _sorted, QUICK[1], 1e4, "records"),
+    "count": (trainer, "federated_round", _fewer, RECORDS_OF, 1e4, "counts"),
+    "cohort": (trainer, "federated_round", _left_at_home, RECORDS_OF, 1e4, "cohort"),
+    "std": (base, "noised_upload", _louder, QUICK[0], 1e4, "noise"),
+    "weight": (aggregation, "weighted", _heavier, QUIET, 1e4, "moved"),
+    "update clip": (noise, "clip_into_ball", _unclipped, QUICK[0], 1e4, "moved"),
+    "record clip": (noise, "clip_into_ball", _unclipped, RECORDS_OF, 1e4, "moved"),
+    "query clip": (noise, "clip_into_ball", _unclipped, QUICK[3], 1e4, "moved"),
+    "overflow": (noise, "clip_into_ball", _overflows, QUICK[0], OVERFLOWS, "finite"),
+    "adaptive clip": (dp_fedavg, "adapted_clip", _faster, QUICK[6], 1e4, "clip"),
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in ("order", "std") else pytest.mark.slow)
+        for name in PLANTED
+    ],
+)
+def test_a_planted_violation_is_seen(name: str) -> None:
+    where, function, faulty, changes, scale, kind = PLANTED[name]
+    right = getattr(where, function)
+    with mock.patch.object(where, function, functools.partial(faulty, right)):
+        replay = Replay(settings(**changes), scale=scale, linear=scale == OVERFLOWS)
+        assert kind in broken(replay)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "changes", "kind"),
+    [
+        ("no_clip", QUICK[0], "moved"),
+        ("batch_divisor", QUICK[2], "records"),
+        ("trained_on_all", QUICK[3], "public"),
+        ("divided_twice", QUICK[3], "moved"),
+    ],
+)
+def test_a_bug_that_the_audit_sees_is_seen(
+    name: str, changes: dict[str, Any], kind: str
+) -> None:
+    with planted(BUGS[name]):
+        assert kind in broken(replayed(**changes))
+
+
+def test_the_filter_shows_one_contribution_and_one_testers_votes() -> None:
+    world, told = make_world(), rates(noise_multiplier=1.0, clip=0.5)
+    key, owner = jax.random.key(3), 4
+
+    def changed(batches: Any) -> Any:
+        return batches._replace(x=batches.x.at[owner, 0].multiply(-1e4))
+
+    send = jax.jit(lambda train: lazy.contributions(world.kernel, train, told, key=key))
+    one, other = np.asarray(send(world.train)), np.asarray(send(changed(world.train)))
+    rest = np.arange(len(one)) != owner
+    assert same(one[rest], other[rest])
+    moved = np.linalg.norm(one[owner] - other[owner])
+    assert 0.1 < moved <= 2 * 0.5 * (1 + 1e-5)
+    score = jax.jit(lambda test: lazy.improvements(world.kernel, one, test))
+    gained, others = (np.asarray(score(t)) for t in (world.test, changed(world.test)))
+    assert same(gained[:, rest], others[:, rest])
+    assert not same(gained[:, owner], others[:, owner])

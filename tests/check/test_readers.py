@@ -1,0 +1,246 @@
+"""What is read of somebody else's settings, and what follows from it."""
+
+import json
+import math
+import pathlib
+import random
+from typing import Any
+
+import pytest
+from others_settings import (
+    ACCOUNTED,
+    CASES,
+    CENTRAL,
+    FLARE,
+    FLIP,
+    LOCAL,
+    OPACUS,
+    TOML,
+    Case,
+    classical,
+)
+
+from fedsvp_jax import check
+from fedsvp_jax.accounting import composed_epsilon
+from fedsvp_jax.mechanisms.subsampling import SampledSteps
+
+pytestmark = pytest.mark.across("what is read of other programs' settings")
+
+
+def read(case: Case, folder: pathlib.Path) -> check.Noise:
+    file = folder / case.name
+    file.write_text(case.text)
+    return check.READERS[case.engine](file, check.Facts(**case.facts or {}))[0]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_noise_is_what_the_engine_adds(name: str, tmp_path: pathlib.Path) -> None:
+    found = read(CASES[name], tmp_path)
+    assert found.std == pytest.approx(CASES[name].std, rel=1e-3)
+    assert found.multiplier == pytest.approx(CASES[name].multiplier, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_least_change_makes_a_stated_epsilon_true_and_a_smaller_one_does_not(
+    name: str, tmp_path: pathlib.Path
+) -> None:
+    noise = read(CASES[name], tmp_path)
+    for per in ("upload", "run"):
+        stated = check.Stated(0.7, 1e-6, per)
+        found = check.verdict(noise, stated, 10)
+        if noise.setting is None or found.reached:
+            continue
+        assert found.needed is not None and found.epsilon > 0.7
+        z = found.needed / noise.setting.per_multiplier
+        for part, reached in ((1.0, True), (0.98, False)):
+            changed = noise._replace(multiplier=z * part)
+            assert check.verdict(changed, stated, 10).reached == reached
+
+
+def test_epsilon_is_this_packages_own(tmp_path: pathlib.Path) -> None:
+    flip = read(CASES["flip"], tmp_path)
+    z = CASES["flip"].multiplier
+    assert check.epsilon(flip, "add_remove", 1e-5) == pytest.approx(2.13e8, rel=1e-3)
+    twice = composed_epsilon("gdp", 4 / z**2, 1e-5)
+    assert check.epsilon(flip, "replace_one", 1e-5) == twice
+    poisson = read(CASES["poisson"], tmp_path)
+    steps = SampledSteps(1.1, 1 / 20, 400)
+    assert check.epsilon(poisson, "add_remove", 1e-5, 10) == composed_epsilon(
+        "pld", 0, 1e-5, steps=steps
+    )
+    sparse = read(CASES["sparse vector"], tmp_path)
+    assert check.epsilon(sparse, "replace_one", 1e-5) == pytest.approx(70.1)
+    silent = read(CASES["percentile"], tmp_path)
+    assert check.epsilon(silent, "add_remove", 1e-5) == math.inf
+    shuffled = read(CASES["shuffled"], tmp_path)
+    assert [row.relation for row in check.claims(shuffled, 1e-5, None)] == [
+        "replace a record of a client"
+    ]
+    assert check.epsilon(shuffled, "replace_one", 1e-5) == composed_epsilon(
+        "gdp", 2.0, 1e-5
+    )
+
+
+def test_what_is_not_proved_is_nominal(tmp_path: pathlib.Path) -> None:
+    nominal = {
+        "fixed",
+        "adaptive",
+        "adaptive, by default",
+        "percentile",
+        "sparse vector",
+        "pfl, accountant",
+    }
+    for name, case in CASES.items():
+        rows = check.claims(read(case, tmp_path), 1e-5, 3)
+        assert rows and all(row.proved == (name not in nominal) for row in rows), name
+
+
+def test_a_flower_app_is_read_by_its_pyproject(tmp_path: pathlib.Path) -> None:
+    app = tmp_path / "app"
+    app.mkdir()
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.flwr.app.components]\nclientapp = "app.client:app"\n'
+        "[tool.flwr.app.config]\nnum-server-rounds = 7\ndp-epsilon = 5.0\n"
+        "dp.clip = 0.5\n"
+    )
+    (app / "client.py").write_text(
+        "from flip.flower.privacy import flip_local_dp_mod\n"
+        "app = ClientApp(mods=[flip_local_dp_mod])\n"
+    )
+    (app / "server.py").write_text(
+        CENTRAL.format(
+            "Server", "Fixed", "2.0, float(context.run_config['dp.clip']), 10"
+        )
+    )
+    local, central = check.READERS["flower"](tmp_path / "pyproject.toml", check.Facts())
+    assert local.std == pytest.approx(classical(1e-4, 5.0, 1e-5))
+    assert central.std == pytest.approx(2 * 0.5 / 10)
+    assert local.rounds == central.rounds == 7
+
+
+BAD = {
+    "no python": (("flower", "a.py", "def"), "is not a Python file"),
+    "computed": (
+        ("flower", "a.py", LOCAL.format("clip(), 1, 1, 1e-5")),
+        r"clipping_norm of LocalDpMod in a\.py, line 2 is clip\(\), which only running",
+    ),
+    "set twice": (
+        ("flower", "a.py", "e = 1\ne = 2\n" + LOCAL.format("1, 1, e, 1e-5")),
+        "epsilon of LocalDpMod .* is e, which only running",
+    ),
+    "a parameter": (
+        ("flower", "a.py", "e = 1\ndef f(e):\n return LocalDpMod(1, 1, e, 1e-5)\n"),
+        "is e, which only running",
+    ),
+    "unpacked": (
+        ("flower", "a.py", LOCAL.format("**settings")),
+        "in a dict or list",
+    ),
+    "nan": (
+        ("flower", "a.py", LOCAL.format("1, float('nan'), 1, 1e-5")),
+        "sensitivity .* must be a finite number >= 0, got nan",
+    ),
+    "delta": (
+        ("flower", "a.py", LOCAL.format("1, 1, 1, 2.0")),
+        r"must be in \(0, 1\), got 2",
+    ),
+    "no app": (("flower", "pyproject.toml", "[project]\n"), "no pyproject.toml of"),
+    "no json": (("flare", "a.json", "{"), "is not JSON"),
+    "no filters": (("flare", "a.json", "[]"), "no JSON object"),
+    "unknown filter": (
+        ("flare", "a.json", FLARE.format('{"path": "my.Filter"}')),
+        r"Filter in a\.json is no filter whose noise is known",
+    ),
+    "infinite": (
+        ("flare", "a.json", FLARE.format(FLIP.format('"sensitivity": Infinity'))),
+        "must be a finite number >= 0, got inf",
+    ),
+    "no size": (
+        ("flare", "a.json", FLARE.format('{"path": "SVTPrivacy"}')),
+        "give the model's size by --parameters",
+    ),
+    "no epochs": (
+        ("opacus", "a.py", OPACUS.format("", "noise_multiplier=1, max_grad_norm=1")),
+        "give the epochs of a round by --epochs",
+    ),
+    "two accountants": (
+        ("pfl", "a.py", ACCOUNTED.format("5, 1.0, 1, 1e-5") * 2),
+        "must make one accountant, got 2",
+    ),
+    "no toml": (("toml", "a.toml", "noise ="), "is not TOML"),
+    "unknown setting": (
+        ("toml", "a.toml", TOML.format("gaussian", 1, "sigma = 2")),
+        "unknown settings: sigma",
+    ),
+    "no noise": (
+        ("toml", "a.toml", TOML.format("gaussian", 0, "")),
+        "must be a finite number > 0, got 0",
+    ),
+    "another noise": (
+        ("toml", "a.toml", TOML.format("uniform", 1, "")),
+        "noise must be gaussian or laplace",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_read_is_one_sentence_and_nothing_is_guessed(
+    name: str, tmp_path: pathlib.Path
+) -> None:
+    (engine, file, text), words = BAD[name]
+    path = tmp_path / file
+    path.write_text(text)
+    with pytest.raises(ValueError, match=words) as caught:
+        check.READERS[engine](path, check.Facts())
+    assert "\n" not in str(caught.value)
+
+
+def test_a_filter_of_all_tasks_is_asked_about_none(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "config_fed_client.json"
+    file.write_text(FLARE.format(FLIP.format("")).replace('"train"', '"*"'))
+    (noise,) = check.READERS["flare"](file, check.Facts())
+    assert noise.std == 0 and noise.stated is not None
+    assert not check.verdict(noise, noise.stated, None).reached
+
+
+def test_nothing_of_the_project_is_run(tmp_path: pathlib.Path) -> None:
+    mark = tmp_path / "mark"
+    file = tmp_path / "a.py"
+    file.write_text(
+        f"open({str(mark)!r}, 'w')\nimport os; os._exit(3)\n"
+        + LOCAL.format("1, 1, 1, 1e-5")
+    )
+    assert len(check.READERS["flower"](file, check.Facts())) == 1
+    assert not mark.exists()
+
+
+def spoilt(value: Any, rng: random.Random) -> Any:
+    """The same with one part replaced by something of another kind."""
+    if isinstance(value, dict | list) and value and rng.random() < 0.8:
+        copy: Any = value.copy()
+        key = rng.choice([*copy] if isinstance(copy, dict) else range(len(copy)))
+        copy[key] = spoilt(copy[key], rng)
+        return copy
+    return rng.choice([None, 3, -1.5, "x", [], {}, [1], {"a": 1}, True, math.nan])
+
+
+def test_a_spoilt_file_gives_a_sentence_or_a_noise(tmp_path: pathlib.Path) -> None:
+    rng = random.Random(0)
+    file = tmp_path / "config_fed_client.json"
+    whole = json.loads(FLARE.format(FLIP.format('"epsilon": 3.0, "delta": 1e-5')))
+    texts = [("flare", file, json.dumps(spoilt(whole, rng))) for _ in range(300)]
+    for engine, case in ((CASES[name].engine, CASES[name]) for name in CASES):
+        path = tmp_path / case.name
+        cut = rng.sample(range(len(case.text)), 5)
+        texts += [(engine, path, case.text[:end]) for end in cut]
+    read, refused = 0, 0
+    for engine, path, text in texts:
+        path.write_text(text)
+        facts = check.Facts(examples=1000, batch_size=10, epochs=1.0, parameters=9)
+        try:
+            for noise in check.READERS[engine](path, facts):
+                assert not math.isnan(check.epsilon(noise, noise.relation, 1e-5))
+                read += 1
+        except ValueError:
+            refused += 1
+    assert read > 20 and refused > 100

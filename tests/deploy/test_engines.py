@@ -1,0 +1,192 @@
+"""The noise that each engine draws, beside what `fedsvp check` says of it."""
+
+import json
+import os
+import pathlib
+import subprocess
+from typing import Any
+
+import numpy as np
+import pytest
+from others_settings import CASES, FLIP, Case
+
+from fedsvp_jax import check
+
+pytestmark = [
+    pytest.mark.across("the noise of every engine, beside what fedsvp check says"),
+    pytest.mark.slow,
+]
+SIZE = 20_000  # numbers: their std is known to 0.5 %
+
+
+def of_engine(engine: str, *without: str) -> list[str]:
+    return [
+        name for name in CASES if CASES[name].engine == engine and name not in without
+    ]
+
+
+def said(case: Case, folder: pathlib.Path) -> float:
+    """The std that the checker says."""
+    file = folder / case.name
+    file.write_text(case.text)
+    return check.READERS[case.engine](file, check.Facts(**case.facts or {}))[0].std
+
+
+def made(case: Case, **known: Any) -> dict[str, Any]:
+    """The names of a Python file, which is run here, with the engine's own classes."""
+    given = dict((case.facts or {}).get("overrides", {}))
+    names = known | {"clip": lambda: given["clipping_norm"]}
+    exec(case.text, names)
+    return names
+
+
+def local_noise(mod: Any) -> np.ndarray:
+    """What LocalDpMod sends of an update that is next to 0, of which it divides."""
+    from flwr.app import (
+        Array,
+        ArrayRecord,
+        ConfigRecord,
+        Context,
+        Message,
+        MetricRecord,
+        RecordDict,
+    )
+
+    zeros = {"0": Array(np.full(SIZE, 1e-9, np.float32))}
+    content = RecordDict({"fitins.parameters": ArrayRecord(zeros)})
+    content["fitins.config"] = ConfigRecord({})
+    request = Message(content, dst_node_id=1, message_type="train")
+
+    def train(message: Message, context: Context) -> Message:
+        del context
+        moved = {"0": Array(np.full(SIZE, 2e-9, np.float32))}
+        reply = RecordDict({"fitres.parameters": ArrayRecord(moved)})
+        reply["fitres.num_examples"] = MetricRecord({"num_examples": 1})
+        reply["fitres.metrics"] = ConfigRecord({})
+        reply["fitres.status"] = ConfigRecord({"code": 0, "message": ""})
+        return Message(reply, reply_to=message)
+
+    sent = mod(request, Context(0, 0, {}, RecordDict(), {}), train)
+    (arrays,) = sent.content.array_records.values()
+    return arrays.to_numpy_ndarrays()[0]
+
+
+@pytest.mark.parametrize("name", of_engine("flower"))
+def test_flower(name: str, tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("flwr")
+    from flwr.app import Array, ArrayRecord
+    from flwr.clientapp import mod as mods
+    from flwr.serverapp import strategy
+    from flwr.supercore.task_identity import TaskIdentity
+
+    TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
+    case = CASES[name]
+    names = made(case, **vars(strategy))
+    if "mod" in names:
+        assert isinstance(names["mod"], mods.LocalDpMod)
+        noise = local_noise(names["mod"])
+    else:
+        zeros = ArrayRecord({"0": Array(np.zeros(SIZE, np.float32))})
+        noise = names["s"]._add_noise_to_aggregated_arrays(zeros)
+        noise = noise.to_numpy_ndarrays()[0]
+    assert np.std(noise) == pytest.approx(said(case, tmp_path), rel=0.03)
+
+
+@pytest.mark.parametrize("name", of_engine("flare", "percentile"))
+def test_flare(
+    name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FLIP's filter is its own; its formula is that of Flower's LocalDpMod."""
+    case = CASES[name]
+    args = json.loads(case.text)["task_result_filters"][0]["filters"][0]["args"]
+    if FLIP.partition(",")[0].lstrip("{") in case.text:
+        pytest.importorskip("flwr")
+        from flwr.clientapp.mod import LocalDpMod
+
+        told = {"clipping_norm": 1.0, "sensitivity": 1e-4, "epsilon": 10, "delta": 1e-5}
+        noise = local_noise(LocalDpMod(**told | args))
+        assert np.std(noise) == pytest.approx(said(case, tmp_path), rel=0.03)
+        return
+    pytest.importorskip("nvflare")
+    from nvflare.apis.dxo import DXO, DataKind
+    from nvflare.apis.fl_context import FLContext
+    from nvflare.apis.shareable import Shareable
+    from nvflare.app_common.filters.svt_privacy import SVTPrivacy
+
+    laplace, drawn = np.random.laplace, []
+
+    def drawing(*given: Any, **named: Any) -> Any:
+        drawn.append(laplace(*given, **named))
+        return drawn[-1]
+
+    monkeypatch.setattr(np.random, "laplace", drawing)
+    values = np.zeros((case.facts or {})["parameters"], np.float32)
+    dxo = DXO(DataKind.WEIGHT_DIFF, {"0": values})
+    SVTPrivacy(**args).process_dxo(dxo, Shareable(), FLContext())
+    scale = np.mean(np.abs(drawn[-1]))  # of the answers, which are drawn last
+    assert scale == pytest.approx(said(case, tmp_path), rel=0.15)
+
+
+@pytest.mark.parametrize("name", of_engine("pfl"))
+def test_pfl(name: str, tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("pfl")
+    from pfl.privacy import gaussian_mechanism, laplace_mechanism, privacy_accountant
+    from pfl.privacy.privacy_mechanism import CentrallyAppliedPrivacyMechanism
+    from pfl.stats import MappedVectorStatistics
+
+    case = CASES[name]
+    known = vars(privacy_accountant) | vars(gaussian_mechanism)
+    mechanism = made(
+        case,
+        **known | vars(laplace_mechanism),
+        CentrallyAppliedPrivacyMechanism=CentrallyAppliedPrivacyMechanism,
+    )["m"]
+    inner = getattr(mechanism, "underlying_mechanism", mechanism)
+    zeros = MappedVectorStatistics({"0": np.zeros(SIZE, np.float32)}, weight=1.0)
+    noised, _ = inner.add_noise(statistics=zeros, cohort_size=1, seed=3)
+    spread = np.std(noised["0"]) / (2**0.5 if "Laplace" in case.text else 1)
+    assert spread == pytest.approx(said(case, tmp_path), rel=0.03)
+
+
+OPACUS = """
+import json, sys, warnings
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+from opacus import PrivacyEngine
+warnings.simplefilter("ignore")
+found = {}
+for name, text in json.load(sys.stdin).items():
+    torch.manual_seed(0)
+    m = torch.nn.Linear(20_000, 1)
+    optimizer = torch.optim.SGD(m.parameters(), lr=0.1)
+    names = dict(m=m, DataLoader=DataLoader, PrivacyEngine=PrivacyEngine)
+    text = text.replace("module=m,", "module=m, optimizer=optimizer,")
+    names["optimizer"] = optimizer
+    exec(text, names)
+    data = TensorDataset(torch.zeros(1000, 1), torch.zeros(1000, 1))
+    _, private, _ = names["train"](data)
+    weight = private.params[0]
+    weight.summed_grad = torch.zeros_like(weight)
+    private.params[1].summed_grad = torch.zeros_like(private.params[1])
+    private.add_noise()
+    found[name] = float(weight.grad.std())
+print(json.dumps(found))
+"""
+
+
+def test_opacus(tmp_path: pathlib.Path) -> None:
+    """In an environment without JAX, whose Python FEDSVP_OPACUS names."""
+    python = os.environ.get("FEDSVP_OPACUS")
+    if python is None:
+        pytest.skip("FEDSVP_OPACUS names no Python with opacus")
+    cases = {name: CASES[name] for name in of_engine("opacus")}
+    ended = subprocess.run(
+        [python, "-c", OPACUS],
+        input=json.dumps({name: case.text for name, case in cases.items()}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = json.loads(ended.stdout.splitlines()[-1])
+    for name, case in cases.items():
+        assert found[name] == pytest.approx(said(case, tmp_path), rel=0.03), name

@@ -1,0 +1,89 @@
+"""What a target decides, and that it decides nothing but the last bits."""
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_runs import small, small_trainer
+
+from fedsvp_jax.algorithm.state import RoundMetrics
+from fedsvp_jax.devices.target import named
+from fedsvp_jax.engine.trainer import Trainer
+
+SIZES = st.integers(1, 400)
+
+
+def test_an_unknown_target_is_refused() -> None:
+    with pytest.raises(ValueError, match="target must be one of cpu, tpu, cuda, got"):
+        named("rocm")
+
+
+@given(clients=SIZES, coalitions=SIZES, weights=st.integers(1, 10**9))
+def test_what_is_side_by_side_has_room_in_memory(
+    clients: int, coalitions: int, weights: int
+) -> None:
+    for platform in ("cuda", "tpu"):
+        target = named(platform)
+        found = target.sides(
+            clients=clients,
+            coalitions=coalitions,
+            weights=weights,
+            activations=weights,
+            alike=False,
+        )
+        lanes = found.clients * found.coalitions * found.cells
+        assert min(found) >= 1 and found.clients <= clients
+        assert found.coalitions <= coalitions
+        assert lanes == 1 or lanes * 6 * weights <= target.memory // 2
+
+
+def first_round(trainer: Trainer) -> tuple[Any, RoundMetrics]:
+    state, metrics = trainer.advance(trainer.initial_state(), 0, 1)
+    return jax.device_get(state.params), metrics
+
+
+@pytest.mark.parametrize("estimator", ["exact", "additive", "leave_one_out", "paired"])
+def test_the_round_of_every_target_is_that_of_a_cpu(estimator: str) -> None:
+    """Plain kernels, stacked coalitions of unequal size, every lane in one axis.
+
+    All run on this CPU. Clients hold up to two of three attributes, so there is one
+    that changes no coalition: its value is 0 to the bit.
+    """
+    config = small(
+        model="small_cnn",
+        num_attributes=3,
+        shapley=estimator,
+        shapley_trainings=2,
+        utility="loss",
+        local_epochs=2,
+        partition="dirichlet",
+        client_chunk_size=None,
+        num_rounds=1,
+    )
+    params, metrics = first_round(small_trainer(config))
+    assert metrics.clients.estimation is not None
+    for platform, chunk in (("cuda", None), ("tpu", None), ("cpu", 2)):
+        chosen = {"coalition_chunk_size": chunk}
+        trainer = small_trainer(
+            small(**({k: getattr(config, k) for k in vars(config)} | chosen)),
+            target=named(platform),
+        )
+        assert trainer.program.plan.estimation.together > 1
+        other, found = first_round(trainer)
+        assert found.clients.estimation is not None
+        values = found.clients.estimation.shapley_values
+        np.testing.assert_allclose(
+            values, metrics.clients.estimation.shapley_values, rtol=1e-3, atol=1e-4
+        )
+        zero = metrics.clients.estimation.shapley_values == 0
+        np.testing.assert_array_equal(values == 0, zero)
+        for ours, theirs in zip(
+            jax.tree.leaves(other), jax.tree.leaves(params), strict=True
+        ):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
+        # The coalitions have another order: by the number of their steps.
+        steps = (np.sort(m.clients.steps, axis=-1) for m in (found, metrics))
+        np.testing.assert_array_equal(*steps)

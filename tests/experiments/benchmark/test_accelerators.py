@@ -1,0 +1,63 @@
+"""Programs of accelerators: what is counted in them, and that they compile."""
+
+from typing import Any
+
+import pytest
+
+from experiments.benchmark import accelerators, compiled
+from fedsvp_jax.mechanisms import mechanism_names
+
+PROGRAM = """
+%step (p: s32[]) -> s32[] {
+  %f = s32[] fusion(%p), calls=%x, backend_config={"estimated_cycles":"30"}
+}
+%few (p: s32[]) -> pred[] {
+  %c = s32[] constant(4)
+}
+%asked (p: s32[]) -> pred[] {
+  %less = pred[] compare(%p, %q), direction=LT
+}
+%turn (p: s32[]) -> s32[] {
+  %w = s32[] while(%p), condition=%few, body=%step, metadata={op_name="steps/while"}
+  %g = s32[] copy(%w), backend_config={"estimated_cycles":"5"}
+}
+ENTRY %main (p: s32[]) -> s32[] {
+  %v = s32[] while(%p), condition=%asked, body=%turn, metadata={op_name="a/turns/while"}
+}
+"""
+
+
+def test_loops_are_found_with_their_turns_cycles_and_kernels() -> None:
+    (turn,) = compiled.parts(PROGRAM).inner
+    assert (turn.scope, turn.turns, turn.cycles, turn.kernels) == (
+        "a/turns/while",
+        None,
+        5,
+        1,
+    )
+    (step,) = turn.inner
+    assert (step.turns, step.cycles, step.kernels) == (4, 30, 1)
+
+
+def test_a_cost_more_than_a_tenth_above_the_kept_one_is_named() -> None:
+    kept: dict[str, Any] = {"device": "v5e", "work": "W1", "index": 0}
+    kept |= dict.fromkeys(accelerators.COSTS, 100) | {"step_kernels": None}
+    assert accelerators.worse(kept | {"bytes": 110}, kept) == []
+    assert accelerators.worse(kept | {"bytes": 111}, kept) == [
+        "v5e W1 0: bytes 111 after 100"
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not accelerators.COMPILERS.is_dir(), reason="needs `make accelerators`"
+)
+@pytest.mark.parametrize("device", compiled.DEVICES)
+@pytest.mark.parametrize("index", range(len(mechanism_names())))
+def test_the_round_of_every_mechanism_compiles_for_accelerators(
+    device: str, index: int
+) -> None:
+    row = accelerators.compile_row(device, "mechanisms", index)
+    assert row["bytes"] < compiled.DEVICES[device].memory
+    if device == "h100":
+        assert row["watched_loops"] == 0

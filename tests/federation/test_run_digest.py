@@ -1,0 +1,131 @@
+"""Runs of one seed share no draw that hides something, unless they ask for it."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from small_runs import digits, shared_trainer, small
+
+from fedsvp_jax import prng
+from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.federation import Program, build
+from fedsvp_jax.federation.run_digest import run_digest
+from fedsvp_jax.tree import cell_of
+
+BASE: dict[str, Any] = {
+    "mechanism": "gaussian",
+    "noise_std": 0.05,
+    "sensitivity": "update_clip",
+    "num_rounds": 1,
+}
+
+
+def program(dataset: Dataset | None = None, **changes: Any) -> Program:
+    return build([small(**BASE | changes)], dataset or digits())
+
+
+def after_a_round(**changes: Any) -> np.ndarray:
+    made = program(**changes)
+    trainer = shared_trainer(made)
+    state, _ = trainer.advance(trainer.initial_state(), 0, 1)
+    leaves = jax.tree.leaves(jax.device_get(state.params))
+    return np.concatenate([leaf.ravel() for leaf in leaves])
+
+
+def without_noise(**paired: Any) -> tuple[float, float]:
+    """How far 2·m(.05) − m(.1) and m(.05) are from the model without noise."""
+    silent, little, more = (
+        after_a_round(noise_std=std, **paired) for std in (0.0, 0.05, 0.1)
+    )
+    return np.abs(2 * little - more - silent).max(), np.abs(little - silent).max()
+
+
+@pytest.mark.hole
+def test_the_noise_of_two_runs_does_not_cancel() -> None:
+    apart, noise = without_noise()
+    assert apart > noise
+
+
+def test_paired_noise_cancels_and_no_claim_of_it_is_proved() -> None:
+    apart, noise = without_noise(paired_noise=True)
+    assert apart < 1e-6 < noise
+    claim = program(paired_noise=True).mechanism.claim
+    assert program().mechanism.claim.proved and not claim.proved
+    assert "of two published ones the noise cancels" in claim.assumptions
+
+
+def digest(dataset: Dataset | None = None, **changes: Any) -> Any:
+    made = program(dataset, **changes)
+    assert len(made.configs) == 1
+    found = run_digest(made.configs[0], made.mechanism, made.data.fingerprint)
+    root = cell_of(made.cells.root, 0)
+    expected = prng.run_keys(made.configs[0].seed, found)
+    for key, wanted in zip(root, expected, strict=True):
+        assert np.array_equal(jax.random.key_data(key), jax.random.key_data(wanted))
+    return found
+
+
+@pytest.mark.hole
+def test_what_may_change_a_release_changes_the_digest() -> None:
+    data = digits()
+    shorter = dataclasses.replace(
+        data,
+        train_inputs=data.train_inputs[:-1],
+        train_labels=data.train_labels[:-1],
+    )
+    found = [
+        digest(),
+        digest(dataset=shorter),
+        digest(noise_std=0.1),
+        digest(learning_rate=0.2),
+        digest(l2_norm_clip=0.5),
+        digest(local_epochs=2),
+        digest(cohort_size=2),
+        digest(partition="iid"),
+        digest(mechanism="fedsva", noise_std=0.01),
+        digest(mechanism="fedsva", noise_std=0.01, epsilon=0.4),
+        digest(sensitivity="per_example"),
+        digest(max_uploads=1),
+    ]
+    assert len(set(found)) == len(found)
+
+
+def test_what_changes_no_release_keeps_the_digest() -> None:
+    unchanged = [
+        {"seed": 9},  # which is in the key already
+        {"eval_every": 3, "patience": 2, "eval_batch_size": 7},
+        {"validation_examples": 20},
+        {"client_chunk_size": 2},
+        {"num_rounds": 4},
+        {"epsilon": 0.2},  # which gaussian does not read
+    ]
+    assert {digest(**changes) for changes in unchanged} == {digest()}
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mechanism": "dpa", "noise_std": 0.01},
+        {"mechanism": "time_varying", "noise_std": 0.01},
+        {"mechanism": "nbafl", "noise_std": 0.01, "downlink_noise": True},
+        {"learning_rate_schedule": "cosine"},
+        {"max_uploads": 1},
+    ],
+    ids=str,
+)
+def test_runs_of_other_lengths_share_noise_only_where_nothing_follows_the_length(
+    changes: dict[str, Any],
+) -> None:
+    assert digest(num_rounds=3, **changes) != digest(num_rounds=4, **changes)
+
+
+def test_the_stream_decides_which_of_the_two_keys_is_meant() -> None:
+    keys = prng.run_keys(3, (1, 2))
+    paired = prng.run_keys(3, None)
+    for stream in prng.Stream:
+        pair = prng.stream_key(keys, stream), prng.stream_key(paired, stream)
+        shared = np.array_equal(*map(jax.random.key_data, pair))
+        assert shared == (stream not in prng.HIDING)
