@@ -1,0 +1,1 @@
+"""Experiment A: is protection guided by the value of data worth anything?"""
