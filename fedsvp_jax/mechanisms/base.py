@@ -390,8 +390,8 @@ def over_data(mechanism: Mechanism, from_records: Sequence[str]) -> Mechanism:
         named += f" and {more} more"
     why = (
         f"{mechanism.claim.assumptions}; nominal, because {named} were taken from the "
-        "records, so that one of them may change the features of all: declare them by "
-        "--column_bounds, --column_categories or --classes"
+        "records, so that one of them may change the features of all: declare them in "
+        "a schema (`fedsvp schema`) or by --classes"
     )
     claim = mechanism.claim._replace(proved=False, assumptions=why)
     return mechanism._replace(claim=claim)
