@@ -81,7 +81,7 @@ def run(
 
     def main(_: list[str]) -> None:
         if keep is not None:
-            runs = command.named_folders(flags.FLAGS[flag].value, flag)
+            runs = command.named_folders(flags.FLAGS[flag].value or [], flag)
             for name, folder in runs.items():
                 keep(name, folder, DOCS)
         written = write(DOCS)
