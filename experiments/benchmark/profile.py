@@ -66,13 +66,7 @@ def instructions(hlo: str) -> dict[str, str]:
 
 
 def part_of(op_name: str, events: int, steps: int) -> Part:
-    """The part that an instruction belongs to.
-
-    Args:
-      op_name: the instruction's.
-      events: how often it ran in the round.
-      steps: training steps of the round.
-    """
+    """The part that an instruction belongs to."""
     product = op_name.endswith("dot_general")
     scope = scope_of(op_name)
     if scope:
