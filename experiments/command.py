@@ -267,6 +267,7 @@ def run(
     handler.setFormatter(messages.Lines())
     sys.unraisablehook = _unraisable
     warnings.showwarning = messages.show_warning
+    messages.print_what_can_be_printed()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stopping.stop_at_once)
 
