@@ -1,4 +1,4 @@
-"""Writes the measured table of docs/features.md.
+"""Writes the measured table of docs/results/features.md.
 
   python -m experiments.features.docs_page
 
@@ -20,7 +20,7 @@ from .. import command, docs_blocks, kept_rows
 from .cells import FULL_BATCH
 
 flags.DEFINE_string(
-    "features_docs_dir", "docs", "Folder that holds features.md and results/."
+    "features_docs_dir", "docs", "Folder that holds results/features.md."
 )
 
 _FEATURES = {
@@ -98,7 +98,7 @@ def _place(row: Row) -> tuple[str, str, int, float]:
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     """Writes the table from the kept rows; returns the page's path."""
     blocks = {"heads": lambda: table(rows(docs_dir))}
-    return docs_blocks.rewrite(docs_dir / "features.md", blocks)
+    return docs_blocks.rewrite(docs_dir / "results" / "features.md", blocks)
 
 
 def main(_: list[str]) -> None:

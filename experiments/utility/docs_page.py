@@ -1,4 +1,4 @@
-"""Writes the table of docs/utility.md from docs/results/utility.
+"""Writes the tables of docs/results/utility.md from the folder beside it.
 
 python -m experiments.utility.docs_page
 """
@@ -17,9 +17,7 @@ from ..reproduce.paired_gap import paired_gap
 from . import noise_bits
 from .routes import SETUPS, WRITERS
 
-flags.DEFINE_string(
-    "utility_docs_dir", "docs", "Folder that holds utility.md and results/."
-)
+flags.DEFINE_string("utility_docs_dir", "docs", "Folder that holds results/utility.md.")
 
 Row = dict[str, Any]
 
@@ -95,7 +93,7 @@ def _shown(rows: Sequence[Row], name: str) -> str:
 
 
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
-    """Writes utility.md's blocks from the kept rows; returns the page's path."""
+    """Writes results/utility.md from the kept rows; returns the page's path."""
     folder = docs_dir / "results" / "utility"
     blocks = {
         name: docs_blocks.made_from(folder / f"{name}.jsonl", table)
@@ -105,7 +103,7 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     blocks["femnist_writers_gap"] = docs_blocks.made_from(writers, gaps)
     bits = folder / "noise_bits.json"
     blocks["noise_bits"] = docs_blocks.made_from(bits, noise_bits.table)
-    return docs_blocks.rewrite(docs_dir / "utility.md", blocks)
+    return docs_blocks.rewrite(docs_dir / "results" / "utility.md", blocks)
 
 
 def main(_: list[str]) -> None:

@@ -26,7 +26,7 @@ def keep_rows(results: pathlib.Path, arm: str, rows: list[dict[str, float]]) -> 
 
 
 def test_the_registration_names_every_hypothesis_and_what_it_must_be_worth() -> None:
-    text = (DOCS / "preregistration.md").read_text()
+    text = (DOCS / "appendix" / "preregistration.md").read_text()
     for one in registered.HYPOTHESES:
         line = next(
             line
