@@ -6,6 +6,7 @@ from typing import Any
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting.claims import meaning
+from fedsvp_jax.mechanisms import shapley_guided
 from fedsvp_jax.report import (
     attribute_values,
     guarantees,
@@ -128,29 +129,62 @@ def cell_columns(clients: list[read.Row]) -> dict[str, Any]:
 
 
 def context(run: read.RunFiles) -> dict[str, Any]:
-    """The settings that the explanation's formulas use; null where unknown.
+    """What the explanations say of every upload; null where unknown.
 
     The private attribute's index and the attributes' names come from summary.json,
     because the setting private_attribute may be a class of the data set.
     """
     config = run.config
-    numbers: dict[str, Any] = {
-        name: read.number(config.get(name))
-        for name in ("delta", "l2_norm_clip", "noise_floor")
-    }
     private = run.summary.get("private_attribute")
     names = run.summary.get("attributes")
     whole = isinstance(private, int) and not isinstance(private, bool)
     mechanism = str(config.get("mechanism"))
-    return numbers | {
+    release = config.get("contribution_release")
+    label = mechanisms.mechanism_label(mechanism)
+    caveats = [_NOT_CLIPPED] if config.get("sensitivity") == "paper" else []
+    if mechanism in _FORMULAS and release == "none":
+        caveats.append(_LEAKS)
+    return {
         "mechanism": mechanism,
-        "label": mechanisms.mechanism_label(mechanism),
-        "sensitivity": config.get("sensitivity"),
-        "contribution_release": config.get("contribution_release"),
+        "label": label,
+        "formula": _formula(mechanism, config) or f"{label} does not use attributes.",
+        "caveats": caveats,
+        "contribution_release": release,
         "meaning": meaning(run.summary, spent.upload_status(run.clients, run.summary)),
         "attributes": list(map(str, names)) if isinstance(names, list) else [],
         "private_attribute": private if whole else None,
     }
+
+
+_FORMULAS = {  # of mechanisms whose noise follows R: mechanisms/shapley_guided.py
+    "fedsva": ("R − ln δ²", shapley_guided.risk_tolerance),
+    "fedsdp": ("clip(R/2 − 1, −3, 1) − ln δ²", shapley_guided.fedsdp_risk_tolerance),
+}
+_NOT_CLIPPED = (
+    "The claim is nominal: it assumes a sensitivity of 2C/|D|, which does not follow"
+    " from clipping the mean gradient of each batch."
+)
+_LEAKS = (
+    "Because σ depends on R, and R is computed from private data without protection,"
+    " σ itself leaks R."
+)
+
+
+def _formula(mechanism: str, config: read.Row) -> str:
+    """How σ follows from R, and how much it can; empty where it does not."""
+    delta, floor = (read.number(config.get(name)) for name in ("delta", "noise_floor"))
+    if mechanism not in _FORMULAS or not delta:
+        return ""
+    formula, tolerance = _FORMULAS[mechanism]
+    least, most = (
+        shapley_guided.guided_multiplier(tolerance(ratio, delta), 1.0, floor or 0.0)
+        for ratio in (0.0, 1.0)
+    )
+    return (
+        f"T = {formula}, σ = Δ·√max(T, β)/ε and δ′ = 1.25·e^(−max(T, β)/2), with"
+        f" δ = {delta:g} and β = {floor or 0:g}: R can change the noise by at most"
+        f" {100 * float(most / least - 1):.3g} %."
+    )
 
 
 def _title(run: read.RunFiles) -> tuple[str, str]:
