@@ -141,10 +141,8 @@ def context(run: read.RunFiles) -> dict[str, Any]:
     private = run.summary.get("private_attribute")
     names = run.summary.get("attributes")
     whole = isinstance(private, int) and not isinstance(private, bool)
-    mechanism = str(config.get("mechanism"))
     return numbers | {
-        "mechanism": mechanism,
-        "label": mechanisms.mechanism_label(mechanism),
+        "label": mechanisms.mechanism_label(str(config.get("mechanism"))),
         "sensitivity": config.get("sensitivity"),
         "contribution_release": config.get("contribution_release"),
         "meaning": meaning(run.summary, spent.upload_status(run.clients, run.summary)),

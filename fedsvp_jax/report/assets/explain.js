@@ -109,11 +109,11 @@ function explainTolerance(cell, context) {
   if (ratio !== null && delta !== null) {
     const bonus = -2 * Math.log(delta);
     const end = `${show(bonus)} = ${show(tolerance)} (δ = ${show(delta)}).`;
-    if (context.mechanism === "fedsva" && near(ratio + bonus, tolerance)) {
+    if (near(ratio + bonus, tolerance)) {
       return `Risk tolerance: T = R − ln δ² = ${show(ratio)} + ${end}`;
     }
     const x = Math.min(1, Math.max(-3, ratio / 2 - 1));
-    if (context.mechanism === "fedsdp" && near(x + bonus, tolerance)) {
+    if (near(x + bonus, tolerance)) {
       return `Risk tolerance: T = clip(R/2 − 1, −3, 1) − ln δ² = ${show(x)} + ${end}`;
     }
   }
@@ -152,7 +152,7 @@ function explainComparison(cell, context, cohort) {
   const std = appliedStd(cell);
   const ratio = usedRatio(cell, context);
   const sentences = [];
-  if (context.mechanism === "fedsva" && tolerance !== null && ratio !== null) {
+  if (ratio !== null && near(ratio - 2 * Math.log(context.delta), tolerance)) {
     const floor = context.noise_floor ?? 0;
     const at = (r) =>
       std * Math.sqrt(Math.max(tolerance - ratio + r, floor) / Math.max(tolerance, floor));
