@@ -47,5 +47,5 @@ def config_class() -> type[ExperimentConfig]:
     if not own and not _loaded:
         return ExperimentConfig
     named = [("plugin", str, setting(path, HELP)) for path in _loaded[-1:]]
-    bases = (ExperimentConfig, *own)
+    bases: tuple[type, ...] = (ExperimentConfig, *own)
     return dataclasses.make_dataclass("PluginConfig", named, bases=bases, frozen=True)

@@ -189,8 +189,10 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
 
 
 def _made(name: str, config: ExperimentConfig) -> Mechanism:
-    known = {"calibration": "classical", "allow_large_epsilon": True}
-    return plan.told_and_made(dataclasses.replace(config, mechanism=name, **known))[1]
+    config = dataclasses.replace(
+        config, mechanism=name, calibration="classical", allow_large_epsilon=True
+    )
+    return plan.told_and_made(config)[1]
 
 
 def _is_supported(case: Case, config: ExperimentConfig) -> bool:

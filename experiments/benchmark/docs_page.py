@@ -18,15 +18,11 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
-from absl import flags
-
 from fedsvp_jax.report import labels, tables
 from fedsvp_jax.report.text_table import markdown
 
-from .. import command, docs_blocks
+from .. import docs_blocks
 from . import peers
-
-flags.DEFINE_string("pages_dir", "docs", "Folder that holds the pages and results/.")
 
 _REQUIRED_RATIOS = {  # (workload, library) -> least ratio of its time to ours
     ("W1", "PyTorch loop, lean"): 1.0,
@@ -389,11 +385,5 @@ def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
     ]
 
 
-def main(_: list[str]) -> None:
-    """Rewrites the pages."""
-    for page in rewrite(pathlib.Path(flags.FLAGS.pages_dir)):
-        print(page)
-
-
 if __name__ == "__main__":
-    command.run(main, __doc__)
+    docs_blocks.run(rewrite, __doc__)

@@ -7,19 +7,13 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from absl import flags
-
 from fedsvp_jax.report import labels, tables
 from fedsvp_jax.report.text_table import MISSING, markdown
 
-from .. import command, docs_blocks
+from .. import docs_blocks
 from ..reproduce.paired_gap import paired_gap
 from . import noise_bits
 from .routes import SETUPS, WRITERS
-
-flags.DEFINE_string(
-    "utility_docs_dir", "docs", "Folder that holds utility.md and results/."
-)
 
 Row = dict[str, Any]
 
@@ -108,10 +102,5 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     return docs_blocks.rewrite(docs_dir / "utility.md", blocks)
 
 
-def main(_: list[str]) -> None:
-    """Writes the page anew."""
-    print(rewrite(pathlib.Path(flags.FLAGS.utility_docs_dir)))
-
-
 if __name__ == "__main__":
-    command.run(main, __doc__)
+    docs_blocks.run(rewrite, __doc__)

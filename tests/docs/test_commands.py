@@ -34,7 +34,7 @@ SMALL: dict[str, tuple[str, ...]] = {
         "--rounds=1",
         "--repeats=2",
     ),
-    "experiments.shapley.docs_page": ("--shapley_docs_dir=docs",),
+    "experiments.shapley.docs_page": (),
     "experiments.attack": (
         "--num_rounds=1",
         "--cohort_size=2",
