@@ -169,6 +169,36 @@ def run(*words: object, cwd: pathlib.Path) -> str:
     return done.stdout
 
 
+AROUND = (  # what the core works without: rooms of the package, and extras
+    *("experiments", "fedsvp_jax.attacks", "fedsvp_jax.check"),
+    *("fedsvp_jax.pretrained", "fedsvp_jax.report"),
+    *("flwr", "jax_privacy", "matplotlib", "mlflow", "nvflare", "pandas", "pfl"),
+    *("plotly", "safetensors", "tensorboardX", "wandb"),
+)
+
+
+def test_the_core_trains_without_what_stands_around_it(tmp_path: pathlib.Path) -> None:
+    program = f"""if True:
+        import sys
+        sys.modules |= dict.fromkeys({AROUND})
+        import fedsvp_jax
+        from fedsvp_jax import deploy, influence, models
+        config = fedsvp_jax.ExperimentConfig(
+            dataset="digits", model="mlp", num_clients=3, cohort_size=2, num_rounds=1,
+            local_epochs=1,
+        )
+        fedsvp_jax.run.train(fedsvp_jax.resolve(config), "run")
+        try:
+            fedsvp_jax.run.load_model("run").save("w.safetensors")
+        except ImportError as error:
+            print(error)
+        print("sklearn" in sys.modules)
+        """
+    shown = run(sys.executable, "-c", program, cwd=tmp_path)
+    assert "pip install 'fedsvp_jax[vit]'" in shown
+    assert shown.endswith("False\n")
+
+
 @pytest.mark.slow
 def test_a_wheel_in_an_empty_environment_runs_the_demo(tmp_path: pathlib.Path) -> None:
     """Built from what git holds, installed with the pinned versions, run elsewhere."""

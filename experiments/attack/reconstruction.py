@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
-from fedsvp_jax import models, prng
+from fedsvp_jax import pretrained, prng
 from fedsvp_jax.attacks import classifier, curious_clients
 from fedsvp_jax.attacks.classifier import Classifier, FeatureExtractor
 from fedsvp_jax.attacks.curious_clients import Attack, CuriousClients
@@ -161,10 +161,10 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         "final_images": values.final_images,
         "inception_sha256": None,
     }
-    lite0 = models.load_lite0() if values.final_images else None
+    lite0 = pretrained.load_lite0() if values.final_images else None
     inception: FeatureExtractor | None = None
     if values.inception_weights:
-        inception = models.load_inception(values.inception_weights)
+        inception = pretrained.load_inception(values.inception_weights)
         with open(values.inception_weights, "rb") as file:
             digest = hashlib.file_digest(file, "sha256")
         chosen["inception_sha256"] = digest.hexdigest()

@@ -11,12 +11,11 @@ import jax
 import numpy as np
 from flax import serialization, traverse_util
 
-from fedsvp_jax import models
+from fedsvp_jax import extras, models
 from fedsvp_jax.algorithm.evaluation import outputs_for
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.federation import features
 from fedsvp_jax.models.batches import in_batches
-from fedsvp_jax.models.tensor_files import write_safetensors
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.files import replace_file
 from fedsvp_jax.run.folder import identity
@@ -98,7 +97,8 @@ class TrainedModel:
         `{"params": ..., "stats": ...}` by `flax.serialization.to_bytes`.
 
         Raises:
-          ValueError: another ending, or safetensors is not installed.
+          ValueError: another ending.
+          ImportError: safetensors is not installed.
           OSError: the file cannot be written; what was there is as it was.
         """
         file = pathlib.Path(path)
@@ -113,7 +113,14 @@ class TrainedModel:
             leaves = traverse_util.flatten_dict(
                 serialization.to_state_dict(tree), sep="/"
             )
-            content = write_safetensors(leaves)
+            safetensors = extras.needed(
+                "safetensors.numpy",
+                "vit",
+                "writing .safetensors (.msgpack needs nothing more)",
+            )
+            content = safetensors.save(
+                {name: np.ascontiguousarray(leaf) for name, leaf in leaves.items()}
+            )
         replace_file(file, content)
 
     def _prepared(self, inputs: np.ndarray) -> np.ndarray:
