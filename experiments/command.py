@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
+from fedsvp_jax import plugin
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.devices import processes
 from fedsvp_jax.run import stopping
@@ -33,10 +34,19 @@ _DEFINERS: dict[type, Callable[..., Any]] = {
 
 
 def define_settings(*, without: Sequence[str] = ()) -> None:
-    """One flag for each setting that is not in `without`, by theme; and --config."""
+    """One flag for each setting that is not in `without`, by theme; and --config.
+
+    The file of --plugin is imported before, and its settings are flags too.
+    """
     config_file.define()
-    for field in dataclasses.fields(ExperimentConfig):
-        if field.name in without:
+    flags.DEFINE_string("plugin", None, plugin.HELP)
+    if path := config_file.named(sys.argv, "plugin"):
+        try:
+            plugin.load(path)
+        except ValueError as error:
+            _fail(messages.one_line(error))
+    for field in dataclasses.fields(plugin.config_class()):
+        if field.name in (*without, "plugin"):
             continue
         text = field.metadata["help"]
         if field.metadata["choices"]:
@@ -71,10 +81,10 @@ def settings_from_flags(values: flags.FlagValues, **more: Any) -> ExperimentConf
     """The resolved settings that the command line names."""
     chosen: dict[str, Any] = {
         field.name: values[field.name].value
-        for field in dataclasses.fields(ExperimentConfig)
+        for field in dataclasses.fields(plugin.config_class())
         if field.name in values
     }
-    return resolve(ExperimentConfig(**(chosen | more)))
+    return resolve(plugin.config_class()(**(chosen | more)))
 
 
 def default_settings(values: flags.FlagValues, settings: Mapping[str, Any]) -> None:
@@ -262,6 +272,7 @@ def run(
     handler.setFormatter(messages.Lines())
     sys.unraisablehook = _unraisable
     warnings.showwarning = messages.show_warning
+    messages.print_what_can_be_printed()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stopping.stop_at_once)
 

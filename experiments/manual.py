@@ -5,8 +5,7 @@ import sys
 
 from absl import flags
 
-from fedsvp_jax import mechanisms
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax import mechanisms, plugin
 from fedsvp_jax.settings import theme
 
 from . import subcommands
@@ -17,7 +16,7 @@ _COMMAND = re.compile(r"python -m experiments\.([\w.]+)")
 
 def group(setting: str) -> str:
     """The group of flags that a setting's flag belongs to: its theme's title."""
-    title = (theme(ExperimentConfig, setting).__doc__ or "").splitlines()[0]
+    title = (theme(plugin.config_class(), setting).__doc__ or "").splitlines()[0]
     return _SETTINGS + title.rstrip(".")
 
 

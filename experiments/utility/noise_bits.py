@@ -7,7 +7,7 @@ update_clip), and MNIST with the noise of the sum. The runs of one seed have the
 split, first weights, cohorts and σ; only the sampler differs. A sweep that was stopped
 goes on when the same command is given again, and rows that are kept are not computed
 again. A grid that is refused is kept with its reason.
-`experiments.utility.docs_page` makes the table of docs/utility.md from them.
+`experiments.utility.docs_page` makes the table of docs/results/utility.md from them.
 """
 
 import json

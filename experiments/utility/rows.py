@@ -1,4 +1,4 @@
-"""The rows of docs/utility.md: one run each, kept in a file of its setup."""
+"""The rows of docs/results/utility.md: one run each, kept in a file of its setup."""
 
 import pathlib
 from collections.abc import Sequence
