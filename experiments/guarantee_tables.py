@@ -36,7 +36,7 @@ from fedsvp_jax.report import labels, read, spent, tables
 from fedsvp_jax.report.text_table import MISSING, markdown
 from fedsvp_jax.run.files import write_json
 
-from . import command, docs_blocks, flag_values, upload_claims
+from . import docs_blocks, flag_values, upload_claims
 from .budget_table import batches, batches_table, budgets, budgets_table
 from .ledger_tables import (
     events_table,
@@ -46,10 +46,6 @@ from .ledger_tables import (
     public_list,
 )
 
-flags.DEFINE_string("guarantee_docs_dir", "docs", "Folder of the pages and results/.")
-flags.DEFINE_list(
-    "keep_guarantees", [], "Runs whose results are kept, as NAME=FOLDER,NAME=FOLDER."
-)
 flags.DEFINE_bool("solve_budgets", False, "Compute what --solve=noise finds anew.")
 
 Json = dict[str, Any]
@@ -362,20 +358,19 @@ def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
     ]
 
 
-def main(_: list[str]) -> None:
-    """Keeps the runs of --keep_guarantees and writes the pages' blocks anew."""
-    docs_dir = pathlib.Path(flags.FLAGS.guarantee_docs_dir)
-    results = docs_dir / "results" / "privacy"
-    results.mkdir(parents=True, exist_ok=True)
-    runs = command.named_folders(flags.FLAGS.keep_guarantees, "keep_guarantees")
-    flag_values.refuse_unknown("keep_guarantees", runs, KEEPERS)
-    for name, folder in runs.items():
-        write_json(results / f"{name}.json", KEEPERS[name](folder))
+def keep(name: str, folder: pathlib.Path, docs_dir: pathlib.Path) -> None:
+    """Writes what the pages need of a run to results/privacy/NAME.json."""
+    flag_values.refuse_unknown("keep_guarantees", [name], KEEPERS)
+    write_json(docs_dir / "results/privacy" / f"{name}.json", KEEPERS[name](folder))
+
+
+def write(docs_dir: pathlib.Path) -> list[pathlib.Path]:
+    """Solves where --solve_budgets asks for it, and writes the pages' blocks anew."""
     if flags.FLAGS.solve_budgets:
-        write_json(results / "budgets.json", budgets())
-        write_json(results / "batches.json", batches())
-    command.print_files(rewrite(docs_dir))
+        write_json(docs_dir / "results/privacy/budgets.json", budgets())
+        write_json(docs_dir / "results/privacy/batches.json", batches())
+    return rewrite(docs_dir)
 
 
 if __name__ == "__main__":
-    command.run(main, __doc__)
+    docs_blocks.run(write, __doc__, keep, "keep_guarantees")

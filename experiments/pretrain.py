@@ -59,8 +59,10 @@ def train(values: flags.FlagValues, config: ExperimentConfig) -> dict[str, float
     from fedsvp_jax.data import preprocessing
     from fedsvp_jax.devices import lanes
     from fedsvp_jax.federation import loading
-    from fedsvp_jax.influence import backbone, centre
+    from fedsvp_jax.influence import centre
     from fedsvp_jax.structs import Model
+
+    from .influence import backbone
 
     data = loading.load_dataset(config)
     examples = preprocessing.device_examples(data.train_inputs, data.train_labels)

@@ -41,7 +41,8 @@ import pytest
 # A worker runs one file after another. Those that took longest come first, so neither
 # worker waits long for the other at the end. `make durations` records them.
 DURATIONS = pathlib.Path(__file__).with_name("durations.json")
-LAB = ("attacks", "docs", "experiments", "report")  # folders of `make test-lab`
+# Folders of `make test-lab`.
+LAB = ("attacks", "check", "docs", "experiments", "pretrained", "report")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
-from fedsvp_jax import models, prng
+from fedsvp_jax import pretrained, prng
 from fedsvp_jax.attacks import classifier, curious_clients
 from fedsvp_jax.attacks.classifier import Classifier, FeatureExtractor
 from fedsvp_jax.attacks.curious_clients import Attack, CuriousClients
@@ -47,9 +47,11 @@ from fedsvp_jax.structs import Array
 from fedsvp_jax.tree import cell_of
 
 from .. import command, flag_values, printed, upload_claims
-from . import image_grid, reconstruction_results
+from . import reconstruction_results
+from .picture_table import PictureRow, picture_table
 
 DEFAULTS = {"num_rounds": 20, "epsilon": 0.3}
+_SHOWN = 8  # images of each kind in a row of the picture
 
 
 def define_flags() -> None:
@@ -139,6 +141,24 @@ def real_images(dataset: Dataset, private: int) -> dict[str, Array]:
     }
 
 
+def _beside(
+    real: dict[int, Array], made: dict[int, Array], private: int
+) -> list[PictureRow]:
+    """Real images and reconstructed ones in [-1, 1], a row for each class made."""
+
+    def shown(images: Array) -> list[np.ndarray]:
+        return list(np.asarray(images[:_SHOWN] / 2 + 0.5).clip(0, 1))
+
+    return [
+        PictureRow(
+            f"{label} (private)" if label == private else str(label),
+            [*shown(real[label]), *shown(images)],
+            ["real"] * len(shown(real[label])) + ["reconstructed"] * len(shown(images)),
+        )
+        for label, images in made.items()
+    ]
+
+
 def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     """Attacks every mechanism with the same data, latents and networks."""
     configs = defended_by(values, config)
@@ -161,10 +181,10 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         "final_images": values.final_images,
         "inception_sha256": None,
     }
-    lite0 = models.load_lite0() if values.final_images else None
+    lite0 = pretrained.load_lite0() if values.final_images else None
     inception: FeatureExtractor | None = None
     if values.inception_weights:
-        inception = models.load_inception(values.inception_weights)
+        inception = pretrained.load_inception(values.inception_weights)
         with open(values.inception_weights, "rb") as file:
             digest = hashlib.file_digest(file, "sha256")
         chosen["inception_sha256"] = digest.hexdigest()
@@ -236,13 +256,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         )
         results["mechanisms"].append(summary | claim)
         pictures.append(folder.path / f"{one.mechanism}.png")
-        image_grid.write_grid(
-            pictures[-1],
-            real,
-            images,
-            private=private,
-            title=f"{config.dataset}, {one.mechanism}",
-        )
+        picture_table(pictures[-1], _beside(real, images, private))
     pictures.append(folder.path / "scores.svg")
     results["curves"] = reconstruction_results.score_curves(
         folder.rows(curious_clients.SCORES)

@@ -9,8 +9,9 @@ import numpy as np
 
 from fedsvp_jax import influence, prng
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.influence import baselines, pipeline
+from fedsvp_jax.influence import pipeline
 
+from . import baselines
 from .simulation import Simulation
 from .tasks import MEASURES, Result, Task, aggregate, run_filter
 

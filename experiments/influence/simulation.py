@@ -16,10 +16,14 @@ from fedsvp_jax import influence, models, prng
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.influence import backbone, last_layer, pipeline
+from fedsvp_jax.influence import last_layer, pipeline
 from fedsvp_jax.influence.last_layer import FrozenNetwork
 from fedsvp_jax.influence.pipeline import FilterInputs, ParticipantExamples
+from fedsvp_jax.pretrained import load_hugging_face
 from fedsvp_jax.structs import Array, Examples, Model, Params
+
+from . import backbone
+from .participants import draw_participants
 
 TRAINED_HERE = ("warmup", "random")  # backbones that each run makes for itself
 _HUGGING_FACE = "hf:"
@@ -37,13 +41,13 @@ def hugging_face_network(checkpoint: str, example: Array) -> FrozenNetwork:
     """A Vision Transformer of Hugging Face's, which takes normalised images.
 
     Args:
-      checkpoint: as `models.load_hugging_face` takes it.
+      checkpoint: as `load_hugging_face` takes it.
       example: one batch of normalised images.
 
     Raises:
       FileNotFoundError, ValueError: it cannot be loaded, or takes no such images.
     """
-    module, params, preprocess = models.load_hugging_face(checkpoint)
+    module, params, preprocess = load_hugging_face(checkpoint)
     vit = models.from_linen(module.clone(num_classes=0))
 
     def apply(
@@ -102,7 +106,7 @@ class Simulator:
         config = self._config
         seed = config.seed + run
         root = prng.root_key(seed)
-        indices = influence.draw_participants(
+        indices = draw_participants(
             self._labels,
             num_participants,
             num_warmup=config.warmup_examples,

@@ -9,7 +9,6 @@ from fedsvp_jax.influence.lazy import (
     lazy_influence,
     randomized_response,
 )
-from fedsvp_jax.influence.participants import Participants, draw_participants
 from fedsvp_jax.influence.privacy import (
     Guarantees,
     exact_vote_epsilon,
@@ -32,12 +31,10 @@ __all__ = [
     "FilterRates",
     "Filtration",
     "Guarantees",
-    "Participants",
     "Verdict",
     "corrupt",
     "corrupt_clients",
     "corrupted_participants",
-    "draw_participants",
     "exact_vote_epsilon",
     "filtration",
     "flip_probability",

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fedsvp_jax import extras
 from fedsvp_jax.report import read
 from fedsvp_jax.report.compare_page import compare_plots, read_all
 from fedsvp_jax.report.plots import Numbers, Plot, Series
@@ -137,7 +138,7 @@ def panels(
       ValueError: the suffix is unknown.
     """
     # The object interface, so that no window system or global state is touched.
-    import matplotlib
+    matplotlib = extras.needed("matplotlib", "report", "a figure")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedsvp_jax import extras
 from fedsvp_jax.report import read, tables
 
 if TYPE_CHECKING:
@@ -61,11 +62,4 @@ def _flat(row: read.Row) -> Iterable[tuple[str, Any]]:
 
 
 def _pandas() -> Any:
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError(
-            "frames need pandas, which is not installed: pip install "
-            "'fedsvp_jax[frames]'"
-        ) from error
-    return pandas
+    return extras.needed("pandas", "frames", "a frame")

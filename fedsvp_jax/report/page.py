@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from fedsvp_jax import extras
 from fedsvp_jax.report import plotly_spec, read
 from fedsvp_jax.report.plots import HeatMap, Plot, csv_columns, heat_map_columns
 
@@ -86,14 +87,8 @@ def plotly_script() -> str:
     Raises:
       ImportError: plotly is not installed.
     """
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise ImportError(
-            "report pages need plotly, which is not installed:"
-            " pip install 'fedsvp_jax[report]'"
-        ) from error
-    return str(get_plotlyjs())
+    plotly = extras.needed("plotly.offline", "report", "a report page")
+    return str(plotly.get_plotlyjs())
 
 
 def script_json(data: object) -> str:

@@ -8,7 +8,6 @@ MLFLOW_TRACKING_URI.
 
 import abc
 import csv
-import importlib
 import os
 import pathlib
 import re
@@ -16,6 +15,7 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from fedsvp_jax import extras
 from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.devices import processes
 from fedsvp_jax.settings import unknown
@@ -247,13 +247,5 @@ class Loggers:
 def _check(name: str) -> None:
     if name not in LOGGERS:
         raise ValueError(unknown("logger", name, tuple(LOGGERS)))
-    library = _LIBRARIES.get(name)
-    if library is None:
-        return
-    try:
-        importlib.import_module(library)
-    except ImportError:
-        raise ValueError(
-            f"logger {name} needs {library}, which is not installed: pip install "
-            f"'fedsvp_jax[{name}]'"
-        ) from None
+    if name in _LIBRARIES:
+        extras.needed(_LIBRARIES[name], name, f"logger {name}")

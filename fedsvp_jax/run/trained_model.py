@@ -18,10 +18,10 @@ from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.formats.schema import Schema, from_toml, read_schema, to_toml
 from fedsvp_jax.federation import features
 from fedsvp_jax.models.batches import in_batches
-from fedsvp_jax.models.tensor_files import read_safetensors, write_safetensors
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.files import replace_file
 from fedsvp_jax.run.folder import identity
+from fedsvp_jax.run.safetensors import read_safetensors, write_safetensors
 from fedsvp_jax.settings import FEATURE_MODELS
 from fedsvp_jax.structs import Model, Params
 from fedsvp_jax.tree import cell_of

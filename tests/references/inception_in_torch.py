@@ -1,6 +1,6 @@
 """Writes Inception-v3 weights drawn at random and what PyTorch's networks make of them.
 
-Run by tests/models/test_references.py under .venv-references: FOLDER gets, for both
+Run by tests/pretrained/test_references.py under .venv-references: FOLDER gets, for both
 kinds of weights, the state dict (.pth and .safetensors) and every layer's output.
 """
 

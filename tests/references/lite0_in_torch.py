@@ -1,7 +1,7 @@
 """What PyTorch's EfficientNet-Lite0 makes of images, with the weights from ImageNet.
 
-Run by tests/models/test_references.py under .venv-references: FOLDER gets the images,
-what enters the network, and the features that leave it, at two sizes.
+Run by tests/pretrained/test_references.py under .venv-references: FOLDER gets the
+images, what enters the network, and the features that leave it, at two sizes.
 """
 
 import sys

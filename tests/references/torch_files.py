@@ -1,6 +1,6 @@
 """Reads with fedsvp_jax's reader what `torch.save` writes, harmless or not.
 
-Run by tests/models/test_references.py under .venv-references, in the repository's
+Run by tests/pretrained/test_references.py under .venv-references, in the repository's
 root: PyTorch is there, JAX is not, so the reader is run as a file.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-read_tensors = runpy.run_path("fedsvp_jax/models/torch_file.py")["read_torch_file"]
+read_tensors = runpy.run_path("fedsvp_jax/pretrained/torch_file.py")["read_torch_file"]
 
 
 class Harmful:

@@ -1,7 +1,7 @@
 """Writes ViT checkpoints of random weights and what `transformers` makes of them.
 
-Run by tests/models/test_references.py under .venv-references: FOLDER gets a checkpoint
-folder for each network, with reference.safetensors beside it.
+Run by tests/pretrained/test_references.py under .venv-references: FOLDER gets a
+checkpoint folder for each network, with reference.safetensors beside it.
 """
 
 import sys

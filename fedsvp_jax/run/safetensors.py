@@ -1,4 +1,8 @@
-"""Named tensors in files: read without executing code from them, and written."""
+"""The `.safetensors` format, read and written without its library.
+
+A length of the header (8 bytes, little-endian), the header in JSON, then the numbers:
+https://github.com/huggingface/safetensors#format. No code is executed.
+"""
 
 import json
 from collections.abc import Mapping
@@ -8,44 +12,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.models.torch_file import read_torch_file
-
-
-def read_tensors(path: Path) -> dict[str, np.ndarray]:
-    """All tensors of a state dict, as float32.
-
-    A `.safetensors` file holds numbers and a header. Any other file must be one that
-    `torch.save` wrote (`torch_file`), which is read without PyTorch.
-
-    Args:
-      path: the file.
-
-    Returns:
-      Name -> array, in the layout of the file.
-
-    Raises:
-      FileNotFoundError: the file does not exist.
-      ValueError: the file is damaged or holds anything other than named, finite
-        tensors.
-    """
-    if not path.is_file():
-        raise FileNotFoundError(f"no checkpoint file {path}")
-    safe = path.suffix == ".safetensors"
-    tensors = _read_safetensors(path) if safe else read_torch_file(path)
-    for name, tensor in tensors.items():
-        if not np.isfinite(tensor).all():
-            raise ValueError(f"{path}: {name} holds NaN or infinity")
-    return tensors
-
-
-def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
-    return {
-        name: np.asarray(leaf, np.float32)
-        for name, leaf in read_safetensors(path)[0].items()
-    }
-
-
-# https://github.com/huggingface/safetensors#format; NumPy knows no bfloat16 itself.
 _TYPES = {
     np.dtype(name): code
     for code, name in (

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from fedsvp_jax import influence
+from experiments.influence.participants import Participants, draw_participants
 
 LABELS = np.arange(1000, dtype=np.int32) % 10
 
 
-def draw(**changes: object) -> influence.Participants:
+def draw(**changes: object) -> Participants:
     chosen: dict[str, object] = {
         "num_participants": 20,
         "num_warmup": 30,
@@ -18,7 +18,7 @@ def draw(**changes: object) -> influence.Participants:
         "alpha": 0.1,
         "seed": 3,
     }
-    return influence.draw_participants(LABELS, **(chosen | changes))  # type: ignore[arg-type]
+    return draw_participants(LABELS, **(chosen | changes))  # type: ignore[arg-type]
 
 
 def test_iid_participants_are_disjoint_and_the_seed_decides():

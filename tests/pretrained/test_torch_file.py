@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import save
 
-from fedsvp_jax.models.tensor_files import read_tensors, write_safetensors
+from fedsvp_jax.pretrained.tensor_files import read_tensors
 
 MAGIC = 0x1950A86A20F9469CFC6C
 NUMBERS = np.arange(6, dtype="<f4")
@@ -184,7 +185,7 @@ def test_a_damaged_file_ends_in_one_sentence(tmp_path: pathlib.Path, kind: str) 
     """D8: 108 of 600 damaged files ended in a traceback."""
     path = tmp_path / f"state.{'safetensors' if kind == 'safetensors' else 'pth'}"
     if kind == "safetensors":
-        path.write_bytes(write_safetensors({"w": NUMBERS, "b": NUMBERS[:2]}))
+        path.write_bytes(save({"w": NUMBERS, "b": NUMBERS[:2]}))
     else:
         state = {"w": tensor((2, 3), (3, 1)), "b": tensor((2,), (1,))}
         write(path, state, zipped=kind == "zip", data=NUMBERS.tobytes())

@@ -10,9 +10,9 @@ import pytest
 from flax import traverse_util
 from safetensors.numpy import save_file
 
-from fedsvp_jax import models
-from fedsvp_jax.models import inception
-from fedsvp_jax.models.inception import InceptionE, InceptionV3
+from fedsvp_jax import pretrained
+from fedsvp_jax.pretrained import inception
+from fedsvp_jax.pretrained.inception import InceptionE, InceptionV3
 
 
 @functools.cache
@@ -121,7 +121,7 @@ def test_the_classifier_tells_which_weights_a_file_holds(reads, num_classes, nam
     kernel = np.random.default_rng(0).normal(size=(32, 3, 3, 3)).astype(np.float32)
     state["Conv2d_1a_3x3.conv.weight"] = kernel
     state["Mixed_7c.branch_pool.bn.running_var"] += 4
-    extractor = models.load_inception("weights.pth")
+    extractor = pretrained.load_inception("weights.pth")
     assert extractor.name == name
     assert extractor.network == InceptionV3(fid=num_classes == 1008)
     first = extractor.variables["params"]["Conv2d_1a_3x3"]["conv"]["kernel"]
@@ -169,29 +169,29 @@ def test_tensors_that_do_not_fit_are_named(reads):
     name = "Mixed_6b.branch7x7_2.conv.weight"
     reads({key: value for key, value in good.items() if key != name})
     with pytest.raises(ValueError, match=rf"w\.pth lacks 1 of 470 tensors: {name}"):
-        models.load_inception("w.pth")
+        pretrained.load_inception("w.pth")
     reads({**good, name: np.zeros((128, 128, 7, 1), np.float32)})
     with pytest.raises(ValueError, match=rf"{name} has shape \(128, 128, 7, 1\)"):
-        models.load_inception("w.pth")
+        pretrained.load_inception("w.pth")
     reads({**good, "Mixed_8a.conv.weight": np.zeros(1, np.float32)})
     with pytest.raises(ValueError, match=r"no place for: Mixed_8a\.conv\.weight"):
-        models.load_inception("w.pth")
+        pretrained.load_inception("w.pth")
     reads({**good, "fc.weight": np.zeros((10, 2048), np.float32)})
     with pytest.raises(ValueError, match=r"1008 rows .* or 1000 .*, got 10"):
-        models.load_inception("w.pth")
+        pretrained.load_inception("w.pth")
     reads({})
     with pytest.raises(ValueError, match=r"must hold fc\.weight .* got None"):
-        models.load_inception("w.pth")
+        pretrained.load_inception("w.pth")
 
 
 def test_files_are_read_by_their_format(tmp_path: pathlib.Path):
     with pytest.raises(FileNotFoundError, match=r"no checkpoint file .*absent\.pth"):
-        models.load_inception(tmp_path / "absent.pth")
+        pretrained.load_inception(tmp_path / "absent.pth")
     few = {"fc.weight": np.zeros((3, 4), np.float16)}
     save_file(few, tmp_path / "few.safetensors")
     with pytest.raises(ValueError, match=r"few\.safetensors must hold .* got 3"):
-        models.load_inception(tmp_path / "few.safetensors")
+        pretrained.load_inception(tmp_path / "few.safetensors")
     pickled = tmp_path / "pickled.pth"
     pickled.write_bytes(b"\x80\x02.")
     with pytest.raises(ValueError, match=r"pickled\.pth is not a file of plain"):
-        models.load_inception(pickled)
+        pretrained.load_inception(pickled)

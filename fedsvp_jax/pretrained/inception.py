@@ -19,8 +19,8 @@ import numpy as np
 from jax import lax
 
 from fedsvp_jax.models.batches import in_batches
-from fedsvp_jax.models.tensor_files import read_tensors
-from fedsvp_jax.models.transplant import transplant
+from fedsvp_jax.pretrained.tensor_files import read_tensors
+from fedsvp_jax.pretrained.transplant import transplant
 from fedsvp_jax.structs import Array, Params
 
 SIDE = 299  # the network was trained on images of this height and width

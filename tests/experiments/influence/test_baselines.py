@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from worlds import World, make_world, rates
 
+from experiments.influence import baselines
 from fedsvp_jax import influence
-from fedsvp_jax.influence import baselines
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """EfficientNet-Lite0 beside the same network from plain convolutions.
 
-tests/models/test_references.py compares it with PyTorch's, with the real weights.
+tests/pretrained/test_references.py compares it with PyTorch's, with the real weights.
 """
 
 import functools
@@ -14,7 +14,7 @@ from jax import lax
 from safetensors.numpy import save_file
 
 from fedsvp_jax.federation import features
-from fedsvp_jax.models import lite0
+from fedsvp_jax.pretrained import lite0
 
 
 def random_state() -> dict[str, np.ndarray]:

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from fedsvp_jax import models
-from fedsvp_jax.models import inception, lite0
+from fedsvp_jax import pretrained
+from fedsvp_jax.pretrained import inception, lite0
 
 pytestmark = [pytest.mark.across("networks against other libraries'"), pytest.mark.slow]
 
@@ -53,7 +53,7 @@ def test_a_vit_gives_the_logits_and_features_of_transformers(
     vits: pathlib.Path, name: str
 ) -> None:
     reference = load_file(vits / name / "reference.safetensors")
-    module, params, preprocessing = models.load_hugging_face(vits / name)
+    module, params, preprocessing = pretrained.load_hugging_face(vits / name)
     inputs = channels_last(reference["inputs"])
     for network, expected in (
         (module, "features" if name == "no_classifier" else "logits"),
@@ -74,7 +74,7 @@ def test_inception_equals_pytorch_layer_by_layer(
     inceptions: pathlib.Path, kind: str
 ) -> None:
     reference = load_file(inceptions / f"{kind}.reference.safetensors")
-    extractor = models.load_inception(inceptions / f"{kind}.safetensors")
+    extractor = pretrained.load_inception(inceptions / f"{kind}.safetensors")
     assert extractor.name == INCEPTIONS[kind]
     small = channels_last(reference["small"])
 

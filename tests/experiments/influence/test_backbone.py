@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.influence import backbone
 from fedsvp_jax import models
-from fedsvp_jax.influence import backbone
 from fedsvp_jax.structs import Model
 
 EXAMPLE = jnp.zeros((1, 8, 8, 1))

@@ -1,0 +1,28 @@
+"""Libraries that an extra of the package brings, imported where they are used."""
+
+import importlib
+from typing import Any
+
+
+class MissingExtra(ImportError, ValueError):
+    """A library is not installed; a command says so and ends as for a wrong flag."""
+
+
+def needed(library: str, extra: str, what: str) -> Any:
+    """The imported library.
+
+    Args:
+      library: a module's dotted name.
+      extra: of pyproject.toml, which brings it.
+      what: needs it, for the message.
+
+    Raises:
+      MissingExtra: it is not installed.
+    """
+    try:
+        return importlib.import_module(library)
+    except ImportError as error:
+        raise MissingExtra(
+            f"{what} needs {library.partition('.')[0]}, which is not installed: "
+            f"pip install 'fedsvp_jax[{extra}]'"
+        ) from error
