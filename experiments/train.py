@@ -111,7 +111,6 @@ def main(_: list[str]) -> None:
     from fedsvp_jax.config import ExperimentConfig, resolve
     from fedsvp_jax.data.dataset import Dataset
     from fedsvp_jax.federation import loading
-    from fedsvp_jax.run import scores
 
     from . import dry_run
 
@@ -145,18 +144,16 @@ def main(_: list[str]) -> None:
         raise
     if not processes.is_first():
         return
-    place, fedavg = pathlib.Path(values.output_dir), None
-    scored = summary.get("test_scores")
+    from fedsvp_jax.report import headline, labels, spent
+
+    place = pathlib.Path(values.output_dir)
     if values.goal is not None and values.reference and not processes.several():
         assert isinstance(data, Dataset)
         told = resolve(ExperimentConfig(**goal.reference(config)), dataset=data)
-        fedavg = run.train(told, place / "fedavg", dataset=data, resume=values.resume)
-    from fedsvp_jax.report import headline, labels, spent
-
-    print(headline.privacy(summary))
-    if scored is not None:
-        print(headline.quality(summary, fedavg))
-        print(scores.line(scored))
+        reference = place / headline.REFERENCE
+        run.train(told, reference, dataset=data, resume=values.resume)
+    print("\n".join(headline.sentences(place, summary)))
+    if "test_scores" in summary:
         run.load_model(place).save(place / "model.safetensors")
     if summary["stopped_by"] == "patience":
         print(

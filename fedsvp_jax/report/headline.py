@@ -3,51 +3,57 @@
 Both are made from summary.json alone.
 """
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from fedsvp_jax.report import labels, read
 
 _OF_RUN = ("rdp", "pld")  # accountings of what was spent, at one δ
 _NOMINAL = "nominal, because "
+REFERENCE = "fedavg"  # the folder of FedAvg on the same clients, in a run's folder
 
 
 def privacy(summary: Mapping[str, Any]) -> str:
     """What changes by at most which ε at which δ, against whom, unless what.
 
-    About the strongest adversary against whom a finite ε is claimed; those against whom
-    nothing is claimed are named.
+    About the adversary of the run's claim. A stronger one, of whom the claim does not
+    speak, follows with its own ε, or with none.
 
     Args:
       summary: summary.json of a run that has ended.
     """
-    rows = [row for row in summary.get("guarantees") or () if isinstance(row, dict)]
-    finite = [
-        row
-        for row in rows
-        if row.get("method") in _OF_RUN and read.number(row.get("epsilon")) is not None
-    ]
-    if not finite:
+    told = [row for row in summary.get("guarantees") or () if isinstance(row, dict)]
+    of: dict[str, dict[str, Any]] = {}  # by adversary, from the strongest
+    for row in told:
+        epsilon, who = read.number(row.get("epsilon")), str(row.get("adversary"))
+        spent = row.get("method") in _OF_RUN and epsilon is not None
+        if row.get("method") == "none":
+            of.setdefault(who, {})
+        elif spent and epsilon < (of.get(who) or {}).get("epsilon", float("inf")):
+            of[who] = row
+    main = str(summary.get("adversary"))
+    if not of.get(main):
         return f"This run hides nothing (mechanism {summary.get('mechanism')})."
-    who = str(finite[0].get("adversary"))
-    row = min(
-        (one for one in finite if one.get("adversary") == who),
-        key=lambda one: float(one["epsilon"]),
-    )
+    row = of[main]
     assumptions = str(row.get("assumptions") or "").split("; ")
     why = [text for text in assumptions if text.startswith(_NOMINAL)]
     if row.get("proved"):
-        status = f"proved, unless one of the {len(assumptions)} assumptions fails"
+        status = f"proved, unless one of its {len(assumptions)} assumptions fails"
     else:
         status = why[0] if why else "nominal, not proved"
+    neighbours, _, limits = str(row["relation"]).partition("; ")
     sentence = (
-        f"Whether one does this: {row['relation']}, changes what is seen by at most "
-        f"ε = {labels.significant(float(row['epsilon']))} at δ = "
-        f"{labels.significant(float(row['delta']), 3)}, against: {who} ({status})."
+        f"To {neighbours} changes the view of the {main} by at most ε = "
+        f"{labels.significant(float(row['epsilon']))} at δ = "
+        f"{labels.significant(float(row['delta']), 3)} ({status})"
     )
-    bare = [str(one["adversary"]) for one in rows if one.get("method") == "none"]
-    if bare:
-        sentence += f" Against the {', '.join(dict.fromkeys(bare))}: nothing is hidden."
+    sentence += f"; {limits}." if limits else "."
+    for who in list(of)[: list(of).index(main)]:
+        bound = of[who].get("epsilon")
+        much = f"ε = {labels.significant(bound)}" if bound else "nothing is hidden"
+        sentence += f" Against the {who}: {much}."
     return sentence
 
 
@@ -76,3 +82,30 @@ def quality(summary: Mapping[str, Any], fedavg: Mapping[str, Any] | None = None)
 def _pair(scores: Mapping[str, Any]) -> str:
     area = "" if scores.get("auc") is None else f" (AUC {scores['auc']:.3f})"
     return f"{scores['accuracy']:.3f}{area}"
+
+
+def details(summary: Mapping[str, Any]) -> str:
+    """The other scores of a table's test rows, in a line; "" where there are none."""
+    scores = summary.get("test_scores")
+    if not isinstance(scores, dict):
+        return ""
+    counts = ", ".join(f"{name} {n}" for name, n in scores["counts"].items())
+    return (
+        f"Balanced accuracy {scores['balanced_accuracy']:.3f}, log loss "
+        f"{scores['log_loss']:.3f}; test rows by class: {counts}."
+    )
+
+
+def sentences(folder: Path, summary: Mapping[str, Any]) -> list[str]:
+    """All of the above, of a run's folder.
+
+    Args:
+      folder: which may hold a run of FedAvg on the same clients.
+      summary: the run's.
+    """
+    try:
+        fedavg = json.loads((folder / REFERENCE / "summary.json").read_bytes())
+    except (OSError, ValueError):
+        fedavg = None
+    found = [privacy(summary), quality(summary, fedavg), details(summary)]
+    return [sentence for sentence in found if sentence]

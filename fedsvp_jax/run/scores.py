@@ -70,15 +70,3 @@ def of_table(
         "better_than_guessing": better,
         "useful": better or bool(ranks_well),
     }
-
-
-def line(scores: dict[str, Any]) -> str:
-    """`accuracy .794 (...), AUC .812, ... on 1575 test rows (...)`, in a terminal."""
-    area = "" if scores["auc"] is None else f", AUC {scores['auc']:.3f}"
-    counts = ", ".join(f"{name} {n}" for name, n in scores["counts"].items())
-    return (
-        f"accuracy {scores['accuracy']:.3f} (always guessing the most frequent class: "
-        f"{scores['guessing']:.3f}){area}, balanced accuracy "
-        f"{scores['balanced_accuracy']:.3f}, log loss {scores['log_loss']:.3f} on "
-        f"{sum(scores['counts'].values())} test rows ({counts})"
-    )
