@@ -31,10 +31,6 @@ def define() -> None:
 def parse(values: flags.FlagValues, arguments: Sequence[str]) -> list[str]:
     """Parses a command line, after the flags of the file that --config names.
 
-    Args:
-      values: the flags that are defined.
-      arguments: the command line; the first item is the script.
-
     Returns:
       The command line without its flags.
 
@@ -42,7 +38,7 @@ def parse(values: flags.FlagValues, arguments: Sequence[str]) -> list[str]:
       ValueError, OSError: the file cannot be read, or holds a key that is no flag.
       flags.Error: a flag is wrong.
     """
-    path = _named(arguments) if "config" in values else None
+    path = named(arguments, "config") if "config" in values else None
     if path is None:
         return values(arguments)
     found = read(Path(path).expanduser(), set(values) - {"config"})
@@ -54,14 +50,14 @@ def parse(values: flags.FlagValues, arguments: Sequence[str]) -> list[str]:
     return rest
 
 
-def _named(arguments: Sequence[str]) -> str | None:
-    """The file of the last --config on the command line."""
+def named(arguments: Sequence[str], flag: str) -> str | None:
+    """The file of the last --config, or of another flag, on the command line."""
     path = None
     for word, following in zip(arguments, [*arguments[1:], None], strict=True):
         name, equals, value = word.lstrip("-").partition("=")
         if word == "--":
             break
-        if word.startswith("-") and name == "config":
+        if word.startswith("-") and name == flag:
             path = value if equals else following
     return path
 

@@ -1,5 +1,8 @@
 """FedSVA and FedSDP: noise guided by the contribution ratio R."""
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import flax.struct
 import jax.numpy as jnp
 
@@ -77,6 +80,33 @@ def guided_multiplier(tolerance: Array, epsilon: Leaf, floor: Leaf) -> Array:
     """
     kept = jnp.maximum(tolerance, jnp.asarray(floor, jnp.float32))
     return jnp.sqrt(kept) * reciprocal(jnp.asarray(epsilon, jnp.float32))
+
+
+def explanation(
+    formula: str, tolerance_of: Callable[[float, float], Array]
+) -> Callable[[Mapping[str, Any]], str]:
+    """For pages: how σ follows from R and how much it can, from a run's settings.
+
+    Args:
+      formula: T in words.
+      tolerance_of: (R, δ) -> T.
+    """
+
+    def explained(config: Mapping[str, Any]) -> str:
+        delta, floor = (float(config.get(n) or 0) for n in ("delta", "noise_floor"))
+        if not delta:
+            return ""
+        least, most = (
+            guided_multiplier(tolerance_of(ratio, delta), 1.0, floor)
+            for ratio in (0.0, 1.0)
+        )
+        return (
+            f"T = {formula}, σ = Δ·√max(T, β)/ε and δ′ = 1.25·e^(−max(T, β)/2), with"
+            f" δ = {delta:g} and β = {floor:g}: R can change the noise by at most"
+            f" {100 * float(most / least - 1):.3g} %."
+        )
+
+    return explained
 
 
 def _make(config: MechanismConfig, name: str) -> Mechanism:

@@ -6,7 +6,6 @@ from typing import Any
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting.claims import meaning
-from fedsvp_jax.mechanisms import shapley_guided
 from fedsvp_jax.report import (
     attribute_values,
     guarantees,
@@ -142,12 +141,12 @@ def context(run: read.RunFiles) -> dict[str, Any]:
     release = config.get("contribution_release")
     label = mechanisms.mechanism_label(mechanism)
     caveats = [_NOT_CLIPPED] if config.get("sensitivity") == "paper" else []
-    if mechanism in _FORMULAS and release == "none":
+    formula = mechanisms.explained(mechanism, config)
+    if formula and release == "none":
         caveats.append(_LEAKS)
     return {
-        "mechanism": mechanism,
         "label": label,
-        "formula": _formula(mechanism, config) or f"{label} does not use attributes.",
+        "formula": formula or f"{label} does not use attributes.",
         "caveats": caveats,
         "contribution_release": release,
         "meaning": meaning(run.summary, spent.upload_status(run.clients, run.summary)),
@@ -156,10 +155,6 @@ def context(run: read.RunFiles) -> dict[str, Any]:
     }
 
 
-_FORMULAS = {  # of mechanisms whose noise follows R: mechanisms/shapley_guided.py
-    "fedsva": ("R − ln δ²", shapley_guided.risk_tolerance),
-    "fedsdp": ("clip(R/2 − 1, −3, 1) − ln δ²", shapley_guided.fedsdp_risk_tolerance),
-}
 _NOT_CLIPPED = (
     "The claim is nominal: it assumes a sensitivity of 2C/|D|, which does not follow"
     " from clipping the mean gradient of each batch."
@@ -168,23 +163,6 @@ _LEAKS = (
     "Because σ depends on R, and R is computed from private data without protection,"
     " σ itself leaks R."
 )
-
-
-def _formula(mechanism: str, config: read.Row) -> str:
-    """How σ follows from R, and how much it can; empty where it does not."""
-    delta, floor = (read.number(config.get(name)) for name in ("delta", "noise_floor"))
-    if mechanism not in _FORMULAS or not delta:
-        return ""
-    formula, tolerance = _FORMULAS[mechanism]
-    least, most = (
-        shapley_guided.guided_multiplier(tolerance(ratio, delta), 1.0, floor or 0.0)
-        for ratio in (0.0, 1.0)
-    )
-    return (
-        f"T = {formula}, σ = Δ·√max(T, β)/ε and δ′ = 1.25·e^(−max(T, β)/2), with"
-        f" δ = {delta:g} and β = {floor or 0:g}: R can change the noise by at most"
-        f" {100 * float(most / least - 1):.3g} %."
-    )
 
 
 def _title(run: read.RunFiles) -> tuple[str, str]:
