@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from absl import flags
-from scipy import optimize, stats
 
 from fedsvp_jax.report.text_table import markdown
 from fedsvp_jax.run.files import write_json
@@ -114,6 +113,8 @@ def log_posterior(
     scenario: Scenario, mixed: bool
 ) -> Callable[[np.ndarray], np.ndarray]:
     """Logarithm of likelihood times prior, (n, parameters) -> (n,)."""
+    from scipy import stats
+
     prior = {
         "theta": (math.log(5), 1.5),
         "beta": (math.log(2), 0.7),
@@ -146,6 +147,8 @@ class Posterior(NamedTuple):
 
 def fit(scenario: Scenario, mixed: bool, draws: int = DRAWS) -> Posterior:
     """Importance sampling from a t distribution at the mode, adapted three times."""
+    from scipy import optimize, stats
+
     target = log_posterior(scenario, mixed)
     middle = [math.log(5), math.log(2), 0, 0]
     fedavg = [mean for mean, _ in scenario.fedavg]
