@@ -33,10 +33,6 @@ def define() -> None:
 def parse(values: flags.FlagValues, arguments: Sequence[str]) -> list[str]:
     """Parses a command line, after the flags of the file that --config names.
 
-    Args:
-      values: the flags that are defined.
-      arguments: the command line; the first item is the script.
-
     Returns:
       The command line without its flags.
 

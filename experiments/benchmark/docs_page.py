@@ -1,4 +1,4 @@
-"""Writes the measured tables of performance.md, scaling.md and choose_epsilon.md.
+"""Writes the measured tables of performance.md, scaling.md, choose_epsilon.md.
 
   python -m experiments.benchmark.docs_page
 
@@ -9,7 +9,7 @@ that nothing was measured. The files are those of `experiments.benchmark` (bench
 `experiments.benchmark.lowering` (lowering.json) and
 `experiments.benchmark.number_formats` (number_formats.json); the benchmark's rows on a
 GPU (bench_gpu.jsonl) and under several Pythons (bench_pythons.jsonl); and table.md of
-two sweeps, whose commands are in docs/choose_epsilon.md (choose_epsilon_nominal.md and
+two sweeps, whose commands are in docs/useful_model.md (choose_epsilon_nominal.md and
 choose_epsilon_proved.md).
 """
 
@@ -365,7 +365,7 @@ _PAGES: dict[str, dict[str, tuple[str, Callable[[Any], str]]]] = {
         "lowering": ("lowering.json", lowering_table),
         "limits": ("scaling.json", limits_table),
     },
-    "choose_epsilon.md": {
+    "results/choose_epsilon.md": {
         name: (f"choose_epsilon_{name}.md", str) for name in ("nominal", "proved")
     },
 }

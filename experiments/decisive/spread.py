@@ -41,7 +41,7 @@ from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
 
 STRENGTH = 0.8
 # The contribution ratio of the private class in five stages of training, from public
-# data (docs/preregistration.md says how it was measured).
+# data (docs/appendix/preregistration.md says how it was measured).
 PUBLIC_RATIOS = (0.254, 0.442, 0.449, 0.456, 0.459)
 
 # (share that is left, uploads so far, released R) -> share of this upload

@@ -1,4 +1,4 @@
-"""Writes the measured table of docs/features.md.
+"""Writes the measured table of docs/results/features.md.
 
   python -m experiments.features.docs_page
 
@@ -92,7 +92,7 @@ def _place(row: Row) -> tuple[str, str, int, float]:
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     """Writes the table from the kept rows; returns the page's path."""
     blocks = {"heads": lambda: table(rows(docs_dir))}
-    return docs_blocks.rewrite(docs_dir / "features.md", blocks)
+    return docs_blocks.rewrite(docs_dir / "results" / "features.md", blocks)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Writes the table of docs/utility.md from docs/results/utility.
+"""Writes the tables of docs/results/utility.md from the folder beside it.
 
 python -m experiments.utility.docs_page
 """
@@ -89,7 +89,7 @@ def _shown(rows: Sequence[Row], name: str) -> str:
 
 
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
-    """Writes utility.md's blocks from the kept rows; returns the page's path."""
+    """Writes results/utility.md from the kept rows; returns the page's path."""
     folder = docs_dir / "results" / "utility"
     blocks = {
         name: docs_blocks.made_from(folder / f"{name}.jsonl", table)
@@ -99,7 +99,7 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     blocks["femnist_writers_gap"] = docs_blocks.made_from(writers, gaps)
     bits = folder / "noise_bits.json"
     blocks["noise_bits"] = docs_blocks.made_from(bits, noise_bits.table)
-    return docs_blocks.rewrite(docs_dir / "utility.md", blocks)
+    return docs_blocks.rewrite(docs_dir / "results" / "utility.md", blocks)
 
 
 if __name__ == "__main__":

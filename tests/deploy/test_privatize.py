@@ -299,7 +299,7 @@ def test_no_upload_costs_more_than_its_round_was_charged(
     made = policy(**changes)
     for round_num in (1, made.config.num_rounds):
         start = new_state(made, 20)  # the least of all clients
-        charged = charge(start, policy=made, round_num=round_num)
+        charged = charge(start, model(), policy=made, round_num=round_num)
         spent = asked(policy=made, state=start, round_num=round_num, contribution=0.0)
         for name, value in charged.epsilon_spent(made).items():
             found = spent[1].epsilon_spent(made)[name]

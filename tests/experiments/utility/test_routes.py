@@ -1,4 +1,4 @@
-"""The routes of docs/utility.md: settings that resolve, rows that tell the claim."""
+"""Routes of docs/results/utility.md: settings that resolve, rows with their claim."""
 
 import dataclasses
 import pathlib
