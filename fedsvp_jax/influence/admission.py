@@ -15,7 +15,7 @@ from fedsvp_jax import prng
 from fedsvp_jax.accounting import FilterCost
 from fedsvp_jax.influence import last_layer, pipeline, privacy
 from fedsvp_jax.influence.centre import Centre
-from fedsvp_jax.influence.lazy import Verdict
+from fedsvp_jax.influence.lazy import Verdict, lazy_influence
 from fedsvp_jax.influence.pipeline import ParticipantExamples
 from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.influence.threshold import filtration
@@ -87,8 +87,13 @@ class Admission:
             self._settings,
             num_classes=self._centre.num_classes,
         )
-        return pipeline.judge(
-            inputs, self._settings, contribution_key=key, vote_key=self._root
+        return lazy_influence(
+            inputs.kernel,
+            inputs.train,
+            inputs.test,
+            pipeline.filter_rates(self._settings),
+            contribution_key=key,
+            vote_key=self._root,
         )
 
     def _held(self, indices: Array, weights: Array) -> ParticipantExamples:

@@ -14,10 +14,9 @@ import jax.numpy as jnp
 
 from fedsvp_jax.influence import centre, last_layer
 from fedsvp_jax.influence.last_layer import FrozenNetwork
-from fedsvp_jax.influence.lazy import Batches, FilterRates, Verdict, lazy_influence
+from fedsvp_jax.influence.lazy import Batches, FilterRates
 from fedsvp_jax.influence.privacy import flip_probability
 from fedsvp_jax.influence.settings import FilterSettings
-from fedsvp_jax.prng import AnyKey
 from fedsvp_jax.structs import Array, Examples
 
 _FEATURE_BATCH = 250  # examples that pass through the network at once
@@ -103,22 +102,4 @@ def filter_rates(settings: FilterSettings) -> FilterRates:
         noise_multiplier=jnp.float32(settings.contribution_noise),
         flip_probability=jnp.float32(flip),
         minimum_gap=jnp.float32(settings.minimum_gap),
-    )
-
-
-def judge(
-    inputs: FilterInputs,
-    settings: FilterSettings,
-    *,
-    contribution_key: AnyKey,
-    vote_key: AnyKey,
-) -> Verdict:
-    """The verdict on every participant; the keys are those of `lazy_influence`."""
-    return lazy_influence(
-        inputs.kernel,
-        inputs.train,
-        inputs.test,
-        filter_rates(settings),
-        contribution_key=contribution_key,
-        vote_key=vote_key,
     )

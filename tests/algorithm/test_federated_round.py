@@ -141,18 +141,6 @@ def test_honest_but_curious_clients_have_a_contribution_of_exactly_zero() -> Non
     assert np.any(ratio[~curious] > 0)
 
 
-def test_capped_clients_are_not_asked_again() -> None:
-    trainer = small_trainer(configured(), placement=PORTION)
-    once = jax.tree.map(jnp.ones_like, trainer.cells.allowance)
-    trainer.cells = trainer.cells.replace(allowance=once)
-    state, metrics = trainer.advance(trainer.initial_state(), 0, 3)
-    asked = np.asarray(metrics.clients.client_id)[:, 0]
-    assert sorted(asked[asked >= 0].tolist()) == list(range(7))
-    assert (asked[1] >= 0).sum() == 2
-    assert (asked[2] >= 0).sum() == 0
-    np.testing.assert_array_equal(state.spent[0], np.ones(7))
-
-
 @pytest.mark.parametrize(
     ("sensitivity", "mechanism"),
     [("weight_clip", "nbafl"), ("update_clip", "nbafl"), ("per_example", "fedsva")],
