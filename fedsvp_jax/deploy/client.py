@@ -227,6 +227,6 @@ class Client:
         task = Task(self._model, plan, cell, mechanism, state, data.examples, held, at)
         work = client.local_work(plan, mechanism)(task)
         ratio = None if work.estimation is None else work.estimation.contribution_ratio
-        asked = work.private is not None
-        gradient = private_answer.gradient(task, work.private) if asked else []
-        return work.weights.params, gradient, ratio
+        private = work.private
+        answer = [] if private is None else private_answer.gradient(task, private)
+        return work.weights.params, answer, ratio
