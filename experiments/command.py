@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
+from fedsvp_jax import plugin
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.devices import processes
 from fedsvp_jax.run import stopping
@@ -33,10 +34,19 @@ _DEFINERS: dict[type, Callable[..., Any]] = {
 
 
 def define_settings(*, without: Sequence[str] = ()) -> None:
-    """One flag for each setting that is not in `without`, by theme; and --config."""
+    """One flag for each setting that is not in `without`, by theme; and --config.
+
+    The file of --plugin is imported before, and its settings are flags too.
+    """
     config_file.define()
-    for field in dataclasses.fields(ExperimentConfig):
-        if field.name in without:
+    flags.DEFINE_string("plugin", None, plugin.HELP)
+    if path := config_file.named(sys.argv, "plugin"):
+        try:
+            plugin.load(path)
+        except ValueError as error:
+            _fail(messages.one_line(error))
+    for field in dataclasses.fields(plugin.config_class()):
+        if field.name in (*without, "plugin"):
             continue
         text = field.metadata["help"]
         if field.metadata["choices"]:
@@ -71,10 +81,10 @@ def settings_from_flags(values: flags.FlagValues, **more: Any) -> ExperimentConf
     """The resolved settings that the command line names."""
     chosen: dict[str, Any] = {
         field.name: values[field.name].value
-        for field in dataclasses.fields(ExperimentConfig)
+        for field in dataclasses.fields(plugin.config_class())
         if field.name in values
     }
-    return resolve(ExperimentConfig(**(chosen | more)))
+    return resolve(plugin.config_class()(**(chosen | more)))
 
 
 def default_settings(values: flags.FlagValues, settings: Mapping[str, Any]) -> None:
@@ -230,12 +240,7 @@ def start_processes(values: flags.FlagValues) -> None:
 
 
 def placement(values: flags.FlagValues, **more: int) -> Any:
-    """The `Placement` that the flags of `define_running` name.
-
-    Args:
-      values: the command line's.
-      more: fields of the placement that only some experiments offer.
-    """
+    """The `Placement` that the flags of `define_running` name."""
     import jax
 
     from fedsvp_jax.engine.placement import Placement
@@ -267,6 +272,7 @@ def run(
     handler.setFormatter(messages.Lines())
     sys.unraisablehook = _unraisable
     warnings.showwarning = messages.show_warning
+    messages.print_what_can_be_printed()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stopping.stop_at_once)
 
@@ -324,12 +330,7 @@ def shown(value: Any) -> str:
 
 
 def write_report(values: flags.FlagValues, kind: str) -> None:
-    """Writes report.html and prints the paths of all files in --output_dir.
-
-    Args:
-      values: the command line's.
-      kind: of the page, `run` or `sweep`.
-    """
+    """Writes report.html and prints the paths of all files in --output_dir."""
     folder = pathlib.Path(values.output_dir)
     if values.report:
         from fedsvp_jax import report
@@ -366,13 +367,7 @@ def _fail(message: str, *, status: int = 2, at_once: bool = False) -> NoReturn:
 
 
 def print_chosen(values: flags.FlagValues, config: ExperimentConfig, data: Any) -> None:
-    """Prints what was chosen for data of one's own, once.
-
-    Args:
-      values: the command line's.
-      config: resolved from them.
-      data: what they name.
-    """
+    """Prints what was chosen for data of one's own, once."""
     from . import chosen
 
     untyped = {

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from absl import flags
 
+from fedsvp_jax.config import of_today
+
 
 class Read(NamedTuple):
     """What a file says, as flags: name -> the text after `--name=`."""
@@ -31,10 +33,6 @@ def define() -> None:
 def parse(values: flags.FlagValues, arguments: Sequence[str]) -> list[str]:
     """Parses a command line, after the flags of the file that --config names.
 
-    Args:
-      values: the flags that are defined.
-      arguments: the command line; the first item is the script.
-
     Returns:
       The command line without its flags.
 
@@ -42,7 +40,7 @@ def parse(values: flags.FlagValues, arguments: Sequence[str]) -> list[str]:
       ValueError, OSError: the file cannot be read, or holds a key that is no flag.
       flags.Error: a flag is wrong.
     """
-    path = _named(arguments) if "config" in values else None
+    path = named(arguments, "config") if "config" in values else None
     if path is None:
         return values(arguments)
     found = read(Path(path).expanduser(), set(values) - {"config"})
@@ -54,14 +52,14 @@ def parse(values: flags.FlagValues, arguments: Sequence[str]) -> list[str]:
     return rest
 
 
-def _named(arguments: Sequence[str]) -> str | None:
-    """The file of the last --config on the command line."""
+def named(arguments: Sequence[str], flag: str) -> str | None:
+    """The file of the last --config, or of another flag, on the command line."""
     path = None
     for word, following in zip(arguments, [*arguments[1:], None], strict=True):
         name, equals, value = word.lstrip("-").partition("=")
         if word == "--":
             break
-        if word.startswith("-") and name == "config":
+        if word.startswith("-") and name == flag:
             path = value if equals else following
     return path
 
@@ -95,7 +93,7 @@ def read(path: Path, known: Collection[str]) -> Read:
     if "data_fingerprint" in found:  # a run or a sweep wrote it
         from fedsvp_jax.report import provenance
 
-        recorded = provenance.setting_flags(found)
+        recorded = provenance.setting_flags(of_today(found))
         return Read({n: v for n, v in recorded if n in known}, typed=False)
     return Read(_flat(path, found, known), typed=True)
 

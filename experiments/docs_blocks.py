@@ -13,19 +13,20 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from absl import flags
+
 from fedsvp_jax.report import read
 from fedsvp_jax.report.text_table import MISSING
 
+from . import command
+
+DOCS = Path("docs")  # of the folder that a page's command is started in
 _BETWEEN = "\n<!-- the next page -->\n"
 _BLOCK = re.compile(r"(<!-- measured: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def rewritten(page: str, blocks: Mapping[str, Callable[[], str]]) -> str:
     """The page with every block written again.
-
-    Args:
-      page: its text.
-      blocks: the functions that write the blocks, by block.
 
     Raises:
       ValueError: the blocks of the page are not those that can be written.
@@ -55,6 +56,34 @@ def rewrite(page: Path, blocks: Mapping[str, Callable[[], str]]) -> Path:
             text = text.replace("](images/", "](../images/")
         read.write_text(one, text)
     return page
+
+
+def run(
+    write: Callable[[Path], Path | Sequence[Path]],
+    manual: str | None,
+    keep: Callable[[str, Path, Path], None] | None = None,
+    flag: str = "keep",
+) -> None:
+    """The command of a page: keeps the runs that its flag names, then writes the page.
+
+    Args:
+      write: docs -> what it wrote there.
+      manual: what --help prints above the flags.
+      keep: name, folder and docs -> copies what the page needs of a run.
+      flag: which names the runs, as NAME=FOLDER.
+    """
+    if keep is not None:
+        flags.DEFINE_list(flag, [], "Runs to keep, NAME=FOLDER with commas between.")
+
+    def main(_: list[str]) -> None:
+        if keep is not None:
+            runs = command.named_folders(flags.FLAGS[flag].value or [], flag)
+            for name, folder in runs.items():
+                keep(name, folder, DOCS)
+        written = write(DOCS)
+        command.print_files([written] if isinstance(written, Path) else written)
+
+    command.run(main, manual)
 
 
 def mean_and_range(shares: Sequence[float]) -> str:

@@ -12,14 +12,10 @@ import json
 import pathlib
 from typing import Any
 
-from absl import flags
-
-from . import command
+from . import docs_blocks
 from .attack import audit_results, membership_results, reconstruction_results
 from .benchmark import profile
 from .influence import figures as influence_figures
-
-flags.DEFINE_string("gallery_docs_dir", "docs", "Folder that holds images/, results/.")
 
 
 def redraw(docs_dir: pathlib.Path) -> list[pathlib.Path]:
@@ -49,10 +45,5 @@ def redraw(docs_dir: pathlib.Path) -> list[pathlib.Path]:
     return made + influence_figures.draw_kept(docs_dir)
 
 
-def main(_: list[str]) -> None:
-    """Draws them and prints their paths."""
-    command.print_files(redraw(pathlib.Path(flags.FLAGS.gallery_docs_dir)))
-
-
 if __name__ == "__main__":
-    command.run(main, __doc__)
+    docs_blocks.run(redraw, __doc__)

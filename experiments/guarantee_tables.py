@@ -31,12 +31,13 @@ from typing import Any
 from absl import flags
 
 from fedsvp_jax.accounting import composed_epsilon
+from fedsvp_jax.config import of_today
 from fedsvp_jax.mechanisms import shapley_guided
 from fedsvp_jax.report import labels, read, spent, tables
 from fedsvp_jax.report.text_table import MISSING, markdown
 from fedsvp_jax.run.files import write_json
 
-from . import command, docs_blocks, flag_values, upload_claims
+from . import docs_blocks, flag_values, upload_claims
 from .budget_table import batches, batches_table, budgets, budgets_table
 from .ledger_tables import (
     events_table,
@@ -46,10 +47,6 @@ from .ledger_tables import (
     public_list,
 )
 
-flags.DEFINE_string("guarantee_docs_dir", "docs", "Folder of the pages and results/.")
-flags.DEFINE_list(
-    "keep_guarantees", [], "Runs whose results are kept, as NAME=FOLDER,NAME=FOLDER."
-)
 flags.DEFINE_bool("solve_budgets", False, "Compute what --solve=noise finds anew.")
 
 Json = dict[str, Any]
@@ -89,7 +86,7 @@ def release_cost() -> Json:
         )
 
     rows: list[tuple[str, float | None, float]] = [
-        ("none", None, spent(0.0, 0.0)),
+        ("raw", None, spent(0.0, 0.0)),
         ("worst_case", None, spent(1.0, 0.0)),
     ]
     rows += [("private", release, spent(0.0, release)) for release in (0.01, 0.1, 1.0)]
@@ -192,14 +189,19 @@ def composition_table(results: Json) -> str:
     return markdown(rows)
 
 
+def _release(kept: str) -> str:
+    """A --contribution_release as it is named today; rows are kept by former names."""
+    return str(of_today({"contribution_release": kept})["contribution_release"])
+
+
 def release_cost_table(results: Json) -> str:
     """What each release of R costs in noise and in ε."""
     cost = f"at most {100 * results['most_noise_added']:.1f} %"
     rows = []
     for row in results["rows"]:
         name, epsilon = row["release"], f"{row['epsilon']:.3f}"
-        if name == "none":
-            shown, ratio = "`none`", "R"
+        if name == "raw":
+            shown, ratio = "`raw`", "R"
             epsilon += " (at R = 0), and R itself"
         elif name == "worst_case":
             shown, ratio = "`worst_case`", "always 1"
@@ -215,9 +217,9 @@ def release_cost_table(results: Json) -> str:
             {
                 "`--contribution_release`": shown,
                 "the R that sets the noise": ratio,
-                "cost in noise": "–" if name == "none" else cost,
+                "cost in noise": "–" if name == "raw" else cost,
                 "ε of 40 uploads at δ = 1e-5 (PLD)": epsilon,
-                "rigorous": "no" if name == "none" else "yes",
+                "rigorous": "no" if name == "raw" else "yes",
             }
         )
     return markdown(rows)
@@ -227,7 +229,7 @@ def noise_scale_table(results: Json) -> str:
     """What the attack on the noise scale reads."""
     rows = [
         {
-            "release": f"`{row['release']}`",
+            "release": f"`{_release(row['release'])}`",
             "ε of R": "–" if row["epsilon"] is None else f"{row['epsilon']:g}",
             "mean \\|σ̂/σ − 1\\|": f"{row['std_relative_error']:.4f}",
             "1/sqrt(2d)": f"{results['expected_std_relative_error']:.4f}",
@@ -242,7 +244,7 @@ def noise_scale_table(results: Json) -> str:
         f"{markdown(rows)}\n{plain['uploads']} uploads of {config['num_rounds']} "
         f"rounds, {results['num_parameters']:,} weights, ε = {config['epsilon']:g}, "
         f"δ = {config['delta']:g}, ε_r = {config['release_epsilon']:g}, seed "
-        f"{config['seed']}; device: {config['device_kind']}. With `none` the standard "
+        f"{config['seed']}; device: {config['device_kind']}. With `raw` the standard "
         f"error 2T/sqrt(2d) of R̂ is {error:.3f}; a Gaussian error of that size is "
         f"{math.sqrt(2 / math.pi) * error:.3f} on average. Who names the median R for "
         f"everybody errs by {plain['guess_error']:.3f}."
@@ -250,12 +252,12 @@ def noise_scale_table(results: Json) -> str:
 
 
 def release_accuracy_table(by_release: dict[str, Json]) -> str:
-    """Accuracy of each release, with the mean paired difference from `none`."""
+    """Accuracy of each release, with the mean paired difference from `raw`."""
     reference = by_release["none"]["rows"]
     epsilons = [f"{row['epsilon']:g}" for row in reference]
     rows = []
     for name, results in by_release.items():
-        cells = {"release": f"`{name}`"}
+        cells = {"release": f"`{_release(name)}`"}
         for row, other in zip(results["rows"], reference, strict=True):
             shown = labels.percent(*tables.mean_std(row["last5"]), digits=1)
             pairs = zip(row["last5"], other["last5"], strict=True)
@@ -279,7 +281,7 @@ def same_spent_table(by_release: dict[str, Json]) -> str:
             shown = spent.marked(f"{row['epsilon_spent_pld']:.2f}", row["status"])
             rows.append(
                 {
-                    "release": f"`{config['contribution_release']}`",
+                    "release": f"`{_release(config['contribution_release'])}`",
                     "sensitivity": f"`{config['sensitivity']}`",
                     "ε per upload": f"{row['epsilon']:g}",
                     "ε spent (PLD)": shown,
@@ -362,20 +364,19 @@ def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
     ]
 
 
-def main(_: list[str]) -> None:
-    """Keeps the runs of --keep_guarantees and writes the pages' blocks anew."""
-    docs_dir = pathlib.Path(flags.FLAGS.guarantee_docs_dir)
-    results = docs_dir / "results" / "privacy"
-    results.mkdir(parents=True, exist_ok=True)
-    runs = command.named_folders(flags.FLAGS.keep_guarantees, "keep_guarantees")
-    flag_values.refuse_unknown("keep_guarantees", runs, KEEPERS)
-    for name, folder in runs.items():
-        write_json(results / f"{name}.json", KEEPERS[name](folder))
+def keep(name: str, folder: pathlib.Path, docs_dir: pathlib.Path) -> None:
+    """Writes what the pages need of a run to results/privacy/NAME.json."""
+    flag_values.refuse_unknown("keep_guarantees", [name], KEEPERS)
+    write_json(docs_dir / "results/privacy" / f"{name}.json", KEEPERS[name](folder))
+
+
+def write(docs_dir: pathlib.Path) -> list[pathlib.Path]:
+    """Solves where --solve_budgets asks for it, and writes the pages' blocks anew."""
     if flags.FLAGS.solve_budgets:
-        write_json(results / "budgets.json", budgets())
-        write_json(results / "batches.json", batches())
-    command.print_files(rewrite(docs_dir))
+        write_json(docs_dir / "results/privacy/budgets.json", budgets())
+        write_json(docs_dir / "results/privacy/batches.json", batches())
+    return rewrite(docs_dir)
 
 
 if __name__ == "__main__":
-    command.run(main, __doc__)
+    docs_blocks.run(write, __doc__, keep, "keep_guarantees")

@@ -5,8 +5,7 @@ import sys
 
 from absl import flags
 
-from fedsvp_jax import mechanisms
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax import mechanisms, plugin
 from fedsvp_jax.settings import theme
 
 from . import subcommands
@@ -17,7 +16,7 @@ _COMMAND = re.compile(r"python -m experiments\.([\w.]+)")
 
 def group(setting: str) -> str:
     """The group of flags that a setting's flag belongs to: its theme's title."""
-    title = (theme(ExperimentConfig, setting).__doc__ or "").splitlines()[0]
+    title = (theme(plugin.config_class(), setting).__doc__ or "").splitlines()[0]
     return _SETTINGS + title.rstrip(".")
 
 
@@ -48,12 +47,7 @@ def as_typed(text: str) -> str:
 
 
 def manual(script: str, purpose: str | None) -> str:
-    """What --help prints: purpose, mechanisms where one is chosen, then the flags.
-
-    Args:
-      script: the first word of the command line.
-      purpose: what stands above the flags; the command's docstring.
-    """
+    """What --help prints: purpose, mechanisms where one is chosen, then the flags."""
     values = flags.FLAGS
     package = f"{__package__}."  # fedsvp_jax.experiments where it is installed
     modules = values.flags_by_module_dict()

@@ -19,7 +19,7 @@ MEDIUM = "_medium"
 SIZES = ("small", "medium", "full")
 # What `experiments.train --preset=NAME` sets, in one line.
 OF_TRAIN = {
-    "proved": "the route of docs/utility.md that leaves a good model under a proved "
+    "proved": "the route that leaves a good model under a proved "
     "--total_epsilon; it hides the records of one attribute of mnist or femnist, and "
     "deals each record to one client.",
     "fedavg": "plain averaging.",

@@ -26,7 +26,7 @@ LAYERS = (
     ("algorithm",),
     ("influence",),
     ("config",),
-    ("federation",),
+    ("federation", "plugin"),
     ("engine",),
     ("run",),
     ("deploy",),

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import plan
-from fedsvp_jax.mechanisms import MechanismConfig
+from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 
 FILTER = "influence_filter"  # audited beside the mechanisms
 SECRET = "record in secret batches"  # of batches that nobody but the client knows
@@ -19,8 +19,9 @@ COLLUDERS = "colluders"  # worlds in which other clients tell the adversary thei
 TURNS = ("turns", "thinned turns")  # worlds of whole federations in cyclic cohorts
 PROMISED = ("promise", *TURNS)  # worlds in which a promise ends the uploads
 STOPPED = "early end"  # worlds in which a hook ends the run
-_SEES_RATIO = ("fedsva", "fedsdp")
-_PROMISED = ("nbafl", "gaussian", "dp_fedavg")  # uploads after which a cap is tested
+# Stages that all mechanisms share are audited with some of them, whose noise fits.
+_PROMISED = ("nbafl", "gaussian", "dp_fedavg")
+_SUMMED = ("nbafl", "gaussian")
 _NOTHING: Mapping[str, Any] = {}
 # Noise of gaussian from which one record stands out, by where it is added.
 _STEP_STD, _QUERY_STD = {"noise_std": 0.2}, {"noise_std": 0.02}
@@ -50,14 +51,13 @@ class Case(NamedTuple):
         """The experiment's settings in this case."""
         if self.mechanism == FILTER:
             return dataclasses.replace(config, **self.changes)
-        told: dict[str, Any] = {
-            "mechanism": self.mechanism,
-            "sensitivity": self.sensitivity,
-            "relation": self.relation,
-        }
-        if self.mechanism in _SEES_RATIO:
-            told["calibration"] = "classical"  # fedsva and fedsdp keep their formula
-        return dataclasses.replace(config, **told, **self.changes)
+        return dataclasses.replace(
+            config,
+            mechanism=self.mechanism,
+            sensitivity=self.sensitivity,
+            relation=self.relation,
+            **self.changes,
+        )
 
 
 def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
@@ -96,7 +96,8 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
             )
         ),
     ]
-    if mechanism == "dp_fedavg":
+    made = _made(mechanism, config)
+    if made.claim.central:
         adaptive = {"adaptive_clip": True, "count_noise_std": 1.1}
         cases = [
             Case(mechanism, "update_clip", "add_remove", "presence"),
@@ -153,7 +154,7 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
                 changes=later,
             )
         )
-    if mechanism in ("nbafl", "gaussian"):
+    if mechanism in _SUMMED:
         shared: dict[str, Any] = {"noise_trust": "secure_aggregation"}
         if not is_gaussian:  # so that an audit sees which part of the noise is missing
             shared |= {"epsilon": 4.0, "calibration": "analytic"}
@@ -168,7 +169,7 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
         ]
     if mechanism in _PROMISED:
         cases.append(Case(mechanism, "update_clip", "add_remove", "promise"))
-    if mechanism in _SEES_RATIO:
+    if made.needs_contribution:
         cases.append(Case(mechanism, "update_clip", "replace_one", "ratio", wide=True))
         cases += [
             Case(
@@ -180,9 +181,18 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
             )
             for name in ("laplace", "randomized_response")
         ]
-    if mechanism == "reestimation":  # its clip varies, so there is no granted bound
+        formula = {"calibration": "classical"}  # which is the source's own
+        cases = [case._replace(changes=formula | {**case.changes}) for case in cases]
+    if made.init(1).clients:  # its clip varies, so there is no granted bound
         cases[0] = Case(mechanism, "update_clip", "replace_one", "past norm", wide=True)
     return [case for case in cases if _is_supported(case, config)]
+
+
+def _made(name: str, config: ExperimentConfig) -> Mechanism:
+    config = dataclasses.replace(
+        config, mechanism=name, calibration="classical", allow_large_epsilon=True
+    )
+    return plan.told_and_made(config)[1]
 
 
 def _is_supported(case: Case, config: ExperimentConfig) -> bool:

@@ -15,12 +15,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from absl import flags
-
 from fedsvp_jax.report.text_table import MISSING
 from fedsvp_jax.run.files import write_json
 
-from .. import command, docs_blocks
+from .. import docs_blocks
 from . import (
     audit_results,
     canaries,
@@ -28,16 +26,6 @@ from . import (
     membership_results,
     planted_bugs,
     reconstruction_results,
-)
-
-flags.DEFINE_string(
-    "attack_pages_dir", "docs", "Folder that holds attacks.md and results/."
-)
-flags.DEFINE_list(
-    "keep_attacks",
-    [],
-    "Runs whose results are copied to docs/results/attacks/NAME.json, as NAME=FOLDER "
-    "with commas between them.",
 )
 
 _RECONSTRUCTIONS = ("acgan_mnist", "acgan_mnist_eps03", "acgan_digits")
@@ -120,15 +108,10 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     return docs_blocks.rewrite(docs_dir / "attacks.md", _blocks(docs_dir))
 
 
-def main(_: list[str]) -> None:
-    """Rewrites the page."""
-    docs_dir = pathlib.Path(flags.FLAGS.attack_pages_dir)
-    runs = command.named_folders(flags.FLAGS.keep_attacks, "keep_attacks")
-    for name, folder in runs.items():
-        keep(name, folder, docs_dir)
-    drawn = reconstruction_results.draw_kept(docs_dir)
-    command.print_files([*drawn, rewrite(docs_dir)])
+def write(docs_dir: pathlib.Path) -> list[pathlib.Path]:
+    """Draws the kept scores and rewrites the page; returns the paths."""
+    return [*reconstruction_results.draw_kept(docs_dir), rewrite(docs_dir)]
 
 
 if __name__ == "__main__":
-    command.run(main, __doc__)
+    docs_blocks.run(write, __doc__, keep, "keep_attacks")

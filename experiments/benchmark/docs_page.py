@@ -1,4 +1,4 @@
-"""Writes the measured tables of performance.md, scaling.md and choose_epsilon.md.
+"""Writes the measured tables of performance.md, scaling.md, choose_epsilon.md.
 
   python -m experiments.benchmark.docs_page
 
@@ -9,7 +9,7 @@ that nothing was measured. The files are those of `experiments.benchmark` (bench
 `experiments.benchmark.lowering` (lowering.json) and
 `experiments.benchmark.number_formats` (number_formats.json); the benchmark's rows on a
 GPU (bench_gpu.jsonl) and under several Pythons (bench_pythons.jsonl); and table.md of
-two sweeps, whose commands are in docs/choose_epsilon.md (choose_epsilon_nominal.md and
+two sweeps, whose commands are in docs/useful_model.md (choose_epsilon_nominal.md and
 choose_epsilon_proved.md).
 """
 
@@ -18,15 +18,11 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
-from absl import flags
-
 from fedsvp_jax.report import labels, tables
 from fedsvp_jax.report.text_table import markdown
 
-from .. import command, docs_blocks
+from .. import docs_blocks
 from . import peers
-
-flags.DEFINE_string("pages_dir", "docs", "Folder that holds the pages and results/.")
 
 _REQUIRED_RATIOS = {  # (workload, library) -> least ratio of its time to ours
     ("W1", "PyTorch loop, lean"): 1.0,
@@ -369,7 +365,7 @@ _PAGES: dict[str, dict[str, tuple[str, Callable[[Any], str]]]] = {
         "lowering": ("lowering.json", lowering_table),
         "limits": ("scaling.json", limits_table),
     },
-    "choose_epsilon.md": {
+    "results/choose_epsilon.md": {
         name: (f"choose_epsilon_{name}.md", str) for name in ("nominal", "proved")
     },
 }
@@ -389,11 +385,5 @@ def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
     ]
 
 
-def main(_: list[str]) -> None:
-    """Rewrites the pages."""
-    for page in rewrite(pathlib.Path(flags.FLAGS.pages_dir)):
-        print(page)
-
-
 if __name__ == "__main__":
-    command.run(main, __doc__)
+    docs_blocks.run(rewrite, __doc__)

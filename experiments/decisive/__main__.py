@@ -4,10 +4,10 @@
       --output_dir=runs/decisive
   python -m experiments.decisive --norun
 
-docs/preregistration.md says what is computed and what counts as yes and as no. A cell
-is an arm and a seed. Its row is kept in docs/results/decisive/ARM.jsonl; rows that are
-there are not computed again, so the command goes on where it was stopped. At the end,
-and with --norun only this, docs/decisive.md is written from the rows.
+docs/appendix/preregistration.md says what is computed and what counts as yes and as
+no. A cell is an arm and a seed. Its row is kept in docs/results/decisive/ARM.jsonl;
+rows that are there are not computed again, so the command goes on where it was
+stopped. At the end, and with --norun only this, docs/decisive.md is written from them.
 """
 
 import pathlib

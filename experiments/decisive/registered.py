@@ -1,4 +1,4 @@
-"""What docs/preregistration.md registers: arms, seeds and hypotheses.
+"""What docs/appendix/preregistration.md registers: arms, seeds and hypotheses.
 
 An arm is a way to compute one number per seed: a study of H1, or the settings of a run.
 Its rows are in docs/results/decisive/ARM.jsonl. A hypothesis is about rows of one arm,
@@ -73,7 +73,7 @@ ARMS = (
         RECORDS | spread_by("randomized_response", 0.25),
         RECORD_PAIRS,
     ),
-    Arm("H3", "records_unreleased", RECORDS | spread_by("none"), RECORD_PAIRS),
+    Arm("H3", "records_unreleased", RECORDS | spread_by("raw"), RECORD_PAIRS),
 )
 
 

@@ -41,7 +41,7 @@ from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
 
 STRENGTH = 0.8
 # The contribution ratio of the private class in five stages of training, from public
-# data (docs/preregistration.md says how it was measured).
+# data (docs/appendix/preregistration.md says how it was measured).
 PUBLIC_RATIOS = (0.254, 0.442, 0.449, 0.456, 0.459)
 
 # (share that is left, uploads so far, released R) -> share of this upload
@@ -139,7 +139,7 @@ def _spread(config: MechanismConfig, rule: Rule, *, guided: bool) -> Mechanism:
             sensitivity,
             "every client uploads as often as it may",
             RELEASE_ASSUMPTIONS[release] if guided else "the shares are published",
-            proved=release != "none",
+            proved=release != "raw",
             any_epsilon=True,
         ),
         least_multiplier=even,

@@ -6,8 +6,8 @@
 A cell is a data set, a model (scatter_linear or lite0_linear), a number of clients and
 an ε of the whole run. Every seed of it is a run of its own, whose folder lies in
 --output_dir, and a row of docs/results/features/PART.jsonl. Rows that are there are not
-computed again, so the command goes on where it was stopped. docs/features.md shows the
-rows: `python -m experiments.features.docs_page`.
+computed again, so the command goes on where it was stopped. docs/results/features.md
+shows the rows: `python -m experiments.features.docs_page`.
 """
 
 import pathlib

@@ -1,4 +1,4 @@
-"""Writes the measured table of docs/features.md.
+"""Writes the measured table of docs/results/features.md.
 
   python -m experiments.features.docs_page
 
@@ -12,16 +12,10 @@ import pathlib
 from collections.abc import Iterable
 from typing import Any
 
-from absl import flags
-
 from fedsvp_jax.report.text_table import markdown
 
-from .. import command, docs_blocks, kept_rows
+from .. import docs_blocks, kept_rows
 from .cells import FULL_BATCH
-
-flags.DEFINE_string(
-    "features_docs_dir", "docs", "Folder that holds features.md and results/."
-)
 
 _FEATURES = {
     "scatter_linear": "scattering",
@@ -98,13 +92,8 @@ def _place(row: Row) -> tuple[str, str, int, float]:
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     """Writes the table from the kept rows; returns the page's path."""
     blocks = {"heads": lambda: table(rows(docs_dir))}
-    return docs_blocks.rewrite(docs_dir / "features.md", blocks)
-
-
-def main(_: list[str]) -> None:
-    """Writes the page."""
-    command.print_files([rewrite(pathlib.Path(flags.FLAGS.features_docs_dir))])
+    return docs_blocks.rewrite(docs_dir / "results" / "features.md", blocks)
 
 
 if __name__ == "__main__":
-    command.run(main, __doc__)
+    docs_blocks.run(rewrite, __doc__)

@@ -14,21 +14,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from absl import flags
-
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.influence import privacy
 from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.report.text_table import markdown
 from fedsvp_jax.run.files import write_json
 
-from .. import command, docs_blocks
+from .. import docs_blocks
 from . import figures, price_list
-
-flags.DEFINE_list("keep", [], "NAME=FOLDER: outcomes to copy to docs/results.")
-flags.DEFINE_string(
-    "influence_docs_dir", "docs", "Folder that holds influence.md and results/."
-)
 
 Outcome = dict[str, Any]  # config and summary of one `experiments.influence`
 _CONTRIBUTOR_HEAD = "ε and δ of a contributor's batch"
@@ -44,13 +37,7 @@ PUBLISHED = {
 
 
 def keep(name: str, folder: pathlib.Path, docs_dir: pathlib.Path) -> None:
-    """Copies an outcome to results/influence/NAME.json, with the figures' points.
-
-    Args:
-      name: of the outcome.
-      folder: the --output_dir of `experiments.influence`.
-      docs_dir: the folder that holds influence.md.
-    """
+    """Copies an outcome to results/influence/NAME.json, with the figures' points."""
     content = {
         part: json.loads((folder / f"{part}.json").read_text())
         for part in ("config", "summary")
@@ -78,12 +65,7 @@ def _epsilon(value: float | None) -> str:
 
 
 def _contributor(config: Outcome, noise_multiplier: float | None = None) -> str:
-    """ε and δ of a contributor's batch in one pass of the filter.
-
-    Args:
-      config: the settings of the run.
-      noise_multiplier: z of the contributions where it is not the settings'.
-    """
+    """ε and δ of a contributor's batch in one pass of the filter."""
     epsilon = _contribution_epsilon(config, noise_multiplier)
     if math.isinf(epsilon):
         return "∞"
@@ -274,14 +256,10 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     return docs_blocks.rewrite(docs_dir / "influence.md", {"plan": plan, **blocks})
 
 
-def main(_: list[str]) -> None:
-    """Keeps the outcomes of --keep, writes the page's blocks and draws its figures."""
-    values = flags.FLAGS
-    docs_dir = pathlib.Path(values.influence_docs_dir)
-    for name, folder in command.named_folders(values.keep).items():
-        keep(name, folder, docs_dir)
-    command.print_files([rewrite(docs_dir), *figures.draw_kept(docs_dir)])
+def write(docs_dir: pathlib.Path) -> list[pathlib.Path]:
+    """Writes the page's blocks and draws its figures; returns the paths."""
+    return [rewrite(docs_dir), *figures.draw_kept(docs_dir)]
 
 
 if __name__ == "__main__":
-    command.run(main, __doc__)
+    docs_blocks.run(write, __doc__, keep)

@@ -72,13 +72,7 @@ def _timing(cells: Sequence[Result]) -> dict[str, dict[str, float]]:
         timed = [cell["cpu_seconds"] for cell in own if "cpu_seconds" in cell]
         if timed:
             seconds = statistics.fmean(timed) * len(own)
-            rounds = len(own[0]["accuracy"])
-            timing[name] = {
-                "seconds": seconds,
-                "rounds": rounds,
-                "later_seconds": seconds,
-                "later_rounds": rounds,
-            }
+            timing[name] = {"seconds": seconds, "rounds": len(own[0]["accuracy"])}
     return timing
 
 

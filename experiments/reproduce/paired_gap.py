@@ -19,8 +19,6 @@ class PairedGap(NamedTuple):
     mean: float
     t_interval: tuple[float, float]  # Student's t on the differences
     bootstrap_interval: tuple[float, float]  # percentiles over resampled seeds
-    std_a: float  # over the seeds
-    std_b: float
 
     @property
     def contains_zero(self) -> bool:
@@ -42,8 +40,7 @@ def paired_gap(a: Sequence[float], b: Sequence[float]) -> PairedGap:
             "a and b must hold two or more numbers each and equally many, got "
             f"{len(a)} and {len(b)}"
         )
-    first, second = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    gaps = first - second
+    gaps = np.asarray(a, np.float64) - np.asarray(b, np.float64)
     if np.ptp(gaps) == 0:  # no spread: scipy's intervals would be nan
         level = (float(gaps[0]), float(gaps[0]))
         t_interval = bootstrap_interval = level
@@ -64,6 +61,4 @@ def paired_gap(a: Sequence[float], b: Sequence[float]) -> PairedGap:
         mean=float(gaps.mean()),
         t_interval=t_interval,
         bootstrap_interval=bootstrap_interval,
-        std_a=float(first.std(ddof=1)),
-        std_b=float(second.std(ddof=1)),
     )

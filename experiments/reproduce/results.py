@@ -22,11 +22,6 @@ Result = dict[str, Any]
 def collect(folder: Path, *, name: str, command: str) -> Result:
     """What docs/results/reproduction keeps of a finished sweep.
 
-    Args:
-      folder: of the sweep.
-      name: of the preset.
-      command: the command line that ran it.
-
     Raises:
       ValueError: a file is missing or damaged.
     """
@@ -95,20 +90,13 @@ def _averaging(runs: Sequence[Sequence[read.Row]]) -> float | None:
 
 
 def _timing(folder: Path) -> dict[str, dict[str, float]]:
-    """Seconds and rounds by mechanism: of all calls, and of all but the first."""
+    """Seconds and rounds of all calls, by mechanism."""
     timing: dict[str, dict[str, float]] = {}
     for line in (folder / "timing.jsonl").read_text().splitlines():
         row = read.from_json(line)
-        first = row["mechanism"] not in timing
-        total = timing.setdefault(
-            row["mechanism"],
-            {"seconds": 0.0, "rounds": 0, "later_seconds": 0.0, "later_rounds": 0},
-        )
+        total = timing.setdefault(row["mechanism"], {"seconds": 0.0, "rounds": 0})
         total["seconds"] += row["seconds"]
         total["rounds"] += row["rounds"]
-        if not first:
-            total["later_seconds"] += row["seconds"]
-            total["later_rounds"] += row["rounds"]
     return timing
 
 

@@ -16,17 +16,10 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from absl import flags
-
 from fedsvp_jax.report.text_table import markdown
 from fedsvp_jax.run.files import write_json
 
-from .. import command, docs_blocks
-
-flags.DEFINE_list("keep_studies", [], "NAME=FOLDER: studies to copy to docs/results.")
-flags.DEFINE_string(
-    "shapley_docs_dir", "docs", "Folder that holds shapley.md and results/."
-)
+from .. import docs_blocks
 
 IN_RUN = "shapley_in_run"  # folder of the studies that compare values within a run
 _REFERENCE = "orders:2"  # the plain sampled estimator
@@ -260,15 +253,5 @@ def _mean(rows: Sequence[dict[str, Any]], name: str, digits: int) -> str:
     return f"{statistics.fmean(known):.{digits}f}" if known else "–"
 
 
-def main(_: list[str]) -> None:
-    """Keeps the studies of --keep_studies and writes the page's blocks anew."""
-    values = flags.FLAGS
-    docs_dir = pathlib.Path(values.shapley_docs_dir)
-    named = command.named_folders(values.keep_studies, "keep_studies")
-    for name, folder in named.items():
-        keep(name, folder, docs_dir)
-    print(rewrite(docs_dir))
-
-
 if __name__ == "__main__":
-    command.run(main, __doc__)
+    docs_blocks.run(rewrite, __doc__, keep, "keep_studies")

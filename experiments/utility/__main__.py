@@ -1,4 +1,4 @@
-"""Accuracy at a proved ε: computes the rows of docs/utility.md that are missing.
+"""Computes the missing rows of docs/results/utility.md, accuracy at a proved ε.
 
   python -m experiments.utility --setup=mnist_mlp --data_dir=$FEDSVP_DATA/mnist \\
       --output_dir=runs/utility
@@ -6,8 +6,8 @@
 A route (experiments/utility/routes.py) is a way to train with a proved ε, or a row that
 it is compared with. Every seed is a run of its own, whose folder lies in --output_dir,
 and a row of docs/results/utility/SETUP.jsonl. Rows that are there are not computed
-again, so the command goes on where it was stopped. docs/utility.md shows the rows:
-`python -m experiments.utility.docs_page`.
+again, so the command goes on where it was stopped. docs/results/utility.md shows the
+rows (`python -m experiments.utility.docs_page`).
 """
 
 import pathlib

@@ -1,4 +1,4 @@
-"""Writes the table of docs/utility.md from docs/results/utility.
+"""Writes the tables of docs/results/utility.md from the folder beside it.
 
 python -m experiments.utility.docs_page
 """
@@ -7,19 +7,13 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from absl import flags
-
 from fedsvp_jax.report import labels, tables
 from fedsvp_jax.report.text_table import MISSING, markdown
 
-from .. import command, docs_blocks
+from .. import docs_blocks
 from ..reproduce.paired_gap import paired_gap
 from . import noise_bits
 from .routes import SETUPS, WRITERS
-
-flags.DEFINE_string(
-    "utility_docs_dir", "docs", "Folder that holds utility.md and results/."
-)
 
 Row = dict[str, Any]
 
@@ -95,7 +89,7 @@ def _shown(rows: Sequence[Row], name: str) -> str:
 
 
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
-    """Writes utility.md's blocks from the kept rows; returns the page's path."""
+    """Writes results/utility.md from the kept rows; returns the page's path."""
     folder = docs_dir / "results" / "utility"
     blocks = {
         name: docs_blocks.made_from(folder / f"{name}.jsonl", table)
@@ -105,13 +99,8 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     blocks["femnist_writers_gap"] = docs_blocks.made_from(writers, gaps)
     bits = folder / "noise_bits.json"
     blocks["noise_bits"] = docs_blocks.made_from(bits, noise_bits.table)
-    return docs_blocks.rewrite(docs_dir / "utility.md", blocks)
-
-
-def main(_: list[str]) -> None:
-    """Writes the page anew."""
-    print(rewrite(pathlib.Path(flags.FLAGS.utility_docs_dir)))
+    return docs_blocks.rewrite(docs_dir / "results" / "utility.md", blocks)
 
 
 if __name__ == "__main__":
-    command.run(main, __doc__)
+    docs_blocks.run(rewrite, __doc__)

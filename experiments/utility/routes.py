@@ -1,4 +1,4 @@
-"""The routes that docs/utility.md compares: a name and the settings of a run each.
+"""The routes of docs/results/utility.md: a name and the settings of a run each.
 
 A setup is a data set, its federation and the private query's settings; all setups have
 the same routes, whose rows are in docs/results/utility/SETUP.jsonl. Add a setup by
@@ -116,10 +116,10 @@ def proved_settings(dataset: str) -> dict[str, Any]:
     """What `--preset=proved` sets for a data set, all but --total_epsilon.
 
     Raises:
-      ValueError: docs/utility.md shows no useful route for it.
+      ValueError: no useful route was measured for it.
     """
     if dataset not in _PRESETS:
-        why = _NOT_USEFUL.get(dataset, "docs/utility.md shows no useful route for it")
+        why = _NOT_USEFUL.get(dataset, "no useful route was measured")
         raise ValueError(
             f"preset proved is for {' and '.join(_PRESETS)}, got {dataset}: {why}"
         )

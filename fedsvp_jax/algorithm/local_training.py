@@ -92,7 +92,7 @@ def poisson_batch(
     """A batch in which every member is with probability B/|D|, independently.
 
     A batch that is larger than M is left out as a whole. To keep a part of it would
-    let one record push another one out, which no claim covers (docs/privacy.md, P15).
+    let one record push another one out, which no claim covers (docs/appendix, P15).
 
     Args:
       key: secret, of one step.

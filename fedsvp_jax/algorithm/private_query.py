@@ -13,7 +13,7 @@ every step, as a control variate is (SCAFFOLD, Karimireddy et al. 2020).
 
 Neighbours differ in one record of P. Given w and m, w_O is the same for them, to the
 bit: the order of batches reads which places of the list hold public records, never the
-records of P. So only g differs, by at most 2C/|P| (docs/privacy.md, P13). A gradient of
+records of P. So only g differs, by at most 2C/|P| (docs/appendix, P13). A gradient of
 P is taken in evaluation mode: no dropout, and the broadcast statistics.
 """
 

@@ -8,7 +8,7 @@ takes part at most once in any b rounds reads disjoint columns of the banded C:
     c_0 = 1, c_j = c_{j-1} (2j - 1)/(2j) for j < b, else 0;  C[t, i] = c_{t-i}
     sensitivity of k uploads clipped to S:  sqrt(k) ‖c‖ S
 
-(docs/privacy.md, P16). b = 1 is independent noise. Source: the banded square root of
+(docs/appendix, P16). b = 1 is independent noise. Source: the banded square root of
 Kalinin and Lampert 2024 (arXiv 2405.13763), section 4; the mechanism for adaptive
 inputs: Denisov et al. 2022 (arXiv 2202.08312), Theorem 2.1.
 """

@@ -3,7 +3,7 @@
 The upload is clipped as ever, rounded to a grid without growing past its clip, noised
 in whole numbers and sent modulo 2^b (`grid`). z is what it is with Gaussian noise. What
 changes is what follows from z: the discrete Gaussian's Rényi divergences are at most a
-Gaussian's (1/(2z²)-zCDP), its exact ε is not proved (docs/privacy.md, P17).
+Gaussian's (1/(2z²)-zCDP), its exact ε is not proved (docs/appendix, P17).
 """
 
 import dataclasses

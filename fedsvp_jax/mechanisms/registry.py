@@ -1,8 +1,8 @@
 """Every mechanism by name; others may be added from outside."""
 
 import dataclasses
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from fedsvp_jax.mechanisms import (
     dp_fedavg,
@@ -32,6 +32,7 @@ class Entry(NamedTuple):
     noise_setting: str | None
     reconstruction: bool
     unread: tuple[str, ...]  # common settings that it does not read
+    explain: Callable[[Mapping[str, Any]], str] | None
 
 
 _REGISTRY: dict[str, Entry] = {}
@@ -50,6 +51,7 @@ def register_mechanism(
     noise_setting: str | None = None,
     reconstruction: bool = False,
     unread: tuple[str, ...] = (),
+    explain: Callable[[Mapping[str, Any]], str] | None = None,
 ) -> None:
     """Makes a mechanism known by name.
 
@@ -70,6 +72,8 @@ def register_mechanism(
       unread: names of common settings (of `NoiseSettings`, or those of the
         Shapley values) that the mechanism does not read. The command line refuses
         their flags, and pages do not show them.
+      explain: where the noise follows R: a sentence for pages that says how, from the
+        settings as config.json has them; "" where these lack a number.
 
     Raises:
       ValueError: the name is taken or no identifier.
@@ -87,6 +91,7 @@ def register_mechanism(
         noise_setting="epsilon" if epsilon_sets_noise else noise_setting,
         reconstruction=reconstruction,
         unread=unread,
+        explain=explain,
     )
 
 
@@ -137,6 +142,12 @@ def mechanism_label(name: str) -> str:
     """
     entry = _known(name)
     return entry.label if entry else name
+
+
+def explained(name: str, config: Mapping[str, Any]) -> str:
+    """How the noise of a run follows R; "" where it does not, and for unknown names."""
+    entry = _known(name)
+    return entry.explain(config) if entry and entry.explain else ""
 
 
 def epsilon_sets_noise(name: str) -> bool:
@@ -314,6 +325,9 @@ register_mechanism(
     label="FedSDP",
     summary="FedSDP: noise guided by R, with the public code's offset",
     reconstruction=True,
+    explain=shapley_guided.explanation(
+        "clip(R/2 − 1, −3, 1) − ln δ²", shapley_guided.fedsdp_risk_tolerance
+    ),
 )
 register_mechanism(
     "fedsva",
@@ -321,6 +335,7 @@ register_mechanism(
     settings=shapley_guided.ShapleyGuidedSettings,
     label="FedSVA",
     summary="FedSVA: noise guided by the contribution ratio R, as printed",
+    explain=shapley_guided.explanation("R − ln δ²", shapley_guided.risk_tolerance),
 )
 register_mechanism(
     "gaussian",

@@ -1,5 +1,8 @@
 """FedSVA and FedSDP: noise guided by the contribution ratio R."""
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import flax.struct
 import jax.numpy as jnp
 
@@ -27,7 +30,7 @@ class ShapleyGuidedSettings(Settings):
 
 
 RELEASE_ASSUMPTIONS = {
-    "none": "the noise scale follows R, which private data decides and no noise hides",
+    "raw": "the noise scale follows R, which private data decides and no noise hides",
     "worst_case": "R is fixed at 1, so the noise scale is public",
     "laplace": "R is released by a Laplace mechanism whose budget is counted",
     "randomized_response": "R is released by randomised response, its budget counted",
@@ -79,6 +82,33 @@ def guided_multiplier(tolerance: Array, epsilon: Leaf, floor: Leaf) -> Array:
     return jnp.sqrt(kept) * reciprocal(jnp.asarray(epsilon, jnp.float32))
 
 
+def explanation(
+    formula: str, tolerance_of: Callable[[float, float], Array]
+) -> Callable[[Mapping[str, Any]], str]:
+    """For pages: how σ follows from R and how much it can, from a run's settings.
+
+    Args:
+      formula: T in words.
+      tolerance_of: (R, δ) -> T.
+    """
+
+    def explained(config: Mapping[str, Any]) -> str:
+        delta, floor = (float(config.get(n) or 0) for n in ("delta", "noise_floor"))
+        if not delta:
+            return ""
+        least, most = (
+            guided_multiplier(tolerance_of(ratio, delta), 1.0, floor)
+            for ratio in (0.0, 1.0)
+        )
+        return (
+            f"T = {formula}, σ = Δ·√max(T, β)/ε and δ′ = 1.25·e^(−max(T, β)/2), with"
+            f" δ = {delta:g} and β = {floor:g}: R can change the noise by at most"
+            f" {100 * float(most / least - 1):.3g} %."
+        )
+
+    return explained
+
+
 def _make(config: MechanismConfig, name: str) -> Mechanism:
     if config.calibration == "analytic":
         raise ValueError(
@@ -106,7 +136,7 @@ def _make(config: MechanismConfig, name: str) -> Mechanism:
         )
 
     claim = base.claim_of(
-        sensitivity, RELEASE_ASSUMPTIONS[release], proved=release != "none"
+        sensitivity, RELEASE_ASSUMPTIONS[release], proved=release != "raw"
     )
     return base.gaussian_mechanism(
         calibrate,

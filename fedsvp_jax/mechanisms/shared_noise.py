@@ -4,7 +4,7 @@ With secure aggregation nobody sees an upload, only the sum of a cohort's. Each 
 clients then adds its share, of std z·Δ/√(K − h), so that the sum carries at least z·Δ
 even to h of them who pool what they know of their own shares. With equal weights 1/K
 and one Δ for all clients, the average is a Gaussian of z to those h, and of
-z·√(K/(K − h)) to an observer (docs/privacy.md, P14).
+z·√(K/(K − h)) to an observer (docs/appendix, P14).
 
 A client that drops out after it was drawn takes its share with it. h counts colluders
 and drop-outs together: of a sum without d clients, c colluders see a Gaussian of
@@ -62,7 +62,7 @@ def shared(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanis
         or state.shared
     ):
         raise ValueError(
-            "noise_trust must be server for mechanism "
+            "noise_trust must be nobody for mechanism "
             f"{name} with sensitivity={config.sensitivity} and contribution_release="
             f"{config.contribution_release}: secure aggregation shares a noise that is "
             "added to the uploads and is the same for all clients (with "

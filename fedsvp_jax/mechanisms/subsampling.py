@@ -3,7 +3,7 @@
 In every local step each training record of a client is in the batch independently, with
 probability q = B/|D| (1 where |D| ≤ B). Nobody but the client knows who was in it, so a
 step's noised sum of clipped gradients is a subsampled Gaussian even to the server
-(docs/privacy.md, P15).
+(docs/appendix, P15).
 """
 
 import math

@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import fedsvp_jax
-from fedsvp_jax import mechanisms
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax import mechanisms, plugin
 from fedsvp_jax.report import page, read
 from fedsvp_jax.settings import missing_need
 
-_SETTINGS = {field.name: field for field in dataclasses.fields(ExperimentConfig)}
 # The settings that a sweep varies, and the flags that list their values.
 _SWEPT = {"mechanism": "mechanisms", "epsilon": "epsilons", "seed": "seeds"}
+
+
+def _fields() -> dict[str, dataclasses.Field[Any]]:
+    return {field.name: field for field in dataclasses.fields(plugin.config_class())}
 
 
 def provenance_html(
@@ -106,7 +108,7 @@ def recorded_settings(config: read.Row) -> read.Row:
     """
     infinite = [
         name
-        for name, field in _SETTINGS.items()
+        for name, field in _fields().items()
         if field.metadata["infinite"] and name in config and config[name] is None
     ]
     return config | dict.fromkeys(infinite, math.inf)
@@ -122,7 +124,7 @@ def read_settings(config: read.Row) -> read.Row:
         unread |= {"epsilons"}
     settings = recorded_settings(config)
     unread |= {
-        name for name, field in _SETTINGS.items() if missing_need(field, settings)
+        name for name, field in _fields().items() if missing_need(field, settings)
     }
     return {name: value for name, value in settings.items() if name not in unread}
 
@@ -146,7 +148,7 @@ def setting_flags(config: read.Row) -> list[tuple[str, str]]:
     swept = _SWEPT if config.keys() & _SWEPT.values() else {}
     flags = [
         (name, shown(settings[name]))
-        for name in _SETTINGS
+        for name in _fields()
         if settings.get(name) is not None and name not in swept
     ]
     if not swept:

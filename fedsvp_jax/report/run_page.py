@@ -128,29 +128,41 @@ def cell_columns(clients: list[read.Row]) -> dict[str, Any]:
 
 
 def context(run: read.RunFiles) -> dict[str, Any]:
-    """The settings that the explanation's formulas use; null where unknown.
+    """What the explanations say of every upload; null where unknown.
 
     The private attribute's index and the attributes' names come from summary.json,
     because the setting private_attribute may be a class of the data set.
     """
     config = run.config
-    numbers: dict[str, Any] = {
-        name: read.number(config.get(name))
-        for name in ("delta", "l2_norm_clip", "noise_floor")
-    }
     private = run.summary.get("private_attribute")
     names = run.summary.get("attributes")
     whole = isinstance(private, int) and not isinstance(private, bool)
     mechanism = str(config.get("mechanism"))
-    return numbers | {
-        "mechanism": mechanism,
-        "label": mechanisms.mechanism_label(mechanism),
-        "sensitivity": config.get("sensitivity"),
-        "contribution_release": config.get("contribution_release"),
+    release = config.get("contribution_release")
+    label = mechanisms.mechanism_label(mechanism)
+    caveats = [_NOT_CLIPPED] if config.get("sensitivity") == "paper" else []
+    formula = mechanisms.explained(mechanism, config)
+    if formula and release == "raw":
+        caveats.append(_LEAKS)
+    return {
+        "label": label,
+        "formula": formula or f"{label} does not use attributes.",
+        "caveats": caveats,
+        "contribution_release": release,
         "meaning": meaning(run.summary, spent.upload_status(run.clients, run.summary)),
         "attributes": list(map(str, names)) if isinstance(names, list) else [],
         "private_attribute": private if whole else None,
     }
+
+
+_NOT_CLIPPED = (
+    "The claim is nominal: it assumes a sensitivity of 2C/|D|, which does not follow"
+    " from clipping the mean gradient of each batch."
+)
+_LEAKS = (
+    "Because σ depends on R, and R is computed from private data without protection,"
+    " σ itself leaks R."
+)
 
 
 def _title(run: read.RunFiles) -> tuple[str, str]:

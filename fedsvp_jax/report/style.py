@@ -1,13 +1,15 @@
 """Colours, markers and dashes, the same on pages and in figures.
 
-`_MECHANISMS` fixes the look of each mechanism. `plotly_spec` and `figures` both read
-it, so that a mechanism looks the same on every page and in every figure. What is no
-mechanism (a folder, an accounting method, an attribute) is numbered.
+`plotly_spec` and `figures` both read `of_mechanism`, so that a mechanism looks the same
+on every page and in every figure. What is no mechanism (a folder, an accounting method,
+an attribute) is numbered.
 """
 
 import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+from fedsvp_jax import mechanisms
 
 # Okabe and Ito's palette (2008), made for colour-blind readers; black first.
 OKABE_ITO = (
@@ -65,31 +67,25 @@ class Look(NamedTuple):
         }
 
 
+# Of mechanisms, in the order of their registration, which begins again at the end of
+# each: 36 are told apart by colour and marker.
 _BLACK, _BLUE, _VERMILION, _GREEN, _PURPLE, _ORANGE, _SKY, _OLIVE = OKABE_ITO
-_MECHANISMS = {
-    "none": Look(_BLACK, "circle", "solid"),
-    "nbafl": Look(_BLUE, "square", "dash"),
-    "time_varying": Look(_ORANGE, "star", "dot"),
-    "reestimation": Look(_SKY, "diamond", "dashdot"),
-    "dpa": Look(_OLIVE, "triangle-down", "longdash"),
-    "dp_fedavg": Look(_PURPLE, "cross", "longdashdot"),
-    "fedsdp": Look(_GREEN, "x", "dash"),
-    "fedsva": Look(_VERMILION, "triangle-up", "solid"),
-    "gaussian": Look(GREY, "triangle-left", "dot"),
-}
-_OUTSIDE_MARKERS = ("pentagon", "hexagon", "triangle-right")  # of no built-in mechanism
+_COLORS = (_BLACK, _BLUE, _ORANGE, _SKY, _OLIVE, _PURPLE, _GREEN, _VERMILION, GREY)
+_SHAPES = (
+    *("circle", "square", "star", "diamond", "triangle-down", "cross", "x"),
+    *("triangle-up", "triangle-left", "pentagon", "hexagon", "triangle-right"),
+)
+_LINES = (*_DASHES, "dash", "solid", "dot")
 
 
 def of_mechanism(name: str) -> Look:
-    """The fixed look of a mechanism; one from outside gets its look from its name."""
-    if name in _MECHANISMS:
-        return _MECHANISMS[name]
-    number = zlib.crc32(name.encode())
-    return Look(
-        OKABE_ITO[1 + number % (len(OKABE_ITO) - 1)],
-        _OUTSIDE_MARKERS[number // 7 % len(_OUTSIDE_MARKERS)],
-        [*_DASHES][number // 21 % len(_DASHES)],
-    )
+    """The look of a mechanism, by its place in the registry; of no other, by its name.
+
+    Results of a mechanism from outside can be shown where it is not registered.
+    """
+    names, name = mechanisms.mechanism_names(), mechanisms.current_name(name)
+    place = names.index(name) if name in names else zlib.crc32(name.encode())
+    return Look(*(of[place % len(of)] for of in (_COLORS, _SHAPES, _LINES)))
 
 
 def numbered(place: int) -> Look:

@@ -1,4 +1,4 @@
-"""Audit of discrete noise (docs/privacy.md, P17), with the rounding's coins known.
+"""Audit of discrete noise (docs/appendix, P17), with the rounding's coins known.
 
 The games of a world differ in their noise alone, so one upload of all games' numbers
 draws it. A client's whole numbers are the same in every game: the claim holds whatever

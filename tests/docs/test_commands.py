@@ -1,4 +1,4 @@
-"""Every command and Python block of README.md and docs/*.md runs.
+"""Every command and Python block of README.md and docs/ runs.
 
 Each page is played from top to bottom in a workspace of its own: commands through a
 shell, as typed but for flags at their end that make them small, and for placeholders;
@@ -17,7 +17,15 @@ from typing import NamedTuple
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [
+    ROOT / "README.md",
+    *(
+        page
+        for folder in ("", "appendix", "results")
+        for page in sorted((DOCS / folder).glob("*.md"))
+    ),
+]
 FAST = {"resume.md"}  # the others are slow: a process and a compilation a command
 DATA = os.environ.get("FEDSVP_DATA", "")
 
@@ -34,7 +42,7 @@ SMALL: dict[str, tuple[str, ...]] = {
         "--rounds=1",
         "--repeats=2",
     ),
-    "experiments.shapley.docs_page": ("--shapley_docs_dir=docs",),
+    "experiments.shapley.docs_page": (),
     "experiments.attack": (
         "--num_rounds=1",
         "--cohort_size=2",
@@ -165,6 +173,7 @@ class Block(NamedTuple):
     text: str
 
 
+_SUBCOMMAND = re.compile(r"\bfedsvp (?=\w)")
 _FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -173,12 +182,16 @@ def blocks(page: pathlib.Path) -> list[Block]:
 
 
 def commands(text: str) -> list[str]:
-    """The lines of a block, joined where a backslash says so, without comments."""
+    """The lines of a block, joined where a backslash says so, without comments.
+
+    `fedsvp NAME` is the program `python -m experiments.NAME`.
+    """
     lines = text.replace("\\\n", " ").splitlines()
     bare = (
         re.sub(r"\s+", " ", re.sub(r"(^|\s)#.*", "", line)).strip() for line in lines
     )
-    return [part for line in bare if line for part in line.split(" && ")]
+    parts = [part for line in bare if line for part in line.split(" && ")]
+    return [_SUBCOMMAND.sub("python -m experiments.", part) for part in parts]
 
 
 def is_elsewhere(command: str) -> bool:
@@ -257,7 +270,8 @@ def pages() -> list[object]:
         if "FEDSVP_DATA" in page.read_text():
             reason = "FEDSVP_DATA does not name a folder of real data"
             marks.append(pytest.mark.skipif(not DATA, reason=reason))
-        found.append(pytest.param(page, id=page.name, marks=marks))
+        name = str(page.relative_to(ROOT))
+        found.append(pytest.param(page, id=name, marks=marks))
     return found
 
 
@@ -267,10 +281,12 @@ def test_a_pages_blocks_run(page: pathlib.Path, workspace: pathlib.Path) -> None
         run(language, text, workspace)
 
 
-_TYPED = re.compile(r"^\s*(\$ |\w+=\S+ )*(make [\w-]+|python -m \S+)", re.MULTILINE)
+_TYPED = re.compile(
+    r"^\s*(\$ |\w+=\S+ )*(make [\w-]+|python -m \S+|fedsvp \w+ --)", re.MULTILINE
+)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_command_stands_in_a_bash_block_that_the_test_above_runs(
     page: pathlib.Path,
 ) -> None:

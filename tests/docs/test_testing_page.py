@@ -1,4 +1,4 @@
-"""docs/testing.md: its tables are those of the results, its reasons the listed ones."""
+"""docs/results/testing.md shows the results, and the reasons that are listed."""
 
 import json
 import pathlib

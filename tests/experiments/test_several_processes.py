@@ -134,15 +134,6 @@ def test_a_process_with_another_setting_ends_all_before_anything_is_written(
 
 
 @pytest.mark.slow
-def test_four_processes_write_the_bytes_of_one(
-    alone: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    ended = together(4, *train(tmp_path / "run", "--num_rounds=6"))
-    assert [end.status for end in ended] == [0] * 4, ended
-    assert_same_bytes(tmp_path / "run", alone)
-
-
-@pytest.mark.slow
 def test_two_processes_read_a_store_and_write_the_bytes_of_one(
     tmp_path: pathlib.Path,
 ) -> None:

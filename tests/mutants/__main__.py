@@ -9,10 +9,10 @@
 
 mutmut makes the mutants and runs the tests, in runs/mutants/PART. A run that was
 stopped goes on. What it found is kept in docs/results/testing/mutants.json, and the
-tables of docs/testing.md are written from it. tests/mutants/equivalent.toml lists
-mutants that no test can notice, with the reason. Left out are mutants in a `raise`,
-those that change nothing but a text, and those that leave out a dtype: JAX makes
-float32 and int32 by itself, and the tests run with strict promotion.
+tables of docs/results/testing.md are written from it. tests/mutants/equivalent.toml
+lists mutants that no test can notice, with the reason. Left out are mutants in a
+`raise`, those that change nothing but a text, and those that leave out a dtype: JAX
+makes float32 and int32 by itself, and the tests run with strict promotion.
 """
 
 import argparse

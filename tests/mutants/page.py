@@ -1,4 +1,4 @@
-"""Writes the tables of docs/testing.md from the results of the mutation run."""
+"""Writes the tables of docs/results/testing.md from the results of the mutation run."""
 
 import pathlib
 import tomllib
@@ -13,7 +13,7 @@ from fedsvp_jax.report.text_table import markdown
 from .parts import PARTS
 
 ROOT = pathlib.Path(__file__).parents[2]
-PAGE = ROOT / "docs/testing.md"
+PAGE = ROOT / "docs/results/testing.md"
 EQUIVALENT = ROOT / "tests/mutants/equivalent.toml"
 Json = dict[str, Any]
 _CHANGE = ("module", "function", "before", "after")
@@ -109,7 +109,7 @@ def left_table(changes: Sequence[tuple[Json, str]], title: str) -> str:
 
 
 def write_page(results: Mapping[str, Json]) -> None:
-    """Writes the blocks of docs/testing.md anew."""
+    """Writes the blocks of docs/results/testing.md anew."""
     known = reasons()
     left = [change for found in results.values() for change in found["left"]]
     alike = [(c, known[_key(c)]) for c in left if _key(c) in known]

@@ -85,7 +85,7 @@ def test_strings_from_flags_and_files_stay_strings(
     assert "<img" not in text.replace(page.plotly_script(), "")
     assert [t for t, _ in evil.tags if t == "script"] == ["script"] * 3
     assert {t for t, _ in evil.tags} <= {t for t, _ in outline.tags}
-    assert page_data(text)["context"]["mechanism"] == EVIL
+    assert page_data(text)["context"]["label"] == EVIL
 
 
 def test_a_sweeps_names_stay_strings(sweep_dir: Path) -> None:

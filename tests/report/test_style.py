@@ -3,24 +3,26 @@
 import pytest
 
 from fedsvp_jax import mechanisms
+from fedsvp_jax.mechanisms import fixed, registry
 from fedsvp_jax.report import style
 from fedsvp_jax.report.plotly_spec import plotly_spec
 from fedsvp_jax.report.plots import Plot, Series
 
 
-def test_every_registered_mechanism_has_a_fixed_look_of_its_own() -> None:
-    looks = {name: style.of_mechanism(name) for name in mechanisms.mechanism_names()}
-    assert set(style._MECHANISMS) <= set(looks)
-    built_in = [looks[name] for name in style._MECHANISMS]
-    assert len({look.color for look in built_in}) == len(built_in)
-    assert len({look.marker for look in built_in}) == len(built_in)
-
-
-def test_a_mechanism_from_outside_looks_like_no_built_in_one() -> None:
-    built_in = {look.marker for look in style._MECHANISMS.values()}
-    for name in ("mine", "theirs", "x" * 40):
-        assert style.of_mechanism(name).marker not in built_in
-        assert style.of_mechanism(name) == style.of_mechanism(name)
+def test_every_registered_mechanism_has_a_look_of_its_own_and_there_is_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+    names = mechanisms.mechanism_names()
+    first = [style.of_mechanism(name) for name in names]
+    assert len({look.color for look in first}) == len({look.marker for look in first})
+    assert len({look.color for look in first}) == len(names) == 9
+    for number in range(27):
+        mechanisms.register_mechanism(f"m{number}", fixed.make_none, summary="")
+    looks = [style.of_mechanism(name) for name in mechanisms.mechanism_names()]
+    assert looks[:9] == first and len({look[:2] for look in looks}) == 36
+    assert style.of_mechanism("theirs") == style.of_mechanism("theirs")
+    assert style.of_mechanism("sensitivity") == style.of_mechanism("reestimation")
 
 
 # Rec. 709 luma: what is left of a colour in a grey print.

@@ -1,23 +1,15 @@
-// Answers "Why did client 17 add this much noise in round 40?" from the numbers of
-// the upload. Pure: takes the cell and the context, returns a list of paragraphs.
+// Answers "Why did client 17 add this much noise in round 40?" with the numbers that
+// the upload's row records and the formulas that the page names; nothing is computed
+// again. Pure: takes the cell and the context, returns a list of paragraphs.
 "use strict";
 
-const SUM_TOO_SMALL = 1e-6; // below this |Σψ|, the ratio is undefined: docs/methods.md
-const CLOSE = 1e-3; // relative; the numbers on the page are rounded to six digits
-
-function percent(value, digits = 4) {
-  return value === null ? "–" : show(100 * value, digits) + " %";
-}
-
-function near(a, b) {
-  return a !== null && b !== null && Math.abs(a - b) <= CLOSE * Math.abs(b) + 1e-5;
+function percent(value) {
+  return value === null ? "–" : show(100 * value) + " %";
 }
 
 function median(values) {
   const sorted = values.filter((v) => v !== null).sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  if (!sorted.length) return null;
-  return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+  return sorted.length ? sorted[sorted.length >> 1] : null;
 }
 
 function attributeName(index, context) {
@@ -28,61 +20,23 @@ function attributeName(index, context) {
 function coalitionName(mask, count, context) {
   if (mask === 0) return "no examples (∅)";
   if (mask === 2 ** count - 1) return "all its examples";
-  const members = [];
-  for (let a = 0; a < count; a += 1) {
-    if (mask & (1 << a)) members.push(attributeName(a, context));
-  }
-  return members.join(" + ");
+  const members = [...Array(count).keys()].filter((a) => mask & (1 << a));
+  return members.map((a) => attributeName(a, context)).join(" + ");
 }
 
-// The R that the noise was computed from; null where the mechanism uses no R.
-function usedRatio(cell, context) {
-  if (cell.tolerance === null) return null;
-  if (context.contribution_release === "worst_case") return 1;
-  return cell.released ?? cell.ratio;
-}
-
-// R: from the Shapley values, then clipped or released.
-function explainRatio(cell, context) {
-  const { psi, ratio } = cell;
-  const used = usedRatio(cell, context);
-  if (ratio === null) {
-    return used === null ? null
-      : `The noise was computed with R = ${show(used)}, whatever the data.`;
-  }
-  const changed = used !== null && !near(used, ratio)
-    ? ` The noise was computed with R = ${show(used)}, the value that`
-      + ` --contribution_release=${context.contribution_release} released.` : "";
-  return explainShare(psi, ratio, context) + changed;
-}
-
-function explainShare(psi, ratio, context) {
-  const p = context.private_attribute;
-  if (!psi.length) {
-    return `Its contribution ratio is R = ${show(ratio)}; no Shapley values were recorded.`;
-  }
-  const sum = psi.reduce((a, b) => a + b, 0);
+// R: the Shapley values behind it, and what became of it.
+function explainRatio({ psi, ratio, released, tolerance }, context) {
+  const used = released !== null && released !== ratio
+    ? `The noise was computed with R = ${show(released)}, as`
+      + ` --contribution_release=${context.contribution_release} has it.` : null;
+  if (ratio === null) return tolerance === null ? null : used;
   const values = psi.map((v, a) => `${attributeName(a, context)} ψ = ${show(v)}`);
-  const start = `The Shapley values divide this accuracy among the attributes: ${values.join(", ")};`
-    + ` their sum is ${show(sum)}. `;
-  if (Math.abs(sum) < SUM_TOO_SMALL) {
-    return start + "The sum is too close to zero to divide by, so R is set to its most"
-      + ` private value: R = ${show(ratio)}.`;
-  }
-  if (p === null || p >= psi.length) {
-    return start + `The contribution ratio is R = ${show(ratio)}.`;
-  }
-  const raw = psi[p] / sum;
-  const formula = `${show(psi[p])} / ${show(sum)}`;
-  if (near(raw, ratio)) {
-    return start + `The private attribute's share is R = ${formula} = ${show(ratio)}.`;
-  }
-  if (raw < 0 || raw > 1) {
-    return start + `The private attribute's share would be ${formula} = ${show(raw)},`
-      + ` outside [0, 1], so it was clipped to R = ${show(ratio)}.`;
-  }
-  return start + `The file records R = ${show(ratio)}, but these values give`
-    + ` ${formula} = ${show(raw)}.`;
+  const start = psi.length
+    ? `The Shapley values divide this accuracy among the attributes: ${values.join(", ")};`
+      + ` their sum is ${show(psi.reduce((a, b) => a + b, 0))}. `
+    : "No Shapley values were recorded. ";
+  return `${start}The private attribute's share, kept within [0, 1] (and 1 where the sum is`
+    + ` close to zero), is the contribution ratio R = ${show(ratio)}. ${used ?? ""}`;
 }
 
 // The σ of the noise that was added, to the upload or in every local step.
@@ -100,137 +54,53 @@ function explainWhere(cell) {
   return `Gaussian noise of σ = ${show(cell.std)} was added to every weight${whole}.`;
 }
 
-// T: from R and δ, where the mechanism has it.
-function explainTolerance(cell, context) {
-  const { tolerance } = cell;
-  if (tolerance === null) return null;
-  const { delta } = context;
-  const ratio = usedRatio(cell, context);
-  if (ratio !== null && delta !== null) {
-    const bonus = -2 * Math.log(delta);
-    const end = `${show(bonus)} = ${show(tolerance)} (δ = ${show(delta)}).`;
-    if (context.mechanism === "fedsva" && near(ratio + bonus, tolerance)) {
-      return `Risk tolerance: T = R − ln δ² = ${show(ratio)} + ${end}`;
-    }
-    const x = Math.min(1, Math.max(-3, ratio / 2 - 1));
-    if (context.mechanism === "fedsdp" && near(x + bonus, tolerance)) {
-      return `Risk tolerance: T = clip(R/2 − 1, −3, 1) − ln δ² = ${show(x)} + ${end}`;
-    }
-  }
-  return `Risk tolerance: T = ${show(tolerance)}, as recorded.`;
-}
-
-// σ: from T, the sensitivity and ε.
 function explainStd(cell, context) {
-  const { tolerance, epsilon, examples } = cell;
-  const std = appliedStd(cell);
-  if (tolerance === null || !epsilon) {
-    const bound = cell.sensitivity ? `, with a sensitivity of ${show(cell.sensitivity)}` : "";
-    return `${context.label} does not use attributes: σ = ${show(std)}${bound}.`;
-  }
-  const floor = context.noise_floor;
-  const floored = floor !== null && tolerance < floor;
-  const inside = floored ? floor : tolerance;
-  const letter = floored ? "β" : "T";
-  const note = floored ? ` T is below the floor β = ${show(floor)}, so β takes its place.` : "";
-  const clip = context.l2_norm_clip;
-  if (context.sensitivity === "paper" && clip !== null && examples) {
-    const expected = (2 * clip * Math.sqrt(inside)) / (epsilon * examples);
-    if (near(expected, std)) {
-      return `Noise: σ = 2C·√${letter} / (ε·|D|) = 2·${show(clip)}·√${show(inside)}`
-        + ` / (${show(epsilon)}·${show(examples)}) = ${show(std)}.${note}`;
-    }
-  }
-  const bound = cell.sensitivity ?? (std * epsilon) / Math.sqrt(inside);
-  return `Noise: σ = Δ·√${letter} / ε = ${show(bound)}·√${show(inside)} / ${show(epsilon)}`
-    + ` = ${show(std)}, where Δ is the sensitivity of --sensitivity=${context.sensitivity}.${note}`;
+  const facts = [["risk tolerance T", cell.tolerance], ["ε", cell.epsilon],
+    ["sensitivity Δ", cell.sensitivity], ["examples |D|", cell.examples]];
+  const known = facts.filter(([, value]) => value !== null);
+  return `${context.formula} Here σ = ${show(appliedStd(cell))}`
+    + known.map(([name, value]) => `, ${name} = ${show(value)}`).join("") + ".";
 }
 
-// How much R could change the noise, and how the round's other uploads compare.
-function explainComparison(cell, context, cohort) {
-  const { tolerance } = cell;
+// How the round's other uploads compare.
+function explainComparison(cell, cohort) {
   const std = appliedStd(cell);
-  const ratio = usedRatio(cell, context);
-  const sentences = [];
-  if (context.mechanism === "fedsva" && tolerance !== null && ratio !== null) {
-    const floor = context.noise_floor ?? 0;
-    const at = (r) =>
-      std * Math.sqrt(Math.max(tolerance - ratio + r, floor) / Math.max(tolerance, floor));
-    sentences.push(`With R = 0 this upload would have got σ = ${show(at(0))}, with R = 1`
-      + ` σ = ${show(at(1))}, so R can change the noise by at most`
-      + ` ${percent(at(1) / at(0) - 1, 3)}.`);
-  }
   const middle = median(cohort.map(appliedStd));
-  if (cohort.length > 1 && middle) {
-    const times = std / middle;
-    const rank = 1 + cohort.filter((one) => appliedStd(one) > std).length;
-    sentences.push(`Of the ${cohort.length} uploads of this round it has the`
-      + ` ${rank === 1 ? "most noise" : `noise of rank ${rank}`}, ${show(times, 3)} times`
-      + " the median.");
-    const size = median(cohort.map((one) => one.examples));
-    if (size && cell.examples && Math.abs(times - 1) > 0.005) {
-      const few = size / cell.examples;
-      sentences.push(near(few, 1)
-        ? `The client holds as many examples as the median client (${show(size)}), so the`
-          + " difference does not come from the amount of data."
-        : `The client holds ${show(cell.examples)} examples, the median client`
-          + ` ${show(size)}.` + explainFactors(few, times, context));
-    }
-  }
-  return sentences.length ? sentences.join(" ") : null;
+  if (cohort.length < 2 || !middle) return null;
+  const rank = 1 + cohort.filter((one) => appliedStd(one) > std).length;
+  return `Of the ${cohort.length} uploads of this round it has the`
+    + ` ${rank === 1 ? "most noise" : `noise of rank ${rank}`}, ${show(std / middle, 3)} times`
+    + ` the median. The client holds ${show(cell.examples)} examples, the median client`
+    + ` ${show(median(cohort.map((one) => one.examples)))}.`;
 }
 
 function explainGuarantee(cell, context) {
   if (cell.epsilon === null) return "There is no finite guarantee for this upload.";
-  const { tolerance, delta } = cell;
-  let text = `Claimed for this upload: ε = ${show(cell.epsilon)}, δ′ = ${show(delta)}`;
-  const inside = tolerance === null ? null : Math.max(tolerance, context.noise_floor ?? 0);
-  if (inside !== null && near(1.25 * Math.exp(-inside / 2), delta)) {
-    text += ` = 1.25·e^(−${inside === tolerance ? "T" : "β"}/2)`;
-  }
-  text += context.meaning ? ` (${context.meaning}).` : ".";
-  if (context.sensitivity === "paper") {
-    text += " The claim is nominal: it assumes a sensitivity of 2C/|D|, which does not"
-      + " follow from clipping the mean gradient of each batch.";
-  }
-  if (tolerance !== null && context.contribution_release === "none") {
-    text += " Because σ depends on R, and R is computed from private data without"
-      + " protection, σ itself leaks R.";
-  }
-  return text;
-}
-
-// The number of examples scales the noise only where the sensitivity is 2C/|D|.
-function explainFactors(few, times, context) {
-  if (context.sensitivity !== "paper") return "";
-  return ` The number of examples alone explains a factor of ${show(few, 3)}, the other`
-    + ` causes together a factor of ${show(times / few, 3)}.`;
+  const meaning = context.meaning ? ` (${context.meaning})` : "";
+  return [`Claimed for this upload: ε = ${show(cell.epsilon)}, δ′ = ${show(cell.delta)}${meaning}.`,
+    ...context.caveats].join(" ");
 }
 
 // Returns {title, lead, coalitions: [[name, accuracy]], steps: [text]}.
 function explain(cell, context, cohort) {
-  const title = `Why did client ${cell.client} add this much noise in round ${cell.round}?`;
-  const count = cell.psi.length;
   const coalitions = cell.utilities.map((value, mask) =>
-    [coalitionName(mask, count, context), percent(value)]);
+    [coalitionName(mask, cell.psi.length, context), percent(value)]);
+  const plain = { title: `Client ${cell.client} in round ${cell.round}`, coalitions, steps: [] };
   if (cell.std === null) {
-    return { title: `Client ${cell.client} in round ${cell.round}`, coalitions,
-      lead: "The noise of this upload is not a finite number.", steps: [] };
+    return { ...plain, lead: "The noise of this upload is not a finite number." };
   }
   if (!appliedStd(cell)) {
-    return { title: `Client ${cell.client} in round ${cell.round}`, coalitions,
-      lead: `No noise was added: with ${context.label} the client sent its upload unchanged.`,
-      steps: [explainGuarantee(cell, context)] };
+    return { ...plain, steps: [explainGuarantee(cell, context)],
+      lead: `No noise was added: with ${context.label} the client sent its upload unchanged.` };
   }
   return {
-    title,
+    title: `Why did client ${cell.client} add this much noise in round ${cell.round}?`,
     lead: explainWhere(cell),
     coalitions,
     steps: [
       explainRatio(cell, context),
-      explainTolerance(cell, context),
       explainStd(cell, context),
-      explainComparison(cell, context, cohort),
+      explainComparison(cell, cohort),
       explainGuarantee(cell, context),
     ].filter((text) => text !== null),
   };

@@ -1,12 +1,10 @@
 """The table of many images: a cell a defence, with the increase over FedAvg."""
 
-import json
 import math
-import pathlib
 from typing import Any
 
 from experiments import upload_claims
-from experiments.attack import docs_page, reconstruction_results
+from experiments.attack import reconstruction_results
 
 SETTINGS = {
     "dataset": "cifar10",
@@ -65,20 +63,3 @@ def test_the_increase_is_paired_by_attacker() -> None:
     assert none["recognised %"] == "60.0 ± 8.2"
     assert held_out["Fréchet distance (judge)"] == "1.50"
     assert reconstruction_results._increase([3.0], [2.0]) == "+50.0"
-
-
-def test_the_page_and_the_figure_are_made_of_the_files_that_are_there(
-    tmp_path: pathlib.Path,
-) -> None:
-    for folder in ("images", "results/attacks"):
-        (tmp_path / folder).mkdir(parents=True)
-    assert "Not measured" in docs_page.final_block(tmp_path, "cifar10")
-    for name, content in CELLS.items():
-        path = tmp_path / "results" / "attacks" / f"acgan_cifar10_{name}.json"
-        path.write_text(json.dumps(content))
-    (drawn,) = reconstruction_results.draw_kept(tmp_path)
-    assert drawn.name == "acgan_cifar10_scores.svg"
-    block = docs_page.final_block(tmp_path, "cifar10")
-    assert "1000 reconstructions of each attacker and the 50 images" in block
-    assert "They are not FID" in block
-    assert block.endswith("![scores](images/acgan_cifar10_scores.svg)")

@@ -201,13 +201,14 @@ def test_on_mnist_the_private_class_is_recognised_and_fedsva_hides_it(
 ) -> None:
     """The command of docs/attacks.md."""
     text = (ROOT / "docs" / "attacks.md").read_text()
-    block = text.split("```bash\npython -m ")[1].split("```")[0]
+    block = text.split("```bash\nfedsvp ")[1].split("```")[0]
     typed = block.replace("\\\n", " ").split()
     changed = [
         flag for flag in typed if not flag.startswith(("--data_dir", "--output_dir"))
     ]
     with start(
-        *changed,
+        f"experiments.{changed[0]}",
+        *changed[1:],
         f"--data_dir={os.environ['FEDSVP_DATA']}",
         f"--output_dir={tmp_path / 'run'}",
     ) as process:

@@ -26,7 +26,7 @@ def keep_rows(results: pathlib.Path, arm: str, rows: list[dict[str, float]]) -> 
 
 
 def test_the_registration_names_every_hypothesis_and_what_it_must_be_worth() -> None:
-    text = (DOCS / "preregistration.md").read_text()
+    text = (DOCS / "appendix" / "preregistration.md").read_text()
     for one in registered.HYPOTHESES:
         line = next(
             line
@@ -100,8 +100,10 @@ def test_the_command_computes_what_is_missing_and_writes_the_page(
     from experiments.decisive import __main__ as command
 
     (tmp_path / "images").mkdir()
-    (tmp_path / "decisive.md").write_text((DOCS / "decisive.md").read_text())
     results = tmp_path / "results" / "decisive"
+    results.mkdir(parents=True)
+    for name in ("decisive.md", "results/decisive.md"):
+        (tmp_path / name).write_text((DOCS / name).read_text())
     arm = registered.ARMS[0]
     asked = []
 
@@ -122,7 +124,7 @@ def test_the_command_computes_what_is_missing_and_writes_the_page(
     kept = docs_page.rows_of(results, arm.name)
     assert [one["seed"] for one in kept] == [0, 1, 2]
     assert {one["provenance"]["data"]["name"] for one in kept} == {"digits"}
-    assert "| **yes** |" in (tmp_path / "decisive.md").read_text()
+    assert "| **yes** |" in (tmp_path / "results" / "decisive.md").read_text()
     with pytest.raises(
         ValueError, match="part must be chosen from H1, H2, H3, got 'H4'"
     ):

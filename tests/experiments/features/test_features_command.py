@@ -8,7 +8,7 @@ import pytest
 from commands import succeeds
 from small_runs import read_rows
 
-from experiments.features import cells, docs_page
+from experiments.features import cells
 from experiments.features.cells import CELLS, config_of
 
 DOCS = pathlib.Path(__file__).parents[3] / "docs"
@@ -48,33 +48,3 @@ def test_every_cell_has_settings(cell: cells.Cell) -> None:
     noisy = math.isfinite(cell.epsilon)
     assert (config.total_epsilon == cell.epsilon) == noisy
     assert not config.augment
-
-
-def test_a_line_is_the_mean_of_its_runs() -> None:
-    row = {
-        "name": NAME,
-        "dataset": "digits",
-        "model": "scatter_linear",
-        "clients": 1,
-        "epsilon": 2.9999,
-        "status": "proved",
-        "relation": "replace one record of a client",
-        "local_epochs": 40,
-        "num_rounds": 1,
-        "batch_size": 100,
-        "l2_norm_clip": 0.1,
-        "learning_rate": 20,
-    }
-    kept = [row | {"accuracy": value} for value in (0.9, 0.95)]
-    plain = row | {"name": "free", "accuracy": 0.99}
-    plain |= {"epsilon": None, "status": None, "relation": None}
-    first, second = docs_page.table([*kept, plain]).splitlines()[2:]
-    assert "| no noise | – | – | – | 99.0 | 1 | 40 |" in first
-    assert (
-        "| 3.00 | replaced | server | proved | 92.5 (90.0 to 95.0) | 2 | 40 | 100 | 0.1"
-        in second
-    )
-    shared = row | {"accuracy": 0.9, "relation": "leave one record of a client out"}
-    shared |= {"against": "honest-but-curious client", "batches": "poisson"}
-    line = docs_page.table([shared | {"num_rounds": 375}]).splitlines()[2]
-    assert "| 3.00 | left out | other clients | proved | 90.0 | 1 | 375 steps |" in line

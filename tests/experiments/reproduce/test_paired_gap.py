@@ -13,7 +13,6 @@ def test_students_interval_of_three_differences() -> None:
     assert (gap.num_seeds, gap.mean) == (3, pytest.approx(2.0))
     assert gap.t_interval == pytest.approx((2 - half, 2 + half), rel=1e-6)
     assert gap.contains_zero
-    assert (gap.std_a, gap.std_b) == pytest.approx((11.0, 10.0))
 
 
 def test_pairing_sees_what_the_seeds_spread_hides() -> None:
@@ -24,7 +23,6 @@ def test_pairing_sees_what_the_seeds_spread_hides() -> None:
     low, high = gap.bootstrap_interval
     assert 0 < low < gap.mean < high
     assert gap.bootstrap_interval == pytest.approx(gap.t_interval, abs=0.1)
-    assert gap.std_b > 5
 
 
 def test_equal_numbers_give_equal_intervals_and_no_spread_a_point() -> None:

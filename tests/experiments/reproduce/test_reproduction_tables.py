@@ -1,8 +1,6 @@
 """The page's measured columns: published numbers, statements and provenance."""
 
 import math
-import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +81,7 @@ def group(mechanism: str, accuracy: float, **more: Any) -> dict[str, Any]:
 
 def result(preset: str, groups: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
     timing = {
-        name: {"seconds": 9.0, "rounds": 3, "later_seconds": 4.0, "later_rounds": 2}
-        for name in {g["mechanism"] for g in groups}
+        name: {"seconds": 9.0, "rounds": 3} for name in {g["mechanism"] for g in groups}
     }
     settings = {"model": "small_cnn", "dataset": "digits", "num_rounds": 2}
     body = {"preset": preset, "command": "c", "timing": timing, "settings": settings}
@@ -131,29 +128,6 @@ def test_consistent_cells_are_told_from_cells_that_are_not() -> None:
         assert all(row.endswith(f"| {word} |") for row in rows), rows
 
 
-def test_the_convention_that_explains_is_named() -> None:
-    """FedSVA's needed noise is a hundredth of the printed: |D| of all 100 clients."""
-    guided = {
-        name: table
-        | {"cells": [c for c in table["cells"] if c["mechanism"] in ("none", "fedsva")]}
-        for name, table in published().items()
-    }
-    curve = known_curve(0.01)
-    text = tables.BLOCKS["question_cifar10"](Evidence({curve["preset"]: curve}, guided))
-    (answer,) = (
-        x for x in text.splitlines() if x.startswith("The best-matching convention")
-    )
-    assert "4 of the 4 published cells with a printed formula" in answer
-    assert "C on the gradient, |D| of all M clients" in answer
-    assert "ε per upload" in answer
-
-
-def test_what_no_convention_explains_is_said() -> None:
-    text = tables.BLOCKS["question_cifar10"](evidence(known_curve(1.0)))
-    assert "at the same ε, NbAFL's accuracies need" in text
-    assert "no single factor" in text
-
-
 @pytest.mark.hole
 @pytest.mark.parametrize("name", ["cifar10", "leaf"])
 def test_g5_printed_and_reconstructed_formulas_are_counted_apart(name: str) -> None:
@@ -172,99 +146,6 @@ def test_g5_printed_and_reconstructed_formulas_are_counted_apart(name: str) -> N
     sentence = "- The printed formulas (NbAFL, FedSVA) are consistent with "
     assert f"{sentence}{consistent} of 13 published cells" in text
     assert " of 40 published" not in text and " of 27 published" in text
-
-
-def test_impossible_published_cells_are_listed() -> None:
-    text = tables.BLOCKS["impossible"](evidence())
-    assert "FedSVA at ε = 0.2: best 75.86, mean of the last five 75.98" in text
-    assert text.count("\n") == 2
-
-
-def test_measured_columns_stand_beside_published_ones_with_their_provenance() -> None:
-    measured = result(
-        "fedsva_table1_cifar10_small",
-        [group("none", 0.5), group("nbafl", 0.25, epsilon=0.2)],
-    )
-    text = tables.BLOCKS["fedsva_table1_cifar10"](evidence(measured))
-    (row,) = (x for x in text.splitlines() if x.startswith("| NbAFL | printed | 0.2 "))
-    assert "| 56.48 ± 5.38 | 48.67 ± 2.39 | 42% |" in row
-    assert "| 25.00 [25.00, 25.00] | 25.00 [25.00, 25.00] | 50% | 0, 1 | 2 |" in row
-    assert "--only=fedsva_table1_cifar10_small`" in row
-    file = "`fedsva_table1_cifar10_small.flags`"
-    assert row.endswith(f"| 2026-01-02 | cpu | {file} | not recorded |")
-    (missing,) = (
-        x for x in text.splitlines() if x.startswith("| FedSVA | printed | 0.5")
-    )
-    assert missing.endswith("| – | – | not run | – | – | – | – |")
-
-
-def test_the_times_by_attributes_are_those_that_were_taken_apart() -> None:
-    measured = [
-        result("cifar10_medium" + end, [group("fedsva", 0.5, epsilon=0.2)])
-        for end in ("", "_n5")
-    ]
-    times = {
-        "command": "c",
-        "date": "2026-01-02",
-        "device_kind": "cpu",
-        "xla_flags": {},
-        "cores": 2,
-        "load": 1.0,
-        "rows": [
-            {"mechanism": "fedsva", "num_attributes": n, "rounds": 3} | seconds
-            for n, seconds in (
-                (2, {"seconds": 1.0, "cpu_seconds": 2.0}),
-                (5, {"seconds": 9.0, "cpu_seconds": 16.0}),
-            )
-        ],
-    }
-    with_times = evidence(*measured)._replace(times=times)
-    text = tables.BLOCKS["fedsva_table2"](with_times)
-    (row,) = (x for x in text.splitlines() if x.startswith("| 5 | 0.2 "))
-    assert "| 286,855 ± 3,861 | 4.54 |" in row  # 286,855 / 63,234
-    assert "| 9 | 16 | 8.00 | 0, 1 |" in row
-    untimed = tables.BLOCKS["fedsva_table2"](evidence(*measured))
-    assert "The times are not measured yet: `python -m" in untimed
-
-
-def test_the_gap_says_whether_its_interval_holds_zero() -> None:
-    pair = [group("nbafl", 0.5, epsilon=0.3), group("fedsva", 0.5, epsilon=0.3)]
-    for one in pair:
-        one["noise_std_mean"] = [0.1, 0.1]
-    pair[1] |= {"last5": [0.524, 0.526]}
-    apart = tables.BLOCKS["gap"](evidence(result("gap_digits_small", pair)))
-    assert "| no | 0, 1 | 2 | `python -m" in apart and "| +2.50 |" in apart
-    pair[1] |= {"last5": [0.45, 0.56]}
-    open_ = tables.BLOCKS["gap"](evidence(result("gap_digits_small", pair)))
-    assert "| yes | 0, 1 | 2 | `python -m" in open_
-
-
-def test_only_the_blocks_of_the_page_are_rewritten(tmp_path: Path) -> None:
-    names = ("reproduction.md", "results/reproduction.md")
-    for name in names:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        shutil.copy(DOCS / name, tmp_path / name)
-
-    def by_hand() -> list[str]:
-        return [
-            re.sub(
-                "<!-- measured: .*?<!-- end -->",
-                "",
-                (tmp_path / name).read_text(),
-                flags=re.DOTALL,
-            )
-            for name in names
-        ]
-
-    before = by_hand()
-    tables.rewrite(tmp_path, evidence(known_curve(0.1)))
-    once = [(tmp_path / name).read_text() for name in names]
-    tables.rewrite(tmp_path, evidence(known_curve(0.1)))
-    assert [(tmp_path / name).read_text() for name in names] == once
-    assert by_hand() == before
-    (tmp_path / names[1]).write_text(once[1].replace("<!-- measured: gap -->", ""))
-    with pytest.raises(ValueError, match="must hold each of the blocks"):
-        tables.rewrite(tmp_path, evidence())
 
 
 def test_figures_are_drawn(tmp_path: Path) -> None:
@@ -320,18 +201,6 @@ def test_a_finished_sweep_becomes_one_file_that_reads_back(
         row["epsilon_spent"]["basic"] for row in rows if row["round"] == 4
     )
     assert results.group_of(kept, "fedsva", 0.7) is None
-
-
-def test_the_first_call_compiles_and_is_timed_apart(sweep_dir: Path) -> None:  # noqa: F811
-    calls = [
-        {"mechanism": name, "round": round_num, "rounds": 2, "seconds": seconds}
-        for name in ("none", "fedsva")
-        for round_num, seconds in ((2, 10.0), (4, 2.0))
-    ]
-    write_rows(sweep_dir / "timing.jsonl", calls)
-    kept = results.collect(sweep_dir, name="a_small", command="the command")
-    assert results.seconds(kept) == 24.0
-    assert kept["timing"]["fedsva"]["later_seconds"] == 2.0
 
 
 def test_a_damaged_result_is_named(tmp_path: Path) -> None:

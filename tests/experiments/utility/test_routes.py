@@ -1,4 +1,4 @@
-"""The routes of docs/utility.md: settings that resolve, rows that tell the claim."""
+"""Routes of docs/results/utility.md: settings that resolve, rows with their claim."""
 
 import dataclasses
 import pathlib
@@ -8,8 +8,8 @@ from absl import flags
 from small_runs import SMALL, read_rows
 
 from experiments import command, provenance
-from experiments.utility import docs_page, rows
-from experiments.utility.routes import ROUTES, SETUPS, WRITERS, Route, proved_settings
+from experiments.utility import rows
+from experiments.utility.routes import ROUTES, SETUPS, Route, proved_settings
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import plan
 
@@ -67,33 +67,6 @@ def test_names_tell_the_routes_of_a_setup_apart() -> None:
     assert len(set(keys)) == len(keys)
     left_out = [one.setup for one in ROUTES if one.name == "private records left out"]
     assert set(left_out) == set(SETUPS)  # stands in every table of attribute records
-
-
-def test_a_line_is_a_route_over_its_seeds_with_the_largest_spent() -> None:
-    seeds = [ROW, ROW | {"seed": 1, "accuracy": 0.94, "spent_pld": 1.9}]
-    free = ROW | {"route": "b", "total_epsilon": None, "spent_pld": None}
-    free |= {"status": None, "adversary": None, "relation": None}
-    text = docs_page.table([*seeds, free])
-    assert "| a | 1.90 of 2 (proved) | – | server | one record | 92.0 ± 2.8 |" in text
-    assert "| b | – | – | – | – | 90.0 | 80.0 | 70.0 | 1 |" in text
-    copies = [row | {"copies": 12, "spent_of_copies": 8.4} for row in seeds]
-    assert "| 1.90 of 2 (proved) | 8.40 (12 copies) |" in docs_page.table(copies)
-    once = [row | {"copies": 1, "spent_of_copies": None} for row in seeds]
-    assert "| 1.90 of 2 (proved) | the same |" in docs_page.table(once)
-
-
-def test_gaps_are_paired_by_seed_within_cohorts_of_one_size() -> None:
-    def accuracy(place: int, seed: int) -> float:
-        return 0.2 + 0.1 * seed + 0.01 * place * (1 + seed)
-
-    kept = [
-        ROW | {"route": one.name, "seed": seed, "accuracy": accuracy(place, seed)}
-        for place, one in enumerate(WRITERS)
-        for seed in (0, 1)
-    ]
-    text = docs_page.gaps(kept)
-    assert "| 28 | +1.5 | -4.9 to +7.9 | 2 |" in text and "| 56 | +1.5" in text
-    assert docs_page.gaps(kept[:1]) == docs_page.MISSING
 
 
 def test_rows_that_are_there_are_not_computed_again(tmp_path: pathlib.Path) -> None:
