@@ -16,6 +16,7 @@ from typing import Any
 
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.influence import privacy
+from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.report.text_table import markdown
 from fedsvp_jax.run.files import write_json
 
@@ -36,13 +37,7 @@ PUBLISHED = {
 
 
 def keep(name: str, folder: pathlib.Path, docs_dir: pathlib.Path) -> None:
-    """Copies an outcome to results/influence/NAME.json, with the figures' points.
-
-    Args:
-      name: of the outcome.
-      folder: the --output_dir of `experiments.influence`.
-      docs_dir: the folder that holds influence.md.
-    """
+    """Copies an outcome to results/influence/NAME.json, with the figures' points."""
     content = {
         part: json.loads((folder / f"{part}.json").read_text())
         for part in ("config", "summary")
@@ -70,12 +65,7 @@ def _epsilon(value: float | None) -> str:
 
 
 def _contributor(config: Outcome, noise_multiplier: float | None = None) -> str:
-    """ε and δ of a contributor's batch in one pass of the filter.
-
-    Args:
-      config: the settings of the run.
-      noise_multiplier: z of the contributions where it is not the settings'.
-    """
+    """ε and δ of a contributor's batch in one pass of the filter."""
     epsilon = _contribution_epsilon(config, noise_multiplier)
     if math.isinf(epsilon):
         return "∞"
@@ -88,9 +78,8 @@ def _contribution_epsilon(
     if noise_multiplier is None:
         noise_multiplier = config["contribution_noise"]
     return privacy.filter_cost(
+        FilterSettings(vote_epsilon=math.inf, contribution_noise=noise_multiplier),
         num_participants=1,
-        vote_epsilon_published=math.inf,
-        noise_multiplier=noise_multiplier,
         delta=config["target_delta"],
     ).contribution_epsilon
 
