@@ -74,7 +74,9 @@ def _examples(path: Path) -> np.ndarray:
     """The array of an .npy file."""
     try:
         return np.load(path, allow_pickle=False)
-    except ValueError as error:
+    except OSError:
+        raise
+    except Exception as error:  # numpy parses the header as Python
         raise ValueError(f"{path} is not an .npy file of numbers: {error}") from error
 
 

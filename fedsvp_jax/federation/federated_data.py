@@ -10,7 +10,7 @@ import numpy as np
 
 from fedsvp_jax import influence, prng
 from fedsvp_jax.algorithm import cohort
-from fedsvp_jax.algorithm.estimators import coalition_rows, planned_coalitions
+from fedsvp_jax.algorithm.coalitions import coalition_rows, planned_coalitions
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import partition, preprocessing, train_validation
 from fedsvp_jax.data.attributes import Attributes

@@ -11,14 +11,14 @@ import numpy as np
 
 from fedsvp_jax import prng
 from fedsvp_jax.accounting import Allowance
-from fedsvp_jax.algorithm.estimators import planned_coalitions
+from fedsvp_jax.algorithm.coalitions import coalition_groups, planned_coalitions
 from fedsvp_jax.algorithm.local_training import (
     Gradient,
     TrainingRates,
     TrainingRecipe,
     upload_steps,
 )
-from fedsvp_jax.algorithm.privacy_estimation import EstimationPlan, coalition_groups
+from fedsvp_jax.algorithm.privacy_estimation import EstimationPlan
 from fedsvp_jax.algorithm.private_query import Asked
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
 from fedsvp_jax.common_settings import NoiseSettings, RoundSettings

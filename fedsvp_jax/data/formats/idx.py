@@ -34,11 +34,16 @@ def read_idx(path: Path, *, num_axes: int) -> np.ndarray:
       FileNotFoundError: the file does not exist.
       ValueError: the file is not a gzip file, or its magic number or size is wrong.
     """
-    raw = files.read_bytes(path, what="the MNIST format")
+    raw: bytes | bytearray = files.read_bytes(path, what="the MNIST format")
     if path.suffix == ".gz":
+        most, packed = (
+            files.most_bytes(len(raw)),
+            gzip.GzipFile(fileobj=io.BytesIO(raw)),
+        )
+        raw = bytearray()
         try:
-            most = files.most_bytes(len(raw))
-            raw = gzip.GzipFile(fileobj=io.BytesIO(raw)).read(most + 1)
+            while len(raw) <= most and (piece := packed.read(2**20)):
+                raw += piece  # one read of all would ask for all of `most` at once
         except (OSError, EOFError, zlib.error) as error:
             raise ValueError(
                 f"{path} is damaged or not a gzip file ({error}); it must be an idx "
