@@ -18,6 +18,17 @@ MUTMUT := .mutmut
 MUTMUT_STAMP := $(MUTMUT)/.installed
 ACCELERATORS := .accelerators
 ACCELERATORS_STAMP := $(ACCELERATORS)/.installed
+AUDIT := .audit
+AUDIT_STAMP := $(AUDIT)/.installed
+FUZZ_SECONDS ?= 3600
+
+# Wheels alone, each by its hash. `promise` is published as source alone: the pinned
+# setuptools builds it, in the environment itself.
+WHEELS := -m pip install --quiet --disable-pip-version-check --require-hashes \
+	--only-binary=:all: --no-binary=promise --no-build-isolation
+EDITABLE := -m pip install --quiet --disable-pip-version-check --no-deps \
+	--no-build-isolation --editable .
+BUILD_PARTS := requirements/build.txt
 
 export TQDM_MININTERVAL := 0.5
 # Where this is set, every process that a test starts would compile Python anew.
@@ -25,19 +36,18 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup demo test test-lab durations test-quick test-lane test-slow \
 	test-references test-deploy test-browser mutants docs tutorial lint format bench \
-	accelerators reproduce-small clean
+	accelerators reproduce-small audit fuzz clean
 
 setup: $(STAMP)
 
 # The pinned dependencies, then this folder itself, editable: `import fedsvp_jax` works
-# from everywhere with .venv/bin/python. setuptools, which that needs, is pinned too.
-$(STAMP): requirements/test.txt pyproject.toml setup.py
+# from everywhere with .venv/bin/python. pip and setuptools are pinned too, and come first.
+$(STAMP): $(BUILD_PARTS) requirements/test.txt pyproject.toml setup.py
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python >= 3.11 is needed: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		--require-hashes -r requirements/test.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		--no-deps --no-build-isolation --editable .
+	$(BIN)/python $(WHEELS) -r $(BUILD_PARTS)
+	$(BIN)/python $(WHEELS) -r requirements/test.txt
+	$(BIN)/python $(EDITABLE)
 	touch $(STAMP)
 
 demo: setup
@@ -75,10 +85,10 @@ test-lane: setup
 
 # PyTorch and what is written in it, to compare networks with; never beside JAX.
 # --no-deps: some needs are left out on purpose (requirements/references.in).
-$(REFERENCES_STAMP): requirements/references.txt
+$(REFERENCES_STAMP): $(BUILD_PARTS) requirements/references.txt
 	$(PYTHON) -m venv $(REFERENCES)
-	$(REFERENCES)/bin/python -m pip install --quiet --disable-pip-version-check \
-		--require-hashes --no-deps -r requirements/references.txt
+	$(REFERENCES)/bin/python $(WHEELS) -r $(BUILD_PARTS)
+	$(REFERENCES)/bin/python $(WHEELS) --no-deps -r requirements/references.txt
 	touch $(REFERENCES_STAMP)
 
 test-slow: setup $(REFERENCES_STAMP)
@@ -95,12 +105,11 @@ test-browser: setup
 
 # Clients of a real federation, in an environment of its own. --no-deps: pfl asks for
 # older libraries than it needs (requirements/deploy.overrides).
-$(DEPLOY_STAMP): requirements/deploy.txt pyproject.toml
+$(DEPLOY_STAMP): $(BUILD_PARTS) requirements/deploy.txt pyproject.toml
 	$(PYTHON) -m venv $(DEPLOY)
-	$(DEPLOY)/bin/python -m pip install --quiet --disable-pip-version-check \
-		--require-hashes --no-deps -r requirements/deploy.txt
-	$(DEPLOY)/bin/python -m pip install --quiet --disable-pip-version-check \
-		--no-deps --no-build-isolation --editable .
+	$(DEPLOY)/bin/python $(WHEELS) -r $(BUILD_PARTS)
+	$(DEPLOY)/bin/python $(WHEELS) --no-deps -r requirements/deploy.txt
+	$(DEPLOY)/bin/python $(EDITABLE)
 	touch $(DEPLOY_STAMP)
 
 test-deploy: $(DEPLOY_STAMP)
@@ -110,8 +119,7 @@ test-deploy: $(DEPLOY_STAMP)
 # mutmut, in a folder beside .venv, whose libraries it works with.
 $(MUTMUT_STAMP): requirements/mutants.txt $(STAMP)
 	rm -rf $(MUTMUT)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
-		--no-deps --target $(MUTMUT) -r requirements/mutants.txt
+	$(BIN)/python $(WHEELS) --no-deps --target $(MUTMUT) -r requirements/mutants.txt
 	touch $(MUTMUT_STAMP)
 
 # Which small mistakes the tests would notice: docs/testing.md. PART, SAMPLE, AGAIN,
@@ -147,8 +155,7 @@ format: setup
 # `python -m experiments.benchmark.accelerators`.
 $(ACCELERATORS_STAMP): requirements/accelerators.txt $(STAMP)
 	rm -rf $(ACCELERATORS)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
-		--no-deps --target $(ACCELERATORS) -r requirements/accelerators.txt
+	$(BIN)/python $(WHEELS) --no-deps --target $(ACCELERATORS) -r requirements/accelerators.txt
 	touch $(ACCELERATORS_STAMP)
 
 accelerators: setup $(ACCELERATORS_STAMP)
@@ -159,7 +166,22 @@ bench: setup
 reproduce-small: setup
 	$(BIN)/python -m experiments.reproduce --size=small --output_dir=$(RUNS)/reproduce
 
+# Of every pin: has it a hash, is it a wheel, is a weakness of it known? And an SBOM of
+# each file of pins (CycloneDX) in runs/sbom. What needs the network says so without it.
+$(AUDIT_STAMP): $(BUILD_PARTS) requirements/audit.txt
+	$(PYTHON) -m venv $(AUDIT)
+	$(AUDIT)/bin/python $(WHEELS) -r $(BUILD_PARTS)
+	$(AUDIT)/bin/python $(WHEELS) --no-deps -r requirements/audit.txt
+	touch $(AUDIT_STAMP)
+
+audit: $(AUDIT_STAMP)
+	$(AUDIT)/bin/python requirements/audit.py $(RUNS)/sbom
+
+# Hypothesis writes and damages files for every reader, for FUZZ_SECONDS in all.
+fuzz: setup
+	FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest -s -m slow tests/data/test_fuzz.py
+
 clean:
-	rm -rf $(VENV) .venv-lane $(REFERENCES) $(DEPLOY) $(MUTMUT) $(ACCELERATORS) $(RUNS) .cache .pytest_cache \
+	rm -rf $(VENV) .venv-lane $(REFERENCES) $(DEPLOY) $(MUTMUT) $(ACCELERATORS) $(AUDIT) $(RUNS) .cache .pytest_cache \
 		.mypy_cache .ruff_cache \
 		.hypothesis build *.egg-info

@@ -14,13 +14,7 @@ _DELTA = " (delta is 1/batch_size as published: too large for a real guarantee)"
 def lines(
     config: ExperimentConfig, untyped: Collection[str], dataset: Dataset | ClientStore
 ) -> list[str]:
-    """A line for the defaults that follow from the data, and one for what is private.
-
-    Args:
-      config: resolved.
-      untyped: the settings that nobody named.
-      dataset: the data.
-    """
+    """A line for defaults that follow from the data, and one for what is private."""
     found = []
     names = [name for name in (*SIZED, "l2_norm_clip", "delta") if name in untyped]
     if config.dataset in _OWN and names:

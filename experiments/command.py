@@ -240,12 +240,7 @@ def start_processes(values: flags.FlagValues) -> None:
 
 
 def placement(values: flags.FlagValues, **more: int) -> Any:
-    """The `Placement` that the flags of `define_running` name.
-
-    Args:
-      values: the command line's.
-      more: fields of the placement that only some experiments offer.
-    """
+    """The `Placement` that the flags of `define_running` name."""
     import jax
 
     from fedsvp_jax.engine.placement import Placement
@@ -277,6 +272,7 @@ def run(
     handler.setFormatter(messages.Lines())
     sys.unraisablehook = _unraisable
     warnings.showwarning = messages.show_warning
+    messages.print_what_can_be_printed()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stopping.stop_at_once)
 
@@ -334,12 +330,7 @@ def shown(value: Any) -> str:
 
 
 def write_report(values: flags.FlagValues, kind: str) -> None:
-    """Writes report.html and prints the paths of all files in --output_dir.
-
-    Args:
-      values: the command line's.
-      kind: of the page, `run` or `sweep`.
-    """
+    """Writes report.html and prints the paths of all files in --output_dir."""
     folder = pathlib.Path(values.output_dir)
     if values.report:
         from fedsvp_jax import report
@@ -376,13 +367,7 @@ def _fail(message: str, *, status: int = 2, at_once: bool = False) -> NoReturn:
 
 
 def print_chosen(values: flags.FlagValues, config: ExperimentConfig, data: Any) -> None:
-    """Prints what was chosen for data of one's own, once.
-
-    Args:
-      values: the command line's.
-      config: resolved from them.
-      data: what they name.
-    """
+    """Prints what was chosen for data of one's own, once."""
     from . import chosen
 
     untyped = {

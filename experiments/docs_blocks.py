@@ -28,10 +28,6 @@ _BLOCK = re.compile(r"(<!-- measured: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 def rewritten(page: str, blocks: Mapping[str, Callable[[], str]]) -> str:
     """The page with every block written again.
 
-    Args:
-      page: its text.
-      blocks: the functions that write the blocks, by block.
-
     Raises:
       ValueError: the blocks of the page are not those that can be written.
     """

@@ -47,12 +47,7 @@ def as_typed(text: str) -> str:
 
 
 def manual(script: str, purpose: str | None) -> str:
-    """What --help prints: purpose, mechanisms where one is chosen, then the flags.
-
-    Args:
-      script: the first word of the command line.
-      purpose: what stands above the flags; the command's docstring.
-    """
+    """What --help prints: purpose, mechanisms where one is chosen, then the flags."""
     values = flags.FLAGS
     package = f"{__package__}."  # fedsvp_jax.experiments where it is installed
     modules = values.flags_by_module_dict()

@@ -1,6 +1,7 @@
 """What a command says on standard error: one plain sentence per line."""
 
 import contextlib
+import io
 import logging as std_logging
 import os
 import re
@@ -60,6 +61,12 @@ class Lines(std_logging.Formatter):
 
 def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"warning: {one_line(str(message))}", file=sys.stderr)
+
+
+def print_what_can_be_printed() -> None:
+    """Prints ? for a character that the terminal or pipe has none for, such as ε."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 @contextlib.contextmanager

@@ -31,11 +31,6 @@ def number(values: flags.FlagValues, plan: sweep.SweepPlan, rounds: int) -> int:
     processes, for loggers (one process writes each), and with --total_epsilon, whose
     waiting cells have rows that parts lack (docs/sweeps.md).
 
-    Args:
-      values: the command line's.
-      plan: of the sweep.
-      rounds: of all cells together.
-
     Raises:
       ValueError: workers are asked for beside one of these.
     """
@@ -111,13 +106,6 @@ def run(
     progress: bool,
 ) -> None:
     """Runs this process's own command in parts, and joins their folders.
-
-    Args:
-      output_dir: new.
-      workers: number of parts.
-      rounds: of all cells together.
-      resume: go on with parts that are there.
-      progress: show one bar for all.
 
     Raises:
       ValueError: a part cannot run, or its folder is there without `resume`.

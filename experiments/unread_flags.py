@@ -45,10 +45,6 @@ def refuse_unread(
 def refuse_unneeded(values: flags.FlagValues, config: ExperimentConfig) -> None:
     """Refuses a flag that is read only together with another setting's value.
 
-    Args:
-      values: the command line's; a default, which nobody typed, is never refused.
-      config: the settings that it names.
-
     Raises:
       ValueError: names the flag and what it is read with.
     """

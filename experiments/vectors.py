@@ -16,7 +16,6 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from absl import flags
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import composed_epsilon
@@ -47,7 +46,7 @@ _SENSITIVITIES: dict[str, dict[str, Any]] = {
     "per_example": {"local_epochs": 2},
 }
 _UPLOADS = (1, 10, 100)
-flags.DEFINE_string("vectors_dir", "docs/vectors", "Folder of the files.")
+FOLDER = pathlib.Path("docs/vectors")
 
 
 def names() -> tuple[str, ...]:
@@ -164,11 +163,9 @@ def document(name: str) -> dict[str, Any]:
 
 def main(_: list[str]) -> None:
     """Writes one file per mechanism."""
-    folder = pathlib.Path(flags.FLAGS.vectors_dir)
-    folder.mkdir(parents=True, exist_ok=True)
     for name in names():
         text = json.dumps(document(name), indent=1) + "\n"
-        (folder / f"{name}.json").write_text(text)
+        (FOLDER / f"{name}.json").write_text(text)
 
 
 if __name__ == "__main__":

@@ -146,12 +146,13 @@ class NoiseSettings(Settings):
         needs=("sensitivity", ("update_clip", "per_example", "attribute_records")),
     )
     noise_trust: str = setting(
-        "server",
-        "Whom an upload is hidden from. server: also from the server, so each client "
-        "adds all of the noise. secure_aggregation: nobody sees more than a cohort's "
-        "sum, so each of its K clients adds a part of std/√(K − --colluders); the "
-        "average then has equal weights.",
-        choices=("server", "secure_aggregation"),
+        "nobody",
+        "Whom an upload's noise trusts. nobody: each client adds all of the noise, "
+        "which hides its upload from the server too. secure_aggregation: nobody sees "
+        "more than a cohort's sum, so each of its K clients adds a part of "
+        "std/√(K − --colluders); the average then has equal weights.",
+        choices=("nobody", "secure_aggregation"),
+        former={"server": "nobody"},
     )
     noise_sampler: str = setting(
         "gaussian",
@@ -186,11 +187,12 @@ class NoiseSettings(Settings):
         needs=("calibration", ("classical",)),
     )
     contribution_release: str = setting(
-        "none",
-        "How the noise uses the contribution ratio R: none (R itself, as published: "
+        "raw",
+        "How the noise uses the contribution ratio R: raw (R itself, as published: "
         "the noise leaks R), worst_case (always R = 1), laplace or "
         "randomized_response (a differentially private estimate of R).",
-        choices=("none", "worst_case", "laplace", "randomized_response"),
+        former={"none": "raw"},
+        choices=("raw", "worst_case", "laplace", "randomized_response"),
     )
     release_epsilon: float = setting(
         0.1,

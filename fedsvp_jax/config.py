@@ -3,7 +3,7 @@
 import dataclasses
 import difflib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -117,6 +117,39 @@ class ExperimentConfig(
     everything else takes resolved settings. A mechanism from outside whose settings are
     new takes a subclass: `class MyConfig(ExperimentConfig, MySettings)`.
     """
+
+
+_FORMER: dict[str, Mapping[str, str]] = {
+    field.name: field.metadata["former"]
+    for field in dataclasses.fields(ExperimentConfig)
+    if field.metadata["former"]
+}
+
+
+_BEFORE = {
+    name: {today: before for before, today in former.items()}
+    for name, former in _FORMER.items()
+}
+
+
+def of_today(recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """A config.json whose values have the names of today; no other one is changed."""
+    return _renamed(recorded, _FORMER)
+
+
+def of_before(recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with their former names, by which checkpoints of then are known."""
+    return _renamed(recorded, _BEFORE)
+
+
+def _renamed(
+    recorded: Mapping[str, Any], names: Mapping[str, Mapping[str, str]]
+) -> dict[str, Any]:
+    found = dict(recorded)
+    for name, renamed in names.items():
+        if isinstance(value := found.get(name), str):
+            found[name] = renamed.get(value, value)
+    return found
 
 
 _COMMON = {

@@ -3,6 +3,7 @@
 import ast
 import functools
 import importlib.metadata
+import importlib.util
 import os
 import pathlib
 import re
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from types import ModuleType
 
 import pytest
 import yaml
@@ -77,7 +79,7 @@ def owners(nodes: list[ast.stmt]) -> set[str]:
 def test_make_setup_installs_the_package_for_scripts_in_every_folder() -> None:
     """U1: only the Makefile's PYTHONPATH let a script import it."""
     recipe = (ROOT / "Makefile").read_text().partition("$(STAMP): ")[2]
-    assert "--editable .\n" in recipe.partition("\ttouch ")[0]
+    assert "$(BIN)/python $(EDITABLE)\n" in recipe.partition("\ttouch ")[0]
 
 
 def test_make_test_runs_every_file_with_tests_of_bits() -> None:
@@ -91,6 +93,37 @@ def test_make_test_runs_every_file_with_tests_of_bits() -> None:
         if "@pytest.mark." + "bits" in path.read_text()
     }
     assert set(named[1].split()) == marked
+
+
+def audit() -> ModuleType:
+    """requirements/audit.py, which is no part of a package."""
+    spec = importlib.util.spec_from_file_location(
+        "audit", ROOT / "requirements" / "audit.py"
+    )
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_pin_has_a_hash_and_the_makefile_installs_wheels_alone() -> None:
+    """Also pip's and the build parts' own; `promise` is published as source alone."""
+    pins = sorted((ROOT / "requirements").glob("*.txt"))
+    assert {"build.txt", "audit.txt", "test.txt"} <= {path.name for path in pins}
+    for path in pins:
+        assert audit().unhashed(path.read_text()) == [], path
+    text = (ROOT / "requirements" / "test.txt").read_text()
+    for damaged in (text.replace(" \\\n    --hash=", " # ", 1), "numpy\n" + text):
+        assert audit().unhashed(damaged)
+    makefile = (ROOT / "Makefile").read_text().replace("\\\n", " ")
+    (wheels,) = re.findall(r"^WHEELS := (.*)$", makefile, re.MULTILINE)
+    for flag in ("--require-hashes", "--only-binary=:all:", "--no-build-isolation"):
+        assert flag in wheels
+    assert "pip install" not in re.sub(r"(?m)^(WHEELS|EDITABLE) := .*$", "", makefile)
+    recipes = re.findall(r"-m venv (\S+)\n\t(.*)", makefile)
+    assert len(recipes) == 4
+    for _, first in recipes:
+        assert first.endswith("$(WHEELS) -r $(BUILD_PARTS)")
 
 
 def runs_at_import(node: ast.stmt) -> bool:

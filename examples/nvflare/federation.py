@@ -26,7 +26,7 @@ def make_client(number: int, folder: pathlib.Path) -> Client:
     """Yours reads the site's own records instead: `own_data(config, Dataset(...))`."""
     config = resolve(ExperimentConfig(**SETTINGS))
     dealt = federate([config], loading.load_data(config))
-    seed = os.environ.get("FEDSVP_TEST_SEED")  # for tests: hides nothing
+    seed = os.environ.get("FEDSVP_TEST_SEED")  # for tests: hides nothing, and says so
     return Client(
         config,
         data_of(dealt, number),

@@ -45,12 +45,7 @@ def summarize(rows: list[Row]) -> list[Row]:
 
 
 def table(summaries: list[Row], mean_image: dict[str, float]) -> list[dict[str, str]]:
-    """PSNR and SSIM by defence and way of matching, as texts.
-
-    Args:
-      summaries: as `summarize` makes them.
-      mean_image: the scores of the mean image, which needs no upload.
-    """
+    """PSNR and SSIM by defence and way of matching, as texts."""
     rows = []
     for row in summaries:
         std = f", std {row['noise_std']:g}" if row["mechanism"] == "gaussian" else ""

@@ -10,7 +10,7 @@ models that the attacker trained itself; the loss threshold needs no other model
 
 The federations run without noise, and under --mechanism at each of
 --membership_epsilons. The models are made to remember: few examples, many local epochs,
-and a share --membership_label_noise of random labels, which can only be memorised. AUC
+and a fifth of random labels, which can only be memorised. AUC
 is the mean over the attacked federations. TPR at a small FPR is taken over the scores
 of all federations together. Both have a 95 % interval by a jackknife over the
 federations.
@@ -65,6 +65,7 @@ DEFAULTS = {
     "num_rounds": 20,
     "local_epochs": 5,
 }
+LABEL_NOISE = 0.2  # share of the examples whose label is drawn at random
 
 
 def define_flags() -> None:
@@ -80,13 +81,6 @@ def define_flags() -> None:
         300,
         "Number of examples whose membership is asked.",
         lower_bound=20,
-    )
-    flags.DEFINE_float(
-        "membership_label_noise",
-        0.2,
-        "Share of these examples whose label is drawn at random.",
-        lower_bound=0.0,
-        upper_bound=1.0,
     )
     flags.DEFINE_list(
         "membership_epsilons",
@@ -222,9 +216,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
             f"membership_examples must be at most {len(full.train_labels)}, got "
             f"{values.membership_examples}"
         )
-    data = subset(
-        full, values.membership_examples, values.membership_label_noise, config.seed
-    )
+    data = subset(full, values.membership_examples, LABEL_NOISE, config.seed)
     plan = SweepPlan(
         mechanisms=tuple(dict.fromkeys(("none", config.mechanism))),
         epsilons=flag_values.numbers("membership_epsilons", values.membership_epsilons),
@@ -238,7 +230,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         recorded_settings(config, data),
         **dataclasses.asdict(plan),
         attack=values.attack,
-        membership_label_noise=values.membership_label_noise,
+        membership_label_noise=LABEL_NOISE,
         membership_rounds=rounds,
     )
     rows: list[dict[str, Any]] = []
@@ -252,7 +244,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
             "attack": values.attack,
             "shadows": values.membership_shadows,
             "examples": values.membership_examples,
-            "label_noise": values.membership_label_noise,
+            "label_noise": LABEL_NOISE,
             "false_positive_rates": ROC_POINTS,
             "rows": rows,
         },

@@ -168,14 +168,7 @@ def upload_cohort(
 def attack_release(
     trainer: Trainer, train: Any, state: ServerState, release: str
 ) -> list[dict[str, Any]]:
-    """One row per upload of a run under one release.
-
-    Args:
-      trainer: of the run; its configuration says all but the release.
-      train: `train_cohort` of this trainer, compiled; the release does not change it.
-      state: the server's before round 0.
-      release: how R reaches the noise.
-    """
+    """One row per upload of a run under one release."""
     config = trainer.program.configs[0]
     settings = dataclasses.replace(
         trainer.program.mechanism_configs[0], contribution_release=release
@@ -212,7 +205,7 @@ def attack_release(
 
 def release_epsilon(config: ExperimentConfig, release: str) -> float:
     """ε of what the noise scale of one upload reveals about R."""
-    fixed = {"none": math.inf, "worst_case": 0.0}
+    fixed = {"raw": math.inf, "worst_case": 0.0}
     return fixed.get(release, config.release_epsilon)
 
 

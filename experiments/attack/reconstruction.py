@@ -47,9 +47,11 @@ from fedsvp_jax.structs import Array
 from fedsvp_jax.tree import cell_of
 
 from .. import command, flag_values, printed, upload_claims
-from . import image_grid, reconstruction_results
+from . import reconstruction_results
+from .picture_table import PictureRow, picture_table
 
 DEFAULTS = {"num_rounds": 20, "epsilon": 0.3}
+_SHOWN = 8  # images of each kind in a row of the picture
 
 
 def define_flags() -> None:
@@ -137,6 +139,24 @@ def real_images(dataset: Dataset, private: int) -> dict[str, Array]:
         "real images held out": images[held_out],
         "real images of other classes": images[~held_out],
     }
+
+
+def _beside(
+    real: dict[int, Array], made: dict[int, Array], private: int
+) -> list[PictureRow]:
+    """Real images and reconstructed ones in [-1, 1], a row for each class made."""
+
+    def shown(images: Array) -> list[np.ndarray]:
+        return list(np.asarray(images[:_SHOWN] / 2 + 0.5).clip(0, 1))
+
+    return [
+        PictureRow(
+            f"{label} (private)" if label == private else str(label),
+            [*shown(real[label]), *shown(images)],
+            ["real"] * len(shown(real[label])) + ["reconstructed"] * len(shown(images)),
+        )
+        for label, images in made.items()
+    ]
 
 
 def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
@@ -236,13 +256,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         )
         results["mechanisms"].append(summary | claim)
         pictures.append(folder.path / f"{one.mechanism}.png")
-        image_grid.write_grid(
-            pictures[-1],
-            real,
-            images,
-            private=private,
-            title=f"{config.dataset}, {one.mechanism}",
-        )
+        picture_table(pictures[-1], _beside(real, images, private))
     pictures.append(folder.path / "scores.svg")
     results["curves"] = reconstruction_results.score_curves(
         folder.rows(curious_clients.SCORES)

@@ -15,7 +15,6 @@ import re
 from typing import Any, NamedTuple
 
 import jax
-from absl import flags
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.devices.target import named
@@ -28,9 +27,7 @@ from . import communication, workloads
 from .measure import make_trainer
 from .workloads import Workload
 
-if __name__ == "__main__":  # a test reads the functions only
-    flags.DEFINE_string("output", "docs/results/lowering.json", "File to write.")
-
+RESULTS = pathlib.Path("docs/results/lowering.json")
 PLATFORMS = ("cuda", "tpu")
 _NUM_DEVICES = 8
 _SIDE_BY_SIDE = 2
@@ -134,11 +131,10 @@ def _nbytes(tree: Any) -> int:
 def main(_: list[str]) -> None:
     """Lowers every mechanism's round, and writes the file."""
     jax.config.update("jax_num_cpu_devices", _NUM_DEVICES)
-    path = pathlib.Path(flags.FLAGS.output)
     rows = [row(mechanism) for mechanism in mechanisms.mechanism_names()]
     result = {"environment": environment(), "rows": rows}
-    path.write_text(json.dumps(result, indent=1) + "\n")
-    command.print_files([path])
+    RESULTS.write_text(json.dumps(result, indent=1) + "\n")
+    command.print_files([RESULTS])
 
 
 if __name__ == "__main__":

@@ -3,12 +3,13 @@
   python -m experiments.benchmark.number_formats --formats_data_dir=FOLDER
 
 FOLDER holds the data sets' standard files, in FOLDER/mnist and FOLDER/femnist. For
-every data set and number format it runs FedAvg with --formats_seeds seeds. A sweep that
-was stopped goes on when the same command is given again. The accuracies are written to
---formats_results, and `experiments.benchmark.docs_page` makes the table of
-docs/performance.md from them.
+every data set and number format it runs FedAvg with five seeds, in runs/number_formats.
+A sweep that was stopped goes on when the same command is given again. The accuracies
+are written to docs/results/number_formats.json, and `experiments.benchmark.docs_page`
+makes the table of docs/performance.md from them.
 """
 
+import itertools
 import json
 import pathlib
 from typing import Any
@@ -19,25 +20,12 @@ from absl import flags
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.run import sweep
 
-from .. import command, flag_values
+from .. import command
 
-flags.DEFINE_string("formats_data_dir", None, "Folder that holds mnist/ and femnist/.")
-flags.DEFINE_string(
-    "formats_output_dir", "runs/number_formats", "Folder of the sweeps."
-)
-flags.DEFINE_string(
-    "formats_results",
-    "docs/results/number_formats.json",
-    "File that the summary goes to.",
-)
-flags.DEFINE_integer(
-    "formats_seeds", 5, "Seeds per data set and format.", lower_bound=2
-)
-flags.DEFINE_list(
-    "formats_datasets", ["digits", "mnist", "femnist"], "Data sets, in this order."
-)
-
+RESULTS = pathlib.Path("docs/results/number_formats.json")
+SWEEPS = pathlib.Path("runs/number_formats")
 FORMATS = ("float32", "bfloat16")
+SEEDS = 5
 # Settings by data set: long enough for FedAvg to be good, with models that a CPU trains
 # in minutes.
 TASKS: dict[str, dict[str, Any]] = {
@@ -53,12 +41,7 @@ TASKS: dict[str, dict[str, Any]] = {
 
 
 def config_of(dataset: str, number_format: str, data_dir: str) -> ExperimentConfig:
-    """The settings of one sweep.
-
-    Raises:
-      ValueError: the data set is not in `TASKS`.
-    """
-    flag_values.refuse_unknown("formats_datasets", [dataset], TASKS)
+    """The settings of one sweep."""
     folder = "" if dataset == "digits" else str(pathlib.Path(data_dir) / dataset)
     return resolve(
         ExperimentConfig(
@@ -70,47 +53,40 @@ def config_of(dataset: str, number_format: str, data_dir: str) -> ExperimentConf
     )
 
 
-def measure(values: flags.FlagValues) -> None:
-    """Runs the sweeps and writes the accuracy of every cell."""
-    file = pathlib.Path(values.formats_results)
+def measure(data_dir: str, file: pathlib.Path, sweeps: pathlib.Path) -> None:
+    """Runs the sweeps, in folders of `sweeps`, and writes the accuracy of each cell."""
     rows = []
-    for dataset in values.formats_datasets:
-        for number_format in FORMATS:
-            config = config_of(dataset, number_format, values.formats_data_dir or "")
-            folder = (
-                pathlib.Path(values.formats_output_dir) / f"{dataset}-{number_format}"
-            )
-            cells = sweep.sweep(
-                config,
-                sweep.SweepPlan(("none",), (0.5,), tuple(range(values.formats_seeds))),
-                folder,
-                resume=folder.exists(),
-                progress=True,
-            )
-            rows.append(
-                {
-                    "dataset": dataset,
-                    "model": config.model,
-                    "compute_dtype": number_format,
-                    "rounds": config.num_rounds,
-                    "accuracies": [cell["final_accuracy"] for cell in cells],
-                }
-            )
-            file.write_text(
-                json.dumps({"jax": jax.__version__, "rows": rows}, indent=1) + "\n"
-            )
+    for dataset, number_format in itertools.product(TASKS, FORMATS):
+        config = config_of(dataset, number_format, data_dir)
+        folder = sweeps / f"{dataset}-{number_format}"
+        cells = sweep.sweep(
+            config,
+            sweep.SweepPlan(("none",), (0.5,), tuple(range(SEEDS))),
+            folder,
+            resume=folder.exists(),
+            progress=True,
+        )
+        rows.append(
+            {
+                "dataset": dataset,
+                "model": config.model,
+                "compute_dtype": number_format,
+                "rounds": config.num_rounds,
+                "accuracies": [cell["final_accuracy"] for cell in cells],
+            }
+        )
+        text = json.dumps({"jax": jax.__version__, "rows": rows}, indent=1)
+        file.write_text(text + "\n")
 
 
 def main(_: list[str]) -> None:
-    """Measures the chosen data sets."""
-    values = flags.FLAGS
-    if not values.formats_data_dir and set(values.formats_datasets) != {"digits"}:
-        raise ValueError(
-            "formats_data_dir must name the folder that holds mnist/ and femnist/"
-        )
-    measure(values)
-    command.print_files([values.formats_results])
+    """Measures every data set."""
+    measure(flags.FLAGS.formats_data_dir, RESULTS, SWEEPS)
+    command.print_files([RESULTS])
 
 
 if __name__ == "__main__":
+    flags.DEFINE_string(
+        "formats_data_dir", None, "Folder of mnist/ and femnist/.", required=True
+    )
     command.run(main, __doc__)

@@ -2,7 +2,7 @@
 
   python -m experiments.benchmark.profile --work=W1
 
-Writes profile_W1.json to --results_dir and profile_W1.svg to --images_dir. JAX's
+Writes docs/results/profile_W1.json and docs/images/profile_W1.svg. JAX's
 profiler times XLA's thunks; each is named by its instruction's op_name, which holds the
 model's layer. FLOPs are those of the layers' matrix products. Tracing slows the round
 by a few per cent. It needs a CPU, since the events of a GPU have other names.
@@ -29,8 +29,6 @@ from . import arithmetic, measure, workloads
 flags.DEFINE_string(
     "work", "W1", "Workload, by its name in `python -m experiments.benchmark --help`."
 )
-flags.DEFINE_string("results_dir", "docs/results", "Folder for the JSON file.")
-flags.DEFINE_string("images_dir", "docs/images", "Folder for the picture.")
 
 _CONTAINERS = ("while", "call", "conditional", "tuple", "async")
 _INSTRUCTION = re.compile(r"^\s*(?:ROOT )?%(\S+) = (?:\([^=]*\)|\S+) ([\w-]+)\(")
@@ -66,13 +64,7 @@ def instructions(hlo: str) -> dict[str, str]:
 
 
 def part_of(op_name: str, events: int, steps: int) -> Part:
-    """The part that an instruction belongs to.
-
-    Args:
-      op_name: the instruction's.
-      events: how often it ran in the round.
-      steps: training steps of the round.
-    """
+    """The part that an instruction belongs to."""
     product = op_name.endswith("dot_general")
     scope = scope_of(op_name)
     if scope:
@@ -188,11 +180,9 @@ def main(_: list[str]) -> None:
     if jax.default_backend() != "cpu":
         raise ValueError("the profile needs a CPU: set JAX_PLATFORMS=cpu")
     result = profile(workloads.of_name(values.work)[-1])
-    for folder in (values.results_dir, values.images_dir):
-        pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
-    file = pathlib.Path(values.results_dir) / f"profile_{values.work}.json"
+    file = pathlib.Path(f"docs/results/profile_{values.work}.json")
     file.write_text(json.dumps(result, indent=1) + "\n")
-    picture = pathlib.Path(values.images_dir) / f"profile_{values.work}.svg"
+    picture = pathlib.Path(f"docs/images/profile_{values.work}.svg")
     draw(result, picture)
     command.print_files([file, picture])
 

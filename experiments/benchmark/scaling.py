@@ -2,8 +2,8 @@
 
     python -m experiments.benchmark.scaling
 
-Rows are saved beside --output as they are measured, so the same command continues where
-it was killed; when all are measured, that file is removed.
+Rows are saved beside docs/results/scaling.json as they are measured, so the same
+command continues where it was killed; when all are measured, that file is removed.
 
 Devices are virtual: threads of one CPU. Rows with several devices therefore show what
 distributing clients costs, and no more speed than there are cores. The fitted model is
@@ -26,7 +26,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from absl import flags
 
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
@@ -37,8 +36,7 @@ from . import arithmetic, communication, workloads
 from .measure import Run, make_trainer, seconds_per_round
 from .workloads import Task, Workload
 
-flags.DEFINE_string("output", "docs/results/scaling.json", "File to write.")
-
+RESULTS = pathlib.Path("docs/results/scaling.json")
 _MOST_DEVICES = 8
 _MLP = dataclasses.replace(workloads.SMALL, model="mlp")
 _WIDE = Task("leaf_cnn", 28, 1, 62, 16, train=50, validation=10, batch=50, epochs=1)
@@ -173,9 +171,7 @@ def limits(parameters: float, cohort: int, num_devices: int) -> dict[str, float]
 
 def main(_: list[str]) -> None:
     """Measures the points that an interrupted run left out, and writes the file."""
-    path = pathlib.Path(flags.FLAGS.output)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    rows_file = path.with_suffix(".rows.jsonl")
+    rows_file = RESULTS.with_suffix(".rows.jsonl")
     rows = kept_rows.read(rows_file)
     jax.config.update("jax_num_cpu_devices", _MOST_DEVICES)
     cores = len(os.sched_getaffinity(0))
@@ -199,9 +195,9 @@ def main(_: list[str]) -> None:
             )
         ],
     }
-    path.write_text(json.dumps(result, indent=1) + "\n")
+    RESULTS.write_text(json.dumps(result, indent=1) + "\n")
     rows_file.unlink()
-    command.print_files([path])
+    command.print_files([RESULTS])
 
 
 if __name__ == "__main__":

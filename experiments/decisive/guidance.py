@@ -100,14 +100,7 @@ def membership_area(config: ExperimentConfig, folder: pathlib.Path) -> float:
 def compute(
     settings: dict[str, Any], seed: int, data_dir: pathlib.Path, folder: pathlib.Path
 ) -> dict[str, Any]:
-    """One run's row: accuracies, the claim, and for H2 the attack's area.
-
-    Args:
-      settings: of the arm.
-      seed: of the run.
-      data_dir: holds a folder for each data set.
-      folder: of the run; one that was stopped goes on.
-    """
+    """One run's row: accuracies, the claim, and for H2 the attack's area."""
     spread.register()
     place = None if settings["dataset"] == "digits" else str(data_dir / "mnist")
     config = resolve(ExperimentConfig(**settings, seed=seed, data_dir=place))

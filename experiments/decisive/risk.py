@@ -227,13 +227,7 @@ def _values_of_classes(
 
 
 def compute(study: Study, seed: int, data_dir: pathlib.Path) -> dict[str, Any]:
-    """One cell's row: the rank correlation, reliabilities, and both numbers by player.
-
-    Args:
-      study: what is drawn and trained.
-      seed: of the pool and of all networks.
-      data_dir: holds a folder for each data set.
-    """
+    """One row: the rank correlation, reliabilities, and both numbers by player."""
     data = sources.load(study.dataset, data_dir / study.dataset)
     pool = draw_pool(study, data, seed)
     game, others = jax.random.split(jax.random.key(seed))

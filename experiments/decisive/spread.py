@@ -140,7 +140,7 @@ def _spread(config: MechanismConfig, rule: Rule, *, guided: bool) -> Mechanism:
             sensitivity,
             "every client uploads as often as it may",
             RELEASE_ASSUMPTIONS[release] if guided else "the shares are published",
-            proved=release != "none",
+            proved=release != "raw",
             any_epsilon=True,
         ),
         least_multiplier=even,

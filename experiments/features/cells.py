@@ -185,11 +185,6 @@ def config_of(cell: Cell, seed: int, **given: Any) -> ExperimentConfig:
     Without noise, FedAvg by batches of 50 (of 600 where one client holds all). With
     noise, one upload of `local_epochs` full-batch steps whose gradients are clipped
     example by example and noised such that PLD gives exactly ε.
-
-    Args:
-      cell: which.
-      seed: of the run.
-      given: settings of this machine, such as data_dir.
     """
     settings: dict[str, Any] = {**_COMMON, "dataset": cell.part, "model": cell.model}
     settings |= _CENTRAL if cell.clients == 1 else _COHORT
@@ -212,12 +207,7 @@ def config_of(cell: Cell, seed: int, **given: Any) -> ExperimentConfig:
 
 
 def row_of(cell: Cell, seed: int, summary: dict[str, Any]) -> dict[str, Any]:
-    """What is kept of a run.
-
-    Args:
-      cell, seed: which.
-      summary: of the run, as `run.train` returns it.
-    """
+    """What is kept of a run."""
     config = config_of(cell, seed)
     shared = config.noise_trust == "secure_aggregation"
     against = "honest-but-curious client" if shared else "server"

@@ -36,13 +36,7 @@ PUBLISHED = {
 
 
 def keep(name: str, folder: pathlib.Path, docs_dir: pathlib.Path) -> None:
-    """Copies an outcome to results/influence/NAME.json, with the figures' points.
-
-    Args:
-      name: of the outcome.
-      folder: the --output_dir of `experiments.influence`.
-      docs_dir: the folder that holds influence.md.
-    """
+    """Copies an outcome to results/influence/NAME.json, with the figures' points."""
     content = {
         part: json.loads((folder / f"{part}.json").read_text())
         for part in ("config", "summary")
@@ -70,12 +64,7 @@ def _epsilon(value: float | None) -> str:
 
 
 def _contributor(config: Outcome, noise_multiplier: float | None = None) -> str:
-    """ε and δ of a contributor's batch in one pass of the filter.
-
-    Args:
-      config: the settings of the run.
-      noise_multiplier: z of the contributions where it is not the settings'.
-    """
+    """ε and δ of a contributor's batch in one pass of the filter."""
     epsilon = _contribution_epsilon(config, noise_multiplier)
     if math.isinf(epsilon):
         return "∞"

@@ -18,12 +18,6 @@ def measure(
 ) -> list[Result]:
     """Trains a federation per share of corrupted clients, without and with the filter.
 
-    Args:
-      config: the settings that all federations share.
-      data: the data set of all of them.
-      folder: each federation is kept in a folder below it, and resumed from there.
-      progress: show progress bars on a terminal.
-
     Returns:
       One result per federation: the share, the filter, the `final5_accuracy` of its
       summary, and with the filter how well it rejected.

@@ -34,13 +34,7 @@ _GRIDS = {
 def draw(
     folder: pathlib.Path, summary: dict[str, Any], prefix: str = ""
 ) -> list[pathlib.Path]:
-    """Draws those of figures 2 to 6 that the summary holds; returns their paths.
-
-    Args:
-      folder: where to write.
-      summary: content of summary.json.
-      prefix: of the files' names.
-    """
+    """Draws those of figures 2 to 6 that the summary holds; returns their paths."""
     drawn = []
     for figure, one in (("figure3", _votes), ("figure4", _labels)):
         if figure in summary:

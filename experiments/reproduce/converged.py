@@ -200,14 +200,7 @@ def _now() -> str:
 
 
 def keep(cell: Cell, folder: Path, target: Path, price: Mapping[str, float]) -> None:
-    """Writes what the page needs of a finished run, whole or not at all.
-
-    Args:
-      cell: which run.
-      folder: of the run.
-      target: the file.
-      price: seconds of the run; empty where it ran in several parts.
-    """
+    """Writes what the page needs of a finished run, whole or not at all."""
     files = read.read_run(folder)
     rows = files.metrics
     stds = [row["noise_std_mean"] for row in rows]

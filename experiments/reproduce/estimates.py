@@ -21,12 +21,7 @@ class Estimate(NamedTuple):
     num_seeds: int
 
     def text(self, unit: str, form: str = ".1f") -> str:
-        """`0.9 points (95 % interval 0.1 to 1.7, 3 seeds)`.
-
-        Args:
-          unit: `%` or `points`.
-          form: of the numbers; `+.1f` shows the sign of a difference.
-        """
+        """`0.9 points (95 % interval 0.1 to 1.7, 3 seeds)`."""
         value = f"{_number(self.value, form)} {unit}"
         if self.interval is None:
             return f"{value} (1 seed, no interval)"

@@ -136,12 +136,7 @@ def sizes(evidence: Evidence, name: str) -> list[tuple[str, Result]]:
 def provenance(
     measured: Sequence[Result], groups: Sequence[Result] = ()
 ) -> dict[str, str]:
-    """The columns that end a row: where it comes from; dashes if from nowhere.
-
-    Args:
-      measured: the results that the row's numbers are of.
-      groups: those of their groups that the row is about.
-    """
+    """The columns that end a row: where it comes from; dashes if from nowhere."""
     seeds = sorted({seed for group in groups for seed in group["seeds"]})
     names = [result["preset"] for result in measured]
     columns = {

@@ -132,14 +132,7 @@ def cells(
     *,
     reading: str = "budget",
 ) -> list[Cell]:
-    """The published cells of a scenario in both tables, with their noise.
-
-    Args:
-      evidence: with the published tables.
-      scenario: one of evidence.SCENARIOS.
-      measured: its noise response.
-      reading: of the level of the schedules' noise.
-    """
+    """The published cells of a scenario in both tables, with their noise."""
     scenario_cells = []
     formulas: dict[tuple[str, float], float] = {}
     for table in ("fedsva_table1", "fedsdp_table1"):
@@ -177,10 +170,6 @@ def against_nbafl(
     of_table: Sequence[Cell], guided: str
 ) -> tuple[list[float], list[float]]:
     """What the accuracies and what the formulas say about two mechanisms' noise.
-
-    Args:
-      of_table: the cells of one table in one scenario.
-      guided: `fedsva` or `fedsdp`.
 
     Returns:
       By ε, for those whose two accuracies lie on the curve: the noise that NbAFL's

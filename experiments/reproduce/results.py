@@ -22,11 +22,6 @@ Result = dict[str, Any]
 def collect(folder: Path, *, name: str, command: str) -> Result:
     """What docs/results/reproduction keeps of a finished sweep.
 
-    Args:
-      folder: of the sweep.
-      name: of the preset.
-      command: the command line that ran it.
-
     Raises:
       ValueError: a file is missing or damaged.
     """

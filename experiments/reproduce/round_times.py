@@ -35,9 +35,6 @@ Times = dict[str, Any]
 def measure(data_dir: str) -> Times:
     """Times every row of TIMED.
 
-    Args:
-      data_dir: folder with the data sets' files.
-
     Returns:
       date, command, device_kind, xla_flags, `load` (the largest mean load of the last
       minute, this program's own included) and `rows`: mechanism, num_attributes,

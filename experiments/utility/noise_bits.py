@@ -5,8 +5,8 @@
 Digits, with the noise of the cohort's sum (dp_fedavg) and of each upload (gaussian,
 update_clip), and MNIST with the noise of the sum. The runs of one seed have the same
 split, first weights, cohorts and σ; only the sampler differs. A sweep that was stopped
-goes on when the same command is given again, and rows that are in --bits_results are
-not computed again. A grid that is refused is kept with its reason.
+goes on when the same command is given again, and rows that are kept are not computed
+again. A grid that is refused is kept with its reason.
 `experiments.utility.docs_page` makes the table of docs/results/utility.md from them.
 """
 
@@ -63,25 +63,27 @@ COMPARISONS = (
     Comparison("mnist", "dp_fedavg", (16,), 3),
 )
 
+RESULTS = pathlib.Path("docs/results/utility/noise_bits.json")
+SWEEPS = pathlib.Path("runs/noise_bits")
 Row = dict[str, Any]
 
 
-def measure(values: flags.FlagValues) -> None:
-    """Runs the sweeps that are missing and writes the accuracy of every seed."""
-    file = pathlib.Path(values.bits_results)
+def measure(data_dir: str | None, file: pathlib.Path, sweeps: pathlib.Path) -> None:
+    """Runs the sweeps that are missing, in folders of `sweeps`, and keeps them."""
     rows: list[Row] = json.loads(file.read_text())["rows"] if file.exists() else []
     done = {(row["dataset"], row["mechanism"], row["bits"]) for row in rows}
     for one in COMPARISONS:
         for bits in (None, *one.bits):
             if (one.dataset, one.mechanism, bits) not in done:
-                rows.append(_measured(one, bits, values))
+                rows.append(_measured(one, bits, data_dir, sweeps))
                 write_json(file, {"rows": rows})
 
 
-def _measured(one: Comparison, bits: int | None, values: flags.FlagValues) -> Row:
-    config = one.config(bits, values.data_dir)
-    name = f"{one.dataset}-{one.mechanism}-{bits}"
-    folder = pathlib.Path(values.bits_output_dir) / name
+def _measured(
+    one: Comparison, bits: int | None, data_dir: str | None, sweeps: pathlib.Path
+) -> Row:
+    config = one.config(bits, data_dir)
+    folder = sweeps / f"{one.dataset}-{one.mechanism}-{bits}"
     row: Row = {"dataset": one.dataset, "mechanism": one.mechanism, "bits": bits}
     row["refused"] = None
     seeds = tuple(range(one.seeds))
@@ -136,24 +138,12 @@ def _task(row: Row) -> tuple[str, str]:
     return row["dataset"], row["mechanism"]
 
 
-def define_flags() -> None:
-    """Defines the command's flags, which other commands of this folder have too."""
-    flags.DEFINE_string("bits_output_dir", "runs/noise_bits", "Folder of the sweeps.")
-    flags.DEFINE_string(
-        "bits_results",
-        "docs/results/utility/noise_bits.json",
-        "File that the accuracies go to.",
-    )
-    flags.DEFINE_string("data_dir", None, "Folder with the standard files of MNIST.")
-
-
 def main(_: list[str]) -> None:
     """Measures what is missing."""
-    values = flags.FLAGS
-    measure(values)
-    command.print_files([values.bits_results])
+    measure(flags.FLAGS.data_dir, RESULTS, SWEEPS)
+    command.print_files([RESULTS])
 
 
 if __name__ == "__main__":
-    define_flags()
+    flags.DEFINE_string("data_dir", None, "Folder with the standard files of MNIST.")
     command.run(main, __doc__)

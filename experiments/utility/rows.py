@@ -49,15 +49,7 @@ def compute(
     data_dir: str | None,
     most_seeds: int,
 ) -> None:
-    """Adds the rows that are missing, seed by seed.
-
-    Args:
-      routes: of one setup.
-      file: of the rows; made if it is not there.
-      output_dir: holds a folder for each run; a run that was stopped goes on.
-      data_dir: of the data set.
-      most_seeds: of a route.
-    """
+    """Adds the rows that are missing, seed by seed."""
     rows = kept_rows.read(file)
     done = {(row["route"], row["total_epsilon"], row["seed"]) for row in rows}
     for seed in range(most_seeds):

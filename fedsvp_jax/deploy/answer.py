@@ -60,7 +60,7 @@ def begin_round(
     with file.locked():
         state = file.read()
         check_request(file.policy, state, received, round_num=round_num, like=like)
-        file.write(charge(state, policy=file.policy, round_num=round_num))
+        file.write(charge(state, received, policy=file.policy, round_num=round_num))
 
 
 def end_round(
@@ -96,6 +96,12 @@ def end_round(
     policy = file.policy
     if num_free and not policy.is_query:
         raise ValueError("num_free must be 0: only a private query has a public part")
+    if not randomness.hides:
+        _log.warning(
+            "round %d: the noise is seeded and HIDES NOTHING: whoever knows the seed "
+            "removes it; every ε of this client is nominal",
+            round_num,
+        )
     free, base = received[:num_free], received[num_free:]
     if policy.is_query:
         base = [np.zeros_like(leaf) for leaf in base]

@@ -46,7 +46,7 @@ def check_request(
       state: what it has spent.
       received: the arrays that the server sent.
       round_num: the round, counted from 1.
-      like: arrays of the model's shapes; None where they are not known.
+      like: arrays of the model's shapes; None for those of the client's first round.
 
     Raises:
       Refused: the round is over or not planned, the budget is spent, or the arrays
@@ -72,10 +72,18 @@ def check_request(
             else f"total_epsilon = {promise:g}"
         )
         raise Refused(f"another upload would exceed this client's promise, {limit}")
+    if like is None and state.shapes is not None:
+        like = [np.broadcast_to(np.float32(0), shape) for shape in state.shapes]
     check_arrays("the received model", received, like)
 
 
-def charge(state: ClientState, *, policy: Policy, round_num: int) -> ClientState:
+def charge(
+    state: ClientState,
+    received: Sequence[np.ndarray],
+    *,
+    policy: Policy,
+    round_num: int,
+) -> ClientState:
     """The state in which a round, checked before, has cost the most that it may.
 
     It must be on the disk before the client trains: then it does not matter to what
@@ -89,6 +97,7 @@ def charge(state: ClientState, *, policy: Policy, round_num: int) -> ClientState
         last_round=round_num,
         spent=state.spent + int(policy.allowance.costs[round_num - 1]),
         before=state.sums,
+        shapes=[list(array.shape) for array in received],
     )
 
 
@@ -208,7 +217,7 @@ def privatize(
     return finish(
         received,
         trained,
-        charge(state, policy=policy, round_num=round_num),
+        charge(state, received, policy=policy, round_num=round_num),
         policy=policy,
         round_num=round_num,
         contribution=contribution,

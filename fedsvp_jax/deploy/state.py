@@ -21,13 +21,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.accounting import Account
+from fedsvp_jax.config import of_today
 from fedsvp_jax.deploy.policy import Policy
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.mechanisms import nothing_private
-from fedsvp_jax.run.files import replace_file
+from fedsvp_jax.run.files import WriteError, replace_file
 
 _FORMAT = 3
 _ROUNDING = 1 + 1e-9  # the promise and the ledger add up in another order
+_MOST_TIMES = 1000  # the smallest client, where nobody named the largest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +47,8 @@ class ClientState:
       sums: `Account.to_json` of this one client, `last_round` among its uploads.
       before: the sums without `last_round`, as long as its upload is not made; then
         None. What that round is charged is the most that it may cost.
+      shapes: of the arrays that the server sent first, and must send again; None before
+        the first round.
     """
 
     settings: dict[str, Any]
@@ -55,6 +59,7 @@ class ClientState:
     memory: dict[str, float]
     sums: dict[str, list[Any]]
     before: dict[str, list[Any]] | None = None
+    shapes: list[list[int]] | None = None
 
     def account(self, policy: Policy) -> Account:
         """What the client has spent, and what is claimed of it."""
@@ -108,16 +113,26 @@ def new_state(policy: Policy, num_examples: int) -> ClientState:
     Args:
       policy: what it agrees to.
       num_examples: |D|, its training examples; of a private query |P|, 0 where it has
-        no records of the private attribute. The number is public from now on.
+        no records of the private attribute. The number is public from now on. It
+        decides the weight of the client and, under `paper`, the noise.
 
     Raises:
-      ValueError: fewer than the least that all clients agreed on.
+      ValueError: no whole number; fewer than the least that all clients agreed on, or
+        more than the policy's `max_num_examples`, and 1,000 times the least.
     """
+    if num_examples != int(num_examples):
+        raise ValueError(f"num_examples must be a whole number, got {num_examples}")
     least = float(policy.config.min_num_examples)
     if num_examples < least and not (policy.is_query and num_examples == 0):
         raise ValueError(
             f"num_examples must be at least min_num_examples = {least:g}, which the "
             f"clients agreed on, got {num_examples}"
+        )
+    most = max(policy.config.max_num_examples, int(_MOST_TIMES * least))
+    if num_examples > most:
+        raise ValueError(
+            f"num_examples must be at most {most}, got {num_examples}: with too large "
+            "a number the noise is too small; make_policy takes max_num_examples"
         )
     memory = policy.mechanism.init(1).of(0).clients
     return ClientState(
@@ -162,7 +177,7 @@ def from_bytes(content: bytes, policy: Policy, file: str) -> ClientState:
             f"version reads {_FORMAT}"
         )
     settings = policy.settings()
-    old = saved["settings"]
+    old = saved["settings"] = of_today(saved["settings"])
     changed = [
         key for key in sorted({*old, *settings}) if old.get(key) != settings.get(key)
     ]
@@ -249,7 +264,13 @@ class StateFile:
         Raises:
           OSError: it cannot be written, so nothing may be uploaded.
         """
-        replace_file(self.path, to_bytes(state), mode=0o600)
+        try:
+            replace_file(self.path, to_bytes(state), mode=0o600)
+        except WriteError as error:
+            raise OSError(
+                f"the client's state file {self.path} cannot be written "
+                f"({error.reason}): nothing is uploaded, and what it says is as it was"
+            ) from error
 
     def _is_there(self, lock: int) -> bool:
         """Whether the lock that was waited for is the one that others would find."""

@@ -35,15 +35,10 @@ def write_compare_report(
     Args:
       folders: at least two folders, each of a run or of a sweep.
       output_dir: where the page is written; created if it does not exist.
-      timestamp: shown at the page's foot.
-
-    Returns:
-      The page's path.
+      timestamp: as of `write_run_report`, with its result and errors.
 
     Raises:
-      ValueError: fewer than two folders, or a file is missing or damaged; nothing
-        is written.
-      ImportError: plotly is not installed.
+      ValueError: fewer than two folders.
     """
     files = read_all(folders)
     plots = compare_plots(files)

@@ -22,16 +22,8 @@ Columns = dict[str, list[Any]]
 def write_figures_report(folder: str | Path, *, timestamp: str | None = None) -> Path:
     """Writes FOLDER/report.html from config.json, the results and the pictures.
 
-    Args:
-      folder: the output folder of an attack, of influence or of convergence.
-      timestamp: shown at the page's foot.
-
-    Returns:
-      The page's path.
-
-    Raises:
-      ValueError: a file is missing or damaged; nothing is written.
-      ImportError: plotly is not installed.
+    Arguments, result and errors are those of `write_run_report`, of the output folder
+    of an attack, of influence or of convergence.
     """
     place = Path(folder)
     config, sha256 = read.read_object(place / "config.json")

@@ -142,7 +142,7 @@ def context(run: read.RunFiles) -> dict[str, Any]:
     label = mechanisms.mechanism_label(mechanism)
     caveats = [_NOT_CLIPPED] if config.get("sensitivity") == "paper" else []
     formula = mechanisms.explained(mechanism, config)
-    if formula and release == "none":
+    if formula and release == "raw":
         caveats.append(_LEAKS)
     return {
         "label": label,

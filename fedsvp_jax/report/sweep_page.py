@@ -10,17 +10,7 @@ from fedsvp_jax.report.sweep_plots import sweep_plots
 def write_sweep_report(sweep_dir: str | Path, *, timestamp: str | None = None) -> Path:
     """Writes SWEEP_DIR/report.html from config.json and results.jsonl alone.
 
-    Args:
-      sweep_dir: the folder that `experiments.sweep` wrote.
-      timestamp: shown at the page's foot; without it the page is a function of
-        the files and the package versions.
-
-    Returns:
-      The page's path.
-
-    Raises:
-      ValueError: a file is missing or damaged; nothing is written.
-      ImportError: plotly is not installed.
+    Arguments, result and errors are those of `write_run_report`, of a sweep's folder.
     """
     sweep = read.read_sweep(sweep_dir)
     rows = tables.summarize(sweep.results)

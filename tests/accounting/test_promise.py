@@ -22,7 +22,7 @@ from fedsvp_jax.influence import privacy
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 
 NOISY = [name for name in mechanisms.mechanism_names() if name != "none"]
-RELEASES = ("none", "worst_case", "laplace", "randomized_response")
+RELEASES = ("raw", "worst_case", "laplace", "randomized_response")
 ROUNDS, CLIENTS = 24, 6
 TOTALS = {"basic": 1.0, "rdp": 0.6, "pld": 0.5}  # two to four uploads
 SET_UP: dict[str, Any] = {

@@ -182,7 +182,7 @@ def supported() -> Iterator[dict[str, Any]]:
         if how == "per_example" and relation == "add_remove":
             yield {"mechanism": name, **POISSON, "local_steps": 1, **SHARED}
             yield {"mechanism": name, **POISSON, "local_steps": 3}
-    for release in ("laplace", "randomized_response", "none"):
+    for release in ("laplace", "randomized_response", "raw"):
         for name in ("fedsva", "fedsdp"):
             yield {
                 "mechanism": name,

@@ -18,8 +18,10 @@ import numpy as np
 import pytest
 from deployed import UPDATE_CLIP, model, policy, trained
 
+from fedsvp_jax.config import of_before
 from fedsvp_jax.deploy import (
     Refused,
+    Seeded,
     StateFile,
     Trained,
     answer,
@@ -59,6 +61,15 @@ def test_what_was_spent_survives_a_restart(tmp_path: pathlib.Path) -> None:
         upload(StateFile(tmp_path / "state.json", made), 2)
 
 
+def test_a_state_of_the_last_version_is_read(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "state.json"
+    made = policy(**UPDATE_CLIP)
+    old = dataclasses.replace(new_state(made, 30), settings=of_before(made.settings()))
+    assert old.settings["noise_trust"] == "server"
+    StateFile(path, made).write(old)
+    assert StateFile(path, made).read() == new_state(made, 30)
+
+
 def test_a_refused_request_leaves_the_file_as_it_was(tmp_path: pathlib.Path) -> None:
     file, received = begun(tmp_path / "state.json"), model()
     upload(file, 1)
@@ -86,9 +97,59 @@ def test_nothing_leaves_when_the_state_cannot_be_written(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(folder.os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match=r"No space left.*nothing is uploaded") as caught:
         upload(file, 2)
+    assert "--resume" not in str(caught.value)
     assert file.path.read_bytes() == before
+
+
+def test_a_model_of_other_shapes_than_in_the_first_round_is_refused(
+    tmp_path: pathlib.Path,
+) -> None:
+    """An adapter does not know the model, so the state file remembers its shapes."""
+    file, received = begun(tmp_path / "state.json"), model()
+    upload(file, 1)
+    before = file.path.read_bytes()
+    for arrays in (
+        received[:1],
+        [received[0].T, received[1]],
+        [*received, received[0]],
+    ):
+        with pytest.raises(Refused, match=r"of the received model|received model must"):
+            begin_round(file, arrays, round_num=2)
+    assert file.path.read_bytes() == before
+    upload(file, 2)
+
+
+@pytest.mark.parametrize("number", [1e9, 10**9, 30.5, 20_001])
+def test_a_number_of_examples_that_would_take_the_noise_away_is_refused(
+    number: float, tmp_path: pathlib.Path
+) -> None:
+    file = StateFile(tmp_path / "state.json", policy(**UPDATE_CLIP))
+    with pytest.raises(ValueError, match="num_examples must be"):
+        file.begin(number)  # type: ignore[arg-type]
+    assert not any(tmp_path.iterdir())
+    file.begin(20_000)  # 1,000 times the smallest client's
+
+
+def test_seeded_noise_is_never_without_a_word(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file, received = begun(tmp_path / "state.json"), model()
+    _, record = answer(
+        file,
+        received,
+        lambda: Trained(trained(received)),
+        round_num=1,
+        randomness=Seeded(0, 1),
+    )
+    assert "HIDES NOTHING" in caplog.text
+    assert set(record["status"].values()) == {"nominal"}
+    caplog.clear()
+    upload(file, 2)
+    assert "HIDES NOTHING" not in caplog.text
+    spent = file.read().account(file.policy).row(last=False)
+    assert set(spent["status"].values()) == {"nominal"}
 
 
 def test_a_damaged_file_is_refused_and_not_begun_anew(tmp_path: pathlib.Path) -> None:
@@ -115,7 +176,8 @@ def test_other_settings_than_those_promised_are_refused(tmp_path: pathlib.Path) 
 
 def test_a_state_read_back_is_the_one_that_was_written(tmp_path: pathlib.Path) -> None:
     file = begun(tmp_path / "state.json")
-    state = charge(new_state(file.policy, 30), policy=file.policy, round_num=1)
+    state = new_state(file.policy, 30)
+    state = charge(state, model(), policy=file.policy, round_num=1)
     file.write(state)
     read = file.read()
     np.testing.assert_equal(dataclasses.asdict(read), dataclasses.asdict(state))

@@ -16,7 +16,7 @@ def client_of(number: int, method: str, folder: pathlib.Path) -> Client:
     """Yours reads its own records instead: `own_data(config, Dataset(...))`."""
     config = settings(method)
     dealt = federate([config], loading.load_data(config))
-    seed = os.environ.get("FEDSVP_TEST_SEED")  # for tests: hides nothing
+    seed = os.environ.get("FEDSVP_TEST_SEED")  # for tests: hides nothing, and says so
     return Client(
         config,
         data_of(dealt, number),

@@ -2,19 +2,11 @@
 
 import json
 import pathlib
-import types
 
 import pytest
 
 from experiments.utility import noise_bits
 from fedsvp_jax.run import sweep
-
-
-@pytest.fixture
-def values(tmp_path: pathlib.Path) -> types.SimpleNamespace:
-    return types.SimpleNamespace(
-        bits_output_dir=str(tmp_path), bits_results=str(tmp_path / "b"), data_dir=None
-    )
 
 
 def test_the_sweeps_of_a_mechanism_differ_in_the_sampler_alone() -> None:
@@ -32,7 +24,7 @@ def test_the_sweeps_of_a_mechanism_differ_in_the_sampler_alone() -> None:
 
 
 def test_accuracies_and_refusals_are_kept_and_paired_by_seed(
-    values: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     played = []
 
@@ -48,8 +40,8 @@ def test_accuracies_and_refusals_are_kept_and_paired_by_seed(
     monkeypatch.setattr(sweep, "sweep", play)
     comparison = noise_bits.Comparison("digits", "dp_fedavg", (10, 12), 2)
     monkeypatch.setattr(noise_bits, "COMPARISONS", (comparison,))
-    noise_bits.measure(values)
-    kept = pathlib.Path(values.bits_results).read_text()
+    noise_bits.measure(None, tmp_path / "b", tmp_path)
+    kept = (tmp_path / "b").read_text()
     text = noise_bits.table(json.loads(kept))
     assert (
         "| digits | the sum (dp_fedavg) | Gaussian | 90.5 ± 0.7 | – | – | 2 |" in text
@@ -58,16 +50,16 @@ def test_accuracies_and_refusals_are_kept_and_paired_by_seed(
     assert "| discrete, 12 bits | 91.1 ± 1.6 | +0.6 | -7.0 to +8.2 | 2 |" in text
     more = comparison._replace(dataset="mnist", bits=())
     monkeypatch.setattr(noise_bits, "COMPARISONS", (comparison, more))
-    noise_bits.measure(values)
+    noise_bits.measure(None, tmp_path / "b", tmp_path)
     assert played[3:] == ["mnist-dp_fedavg-None"]  # the other rows were there
 
 
 def test_another_error_than_a_coarse_grid_is_not_a_row(
-    values: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failed(*_, **__):
         raise ValueError("epsilon must be > 0")
 
     monkeypatch.setattr(sweep, "sweep", failed)
     with pytest.raises(ValueError, match="epsilon"):
-        noise_bits.measure(values)
+        noise_bits.measure(None, tmp_path / "b", tmp_path)
