@@ -153,6 +153,8 @@ ELSEWHERE = {
 # Targets whose recipe is no experiment: tests, checks, this site.
 OTHER_TARGETS = {
     "accelerators",
+    "audit",
+    "fuzz",
     "test",
     "test-lab",
     "test-quick",
