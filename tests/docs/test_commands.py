@@ -106,6 +106,14 @@ ELSEWHERE = {
         "experiments/test_optimizers_command.py"
         "::test_the_command_computes_what_is_missing_and_writes_the_table"
     ),
+    **{  # shown without their folders
+        f"python -m experiments.shapley --dataset={study}": (
+            "experiments/shapley/test_study.py"
+            "::test_the_study_reports_errors_costs_and_coverage_and_is_resumed"
+        )
+        for study in ("digits --num_attributes=5 --s", "digits --num_attributes=8 --s")
+        + ("femnist", "mnist")
+    },
     "python -m experiments.utility.noise_bits": (
         "experiments/utility/test_noise_bits.py"
         "::test_accuracies_and_refusals_are_kept_and_paired_by_seed"
