@@ -111,8 +111,12 @@ ELSEWHERE = {
             "experiments/shapley/test_study.py"
             "::test_the_study_reports_errors_costs_and_coverage_and_is_resumed"
         )
-        for study in ("digits --num_attributes=5 --s", "digits --num_attributes=8 --s")
-        + ("femnist", "mnist")
+        for study in (
+            "digits --num_attributes=5 --seed",
+            "digits --num_attributes=8 --seed",
+            "femnist",
+            "mnist",
+        )
     },
     "python -m experiments.utility.noise_bits": (
         "experiments/utility/test_noise_bits.py"
