@@ -106,6 +106,18 @@ ELSEWHERE = {
         "experiments/test_optimizers_command.py"
         "::test_the_command_computes_what_is_missing_and_writes_the_table"
     ),
+    **{  # a hospital's file, which no page can bring
+        f"python -m experiments.{command}": (
+            "experiments/test_schema_command.py"
+            "::test_a_table_becomes_a_proved_model_that_predicts_elsewhere"
+        )
+        for command in (
+            "schema patients.csv",
+            "train --data=patients.csv",
+            "report runs/proved",
+            "predict runs/proved/model.safetensors",
+        )
+    },
     **{  # shown without their folders
         f"python -m experiments.shapley --dataset={study}": (
             "experiments/shapley/test_study.py"
