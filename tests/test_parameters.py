@@ -25,8 +25,6 @@ LEFT = {
     "influence/admission.py __init__",
     "influence/centre.py warm_up",
     "influence/pipeline.py warmed_up_network",
-    "mechanisms/base.py noised_upload",
-    "run/loop.py drive",
 }
 
 

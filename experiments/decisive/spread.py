@@ -35,6 +35,7 @@ from fedsvp_jax.mechanisms import (
     register_mechanism,
 )
 from fedsvp_jax.mechanisms.calibration import base_multiplier, concentrated_epsilon
+from fedsvp_jax.mechanisms.noise import add_gaussian_noise
 from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
 from fedsvp_jax.mechanisms.shapley_guided import RELEASE_ASSUMPTIONS
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
@@ -124,9 +125,7 @@ def _spread(config: MechanismConfig, rule: Rule, *, guided: bool) -> Mechanism:
             std=multiplier * bound,
             sensitivity=bound,
             clipped=clipped,
-            at_upload=sensitivity.at_upload,
-            grid=None,  # the proof is about Gaussians
-            num_examples=num_examples,
+            add=add_gaussian_noise if sensitivity.at_upload else None,
             key=key,
         )
         spent = {"left": left - share, "done": done + 1}

@@ -8,8 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.mechanisms import noise
-from fedsvp_jax.mechanisms.grid import Grid, add_discrete_noise
+from fedsvp_jax.mechanisms.grid import AddNoise, Grid, noise_on
 from fedsvp_jax.mechanisms.release import bounded_ratio
 from fedsvp_jax.mechanisms.sensitivity import Sensitivity
 from fedsvp_jax.mechanisms.subsampling import Subsampling
@@ -21,7 +20,7 @@ NOTHING_ELSE = "nothing else leaves the client (no BatchNorm statistics)"
 _MOST_NAMED = 8  # of what was taken from the records, in one sentence
 
 
-class Claim(NamedTuple):
+class Basis(NamedTuple):
     """What one upload's (ε, δ) rests on."""
 
     relation: str  # the neighbouring relation, in words
@@ -93,7 +92,7 @@ class Mechanism(NamedTuple):
     step_noise_std: Callable[..., Array] | None = None
     needs_contribution: bool = False
     uniform_weights: bool = False
-    claim: Claim = Claim("", False, "")
+    claim: Basis = Basis("", False, "")
     subsampling: Subsampling | None = None
     grid: Grid | None = None
     least_multiplier: Array | float = 0.0
@@ -130,10 +129,8 @@ def noised_upload(
     std: Array,
     sensitivity: Array,
     clipped: Array,
-    at_upload: bool,
+    add: AddNoise | None,
     key: Array | None,
-    grid: Grid | None = None,
-    num_examples: Array | float = 1.0,
 ) -> tuple[Params, NoiseInfo]:
     """Adds noise to a clipped update and describes it.
 
@@ -143,26 +140,20 @@ def noised_upload(
       std: () of the noise.
       sensitivity: () L2 sensitivity of what is noised.
       clipped: () whether the update was clipped.
-      at_upload: true to add the noise here; false where it went into the local steps
-        already, to which `std` and `sensitivity` then refer.
+      add: of `grid.noise_on`; None where the noise went into the local steps already,
+        to which `std` and `sensitivity` then refer.
       key: of the noise; None adds none here, and `noise_l2` is NaN.
-      grid: on which discrete noise is drawn; None for Gaussian noise.
-      num_examples: () |D|, which a grid may read.
     """
     zero = jnp.zeros((), jnp.float32)
     noise_l2 = zero
-    if at_upload and key is None:
+    if add is not None and key is None:
         noise_l2 = jnp.full((), jnp.nan, jnp.float32)
-    elif at_upload and key is not None and grid is not None:
-        updates, noise_l2 = add_discrete_noise(
-            updates, std, grid, num_examples=num_examples, key=key
-        )
-    elif at_upload and key is not None:
-        updates, noise_l2 = noise.add_gaussian_noise(updates, std, key=key)
+    elif add is not None:
+        updates, noise_l2 = add(updates, std, key=key)
     info = NoiseInfo(
         noise_multiplier=upload_noise.counted_multiplier,
-        noise_std=std if at_upload else zero,
-        step_noise_std=zero if at_upload else std,
+        noise_std=zero if add is None else std,
+        step_noise_std=std if add is None else zero,
         noise_l2=noise_l2,
         sensitivity=sensitivity,
         epsilon=upload_noise.epsilon,
@@ -204,7 +195,7 @@ def nothing_private() -> NoiseInfo:
 def gaussian_mechanism(
     calibrate: Calibration,
     sensitivity: Sensitivity,
-    claim: Claim,
+    claim: Basis,
     *,
     num_rounds: int,
     needs_contribution: bool = False,
@@ -232,7 +223,7 @@ def gaussian_mechanism(
 def calibrated_mechanism(
     calibrate: Callable[[Array, Array, Array], UploadNoise],
     sensitivity: Sensitivity,
-    claim: Claim,
+    claim: Basis,
     *,
     num_rounds: int = 1,
     min_num_examples: Array | float = 1.0,
@@ -263,9 +254,9 @@ def calibrated_mechanism(
             std=upload_noise.noise_multiplier * bound,
             sensitivity=bound,
             clipped=clipped,
-            at_upload=sensitivity.at_upload,
-            grid=sensitivity.grid,
-            num_examples=num_examples,
+            add=noise_on(sensitivity.grid, num_examples)
+            if sensitivity.at_upload
+            else None,
             key=key,
         )
         return noised, state, info
@@ -365,9 +356,9 @@ def claim_of(
     *more: str,
     proved: bool = True,
     any_epsilon: bool = False,
-) -> Claim:
+) -> Basis:
     """The sensitivity's claim with further assumptions; nominal if either is."""
-    return Claim(
+    return Basis(
         relation=sensitivity.relation,
         proved=sensitivity.proved and proved,
         assumptions="; ".join((sensitivity.assumptions, *more, NOTHING_ELSE)),

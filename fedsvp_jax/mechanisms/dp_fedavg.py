@@ -18,7 +18,7 @@ from fedsvp_jax.mechanisms import base, correlated_noise
 from fedsvp_jax.mechanisms.base import Mechanism
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
-from fedsvp_jax.mechanisms.grid import make_grid
+from fedsvp_jax.mechanisms.grid import make_grid, noise_on
 from fedsvp_jax.mechanisms.noise import add_vector
 from fedsvp_jax.mechanisms.sensitivity import clip_update
 from fedsvp_jax.settings import LEAST_CLIP, Settings, setting
@@ -192,9 +192,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
             std=std,
             sensitivity=clip,
             clipped=clipped,
-            at_upload=not correlated,
-            grid=grid,
-            num_examples=num_examples,
+            add=None if correlated else noise_on(grid, num_examples),
             key=key,
         )
         if correlated:
@@ -255,7 +253,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
         server=add_correlated if correlated else server,
         uniform_weights=True,
         grid=grid,
-        claim=base.Claim(
+        claim=base.Basis(
             relation="add or remove a client (its update against zero)",
             proved=True,
             assumptions="every update is clipped to S; equal weights; "

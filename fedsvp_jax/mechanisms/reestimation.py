@@ -10,7 +10,7 @@ import flax.struct
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.mechanisms import base
+from fedsvp_jax.mechanisms import base, noise
 from fedsvp_jax.mechanisms.base import Mechanism
 from fedsvp_jax.mechanisms.calibration import (
     base_multiplier,
@@ -119,7 +119,7 @@ def make_reestimation(config: MechanismConfig) -> Mechanism:
             std=upload_noise.noise_multiplier * bound,
             sensitivity=bound,
             clipped=clipped,
-            at_upload=True,
+            add=noise.add_gaussian_noise,
             key=key,
         )
         memory = dataclasses.replace(state, clients={"last_norm": last_norm})

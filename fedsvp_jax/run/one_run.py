@@ -23,7 +23,8 @@ from fedsvp_jax.run.early_stopping import Hook, check_reveal
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import SharedFolder
 from fedsvp_jax.run.loggers import Loggers
-from fedsvp_jax.run.session import Files, Options, Session
+from fedsvp_jax.run.loop import Options
+from fedsvp_jax.run.session import Files, Session
 from fedsvp_jax.run.stopping import StopRequests
 from fedsvp_jax.structs import Model
 
