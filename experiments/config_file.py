@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from absl import flags
 
+from fedsvp_jax.config import of_today
+
 
 class Read(NamedTuple):
     """What a file says, as flags: name -> the text after `--name=`."""
@@ -91,7 +93,7 @@ def read(path: Path, known: Collection[str]) -> Read:
     if "data_fingerprint" in found:  # a run or a sweep wrote it
         from fedsvp_jax.report import provenance
 
-        recorded = provenance.setting_flags(found)
+        recorded = provenance.setting_flags(of_today(found))
         return Read({n: v for n, v in recorded if n in known}, typed=False)
     return Read(_flat(path, found, known), typed=True)
 

@@ -31,6 +31,7 @@ from typing import Any
 from absl import flags
 
 from fedsvp_jax.accounting import composed_epsilon
+from fedsvp_jax.config import of_today
 from fedsvp_jax.mechanisms import shapley_guided
 from fedsvp_jax.report import labels, read, spent, tables
 from fedsvp_jax.report.text_table import MISSING, markdown
@@ -85,7 +86,7 @@ def release_cost() -> Json:
         )
 
     rows: list[tuple[str, float | None, float]] = [
-        ("none", None, spent(0.0, 0.0)),
+        ("raw", None, spent(0.0, 0.0)),
         ("worst_case", None, spent(1.0, 0.0)),
     ]
     rows += [("private", release, spent(0.0, release)) for release in (0.01, 0.1, 1.0)]
@@ -188,14 +189,19 @@ def composition_table(results: Json) -> str:
     return markdown(rows)
 
 
+def _release(kept: str) -> str:
+    """A --contribution_release as it is named today; rows are kept by former names."""
+    return str(of_today({"contribution_release": kept})["contribution_release"])
+
+
 def release_cost_table(results: Json) -> str:
     """What each release of R costs in noise and in ε."""
     cost = f"at most {100 * results['most_noise_added']:.1f} %"
     rows = []
     for row in results["rows"]:
         name, epsilon = row["release"], f"{row['epsilon']:.3f}"
-        if name == "none":
-            shown, ratio = "`none`", "R"
+        if name == "raw":
+            shown, ratio = "`raw`", "R"
             epsilon += " (at R = 0), and R itself"
         elif name == "worst_case":
             shown, ratio = "`worst_case`", "always 1"
@@ -211,9 +217,9 @@ def release_cost_table(results: Json) -> str:
             {
                 "`--contribution_release`": shown,
                 "the R that sets the noise": ratio,
-                "cost in noise": "–" if name == "none" else cost,
+                "cost in noise": "–" if name == "raw" else cost,
                 "ε of 40 uploads at δ = 1e-5 (PLD)": epsilon,
-                "rigorous": "no" if name == "none" else "yes",
+                "rigorous": "no" if name == "raw" else "yes",
             }
         )
     return markdown(rows)
@@ -223,7 +229,7 @@ def noise_scale_table(results: Json) -> str:
     """What the attack on the noise scale reads."""
     rows = [
         {
-            "release": f"`{row['release']}`",
+            "release": f"`{_release(row['release'])}`",
             "ε of R": "–" if row["epsilon"] is None else f"{row['epsilon']:g}",
             "mean \\|σ̂/σ − 1\\|": f"{row['std_relative_error']:.4f}",
             "1/sqrt(2d)": f"{results['expected_std_relative_error']:.4f}",
@@ -238,7 +244,7 @@ def noise_scale_table(results: Json) -> str:
         f"{markdown(rows)}\n{plain['uploads']} uploads of {config['num_rounds']} "
         f"rounds, {results['num_parameters']:,} weights, ε = {config['epsilon']:g}, "
         f"δ = {config['delta']:g}, ε_r = {config['release_epsilon']:g}, seed "
-        f"{config['seed']}; device: {config['device_kind']}. With `none` the standard "
+        f"{config['seed']}; device: {config['device_kind']}. With `raw` the standard "
         f"error 2T/sqrt(2d) of R̂ is {error:.3f}; a Gaussian error of that size is "
         f"{math.sqrt(2 / math.pi) * error:.3f} on average. Who names the median R for "
         f"everybody errs by {plain['guess_error']:.3f}."
@@ -246,12 +252,12 @@ def noise_scale_table(results: Json) -> str:
 
 
 def release_accuracy_table(by_release: dict[str, Json]) -> str:
-    """Accuracy of each release, with the mean paired difference from `none`."""
+    """Accuracy of each release, with the mean paired difference from `raw`."""
     reference = by_release["none"]["rows"]
     epsilons = [f"{row['epsilon']:g}" for row in reference]
     rows = []
     for name, results in by_release.items():
-        cells = {"release": f"`{name}`"}
+        cells = {"release": f"`{_release(name)}`"}
         for row, other in zip(results["rows"], reference, strict=True):
             shown = labels.percent(*tables.mean_std(row["last5"]), digits=1)
             pairs = zip(row["last5"], other["last5"], strict=True)
@@ -275,7 +281,7 @@ def same_spent_table(by_release: dict[str, Json]) -> str:
             shown = spent.marked(f"{row['epsilon_spent_pld']:.2f}", row["status"])
             rows.append(
                 {
-                    "release": f"`{config['contribution_release']}`",
+                    "release": f"`{_release(config['contribution_release'])}`",
                     "sensitivity": f"`{config['sensitivity']}`",
                     "ε per upload": f"{row['epsilon']:g}",
                     "ε spent (PLD)": shown,

@@ -57,12 +57,14 @@ class TrainingSettings(Settings):
     model: str = setting(
         None,
         "Model. Default: small_cnn for digits, leaf_cnn for MNIST and FEMNIST, "
-        "paper_cnn for EMNIST, resnet18 for CIFAR, mlp for tables. scatter_linear is a "
+        "paper_cnn for EMNIST, resnet18 for CIFAR, mlp for tables. logistic is one "
+        "linear layer on a table's features. scatter_linear is a "
         "linear layer on scattering coefficients normalised within the image, "
         "scatter_channels_linear by channel, lite0_linear one on features of "
         "EfficientNet-Lite0 (ImageNet); both are computed once.",
         choices=(
             "mlp",
+            "logistic",
             "small_cnn",
             "paper_cnn",
             "leaf_cnn",
@@ -146,12 +148,13 @@ class NoiseSettings(Settings):
         needs=("sensitivity", ("update_clip", "per_example", "attribute_records")),
     )
     noise_trust: str = setting(
-        "server",
-        "Whom an upload is hidden from. server: also from the server, so each client "
-        "adds all of the noise. secure_aggregation: nobody sees more than a cohort's "
-        "sum, so each of its K clients adds a part of std/√(K − --colluders); the "
-        "average then has equal weights.",
-        choices=("server", "secure_aggregation"),
+        "nobody",
+        "Whom an upload's noise trusts. nobody: each client adds all of the noise, "
+        "which hides its upload from the server too. secure_aggregation: nobody sees "
+        "more than a cohort's sum, so each of its K clients adds a part of "
+        "std/√(K − --colluders); the average then has equal weights.",
+        choices=("nobody", "secure_aggregation"),
+        former={"server": "nobody"},
     )
     noise_sampler: str = setting(
         "gaussian",
@@ -186,11 +189,12 @@ class NoiseSettings(Settings):
         needs=("calibration", ("classical",)),
     )
     contribution_release: str = setting(
-        "none",
-        "How the noise uses the contribution ratio R: none (R itself, as published: "
+        "raw",
+        "How the noise uses the contribution ratio R: raw (R itself, as published: "
         "the noise leaks R), worst_case (always R = 1), laplace or "
         "randomized_response (a differentially private estimate of R).",
-        choices=("none", "worst_case", "laplace", "randomized_response"),
+        former={"none": "raw"},
+        choices=("raw", "worst_case", "laplace", "randomized_response"),
     )
     release_epsilon: float = setting(
         0.1,

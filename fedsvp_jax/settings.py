@@ -16,6 +16,7 @@ import difflib
 import math
 import types
 import typing
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -23,9 +24,10 @@ import numpy as np
 
 MAX_ATTRIBUTES = 64
 # Read only where clients estimate R: with worst_case they do not.
-NEEDS_ESTIMATION = ("contribution_release", ("none", "laplace", "randomized_response"))
+NEEDS_ESTIMATION = ("contribution_release", ("raw", "laplace", "randomized_response"))
 # Linear layers on features, into which images are turned when they are loaded.
 FEATURE_MODELS = ("scatter_linear", "scatter_channels_linear", "lite0_linear")
+TABLE_MODELS = ("mlp", "logistic")  # that take vectors as they are
 _LARGEST_INT = 2**31 - 1
 _LARGEST_FLOAT, _LEAST_FLOAT = 3.4e38, 1.2e-38  # float32's normal numbers
 # The squares of numbers below 1e-19 vanish in float32, and norms with them. A vector of
@@ -44,6 +46,7 @@ def setting(
     below: float | None = None,
     infinite: bool = False,
     traced: bool = False,
+    former: Mapping[str, str] | None = None,
     needs: tuple[str, tuple[Any, ...]] | None = None,
 ) -> Any:
     """One setting of a `Settings` class.
@@ -58,6 +61,7 @@ def setting(
       infinite: whether infinity is allowed too.
       traced: whether the cells of one compiled sweep may differ in it. Another value
         of a setting that is not traced is another program.
+      former: names that values had until the last version, which mean those of today.
       needs: another setting and those of its values with which alone this one is read;
         no values: whenever the other is given and not 0. The command line refuses its
         flag otherwise.
@@ -72,6 +76,7 @@ def setting(
             "less than": below,
         },
         "infinite": infinite,
+        "former": former or {},
         "needs": needs,
         "pytree_node": traced,  # read by flax.struct.dataclass
     }
@@ -84,8 +89,25 @@ class Settings:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            if "limits" in field.metadata:
-                _check(field, getattr(self, field.name))
+            if "limits" not in field.metadata:
+                continue
+            value = getattr(self, field.name)
+            if isinstance(value, str) and value in field.metadata["former"]:
+                value = _renamed(field, value)
+                object.__setattr__(self, field.name, value)
+            _check(field, value)
+
+
+def _renamed(field: dataclasses.Field, value: str) -> str:
+    """A value's name of today, with a notice: this version takes both names."""
+    today: str = field.metadata["former"][value]
+    warnings.warn(
+        f"{field.name}={value} is named {field.name}={today} now; the next version "
+        "takes the new name alone",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return today
 
 
 def theme(cls: type[Settings], name: str) -> type[Settings]:

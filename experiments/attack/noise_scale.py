@@ -181,7 +181,7 @@ def attack_release(
 
 def release_epsilon(config: ExperimentConfig, release: str) -> float:
     """ε of what the noise scale of one upload reveals about R."""
-    fixed = {"none": math.inf, "worst_case": 0.0}
+    fixed = {"raw": math.inf, "worst_case": 0.0}
     return fixed.get(release, config.release_epsilon)
 
 

@@ -73,7 +73,7 @@ ARMS = (
         RECORDS | spread_by("randomized_response", 0.25),
         RECORD_PAIRS,
     ),
-    Arm("H3", "records_unreleased", RECORDS | spread_by("none"), RECORD_PAIRS),
+    Arm("H3", "records_unreleased", RECORDS | spread_by("raw"), RECORD_PAIRS),
 )
 
 

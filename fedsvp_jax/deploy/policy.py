@@ -202,7 +202,7 @@ def _check_deployable(name: str, mechanism: Mechanism) -> None:
         raise ValueError(
             f"mechanism {name} protects a cohort's sum, which needs secure "
             "aggregation; a deployed client hides its upload from the server: take "
-            "another mechanism or noise_trust=server"
+            "another mechanism or noise_trust=nobody"
         )
     if mechanism.step_noise_std is not None:
         raise ValueError(

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.accounting import Account
+from fedsvp_jax.config import of_today
 from fedsvp_jax.deploy.policy import Policy
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.mechanisms import nothing_private
@@ -176,7 +177,7 @@ def from_bytes(content: bytes, policy: Policy, file: str) -> ClientState:
             f"version reads {_FORMAT}"
         )
     settings = policy.settings()
-    old = saved["settings"]
+    old = saved["settings"] = of_today(saved["settings"])
     changed = [
         key for key in sorted({*old, *settings}) if old.get(key) != settings.get(key)
     ]

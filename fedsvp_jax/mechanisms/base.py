@@ -124,12 +124,11 @@ def claimed(
 
 
 def noised_upload(
-    updates: Params,
+    clipped: tuple[Params, Array],
     upload_noise: UploadNoise,
     *,
     std: Array,
     sensitivity: Array,
-    clipped: Array,
     at_upload: bool,
     key: Array | None,
     grid: Grid | None = None,
@@ -138,17 +137,17 @@ def noised_upload(
     """Adds noise to a clipped update and describes it.
 
     Args:
-      updates: the clipped update.
+      clipped: the clipped update, and () whether it was clipped.
       upload_noise: z and the claim.
       std: () of the noise.
       sensitivity: () L2 sensitivity of what is noised.
-      clipped: () whether the update was clipped.
       at_upload: true to add the noise here; false where it went into the local steps
         already, to which `std` and `sensitivity` then refer.
       key: of the noise; None adds none here, and `noise_l2` is NaN.
       grid: on which discrete noise is drawn; None for Gaussian noise.
       num_examples: () |D|, which a grid may read.
     """
+    updates, was_clipped = clipped
     zero = jnp.zeros((), jnp.float32)
     noise_l2 = zero
     if at_upload and key is None:
@@ -168,7 +167,7 @@ def noised_upload(
         epsilon=upload_noise.epsilon,
         delta=upload_noise.delta,
         risk_tolerance=upload_noise.risk_tolerance,
-        clipped=clipped,
+        clipped=was_clipped,
     )
     return updates, info
 
@@ -254,15 +253,14 @@ def calibrated_mechanism(
         round_num: Array,
         params: Params,
     ) -> tuple[Params, MechanismState, NoiseInfo]:
-        updates, clipped = sensitivity.clip(updates, params)
+        clipped = sensitivity.clip(updates, params)
         bound = sensitivity.bound(num_examples)
         upload_noise = calibrate(bounded_ratio(contribution_ratio), round_num, bound)
         noised, info = noised_upload(
-            updates,
+            clipped,
             upload_noise,
             std=upload_noise.noise_multiplier * bound,
             sensitivity=bound,
-            clipped=clipped,
             at_upload=sensitivity.at_upload,
             grid=sensitivity.grid,
             num_examples=num_examples,
@@ -390,8 +388,8 @@ def over_data(mechanism: Mechanism, from_records: Sequence[str]) -> Mechanism:
         named += f" and {more} more"
     why = (
         f"{mechanism.claim.assumptions}; nominal, because {named} were taken from the "
-        "records, so that one of them may change the features of all: declare them by "
-        "--column_bounds, --column_categories or --classes"
+        "records, so that one of them may change the features of all: declare them in "
+        "a schema (`fedsvp schema`) or by --classes"
     )
     claim = mechanism.claim._replace(proved=False, assumptions=why)
     return mechanism._replace(claim=claim)

@@ -64,10 +64,10 @@ def randomized_response_release(ratio: Array, epsilon: Leaf, *, key: Array) -> A
 def release_contribution(ratio: Array, config: MechanismConfig, *, key: Array) -> Array:
     """The R that the noise may follow, of the ratio's shape, float32.
 
-    `config.contribution_release` names the way: none (R itself: no guarantee),
+    `config.contribution_release` names the way: raw (R itself: no guarantee),
     worst_case (1), laplace or randomized_response (`release_epsilon` each time).
     """
-    if config.contribution_release == "none":
+    if config.contribution_release == "raw":
         return bounded_ratio(ratio)
     if config.contribution_release == "worst_case":
         return jnp.ones(jnp.shape(ratio), jnp.float32)

@@ -134,7 +134,7 @@ def root_sharers(config: MechanismConfig) -> float:
     Raises:
       ValueError: nobody is left beside the colluders.
     """
-    if config.noise_trust == "server":
+    if config.noise_trust == "nobody":
         return 1.0
     if config.colluders >= config.cohort_size:
         raise ValueError(
@@ -152,7 +152,7 @@ def make_sensitivity(config: MechanismConfig) -> Sensitivity:
     clients, over √(K − h): `shared_noise`.
     """
     own = _own_sensitivity(config)
-    if config.noise_trust == "server":
+    if config.noise_trust == "nobody":
         return own._replace(grid=_grid(config, own.bound, shared=False))
     smallest = jnp.asarray(config.min_num_examples, jnp.float32)
 

@@ -30,7 +30,7 @@ class ShapleyGuidedSettings(Settings):
 
 
 RELEASE_ASSUMPTIONS = {
-    "none": "the noise scale follows R, which private data decides and no noise hides",
+    "raw": "the noise scale follows R, which private data decides and no noise hides",
     "worst_case": "R is fixed at 1, so the noise scale is public",
     "laplace": "R is released by a Laplace mechanism whose budget is counted",
     "randomized_response": "R is released by randomised response, its budget counted",
@@ -136,7 +136,7 @@ def _make(config: MechanismConfig, name: str) -> Mechanism:
         )
 
     claim = base.claim_of(
-        sensitivity, RELEASE_ASSUMPTIONS[release], proved=release != "none"
+        sensitivity, RELEASE_ASSUMPTIONS[release], proved=release != "raw"
     )
     return base.gaussian_mechanism(
         calibrate,

@@ -62,7 +62,7 @@ def shared(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanis
         or state.shared
     ):
         raise ValueError(
-            "noise_trust must be server for mechanism "
+            "noise_trust must be nobody for mechanism "
             f"{name} with sensitivity={config.sensitivity} and contribution_release="
             f"{config.contribution_release}: secure aggregation shares a noise that is "
             "added to the uploads and is the same for all clients (with "

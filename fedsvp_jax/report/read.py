@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax import mechanisms
+from fedsvp_jax.config import of_today
 from fedsvp_jax.run.records import SCORES, score_summary
 
 Row = dict[str, Any]
@@ -106,7 +107,7 @@ def read_sweep(sweep_dir: str | Path) -> SweepFiles:
 
 
 def from_json(text: str | bytes) -> Any:
-    """The content of a result file; mechanisms go by their names of today.
+    """The content of a result file, with the names of today.
 
     Raises:
       json.JSONDecodeError, RecursionError: the text is not valid JSON.
@@ -122,7 +123,7 @@ def _named_as_today(row: Row) -> Row:
             mechanisms.current_name(one) if isinstance(one, str) else one
             for one in names
         ]
-    return row
+    return of_today(row)
 
 
 def read_object(path: Path) -> tuple[Row, str]:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Self
 
+from fedsvp_jax.config import of_before, of_today
 from fedsvp_jax.devices import processes
 from fedsvp_jax.run.files import BESIDE, WriteError, plain, replace_file, write_json
 
@@ -32,9 +33,9 @@ def identity(config: dict[str, Any]) -> str:
     """
     if config.get("state_version", 0) < 12:
         return ""
-    settings = {
-        name: config[name] for name in {*config} - {"num_rounds", PLANNED_ROUNDS}
-    }
+    settings = of_before(config)
+    for name in ("num_rounds", PLANNED_ROUNDS):
+        settings.pop(name, None)
     text = json.dumps(plain(settings), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -187,8 +188,8 @@ class RunFolder:
                 "or continue it with --resume"
             )
         try:
-            old = json.loads(file.read_bytes())
-        except (ValueError, RecursionError) as error:
+            old = of_today(json.loads(file.read_bytes()))
+        except (ValueError, TypeError, RecursionError) as error:
             raise ValueError(
                 f"cannot resume {self.path}: {file} is damaged ({error})"
             ) from error

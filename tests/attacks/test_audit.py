@@ -115,7 +115,7 @@ def test_a_noise_scale_that_follows_r_is_found():
     )
     game = audit.Game((1.0, 1.0), ratios=(1.0, 0.0), dimension=2048)
     bounds = {}
-    for release in ("none", "worst_case"):
+    for release in ("raw", "worst_case"):
         config = dataclasses.replace(settings, contribution_release=release)
         told = (1.0, 1.0) if release == "worst_case" else game.ratios
         play = audit.upload_player(
@@ -127,5 +127,5 @@ def test_a_noise_scale_that_follows_r_is_found():
         bounds[release] = gaussian_bound(
             scores.inside[0], scores.outside[0], delta=DELTA, significance=0.05
         )
-    assert bounds["none"] > 4 * 0.5
+    assert bounds["raw"] > 4 * 0.5
     assert bounds["worst_case"] == 0

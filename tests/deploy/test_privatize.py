@@ -248,7 +248,7 @@ NO_RATIO = (math.nan, math.inf, -math.inf, -1e9, 1e300, 2.0, -0.5, None)
 GUIDED = [
     {"mechanism": mechanism, "contribution_release": release}
     for mechanism in ("fedsva", "fedsdp")
-    for release in ("none", "randomized_response", "worst_case")
+    for release in ("raw", "randomized_response", "worst_case")
 ]
 FIXED = [
     {"mechanism": name} for name in ("nbafl", "time_varying", "dpa", "gaussian")
@@ -288,7 +288,7 @@ def test_no_bits_of_r_switch_the_noise_off(changes: dict[str, Any]) -> None:
     assert np.all((direct >= low) & (direct <= high))
     assert np.all((released >= low) & (released <= high))
     assert np.all(direct[~np.isfinite(ratios)] == high)
-    if changes.get("contribution_release") == "none":
+    if changes.get("contribution_release") == "raw":
         np.testing.assert_array_equal(released, direct)
 
 

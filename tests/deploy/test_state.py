@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from deployed import UPDATE_CLIP, model, policy, trained
 
+from fedsvp_jax.config import of_before
 from fedsvp_jax.deploy import (
     Refused,
     Seeded,
@@ -58,6 +59,15 @@ def test_what_was_spent_survives_a_restart(tmp_path: pathlib.Path) -> None:
     assert (state.last_round, int(state.sums["uploads"][0])) == (2, 2)
     with pytest.raises(Refused, match="round 2 is over"):
         upload(StateFile(tmp_path / "state.json", made), 2)
+
+
+def test_a_state_of_the_last_version_is_read(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "state.json"
+    made = policy(**UPDATE_CLIP)
+    old = dataclasses.replace(new_state(made, 30), settings=of_before(made.settings()))
+    assert old.settings["noise_trust"] == "server"
+    StateFile(path, made).write(old)
+    assert StateFile(path, made).read() == new_state(made, 30)
 
 
 def test_a_refused_request_leaves_the_file_as_it_was(tmp_path: pathlib.Path) -> None:

@@ -80,7 +80,7 @@ def test_g19_train_refuses_a_flag_that_the_mechanism_does_not_read(
             "fedsdp --contribution_release=worst_case",
             {
                 "--shapley=additive": "--shapley is only read with"
-                " --contribution_release=none or --contribution_release=laplace or"
+                " --contribution_release=raw or --contribution_release=laplace or"
                 " --contribution_release=randomized_response; remove it",
             },
         ),

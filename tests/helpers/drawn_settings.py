@@ -24,7 +24,7 @@ from fedsvp_jax.algorithm.state import ClientMetrics, RoundMetrics
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation import plan, solve_noise
 from fedsvp_jax.federation.budget import account_of
-from fedsvp_jax.influence import admission
+from fedsvp_jax.influence import admission, privacy
 from fedsvp_jax.mechanisms import Mechanism, base, noise
 from fedsvp_jax.report import guarantees as guarantees_page
 from fedsvp_jax.report import spent as spent_text
@@ -90,7 +90,7 @@ def drawn(seed: int) -> dict[str, Any]:
         "calibration": one("classical", "classical", "analytic"),
         "allow_large_epsilon": bool(one(False, True)),
         "contribution_release": one(
-            "none", "worst_case", "laplace", "randomized_response"
+            "raw", "worst_case", "laplace", "randomized_response"
         ),
         "release_epsilon": number(0.1, 1e-6, 10.0, 1e-30, 1e6),
         "target_delta": number(1e-5, 1e-12, 0.5, 1e-30, 0.999999),
@@ -115,7 +115,7 @@ def drawn(seed: int) -> dict[str, Any]:
         "influence_filter": one("none", "none", "join", "every_k"),
         "vote_epsilon": number(1.0, 1e-6, 1e3, 1e-30, 1e30, math.inf),
         "contribution_noise": number(1.0, 1e-6, 1e6, 0.0, 1e-37, 3e38),
-        "noise_trust": one("server", "server", "secure_aggregation"),
+        "noise_trust": one("nobody", "nobody", "secure_aggregation"),
         "noise_sampler": one("gaussian", "gaussian", "discrete"),
     }
     ordinary = ("num_clients", "cohort_size", "num_hbc_clients", "mechanism")
@@ -248,7 +248,7 @@ def _metrics(chosen: np.ndarray, weights: np.ndarray, infos: Any) -> RoundMetric
 def _summed_up(config: ExperimentConfig, after: Account) -> tuple[dict[str, Any], str]:
     summary = claims.summary(after)
     if config.influence_filter != "none":
-        summary["filter"] = admission.guarantees(
+        summary["filter"] = privacy.guarantees(
             config,
             num_participants=config.num_clients,
             delta=config.target_delta,

@@ -213,7 +213,7 @@ def test_the_server_step_keeps_structure_and_ignores_empty_places(name: str):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_only_shapley_guided_mechanisms_ask_for_r_and_not_at_its_worst_case(name: str):
-    for release in ("none", "laplace", "randomized_response", "worst_case"):
+    for release in ("raw", "laplace", "randomized_response", "worst_case"):
         needs = mechanism_of(name, contribution_release=release).needs_contribution
         assert needs == (name in ("fedsva", "fedsdp") and release != "worst_case")
 

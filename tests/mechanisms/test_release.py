@@ -24,10 +24,10 @@ def released(method: str, ratio: float, epsilon: float) -> np.ndarray:
 
 
 def test_none_tells_r_itself_and_the_worst_case_is_one():
-    assert np.all(released("none", 0.3, 1.0) == np.float32(0.3))
+    assert np.all(released("raw", 0.3, 1.0) == np.float32(0.3))
     assert np.all(released("worst_case", 0.3, 1.0) == 1)
     for ratio, told in ((math.nan, 1), (-math.inf, 1), (-1e9, 0), (2.0, 1)):
-        assert np.all(released("none", ratio, 1.0) == told)
+        assert np.all(released("raw", ratio, 1.0) == told)
 
 
 @pytest.mark.parametrize("method", ["laplace", "randomized_response"])
@@ -81,7 +81,7 @@ def test_only_the_two_releases_spend():
         release.spends_release_budget(
             dataclasses.replace(config, contribution_release=method)
         )
-        for method in ("none", "worst_case", "laplace", "randomized_response")
+        for method in ("raw", "worst_case", "laplace", "randomized_response")
     ]
     assert spends == [False, False, True, True]
 

@@ -120,13 +120,13 @@ def test_the_worst_case_release_raises_the_least_multiplier_to_r_one():
                 "fedsva", published(contribution_release=release)
             ).least_multiplier
         )
-        for release in ("none", "laplace", "worst_case")
+        for release in ("raw", "laplace", "worst_case")
     ]
     np.testing.assert_allclose(least, [13.98575, 13.98575, 14.85265], rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["fedsva", "fedsdp"])
-@pytest.mark.parametrize("release", ["none", "worst_case", "laplace"])
+@pytest.mark.parametrize("release", ["raw", "worst_case", "laplace"])
 def test_an_upload_is_noised_by_its_r_and_counted_by_the_least_that_may_be(
     name: str, release: str
 ):
@@ -156,7 +156,7 @@ def test_an_upload_is_noised_by_its_r_and_counted_by_the_least_that_may_be(
         mechanism.most_delta, 1.25 * math.exp(-least / 2), rtol=1e-5
     )
     claim = mechanism.claim
-    assert claim.proved == (release != "none")
+    assert claim.proved == (release != "raw")
     assert shapley_guided.RELEASE_ASSUMPTIONS[release] in claim.assumptions
 
 

@@ -36,7 +36,7 @@ def share_of(mechanism: Mechanism, num_examples: int):
 @pytest.mark.parametrize("choice", ["attribute_records", "update_clip", "weight_clip"])
 def test_every_client_adds_the_same_share_of_the_noise_of_the_smallest(choice: str):
     mechanism = shared(sensitivity=choice)
-    alone = shared(sensitivity=choice, noise_trust="server")
+    alone = shared(sensitivity=choice, noise_trust="nobody")
     _, _, whole = share_of(alone, int(SMALLEST))
     for held in (40, 400):
         noised, _, info = share_of(mechanism, held)
@@ -118,7 +118,7 @@ def test_the_promise_of_the_sum_holds_against_the_colluders_exactly():
     ],
 )
 def test_noise_that_differs_by_client_is_refused(name: str, changes: dict):
-    with pytest.raises(ValueError, match="noise_trust must be server for mechanism"):
+    with pytest.raises(ValueError, match="noise_trust must be nobody for mechanism"):
         shared(name, **changes)
     assert shared("fedsva", contribution_release="worst_case").claim.central
 

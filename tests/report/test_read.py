@@ -55,9 +55,11 @@ def test_a_mechanism_under_its_former_name_is_read_under_its_name_of_today(
     )
     names = ["none", "sensitivity"]
     change(sweep_dir / "config.json", mechanism="sensitivity", mechanisms=names)
+    change(sweep_dir / "config.json", contribution_release="none")
     sweep = read.read_sweep(sweep_dir)
     assert {row["mechanism"] for row in sweep.results} == {"reestimation"}
     assert sweep.config["mechanism"] == "reestimation"
+    assert sweep.config["contribution_release"] == "raw"
     assert sweep.config["mechanisms"] == ["none", "reestimation"]
 
 

@@ -67,7 +67,7 @@ def test_an_even_spread_is_constant_noise() -> None:
 def test_only_a_released_ratio_is_proved_and_read() -> None:
     assert spread.make_guided(CONFIG).claim.proved
     assert not spread.make_public(CONFIG).needs_contribution
-    itself = dataclasses.replace(CONFIG, contribution_release="none")
+    itself = dataclasses.replace(CONFIG, contribution_release="raw")
     assert not spread.make_guided(itself).claim.proved
     assert spread.make_public(itself).claim.proved
 
