@@ -35,7 +35,6 @@ from fedsvp_jax.mechanisms import (
     register_mechanism,
 )
 from fedsvp_jax.mechanisms.calibration import base_multiplier, concentrated_epsilon
-from fedsvp_jax.mechanisms.noise import add_gaussian_noise
 from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
 from fedsvp_jax.mechanisms.shapley_guided import RELEASE_ASSUMPTIONS
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
@@ -117,15 +116,16 @@ def _spread(config: MechanismConfig, rule: Rule, *, guided: bool) -> Mechanism:
         left, done = state.clients["left"], state.clients["done"]
         share = jnp.clip(rule(left, done, contribution_ratio), 0.0, left)
         multiplier = even / jnp.sqrt(uploads * share)
-        updates, clipped = sensitivity.clip(updates, params)
+        clipped = sensitivity.clip(updates, params)
         bound = sensitivity.bound(num_examples)
         noised, info = base.noised_upload(
-            updates,
+            clipped,
             base.claimed(even, epsilon, config.delta),
             std=multiplier * bound,
             sensitivity=bound,
-            clipped=clipped,
-            add=add_gaussian_noise if sensitivity.at_upload else None,
+            at_upload=sensitivity.at_upload,
+            grid=None,  # the proof is about Gaussians
+            num_examples=num_examples,
             key=key,
         )
         spent = {"left": left - share, "done": done + 1}

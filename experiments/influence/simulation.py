@@ -13,14 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import influence, models, prng
+from fedsvp_jax.algorithm.local_training import TrainingRecipe
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.influence import last_layer, pipeline
+from fedsvp_jax.influence import centre, last_layer, pipeline
 from fedsvp_jax.influence.last_layer import FrozenNetwork
 from fedsvp_jax.influence.pipeline import FilterInputs, ParticipantExamples
 from fedsvp_jax.pretrained import load_hugging_face
-from fedsvp_jax.structs import Array, Examples, Model, Params
+from fedsvp_jax.structs import Array, Examples, Model, Params, Weights
 
 from . import backbone
 from .participants import draw_participants
@@ -178,16 +179,14 @@ class Simulator:
         params, stats = self._model.init(
             prng.stream_key(root, prng.Stream.INIT), self._example
         )
-        if self.backbone == "random":
-            return last_layer.freeze(self._backbone, params, stats)
-        return pipeline.warmed_up_network(
-            self._model,
-            self._backbone,
-            params,
-            stats,
-            warmup,
-            config,
-            batch_size=config.batch_size,
-            learning_rate=config.learning_rate,
-            key=prng.stream_key(root, prng.Stream.INFLUENCE),
-        )
+        if self.backbone != "random":
+            recipe = TrainingRecipe(config.batch_size, config.backbone_epochs, "mean")
+            params, stats = centre.warm_up(
+                self._model,
+                recipe,
+                Weights(params, stats),
+                warmup,
+                config.learning_rate,
+                prng.stream_key(root, prng.Stream.INFLUENCE),
+            )
+        return last_layer.freeze(self._backbone, params, stats)

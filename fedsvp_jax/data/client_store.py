@@ -156,7 +156,7 @@ def open_store(folder: Path) -> ClientStore:
             raise FileNotFoundError(f"{path} is missing; a client store needs it")
         try:
             array = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, OSError, EOFError) as error:
+        except Exception as error:  # numpy parses the header as Python
             raise ValueError(
                 f"{path} is damaged ({files.reason(error)}); it must hold the array "
                 "that store.json describes"

@@ -1,5 +1,7 @@
 """What the centre trains on its own few examples: a backbone and a last layer."""
 
+import dataclasses
+from collections.abc import Callable
 from functools import partial
 
 import flax.struct
@@ -8,9 +10,10 @@ import jax.numpy as jnp
 
 from fedsvp_jax.algorithm import local_training
 from fedsvp_jax.algorithm.local_training import Draws, TrainingRates, TrainingRecipe
+from fedsvp_jax.data import preprocessing
 from fedsvp_jax.influence import last_layer
-from fedsvp_jax.influence.last_layer import Scaling
-from fedsvp_jax.structs import Array, Examples, Model, Params, Rows, Weights
+from fedsvp_jax.influence.last_layer import Backbone, Scaling
+from fedsvp_jax.structs import Array, Examples, Model, Rows, Weights
 
 
 @flax.struct.dataclass
@@ -21,61 +24,64 @@ class LastLayer:
     kernel: Array  # (C, d or k) float32: W_0
 
 
-def warm_up(
-    model: Model,
-    params: Params,
-    stats: Params,
-    examples: Examples,
-    *,
-    num_epochs: int,
-    batch_size: int,
-    learning_rate: float,
-    augment: bool = False,
-    key: Array,
-) -> tuple[Params, Params]:
-    """The whole model after plain SGD on all of `examples`.
+@dataclasses.dataclass(frozen=True)
+class Centre:
+    """What the centre holds, and how it trains a whole model on it.
 
-    Args:
-      model: the model.
-      params, stats: its weights to start from.
-      examples: all of them are trained on.
-      num_epochs: passes over the examples.
-      batch_size: at most; all examples are one batch if there are fewer.
+    Attributes:
+      examples: the centre's, which no client holds.
+      build: number of classes -> Model.
+      num_classes: C.
+      recipe: of plain SGD; its batch size is a most, for few examples are one batch.
       learning_rate: step size.
-      augment: randomly crop and flip the images.
-      key: draws the order of the examples and the augmentation.
-
-    Returns:
-      `(params, stats)`.
     """
-    count = examples.labels.shape[0]
-    recipe = TrainingRecipe(
-        min(batch_size, count), num_epochs, gradient="mean", augment=augment
-    )
-    return _train(model, recipe, params, stats, examples, learning_rate, key)
+
+    examples: Examples
+    build: Callable[[int], Model]
+    num_classes: int
+    recipe: TrainingRecipe
+    learning_rate: float
+
+    def backbone(self) -> Backbone:
+        """The network before its last layer.
+
+        Raises:
+          ValueError: as `last_layer.backbone_of`.
+        """
+        example = preprocessing.normalize(self.examples.inputs[:1])
+        return last_layer.backbone_of(self.build, example)
+
+    def warm_up(self, start: Weights, key: Array) -> Weights:
+        """The whole model after SGD on all of the examples, in an order that key draws.
+
+        Args:
+          start: the weights to start from.
+        """
+        model, recipe = self.build(self.num_classes), self.recipe
+        return warm_up(model, recipe, start, self.examples, self.learning_rate, key)
 
 
 @partial(jax.jit, static_argnames=("model", "recipe"))
-def _train(
+def warm_up(
     model: Model,
     recipe: TrainingRecipe,
-    params: Params,
-    stats: Params,
+    start: Weights,
     examples: Examples,
-    learning_rate: Array,
+    learning_rate: Array | float,
     key: Array,
-) -> tuple[Params, Params]:
+) -> Weights:
+    """As `Centre.warm_up`."""
     count = examples.labels.shape[0]
     return local_training.local_update(
         model,
-        recipe,
+        dataclasses.replace(recipe, batch_size=min(recipe.batch_size, count)),
         TrainingRates(
             learning_rate=learning_rate,
             l2_norm_clip=1.0,
             step_noise_std=0.0,
             proximal_mu=0.0,
         ),
-        Weights(params, stats),
+        start,
         Rows(examples, jnp.arange(count, dtype=jnp.int32), jnp.ones((count,), bool)),
         Draws(key),
     )

@@ -13,12 +13,11 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from fedsvp_jax.influence import centre, last_layer
-from fedsvp_jax.influence.last_layer import Backbone, FrozenNetwork
-from fedsvp_jax.influence.lazy import Batches, FilterRates, Verdict, lazy_influence
+from fedsvp_jax.influence.last_layer import FrozenNetwork
+from fedsvp_jax.influence.lazy import Batches, FilterRates
 from fedsvp_jax.influence.privacy import flip_probability
 from fedsvp_jax.influence.settings import FilterSettings
-from fedsvp_jax.prng import AnyKey
-from fedsvp_jax.structs import Array, Examples, Model, Params
+from fedsvp_jax.structs import Array, Examples
 
 _FEATURE_BATCH = 250  # examples that pass through the network at once
 
@@ -38,43 +37,6 @@ class FilterInputs(NamedTuple):
     train: Batches  # what the contributors train on
     test: Batches  # what the testers vote with
     warmup: Batches  # the centre's examples, as one batch (M = 1)
-
-
-def warmed_up_network(
-    model: Model,
-    backbone: Backbone,
-    params: Params,
-    stats: Params,
-    warmup: Examples,
-    settings: FilterSettings,
-    *,
-    batch_size: int,
-    learning_rate: float,
-    key: Array,
-) -> FrozenNetwork:
-    """The model, trained on the centre's examples and cut before its last layer.
-
-    Args:
-      model: the whole model.
-      backbone: `last_layer.backbone_of` of the same kind of model.
-      params, stats: the model's weights to start from.
-      warmup: the centre's examples.
-      settings: `backbone_epochs` is read.
-      batch_size: at most; the centre may hold fewer examples.
-      learning_rate: step size of plain SGD.
-      key: draws the order of the examples.
-    """
-    params, stats = centre.warm_up(
-        model,
-        params,
-        stats,
-        warmup,
-        num_epochs=settings.backbone_epochs,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        key=key,
-    )
-    return last_layer.freeze(backbone, params, stats)
 
 
 def filter_inputs(
@@ -140,22 +102,4 @@ def filter_rates(settings: FilterSettings) -> FilterRates:
         noise_multiplier=jnp.float32(settings.contribution_noise),
         flip_probability=jnp.float32(flip),
         minimum_gap=jnp.float32(settings.minimum_gap),
-    )
-
-
-def judge(
-    inputs: FilterInputs,
-    settings: FilterSettings,
-    *,
-    contribution_key: AnyKey,
-    vote_key: AnyKey,
-) -> Verdict:
-    """The verdict on every participant; the keys are those of `lazy_influence`."""
-    return lazy_influence(
-        inputs.kernel,
-        inputs.train,
-        inputs.test,
-        filter_rates(settings),
-        contribution_key=contribution_key,
-        vote_key=vote_key,
     )

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.mechanisms.grid import AddNoise, Grid, noise_on
+from fedsvp_jax.mechanisms import noise
+from fedsvp_jax.mechanisms.grid import Grid, add_discrete_noise
 from fedsvp_jax.mechanisms.release import bounded_ratio
 from fedsvp_jax.mechanisms.sensitivity import Sensitivity
 from fedsvp_jax.mechanisms.subsampling import Subsampling
@@ -123,43 +124,50 @@ def claimed(
 
 
 def noised_upload(
-    updates: Params,
+    clipped: tuple[Params, Array],
     upload_noise: UploadNoise,
     *,
     std: Array,
     sensitivity: Array,
-    clipped: Array,
-    add: AddNoise | None,
+    at_upload: bool,
     key: Array | None,
+    grid: Grid | None = None,
+    num_examples: Array | float = 1.0,
 ) -> tuple[Params, NoiseInfo]:
     """Adds noise to a clipped update and describes it.
 
     Args:
-      updates: the clipped update.
+      clipped: the clipped update, and () whether it was clipped.
       upload_noise: z and the claim.
       std: () of the noise.
       sensitivity: () L2 sensitivity of what is noised.
-      clipped: () whether the update was clipped.
-      add: of `grid.noise_on`; None where the noise went into the local steps already,
-        to which `std` and `sensitivity` then refer.
+      at_upload: true to add the noise here; false where it went into the local steps
+        already, to which `std` and `sensitivity` then refer.
       key: of the noise; None adds none here, and `noise_l2` is NaN.
+      grid: on which discrete noise is drawn; None for Gaussian noise.
+      num_examples: () |D|, which a grid may read.
     """
+    updates, was_clipped = clipped
     zero = jnp.zeros((), jnp.float32)
     noise_l2 = zero
-    if add is not None and key is None:
+    if at_upload and key is None:
         noise_l2 = jnp.full((), jnp.nan, jnp.float32)
-    elif add is not None:
-        updates, noise_l2 = add(updates, std, key=key)
+    elif at_upload and key is not None and grid is not None:
+        updates, noise_l2 = add_discrete_noise(
+            updates, std, grid, num_examples=num_examples, key=key
+        )
+    elif at_upload and key is not None:
+        updates, noise_l2 = noise.add_gaussian_noise(updates, std, key=key)
     info = NoiseInfo(
         noise_multiplier=upload_noise.counted_multiplier,
-        noise_std=zero if add is None else std,
-        step_noise_std=std if add is None else zero,
+        noise_std=std if at_upload else zero,
+        step_noise_std=zero if at_upload else std,
         noise_l2=noise_l2,
         sensitivity=sensitivity,
         epsilon=upload_noise.epsilon,
         delta=upload_noise.delta,
         risk_tolerance=upload_noise.risk_tolerance,
-        clipped=clipped,
+        clipped=was_clipped,
     )
     return updates, info
 
@@ -245,18 +253,17 @@ def calibrated_mechanism(
         round_num: Array,
         params: Params,
     ) -> tuple[Params, MechanismState, NoiseInfo]:
-        updates, clipped = sensitivity.clip(updates, params)
+        clipped = sensitivity.clip(updates, params)
         bound = sensitivity.bound(num_examples)
         upload_noise = calibrate(bounded_ratio(contribution_ratio), round_num, bound)
         noised, info = noised_upload(
-            updates,
+            clipped,
             upload_noise,
             std=upload_noise.noise_multiplier * bound,
             sensitivity=bound,
-            clipped=clipped,
-            add=noise_on(sensitivity.grid, num_examples)
-            if sensitivity.at_upload
-            else None,
+            at_upload=sensitivity.at_upload,
+            grid=sensitivity.grid,
+            num_examples=num_examples,
             key=key,
         )
         return noised, state, info
@@ -381,8 +388,8 @@ def over_data(mechanism: Mechanism, from_records: Sequence[str]) -> Mechanism:
         named += f" and {more} more"
     why = (
         f"{mechanism.claim.assumptions}; nominal, because {named} were taken from the "
-        "records, so that one of them may change the features of all: declare them by "
-        "--column_bounds, --column_categories or --classes"
+        "records, so that one of them may change the features of all: declare them in "
+        "a schema (`fedsvp schema`) or by --classes"
     )
     claim = mechanism.claim._replace(proved=False, assumptions=why)
     return mechanism._replace(claim=claim)

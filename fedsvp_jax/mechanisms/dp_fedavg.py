@@ -18,7 +18,7 @@ from fedsvp_jax.mechanisms import base, correlated_noise
 from fedsvp_jax.mechanisms.base import Mechanism
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
-from fedsvp_jax.mechanisms.grid import make_grid, noise_on
+from fedsvp_jax.mechanisms.grid import make_grid
 from fedsvp_jax.mechanisms.noise import add_vector
 from fedsvp_jax.mechanisms.sensitivity import clip_update
 from fedsvp_jax.settings import LEAST_CLIP, Settings, setting
@@ -176,7 +176,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
     ) -> tuple[Params, MechanismState, NoiseInfo]:
         del rest
         clip = state.shared["clip"]
-        updates, clipped = clip_update(updates, params, clip)
+        clipped = clip_update(updates, params, clip)
         noisy = z > 0
         upload_noise = base.claimed(
             counted / root_cohort,
@@ -187,12 +187,13 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
         if correlated:
             std *= jnp.asarray(correlated_noise.growth(past), jnp.float32)[round_num]
         noised, info = base.noised_upload(
-            updates,
+            clipped,
             upload_noise,
             std=std,
             sensitivity=clip,
-            clipped=clipped,
-            add=None if correlated else noise_on(grid, num_examples),
+            at_upload=not correlated,
+            grid=grid,
+            num_examples=num_examples,
             key=key,
         )
         if correlated:

@@ -13,13 +13,13 @@ wraps around. That spoils a coordinate (a chance of 1e-15 for each) and tells no
 import functools
 import math
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.mechanisms import discrete_gaussian, noise
+from fedsvp_jax.mechanisms import discrete_gaussian
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
 from fedsvp_jax.structs import Array, Params
 from fedsvp_jax.tree import cut
@@ -28,10 +28,6 @@ _TAILS = 8.0  # standard deviations of the noise that the sum has room for
 # Of one client's noise, in steps. A sum of K such noises is then a discrete Gaussian to
 # 1e-67·K in its log probabilities (Kairouz, Liu and Steinke 2021, arXiv 2102.06387).
 _LEAST_STD = 4.0
-
-
-# (tree, std, *, key) -> the tree with noise, and the noise's L2 norm, () float32
-AddNoise: TypeAlias = Callable[..., tuple[Params, Array]]
 
 
 class Grid(NamedTuple):
@@ -127,17 +123,6 @@ def add_discrete_noise(
     return cut(numbers, tree), noise_l2
 
 
-def noise_on(grid: Grid | None, num_examples: Array) -> AddNoise:
-    """Adds noise to an upload: discrete on a grid, Gaussian without.
-
-    Args:
-      num_examples: () |D|, which a grid may read.
-    """
-    if grid is None:
-        return noise.add_gaussian_noise
-    return functools.partial(add_discrete_noise, grid=grid, num_examples=num_examples)
-
-
 def _on_host(
     vector: Array,
     key: Array,
@@ -161,12 +146,12 @@ def _on_host(
         whole = discrete_gaussian.rounded(
             values, step=gamma, norm_bound=float(norm), words=words
         )
-    drawn = np.zeros(values.shape, np.int64)
+    noise = np.zeros(values.shape, np.int64)
     if std > 0:
         variance = discrete_gaussian.step_variance(float(std), gamma)
-        drawn = discrete_gaussian.discrete_gaussian(variance, values.size, words)
-    residues = discrete_gaussian.encoded(whole + drawn, bits)
-    length = gamma * float(np.linalg.norm(drawn.astype(np.float64)))
+        noise = discrete_gaussian.discrete_gaussian(variance, values.size, words)
+    residues = discrete_gaussian.encoded(whole + noise, bits)
+    length = gamma * float(np.linalg.norm(noise.astype(np.float64)))
     sent = discrete_gaussian.decoded(residues, bits).astype(np.int32)
     return sent, np.float32(length)
 

@@ -10,7 +10,7 @@ import flax.struct
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.mechanisms import base, noise
+from fedsvp_jax.mechanisms import base
 from fedsvp_jax.mechanisms.base import Mechanism
 from fedsvp_jax.mechanisms.calibration import (
     base_multiplier,
@@ -110,16 +110,15 @@ def make_reestimation(config: MechanismConfig) -> Mechanism:
         )
         rescaled = make_sensitivity(config.replace(l2_norm_clip=clip))  # type: ignore[attr-defined]
         last_norm = l2_norm(updates)
-        updates, clipped = clip_update(updates, params, clip)
+        clipped = clip_update(updates, params, clip)
         upload_noise = scaled_claim(config, jnp.ones((), jnp.float32))
         bound = rescaled.bound(num_examples)
         noised, info = base.noised_upload(
-            updates,
+            clipped,
             upload_noise,
             std=upload_noise.noise_multiplier * bound,
             sensitivity=bound,
-            clipped=clipped,
-            add=noise.add_gaussian_noise,
+            at_upload=True,
             key=key,
         )
         memory = dataclasses.replace(state, clients={"last_norm": last_norm})

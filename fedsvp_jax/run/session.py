@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from fedsvp_jax import models
 from fedsvp_jax.accounting import claims
+from fedsvp_jax.algorithm.local_training import TrainingRecipe
 from fedsvp_jax.algorithm.state import RoundMetrics, ServerState
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.devices import processes
@@ -21,6 +22,7 @@ from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation.budget import planned_cost
 from fedsvp_jax.influence import Verdict, admission
 from fedsvp_jax.influence.admission import Admission
+from fedsvp_jax.influence.centre import Centre
 from fedsvp_jax.mechanisms import noise_setting
 from fedsvp_jax.run import loop, records
 from fedsvp_jax.run.checkpoint import SharedCheckpointer
@@ -73,17 +75,20 @@ class FilterHook:
         program, self._trainer = trainer.program, trainer
         config = program.configs[0]
         assert program.data.warmup is not None
+        centre = Centre(
+            program.data.warmup,
+            lambda count: models.make_model(
+                config.model, num_classes=count, kernels=program.target.kernels
+            ),
+            program.data.num_classes,
+            TrainingRecipe(config.batch_size, config.backbone_epochs, "mean"),
+            config.learning_rate,
+        )
         self._admission = Admission(
             config,
             program.data.examples,
             cell_of(program.data.split, 0),
-            program.data.warmup,
-            num_classes=program.data.num_classes,
-            build=lambda count: models.make_model(
-                config.model, num_classes=count, kernels=program.target.kernels
-            ),
-            batch_size=config.batch_size,
-            learning_rate=config.learning_rate,
+            centre,
             num_rounds=config.num_rounds,
             root=cell_of(program.cells.root, 0),
         )

@@ -15,7 +15,10 @@ from damage import mutated
 
 from fedsvp_jax.data import sources
 
-pytestmark = pytest.mark.across("every format of data")
+pytestmark = [
+    pytest.mark.across("every format of data"),
+    pytest.mark.filterwarnings("ignore:.*Windows-1252"),
+]
 
 FILES = {
     "mnist": "mnist/train-images-idx3-ubyte.gz",

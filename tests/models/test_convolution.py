@@ -122,7 +122,8 @@ def test_patches_equal_lax_convolution_at_the_models_own_shapes(
         assert_close(ours, theirs, scale=float(jnp.max(jnp.abs(theirs))))
 
 
-def test_stacked_kernels_give_each_lane_its_own_convolution_and_gradients():
+@pytest.mark.parametrize("shared", [False, True], ids=["a kernel each", "one kernel"])
+def test_stacked_inputs_give_each_lane_its_own_gradients(shared):
     x, kernels = normal(0, 3, 2, 6, 6, 4), normal(1, 3, 3, 3, 4, 5)
 
     def gradients(x, kernel):
@@ -130,24 +131,16 @@ def test_stacked_kernels_give_each_lane_its_own_convolution_and_gradients():
             x, kernel
         )
 
-    stacked = quick_jit(jax.vmap(gradients))(x, kernels)
+    if shared:
+        kernels = jnp.stack([kernels[0]] * 3)
+        stacked = quick_jit(jax.vmap(gradients, (0, None)))(x, kernels[0])
+    else:
+        stacked = quick_jit(jax.vmap(gradients))(x, kernels)
     one_lane = quick_jit(gradients)
     for lane in range(3):
         alone = one_lane(x[lane], kernels[lane])
         for ours, theirs in zip(stacked, alone, strict=True):
             assert_close(ours[lane], theirs, scale=50.0)
-
-
-def test_one_kernel_for_stacked_inputs_gives_each_lane_its_own_gradients():
-    x, kernel = normal(0, 3, 1, 6, 6, 4), normal(1, 3, 3, 4, 5)
-
-    def gradient(x):
-        return jax.grad(lambda k: jnp.sum(conv2d(x, k, kernels="cpu") ** 2))(kernel)
-
-    stacked = quick_jit(jax.vmap(gradient))(x)
-    one_lane = quick_jit(gradient)
-    for lane in range(3):
-        assert_close(stacked[lane], one_lane(x[lane]), scale=50.0)
 
 
 def test_conv2d_names_a_channel_mismatch_and_unknown_kernels():
