@@ -11,15 +11,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from deployed import UPDATE_CLIP, model, policy, trained
+from saved_work import a_client, a_run, check_client, check_run
 from stores import digits_store
 
 from fedsvp_jax.data.client_store import open_store
-from fedsvp_jax.deploy import StateFile, Trained, answer
-from fedsvp_jax.run.checkpoint import Checkpointer
-from fedsvp_jax.run.folder import RunFolder
 
 pytestmark = pytest.mark.across("what is saved when the power goes")
 PAGE = 512
@@ -129,52 +125,9 @@ Work = Callable[[Path], Iterator[int]]  # yields what it reports as saved
 Check = Callable[[Path, int], None]  # (folder, the last that was reported)
 
 
-def a_run(folder: Path) -> Iterator[int]:
-    """Rows of a round, then its checkpoint, as `run.loop` writes them."""
-    with RunFolder(folder / "runs" / "one") as place:
-        place.start({"state_version": 12, "seed": 3}, resume=True)
-        saver = Checkpointer(place.path / "checkpoints", place.identity)
-        found = saver.restore(like := {"x": np.zeros(300)})
-        first = found[1] if found else 0
-        assert not found or np.all(found[0]["x"] == first)
-        for name in ("metrics.jsonl", "clients.jsonl"):
-            place.keep_rounds(name, first)
-        yield first
-        for number in range(first + 1, 5):
-            for name in ("metrics.jsonl", "clients.jsonl"):
-                place.append(name, [{"round": number, "loss": 1 / number}])
-            saver.save(number, {"x": like["x"] + number})
-            yield number
-
-
-def a_client(folder: Path) -> Iterator[int]:
-    file = StateFile(folder / "state" / "client.json", policy(**UPDATE_CLIP))
-    file.begin(30)
-    yield 0
-    for number in (1, 2, 3):
-        update = Trained(trained(model()))
-        answer(file, model(), lambda u=update: u, round_num=number)
-        yield number
-
-
 def a_store(folder: Path) -> Iterator[int]:
     digits_store(folder / "store", sizes=(5, 7))
     yield 1
-
-
-def check_run(folder: Path, reported: int) -> None:
-    first, *rest = a_run(folder)
-    assert first >= reported and rest == list(range(first + 1, 5))
-    rows = RunFolder(folder / "runs" / "one").rows("metrics.jsonl")
-    assert [row["round"] for row in rows] == [1, 2, 3, 4]
-
-
-def check_client(folder: Path, reported: int) -> None:
-    if reported >= 0:  # it has begun
-        file = StateFile(folder / "state" / "client.json", policy(**UPDATE_CLIP))
-        assert file.read().last_round >= reported
-        with file.locked():
-            pass
 
 
 def check_store(folder: Path, reported: int) -> None:
