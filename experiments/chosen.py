@@ -21,7 +21,7 @@ def lines(
         shown = ", ".join(f"{name} = {getattr(config, name)}" for name in names)
         found.append(
             f"chosen for {len(dataset.train_labels)} examples: {shown}"
-            + (_DELTA if "delta" in names else "")
+            + (_DELTA if config.delta == 1 / max(config.batch_size, 2) else "")
         )
     numbered = {"private_attribute", "private_category"} <= set(untyped)
     named = config.dataset in (*_OWN, "adult") and isinstance(dataset, Dataset)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 # In the order of the overview.
 MODULES = (
+    "schema",
     "train",
     "sweep",
     "merge",

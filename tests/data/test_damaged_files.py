@@ -14,7 +14,10 @@ import tiny_files
 
 from fedsvp_jax.data import sources
 
-pytestmark = pytest.mark.across("every format of data")
+pytestmark = [
+    pytest.mark.across("every format of data"),
+    pytest.mark.filterwarnings("ignore:.*Windows-1252"),
+]
 
 FILES = {
     "mnist": "mnist/train-images-idx3-ubyte.gz",

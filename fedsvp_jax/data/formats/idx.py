@@ -16,7 +16,7 @@ import numpy as np
 
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.formats import files
-from fedsvp_jax.data.formats.declared import DeclaredSettings
+from fedsvp_jax.data.formats.table_settings import TableSettings
 
 _IMAGES, _LABELS = "images-idx3-ubyte", "labels-idx1-ubyte"
 _FOLDERS = {
@@ -76,7 +76,7 @@ def _plain_or_gz(folder: Path, name: str) -> Path:
     return plain if plain.is_file() else folder / f"{name}.gz"
 
 
-def load_idx(name: str, data_dir: Path, declared: DeclaredSettings) -> Dataset:
+def load_idx(name: str, data_dir: Path, declared: TableSettings) -> Dataset:
     """`mnist`, `fashion_mnist` or `emnist` (ByClass) from their standard files.
 
     EMNIST's images are stored transposed; they are turned upright.
