@@ -25,7 +25,8 @@ from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.files import replace_file
 from fedsvp_jax.run.folder import SharedFolder
 from fedsvp_jax.run.loggers import Loggers
-from fedsvp_jax.run.session import Files, Options, Session
+from fedsvp_jax.run.loop import Options
+from fedsvp_jax.run.session import Files, Session
 from fedsvp_jax.run.stopping import StopRequests
 from fedsvp_jax.run.trained_model import SCHEMA, probabilities
 from fedsvp_jax.structs import Model
