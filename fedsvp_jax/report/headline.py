@@ -44,8 +44,9 @@ def privacy(summary: Mapping[str, Any]) -> str:
     else:
         status = why[0] if why else "nominal, not proved"
     neighbours, _, limits = str(row["relation"]).partition("; ")
+    comma = "," if "," in neighbours else ""
     sentence = (
-        f"To {neighbours} changes the view of the {main} by at most ε = "
+        f"To {neighbours}{comma} changes the view of the {main} by at most ε = "
         f"{labels.significant(float(row['epsilon']))} at δ = "
         f"{labels.significant(float(row['delta']), 3)} ({status})"
     )
