@@ -29,6 +29,7 @@ from absl import flags
 from fedsvp_jax import attacks, mechanisms, prng, tree
 from fedsvp_jax.algorithm import aggregation, client, cohort
 from fedsvp_jax.algorithm.address import Address
+from fedsvp_jax.algorithm.privacy_estimation import estimate_contribution
 from fedsvp_jax.algorithm.state import ServerState
 from fedsvp_jax.algorithm.task import rates_of_round
 from fedsvp_jax.common_settings import NoiseSettings
@@ -103,10 +104,11 @@ def train_cohort(
     key = prng.round_key(cell.root, round_num)
 
     def one(client_id: Array) -> Trained:
-        trained, estimation = client.estimate(
+        trained, estimation = estimate_contribution(
             trainer.program.model,
-            plan,
+            plan.recipe,
             rates_of_round(plan, cell, round_num),
+            plan.estimation,
             Weights(params, stats),
             trainer.program.data.examples,
             cell_of(cell.split, client_id),
