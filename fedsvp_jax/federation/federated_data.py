@@ -198,7 +198,7 @@ def _federate_store(config: ExperimentConfig, store: ClientStore) -> FederatedDa
             store.clients[:, 1],
             config.num_clients,
             min_examples=train_validation.least_examples(
-                config.batch_size, config.train_fraction
+                config.dataset, config.batch_size, config.train_fraction
             ),
             seed=config.seed,
         ),

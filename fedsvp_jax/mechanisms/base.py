@@ -21,7 +21,7 @@ NOTHING_ELSE = "nothing else leaves the client (no BatchNorm statistics)"
 _MOST_NAMED = 8  # of what was taken from the records, in one sentence
 
 
-class Claim(NamedTuple):
+class Basis(NamedTuple):
     """What one upload's (ε, δ) rests on."""
 
     relation: str  # the neighbouring relation, in words
@@ -93,7 +93,7 @@ class Mechanism(NamedTuple):
     step_noise_std: Callable[..., Array] | None = None
     needs_contribution: bool = False
     uniform_weights: bool = False
-    claim: Claim = Claim("", False, "")
+    claim: Basis = Basis("", False, "")
     subsampling: Subsampling | None = None
     grid: Grid | None = None
     least_multiplier: Array | float = 0.0
@@ -203,7 +203,7 @@ def nothing_private() -> NoiseInfo:
 def gaussian_mechanism(
     calibrate: Calibration,
     sensitivity: Sensitivity,
-    claim: Claim,
+    claim: Basis,
     *,
     num_rounds: int,
     needs_contribution: bool = False,
@@ -231,7 +231,7 @@ def gaussian_mechanism(
 def calibrated_mechanism(
     calibrate: Callable[[Array, Array, Array], UploadNoise],
     sensitivity: Sensitivity,
-    claim: Claim,
+    claim: Basis,
     *,
     num_rounds: int = 1,
     min_num_examples: Array | float = 1.0,
@@ -363,9 +363,9 @@ def claim_of(
     *more: str,
     proved: bool = True,
     any_epsilon: bool = False,
-) -> Claim:
+) -> Basis:
     """The sensitivity's claim with further assumptions; nominal if either is."""
-    return Claim(
+    return Basis(
         relation=sensitivity.relation,
         proved=sensitivity.proved and proved,
         assumptions="; ".join((sensitivity.assumptions, *more, NOTHING_ELSE)),
@@ -388,8 +388,8 @@ def over_data(mechanism: Mechanism, from_records: Sequence[str]) -> Mechanism:
         named += f" and {more} more"
     why = (
         f"{mechanism.claim.assumptions}; nominal, because {named} were taken from the "
-        "records, so that one of them may change the features of all: declare them by "
-        "--column_bounds, --column_categories or --classes"
+        "records, so that one of them may change the features of all: declare them in "
+        "a schema (`fedsvp schema`) or by --classes"
     )
     claim = mechanism.claim._replace(proved=False, assumptions=why)
     return mechanism._replace(claim=claim)
