@@ -2,7 +2,7 @@
 
     python -m experiments.benchmark.lowering
 
-writes docs/results/lowering.json, which docs/results/scaling.md shows. The round is that
+writes docs/results/lowering.json, shown by docs/results/scaling.md. The round is that
 of the benchmark's W1 (LEAF CNN) with 16 clients on 8 devices, two side by side on each;
 those of FedSVA and FedSDP have two attributes. JAX lowers a program for a device that
 is not there. It does not compile it, so nothing here says how fast the device is.
