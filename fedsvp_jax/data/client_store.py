@@ -197,7 +197,8 @@ def open_store(folder: Path) -> ClientStore:
 def write_store(folder: Path, stream: StoreSource) -> ClientStore:
     """Writes a store in one pass over the clients and opens it.
 
-    One client is in memory at a time. The folder gets its name when it is complete.
+    One client is in memory at a time. The folder gets its name when it is complete and
+    on the disk.
 
     Args:
       folder: must not exist yet.
@@ -214,7 +215,10 @@ def write_store(folder: Path, stream: StoreSource) -> ClientStore:
     beside.mkdir(parents=True)
     try:
         _write(beside, stream)
+        for path in (*beside.iterdir(), beside):
+            files.sync(path)
         beside.rename(folder)
+        files.sync(folder.parent)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return open_store(folder)

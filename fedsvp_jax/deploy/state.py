@@ -25,7 +25,7 @@ from fedsvp_jax.config import of_today
 from fedsvp_jax.deploy.policy import Policy
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.mechanisms import nothing_private
-from fedsvp_jax.run.files import WriteError, replace_file
+from fedsvp_jax.run.files import WriteError, make_folder, replace_file
 
 _FORMAT = 3
 _ROUNDING = 1 + 1e-9  # the promise and the ledger add up in another order
@@ -223,7 +223,7 @@ class StateFile:
                     f"{file} exists: this client has begun already, and a new state "
                     "would forget what was spent"
                 )
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path.parent)
         os.close(os.open(self._lock, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
         self.write(state)
 
