@@ -31,6 +31,8 @@ from fedsvp_jax.run.early_stopping import UNRELEASED, BestRound
 from fedsvp_jax.run.files import plain
 from fedsvp_jax.run.sweep import SweepPlan, sweep
 
+pytestmark = pytest.mark.across("runs of another length than was planned")
+
 PROVED = {
     "mechanism": "nbafl",
     "sensitivity": "update_clip",
