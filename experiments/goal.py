@@ -1,9 +1,8 @@
 """--goal of experiments.train: settings for a table, all but ε, by fixed defaults.
 
-`proved` takes the route that was most accurate in the trials of docs/own_data.md and
-refuses a table whose schema was read off the records. `trial` is the same with such a
-schema, so its claims are nominal. The defaults were chosen by trials on flchain with
-seed 0 of an earlier division of its rows; no ε counts that choice for other data.
+`proved` refuses a table whose schema was read off the records. `trial` is the same with
+such a schema, so its claims are nominal. The defaults were chosen by trials on flchain,
+breast cancer and Adult (docs/own_data.md); no ε counts that choice for these.
 
 - unit = "row": every client runs DP-SGD with Poisson batches, one step a round, on a
   logistic model, and adds all of the noise itself: against the server too (P15).
@@ -17,6 +16,7 @@ from typing import Any
 from absl import flags
 
 from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.formats.table_settings import TableSettings
 from fedsvp_jax.data.sources import DataSettings
 
@@ -66,7 +66,6 @@ def settings(goal: str, values: flags.FlagValues) -> dict[str, Any]:
       ValueError: ε is not promised, the data are no table, or the schema is not
         confirmed.
     """
-    from fedsvp_jax.config import resolve
     from fedsvp_jax.data import sources
 
     if values.total_epsilon is None:
@@ -89,6 +88,18 @@ def settings(goal: str, values: flags.FlagValues) -> dict[str, Any]:
             "`fedsvp schema` drafts one, in which you confirm each and delete its line "
             "from_data; --goal=trial goes on with nominal claims"
         )
+    return route_settings(given, data)
+
+
+def route_settings(given: ExperimentConfig, data: Dataset) -> dict[str, Any]:
+    """What the route sets for a table.
+
+    Args:
+      given: not resolved; names the data set, and may name clients.
+      data: which it names.
+    """
+    from fedsvp_jax.config import resolve
+
     by_client = data.schema is not None and data.schema.unit == "client"
     if data.train_writers is None and given.num_clients is None:
         given = dataclasses.replace(given, num_clients=1)

@@ -10,6 +10,7 @@ from pathlib import Path
 # In the order of the overview.
 MODULES = (
     "schema",
+    "plan",
     "train",
     "sweep",
     "merge",
