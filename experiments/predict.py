@@ -72,12 +72,15 @@ def _own_data(
 
 def _examples(path: Path) -> np.ndarray:
     """The array of an .npy file."""
+    from fedsvp_jax.data.formats import files
+
     try:
         return np.load(path, allow_pickle=False)
     except OSError:
         raise
     except Exception as error:  # numpy parses the header as Python
-        raise ValueError(f"{path} is not an .npy file of numbers: {error}") from error
+        why = files.reason(error)
+        raise ValueError(f"{path} is not an .npy file of numbers: {why}") from error
 
 
 def _quoted(name: str) -> str:

@@ -60,7 +60,7 @@ def train(values: flags.FlagValues, config: ExperimentConfig) -> dict[str, float
     from fedsvp_jax.data import preprocessing
     from fedsvp_jax.devices import lanes
     from fedsvp_jax.federation import loading
-    from fedsvp_jax.influence import centre
+    from fedsvp_jax.influence import pipeline
     from fedsvp_jax.structs import Model, Weights
 
     from .influence import backbone
@@ -105,7 +105,7 @@ def train(values: flags.FlagValues, config: ExperimentConfig) -> dict[str, float
         disable=None if values.progress else True,
     )
     for epoch in bar:
-        params, stats = centre.warm_up(
+        params, stats = pipeline.warm_up(
             model,
             TrainingRecipe(config.batch_size, 1, "mean", augment=config.augment),
             Weights(params, stats),

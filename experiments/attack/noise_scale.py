@@ -29,6 +29,7 @@ from absl import flags
 from fedsvp_jax import attacks, prng, tree
 from fedsvp_jax.algorithm import aggregation, client, cohort
 from fedsvp_jax.algorithm.address import Address
+from fedsvp_jax.algorithm.privacy_estimation import estimate_contribution
 from fedsvp_jax.algorithm.state import ServerState
 from fedsvp_jax.algorithm.task import rates_of_round
 from fedsvp_jax.common_settings import NoiseSettings
@@ -113,10 +114,11 @@ def cohort_round(
         )
         found = metrics.estimation
         if found is None:  # no noise follows R, which the client has all the same
-            _, found = client.estimate(
+            _, found = estimate_contribution(
                 program.model,
-                program.plan,
+                program.plan.recipe,
                 rates_of_round(program.plan, cell, round_num),
+                program.plan.estimation,
                 Weights(state.params, state.stats),
                 program.data.examples,
                 cell_of(cell.split, client_id),

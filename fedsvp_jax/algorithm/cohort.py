@@ -1,6 +1,6 @@
 """Which clients take part in a round. Traceable: runs under jit and vmap."""
 
-from typing import Required, TypedDict, Unpack
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -30,14 +30,6 @@ def may_take_part(
     last = jnp.minimum(round_num, allowance.costs.shape[0] - 1)
     cost = jnp.asarray(allowance.costs)[last]
     return admitted & (spent + cost <= allowance.budget)
-
-
-class Dealing(TypedDict, total=False):
-    """How cohorts are made, as `cohort_of_round` takes it."""
-
-    cohort_size: Required[int]
-    cohorts: Required[str]
-    admitted: Array | bool
 
 
 def cohort_of_round(
@@ -81,7 +73,10 @@ def is_over(
     allowance: Allowance,
     spent: Array,
     round_num: Array | int,
-    **dealing: Unpack[Dealing],
+    *,
+    cohort_size: int,
+    cohorts: str,
+    admitted: Array | bool = True,
 ) -> Array:
     """() bool: whether nobody takes part from a round on, however long the run.
 
@@ -89,12 +84,16 @@ def is_over(
     has to be empty in its turn. The arguments are those of `cohort_of_round`: settings,
     the seed and the filter's verdict, all of them public.
     """
-    cyclic = dealing["cohorts"] == "cyclic"
-    turns = spent.shape[0] // dealing["cohort_size"] if cyclic else 1
-
-    def of_round(later: Array) -> Array:
-        return cohort_of_round(root, allowance, spent, later, **dealing)
-
+    turns = spent.shape[0] // cohort_size if cohorts == "cyclic" else 1
+    of_round = partial(
+        cohort_of_round,
+        root,
+        allowance,
+        spent,
+        cohort_size=cohort_size,
+        cohorts=cohorts,
+        admitted=admitted,
+    )
     later = round_num + jnp.arange(turns, dtype=jnp.int32)
     return ~jnp.any(jax.vmap(of_round)(later) >= 0)
 

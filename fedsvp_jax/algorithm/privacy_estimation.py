@@ -84,6 +84,8 @@ def estimate_contribution(
     is 0 exactly (the dummy axiom), and the others' differences carry less noise. A
     coalition without data is worth what the empty one is.
 
+    No noise is in the steps and batches are shuffled, whatever the recipe says.
+
     Args:
       start: the broadcast model.
       held: one client's row of the federation's Split.
@@ -91,6 +93,10 @@ def estimate_contribution(
     Returns:
       `(trained, Estimation)`.
     """
+    if recipe.gradient == "per_example":
+        recipe = dataclasses.replace(
+            recipe, gradient="clipped_mean", places=None, local_steps=None
+        )
     key, pairs_key = at.stream(Stream.LOCAL_TRAINING), at.stream(Stream.COALITIONS)
     validation = evaluation.Validation(
         model,

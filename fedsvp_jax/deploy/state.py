@@ -162,18 +162,18 @@ def from_bytes(content: bytes, policy: Policy, file: str) -> ClientState:
     """
     try:
         whole = json.loads(content)
-        saved = whole["state"]
+        saved, version = whole["state"], whole["format"]
         intact = whole["sha256"] == _sum(json.dumps(saved, sort_keys=True))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         intact = False
     if not intact:
         raise Refused(
             f"the client's state file {file} is damaged: nothing is uploaded before an "
             "intact copy of it is back; a new one would forget what was spent"
         )
-    if whole["format"] != _FORMAT:
+    if version != _FORMAT:
         raise Refused(
-            f"the client's state file {file} is of format {whole['format']}, and this "
+            f"the client's state file {file} is of format {version}, and this "
             f"version reads {_FORMAT}"
         )
     settings = policy.settings()

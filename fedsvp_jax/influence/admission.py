@@ -14,9 +14,8 @@ import numpy as np
 from fedsvp_jax import prng
 from fedsvp_jax.accounting import FilterCost
 from fedsvp_jax.influence import last_layer, pipeline, privacy
-from fedsvp_jax.influence.centre import Centre
-from fedsvp_jax.influence.lazy import Verdict, lazy_influence
-from fedsvp_jax.influence.pipeline import ParticipantExamples
+from fedsvp_jax.influence.lazy import Batches, Verdict, lazy_influence
+from fedsvp_jax.influence.pipeline import Centre
 from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.influence.threshold import filtration
 from fedsvp_jax.prng import AnyKey
@@ -96,9 +95,9 @@ class Admission:
             vote_key=self._root,
         )
 
-    def _held(self, indices: Array, weights: Array) -> ParticipantExamples:
+    def _held(self, indices: Array, weights: Array) -> Batches:
         inputs, labels = self._examples.inputs, self._examples.labels
-        return ParticipantExamples(inputs[indices], labels[indices], weights)
+        return Batches(inputs[indices], labels[indices], weights)
 
 
 def _first_examples(indices: Array, count: Array, most: int) -> tuple[Array, Array]:

@@ -27,11 +27,13 @@ def privacy(summary: Mapping[str, Any]) -> str:
     told = [row for row in summary.get("guarantees") or () if isinstance(row, dict)]
     of: dict[str, dict[str, Any]] = {}  # by adversary, from the strongest
     for row in told:
-        epsilon, who = read.number(row.get("epsilon")), str(row.get("adversary"))
-        spent = row.get("method") in _OF_RUN and epsilon is not None
-        if row.get("method") == "none":
+        method, who = row.get("method"), str(row.get("adversary"))
+        epsilon = read.number(row.get("epsilon")) if method in _OF_RUN else None
+        if method == "none":
             of.setdefault(who, {})
-        elif spent and epsilon < (of.get(who) or {}).get("epsilon", float("inf")):
+        elif epsilon is not None and epsilon < (of.get(who) or {}).get(
+            "epsilon", float("inf")
+        ):
             of[who] = row
     main = str(summary.get("adversary"))
     if not of.get(main):

@@ -22,7 +22,7 @@ from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation.budget import planned_cost
 from fedsvp_jax.influence import Verdict, admission
 from fedsvp_jax.influence.admission import Admission
-from fedsvp_jax.influence.centre import Centre
+from fedsvp_jax.influence.pipeline import Centre
 from fedsvp_jax.mechanisms import noise_setting
 from fedsvp_jax.run import loop, records
 from fedsvp_jax.run.checkpoint import SharedCheckpointer

@@ -208,7 +208,7 @@ def told_estimation(
         num_drawn=5,
         utility="loss",
     )
-    recipe = TrainingRecipe(9, 1, "mean")
+    recipe = changes.pop("recipe", TrainingRecipe(9, 1, "mean"))
     start: Any = Weights("params", "stats")
     given_models: Any = ("model", recipe, "rates")
     trained, estimation = privacy_estimation.estimate_contribution(
@@ -224,7 +224,8 @@ def told_estimation(
     group = Group(8, (1,), 3)
     assert game.train(jnp.asarray([True, False, False]), group) == ("trained", "stats")
     (((*told, rows, draws), named),) = trainings
-    own = dataclasses.replace(recipe, batch_size=8, most_steps=3)
+    plain = "mean" if recipe.gradient == "mean" else "clipped_mean"  # without noise
+    own = TrainingRecipe(8, 1, plain, most_steps=3)
     assert told == ["model", own, "rates", start]
     assert rows[:2] == (examples, held.train)
     np.testing.assert_array_equal(rows.member, [False, True, False, True, False])
@@ -256,7 +257,9 @@ def test_the_estimator_is_told_the_clients_game(
     np.testing.assert_allclose(estimation.contribution_ratio, 0.25, rtol=1e-6)
     assert not estimation.clipped and not estimation.degenerate
     assert estimation[5:] == (None, None, None, None)
-    _, game, _ = told_estimation(monkeypatch, estimator, found, empty_utility="initial")
+    private = TrainingRecipe(9, 1, "per_example", places=12, local_steps=4)
+    initial = {"empty_utility": "initial", "recipe": private}
+    _, game, _ = told_estimation(monkeypatch, estimator, found, **initial)
     assert game.empty == ("params", "stats")  # what the broadcast model is worth
 
 

@@ -27,6 +27,7 @@ _SHAPES = {
 # Smaller inputs and fewer classes: the same layers, quick to run.
 _QUICK_SHAPES = {
     **_SHAPES,
+    "logistic": ((9,), 5),
     "paper_cnn": ((16, 16, 3), 5),
     "leaf_cnn": ((8, 8, 1), 5),
     "resnet18": ((16, 16, 3), 5),
