@@ -273,7 +273,7 @@ class RunFolder:
             try:
                 row = json.loads(line)
                 meant, round_num = of(row), row["round"]
-            except (ValueError, TypeError, KeyError) as error:
+            except (ValueError, TypeError, KeyError, RecursionError) as error:
                 raise ValueError(
                     f"{file}, line {number}, is damaged; put a copy of the file back, "
                     "or start again in a new folder (nothing was changed)"

@@ -152,6 +152,8 @@ def test_a_damaged_file_is_refused_and_not_begun_anew(tmp_path: pathlib.Path) ->
     for damaged in (
         b"",
         whole[: len(whole) // 2],
+        b"[" * 100_000,
+        whole.replace(b'"format"', b'"former"'),
         whole.replace(b'"last_round": 1', b'"last_round": 0'),
     ):
         file.path.write_bytes(damaged)

@@ -144,6 +144,7 @@ def test_the_rows_of_others_stay(tmp_path: pathlib.Path) -> None:
         (b'{"round": 1}\n{"rou\xff: 2}\n', "line 2, is damaged"),
         (b'{"round": 1}\n{"ruond": 2}\n', "line 2, is damaged"),
         (b'{"round": 1}\n7\n', "line 2, is damaged"),
+        pytest.param(b"[" * 100_000 + b"\n", "line 1, is damaged", id="nested"),
     ],
 )
 def test_rows_that_something_else_changed_are_refused_and_left_alone(
