@@ -24,7 +24,7 @@ from fedsvp_jax.run.files import write_json
 from .. import command, docs_blocks, provenance
 from . import results
 
-FREE = ("time_varying", "sensitivity", "dpa", "fedsdp", "fedsva")
+FREE = ("time_varying", "reestimation", "dpa", "fedsdp", "fedsva")
 NAMES = ("theta", "beta", "tau", "rho", "old", "new", *FREE)  # of the parameters
 CHANCE = {"ResNet-18 @ CIFAR-10": 10.0, "CNN @ FEMNIST": 100 / 62}
 TABLES = ("fedsdp_table1", "fedsva_table1")

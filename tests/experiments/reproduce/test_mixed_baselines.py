@@ -5,7 +5,7 @@ import pytest
 
 from experiments.reproduce import mixed_baselines as mixed
 
-_FACTORS = {"time_varying": 0.8, "sensitivity": 0.7, "dpa": 0.6, "fedsdp": 0.5}
+_FACTORS = {"time_varying": 0.8, "reestimation": 0.7, "dpa": 0.6, "fedsdp": 0.5}
 
 
 def drawn(fedsva: float, is_mixed: bool) -> mixed.Scenario:
