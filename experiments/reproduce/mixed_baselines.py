@@ -32,6 +32,8 @@ PRINTED = (0.973, 1.033)  # FedSVA's noise ÷ NbAFL's by both formulas, R = 0 an
 NEAR = 1.5  # a factor beyond which noise differs in earnest
 MISFIT = 3.0  # points; a curve further off does not describe the tables
 DRAWS = 100_000
+ADAPTED = 10  # times
+LEAST = 1_000  # effective draws of a fit that is read
 _RUNS = 5  # of a published cell
 
 Json = dict[str, Any]
@@ -146,7 +148,7 @@ class Posterior(NamedTuple):
 
 
 def fit(scenario: Scenario, mixed: bool, draws: int = DRAWS) -> Posterior:
-    """Importance sampling from a t distribution at the mode, adapted three times."""
+    """Importance sampling from a t distribution at the mode, adapted."""
     from scipy import optimize, stats
 
     target = log_posterior(scenario, mixed)
@@ -162,15 +164,17 @@ def fit(scenario: Scenario, mixed: bool, draws: int = DRAWS) -> Posterior:
         key=lambda found: found.fun,
     )
     center, cover = best.x, best.hess_inv
-    for number in (draws // 20, draws // 20, draws // 4, draws):
+    for number in (*[draws // 10] * ADAPTED, draws):
         proposal = stats.multivariate_t(center, cover, df=5, allow_singular=True)
         drawn = proposal.rvs(number, random_state=random)
         logs = target(drawn) - proposal.logpdf(drawn)
         weights = np.exp(logs - logs.max())
         evidence = float(logs.max() + math.log(weights.mean()))
-        weights /= weights.sum()
-        center = weights @ drawn
-        cover = (drawn - center).T @ ((drawn - center) * weights[:, None]) * 1.2
+        # Cut, or a single draw in a tail would be the next proposal.
+        cut = np.minimum(weights, weights.mean() * math.sqrt(number))
+        cut, weights = cut / cut.sum(), weights / weights.sum()
+        center = cut @ drawn
+        cover = (drawn - center).T @ ((drawn - center) * cut[:, None]) * 1.2
         cover += 1e-10 * np.eye(len(NAMES))
     return Posterior(evidence, float(1 / np.sum(weights**2)), drawn, weights)
 
@@ -184,8 +188,10 @@ def interval(posterior: Posterior, name: str, logs: bool = True) -> list[float]:
     return [float(math.exp(x) if logs else x) for x in found]
 
 
-def verdict(readings: Mapping[str, Json]) -> str:
+def verdict(readings: Mapping[str, Json], least: int = LEAST) -> str:
     """What the rules of the registration say of one scenario's two readings."""
+    if min(reading["effective_draws"] for reading in readings.values()) < least:
+        return f"not read: fewer than {least:,} effective draws"
     if min(reading["tau"][0] for reading in readings.values()) > MISFIT:
         return "void: no curve describes the tables"
     ranges = {name: reading["factor"][1:] for name, reading in readings.items()}
@@ -220,7 +226,7 @@ def compute(scenario: Scenario, draws: int = DRAWS) -> Json:
     return {
         "readings": readings,
         "log_bayes_factor_mixed": odds,
-        "verdict": verdict(readings),
+        "verdict": verdict(readings, min(LEAST, draws // 100)),
     }
 
 
