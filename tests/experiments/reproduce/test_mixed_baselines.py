@@ -33,7 +33,7 @@ def drawn(fedsva: float, is_mixed: bool) -> mixed.Scenario:
     [(1.0, True, "yes"), (0.4, True, "no"), (0.4, False, "no")],
 )
 def test_the_verdict_follows_the_truth(fedsva: float, is_mixed: bool, word: str):
-    found = mixed.compute(drawn(fedsva, is_mixed), draws=2_000)
+    found = mixed.compute(drawn(fedsva, is_mixed), draws=20_000)
     assert found["verdict"].startswith(word)
     reading = found["readings"]["mixed" if is_mixed else "own"]
     assert reading["factor"][1] <= fedsva <= reading["factor"][2]
@@ -44,4 +44,4 @@ def test_tables_that_no_curve_describes_are_void():
     scenario = drawn(1.0, False)
     scattered = np.random.default_rng(2).uniform(5, 80, len(scenario.cells.accuracy))
     wild = scenario._replace(cells=scenario.cells._replace(accuracy=scattered))
-    assert mixed.compute(wild, draws=2_000)["verdict"].startswith("void")
+    assert mixed.compute(wild, draws=20_000)["verdict"].startswith("void")
