@@ -31,7 +31,7 @@ TABLES = ("fedsdp_table1", "fedsva_table1")
 PRINTED = (0.973, 1.033)  # FedSVA's noise ÷ NbAFL's by both formulas, R = 0 and 1
 NEAR = 1.5  # a factor beyond which noise differs in earnest
 MISFIT = 3.0  # points; a curve further off does not describe the tables
-DRAWS = 400_000
+DRAWS = 800_000
 ADAPTED = 10  # times
 LEAST = 1_000  # effective draws of a fit that is read
 _RUNS = 5  # of a published cell
