@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from fedsvp_jax.config import SIZED, ExperimentConfig
 from fedsvp_jax.data.client_store import ClientStore
-from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.dataset import Dataset, examples_of
 from fedsvp_jax.federation import loading
 
 _OWN = ("npz", "csv", "store")
@@ -14,14 +14,14 @@ _DELTA = " (delta is 1/batch_size as published: too large for a real guarantee)"
 def lines(
     config: ExperimentConfig, untyped: Collection[str], dataset: Dataset | ClientStore
 ) -> list[str]:
-    """A line for defaults that follow from the data, and one for what is private."""
+    """Lines for defaults that follow from the data, for what is private, left out."""
     found = []
     names = [name for name in (*SIZED, "l2_norm_clip", "delta") if name in untyped]
     if config.dataset in _OWN and names:
         shown = ", ".join(f"{name} = {getattr(config, name)}" for name in names)
         found.append(
             f"chosen for {len(dataset.train_labels)} examples: {shown}"
-            + (_DELTA if "delta" in names else "")
+            + (_DELTA if config.delta == 1 / max(config.batch_size, 2) else "")
         )
     numbered = {"private_attribute", "private_category"} <= set(untyped)
     named = config.dataset in (*_OWN, "adult") and isinstance(dataset, Dataset)
@@ -32,4 +32,26 @@ def lines(
             f"chosen as private: {of.names[of.private]}, of {', '.join(of.names)}; "
             "--private_category or --private_attribute names another one"
         )
+    if isinstance(dataset, Dataset) and dataset.schema is not None:
+        found.append(f"left out of training: {_left_out(config, dataset)}")
     return found
+
+
+def _left_out(config: ExperimentConfig, dataset: Dataset) -> str:
+    """Of a table: columns, clients and rows that no client trains on."""
+    assert dataset.schema is not None
+    columns = dataset.schema.columns.items()
+    names = [name for name, column in columns if column.type == "drop"]
+    parts = [f"columns {', '.join(names)}"] if names else []
+    held = examples_of(dataset.train_writers)
+    clients = config.num_clients if held is None else len(held)
+    if config.partition == "by_writer" and clients > config.num_clients:
+        parts.append(f"{clients - config.num_clients} of {clients} clients")
+    if config.num_hbc_clients and config.num_attributes > 1:
+        parts.append(
+            f"the private rows of {config.num_hbc_clients} honest-but-curious clients"
+        )
+    kept = f"{len(dataset.test_labels)} rows for the test"
+    return ", ".join(
+        [*parts, kept, f"{1 - config.train_fraction:.2g} of each client's"]
+    )

@@ -16,9 +16,8 @@ from absl import flags
 from fedsvp_jax.data import sources
 from fedsvp_jax.report.text_table import markdown
 
-from . import command, docs_blocks, kept_rows, provenance
+from . import docs_blocks, kept_rows, provenance
 
-DOCS = pathlib.Path(__file__).parents[1] / "docs"
 FILE = "data.jsonl"
 # Name, folder below --data_dir, and where the files are from.
 DATA = (
@@ -84,29 +83,16 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     return docs_blocks.rewrite(results / "data.md", {"data": block})
 
 
-def main(_: list[str]) -> None:
-    """Reads the data sets that have no row, and writes the table."""
-    values = flags.FLAGS
-    docs = pathlib.Path(values.docs_dir)
-    file = docs / "results" / FILE
+def compute(values: flags.FlagValues) -> None:
+    """Reads the data sets that have no row."""
+    file = docs_blocks.DOCS / "results" / FILE
     done = {row["name"] for row in kept_rows.read(file)}
-    for name, folder, source in DATA if values.run else ():
-        if name in done:
-            continue
-        if values.data_dir is None:
-            raise ValueError("data_dir must be given, unless --norun is")
-        place = None if folder is None else pathlib.Path(values.data_dir) / folder
-        kept_rows.add(file, row_of(name, source, place))
-    print(rewrite(docs))
-
-
-def define_flags() -> None:
-    """The flags, not at import: other commands have flags of the same names."""
-    flags.DEFINE_string("data_dir", None, "Folder of the data sets' folders.")
-    flags.DEFINE_string("docs_dir", str(DOCS), "Folder of results/data.md.")
-    flags.DEFINE_bool("run", True, "Read what is missing; --norun writes the table.")
+    for name, folder, source in DATA:
+        if name not in done:
+            place = None if folder is None else pathlib.Path(values.data_dir) / folder
+            kept_rows.add(file, row_of(name, source, place))
 
 
 if __name__ == "__main__":
-    define_flags()
-    command.run(main, __doc__)
+    flags.DEFINE_string("data_dir", None, "Folder of the data sets' folders.")
+    docs_blocks.run_study(compute, rewrite, __doc__, needs=["data_dir"])

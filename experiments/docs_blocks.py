@@ -86,6 +86,34 @@ def run(
     command.run(main, manual)
 
 
+def run_study(
+    compute: Callable[[flags.FlagValues], None],
+    write: Callable[[Path], Path],
+    manual: str | None,
+    needs: Sequence[str] = (),
+) -> None:
+    """The command of a study: computes what is missing, and writes the page from it.
+
+    Args:
+      compute: values of the flags -> nothing; it keeps its rows in DOCS.
+      write: docs -> the page that it wrote there.
+      manual: what --help prints above the flags.
+      needs: flags without which nothing can be computed.
+    """
+    flags.DEFINE_bool("run", True, "Compute what is missing; --norun writes the page.")
+
+    def main(_: list[str]) -> None:
+        values = flags.FLAGS
+        for name in needs if values.run else ():
+            if values[name].value is None:
+                raise ValueError(f"{name} must be given, unless --norun is")
+        if values.run:
+            compute(values)
+        print(write(DOCS))
+
+    command.run(main, manual)
+
+
 def mean_and_range(shares: Sequence[float]) -> str:
     """`92.5 (90.0 to 95.0)`: shares in percent; one alone is `92.5`."""
     numbers = [100 * share for share in shares]

@@ -23,14 +23,12 @@ def overview() -> str:
         [
             f"fedsvp {fedsvp_jax.__version__}: federated learning with differential "
             "privacy, guided by Shapley values",
-            "",
             "  fedsvp train --dataset=digits --mechanism=fedsva --output_dir=runs/a",
-            "  fedsvp train --dataset=csv --data_dir=FILE.csv --label_column=NAME "
-            "--dry_run",
-            "",
+            "  fedsvp schema DATA.csv",
+            "  fedsvp train --data=DATA.csv --schema=schema.toml --goal=proved "
+            "--total_epsilon=3 --output_dir=runs/b",
             "Subcommands:",
             *listed,
-            "",
             "fedsvp SUBCOMMAND --help describes its flags. Flags are --name=value.",
         ]
     )

@@ -5,7 +5,7 @@
 For a change of style: nothing is measured anew. The figures of docs/reproduction.md are
 drawn by `experiments.reproduce --norun`, that of docs/architecture.md by
 `experiments.architecture`. Grids of images and the figures of single runs have no kept
-results; docs/gallery.md names the command that makes each.
+results; docs/gallery.md names the page or command of each.
 """
 
 import json

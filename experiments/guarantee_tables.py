@@ -1,4 +1,4 @@
-"""Writes the measured and computed tables of docs/privacy.md and docs/methods.md.
+"""Writes the measured and computed tables of docs/privacy.md and docs/results.
 
   python -m experiments.guarantee_tables
   python -m experiments.guarantee_tables --keep_guarantees=noise_scale=runs/noise_scale

@@ -4,12 +4,11 @@ import dataclasses
 import textwrap
 from typing import Any
 
-from fedsvp_jax import mechanisms
+from fedsvp_jax import influence, mechanisms
 from fedsvp_jax.accounting import EVENTS, Account, FilterCost, Participation
 from fedsvp_jax.accounting.disclosure import EXPERIMENTER, PUBLIC
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation import budget, plan
-from fedsvp_jax.influence import admission
 from fedsvp_jax.report.text_table import markdown
 from fedsvp_jax.run.early_stopping import UNRELEASED
 
@@ -94,7 +93,7 @@ def promise() -> Json:
                 vote_epsilon=vote,
             )
             cost = budget.planned_cost(config)
-            told = admission.guarantees(
+            told = influence.guarantees(
                 config,
                 num_participants=participants,
                 delta=config.target_delta,

@@ -102,32 +102,19 @@ def write_page(docs: pathlib.Path) -> pathlib.Path:
     return docs_blocks.rewrite(docs / "optimizers.md", {"methods": block})
 
 
-def main(_: list[str]) -> None:
-    """Computes the rows and writes the table."""
-    values = flags.FLAGS
-    docs = pathlib.Path(values.docs_dir)
-    if values.run:
-        if values.output_dir is None:
-            raise ValueError("give --output_dir, or --norun to write the table alone")
-        command.start_jax(values)
-        compute(
-            docs / "results" / RESULTS,
-            seeds=values.seeds,
-            data_dir=values.data_dir,
-            output_dir=pathlib.Path(values.output_dir),
-        )
-    print(write_page(docs))
-
-
-def define_flags() -> None:
-    """The flags, not at import: other commands have flags of the same names."""
-    command.define_output(required=False)
-    flags.DEFINE_string("data_dir", None, "Folder of FEMNIST in LEAF's format.")
-    flags.DEFINE_integer("seeds", 1, "Runs of each method.", lower_bound=1)
-    flags.DEFINE_string("docs_dir", "docs", "Folder of optimizers.md and results/.")
-    flags.DEFINE_bool("run", True, "Compute the rows that are missing.")
+def measure(values: flags.FlagValues) -> None:
+    """Computes the rows that are missing."""
+    command.start_jax(values)
+    compute(
+        docs_blocks.DOCS / "results" / RESULTS,
+        seeds=values.seeds,
+        data_dir=values.data_dir,
+        output_dir=pathlib.Path(values.output_dir),
+    )
 
 
 if __name__ == "__main__":
-    define_flags()
-    command.run(main, __doc__)
+    command.define_output(required=False)
+    flags.DEFINE_string("data_dir", None, "Folder of FEMNIST in LEAF's format.")
+    flags.DEFINE_integer("seeds", 1, "Runs of each method.", lower_bound=1)
+    docs_blocks.run_study(measure, write_page, __doc__, needs=["output_dir"])

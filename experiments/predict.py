@@ -2,15 +2,18 @@
 
   python -m experiments.predict runs/a
   python -m experiments.predict runs/a --inputs=new.npy --to=predicted.csv
-  python -m experiments.predict runs/a --inputs=new.csv --to=predicted.csv
+  python -m experiments.predict runs/a/model.safetensors new.csv --to=predicted.csv
   python -m experiments.predict runs/a --export=model.safetensors
 
-DIR is the --output_dir of experiments.train. The model is that of the newest
-checkpoint, so a run that was stopped has one too. Without --inputs the test examples of
-the run's own data set are predicted and the accuracy is printed. predictions.csv has
-one line per example: its row, its label where it is known, the predicted class and its
-probability. Classes have their names where the data set has names. A CSV file is
-encoded as the table of the training, which must still be there.
+MODEL is the --output_dir of experiments.train, or the model file that a run on a table
+leaves there and that --export writes. Of a folder the model is that of the newest
+checkpoint, so a run that was stopped has one too. Without inputs the test examples of
+the run's own data set are predicted and the accuracy is printed. The file of
+predictions has one line per example: its row, its label where it is known, the
+predicted class, and the probability of every class. Classes have their names where they
+are known. The model of a table carries its schema, which encodes the rows of another
+CSV file; a category that the training did not have is `*` where the schema has it. The
+table of the training is not needed.
 
 Exit status: 0 done; 2 a folder or file is missing or damaged (one line says why).
 """
@@ -34,11 +37,11 @@ _INPUTS = flags.DEFINE_string(
     "inputs",
     None,
     "An .npy file of examples, (n, *example shape), as the data set holds them; or, of "
-    "a run on a CSV file, another CSV file with the same columns of features. Default: "
-    "the test examples of the run's data set.",
+    "a run on a table, a CSV file with the same columns of features. Default: the "
+    "second argument, else the test examples of the run's data set.",
 )
 _TO = flags.DEFINE_string(
-    "to", None, "File for the predictions. Default: DIR/predictions.csv."
+    "to", None, "File for the predictions. Default: predictions.csv in the folder."
 )
 _NUMBER = re.compile(r"[+-][0-9.]+([eE][+-]?[0-9]+)?")
 _EXPORT = flags.DEFINE_string(
@@ -69,10 +72,15 @@ def _own_data(
 
 def _examples(path: Path) -> np.ndarray:
     """The array of an .npy file."""
+    from fedsvp_jax.data.formats import files
+
     try:
         return np.load(path, allow_pickle=False)
-    except ValueError as error:
-        raise ValueError(f"{path} is not an .npy file of numbers: {error}") from error
+    except OSError:
+        raise
+    except Exception as error:  # numpy parses the header as Python
+        why = files.reason(error)
+        raise ValueError(f"{path} is not an .npy file of numbers: {why}") from error
 
 
 def _quoted(name: str) -> str:
@@ -83,46 +91,53 @@ def _quoted(name: str) -> str:
 
 def main(arguments: Sequence[str]) -> None:
     """Predicts, or exports the model."""
-    if len(arguments) != 2:
-        raise ValueError("name one folder of a run")
+    if len(arguments) not in (2, 3):
+        raise ValueError("name one folder of a run, or a model file, and the inputs")
     from fedsvp_jax import run
     from fedsvp_jax.data.formats import table
     from fedsvp_jax.federation import loading
 
-    folder = Path(arguments[1])
-    trained = run.load_model(folder)
+    place = Path(arguments[1])
+    trained = run.load_model(place)
     if _EXPORT.value:
         trained.save(_EXPORT.value)
         print(f"model after {trained.rounds} rounds: {_EXPORT.value}")
         return
-    labels = names = None
-    inputs, given = None, Path(_INPUTS.value or "")
-    if _INPUTS.value and given.suffix != ".csv":
-        inputs = _examples(given)
-    elif _INPUTS.value and trained.settings["dataset"] != "csv":
-        raise ValueError(
-            "a CSV file is predicted by the model of a run on --dataset=csv; name an "
-            f".npy file of examples of dataset {trained.settings['dataset']}"
-        )
-    if inputs is None:
+    labels = None
+    names = trained.schema.classes if trained.schema is not None else None
+    given = _INPUTS.value or (arguments[2] if len(arguments) == 3 else "")
+    if given.endswith(".csv"):
+        if trained.schema is None:
+            raise ValueError(
+                "a CSV file is predicted by the model of a run on --dataset=csv; name "
+                f"an .npy file of examples of dataset {trained.settings['dataset']}"
+            )
+        inputs = table.load_rows(Path(given), trained.schema)
+    elif given:
+        inputs = _examples(Path(given))
+    elif place.is_file():
+        raise ValueError("name the inputs too: a model file has no data set")
+    else:
         config, data = _own_data(trained.settings)
         names = data.class_names if isinstance(data, Dataset) else None
-        if _INPUTS.value:
-            inputs = table.load_rows(given, Path(str(config.data_dir)), config)
-        else:
-            data, _ = loading.withhold_validation(config, data)
-            inputs, labels = np.asarray(data.test_inputs), np.asarray(data.test_labels)
+        data, _ = loading.withhold_validation(config, data)
+        inputs, labels = np.asarray(data.test_inputs), np.asarray(data.test_labels)
     chances = trained.probabilities(inputs)
     predicted = chances.argmax(-1)
+    called = [
+        str(c) if names is None else _quoted(names[c]) for c in range(chances.shape[1])
+    ]
+    folder = place.parent if place.is_file() else place
     target = Path(_TO.value) if _TO.value else folder / "predictions.csv"
-    with target.open("w", newline="") as file:
+    with target.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         known = [] if labels is None else ["label"]
-        writer.writerow(["row", *known, "predicted", "probability"])
+        each = [f"probability of {name}" for name in called]
+        writer.writerow(["row", *known, "predicted", *each])
         for row, (best, chance) in enumerate(zip(predicted, chances, strict=True)):
             classes = [best] if labels is None else [labels[row], best]
-            called = classes if names is None else [_quoted(names[c]) for c in classes]
-            writer.writerow([row, *called, f"{chance[best]:.4f}"])
+            shown = [f"{one:.4f}" for one in chance]
+            writer.writerow([row, *(called[c] for c in classes), *shown])
     if labels is not None:
         accuracy = np.mean(predicted == labels)
         print(f"accuracy after {trained.rounds} rounds: {accuracy:.4f}")

@@ -56,11 +56,12 @@ def train(values: flags.FlagValues, config: ExperimentConfig) -> dict[str, float
 
     from fedsvp_jax import models, prng
     from fedsvp_jax.algorithm import evaluation
+    from fedsvp_jax.algorithm.local_training import TrainingRecipe
     from fedsvp_jax.data import preprocessing
     from fedsvp_jax.devices import lanes
     from fedsvp_jax.federation import loading
-    from fedsvp_jax.influence import centre
-    from fedsvp_jax.structs import Model
+    from fedsvp_jax.influence import pipeline
+    from fedsvp_jax.structs import Model, Weights
 
     from .influence import backbone
 
@@ -104,16 +105,13 @@ def train(values: flags.FlagValues, config: ExperimentConfig) -> dict[str, float
         disable=None if values.progress else True,
     )
     for epoch in bar:
-        params, stats = centre.warm_up(
+        params, stats = pipeline.warm_up(
             model,
-            params,
-            stats,
+            TrainingRecipe(config.batch_size, 1, "mean", augment=config.augment),
+            Weights(params, stats),
             examples,
-            num_epochs=1,
-            batch_size=config.batch_size,
-            learning_rate=config.learning_rate,
-            augment=config.augment,
-            key=prng.round_key(root, epoch),
+            config.learning_rate,
+            prng.round_key(root, epoch),
         )
         test_scores = score(params, stats)
         if not np.isfinite(test_scores.loss):

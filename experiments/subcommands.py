@@ -9,6 +9,8 @@ from pathlib import Path
 
 # In the order of the overview.
 MODULES = (
+    "schema",
+    "plan",
     "train",
     "sweep",
     "merge",

@@ -19,6 +19,14 @@ other than digits are read from --data_dir.
   python -m experiments.train --preset=proved --dataset=mnist --data_dir=FOLDER \\
       --total_epsilon=2 --output_dir=runs/proved
 
+--goal=proved takes a table from its schema to a useful model at --total_epsilon by
+fixed defaults, against the server (docs/own_data.md):
+
+  python -m experiments.train --data=DATA.csv --schema=schema.toml --goal=proved \\
+      --total_epsilon=3 --output_dir=runs/proved
+
+A run on a table leaves model.safetensors too, which experiments.predict takes anywhere.
+
 --dry_run keeps no model: it shows who holds what, the noise, the ε of the whole run,
 and how long it would take, by timing a few rounds. --config=FILE.toml takes flags from
 a file, and --config=runs/a/config.json those of a run.
@@ -33,7 +41,7 @@ from absl import flags
 from fedsvp_jax.devices import processes
 from fedsvp_jax.optimizers import METHODS
 
-from . import command, presets, unread_flags
+from . import command, goal, presets, unread_flags
 from .utility import routes
 
 command.define_settings()
@@ -52,6 +60,23 @@ flags.DEFINE_enum(
     "Settings for all flags that the command line does not name. "
     + " ".join(f"{name}: {line}" for name, line in presets.OF_TRAIN.items()),
 )
+flags.DEFINE_string(
+    "data", None, "A file of one's own: --dataset=csv or npz with --data_dir=FILE."
+)
+flags.DEFINE_enum(
+    "goal",
+    None,
+    list(goal.GOALS),
+    "For a table, settings for all flags that the command line does not name: proved, "
+    "the route of docs/own_data.md; trial, the same with claims that are nominal since "
+    "the schema was read off the records.",
+)
+flags.DEFINE_bool(
+    "reference",
+    True,
+    "With --goal, also train FedAvg on the same clients, in OUTPUT_DIR/fedavg, and "
+    "show its accuracy. It hides nothing: its folder stays with you.",
+)
 flags.DEFINE_bool(
     "dry_run",
     False,
@@ -65,6 +90,11 @@ def main(_: list[str]) -> None:
     values = flags.FLAGS
     command.start_jax(values)
     command.start_processes(values)
+    if values.data is not None:
+        kind = "npz" if values.data.endswith(".npz") else "csv"
+        command.default_settings(values, {"dataset": kind, "data_dir": values.data})
+    if values.goal is not None:
+        command.default_settings(values, goal.settings(values.goal, values))
     if values.preset in METHODS:
         command.default_settings(values, METHODS[values.preset])
     elif values.preset is not None:
@@ -78,12 +108,16 @@ def main(_: list[str]) -> None:
     unread_flags.refuse_unneeded(values, config)
 
     from fedsvp_jax import federation, run
+    from fedsvp_jax.config import ExperimentConfig, resolve
+    from fedsvp_jax.data.dataset import Dataset
     from fedsvp_jax.federation import loading
 
     from . import dry_run
 
     data = loading.load_data(config)
     command.print_chosen(values, config, data)
+    if values.goal is not None:
+        print(goal.route(config))
     if values.dry_run:
         program = federation.build([config], data)
         print(dry_run.summary(program, data), flush=True)
@@ -110,6 +144,17 @@ def main(_: list[str]) -> None:
         raise
     if not processes.is_first():
         return
+    from fedsvp_jax.report import headline, labels, spent
+
+    place = pathlib.Path(values.output_dir)
+    if values.goal is not None and values.reference and not processes.several():
+        assert isinstance(data, Dataset)
+        told = resolve(ExperimentConfig(**goal.reference(config)), dataset=data)
+        reference = place / headline.REFERENCE
+        run.train(told, reference, dataset=data, resume=values.resume)
+    print("\n".join(headline.sentences(place, summary)))
+    if "test_scores" in summary:
+        run.load_model(place).save(place / "model.safetensors")
     if summary["stopped_by"] == "patience":
         print(
             f"stopped after round {summary['rounds']}: no higher {summary['best_by']} "
@@ -122,8 +167,6 @@ def main(_: list[str]) -> None:
             f"client would exceed total_epsilon = {config.total_epsilon} "
             f"({config.total_accounting})"
         )
-    from fedsvp_jax.report import labels, spent
-
     for name in ("best_accuracy", "final5_accuracy"):
         picked = f" ({labels.picked(summary)})" if name == "best_accuracy" else ""
         print(f"{name}: {command.shown(summary[name])}{picked}")

@@ -1,6 +1,6 @@
 """Writes the conformance vectors, docs/vectors/*.json: inputs and expected results.
 
-    python -m experiments.vectors [--vectors_dir=docs/vectors]
+    python -m experiments.vectors
 
 One file per mechanism. A case has settings, one client's update and model, the clipped
 update, σ, z, Δ, ε, δ and T of an upload, and the ε after 1, 10 and 100 of them. Where

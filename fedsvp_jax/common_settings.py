@@ -57,12 +57,14 @@ class TrainingSettings(Settings):
     model: str = setting(
         None,
         "Model. Default: small_cnn for digits, leaf_cnn for MNIST and FEMNIST, "
-        "paper_cnn for EMNIST, resnet18 for CIFAR, mlp for tables. scatter_linear is a "
+        "paper_cnn for EMNIST, resnet18 for CIFAR, mlp for tables. logistic is one "
+        "linear layer on a table's features. scatter_linear is a "
         "linear layer on scattering coefficients normalised within the image, "
         "scatter_channels_linear by channel, lite0_linear one on features of "
         "EfficientNet-Lite0 (ImageNet); both are computed once.",
         choices=(
             "mlp",
+            "logistic",
             "small_cnn",
             "paper_cnn",
             "leaf_cnn",

@@ -231,9 +231,9 @@ def check_resolved(config: ExperimentConfig) -> None:
 def _of_size(config: ExperimentConfig, facts: Facts) -> dict[str, Any]:
     """Defaults of `SIZED` for data of one's own: npz, csv, store.
 
-    About 50 examples per client, at most 100 clients, of whom a tenth is curious; a
-    batch of a quarter of a client's training examples, at most 50. Where the examples
-    have writers, each client is one who fills a batch.
+    About 50 examples per client, at most 100 clients, none of whom is curious; a batch
+    of a quarter of a client's training examples, at most 50. Where the examples have
+    writers, each client is one who fills a batch; of a table, every one.
     """
     if facts.num_examples is None:
         return {}
@@ -247,14 +247,15 @@ def _of_size(config: ExperimentConfig, facts: Facts) -> dict[str, Any]:
         share = facts.num_examples / num_clients
     batch = config.batch_size or min(max(int(config.train_fraction * share / 4), 1), 50)
     if held is not None and by_writer:
-        least = least_examples(batch, config.train_fraction)
-        num_clients = config.num_clients or min(int((held >= least).sum()), 100)
+        least = least_examples(config.dataset, batch, config.train_fraction)
+        most = None if config.dataset == "csv" else 100
+        num_clients = config.num_clients or len(held[held >= least][:most])
     num_clients = max(num_clients, 1)
     return {
         "partition": "by_writer" if by_writer else "iid",
         "num_clients": num_clients,
         "cohort_size": min(10, num_clients),
-        "num_hbc_clients": num_clients // 10,
+        "num_hbc_clients": 0,
         "batch_size": batch,
     }
 

@@ -31,8 +31,7 @@ def test_every_data_set_resolves_to_settings_without_gaps(name: str) -> None:
     config = resolve(ExperimentConfig(dataset=name))
     gaps = {n for n in FIELDS if getattr(config, n) is None}
     optional = {"data_dir", "features_dir", "lite0_weights"}
-    optional |= {"label_column", "client_column", "drop_columns", "column_bounds"}
-    optional |= {"column_categories", "classes"}
+    optional |= {"label_column", "client_column", "drop_columns", "schema", "classes"}
     optional |= {"private_category", "patience", "influence_projection"}
     optional |= {"total_epsilon", "max_test_examples", "max_uploads", "local_steps"}
     by_device = {"client_chunk_size", "coalition_chunk_size"}
@@ -147,7 +146,7 @@ def test_writers_with_enough_examples_are_the_clients(tmp_path: pathlib.Path) ->
     path = own_data(tmp_path, writers=[20] * 12 + [1])
     config = resolve(ExperimentConfig(dataset="npz", data_dir=path))
     assert (config.partition, config.num_clients) == ("by_writer", 12)
-    assert (config.cohort_size, config.num_hbc_clients) == (10, 1)
+    assert (config.cohort_size, config.num_hbc_clients) == (10, 0)
 
 
 def test_a_private_category_is_named_and_the_column_counts_the_attributes(

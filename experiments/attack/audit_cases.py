@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from fedsvp_jax.config import ExperimentConfig
@@ -75,15 +76,18 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
                 changes={"contribution_noise": 2.0},
             ),
         ]
+    replaced = partial(Case, mechanism, "update_clip", "replace_one")
+    removed = partial(Case, mechanism, "update_clip", "add_remove")
+    printed = partial(Case, mechanism, "paper", "replace_one")
     is_gaussian = mechanism == "gaussian"
     step, query = (_STEP_STD, _QUERY_STD) if is_gaussian else (_NOTHING, _NOTHING)
     cases = [
-        Case(mechanism, "paper", "replace_one", "granted"),
-        Case(mechanism, "paper", "replace_one", "record"),
-        Case(mechanism, "paper", "replace_one", "client", claimed=False),
+        printed("granted"),
+        printed("record"),
+        printed("client", claimed=False),
         Case(mechanism, "weight_clip", "replace_one", "update"),
-        Case(mechanism, "update_clip", "replace_one", "update"),
-        Case(mechanism, "update_clip", "add_remove", "presence"),
+        replaced("update"),
+        removed("presence"),
         *(
             Case(mechanism, sensitivity, relation, worlds, changes=changes)
             for sensitivity, record, changes in (
@@ -99,61 +103,31 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
     made = _made(mechanism, config)
     if made.claim.central:
         adaptive = {"adaptive_clip": True, "count_noise_std": 1.1}
+        banded = {"noise_bands": 2, "cohorts": "cyclic", "num_clients": 20}
         cases = [
-            Case(mechanism, "update_clip", "add_remove", "presence"),
-            Case(mechanism, "update_clip", "add_remove", "partial cohort"),
-            Case(
-                mechanism,
-                "update_clip",
-                "add_remove",
-                "adaptive clip",
-                changes=adaptive,
-            ),
-            Case(
-                mechanism,
-                "update_clip",
-                "add_remove",
-                BANDS,
-                changes={"noise_bands": 2, "cohorts": "cyclic", "num_clients": 20},
-            ),
-            *(
-                Case(mechanism, "update_clip", "add_remove", worlds, changes=_CYCLIC)
-                for worlds in TURNS
-            ),
+            removed("presence"),
+            removed("partial cohort"),
+            removed("adaptive clip", changes=adaptive),
+            removed(BANDS, changes=banded),
+            *(removed(worlds, changes=_CYCLIC) for worlds in TURNS),
         ]
     if is_gaussian:
-        cases.append(Case(mechanism, "update_clip", "replace_one", "two uploads"))
         loud = {"noise_std": 8.0}  # so that games without a formula come near the claim
-        cases.append(
-            Case(mechanism, "update_clip", "add_remove", STOPPED, changes=loud)
-        )
         grid = {"noise_sampler": "discrete", "noise_bits": 16}
-        cases.append(
-            Case(
-                mechanism, "update_clip", "replace_one", "discrete noise", changes=grid
-            )
-        )
         secret = {"batches": "poisson", "local_steps": 1, "noise_std": 0.08}
         summed = secret | {"noise_trust": "secure_aggregation", "noise_std": 0.027}
+        drawn = partial(Case, mechanism, "per_example", "add_remove")
+        asked = partial(Case, mechanism, "attribute_records", "replace_one")
         cases += [
-            Case(mechanism, "per_example", "add_remove", worlds, changes=changes)
-            for worlds, changes in (
-                (SECRET, secret),
-                (SEVERAL, secret | {"local_steps": 4}),
-                (SUMMED, summed),
-            )
+            replaced("two uploads"),
+            removed(STOPPED, changes=loud),
+            replaced("discrete noise", changes=grid),
+            drawn(SECRET, changes=secret),
+            drawn(SEVERAL, changes=secret | {"local_steps": 4}),
+            drawn(SUMMED, changes=summed),
+            replaced(UNEQUAL),
+            asked(ASKED_LATER, changes={"private_from": _SILENT, **query}),
         ]
-        cases.append(Case(mechanism, "update_clip", "replace_one", UNEQUAL))
-        later = {"private_from": _SILENT, **query}
-        cases.append(
-            Case(
-                mechanism,
-                "attribute_records",
-                "replace_one",
-                ASKED_LATER,
-                changes=later,
-            )
-        )
     if mechanism in _SUMMED:
         shared: dict[str, Any] = {"noise_trust": "secure_aggregation"}
         if not is_gaussian:  # so that an audit sees which part of the noise is missing
@@ -168,14 +142,11 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
             )
         ]
     if mechanism in _PROMISED:
-        cases.append(Case(mechanism, "update_clip", "add_remove", "promise"))
+        cases.append(removed("promise"))
     if made.needs_contribution:
-        cases.append(Case(mechanism, "update_clip", "replace_one", "ratio", wide=True))
+        cases.append(replaced("ratio", wide=True))
         cases += [
-            Case(
-                mechanism,
-                "update_clip",
-                "replace_one",
+            replaced(
                 name.replace("_", " "),
                 changes={"contribution_release": name, "release_epsilon": 1.0},
             )
@@ -184,7 +155,7 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
         formula = {"calibration": "classical"}  # which is the source's own
         cases = [case._replace(changes=formula | {**case.changes}) for case in cases]
     if made.init(1).clients:  # its clip varies, so there is no granted bound
-        cases[0] = Case(mechanism, "update_clip", "replace_one", "past norm", wide=True)
+        cases[0] = replaced("past norm", wide=True)
     return [case for case in cases if _is_supported(case, config)]
 
 

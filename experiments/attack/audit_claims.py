@@ -94,9 +94,8 @@ def of_contributions(config: ExperimentConfig, num_passes: int) -> Claims:
     claims = {}
     for passes in {1, num_passes}:
         cost = privacy.filter_cost(
+            config,
             num_participants=1,  # so without votes
-            vote_epsilon_published=config.vote_epsilon,
-            noise_multiplier=config.contribution_noise,
             delta=config.target_delta,
             passes=passes,
         )

@@ -36,14 +36,6 @@ def _half_noise(right: _Function, tree: Any, std: Any, *, key: Any) -> Any:
     return right(tree, 0.5 * std, key=key)
 
 
-def _no_clip(_: _Function, updates: Any, params: Any, bound: Any) -> Any:
-    return updates, jnp.zeros((), jnp.float32)
-
-
-def _half_count(right: _Function, multiplier: Any, count_std: Any) -> Any:
-    return right(multiplier, 2.0 * count_std)
-
-
 def _full_cohort(
     right: _Function, before: Account, client_ids: Any, noise: Any, weights: Any
 ) -> Account:
@@ -52,38 +44,16 @@ def _full_cohort(
     return right(before, np.arange(planned), noise, whole)
 
 
-def _as_it_is(_: _Function, ratio: Any, epsilon: Any, *, key: Any) -> Any:
-    return ratio
-
-
 def _one_noise_key(
     right: _Function, key: Any, stream: prng.Stream, client_id: Any = 0
 ) -> Any:
     return right(key, stream, 0 if stream == prng.Stream.NOISE else client_id)
 
 
-def _no_cap(
-    right: _Function, key: Any, num_clients: Any, size: Any, *, eligible: Any
-) -> Any:
-    return right(key, num_clients, size)
-
-
-def _no_cap_in_turns(right: _Function, *of_round: Any, eligible: Any) -> Any:
-    return right(*of_round)
-
-
 def _thin_cohorts(
     right: _Function, root: Any, allowance: Any, *rest: Any, **how: Any
 ) -> Any:
     return right(root, allowance._replace(least_cohort=1), *rest, **how)
-
-
-def _whole_row(_: _Function, row: Any, reveal: Any = ()) -> Any:
-    return row
-
-
-def _plain_votes(_: _Function, votes: Any, flip_probability: Any, key: Any) -> Any:
-    return votes
 
 
 def _everybody(right: _Function, key: Any, member: Any, **_: int) -> Any:
@@ -126,26 +96,10 @@ def _query_of_the_present(
     return right(model, broadcast, held._replace(member=present), **named)
 
 
-def _nothing_known(
-    right: _Function, multiplier: Any, std: Any, weights: Any, known: Any
-) -> Any:
-    return right(multiplier, std, weights, 0)
-
-
-def _too_many_sharers(right: _Function, config: Any) -> Any:
-    return right(config) ** 2
-
-
 def _equal_weights(
     right: _Function, multiplier: Any, std: Any, weights: Any, known: Any
 ) -> Any:
     return right(multiplier, std, np.full_like(weights, np.mean(weights)), known)
-
-
-def _always_first(
-    right: _Function, key: Any, round_num: Any, *sizes: Any, **_: Any
-) -> Any:
-    return right(key, 0 * round_num, *sizes)
 
 
 def _answered(_: _Function, holds: Any, noised: Any, info: Any) -> Any:
@@ -165,14 +119,14 @@ BUGS = {
     "no_clip": Bug(
         sensitivity,
         "clip_update",
-        _no_clip,
+        lambda _, updates, params, bound: (updates, jnp.zeros((), jnp.float32)),
         "gaussian-update_clip-update",
         "the update is not clipped",
     ),
     "count": Bug(
         dp_fedavg,
         "update_multiplier",
-        _half_count,
+        lambda right, multiplier, count_std: right(multiplier, 2.0 * count_std),
         "dp_fedavg-update_clip-adaptive_clip",
         "the count of clipped updates is noised as if a client moved it by ½ (G4)",
     ),
@@ -186,7 +140,7 @@ BUGS = {
     "release": Bug(
         release,
         "randomized_response_release",
-        _as_it_is,
+        lambda _, ratio, epsilon, *, key: ratio,
         "fedsva-update_clip-randomized_response",
         "R is released without noise",
     ),
@@ -200,14 +154,16 @@ BUGS = {
     "cap": Bug(
         cohort,
         "sample_cohort",
-        _no_cap,
+        lambda right, key, num_clients, size, *, eligible: right(
+            key, num_clients, size
+        ),
         "gaussian-update_clip-promise",
         "the promise does not end a client's uploads",
     ),
     "cap_in_turns": Bug(
         cohort,
         "dealt_cohort",
-        _no_cap_in_turns,
+        lambda right, *of_round, eligible: right(*of_round),
         "dp_fedavg-update_clip-turns",
         "a client whose budget is spent still uploads in its turn",
     ),
@@ -221,7 +177,7 @@ BUGS = {
     "whole_row": Bug(
         early_stopping,
         "shown",
-        _whole_row,
+        lambda _, row, reveal=(): row,
         "gaussian-update_clip-early_end",
         "a hook that may end the run is given un-noised numbers (N3)",
     ),
@@ -270,14 +226,16 @@ BUGS = {
     "sharers": Bug(
         sensitivity,
         "root_sharers",
-        _too_many_sharers,
+        lambda right, config: right(config) ** 2,
         "nbafl-update_clip-shared_noise",
         "a share of the cohort's noise is divided by K − h, not by its root",
     ),
     "colluders": Bug(
         recorded,
         "averaged_multiplier",
-        _nothing_known,
+        lambda right, multiplier, std, weights, known: right(
+            multiplier, std, weights, 0
+        ),
         "gaussian-update_clip-colluders",
         "the noise that colluders know is counted against them",
     ),
@@ -305,7 +263,7 @@ BUGS = {
     "turns": Bug(
         cohort,
         "dealt_cohort",
-        _always_first,
+        lambda right, key, round_num, *sizes, **_: right(key, 0 * round_num, *sizes),
         "dp_fedavg-update_clip-bands",
         "one cohort has every turn, while the noise of the rounds is correlated",
     ),
@@ -319,7 +277,7 @@ BUGS = {
     "votes": Bug(
         lazy,
         "randomized_response",
-        _plain_votes,
+        lambda _, votes, flip_probability, key: votes,
         "influence_filter-votes-votes",
         "votes are reported without randomised response",
     ),

@@ -26,9 +26,10 @@ import numpy as np
 import optax
 from absl import flags
 
-from fedsvp_jax import attacks, mechanisms, prng, tree
+from fedsvp_jax import attacks, prng, tree
 from fedsvp_jax.algorithm import aggregation, client, cohort
 from fedsvp_jax.algorithm.address import Address
+from fedsvp_jax.algorithm.privacy_estimation import estimate_contribution
 from fedsvp_jax.algorithm.state import ServerState
 from fedsvp_jax.algorithm.task import rates_of_round
 from fedsvp_jax.common_settings import NoiseSettings
@@ -53,22 +54,14 @@ def define_flags() -> None:
     """This attack has no flags beyond the settings."""
 
 
-class Trained(NamedTuple):
-    """The cohort after local training, before any noise; leading axis (K,)."""
+class Received(NamedTuple):
+    """What the server receives in a round, and what it asks for; leading axis (K,)."""
 
-    updates: Params
+    updates: Params  # noised: w_i + N(0, σ_i²) less the broadcast model
     stats: Params
     contribution_ratio: Array  # (K,) float32: the true R
-
-
-class Received(NamedTuple):
-    """What the server receives in a round; leading axis (K,) in the first three."""
-
-    uploads: Params  # noised models w_i + N(0, σ_i²)
     released_ratio: Array  # (K,) float32: the R that set the noise
     noise: NoiseInfo
-    params: Params  # the next broadcast
-    stats: Params
 
 
 def check(config: ExperimentConfig) -> None:
@@ -95,94 +88,79 @@ def sampled_cohort(trainer: Trainer, round_num: int) -> Array:
     )
 
 
-def train_cohort(
-    trainer: Trainer, clients: Array, params: Params, stats: Params, round_num: Array
-) -> Trained:
-    """Local training and privacy estimation, with the keys that a run uses."""
-    plan, cell = trainer.program.plan, cell_of(trainer.cells, 0)
-    key = prng.round_key(cell.root, round_num)
-
-    def one(client_id: Array) -> Trained:
-        trained, estimation = client.estimate(
-            trainer.program.model,
-            plan,
-            rates_of_round(plan, cell, round_num),
-            Weights(params, stats),
-            trainer.program.data.examples,
-            cell_of(cell.split, client_id),
-            Address(key, client_id, round_num, (lanes.LANE,)),
-        )
-        update = jax.tree.map(jnp.subtract, trained.params, params)
-        return Trained(update, trained.stats, estimation.contribution_ratio)
-
-    return jax.vmap(one, axis_name=lanes.LANE)(clients)
-
-
-def upload_cohort(
+def cohort_round(
     trainer: Trainer,
     settings: MechanismConfig,
+    state: ServerState,
     clients: Array,
-    params: Params,
-    trained: Trained,
     round_num: Array,
-) -> Received:
-    """Release of R, noise and average, with the keys that a run uses."""
-    cell = cell_of(trainer.cells, 0)
+) -> tuple[Received, ServerState]:
+    """The cohort's uploads, with the keys that a run uses, and the state after them."""
+    program = trainer.program
+    cell = dataclasses.replace(cell_of(trainer.cells, 0), mechanism=settings)
     key = prng.round_key(cell.root, round_num)
-    mechanism = mechanisms.make_mechanism("fedsva", settings)
-    num_examples = cell.split.num_train[clients]
-    weights = aggregation.client_weights(
-        num_examples, clients >= 0, uniform=trainer.program.plan.uniform_weights
-    )
 
-    def one(
-        client_id: Array, update: Params, ratio: Array, size: Array
-    ) -> tuple[Params, Array, NoiseInfo]:
-        at = Address(key, client_id, round_num)
-        told = client.released_ratio(ratio, settings, at)
-        noised, _, info = client.add_noise(
-            mechanism,
-            update,
-            mechanism.init(1).of(0),
-            num_examples=size,
-            ratio=told,
-            params=params,
-            at=at,
+    def one(client_id: Array) -> Received:
+        at = Address(key, client_id, round_num, (lanes.LANE,))
+        (update, stats, _), (_, metrics) = client.client_round(
+            program.model,
+            program.plan,
+            cell,
+            state,
+            program.data.examples,
+            client_id,
+            jnp.float32(1),
+            at,
         )
-        return noised, told, info
+        found = metrics.estimation
+        if found is None:  # no noise follows R, which the client has all the same
+            _, found = estimate_contribution(
+                program.model,
+                program.plan.recipe,
+                rates_of_round(program.plan, cell, round_num),
+                program.plan.estimation,
+                Weights(state.params, state.stats),
+                program.data.examples,
+                cell_of(cell.split, client_id),
+                at,
+            )
+        return Received(
+            update,
+            stats,
+            found.contribution_ratio,
+            metrics.released_ratio,
+            metrics.noise,
+        )
 
-    noised, told, info = jax.vmap(one)(
-        clients, trained.updates, trained.contribution_ratio, num_examples
+    received = jax.vmap(one, axis_name=lanes.LANE)(clients)
+    weights = aggregation.client_weights(
+        cell.split.num_train[clients],
+        clients >= 0,
+        uniform=program.plan.uniform_weights,
     )
-    weighted = jax.vmap(aggregation.weighted)((noised, trained.stats), weights)
+    weighted = jax.vmap(aggregation.weighted)(received[:2], weights)
     moved, stats = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), weighted)
-    return Received(
-        uploads=jax.tree.map(lambda w, u: w[None] + u, params, noised),
-        released_ratio=told,
-        noise=info,
-        params=optax.apply_updates(params, moved),
-        stats=stats,
-    )
+    params = optax.apply_updates(state.params, moved)
+    return received, dataclasses.replace(state, params=params, stats=stats)
 
 
 def attack_release(
-    trainer: Trainer, train: Any, state: ServerState, release: str
+    trainer: Trainer, state: ServerState, release: str
 ) -> list[dict[str, Any]]:
-    """One row per upload of a run under one release."""
+    """One row per upload of a run under one release, from the state before round 0."""
     config = trainer.program.configs[0]
     settings = dataclasses.replace(
         trainer.program.mechanism_configs[0], contribution_release=release
     )
-    upload = jax.jit(partial(upload_cohort, trainer, settings))
-    params, stats, rows = state.params, state.stats, []
+    advance = jax.jit(partial(cohort_round, trainer, settings))
+    rows = []
     for round_num in range(config.num_rounds):
         clients = sampled_cohort(trainer, round_num)
-        trained = train(clients, params, stats, jnp.int32(round_num))
-        received = upload(clients, params, trained, jnp.int32(round_num))
+        received, after = advance(state, clients, jnp.int32(round_num))
         for place, client_id in enumerate(np.asarray(clients)):
             recovered = attacks.recover_contribution_ratio(
-                cell_of(received.uploads, place),
-                params,
+                optax.apply_updates(state.params, cell_of(received.updates, place)),
+                state.params,
                 epsilon=config.epsilon,
                 delta=config.delta,
                 sensitivity=float(received.noise.sensitivity[place]),
@@ -193,13 +171,13 @@ def attack_release(
                 "client": client_id,
                 "noise_std": received.noise.noise_std[place],
                 "recovered_noise_std": recovered.noise_std,
-                "contribution_ratio": trained.contribution_ratio[place],
+                "contribution_ratio": received.contribution_ratio[place],
                 "released_ratio": received.released_ratio[place],
                 "recovered_ratio": recovered.contribution_ratio,
                 "standard_error": recovered.standard_error,
             }
             rows.append(jax.tree.map(lambda leaf: np.asarray(leaf)[()], row))
-        params, stats = received.params, received.stats
+        state = after
     return rows
 
 
@@ -263,11 +241,10 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         attack=values.attack,
         contribution_release=_RELEASES,
     )
-    train = jax.jit(partial(train_cohort, trainer))
     state = cell_of(trainer.initial_state(), 0)
     uploads, table = [], []
     for release in _RELEASES:
-        rows = attack_release(trainer, train, state, release)
+        rows = attack_release(trainer, state, release)
         uploads += rows
         table.append(summarize(rows, release_epsilon(config, release)))
     size = tree.num_parameters(state.params)

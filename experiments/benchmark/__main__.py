@@ -22,8 +22,8 @@ Workloads (synthetic images; the sizes are those used for the other libraries):
 
 Every row is measured in a process of its own, so that its peak memory and compile time
 are its own. Programs are compiled anew unless --compilation_cache_dir is given.
-docs/performance.md explains the JSON keys. Run it on a quiet machine: it uses all
-cores, and other work on them changes the numbers.
+docs/results/performance.md explains the JSON keys. Run it on a quiet machine: it uses
+all cores, and other work on them changes the numbers.
 
 Exit status: 0 done; 2 bad input; 1 a workload failed (its error is on standard error).
 """

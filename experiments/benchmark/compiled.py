@@ -261,7 +261,7 @@ def make_trainer(name: str, index: int, device: Device) -> Trainer:
 
 
 def row(device_name: str, name: str, index: int) -> dict[str, Any]:
-    """The row's keys; docs/performance.md explains them."""
+    """The row's keys; docs/results/performance.md explains them."""
     device = DEVICES[device_name]
     trainer = make_trainer(name, index, device)
     start = time.perf_counter()

@@ -2,8 +2,8 @@
 
     python -m experiments.benchmark.lowering
 
-writes docs/results/lowering.json, which docs/scaling.md prints. The round is that of
-the benchmark's W1 (LEAF CNN) with 16 clients on 8 devices, two side by side on each;
+writes docs/results/lowering.json, shown by docs/results/scaling.md. The round is that
+of the benchmark's W1 (LEAF CNN) with 16 clients on 8 devices, two side by side on each;
 those of FedSVA and FedSDP have two attributes. JAX lowers a program for a device that
 is not there. It does not compile it, so nothing here says how fast the device is.
 """

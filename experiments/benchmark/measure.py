@@ -141,7 +141,7 @@ def row(
     bound: float | None,
     notes: Sequence[str],
 ) -> dict[str, Any]:
-    """The keys that every workload reports; docs/performance.md explains them.
+    """The keys that every workload reports; docs/results/performance.md explains them.
 
     It is called when the round's peak memory is known, since the matrix products that
     it times use memory too.

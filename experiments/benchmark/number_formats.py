@@ -6,7 +6,7 @@ FOLDER holds the data sets' standard files, in FOLDER/mnist and FOLDER/femnist. 
 every data set and number format it runs FedAvg with five seeds, in runs/number_formats.
 A sweep that was stopped goes on when the same command is given again. The accuracies
 are written to docs/results/number_formats.json, and `experiments.benchmark.docs_page`
-makes the table of docs/performance.md from them.
+makes the table of docs/results/performance.md from them.
 """
 
 import itertools

@@ -5,10 +5,10 @@
 In every turn it runs `experiments.benchmark` on each workload and then, on the same
 workload, the scripts in S, each with V/NAME/bin/python of an environment of its own.
 BlazeFL's script is tests/references/blazefl_sim.py and uses the helpers in S.
-One JSON line per row is added to --results, so later turns, of all workloads or some,
-continue where the file ends; `experiments.benchmark.docs_page` makes the table. A
-library is timed once more if other processes used more than 0.2 cores meanwhile
-(others_cores).
+One JSON line per row is added to docs/results/peers.jsonl, so later turns, of all
+workloads or some, continue where the file ends; `experiments.benchmark.docs_page` makes
+the table. A library is timed once more if other processes used more than 0.2 cores
+meanwhile (others_cores).
 """
 
 import json
@@ -41,9 +41,7 @@ flags.DEFINE_list(
     "Environments of the libraries that are timed besides this one.",
 )
 flags.DEFINE_integer("rounds", 3, "Timed samples per row.", lower_bound=1)
-flags.DEFINE_string(
-    "results", "docs/results/peers.jsonl", "File that rows are added to."
-)
+RESULTS = pathlib.Path("docs/results/peers.jsonl")
 
 OURS = "fedsvp_jax"
 WORKS = ("W1", "W1-DP", "W2", "W3")
@@ -131,8 +129,7 @@ def _theirs(
 
 def measure(values: flags.FlagValues) -> None:
     """Adds one row per turn, workload and library to the results."""
-    file = pathlib.Path(values.results)
-    rows = kept_rows.read(file)
+    rows = kept_rows.read(RESULTS)
     before = max((row["turn"] for row in rows), default=0)
     jobs = [
         (before + turn, work, who)
@@ -147,7 +144,7 @@ def measure(values: flags.FlagValues) -> None:
         )
         stamp = {"provenance": provenance.stamp(None, None)}
         rows.append({"turn": turn, "work": work, "who": who, **timed, **stamp})
-        kept_rows.add(file, rows[-1])
+        kept_rows.add(RESULTS, rows[-1])
 
 
 def _peers(work: str, environments: list[str]) -> list[str]:
@@ -168,7 +165,7 @@ def main(_: list[str]) -> None:
         if not values[name].value:
             raise ValueError(f"{name} must name a folder; --help says what it holds")
     measure(values)
-    command.print_files([values.results])
+    command.print_files([RESULTS])
 
 
 if __name__ == "__main__":

@@ -19,10 +19,8 @@ from absl import flags
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.dataset import Dataset
 
-from .. import command, flag_values, kept_rows, provenance
+from .. import command, docs_blocks, flag_values, kept_rows, provenance
 from . import docs_page, guidance, registered, risk
-
-ROOT = pathlib.Path(__file__).parents[2]
 
 
 def compute(
@@ -79,39 +77,25 @@ def compute_missing(
         print(f"{arm.name}, seed {seed}: {cost} CPU s", flush=True)
 
 
-def main(_: list[str]) -> None:
-    """Computes the rows that are missing and writes the page."""
-    values = flags.FLAGS
-    docs = pathlib.Path(values.docs_dir)
-    results = docs / "results" / "decisive"
-    if values.run:
-        for name in ("data_dir", "output_dir"):
-            if values[name].value is None:
-                raise ValueError(f"{name} must be given, unless --norun is")
-        command.start_jax(values)
-        compute_missing(
-            missing(results, values.part, values.seeds),
-            results,
-            pathlib.Path(values.data_dir),
-            pathlib.Path(values.output_dir),
-        )
-    print(docs_page.rewrite(docs))
+def measure(values: flags.FlagValues) -> None:
+    """Computes the rows that are missing."""
+    results = docs_blocks.DOCS / "results" / "decisive"
+    command.start_jax(values)
+    compute_missing(
+        missing(results, values.part, values.seeds),
+        results,
+        pathlib.Path(values.data_dir),
+        pathlib.Path(values.output_dir),
+    )
 
 
-def define_flags() -> None:
-    """The flags, not at import: other commands have flags of the same names."""
+if __name__ == "__main__":
     command.define_output(required=False)
     flags.DEFINE_list("part", list(registered.PARTS), "Which of H1, H2 and H3.")
     flags.DEFINE_integer(
         "seeds", None, "The most seeds of an arm. Default: all that are registered."
     )
     flags.DEFINE_string("data_dir", None, "Folder of the folders mnist and adult.")
-    flags.DEFINE_string(
-        "docs_dir", str(ROOT / "docs"), "Folder of decisive.md, results/."
+    docs_blocks.run_study(
+        measure, docs_page.rewrite, __doc__, needs=["data_dir", "output_dir"]
     )
-    flags.DEFINE_bool("run", True, "Compute missing rows; --norun writes the page.")
-
-
-if __name__ == "__main__":
-    define_flags()
-    command.run(main, __doc__)

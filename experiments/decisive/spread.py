@@ -116,14 +116,13 @@ def _spread(config: MechanismConfig, rule: Rule, *, guided: bool) -> Mechanism:
         left, done = state.clients["left"], state.clients["done"]
         share = jnp.clip(rule(left, done, contribution_ratio), 0.0, left)
         multiplier = even / jnp.sqrt(uploads * share)
-        updates, clipped = sensitivity.clip(updates, params)
+        clipped = sensitivity.clip(updates, params)
         bound = sensitivity.bound(num_examples)
         noised, info = base.noised_upload(
-            updates,
+            clipped,
             base.claimed(even, epsilon, config.delta),
             std=multiplier * bound,
             sensitivity=bound,
-            clipped=clipped,
             at_upload=sensitivity.at_upload,
             grid=None,  # the proof is about Gaussians
             num_examples=num_examples,

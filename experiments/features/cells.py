@@ -80,52 +80,46 @@ def _shared(part: str, model: str, seeds: int, **more: Any) -> Cell:
     return Cell(part, model, 100, 3, _SHARED | more, seeds)
 
 
+def _whole(
+    part: str,
+    model: str,
+    epsilon: float,
+    seeds: int,
+    *,
+    epochs: int,
+    rate: float,
+    clip: float,
+    **more: Any,
+) -> Cell:
+    """Noised epochs of one client, in one upload; B, if named, is below its size."""
+    steps = {"local_epochs": epochs, "learning_rate": rate, "l2_norm_clip": clip}
+    return _central(part, model, epsilon, seeds, **steps, **more)
+
+
+_DRAWN = _POISSON | {"num_rounds": 366, "eval_every": 61}
+_LARGE = _DRAWN | {"batch_size": 8192, "learning_rate": 4.0}
+_MNIST = _POISSON | {"num_rounds": 375, "learning_rate": 8.0}
 CELLS = (
     _central("digits", "scatter_linear", math.inf, 5, local_epochs=40),
-    _central(
-        "digits",
-        "scatter_linear",
-        3,
-        5,
-        local_epochs=40,
-        learning_rate=20.0,
-        l2_norm_clip=0.1,
-    ),
+    _whole("digits", "scatter_linear", 3, 5, epochs=40, rate=20.0, clip=0.1),
     _central("mnist", "scatter_linear", math.inf, 3, local_epochs=10),
     _cohort("mnist", "scatter_linear", 3),
-    _central(
-        "mnist",
-        "scatter_linear",
-        3,
-        3,
-        local_epochs=20,
-        batch_size=8192,
-        learning_rate=4.0,
-        l2_norm_clip=1.0,
+    _whole(
+        "mnist", "scatter_linear", 3, 3, epochs=20, rate=4.0, clip=1.0, batch_size=8192
     ),
-    _central(
-        "mnist",
-        "scatter_linear",
-        3,
-        3,
-        **_POISSON | {"num_rounds": 375},
-        batch_size=4096,
-        learning_rate=8.0,
-    ),
-    _shared(
-        "mnist", "scatter_linear", 5, num_rounds=375, batch_size=41, learning_rate=8.0
-    ),
+    _central("mnist", "scatter_linear", 3, 3, **_MNIST, batch_size=4096),
+    _shared("mnist", "scatter_linear", 5, **_MNIST, batch_size=41),
     _central("cifar10", "lite0_linear", math.inf, 5, local_epochs=20),
     _cohort("cifar10", "lite0_linear", 3),
     *(
-        _central(
+        _whole(
             "cifar10",
             "lite0_linear",
             epsilon,
             5,
-            local_epochs=120,
-            learning_rate=4.0,
-            l2_norm_clip=1.0,
+            epochs=120,
+            rate=4.0,
+            clip=1.0,
             relation=relation,
         )
         for epsilon in (1, 3)
@@ -139,42 +133,18 @@ CELLS = (
         local_epochs=20,
         learning_rate=0.003,
     ),
-    _central(
+    _central("cifar10", "scatter_linear", 3, 1, **_LARGE),
+    _central("cifar10", "scatter_channels_linear", 3, 3, **_LARGE),
+    _shared("cifar10", "scatter_channels_linear", 5, **_LARGE | {"batch_size": 82}),
+    _whole(
         "cifar10",
         "scatter_linear",
         3,
         1,
-        **_POISSON | {"num_rounds": 366, "eval_every": 61},
+        epochs=20,
+        rate=0.5,
+        clip=1.0,
         batch_size=8192,
-        learning_rate=4.0,
-    ),
-    _central(
-        "cifar10",
-        "scatter_channels_linear",
-        3,
-        3,
-        **_POISSON | {"num_rounds": 366, "eval_every": 61},
-        batch_size=8192,
-        learning_rate=4.0,
-    ),
-    _shared(
-        "cifar10",
-        "scatter_channels_linear",
-        5,
-        num_rounds=366,
-        eval_every=61,
-        batch_size=82,
-        learning_rate=4.0,
-    ),
-    _central(
-        "cifar10",
-        "scatter_linear",
-        3,
-        1,
-        local_epochs=20,
-        batch_size=8192,
-        learning_rate=0.5,
-        l2_norm_clip=1.0,
     ),
 )
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedsvp_jax import extras
 from fedsvp_jax.structs import Array, Model, Params
 
 
@@ -21,10 +22,9 @@ def save(
       params, stats: the weights of the whole model.
       about: goes into the file's header; `load` needs its `num_classes`.
     """
-    from safetensors.numpy import save_file
-
+    safetensors = extras.needed("safetensors.numpy", "vit", "a backbone's file")
     beside = path.with_name(path.name + ".tmp")
-    save_file(_named((params, stats)), beside, metadata=about)
+    safetensors.save_file(_named((params, stats)), beside, metadata=about)
     os.replace(beside, path)
 
 
@@ -43,16 +43,15 @@ def load(
       ValueError: the file was not written by `save`, or its weights belong to another
         model or another shape of examples.
     """
-    from safetensors import SafetensorError, safe_open
-
+    safetensors = extras.needed("safetensors", "vit", "a backbone's file")
     if not path.is_file():
         raise FileNotFoundError(f"backbone {path} does not exist or is not a file")
     try:
-        with safe_open(path, "np") as file:
+        with safetensors.safe_open(path, "np") as file:
             about = dict(file.metadata() or {})
             held = {name: file.get_tensor(name) for name in list(file.keys())}
         model = build(int(about["num_classes"]))
-    except (SafetensorError, KeyError) as error:
+    except (safetensors.SafetensorError, KeyError) as error:
         raise ValueError(
             f"backbone {path} is damaged or was not written by experiments.pretrain "
             f"({error!r})"

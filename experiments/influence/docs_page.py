@@ -16,6 +16,7 @@ from typing import Any
 
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.influence import privacy
+from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.report.text_table import markdown
 from fedsvp_jax.run.files import write_json
 
@@ -77,9 +78,8 @@ def _contribution_epsilon(
     if noise_multiplier is None:
         noise_multiplier = config["contribution_noise"]
     return privacy.filter_cost(
+        FilterSettings(vote_epsilon=math.inf, contribution_noise=noise_multiplier),
         num_participants=1,
-        vote_epsilon_published=math.inf,
-        noise_multiplier=noise_multiplier,
         delta=config["target_delta"],
     ).contribution_epsilon
 

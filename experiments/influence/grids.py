@@ -103,7 +103,7 @@ def rejected_by(
                 tolerance=0.01,
                 key=prng.stream_key(root, prng.Stream.INFLUENCE),
             )
-    return np.asarray(scores < influence.two_means_threshold(scores))
+    return np.asarray(scores < influence.two_means(scores).threshold)
 
 
 def baseline_result(

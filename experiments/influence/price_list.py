@@ -4,12 +4,11 @@ import math
 
 from fedsvp_jax import influence
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.influence import admission
 
 
 def cost(config: ExperimentConfig, num_participants: int) -> influence.Guarantees:
     """The cost of one pass, known before it."""
-    return admission.guarantees(
+    return influence.guarantees(
         config,
         num_participants=num_participants,
         delta=config.target_delta,

@@ -13,14 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import influence, models, prng
+from fedsvp_jax.algorithm.local_training import TrainingRecipe
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.influence import last_layer, pipeline
+from fedsvp_jax.influence import Batches, last_layer, pipeline
 from fedsvp_jax.influence.last_layer import FrozenNetwork
-from fedsvp_jax.influence.pipeline import FilterInputs, ParticipantExamples
+from fedsvp_jax.influence.pipeline import FilterInputs
 from fedsvp_jax.pretrained import load_hugging_face
-from fedsvp_jax.structs import Array, Examples, Model, Params
+from fedsvp_jax.structs import Array, Examples, Model, Params, Weights
 
 from . import backbone
 from .participants import draw_participants
@@ -137,8 +138,8 @@ class Simulator:
     def _build(self, num_classes: int) -> Model:
         return models.make_model(self._config.model, num_classes=num_classes)
 
-    def _clean(self, indices: np.ndarray) -> ParticipantExamples:
-        return ParticipantExamples(
+    def _clean(self, indices: np.ndarray) -> Batches:
+        return Batches(
             jnp.asarray(self._inputs[indices]),
             jnp.asarray(self._labels[indices]),
             jnp.ones(indices.shape),
@@ -146,7 +147,7 @@ class Simulator:
 
     def _corrupted(
         self, indices: np.ndarray, corrupted: np.ndarray, root: Array
-    ) -> ParticipantExamples:
+    ) -> Batches:
         """The contributors' batches; `corrupted` holds participants' numbers."""
         config, clean = self._config, self._clean(indices)
         if not len(corrupted):
@@ -162,13 +163,13 @@ class Simulator:
             prng.stream_key(root, prng.Stream.CORRUPTION, int(i)) for i in corrupted
         ]
         changed = jax.vmap(lambda x, y, key: corrupt(x, y, key=key))(
-            clean.inputs[corrupted], clean.labels[corrupted], jnp.stack(keys)
+            clean.x[corrupted], clean.labels[corrupted], jnp.stack(keys)
         )
-        inputs = clean.inputs
+        inputs = clean.x
         if config.corruption in influence.IMAGE_CORRUPTIONS:
             inputs = inputs.at[corrupted].set(changed.inputs)
         labels = clean.labels.at[corrupted].set(changed.labels)
-        return ParticipantExamples(inputs, labels, clean.weights)
+        return Batches(inputs, labels, clean.weights)
 
     def _network(self, warmup: Examples, root: Array) -> FrozenNetwork:
         """The pretrained network, or the run's: as it starts, or warmed up."""
@@ -178,16 +179,14 @@ class Simulator:
         params, stats = self._model.init(
             prng.stream_key(root, prng.Stream.INIT), self._example
         )
-        if self.backbone == "random":
-            return last_layer.freeze(self._backbone, params, stats)
-        return pipeline.warmed_up_network(
-            self._model,
-            self._backbone,
-            params,
-            stats,
-            warmup,
-            config,
-            batch_size=config.batch_size,
-            learning_rate=config.learning_rate,
-            key=prng.stream_key(root, prng.Stream.INFLUENCE),
-        )
+        if self.backbone != "random":
+            recipe = TrainingRecipe(config.batch_size, config.backbone_epochs, "mean")
+            params, stats = pipeline.warm_up(
+                self._model,
+                recipe,
+                Weights(params, stats),
+                warmup,
+                config.learning_rate,
+                prng.stream_key(root, prng.Stream.INFLUENCE),
+            )
+        return last_layer.freeze(self._backbone, params, stats)

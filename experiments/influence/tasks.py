@@ -39,8 +39,10 @@ class Task(NamedTuple):
 def run_filter(simulation: Simulation, config: ExperimentConfig, run: int) -> Verdict:
     """The verdict of one pass, as numpy arrays; its noise follows from the run."""
     root = prng.root_key(config.seed + run)
-    verdict = pipeline.judge(
-        simulation.inputs, config, contribution_key=root, vote_key=root
+    kernel, train, test, _ = simulation.inputs
+    rates = pipeline.filter_rates(config)
+    verdict = influence.lazy_influence(
+        kernel, train, test, rates, contribution_key=root, vote_key=root
     )
     return jax.device_get(verdict)
 

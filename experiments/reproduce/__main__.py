@@ -66,9 +66,6 @@ flags.DEFINE_string(
     "Folder with the standard files of the data sets. Default: $FEDSVP_DATA.",
 )
 flags.DEFINE_string("output_dir", "runs/reproduce", "Folder for the sweeps.")
-flags.DEFINE_string(
-    "docs_dir", str(ROOT / "docs"), "Folder that holds reproduction.md and results/."
-)
 flags.DEFINE_bool(
     "run", True, "Run the presets; --norun only writes the page from the kept results."
 )
@@ -179,11 +176,11 @@ def time_rounds(values: flags.FlagValues, docs_dir: pathlib.Path) -> None:
 def main(_: list[str]) -> None:
     """Runs the chosen presets and writes the page."""
     values = flags.FLAGS
-    docs_dir = pathlib.Path(values.docs_dir)
+    docs_dir = ROOT / "docs"
     if not (docs_dir / "reproduction.md").is_file():
         raise ValueError(
-            "docs_dir must hold reproduction.md and results/, which a clone of the "
-            f"repository has in docs/, got {docs_dir}"
+            f"{docs_dir} must hold reproduction.md and results/, as a clone of the "
+            "repository has them"
         )
     if values.size == "medium":
         if values.times:

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from fedsvp_jax import mechanisms
 from fedsvp_jax.report.text_table import MISSING, markdown
 
-from . import estimates, kept_cells
-from .evidence import CONTRIBUTION, Evidence, sizes
+from . import kept_cells
+from .evidence import CONTRIBUTION, FEDAVG, Evidence, sizes
 
 NEAR, FAR = 3.0, 10.0  # points
 EQUAL = 0.03  # points within which two papers print the same number
@@ -29,11 +29,7 @@ def pairs(evidence: Evidence) -> Iterator[Pair]:
     for table in _TABLES:
         baselines = "fedsdp_table1" if table == "fedsdp_table1" else "fedsva_table1"
         for preset, scenario in kept_cells.SCENARIO_OF.items():
-            fedavg = next(
-                cell["last5"]
-                for cell in evidence.published_cells(baselines, scenario)
-                if cell["mechanism"] == "none"
-            )
+            fedavg = evidence.published_last5(baselines, scenario)[FEDAVG]
             base = kept_cells.measured_group(
                 evidence.measured, preset, {"mechanism": "none", "epsilon": None}
             )
@@ -44,7 +40,7 @@ def pairs(evidence: Evidence) -> Iterator[Pair]:
                 if group is None or base is None:
                     continue
                 name = cell.get("mechanism", "fedsva")
-                ours = 100 * _mean(group)
+                ours = 100 * statistics.fmean(group["last5"])
                 yield Pair(
                     "FedAvg"
                     if name == "none"
@@ -52,14 +48,9 @@ def pairs(evidence: Evidence) -> Iterator[Pair]:
                     (cell["last5"], ours),
                     (
                         100 * (1 - cell["last5"] / fedavg),
-                        100 * (1 - ours / (100 * _mean(base))),
+                        100 * (1 - ours / (100 * statistics.fmean(base["last5"]))),
                     ),
                 )
-
-
-def _mean(group: dict[str, Any]) -> float:
-    values = estimates.last5(group, group["seeds"])
-    return sum(values) / len(values)
 
 
 def closeness_block(evidence: Evidence) -> str:
@@ -96,7 +87,6 @@ def baselines_block(evidence: Evidence) -> str:
             if key in old and key[1] is not None and key[0] not in ("fedsva", "fedsdp")
         ]
         same = [key for key in shared if _gap(new[key], old[key]) <= EQUAL]
-        none = "none", None
         rows.append(
             {
                 "scenario": scenario,
@@ -108,8 +98,8 @@ def baselines_block(evidence: Evidence) -> str:
                         for key in same
                     )
                 ),
-                "FedAvg in FedSDP": f"{old[none]['last5']:.2f}",
-                "FedAvg in FedSVA": f"{new[none]['last5']:.2f}",
+                "FedAvg in FedSDP": f"{old[FEDAVG]['last5']:.2f}",
+                "FedAvg in FedSVA": f"{new[FEDAVG]['last5']:.2f}",
             }
         )
     return markdown(rows) + "\n" + _against_own_fedavg(evidence)
@@ -119,24 +109,22 @@ def _against_own_fedavg(evidence: Evidence) -> str:
     """What FedSVA's table keeps of FedAvg if baselines keep the FedAvg they had."""
     scenario, epsilon = kept_cells.SCENARIO_OF["femnist_medium"], 0.5
 
-    def last5(table: str) -> dict[str, float]:
-        cells = evidence.published_cells(table, scenario)
-        return {
-            c["mechanism"]: c["last5"] for c in cells if c["epsilon"] in (None, epsilon)
-        }
-
-    new, old = last5("fedsva_table1"), last5("fedsdp_table1")
-    baselines = [name for name in new if name not in ("none", "fedsva")]
-    below = sum(new[name] < old["none"] for name in baselines)
+    new, old = (
+        evidence.published_last5(table, scenario)
+        for table in ("fedsva_table1", "fedsdp_table1")
+    )
+    base, own, guided = old[FEDAVG], new[FEDAVG], new["fedsva", epsilon]
+    baselines = [key for key in new if key[1] == epsilon and key != ("fedsva", epsilon)]
+    below = sum(new[key] < base for key in baselines)
     kept = ", ".join(
-        f"{mechanisms.mechanism_label(name)} {100 * new[name] / old['none']:.1f} %"
-        for name in baselines
+        f"{mechanisms.mechanism_label(key[0])} {100 * new[key] / base:.1f} %"
+        for key in baselines
     )
     return (
         f"At ε = {epsilon:g} on {scenario}, {below} of {len(baselines)} baselines of "
-        f"FedSVA's table lie below FedSDP's FedAvg ({old['none']:.2f}). Against its "
-        f"own FedAvg ({new['none']:.2f}) FedSVA keeps "
-        f"{100 * new['fedsva'] / new['none']:.1f} %; against FedSDP's FedAvg the "
+        f"FedSVA's table lie below FedSDP's FedAvg ({base:.2f}). Against its "
+        f"own FedAvg ({own:.2f}) FedSVA keeps "
+        f"{100 * guided / own:.1f} %; against FedSDP's FedAvg the "
         f"baselines keep: {kept}.\n"
     )
 

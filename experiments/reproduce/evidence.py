@@ -9,6 +9,7 @@ from . import converged, kept_cells, results, round_times
 from .results import Result
 
 CONVERGED = "converged"  # the size of what was measured to convergence
+FEDAVG = "none", None  # its mechanism and ε
 
 
 class Scenario(NamedTuple):
@@ -91,6 +92,13 @@ class Evidence(NamedTuple):
         """The cells of a published table in one scenario."""
         cells = self.published[table]["cells"]
         return [cell for cell in cells if cell["scenario"] == scenario]
+
+    def published_last5(
+        self, table: str, scenario: str
+    ) -> dict[tuple[str, float | None], float]:
+        """Their last-five accuracies in percent, by mechanism and ε."""
+        cells = self.published_cells(table, scenario)
+        return {(c["mechanism"], c["epsilon"]): c["last5"] for c in cells}
 
 
 def load(folder: Path) -> Evidence:

@@ -3,8 +3,7 @@
 Each names its interval, where it has one, and the files that it rests on.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 from fedsvp_jax import mechanisms
 
@@ -18,7 +17,7 @@ from . import (
     round_times,
     schedule_readings,
 )
-from .evidence import CONVERGED, SCENARIOS, Evidence, Scenario, sizes
+from .evidence import CONVERGED, FEDAVG, SCENARIOS, Evidence, Scenario, sizes
 from .noise_response import conventions
 from .results import Result
 
@@ -118,7 +117,7 @@ def _fedavg(evidence: Evidence, scenario: Scenario, found: Result) -> Iterator[s
 def _guided(evidence: Evidence, scenario: Scenario, found: Result) -> Iterator[str]:
     """FedSVA and FedSDP less NbAFL at both ε, measured and published."""
     for guided, table in (("fedsva", "fedsva_table1"), ("fedsdp", "fedsdp_table1")):
-        cells = evidence.published_cells(table, scenario.name)
+        last5 = evidence.published_last5(table, scenario.name)
         gaps, published, ratios = [], [], []
         for epsilon in ENDS:
             own, nbafl = (
@@ -128,7 +127,8 @@ def _guided(evidence: Evidence, scenario: Scenario, found: Result) -> Iterator[s
             if own is None or nbafl is None or gap is None:
                 continue
             gaps.append(f"{gap.text('points', '+.1f')} at ε = {epsilon:g}")
-            published.append(f"{_last5(cells, guided, 'nbafl', epsilon):+.1f}")
+            printed = last5[guided, epsilon] - last5["nbafl", epsilon]
+            published.append(f"{printed:+.1f}")
             ratios.append(f"{results.noise_std(own) / results.noise_std(nbafl):.3f}")
         if not gaps:
             continue
@@ -145,14 +145,6 @@ def _guided(evidence: Evidence, scenario: Scenario, found: Result) -> Iterator[s
             "formula takes the smallest |D|, that of honest-but-curious clients, for "
             f"all. Files: {_files(found, guided, 'nbafl')}."
         )
-
-
-def _last5(
-    cells: Sequence[Mapping[str, Any]], name: str, other: str, epsilon: float
-) -> float:
-    """What the papers print for one mechanism less another, in points."""
-    by_name = {c["mechanism"]: c["last5"] for c in cells if c["epsilon"] == epsilon}
-    return by_name[name] - by_name[other]
 
 
 def _digits(evidence: Evidence) -> Iterator[str]:
@@ -263,8 +255,7 @@ def _readings(evidence: Evidence, scenario: Scenario, found: Result) -> Iterator
     measured = published_noise.response_of(evidence, scenario)
     if measured is None:
         return
-    cells = evidence.published_cells("fedsva_table1", scenario.name)
-    by_key = {(c["mechanism"], c["epsilon"]): c["last5"] for c in cells}
+    by_key = evidence.published_last5("fedsva_table1", scenario.name)
     kept, explained = [], []
     for number, reading in enumerate(schedule_readings.READINGS, 1):
         explained.append(
@@ -278,9 +269,7 @@ def _readings(evidence: Evidence, scenario: Scenario, found: Result) -> Iterator
         ]
         if None not in shares:
             kept.append(f"{_percents(shares)} by reading {number}")
-    published = [
-        by_key["time_varying", epsilon] / by_key["none", None] for epsilon in ENDS
-    ]
+    published = [by_key["time_varying", epsilon] / by_key[FEDAVG] for epsilon in ENDS]
     budget, first_round = explained
     yield (
         f"**{_title(found)}, Time-Varying DP and DPA (reconstructed by us): noise with "

@@ -16,12 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from absl import flags
 
 from fedsvp_jax.report.text_table import markdown
 from fedsvp_jax.run.files import write_json
 
-from .. import command, docs_blocks, provenance
+from .. import docs_blocks, provenance
 from . import results
 
 FREE = ("time_varying", "reestimation", "dpa", "fedsdp", "fedsva")
@@ -261,26 +260,15 @@ def rewrite(docs: pathlib.Path) -> pathlib.Path:
     return docs_blocks.rewrite(folder / "mixed_baselines.md", {"mixed_baselines": made})
 
 
-def main(_: list[str]) -> None:
-    """Fits, keeps the result and writes the page."""
-    values = flags.FLAGS
-    docs = pathlib.Path(values.docs_dir)
-    if values.run:
-        published = results.published(docs / "results" / "reproduction")
-        scenarios = {name: compute(scenario_of(published, name)) for name in CHANCE}
-        stamp = provenance.stamp(None, 0)
-        kept = {"scenarios": scenarios, "provenance": stamp}
-        write_json(docs / "results" / "mixed_baselines.json", kept)
-        print(json.dumps(scenarios, indent=1))
-    print(rewrite(docs))
-
-
-def define_flags() -> None:
-    """The flags, not at import: other commands have flags of the same names."""
-    flags.DEFINE_string("docs_dir", "docs", "Folder of the page and its results.")
-    flags.DEFINE_bool("run", True, "--norun writes the page from what is kept.")
+def measure(_: Any) -> None:
+    """Fits every scenario and keeps the result."""
+    folder = docs_blocks.DOCS / "results"
+    published = results.published(folder / "reproduction")
+    scenarios = {name: compute(scenario_of(published, name)) for name in CHANCE}
+    kept = {"scenarios": scenarios, "provenance": provenance.stamp(None, 0)}
+    write_json(folder / "mixed_baselines.json", kept)
+    print(json.dumps(scenarios, indent=1))
 
 
 if __name__ == "__main__":
-    define_flags()
-    command.run(main, __doc__)
+    docs_blocks.run_study(measure, rewrite, __doc__)

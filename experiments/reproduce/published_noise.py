@@ -15,7 +15,7 @@ from fedsvp_jax.mechanisms import MechanismConfig
 from fedsvp_jax.mechanisms.schedules import DpaSettings, TimeVaryingSettings
 
 from . import converged, estimates, noise_response, results
-from .evidence import Evidence, Scenario, sizes
+from .evidence import FEDAVG, Evidence, Scenario, sizes
 from .results import Result
 
 PUBLISHED_DELTA = 0.02
@@ -137,9 +137,7 @@ def cells(
     formulas: dict[tuple[str, float], float] = {}
     for table in ("fedsva_table1", "fedsdp_table1"):
         published = evidence.published_cells(table, scenario.name)
-        fedavg = next(
-            cell["last5"] for cell in published if cell["mechanism"] == "none"
-        )
+        fedavg = evidence.published_last5(table, scenario.name)[FEDAVG]
         for cell in published:
             if cell["mechanism"] == "none":
                 continue

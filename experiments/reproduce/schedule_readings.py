@@ -15,7 +15,7 @@ from fedsvp_jax.report import labels
 from fedsvp_jax.report.text_table import markdown
 
 from . import estimates, noise_response, results
-from .evidence import SCENARIOS, TO_CONVERGENCE, Evidence, Scenario
+from .evidence import FEDAVG, SCENARIOS, TO_CONVERGENCE, Evidence, Scenario
 from .open_question import percent
 from .published_noise import (
     SCHEDULES,
@@ -79,11 +79,7 @@ def readings_block(evidence: Evidence) -> str:
         for mechanism, epsilon in itertools.product(SCHEDULES, (0.2, 0.5)):
             config = published_config(scenario, epsilon)
             constant = noise_response.formula_std("nbafl", config)
-            published = {
-                cell["mechanism"]: cell["last5"]
-                for cell in evidence.published_cells("fedsva_table1", scenario.name)
-                if cell["epsilon"] in (None, epsilon)
-            }
+            published = evidence.published_last5("fedsva_table1", scenario.name)
             for reading, meaning in READINGS.items():
                 stds = noise_response.averaged_stds(
                     mechanism,
@@ -116,7 +112,9 @@ def readings_block(evidence: Evidence) -> str:
                                 evidence, scenario, mechanism, epsilon, reading
                             )
                         ),
-                        "published": percent(published[mechanism] / published["none"]),
+                        "published": percent(
+                            published[mechanism, epsilon] / published[FEDAVG]
+                        ),
                     }
                 )
     return markdown(rows) + "\n" + "".join(lines)

@@ -21,6 +21,7 @@ from .closeness import baselines_block, closeness_block, direction_block
 from .evidence import (
     CONTRIBUTION,
     CONVERGED,
+    FEDAVG,
     GAPS,
     NOISE_FIGURES,
     SCENARIOS,
@@ -105,7 +106,7 @@ def _accuracies(preset: str) -> Callable[[Evidence], str]:
         measured = sizes(evidence, preset)
         rows = []
         cells = evidence.published_cells(table, scenario)
-        fedavg = next(cell["last5"] for cell in cells if cell["mechanism"] == "none")
+        fedavg = evidence.published_last5(table, scenario)[FEDAVG]
         for cell in cells:
             loss = percent(1 - cell["last5"] / fedavg) if cell["epsilon"] else "–"
             row = {

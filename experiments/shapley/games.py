@@ -13,10 +13,10 @@ import numpy as np
 
 from fedsvp_jax import prng, shapley
 from fedsvp_jax.algorithm import (
+    coalitions,
     estimators,
     evaluation,
     local_training,
-    privacy_estimation,
 )
 from fedsvp_jax.algorithm.local_training import Draws, local_update
 from fedsvp_jax.algorithm.state import ServerState
@@ -153,13 +153,13 @@ def record(
             Rows(
                 examples,
                 held.train,
-                privacy_estimation.coalition_members(attributes, coalition, valid),
+                coalitions.coalition_members(attributes, coalition, valid),
             ),
             Draws(prng.stream_key(key, prng.Stream.LOCAL_TRAINING, client_id)),
         )
         return validation.logits(*trained)
 
-    rows = jnp.asarray(estimators.coalition_rows(range(2**number), number))
+    rows = jnp.asarray(coalitions.coalition_rows(range(2**number), number))
     sizes = jnp.sum(jnp.where(rows, counts[None], 0), axis=1)
     per_epoch = local_training.steps_per_epoch(sizes, plan.recipe.batch_size)
     steps = plan.recipe.local_epochs * per_epoch
@@ -173,7 +173,7 @@ def play(program: Program, one: Compared, client: Recorded, key: Array) -> Any:
     plan = program.plan.estimation
     held = cell_of(cell_of(program.cells, 0).split, client.client)
     number = plan.num_attributes
-    masks = estimators.planned_coalitions(one.name, number)
+    masks = coalitions.planned_coalitions(one.name, number)
     bits = 2 ** jnp.arange(number, dtype=jnp.int32)
 
     def mask_of(coalition: Array) -> Array:
@@ -193,7 +193,7 @@ def play(program: Program, one: Compared, client: Recorded, key: Array) -> Any:
     game = estimators.Game(
         num_attributes=number,
         private_attribute=plan.private_attribute,
-        groups=(estimators.Group(1, tuple(masks)),),
+        groups=(coalitions.Group(1, tuple(masks)),),
         batch_size=1,
         start=broadcast,
         train=lambda coalition, _: Weights(mask_of(coalition), {}),
@@ -204,26 +204,18 @@ def play(program: Program, one: Compared, client: Recorded, key: Array) -> Any:
         else jnp.float32(0),
     )
     trained = [client.steps[jnp.asarray(masks)]]
-    match one.name:
-        case "exact":
-            _, found = estimators.exact(game)
-        case "in_run" | "equal":
-            found = without_trainings(one, game, client.in_run)
-            return found, jnp.int32(0), jnp.int32(0)
-        case "orders":
-            _, exact = estimators.exact(game)
-            return by_orders(exact.utilities, client.steps, one.number, key)
-        case _:
-            drawn = estimators.drawn_coalitions(
-                one.name, key, game.held, one.number, plan.private_attribute
-            )
-            trained.append(client.steps[jax.vmap(mask_of)(drawn)])
-            if one.name == "leave_one_out":
-                _, found = estimators.leave_one_out(game, key, one.number)
-            elif one.name == "additive":
-                _, found = estimators.additive(game, key, one.number // 2)
-            else:
-                _, found = estimators.complementary(game, key, one.number // 2)
+    if one.name in ("in_run", "equal"):
+        found = without_trainings(one, game, client.in_run)
+        return found, jnp.int32(0), jnp.int32(0)
+    if one.name == "orders":
+        _, exact = estimators.exact(game, key, 0)
+        return by_orders(exact.utilities, client.steps, one.number, key)
+    if one.name != "exact":
+        drawn = coalitions.drawn_coalitions(
+            one.name, key, game.held, one.number, plan.private_attribute
+        )
+        trained.append(client.steps[jax.vmap(mask_of)(drawn)])
+    _, found = estimators.ESTIMATORS[one.name](game, key, one.number)
     steps = jnp.concatenate(trained)
     return found, jnp.sum(steps > 0) - 1, jnp.sum(steps) - client.steps[-1]
 

@@ -25,6 +25,7 @@ from absl import flags
 from fedsvp_jax import prng
 from fedsvp_jax.algorithm import client
 from fedsvp_jax.algorithm.address import Address
+from fedsvp_jax.algorithm.privacy_estimation import estimate_contribution
 from fedsvp_jax.algorithm.task import rows_of
 from fedsvp_jax.federation import Program
 from fedsvp_jax.structs import Weights
@@ -56,10 +57,11 @@ def _calls(program: Program) -> dict[str, Callable[..., Any]]:
         )
 
     def estimated(estimation: Any, state: Any, client_id: Any, key: Any) -> Any:
-        return client.estimate(
+        return estimate_contribution(
             program.model,
-            dataclasses.replace(plan, estimation=estimation),
+            plan.recipe,
             cell.rates,
+            estimation,
             Weights(state.params, state.stats),
             program.data.examples,
             cell_of(cell.split, client_id),

@@ -11,7 +11,7 @@ PUBLIC = (
     "the positions of the split, the order of batches; with `--split=stratified` and "
     "`--attributes`, the counts by attribute, not those by class",
     "preprocessing that the code fixes (pixel ranges, Adult's bounds and categories) "
-    "or that `--column_bounds`, `--column_categories` and `--classes` declare; "
+    "or that a table's schema (`--schema`) and `--classes` declare; "
     "whatever an .npz file was scaled with before it came here. What is taken from the "
     "records is not public, and every claim is nominal then",
     "the model's shape and initial weights",

@@ -120,7 +120,7 @@ class Plan:
     def allowance(self) -> Allowance:
         """What keeps `total_epsilon`; everybody may always take part without one.
 
-        A claim about the average (`Claim.central`) rests on a whole cohort's noise, so
+        A claim about the average (`Basis.central`) rests on a whole cohort's noise, so
         its rounds need a whole cohort of clients who may take part. The run ends when
         there is none.
 

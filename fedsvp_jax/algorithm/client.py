@@ -23,7 +23,6 @@ from fedsvp_jax.algorithm import (
 )
 from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.algorithm.local_training import Draws, TrainingRates, TrainingRecipe
-from fedsvp_jax.algorithm.privacy_estimation import Estimation
 from fedsvp_jax.algorithm.state import (
     Cell,
     ClientMetrics,
@@ -48,36 +47,12 @@ from fedsvp_jax.structs import (
     NoiseInfo,
     Params,
     Rows,
-    Split,
     Weights,
 )
 
 # What a cohort's sums are of: upload, statistics, and the private query's answer, which
 # is [] where none is asked.
 Summed: TypeAlias = tuple[Params, Params, list[Array]]
-
-
-def estimate(
-    model: Model,
-    plan: RoundPlan,
-    rates: TrainingRates,
-    start: Weights,
-    examples: Examples,
-    held: Split,
-    at: Address,
-) -> tuple[Weights, Estimation]:
-    """Privacy estimation: the local model, trained without noise, and what R is.
-
-    Its batches are shuffled, whatever the plan's are.
-    """
-    recipe = plan.recipe
-    if recipe.gradient == "per_example":
-        recipe = dataclasses.replace(
-            recipe, gradient="clipped_mean", places=None, local_steps=None
-        )
-    return privacy_estimation.estimate_contribution(
-        model, recipe, rates, plan.estimation, start, examples, held, at
-    )
 
 
 def released_ratio(ratio: Array, config: MechanismConfig, at: Address) -> Array:
@@ -219,10 +194,11 @@ def private_query_client(task: Task) -> LocalWork:
 
 def _estimated(task: Task) -> LocalWork:
     """The model that the estimation of R has trained, and the released R."""
-    trained, estimation = estimate(
+    trained, estimation = privacy_estimation.estimate_contribution(
         task.model,
-        task.plan,
+        task.plan.recipe,
         task.rates,
+        task.plan.estimation,
         task.broadcast,
         task.examples,
         task.held,

@@ -1,5 +1,7 @@
 """Which clients take part in a round. Traceable: runs under jit and vmap."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 
@@ -83,18 +85,15 @@ def is_over(
     the seed and the filter's verdict, all of them public.
     """
     turns = spent.shape[0] // cohort_size if cohorts == "cyclic" else 1
-
-    def of_round(later: Array) -> Array:
-        return cohort_of_round(
-            root,
-            allowance,
-            spent,
-            later,
-            cohort_size=cohort_size,
-            cohorts=cohorts,
-            admitted=admitted,
-        )
-
+    of_round = partial(
+        cohort_of_round,
+        root,
+        allowance,
+        spent,
+        cohort_size=cohort_size,
+        cohorts=cohorts,
+        admitted=admitted,
+    )
     later = round_num + jnp.arange(turns, dtype=jnp.int32)
     return ~jnp.any(jax.vmap(of_round)(later) >= 0)
 

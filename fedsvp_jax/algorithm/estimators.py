@@ -5,33 +5,28 @@ the client's examples of these attributes. Every estimator trains the full coali
 whose model is the local one, and returns it too.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import paired, shapley
+from fedsvp_jax.algorithm.coalitions import (
+    KNOWN,
+    Group,
+    Groups,
+    coalition_rows,
+    drawn_pairs,
+    drawn_without_one,
+)
 from fedsvp_jax.algorithm.evaluation import Validation
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.float32 import reciprocal
 from fedsvp_jax.structs import Array, Weights
 
 BLEND_ORDERS = 32  # random orders, each both ways, where N > shapley.MAX_EXACT
-# Attributes of a coalition whose worth is known.
-KNOWN = {"additive": 1, "leave_one_out": 1, "paired": 0}
-
-
-class Group(NamedTuple):
-    """Coalitions whose trainings are one loop, or one vmapped training."""
-
-    batch_size: int
-    masks: tuple[int, ...]
-    most_steps: int | None = None  # of any client; None: found out as it runs
-
-
-Groups: TypeAlias = tuple[Group, ...]  # the full coalition comes last
 
 
 class Game(NamedTuple):
@@ -90,24 +85,6 @@ class Surrogate(NamedTuple):
     utility: Callable[[Array], Array]  # coalition (N,) bool -> () float32
     values: Array  # (N,) float32: its Shapley values, or estimates of them
     standard_errors: Array  # (N,) float32, of these estimates
-
-
-def planned_coalitions(estimator: str, num_attributes: int) -> list[int]:
-    """Bitmasks of the coalitions that every client trains, whatever is drawn."""
-    full = 2**num_attributes - 1
-    match estimator:
-        case "exact":
-            return list(range(1, full + 1))
-        case "additive" | "leave_one_out":
-            return sorted({full, *(1 << a for a in range(num_attributes))})
-        case _:
-            return [full]
-
-
-def coalition_rows(masks: Sequence[int], num_attributes: int) -> np.ndarray:
-    """(len(masks), N) bool: the coalitions of bitmasks."""
-    rows = [[mask >> a & 1 == 1 for a in range(num_attributes)] for mask in masks]
-    return np.asarray(rows, bool).reshape(len(masks), num_attributes)
 
 
 def _train_planned(
@@ -191,8 +168,9 @@ def _side_by_side(
     return trained, kept.reshape(-1, *kept.shape[2:])[missing:]
 
 
-def exact(game: Game) -> tuple[Weights, Values]:
-    """Exact values from all 2**N - 1 coalitions."""
+def exact(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
+    """Exact values from all 2**N - 1 coalitions; nothing is drawn."""
+    del key, number
 
     def measure(coalition: Array, trained: Weights) -> Array:
         return game.worth(coalition, game.validation.utility(*trained))
@@ -260,10 +238,10 @@ def _blend(game: Game, key: Array) -> tuple[Weights, Surrogate]:
     return trained, Surrogate(utility, values, errors)
 
 
-def additive(game: Game, key: Array, num_pairs: int) -> tuple[Weights, Values]:
-    """The values of the blended game, corrected by `num_pairs` random pairs."""
+def additive(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
+    """The values of the blended game, corrected by number/2 random pairs."""
     trained, blend = _blend(game, key)
-    return trained, _corrected("additive", game, blend, key, num_pairs)
+    return trained, _corrected("additive", game, blend, key, number // 2)
 
 
 def leave_one_out(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
@@ -320,24 +298,8 @@ def left_out_weight(held: Array, num_attributes: int) -> Array:
     return harmonic[fewer] / number - 1 / (number + 1)
 
 
-def drawn_without_one(
-    key: Array, held: Array, number: int, private_attribute: int
-) -> tuple[Array, Array]:
-    """(A,) the attributes that are left out, the private one first, and (A, N) bool.
-
-    A row is empty where no training is needed: of an attribute that is not held, and
-    where at most two are held, so that what is left was trained alone.
-    """
-    draws = jax.random.uniform(jax.random.fold_in(key, 0), held.shape)
-    draws = draws.at[private_attribute].set(-1)
-    left_out = jnp.argsort(jnp.where(held, draws, 2))[:number]
-    rows = held[None] & ~jax.nn.one_hot(left_out, held.shape[0], dtype=bool)
-    needed = held[left_out] & (jnp.sum(held.astype(jnp.int32)) > 2)
-    return left_out, rows & needed[:, None]
-
-
-def complementary(game: Game, key: Array, num_pairs: int) -> tuple[Weights, Values]:
-    """From `num_pairs` random pairs of complementary coalitions alone.
+def complementary(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
+    """From number/2 random pairs of complementary coalitions alone.
 
     The surrogate is the straight line from U(empty) to U(all) by number of attributes.
     """
@@ -348,41 +310,15 @@ def complementary(game: Game, key: Array, num_pairs: int) -> tuple[Weights, Valu
         lambda _: 0,
     )
     held = game.held
-    number = jnp.maximum(jnp.sum(held.astype(jnp.float32)), 1)
-    rise = (game.worth(held, found[0]) - game.empty) / number
+    size = jnp.maximum(jnp.sum(held.astype(jnp.float32)), 1)
+    rise = (game.worth(held, found[0]) - game.empty) / size
 
     def utility(coalition: Array) -> Array:
         return game.empty + rise * jnp.sum((coalition & held).astype(jnp.float32))
 
     values = jnp.where(held, rise, 0)
     line = Surrogate(utility, values, jnp.zeros_like(values))
-    return trained, _corrected("paired", game, line, key, num_pairs)
-
-
-def drawn_pairs(
-    estimator: str, key: Array, held: Array, num_pairs: int
-) -> tuple[paired.Pairs, Array]:
-    """The pairs, and (2P, N) bool: what is trained of them, the complements last.
-
-    A row is empty where the worth of the coalition is known without a training.
-    """
-    pairs = paired.draw_pairs(jax.random.fold_in(key, 0), held, num_pairs)
-    rows = jnp.concatenate([pairs.coalitions, pairs.complements])
-    size = jnp.sum(rows.astype(jnp.int32), axis=1, keepdims=True)
-    return pairs, rows & (size > KNOWN[estimator])
-
-
-def drawn_coalitions(
-    estimator: str, key: Array, held: Array, number: int, private_attribute: int
-) -> Array:
-    """(m, N) bool: the coalitions that an estimator trains at random, empty if known.
-
-    Args:
-      number: m.
-    """
-    if estimator == "leave_one_out":
-        return drawn_without_one(key, held, number, private_attribute)[1]
-    return drawn_pairs(estimator, key, held, number // 2)[1]
+    return trained, _corrected("paired", game, line, key, number // 2)
 
 
 def _lacking(game: Game, surrogate: Surrogate, rows: Array) -> Array:
@@ -429,3 +365,12 @@ def _corrected(
         standard_errors=errors,
         margins=paired.margin(errors, num_pairs, held),
     )
+
+
+# (game, key, random coalitions that are trained too) -> (the full one's model, Values)
+ESTIMATORS: Mapping[str, Callable[[Game, Array, int], tuple[Weights, Values]]] = {
+    "exact": exact,
+    "additive": additive,
+    "leave_one_out": leave_one_out,
+    "paired": complementary,
+}

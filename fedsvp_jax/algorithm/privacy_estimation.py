@@ -11,9 +11,10 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from fedsvp_jax import shapley
-from fedsvp_jax.algorithm import estimators, evaluation, local_training
+from fedsvp_jax.algorithm import coalitions, estimators, evaluation, local_training
 from fedsvp_jax.algorithm.address import Address
-from fedsvp_jax.algorithm.estimators import Game, Group, Groups
+from fedsvp_jax.algorithm.coalitions import Group, Groups, coalition_members
+from fedsvp_jax.algorithm.estimators import Game
 from fedsvp_jax.algorithm.local_training import Draws, TrainingRates, TrainingRecipe
 from fedsvp_jax.prng import Stream
 from fedsvp_jax.structs import Array, Examples, Model, Rows, Split, Weights
@@ -64,43 +65,6 @@ class EstimationPlan:
     known_trips: bool = False
 
 
-def coalition_groups(
-    sizes: dict[int, int], batch_size: int, *, epochs: int | None = None
-) -> Groups:
-    """The coalitions in groups; the full one comes last.
-
-    Those of a group have batches of one shape. With `epochs` they take about as many
-    steps instead, more than half as many as the group's most: trained side by side,
-    fewer than half of the steps are idle, and only the smallest batches are padded.
-
-    Args:
-      sizes: bitmask -> the most examples that any client holds of it; a coalition that
-        nobody holds is left out.
-      batch_size: B; a coalition that never fills B takes its own size.
-      epochs: E, where the number of steps is to be known.
-    """
-    full = max(sizes)
-    batch = {mask: min(batch_size, size) for mask, size in sizes.items() if size > 0}
-    steps = {mask: (epochs or 1) * (sizes[mask] // batch[mask]) for mask in batch}
-    key = batch if epochs is None else {m: n.bit_length() for m, n in steps.items()}
-    groups: dict[int, list[int]] = {}
-    for mask in sorted(batch):
-        groups.setdefault(key[mask], []).append(mask)
-    return tuple(
-        Group(
-            max(batch[mask] for mask in masks),
-            tuple(masks),
-            None if epochs is None else max(steps[mask] for mask in masks),
-        )
-        for masks in sorted(groups.values(), key=lambda masks: full in masks)
-    )
-
-
-def coalition_members(attributes: Array, coalition: Array, valid: Array) -> Array:
-    """(m,) bool: the rows whose attribute belongs to the coalition, (N,) bool."""
-    return valid & coalition[attributes]
-
-
 def estimate_contribution(
     model: Model,
     recipe: TrainingRecipe,
@@ -120,6 +84,8 @@ def estimate_contribution(
     is 0 exactly (the dummy axiom), and the others' differences carry less noise. A
     coalition without data is worth what the empty one is.
 
+    No noise is in the steps and batches are shuffled, whatever the recipe says.
+
     Args:
       start: the broadcast model.
       held: one client's row of the federation's Split.
@@ -127,6 +93,10 @@ def estimate_contribution(
     Returns:
       `(trained, Estimation)`.
     """
+    if recipe.gradient == "per_example":
+        recipe = dataclasses.replace(
+            recipe, gradient="clipped_mean", places=None, local_steps=None
+        )
     key, pairs_key = at.stream(Stream.LOCAL_TRAINING), at.stream(Stream.COALITIONS)
     validation = evaluation.Validation(
         model,
@@ -167,16 +137,8 @@ def estimate_contribution(
         else jnp.float32(0.0),
         together=plan.together,
     )
-    match plan.estimator:
-        case "exact":
-            trained, found = estimators.exact(game)
-        case "additive":
-            trained, found = estimators.additive(game, pairs_key, plan.num_drawn // 2)
-        case "leave_one_out":
-            trained, found = estimators.leave_one_out(game, pairs_key, plan.num_drawn)
-        case _:
-            pairs = plan.num_drawn // 2
-            trained, found = estimators.complementary(game, pairs_key, pairs)
+    estimate = estimators.ESTIMATORS[plan.estimator]
+    trained, found = estimate(game, pairs_key, plan.num_drawn)
     report = shapley.contribution_ratio_with_flags(found.values, plan.private_attribute)
     estimation = Estimation(found.utilities, found.values, *report)
     if found.standard_errors is None or found.margins is None:
@@ -203,13 +165,13 @@ def training_steps(
     """(T,) int32: SGD steps that each training of `estimate_contribution` needs."""
     counts = _counts(plan, examples, held)
     rows = [
-        jnp.asarray(estimators.coalition_rows(group.masks, plan.num_attributes))
+        jnp.asarray(coalitions.coalition_rows(group.masks, plan.num_attributes))
         for group in plan.groups
     ]
     batch_sizes = [group.batch_size for group in plan.groups for _ in group.masks]
     if plan.estimator != "exact":
         rows.append(
-            estimators.drawn_coalitions(
+            coalitions.drawn_coalitions(
                 plan.estimator,
                 pairs_key,
                 counts > 0,

@@ -29,24 +29,28 @@ def answer(
     Returns:
       As `add_noise`.
     """
-    asked, settings = task.plan.asked, task.cell.mechanism
-    assert asked is not None
-    holds = holds & (task.at.round_num >= settings.private_from)
-    gradient = private_query.mean_clipped_gradient(
-        task.model,
-        task.broadcast,
-        Rows(task.examples, task.held.train, private),
-        l2_norm_clip=settings.private_clip,
-        asked=asked,
-        lane_axes=task.at.lane_axes,
-    )
+    assert task.plan.asked is not None
+    holds = holds & (task.at.round_num >= task.cell.mechanism.private_from)
     noised, memory, info = send(
-        gradient,
+        gradient(task, private),
         num_examples=jnp.sum(private),
-        params=private_query.chosen(task.state.params, asked),
+        params=private_query.chosen(task.state.params, task.plan.asked),
     )
     noised, info = only_if(holds, noised, info)
     return noised, memory, info
+
+
+def gradient(task: Task, private: Array) -> list[Array]:
+    """The private query's answer before its noise, at the broadcast model."""
+    assert task.plan.asked is not None
+    return private_query.mean_clipped_gradient(
+        task.model,
+        task.broadcast,
+        Rows(task.examples, task.held.train, private),
+        l2_norm_clip=task.cell.mechanism.private_clip,
+        asked=task.plan.asked,
+        lane_axes=task.at.lane_axes,
+    )
 
 
 def only_if(

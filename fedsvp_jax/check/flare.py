@@ -123,9 +123,6 @@ def _sparse_vector(source: str, told: Mapping[str, Any], facts: Facts) -> Noise:
         f"and {release:g} to send them",
         std=std,
         multiplier=math.inf,
-        view="server",
-        unit="client",
-        relation="replace_one",
         pure=epsilon + release,
         stated=Stated(epsilon, 0.0, "upload"),
         assumptions=(

@@ -115,9 +115,6 @@ def classical_noise(
         text=f"Gaussian noise of std {std:.4g} on every upload, clipped to {clip:g}",
         std=std,
         multiplier=std / clip,
-        view="server",
-        unit="client",
-        relation="replace_one",
         stated=Stated(epsilon, delta, "upload"),
         setting=Setting("sensitivity", sensitivity, clip * per_std),
         assumptions=assumptions,
@@ -148,9 +145,6 @@ def none(source: str, text: str) -> Noise:
         text=text,
         std=0.0,
         multiplier=0.0,
-        view="server",
-        unit="client",
-        relation="replace_one",
         flaws=("there is no noise",),
     )
 
@@ -195,7 +189,6 @@ def _central(call: Call, facts: Facts) -> Noise:
         std=std,
         multiplier=multiplier_of_both,
         view="observer",
-        unit="client",
         relation="add_remove",
         setting=Setting("noise_multiplier", multiplier, share * clients)
         if scaled

@@ -98,9 +98,9 @@ class Noise(NamedTuple):
     text: str
     std: float
     multiplier: float
-    view: str
-    unit: str
-    relation: str
+    view: str = "server"
+    unit: str = "client"
+    relation: str = "replace_one"
     pure: float | None = None
     stated: Stated | None = None
     steps: int = 1

@@ -69,7 +69,6 @@ def _training(call: Call, loaders: list[Call], secure: bool, facts: Facts) -> No
         f"gradients, each clipped to {clip:g}; {how}",
         std=multiplier * clip,
         multiplier=multiplier,
-        view="server",
         unit="record",
         relation="add_remove" if sampled else "replace_one",
         stated=stated,

@@ -54,7 +54,6 @@ def _noise(call: Call, central: bool, multiplier: float, kind: str) -> Noise:
         std=multiplier * clip,
         multiplier=multiplier,
         view="observer" if central else "server",
-        unit="client",
         relation="add_remove" if central else "replace_one",
         assumptions=(
             *(("the server is trusted: it sees every update",) if central else ()),

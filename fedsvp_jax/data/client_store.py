@@ -156,7 +156,7 @@ def open_store(folder: Path) -> ClientStore:
             raise FileNotFoundError(f"{path} is missing; a client store needs it")
         try:
             array = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, OSError, EOFError) as error:
+        except Exception as error:  # numpy parses the header as Python
             raise ValueError(
                 f"{path} is damaged ({files.reason(error)}); it must hold the array "
                 "that store.json describes"
@@ -197,7 +197,8 @@ def open_store(folder: Path) -> ClientStore:
 def write_store(folder: Path, stream: StoreSource) -> ClientStore:
     """Writes a store in one pass over the clients and opens it.
 
-    One client is in memory at a time. The folder gets its name when it is complete.
+    One client is in memory at a time. The folder gets its name when it is complete and
+    on the disk.
 
     Args:
       folder: must not exist yet.
@@ -214,7 +215,10 @@ def write_store(folder: Path, stream: StoreSource) -> ClientStore:
     beside.mkdir(parents=True)
     try:
         _write(beside, stream)
+        for path in (*beside.iterdir(), beside):
+            files.sync(path)
         beside.rename(folder)
+        files.sync(folder.parent)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return open_store(folder)

@@ -23,7 +23,7 @@ class PartitionSettings(Settings):
     num_hbc_clients: int = setting(
         None,
         "Honest-but-curious clients, which hold no private data. Default: a tenth of "
-        "the clients.",
+        "the clients; none for data of one's own.",
         at_least=0,
     )
     partition: str = setting(

@@ -9,6 +9,7 @@ from fedsvp_jax.data import client_store
 from fedsvp_jax.data.dataset import Dataset, Facts, RowSource, facts_of
 from fedsvp_jax.data.formats import cifar, embedded, idx, leaf, npz, table, tabular
 from fedsvp_jax.data.formats import tfds_source as tfds_format
+from fedsvp_jax.data.formats.table_settings import TableSettings
 from fedsvp_jax.settings import FEATURE_MODELS, setting
 
 _TFDS_PREFIX = "tfds:"
@@ -20,7 +21,7 @@ _READERS: dict[str, Callable[[Path], Dataset]] = {
     "adult": tabular.load_adult,
 }
 # Of these files the user may declare what else the records tell.
-_DECLARED: dict[str, Callable[[Path, table.TableSettings], Dataset]] = {
+_DECLARED: dict[str, Callable[[Path, TableSettings], Dataset]] = {
     "mnist": functools.partial(idx.load_idx, "mnist"),
     "fashion_mnist": functools.partial(idx.load_idx, "fashion_mnist"),
     "emnist": functools.partial(idx.load_idx, "emnist"),
@@ -32,7 +33,7 @@ NAMES = ("digits", *_DECLARED, *_READERS, "tfds:NAME")
 
 
 @dataclasses.dataclass(frozen=True)
-class DataSettings(table.TableSettings):
+class DataSettings(TableSettings):
     """Data: where the examples come from."""
 
     dataset: str = setting(
@@ -69,7 +70,7 @@ class DataSettings(table.TableSettings):
 def load(
     name: str,
     data_dir: str | Path | None = None,
-    columns: table.TableSettings | None = None,
+    columns: TableSettings | None = None,
 ) -> Dataset:
     """Reads the data set `name` from its standard files and checks it.
 
@@ -96,7 +97,7 @@ def load(
     if folder is None:
         raise ValueError(f"dataset {name} needs data_dir, the folder of its files")
     if name in _DECLARED:
-        return _DECLARED[name](folder, columns or table.TableSettings())
+        return _DECLARED[name](folder, columns or TableSettings())
     return _READERS[name](folder)
 
 
@@ -128,7 +129,7 @@ def open_rows(
     name: str,
     data_dir: str | Path | None,
     scratch: Path,
-    columns: table.TableSettings | None = None,
+    columns: TableSettings | None = None,
 ) -> RowSource:
     """Opens the data set `name`, whose training inputs are then read row by row.
 
@@ -143,7 +144,7 @@ def open_rows(
     """
     folder = Path(data_dir).expanduser() if data_dir is not None else None
     if name == "npz" and folder is not None:
-        return npz.open_npz(folder, scratch, columns or table.TableSettings())
+        return npz.open_npz(folder, scratch, columns or TableSettings())
     if name.startswith(_TFDS_PREFIX) and name != _TFDS_PREFIX:
         return tfds_format.open_tfds(name.removeprefix(_TFDS_PREFIX), folder)
     dataset = load(name, data_dir, columns)

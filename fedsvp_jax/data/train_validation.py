@@ -56,8 +56,14 @@ def num_train_by_position(
     return np.clip(wanted, at_least, np.maximum(size - 1, at_least))
 
 
-def least_examples(batch_size: int, train_fraction: float) -> int:
-    """Enough that a client fills one batch with its training part."""
+def least_examples(dataset: str, batch_size: int, train_fraction: float) -> int:
+    """Examples of a writer without which it becomes no client.
+
+    Enough to fill one batch with the training part. Of a table of one's own nobody is
+    left out who can train and validate: one example each.
+    """
+    if dataset == "csv":
+        return 2
     return math.ceil(batch_size / train_fraction) + 1
 
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import models, prng
-from fedsvp_jax.algorithm import client, private_query
+from fedsvp_jax.algorithm import client, private_answer, private_query
 from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.algorithm.state import ServerState
 from fedsvp_jax.algorithm.task import Task
@@ -30,7 +30,7 @@ from fedsvp_jax.devices.target import here
 from fedsvp_jax.federation import plan as plans
 from fedsvp_jax.federation.federated_data import FederatedData, federate
 from fedsvp_jax.run.trained_model import TrainedModel
-from fedsvp_jax.structs import Array, MechanismState, Model, Params, Rows
+from fedsvp_jax.structs import Array, MechanismState, Model, Params
 from fedsvp_jax.tree import cell_of
 
 
@@ -227,14 +227,6 @@ class Client:
         task = Task(self._model, plan, cell, mechanism, state, data.examples, held, at)
         work = client.local_work(plan, mechanism)(task)
         ratio = None if work.estimation is None else work.estimation.contribution_ratio
-        if plan.asked is None or work.private is None:
-            return work.weights.params, [], ratio
-        gradient = private_query.mean_clipped_gradient(
-            self._model,
-            task.broadcast,
-            Rows(data.examples, held.train, work.private),
-            l2_norm_clip=cell.mechanism.private_clip,
-            asked=plan.asked,
-            lane_axes=(),
-        )
-        return work.weights.params, gradient, ratio
+        private = work.private
+        answer = [] if private is None else private_answer.gradient(task, private)
+        return work.weights.params, answer, ratio

@@ -25,7 +25,7 @@ from fedsvp_jax.config import of_today
 from fedsvp_jax.deploy.policy import Policy
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.mechanisms import nothing_private
-from fedsvp_jax.run.files import WriteError, replace_file
+from fedsvp_jax.run.files import WriteError, make_folder, replace_file
 
 _FORMAT = 3
 _ROUNDING = 1 + 1e-9  # the promise and the ledger add up in another order
@@ -162,18 +162,18 @@ def from_bytes(content: bytes, policy: Policy, file: str) -> ClientState:
     """
     try:
         whole = json.loads(content)
-        saved = whole["state"]
+        saved, version = whole["state"], whole["format"]
         intact = whole["sha256"] == _sum(json.dumps(saved, sort_keys=True))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         intact = False
     if not intact:
         raise Refused(
             f"the client's state file {file} is damaged: nothing is uploaded before an "
             "intact copy of it is back; a new one would forget what was spent"
         )
-    if whole["format"] != _FORMAT:
+    if version != _FORMAT:
         raise Refused(
-            f"the client's state file {file} is of format {whole['format']}, and this "
+            f"the client's state file {file} is of format {version}, and this "
             f"version reads {_FORMAT}"
         )
     settings = policy.settings()
@@ -223,7 +223,7 @@ class StateFile:
                     f"{file} exists: this client has begun already, and a new state "
                     "would forget what was spent"
                 )
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path.parent)
         os.close(os.open(self._lock, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
         self.write(state)
 

@@ -13,7 +13,7 @@ import numpy as np
 from fedsvp_jax.accounting import Account, FilterCost, Participation
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import plan
-from fedsvp_jax.influence import admission
+from fedsvp_jax.influence import admission, privacy
 from fedsvp_jax.mechanisms import (
     Mechanism,
     MechanismConfig,
@@ -30,7 +30,7 @@ def planned_cost(config: ExperimentConfig) -> FilterCost:
     """What the influence filter's planned passes cost; nothing without a filter."""
     if config.influence_filter == "none":
         return FilterCost()
-    return admission.cost(
+    return privacy.filter_cost(
         config,
         num_participants=config.num_clients,
         delta=config.target_delta,

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedsvp_jax import influence, prng
 from fedsvp_jax.algorithm import cohort
-from fedsvp_jax.algorithm.estimators import coalition_rows, planned_coalitions
+from fedsvp_jax.algorithm.coalitions import coalition_rows, planned_coalitions
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import partition, preprocessing, train_validation
 from fedsvp_jax.data.attributes import Attributes
@@ -198,7 +198,7 @@ def _federate_store(config: ExperimentConfig, store: ClientStore) -> FederatedDa
             store.clients[:, 1],
             config.num_clients,
             min_examples=train_validation.least_examples(
-                config.batch_size, config.train_fraction
+                config.dataset, config.batch_size, config.train_fraction
             ),
             seed=config.seed,
         ),

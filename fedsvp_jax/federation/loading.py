@@ -16,7 +16,7 @@ from fedsvp_jax.data.dataset import Column, Dataset, RowSource
 from fedsvp_jax.data.train_validation import least_examples
 from fedsvp_jax.federation import features
 from fedsvp_jax.prng import Stream
-from fedsvp_jax.settings import FEATURE_MODELS
+from fedsvp_jax.settings import FEATURE_MODELS, TABLE_MODELS
 from fedsvp_jax.structs import Examples
 
 Data = TypeVar("Data", bound=Dataset | ClientStore)
@@ -79,10 +79,10 @@ def load_dataset(config: ExperimentConfig, most: int | None = None) -> Dataset:
 
 def _check_inputs(config: ExperimentConfig, example_shape: tuple[int, ...]) -> None:
     images = len(example_shape) == 3
-    if config.model != "mlp" and not images:
+    if config.model not in TABLE_MODELS and not images:
         raise ValueError(
             f"model {config.model} needs images, and dataset {config.dataset} has "
-            f"examples of the shape {example_shape}; use model=mlp"
+            f"examples of the shape {example_shape}; use model=mlp or logistic"
         )
     if config.augment and not images:
         raise ValueError(f"augment needs images, dataset {config.dataset} has none")
@@ -307,7 +307,7 @@ def neighbour_assumptions(config: ExperimentConfig) -> str:
     if config.partition in ("paper", "shards", "dirichlet"):
         given += f", although partition={config.partition} looks at the labels"
     sentences = [given]
-    if config.column_bounds or config.column_categories or config.classes:
+    if config.schema or config.classes:
         sentences.append(
             "bounds, categories and classes were declared without a look at the "
             "records, and every neighbour keeps to the declared categories and classes"
@@ -330,7 +330,7 @@ def client_parts(
 ) -> list[np.ndarray]:
     """Each client's example indices, by `config.partition` and `config.seed`."""
     labels, seed = dataset.train_labels, config.seed
-    least = least_examples(config.batch_size, config.train_fraction)
+    least = least_examples(config.dataset, config.batch_size, config.train_fraction)
     match config.partition:
         case "iid":
             return partition.iid(len(labels), config.num_clients, seed=seed)

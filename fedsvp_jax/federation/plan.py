@@ -11,14 +11,14 @@ import numpy as np
 
 from fedsvp_jax import prng
 from fedsvp_jax.accounting import Allowance
-from fedsvp_jax.algorithm.estimators import planned_coalitions
+from fedsvp_jax.algorithm.coalitions import coalition_groups, planned_coalitions
 from fedsvp_jax.algorithm.local_training import (
     Gradient,
     TrainingRates,
     TrainingRecipe,
     upload_steps,
 )
-from fedsvp_jax.algorithm.privacy_estimation import EstimationPlan, coalition_groups
+from fedsvp_jax.algorithm.privacy_estimation import EstimationPlan
 from fedsvp_jax.algorithm.private_query import Asked
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
 from fedsvp_jax.common_settings import NoiseSettings, RoundSettings
@@ -41,7 +41,7 @@ from fedsvp_jax.mechanisms import (
 )
 from fedsvp_jax.models import make_model
 from fedsvp_jax.optimizers import ClientSettings, ServerSettings
-from fedsvp_jax.settings import FEATURE_MODELS, part
+from fedsvp_jax.settings import FEATURE_MODELS, TABLE_MODELS, part
 from fedsvp_jax.structs import Array, Model, Params
 from fedsvp_jax.tree import num_bytes
 
@@ -121,7 +121,7 @@ def sides(
         coalitions=max(planned, drawn),
         weights=weights,
         activations=activations,
-        alike=config.model in ("mlp", "small_cnn", *FEATURE_MODELS)
+        alike=config.model in (*TABLE_MODELS, "small_cnn", *FEATURE_MODELS)
         and config.partition in ("iid", "paper", "shards"),
     )
     return found._replace(

@@ -21,7 +21,6 @@ from fedsvp_jax.influence.threshold import (
     filtration,
     required_gap,
     two_means,
-    two_means_threshold,
 )
 
 __all__ = [
@@ -43,6 +42,5 @@ __all__ = [
     "randomized_response",
     "required_gap",
     "two_means",
-    "two_means_threshold",
     "vote_epsilon",
 ]

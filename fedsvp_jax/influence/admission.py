@@ -6,7 +6,6 @@ as it then stands. Each pass judges all clients anew, including those that an ea
 pass rejected.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,14 +13,13 @@ import numpy as np
 
 from fedsvp_jax import prng
 from fedsvp_jax.accounting import FilterCost
-from fedsvp_jax.data import preprocessing
 from fedsvp_jax.influence import last_layer, pipeline, privacy
-from fedsvp_jax.influence.lazy import Verdict
-from fedsvp_jax.influence.pipeline import ParticipantExamples
+from fedsvp_jax.influence.lazy import Batches, Verdict, lazy_influence
+from fedsvp_jax.influence.pipeline import Centre
 from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.influence.threshold import filtration
 from fedsvp_jax.prng import AnyKey
-from fedsvp_jax.structs import Array, Examples, Model, Params, Split
+from fedsvp_jax.structs import Array, Examples, Params, Split, Weights
 
 
 def num_passes(settings: FilterSettings, rounds: int) -> int:
@@ -35,32 +33,6 @@ def num_passes(settings: FilterSettings, rounds: int) -> int:
             return -(-rounds // settings.influence_every)
 
 
-def cost(
-    settings: FilterSettings, *, num_participants: int, delta: float, passes: int
-) -> FilterCost:
-    """What so many passes add to a run's ledger, known before the first one."""
-    return privacy.filter_cost(
-        num_participants=num_participants,
-        vote_epsilon_published=settings.vote_epsilon,
-        noise_multiplier=settings.contribution_noise,
-        delta=delta,
-        passes=passes,
-    )
-
-
-def guarantees(
-    settings: FilterSettings, *, num_participants: int, delta: float, passes: int
-) -> privacy.Guarantees:
-    """What so many passes cost each participant, in the words of the paper."""
-    return privacy.guarantees(
-        num_participants=num_participants,
-        vote_epsilon_published=settings.vote_epsilon,
-        noise_multiplier=settings.contribution_noise,
-        delta=delta,
-        passes=passes,
-    )
-
-
 class Admission:
     """The filter of one run: when it is due, and whom it rejects.
 
@@ -69,10 +41,7 @@ class Admission:
       examples: what the clients hold.
       split: which of the examples each client trains and validates on. Clients
         contribute with training examples and vote with validation examples.
-      warmup: the centre's examples, which no client holds.
-      num_classes: C.
-      build: number of classes -> Model.
-      batch_size, learning_rate: of the warm-up of the whole model.
+      centre: its examples, and how it trains the model on them.
       num_rounds: rounds of the run.
       root: the run's root key.
     """
@@ -82,26 +51,14 @@ class Admission:
         settings: FilterSettings,
         examples: Examples,
         split: Split,
-        warmup: Examples,
+        centre: Centre,
         *,
-        num_classes: int,
-        build: Callable[[int], Model],
-        batch_size: int,
-        learning_rate: float,
         num_rounds: int,
         root: AnyKey,
     ) -> None:
-        self._settings = settings
-        self._examples = examples
-        self._warmup = warmup
-        self._num_classes = num_classes
-        self._model = build(num_classes)
-        self._backbone = last_layer.backbone_of(
-            build, preprocessing.normalize(warmup.inputs[:1])
-        )
-        self._batch_size, self._learning_rate = batch_size, learning_rate
-        self._num_rounds = num_rounds
-        self._root = root
+        self._settings, self._examples, self._centre = settings, examples, centre
+        self._num_rounds, self._root = num_rounds, root
+        self._backbone = centre.backbone()
         self._train = _first_examples(
             split.train, split.num_train, settings.contributor_examples
         )
@@ -119,34 +76,28 @@ class Admission:
         """One pass over all clients, with the server's model after `done` rounds."""
         key = prng.round_key(self._root, done)
         if done == 0:
-            network = pipeline.warmed_up_network(
-                self._model,
-                self._backbone,
-                params,
-                stats,
-                self._warmup,
-                self._settings,
-                batch_size=self._batch_size,
-                learning_rate=self._learning_rate,
-                key=prng.stream_key(key, prng.Stream.WARM_UP),
-            )
-        else:
-            network = last_layer.freeze(self._backbone, params, stats)
+            warm_up_key = prng.stream_key(key, prng.Stream.WARM_UP)
+            params, stats = self._centre.warm_up(Weights(params, stats), warm_up_key)
         inputs = pipeline.filter_inputs(
-            network,
-            self._warmup,
+            last_layer.freeze(self._backbone, params, stats),
+            self._centre.examples,
             self._held(*self._train),
             self._held(*self._test),
             self._settings,
-            num_classes=self._num_classes,
+            num_classes=self._centre.num_classes,
         )
-        return pipeline.judge(
-            inputs, self._settings, contribution_key=key, vote_key=self._root
+        return lazy_influence(
+            inputs.kernel,
+            inputs.train,
+            inputs.test,
+            pipeline.filter_rates(self._settings),
+            contribution_key=key,
+            vote_key=self._root,
         )
 
-    def _held(self, indices: Array, weights: Array) -> ParticipantExamples:
+    def _held(self, indices: Array, weights: Array) -> Batches:
         inputs, labels = self._examples.inputs, self._examples.labels
-        return ParticipantExamples(inputs[indices], labels[indices], weights)
+        return Batches(inputs[indices], labels[indices], weights)
 
 
 def _first_examples(indices: Array, count: Array, most: int) -> tuple[Array, Array]:
@@ -188,7 +139,7 @@ def summary(
     """
     summary: dict[str, Any] = {"corrupted_clients": np.flatnonzero(corrupted)}
     if settings.influence_filter != "none":
-        told = guarantees(
+        told = privacy.guarantees(
             settings,
             num_participants=len(admitted),
             delta=delta,

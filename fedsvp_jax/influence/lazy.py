@@ -41,9 +41,9 @@ class FilterRates:
 
 
 class Batches(NamedTuple):
-    """One batch of features per participant, padded to a common length."""
+    """One batch per participant, padded to a common length."""
 
-    x: Array  # (M, n, d) float32 scaled features
+    x: Array  # (M, n, d) float32 scaled features, or examples as stored
     labels: Array  # (M, n) int32
     weights: Array  # (M, n) float32: 1, or 0 for padding
 

@@ -8,27 +8,25 @@ A federation (`admission`) and a simulation of the filter alone
 examples come from.
 """
 
+import dataclasses
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.influence import centre, last_layer
-from fedsvp_jax.influence.last_layer import Backbone, FrozenNetwork
-from fedsvp_jax.influence.lazy import Batches, FilterRates, Verdict, lazy_influence
+from fedsvp_jax.algorithm import local_training
+from fedsvp_jax.algorithm.local_training import Draws, TrainingRates, TrainingRecipe
+from fedsvp_jax.data import preprocessing
+from fedsvp_jax.influence import last_layer
+from fedsvp_jax.influence.last_layer import Backbone, FrozenNetwork, Scaling
+from fedsvp_jax.influence.lazy import Batches, FilterRates
 from fedsvp_jax.influence.privacy import flip_probability
 from fedsvp_jax.influence.settings import FilterSettings
-from fedsvp_jax.prng import AnyKey
-from fedsvp_jax.structs import Array, Examples, Model, Params
+from fedsvp_jax.structs import Array, Examples, Model, Rows, Weights
 
 _FEATURE_BATCH = 250  # examples that pass through the network at once
-
-
-class ParticipantExamples(NamedTuple):
-    """One batch of stored examples per participant, padded to a common length."""
-
-    inputs: Array  # (M, n, *example_shape) uint8 or float32
-    labels: Array  # (M, n) int32
-    weights: Array  # (M, n) float32: 1, or 0 for padding
 
 
 class FilterInputs(NamedTuple):
@@ -40,48 +38,113 @@ class FilterInputs(NamedTuple):
     warmup: Batches  # the centre's examples, as one batch (M = 1)
 
 
-def warmed_up_network(
+@dataclasses.dataclass(frozen=True)
+class Centre:
+    """What the centre holds, and how it trains a whole model on it.
+
+    Attributes:
+      examples: the centre's, which no client holds.
+      build: number of classes -> Model.
+      num_classes: C.
+      recipe: of plain SGD; its batch size is a most, for few examples are one batch.
+      learning_rate: step size.
+    """
+
+    examples: Examples
+    build: Callable[[int], Model]
+    num_classes: int
+    recipe: TrainingRecipe
+    learning_rate: float
+
+    def backbone(self) -> Backbone:
+        """The network before its last layer.
+
+        Raises:
+          ValueError: as `last_layer.backbone_of`.
+        """
+        example = preprocessing.normalize(self.examples.inputs[:1])
+        return last_layer.backbone_of(self.build, example)
+
+    def warm_up(self, start: Weights, key: Array) -> Weights:
+        """The whole model after SGD on all of the examples, in an order that key draws.
+
+        Args:
+          start: the weights to start from.
+        """
+        model, recipe = self.build(self.num_classes), self.recipe
+        return warm_up(model, recipe, start, self.examples, self.learning_rate, key)
+
+
+@partial(jax.jit, static_argnames=("model", "recipe"))
+def warm_up(
     model: Model,
-    backbone: Backbone,
-    params: Params,
-    stats: Params,
-    warmup: Examples,
-    settings: FilterSettings,
-    *,
-    batch_size: int,
-    learning_rate: float,
+    recipe: TrainingRecipe,
+    start: Weights,
+    examples: Examples,
+    learning_rate: Array | float,
     key: Array,
-) -> FrozenNetwork:
-    """The model, trained on the centre's examples and cut before its last layer.
+) -> Weights:
+    """As `Centre.warm_up`."""
+    count = examples.labels.shape[0]
+    return local_training.local_update(
+        model,
+        dataclasses.replace(recipe, batch_size=min(recipe.batch_size, count)),
+        TrainingRates(
+            learning_rate=learning_rate,
+            l2_norm_clip=1.0,
+            step_noise_std=0.0,
+            proximal_mu=0.0,
+        ),
+        start,
+        Rows(examples, jnp.arange(count, dtype=jnp.int32), jnp.ones((count,), bool)),
+        Draws(key),
+    )
+
+
+@partial(jax.jit, static_argnames=("num_classes", "num_epochs", "num_directions"))
+def fit_last_layer(
+    raw: Array,
+    labels: Array,
+    *,
+    num_classes: int,
+    num_epochs: int,
+    learning_rate: float,
+    num_directions: int | None = None,
+) -> tuple[Scaling, Array]:
+    """The scaling of the centre's features, and W_0 (C, d or k) trained on these.
+
+    Both are sent to every participant in addition to the backbone. W_0 starts at 0.
+
+    W_0 should take few steps. Trained to the end on a hundred examples it is
+    overconfident; a batch of random labels makes it less so, and thereby lowers the
+    testers' losses just as a clean batch does.
 
     Args:
-      model: the whole model.
-      backbone: `last_layer.backbone_of` of the same kind of model.
-      params, stats: the model's weights to start from.
-      warmup: the centre's examples.
-      settings: `backbone_epochs` is read.
-      batch_size: at most; the centre may hold fewer examples.
-      learning_rate: step size of plain SGD.
-      key: draws the order of the examples.
+      raw: (w, d) features of the centre's examples, not scaled.
+      labels: (w,) int32.
+      num_classes: C.
+      num_epochs: steps, each on all examples.
+      learning_rate: step size.
+      num_directions: as `last_layer.fit_scaling` takes it.
     """
-    params, stats = centre.warm_up(
-        model,
-        params,
-        stats,
-        warmup,
-        num_epochs=settings.backbone_epochs,
-        batch_size=batch_size,
+    scaling = last_layer.fit_scaling(raw, num_directions)
+    x = last_layer.scaled(scaling, raw)
+    kernel = last_layer.descend(
+        jnp.zeros((num_classes, x.shape[1]), jnp.float32),
+        x,
+        labels,
+        jnp.ones(labels.shape, jnp.float32),
+        num_epochs=num_epochs,
         learning_rate=learning_rate,
-        key=key,
     )
-    return last_layer.freeze(backbone, params, stats)
+    return scaling, kernel
 
 
 def filter_inputs(
     network: FrozenNetwork,
     warmup: Examples,
-    train: ParticipantExamples,
-    test: ParticipantExamples,
+    train: Batches,
+    test: Batches,
     settings: FilterSettings,
     *,
     num_classes: int,
@@ -91,8 +154,8 @@ def filter_inputs(
     Args:
       network: its logits are the features.
       warmup: the centre's examples.
-      train: each contributor's batch.
-      test: each tester's test set.
+      train, test: each contributor's batch and each tester's, `x` as it is stored:
+        (M, n, *example_shape) uint8 or float32.
       settings: `warmup_epochs`, `influence_learning_rate` and
         `influence_projection` are read.
       num_classes: C.
@@ -102,7 +165,7 @@ def filter_inputs(
         return last_layer.features(*network, inputs, batch_size=_FEATURE_BATCH)
 
     warmup_features = features(warmup.inputs)
-    layer = centre.fit_last_layer(
+    scaling, kernel = fit_last_layer(
         warmup_features,
         warmup.labels,
         num_classes=num_classes,
@@ -111,19 +174,17 @@ def filter_inputs(
         num_directions=settings.influence_projection,
     )
 
-    def batches(examples: ParticipantExamples) -> Batches:
-        stored = examples.inputs.reshape(-1, *examples.inputs.shape[2:])
-        x = last_layer.scaled(layer.scaling, features(stored))
-        return Batches(
-            x.reshape(*examples.labels.shape, -1), examples.labels, examples.weights
-        )
+    def batches(examples: Batches) -> Batches:
+        stored = examples.x.reshape(-1, *examples.x.shape[2:])
+        x = last_layer.scaled(scaling, features(stored))
+        return examples._replace(x=x.reshape(*examples.labels.shape, -1))
 
     return FilterInputs(
-        kernel=layer.kernel,
+        kernel=kernel,
         train=batches(train),
         test=batches(test),
         warmup=Batches(
-            x=last_layer.scaled(layer.scaling, warmup_features)[None],
+            x=last_layer.scaled(scaling, warmup_features)[None],
             labels=warmup.labels[None],
             weights=jnp.ones((1, *warmup.labels.shape)),
         ),
@@ -140,22 +201,4 @@ def filter_rates(settings: FilterSettings) -> FilterRates:
         noise_multiplier=jnp.float32(settings.contribution_noise),
         flip_probability=jnp.float32(flip),
         minimum_gap=jnp.float32(settings.minimum_gap),
-    )
-
-
-def judge(
-    inputs: FilterInputs,
-    settings: FilterSettings,
-    *,
-    contribution_key: AnyKey,
-    vote_key: AnyKey,
-) -> Verdict:
-    """The verdict on every participant; the keys are those of `lazy_influence`."""
-    return lazy_influence(
-        inputs.kernel,
-        inputs.train,
-        inputs.test,
-        filter_rates(settings),
-        contribution_key=contribution_key,
-        vote_key=vote_key,
     )

@@ -7,6 +7,7 @@ import math
 from typing import NamedTuple
 
 from fedsvp_jax.accounting import FilterCost, composed_epsilon
+from fedsvp_jax.influence.settings import FilterSettings
 
 
 def vote_epsilon(flip_probability: float) -> float:
@@ -77,12 +78,7 @@ class Guarantees(NamedTuple):
 
 
 def filter_cost(
-    *,
-    num_participants: int,
-    vote_epsilon_published: float,
-    noise_multiplier: float,
-    delta: float,
-    passes: int = 1,
+    settings: FilterSettings, *, num_participants: int, delta: float, passes: int = 1
 ) -> FilterCost:
     """What passes of the filter add to a ledger, for each participant.
 
@@ -93,15 +89,14 @@ def filter_cost(
     under any change of the tester's data.
 
     Args:
+      settings: `contribution_noise` is z, the std of a contribution's Gaussian noise
+        divided by its clip C, 0 for no noise; `vote_epsilon` is ε as the function of
+        that name defines it, inf for votes that are reported as they are.
       num_participants: contributors, each tested by all the others.
-      vote_epsilon_published: ε as `vote_epsilon` defines it; inf for votes that are
-        reported as they are.
-      noise_multiplier: z, the std of a contribution's Gaussian noise divided by its
-        clip C; 0 for no noise.
       delta: δ of one contribution's ε.
       passes: how often the filter runs on the same participants.
     """
-    claimed = math.inf
+    claimed, noise_multiplier = math.inf, settings.contribution_noise
     if noise_multiplier > 0:
         claimed = composed_epsilon("gdp", (noise_multiplier / 2) ** -2, delta)
     return FilterCost(
@@ -110,17 +105,12 @@ def filter_cost(
         contribution_epsilon=claimed,
         contribution_delta=delta if noise_multiplier > 0 else 0.0,
         votes_per_pass=num_participants - 1,
-        epsilon_per_vote=exact_vote_epsilon(flip_probability(vote_epsilon_published)),
+        epsilon_per_vote=exact_vote_epsilon(flip_probability(settings.vote_epsilon)),
     )
 
 
 def guarantees(
-    *,
-    num_participants: int,
-    vote_epsilon_published: float,
-    noise_multiplier: float,
-    delta: float,
-    passes: int = 1,
+    settings: FilterSettings, *, num_participants: int, delta: float, passes: int = 1
 ) -> Guarantees:
     """The privacy cost of each participant, before it takes part.
 
@@ -135,18 +125,13 @@ def guarantees(
     ε covers that, so with several passes every ε of the votes is inf.
 
     Args:
-      num_participants, vote_epsilon_published, noise_multiplier, passes: as in
-        `filter_cost`.
+      settings, num_participants, passes: as in `filter_cost`.
       delta: δ of the composed test set and of the contribution.
     """
     cost = filter_cost(
-        num_participants=num_participants,
-        vote_epsilon_published=vote_epsilon_published,
-        noise_multiplier=noise_multiplier,
-        delta=delta,
-        passes=passes,
+        settings, num_participants=num_participants, delta=delta, passes=passes
     )
-    flip = flip_probability(vote_epsilon_published)
+    flip = flip_probability(settings.vote_epsilon)
     once = exact_vote_epsilon(flip) if passes == 1 else math.inf
     answers = num_participants - 1
     advanced = math.inf

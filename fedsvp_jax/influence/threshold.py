@@ -22,7 +22,10 @@ class TwoMeans(NamedTuple):
 
     @property
     def threshold(self) -> Array:
-        """() float32: halfway between the two; scores below are rejected."""
+        """() float32: halfway between the two; scores below are rejected.
+
+        Source: lazy influence (arXiv 2205.11518), sec. 3.4 (iii).
+        """
         return (self.low + self.high) / 2
 
 
@@ -53,14 +56,6 @@ def two_means(scores: Array) -> TwoMeans:
     high = (sums[-1] - sums[:-1]) / above
     best = jnp.argmax(below * above * jnp.square(high - low))
     return TwoMeans(low=start + low[best], high=start + high[best])
-
-
-def two_means_threshold(scores: Array) -> Array:
-    """() float32: halfway between the two cluster means; scores below are rejected.
-
-    Source: lazy influence (arXiv 2205.11518), sec. 3.4 (iii).
-    """
-    return two_means(scores).threshold
 
 
 def required_gap(

@@ -1,7 +1,7 @@
 """Noise mechanisms: pairs of pure functions in one registry."""
 
 from fedsvp_jax.mechanisms.base import (
-    Claim,
+    Basis,
     Mechanism,
     UploadNoise,
     nothing_private,
@@ -33,8 +33,8 @@ from fedsvp_jax.mechanisms.schedules import dpa_factor, time_varying_factor
 from fedsvp_jax.mechanisms.shapley_guided import guided_multiplier, risk_tolerance
 
 __all__ = [
+    "Basis",
     "BuiltInSettings",
-    "Claim",
     "Mechanism",
     "MechanismConfig",
     "UploadNoise",

@@ -21,7 +21,7 @@ NOTHING_ELSE = "nothing else leaves the client (no BatchNorm statistics)"
 _MOST_NAMED = 8  # of what was taken from the records, in one sentence
 
 
-class Claim(NamedTuple):
+class Basis(NamedTuple):
     """What one upload's (ε, δ) rests on."""
 
     relation: str  # the neighbouring relation, in words
@@ -93,7 +93,7 @@ class Mechanism(NamedTuple):
     step_noise_std: Callable[..., Array] | None = None
     needs_contribution: bool = False
     uniform_weights: bool = False
-    claim: Claim = Claim("", False, "")
+    claim: Basis = Basis("", False, "")
     subsampling: Subsampling | None = None
     grid: Grid | None = None
     least_multiplier: Array | float = 0.0
@@ -124,12 +124,11 @@ def claimed(
 
 
 def noised_upload(
-    updates: Params,
+    clipped: tuple[Params, Array],
     upload_noise: UploadNoise,
     *,
     std: Array,
     sensitivity: Array,
-    clipped: Array,
     at_upload: bool,
     key: Array | None,
     grid: Grid | None = None,
@@ -138,17 +137,17 @@ def noised_upload(
     """Adds noise to a clipped update and describes it.
 
     Args:
-      updates: the clipped update.
+      clipped: the clipped update, and () whether it was clipped.
       upload_noise: z and the claim.
       std: () of the noise.
       sensitivity: () L2 sensitivity of what is noised.
-      clipped: () whether the update was clipped.
       at_upload: true to add the noise here; false where it went into the local steps
         already, to which `std` and `sensitivity` then refer.
       key: of the noise; None adds none here, and `noise_l2` is NaN.
       grid: on which discrete noise is drawn; None for Gaussian noise.
       num_examples: () |D|, which a grid may read.
     """
+    updates, was_clipped = clipped
     zero = jnp.zeros((), jnp.float32)
     noise_l2 = zero
     if at_upload and key is None:
@@ -168,7 +167,7 @@ def noised_upload(
         epsilon=upload_noise.epsilon,
         delta=upload_noise.delta,
         risk_tolerance=upload_noise.risk_tolerance,
-        clipped=clipped,
+        clipped=was_clipped,
     )
     return updates, info
 
@@ -204,7 +203,7 @@ def nothing_private() -> NoiseInfo:
 def gaussian_mechanism(
     calibrate: Calibration,
     sensitivity: Sensitivity,
-    claim: Claim,
+    claim: Basis,
     *,
     num_rounds: int,
     needs_contribution: bool = False,
@@ -232,7 +231,7 @@ def gaussian_mechanism(
 def calibrated_mechanism(
     calibrate: Callable[[Array, Array, Array], UploadNoise],
     sensitivity: Sensitivity,
-    claim: Claim,
+    claim: Basis,
     *,
     num_rounds: int = 1,
     min_num_examples: Array | float = 1.0,
@@ -254,15 +253,14 @@ def calibrated_mechanism(
         round_num: Array,
         params: Params,
     ) -> tuple[Params, MechanismState, NoiseInfo]:
-        updates, clipped = sensitivity.clip(updates, params)
+        clipped = sensitivity.clip(updates, params)
         bound = sensitivity.bound(num_examples)
         upload_noise = calibrate(bounded_ratio(contribution_ratio), round_num, bound)
         noised, info = noised_upload(
-            updates,
+            clipped,
             upload_noise,
             std=upload_noise.noise_multiplier * bound,
             sensitivity=bound,
-            clipped=clipped,
             at_upload=sensitivity.at_upload,
             grid=sensitivity.grid,
             num_examples=num_examples,
@@ -365,9 +363,9 @@ def claim_of(
     *more: str,
     proved: bool = True,
     any_epsilon: bool = False,
-) -> Claim:
+) -> Basis:
     """The sensitivity's claim with further assumptions; nominal if either is."""
-    return Claim(
+    return Basis(
         relation=sensitivity.relation,
         proved=sensitivity.proved and proved,
         assumptions="; ".join((sensitivity.assumptions, *more, NOTHING_ELSE)),
@@ -390,8 +388,8 @@ def over_data(mechanism: Mechanism, from_records: Sequence[str]) -> Mechanism:
         named += f" and {more} more"
     why = (
         f"{mechanism.claim.assumptions}; nominal, because {named} were taken from the "
-        "records, so that one of them may change the features of all: declare them by "
-        "--column_bounds, --column_categories or --classes"
+        "records, so that one of them may change the features of all: declare them in "
+        "a schema (`fedsvp schema`) or by --classes"
     )
     claim = mechanism.claim._replace(proved=False, assumptions=why)
     return mechanism._replace(claim=claim)

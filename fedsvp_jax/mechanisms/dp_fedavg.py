@@ -176,7 +176,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
     ) -> tuple[Params, MechanismState, NoiseInfo]:
         del rest
         clip = state.shared["clip"]
-        updates, clipped = clip_update(updates, params, clip)
+        clipped = clip_update(updates, params, clip)
         noisy = z > 0
         upload_noise = base.claimed(
             counted / root_cohort,
@@ -187,11 +187,10 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
         if correlated:
             std *= jnp.asarray(correlated_noise.growth(past), jnp.float32)[round_num]
         noised, info = base.noised_upload(
-            updates,
+            clipped,
             upload_noise,
             std=std,
             sensitivity=clip,
-            clipped=clipped,
             at_upload=not correlated,
             grid=grid,
             num_examples=num_examples,
@@ -255,7 +254,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
         server=add_correlated if correlated else server,
         uniform_weights=True,
         grid=grid,
-        claim=base.Claim(
+        claim=base.Basis(
             relation="add or remove a client (its update against zero)",
             proved=True,
             assumptions="every update is clipped to S; equal weights; "

@@ -35,7 +35,7 @@ def make_none(config: MechanismConfig) -> Mechanism:
     return Mechanism(
         init=base.stateless,
         update=update,
-        claim=base.Claim("none", False, "no noise, no guarantee"),
+        claim=base.Basis("none", False, "no noise, no guarantee"),
     )
 
 

@@ -110,15 +110,14 @@ def make_reestimation(config: MechanismConfig) -> Mechanism:
         )
         rescaled = make_sensitivity(config.replace(l2_norm_clip=clip))  # type: ignore[attr-defined]
         last_norm = l2_norm(updates)
-        updates, clipped = clip_update(updates, params, clip)
+        clipped = clip_update(updates, params, clip)
         upload_noise = scaled_claim(config, jnp.ones((), jnp.float32))
         bound = rescaled.bound(num_examples)
         noised, info = base.noised_upload(
-            updates,
+            clipped,
             upload_noise,
             std=upload_noise.noise_multiplier * bound,
             sensitivity=bound,
-            clipped=clipped,
             at_upload=True,
             key=key,
         )

@@ -11,7 +11,7 @@ from fedsvp_jax.models.linear import make_linear
 from fedsvp_jax.models.mlp import MLP
 from fedsvp_jax.models.resnet import ResNet18
 from fedsvp_jax.models.vit import ViT
-from fedsvp_jax.settings import FEATURE_MODELS
+from fedsvp_jax.settings import FEATURE_MODELS, TABLE_MODELS
 from fedsvp_jax.structs import Model
 
 _BUILDERS: dict[str, Callable[[int, Kernels], nn.Module]] = {
@@ -29,7 +29,9 @@ _BUILDERS: dict[str, Callable[[int, Kernels], nn.Module]] = {
     "resnet18_gn": lambda classes, kernels: ResNet18(classes, "group", kernels),
     "vit": lambda classes, kernels: ViT(classes, kernels=kernels),
 }
-MODEL_NAMES: tuple[str, ...] = (*_BUILDERS, *FEATURE_MODELS)
+MODEL_NAMES: tuple[str, ...] = tuple(
+    dict.fromkeys((*TABLE_MODELS, *_BUILDERS, *FEATURE_MODELS))
+)
 
 
 def make_model(name: str, *, num_classes: int, kernels: Kernels = "cpu") -> Model:
@@ -38,6 +40,7 @@ def make_model(name: str, *, num_classes: int, kernels: Kernels = "cpu") -> Mode
     | name | parameters |
     |---|---|
     | `mlp` | one hidden layer of 128 |
+    | `logistic` | (f + 1) · classes for f features of a table |
     | `small_cnn` | 22,602 for 8x8x1 images and 10 classes |
     | `paper_cnn` | 567,146 for 32x32x3 and 62 classes |
     | `leaf_cnn` | 6,603,710 for 28x28x1 and 62 classes |
@@ -64,6 +67,6 @@ def make_model(name: str, *, num_classes: int, kernels: Kernels = "cpu") -> Mode
             "the data set the same?"
         )
     check_kernels(kernels)
-    if name in FEATURE_MODELS:
+    if name == "logistic" or name in FEATURE_MODELS:
         return make_linear(num_classes)
     return from_linen(_BUILDERS[name](num_classes, kernels))

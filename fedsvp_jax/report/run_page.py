@@ -9,6 +9,7 @@ from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.report import (
     attribute_values,
     guarantees,
+    headline,
     labels,
     page,
     provenance,
@@ -55,7 +56,10 @@ def write_run_report(run_dir: str | Path, *, timestamp: str | None = None) -> Pa
         (
             "results",
             "Results",
-            _unfinished(run) + _facts(run) + page.plot_grid(curves),
+            _unfinished(run)
+            + _headline(run, Path(run_dir))
+            + _facts(run)
+            + page.plot_grid(curves),
         ),
         *(attributes if values else ()),
         ("explained", "Noise of each upload, explained", _explorer(run)),
@@ -94,6 +98,14 @@ def write_run_report(run_dir: str | Path, *, timestamp: str | None = None) -> Pa
         scripts=("explain.js", "cells.js"),
         timestamp=timestamp,
     )
+
+
+def _headline(run: read.RunFiles, folder: Path) -> str:
+    """The sentences in front, once the run has ended."""
+    if run.unfinished is not None:
+        return ""
+    told = headline.sentences(folder, run.summary)
+    return "".join(f"<p>{page.escape(sentence)}</p>" for sentence in told)
 
 
 _CELL_NUMBERS = (

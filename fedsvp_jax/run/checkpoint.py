@@ -17,7 +17,7 @@ import numpy as np
 from flax import serialization
 
 from fedsvp_jax.devices import processes
-from fedsvp_jax.run.files import BESIDE, WriteError, replace_file
+from fedsvp_jax.run.files import BESIDE, WriteError, make_folder, replace_file
 
 _KEPT = 2  # intact checkpoints that a save leaves
 _log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Checkpointer:
         file = self._folder / str(round_num)
         content = serialization.to_bytes(jax.device_get(state))
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self._folder)
         except OSError as error:
             raise WriteError(file, error.strerror or str(error)) from error
         replace_file(file, self._sum(content, round_num) + b"\n", content)

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from fedsvp_jax.data.formats.files import sync
+
 BESIDE = ".tmp"  # ends the name of a file that is not whole yet
 
 
@@ -71,15 +73,19 @@ def replace_file(path: pathlib.Path, *parts: bytes, mode: int = 0o666) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, real)
-        folder = os.open(real.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # else a power cut may bring the former file back
-        finally:
-            os.close(folder)
+        sync(real.parent)  # else a power cut may bring the former file back
     except OSError as error:
         with contextlib.suppress(OSError):
             beside.unlink()
         raise WriteError(path, error.strerror or str(error)) from error
+
+
+def make_folder(path: pathlib.Path) -> None:
+    """Makes a folder and those above it that are missing; returns when on the disk."""
+    missing = [one for one in (path, *path.parents) if not one.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for one in missing:
+        sync(one.parent)
 
 
 def _new_file(path: pathlib.Path, mode: int) -> int:

@@ -17,8 +17,16 @@ from functools import partial
 from typing import Any, Self
 
 from fedsvp_jax.config import of_before, of_today
+from fedsvp_jax.data.formats.files import sync
 from fedsvp_jax.devices import processes
-from fedsvp_jax.run.files import BESIDE, WriteError, plain, replace_file, write_json
+from fedsvp_jax.run.files import (
+    BESIDE,
+    WriteError,
+    make_folder,
+    plain,
+    replace_file,
+    write_json,
+)
 
 PLANNED = "partition.svg"  # what a dry run draws
 PLANNED_ROUNDS = "planned_rounds"  # of config.json, where a run got more rounds
@@ -150,7 +158,7 @@ class RunFolder:
                     f"output_dir {self.path} exists and holds no run; give a new folder"
                 )
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path)
             if self._lock is None:
                 self._reserve()
             if not file.exists():
@@ -219,6 +227,8 @@ class RunFolder:
                     while left:
                         left = left[file.write(left) :]
                     os.fsync(file.fileno())
+                    if not before:
+                        sync(path.parent)  # the file's name
                 except OSError:
                     os.truncate(path, before)
                     raise

@@ -1,8 +1,9 @@
 """The host's loop: advance, record, write, save; go on from where a run was."""
 
 import contextlib
+import dataclasses
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,14 +14,50 @@ from fedsvp_jax.devices import processes
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.run import records
 from fedsvp_jax.run.checkpoint import SharedCheckpointer
+from fedsvp_jax.run.early_stopping import Hook
 from fedsvp_jax.run.files import WriteError
 from fedsvp_jax.run.stopping import StopRequests
 
 _log = logging.getLogger(__name__)
 
-# (cell, round from 1, its metrics), once the cell's account has it -> why the
-# run ends with that round, in a word, or None
-OnRound = Callable[[int, int, RoundMetrics], str | None]
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How a run is saved and shown; none of it decides a number.
+
+    Attributes:
+      checkpoint_every: rounds between checkpoints.
+      on_divergence: "stop" at NaN or infinity, or "continue".
+      progress: draw a progress bar when standard error is a terminal.
+      on_round: told of every round of a single run; may end it.
+      reveal: fields of `early_stopping.UNRELEASED` that `on_round` is given too.
+      planned: T of the run before it was continued to more rounds; None where it was
+        not.
+      keep_best: also save the state of the best round so far of a single run.
+    """
+
+    checkpoint_every: int = 10
+    on_divergence: str = "stop"
+    progress: bool = False
+    on_round: Hook | None = None
+    reveal: tuple[str, ...] = ()
+    planned: int | None = None
+    keep_best: bool = False
+
+    @property
+    def nominal(self) -> str:
+        """Why every claim of the run is nominal; empty where none is for it."""
+        if self.reveal:
+            return (
+                f"nominal: on_round, which may end the run, was given "
+                f"{', '.join(self.reveal)}, which no noise hides"
+            )
+        if self.planned is not None:
+            return (
+                "nominal: the number of rounds follows the data, since the run was "
+                f"planned for {self.planned} and continued after a look"
+            )
+        return ""
 
 
 class BeforeRound(Protocol):
@@ -31,6 +68,28 @@ class BeforeRound(Protocol):
 
     def __call__(self, state: ServerState, done: int) -> ServerState:
         """The state that the next round starts from."""
+
+
+class Watcher(Protocol):
+    """Who is told of the rounds, and may end the run."""
+
+    @property
+    def one_by_one(self) -> bool:
+        """A call for each round, so that a run ends where `on_round` says so."""
+
+    @property
+    def before_round(self) -> BeforeRound | None:
+        """Called before the rounds at which it is due; None for nothing."""
+
+    def on_round(self, cell: int, number: int, metrics: RoundMetrics) -> str | None:
+        """Called for each cell and round, from 1, in order, once the account has it.
+
+        Returns:
+          Why the run ends with that round, in a word; None where it goes on.
+        """
+
+    def after_call(self, done: int, state: ServerState) -> None:
+        """Called with the rounds done, before a checkpoint is saved."""
 
 
 def _content(state: ServerState, accounts: Sequence[Account]) -> dict[str, Any]:
@@ -71,14 +130,9 @@ def drive(
     done: int,
     *,
     checkpointer: SharedCheckpointer,
-    checkpoint_every: int,
-    on_divergence: str,
+    options: Options,
     stop: StopRequests,
-    before_round: BeforeRound | None,
-    on_round: OnRound,
-    after_call: Callable[[int, ServerState], None],
-    one_by_one: bool = False,
-    ended: str | None = None,
+    watcher: Watcher,
 ) -> tuple[ServerState, int, str | None]:
     """Runs from `done` rounds to the end, or until nobody may upload any more.
 
@@ -87,16 +141,10 @@ def drive(
       accounts: one per cell; replaced in place by those after each round.
       state: after `done` rounds.
       checkpointer: saves the state after the rows that it stands for were written.
-      checkpoint_every: rounds between checkpoints, rounded up to whole calls.
-      on_divergence: what NaN or infinity in an upload or in the model does: "stop",
-        or "continue" with a warning, once per cell.
+      options: `checkpoint_every` is rounded up to whole calls; after NaN or infinity
+        in an upload or in the model, "continue" warns once per cell.
       stop: asked before every call.
-      before_round: called before the rounds at which it is due; None for nothing.
-      on_round: called for each cell and round, in order; may end the run.
-      after_call: called with the rounds done and the state, before a checkpoint is
-        saved.
-      one_by_one: a call for each round, so that a run ends where `on_round` says so.
-      ended: why no round is to be run any more; None where some are.
+      watcher: told of every round.
 
     Returns:
       `(state, rounds done, why)`: what ended the run before its last round, in a word
@@ -112,6 +160,7 @@ def drive(
     configs = program.configs
     num_rounds, saved = configs[0].num_rounds, done
     diverged: set[int] = set()
+    before_round, ended = watcher.before_round, None
 
     @contextlib.contextmanager
     def naming_what_is_kept() -> Iterator[None]:
@@ -137,7 +186,7 @@ def drive(
                 if done
                 else f"before round 1 ({configs[0].mechanism})"
             )
-        most = 1 if one_by_one else trainer.placement.rounds_per_call
+        most = 1 if watcher.one_by_one else trainer.placement.rounds_per_call
         count = min(most, num_rounds - done)
         if before_round is not None:
             if before_round.rounds_until_due(done) == 0:
@@ -159,22 +208,22 @@ def drive(
             for cell, account in enumerate(accounts):
                 config, row = configs[cell], by_cell[cell][index]
                 accounts[cell] = records.record_round(account, row)
-                ended = on_round(cell, number, row) or ended
+                ended = watcher.on_round(cell, number, row) or ended
                 try:
                     records.check_finite(
                         row, round_num=number, mechanism=config.mechanism
                     )
                 except FloatingPointError as error:
-                    if on_divergence == "stop":
+                    if options.on_divergence == "stop":
                         raise
                     if cell not in diverged:
                         _log.warning("%s; going on (on_divergence=continue)", error)
                     diverged.add(cell)
         done += active
         with naming_what_is_kept():
-            after_call(done, state)
+            watcher.after_call(done, state)
         if active < count:
             return state, done, "promise"
-        if done - saved >= checkpoint_every or done == num_rounds or ended:
+        if done - saved >= options.checkpoint_every or done == num_rounds or ended:
             save()
     return state, done, ended

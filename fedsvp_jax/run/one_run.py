@@ -11,6 +11,7 @@ from fedsvp_jax import federation
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.formats.schema import to_toml
 from fedsvp_jax.devices import processes
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
@@ -18,14 +19,18 @@ from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.influence import admission
 from fedsvp_jax.losses import ExampleLoss
-from fedsvp_jax.run import more_rounds
+from fedsvp_jax.run import more_rounds, scores
 from fedsvp_jax.run.early_stopping import Hook, check_reveal
 from fedsvp_jax.run.environment import environment
+from fedsvp_jax.run.files import replace_file
 from fedsvp_jax.run.folder import SharedFolder
 from fedsvp_jax.run.loggers import Loggers
-from fedsvp_jax.run.session import Files, Options, Session
+from fedsvp_jax.run.loop import Options
+from fedsvp_jax.run.session import Files, Session
 from fedsvp_jax.run.stopping import StopRequests
+from fedsvp_jax.run.trained_model import SCHEMA, probabilities
 from fedsvp_jax.structs import Model
+from fedsvp_jax.tree import cell_of
 
 
 def train(
@@ -99,6 +104,8 @@ def train(
         resume=resume,
         longer=lambda before: more_rounds.check(program, before),
     )
+    if isinstance(data, Dataset) and data.schema is not None and processes.is_first():
+        replace_file(folder.path / SCHEMA, to_toml(data.schema).encode())
     with folder, StopRequests() as stop:
         session = Session(
             trainer,
@@ -135,5 +142,15 @@ def train(
                 rounds=session.done,
                 delta=config.target_delta,
             )
+        if isinstance(data, Dataset) and data.schema is not None and loss is None:
+            params, stats = processes.to_host(
+                cell_of((session.state.params, session.state.stats), 0)
+            )
+            test = program.data.test
+            chances = probabilities(
+                program.model, params, stats, np.asarray(test.inputs)
+            )
+            found = scores.of_table(chances, np.asarray(test.labels), data.class_names)
+            summary["test_scores"] = found
         folder.write("summary.json", summary)
     return summary

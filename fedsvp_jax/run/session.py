@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from fedsvp_jax import models
 from fedsvp_jax.accounting import claims
+from fedsvp_jax.algorithm.local_training import TrainingRecipe
 from fedsvp_jax.algorithm.state import RoundMetrics, ServerState
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.devices import processes
@@ -21,58 +22,21 @@ from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation.budget import planned_cost
 from fedsvp_jax.influence import Verdict, admission
 from fedsvp_jax.influence.admission import Admission
+from fedsvp_jax.influence.pipeline import Centre
 from fedsvp_jax.mechanisms import noise_setting
 from fedsvp_jax.run import loop, records
 from fedsvp_jax.run.checkpoint import SharedCheckpointer
-from fedsvp_jax.run.early_stopping import STOP, BestRound, Hook, shown
+from fedsvp_jax.run.early_stopping import STOP, BestRound, shown
 from fedsvp_jax.run.files import plain
 from fedsvp_jax.run.folder import SharedFolder
 from fedsvp_jax.run.loggers import Loggers
+from fedsvp_jax.run.loop import Options
 from fedsvp_jax.run.planned_rounds import planned_account
 from fedsvp_jax.run.stopping import StopRequests
 from fedsvp_jax.tree import cell_of, num_parameters, params_sha256
 
 BEST = "best"  # the folder of the best round's checkpoints
 _ENDED = "released models decide after which round the run ends"
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """How a run is saved and shown; none of it decides a number.
-
-    Attributes:
-      checkpoint_every: rounds between checkpoints.
-      on_divergence: "stop" at NaN or infinity, or "continue".
-      progress: draw a progress bar when standard error is a terminal.
-      on_round: told of every round of a single run; may end it.
-      reveal: fields of `early_stopping.UNRELEASED` that `on_round` is given too.
-      planned: T of the run before it was continued to more rounds; None where it was
-        not.
-      keep_best: also save the state of the best round so far of a single run.
-    """
-
-    checkpoint_every: int = 10
-    on_divergence: str = "stop"
-    progress: bool = False
-    on_round: Hook | None = None
-    reveal: tuple[str, ...] = ()
-    planned: int | None = None
-    keep_best: bool = False
-
-    @property
-    def nominal(self) -> str:
-        """Why every claim of the run is nominal; empty where none is for it."""
-        if self.reveal:
-            return (
-                f"nominal: on_round, which may end the run, was given "
-                f"{', '.join(self.reveal)}, which no noise hides"
-            )
-        if self.planned is not None:
-            return (
-                "nominal: the number of rounds follows the data, since the run was "
-                f"planned for {self.planned} and continued after a look"
-            )
-        return ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,17 +75,20 @@ class FilterHook:
         program, self._trainer = trainer.program, trainer
         config = program.configs[0]
         assert program.data.warmup is not None
+        centre = Centre(
+            program.data.warmup,
+            lambda count: models.make_model(
+                config.model, num_classes=count, kernels=program.target.kernels
+            ),
+            program.data.num_classes,
+            TrainingRecipe(config.batch_size, config.backbone_epochs, "mean"),
+            config.learning_rate,
+        )
         self._admission = Admission(
             config,
             program.data.examples,
             cell_of(program.data.split, 0),
-            program.data.warmup,
-            num_classes=program.data.num_classes,
-            build=lambda count: models.make_model(
-                config.model, num_classes=count, kernels=program.target.kernels
-            ),
-            batch_size=config.batch_size,
-            learning_rate=config.learning_rate,
+            centre,
             num_rounds=config.num_rounds,
             root=cell_of(program.cells.root, 0),
         )
@@ -178,6 +145,7 @@ class Session:
       stopped_by: what ended the run before its last round: "promise", "patience" or
         "on_round"; None where nothing did.
       best: the best round of the first cell.
+      before_round: the influence filter; None without.
     """
 
     def __init__(
@@ -192,7 +160,7 @@ class Session:
         self._folder, self._logs, self._files = folder, logs, files
         self._options = options
         filtered = trainer.program.configs[0].influence_filter != "none"
-        self._hook = FilterHook(trainer) if filtered else None
+        self.before_round = FilterHook(trainer) if filtered else None
         self.accounts = [one.said(options.nominal) for one in self._program.accounts]
         self._checkpointer = SharedCheckpointer(files.checkpoints, folder.identity)
         self.state, self.done = loop.restore(trainer, self.accounts, self._checkpointer)
@@ -258,31 +226,34 @@ class Session:
         Raises:
           OSError, FloatingPointError, Stopped: as `loop.drive`.
         """
-        options, patience = self._options, self._program.configs[0].patience
-        watched = options.on_round is not None or options.keep_best
         try:
-            self.state, self.done, self.stopped_by = loop.drive(
-                self._trainer,
-                self.accounts,
-                self.state,
-                self.done,
-                checkpointer=self._checkpointer,
-                checkpoint_every=options.checkpoint_every,
-                on_divergence=options.on_divergence,
-                stop=stop,
-                before_round=self._hook,
-                on_round=self._write_round,
-                after_call=self._write_call,
-                one_by_one=watched or patience is not None,
-                ended="patience" if self.best.waited(patience) else None,
-            )
+            if self.best.waited(self._program.configs[0].patience):
+                self.stopped_by = "patience"
+            else:
+                self.state, self.done, self.stopped_by = loop.drive(
+                    self._trainer,
+                    self.accounts,
+                    self.state,
+                    self.done,
+                    checkpointer=self._checkpointer,
+                    options=self._options,
+                    stop=stop,
+                    watcher=self,
+                )
         finally:
             self._folder.write_held()
             self._bar.close()
             self._logs.close()
         return self._summaries()
 
-    def _write_round(self, cell: int, number: int, metrics: RoundMetrics) -> str | None:
+    @property
+    def one_by_one(self) -> bool:
+        """As `loop.Watcher`."""
+        options, patience = self._options, self._program.configs[0].patience
+        return bool(options.on_round or options.keep_best) or patience is not None
+
+    def on_round(self, cell: int, number: int, metrics: RoundMetrics) -> str | None:
+        """As `loop.Watcher`: holds the rows."""
         files, account = self._files, self.accounts[cell]
         config = self._program.configs[cell]
         last = number == config.num_rounds
@@ -290,8 +261,8 @@ class Session:
             account = dataclasses.replace(account, tally=_ENDED)
         row = files.names[cell] | records.round_row(metrics, round_num=number)
         row |= account.row(last=last)
-        if self._hook is not None:
-            row["influence_filter"] = self._hook.take_record()
+        if self.before_round is not None:
+            row["influence_filter"] = self.before_round.take_record()
         row["rdp_by_adversary"] = claims.by_adversary(account)
         self._folder.hold(files.rows, [row])
         if files.clients is not None:
@@ -314,7 +285,8 @@ class Session:
             return "patience"
         return None
 
-    def _write_call(self, done: int, state: ServerState) -> None:
+    def after_call(self, done: int, state: ServerState) -> None:
+        """As `loop.Watcher`: writes what is held."""
         self._folder.write_held()
         if self._options.keep_best and self._is_best:
             self._best.save(done, {"server": state})
@@ -331,7 +303,7 @@ class Session:
         tally = _ENDED if self.stopped_by in ("patience", "on_round") else ""
         accounts = [dataclasses.replace(one, tally=tally) for one in self.accounts]
         planned = None
-        if tally and self._hook is None:
+        if tally and self.before_round is None:
             spent = np.asarray(processes.to_host(self.state.spent)[0])
             planned = planned_account(self._program, self.accounts[0], spent)
         return [

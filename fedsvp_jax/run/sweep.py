@@ -18,7 +18,8 @@ from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import SharedFolder
 from fedsvp_jax.run.loggers import Loggers
-from fedsvp_jax.run.session import Files, Options, Session
+from fedsvp_jax.run.loop import Options
+from fedsvp_jax.run.session import Files, Session
 from fedsvp_jax.run.stopping import StopRequests
 from fedsvp_jax.structs import Model
 

@@ -11,19 +11,35 @@ import jax
 import numpy as np
 from flax import serialization, traverse_util
 
-from fedsvp_jax import extras, models
+import fedsvp_jax
+from fedsvp_jax import models
 from fedsvp_jax.algorithm.evaluation import outputs_for
 from fedsvp_jax.data import preprocessing
+from fedsvp_jax.data.formats.schema import Schema, from_toml, read_schema, to_toml
 from fedsvp_jax.federation import features
 from fedsvp_jax.models.batches import in_batches
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.files import replace_file
 from fedsvp_jax.run.folder import identity
+from fedsvp_jax.run.safetensors import read_safetensors, write_safetensors
 from fedsvp_jax.settings import FEATURE_MODELS
 from fedsvp_jax.structs import Model, Params
 from fedsvp_jax.tree import cell_of
 
 FORMATS = (".safetensors", ".msgpack")
+SCHEMA = "schema.toml"  # of a run on a table, in its folder
+_METADATA = "fedsvp_jax"  # the key of what a model file says of itself
+# Of a run's settings, those that a model file needs to predict, and to say what it is.
+_SETTINGS = (
+    "dataset",
+    "model",
+    "mechanism",
+    "num_classes",
+    "example_shape",
+    "has_targets",
+    "lite0_weights",
+    "versions",
+)
 _BATCH = 500  # examples in one call of the model
 
 
@@ -37,7 +53,9 @@ class TrainedModel:
         `module.apply({"params": params, **stats}, x)`.
       stats: un-trained statistics (BatchNorm's), {} without any.
       rounds: rounds done.
-      settings: what config.json says.
+      settings: what config.json says; of a model file, a part of it.
+      schema: of a table: how rows become examples, and what the classes are called.
+      claims: the guarantees of summary.json; none before the run's end.
     """
 
     model: Model
@@ -45,6 +63,8 @@ class TrainedModel:
     stats: Params
     rounds: int
     settings: dict[str, Any]
+    schema: Schema | None = None
+    claims: tuple[dict[str, Any], ...] = ()
 
     def outputs(self, inputs: np.ndarray) -> np.ndarray:
         """(n, ...) float32: what the model gives for each example, say its logits.
@@ -67,8 +87,7 @@ class TrainedModel:
 
         if not len(prepared):
             raise ValueError("inputs must hold at least one example")
-        found = jax.jit(partial(outputs_for, self.model, self.params, self.stats))
-        return np.concatenate(list(in_batches(found, prepared, _BATCH)))
+        return _outputs(self.model, self.params, self.stats, prepared)
 
     def probabilities(self, inputs: np.ndarray) -> np.ndarray:
         """(n, classes) float32: softmax of the logits, a row for each example.
@@ -93,12 +112,13 @@ class TrainedModel:
         """Writes params and stats, by the path's ending.
 
         `.safetensors`: one tensor for each leaf, named by its path with "/" between
-        (`params/Dense_0/kernel`); read by safetensors of any framework. `.msgpack`:
-        `{"params": ..., "stats": ...}` by `flax.serialization.to_bytes`.
+        (`params/Dense_0/kernel`); read by safetensors of any framework. Its metadata
+        say the model's name, classes, schema, claims and versions, so that `load_model`
+        reads it anywhere. `.msgpack`: `{"params": ..., "stats": ...}` by
+        `flax.serialization.to_bytes`.
 
         Raises:
           ValueError: another ending.
-          ImportError: safetensors is not installed.
           OSError: the file cannot be written; what was there is as it was.
         """
         file = pathlib.Path(path)
@@ -113,14 +133,18 @@ class TrainedModel:
             leaves = traverse_util.flatten_dict(
                 serialization.to_state_dict(tree), sep="/"
             )
-            safetensors = extras.needed(
-                "safetensors.numpy",
-                "vit",
-                "writing .safetensors (.msgpack needs nothing more)",
-            )
-            content = safetensors.save(
-                {name: np.ascontiguousarray(leaf) for name, leaf in leaves.items()}
-            )
+            told = {
+                "settings": {
+                    name: self.settings[name]
+                    for name in _SETTINGS
+                    if name in self.settings
+                },
+                "rounds": self.rounds,
+                "schema": self.schema and to_toml(self.schema),
+                "claims": self.claims,
+                "version": fedsvp_jax.__version__,
+            }
+            content = write_safetensors(leaves, {_METADATA: json.dumps(told)})
         replace_file(file, content)
 
     def _prepared(self, inputs: np.ndarray) -> np.ndarray:
@@ -146,7 +170,8 @@ def load_model(
     """The model of a run's newest intact checkpoint: of a run that ended or stopped.
 
     Args:
-      folder: a run's, as `run.train` or `experiments.train` wrote it.
+      folder: a run's, as `run.train` or `experiments.train` wrote it; or a file of
+        `TrainedModel.save`, .safetensors.
       model: as it was given to `run.train`; built by the recorded name when None.
       best: of the best round, which a run with `keep_best` has kept.
 
@@ -155,6 +180,8 @@ def load_model(
         damaged, or the model is not the one that was trained.
     """
     place = pathlib.Path(folder)
+    if place.is_file():
+        return _of_file(place, model)
     file = place / "config.json"
     try:
         settings = json.loads(file.read_bytes())
@@ -186,7 +213,67 @@ def load_model(
         _like(shape, saved[name])
         for shape, name in zip(shapes, ("params", "stats"), strict=True)
     )
-    return TrainedModel(model, params, stats, rounds, settings)
+    return TrainedModel(
+        model, params, stats, rounds, settings, _schema_of(place), _claims_of(place)
+    )
+
+
+def _schema_of(folder: pathlib.Path) -> Schema | None:
+    file = folder / SCHEMA
+    return read_schema(file) if file.is_file() else None
+
+
+def _claims_of(folder: pathlib.Path) -> tuple[dict[str, Any], ...]:
+    """The guarantees of summary.json; none where there is no such file yet."""
+    try:
+        told = json.loads((folder / "summary.json").read_bytes())
+        return tuple(told["guarantees"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()
+
+
+def _of_file(path: pathlib.Path, model: Model | None) -> TrainedModel:
+    """The model of a file that `TrainedModel.save` wrote."""
+    leaves, metadata = read_safetensors(path)
+    try:
+        told = json.loads(metadata[_METADATA])
+        settings, rounds = told["settings"], int(told["rounds"])
+        num_classes = int(settings["num_classes"])
+        shape = (1, *map(int, settings["example_shape"]))
+        name, text = str(settings["model"]), told["schema"]
+        claims = tuple(told["claims"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(
+            f"{path} is no model file of fedsvp; `fedsvp predict RUN --export=FILE` "
+            "writes one"
+        ) from error
+    schema = None if text is None else from_toml(str(text), str(path))
+    model = model or models.make_model(name, num_classes=num_classes)
+    shapes = jax.eval_shape(
+        model.init, jax.random.key(0), jax.ShapeDtypeStruct(shape, np.float32)
+    )
+    saved = traverse_util.unflatten_dict(
+        {name: leaf[None] for name, leaf in leaves.items()}, sep="/"
+    )
+    params, stats = (
+        _like(one, saved.get(part, {}))
+        for one, part in zip(shapes, ("params", "stats"), strict=True)
+    )
+    return TrainedModel(model, params, stats, rounds, settings, schema, claims)
+
+
+def _outputs(
+    model: Model, params: Params, stats: Params, inputs: np.ndarray
+) -> np.ndarray:
+    found = jax.jit(partial(outputs_for, model, params, stats))
+    return np.concatenate(list(in_batches(found, inputs, _BATCH)))
+
+
+def probabilities(
+    model: Model, params: Params, stats: Params, inputs: np.ndarray
+) -> np.ndarray:
+    """(n, classes) float32: softmax of the model's logits of prepared examples."""
+    return np.asarray(jax.nn.softmax(_outputs(model, params, stats, inputs)))
 
 
 def _like(shapes: Params, saved: Any) -> Params:

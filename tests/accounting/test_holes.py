@@ -22,6 +22,7 @@ from fedsvp_jax.accounting import (
 )
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.influence import privacy
+from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.mechanisms import base, dp_fedavg, registry
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 from fedsvp_jax.tree import cell_of
@@ -112,9 +113,8 @@ def test_g3_rows_count_the_filter_and_none_is_amplified():
     """Rows said that nothing else leaves the client, of a ledger of uploads alone."""
     mechanism = make("dp_fedavg", cohort_size=2)
     hidden = privacy.filter_cost(
+        FilterSettings(vote_epsilon=0.5, contribution_noise=20.0),
         num_participants=4,
-        vote_epsilon_published=0.5,
-        noise_multiplier=20.0,
         delta=1e-5,
     )
     spent = []

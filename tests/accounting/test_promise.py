@@ -19,6 +19,7 @@ from fedsvp_jax.accounting import (
 from fedsvp_jax.accounting.promise import Plan
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.influence import privacy
+from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 
 NOISY = [name for name in mechanisms.mechanism_names() if name != "none"]
@@ -42,13 +43,10 @@ OWN = {  # about ε = .3 per upload, as the others
 
 def filter_cost(**changes: Any) -> FilterCost:
     """A pass that leaves most of `TOTALS` to the uploads."""
-    settings: dict[str, Any] = {
-        "num_participants": CLIENTS,
-        "vote_epsilon_published": 0.04,
-        "noise_multiplier": 60.0,
-        "delta": 1e-5,
-    }
-    return privacy.filter_cost(**(settings | changes))
+    noise = {"vote_epsilon": 0.04, "contribution_noise": 60.0}
+    settings = FilterSettings(**{n: changes.pop(n, v) for n, v in noise.items()})
+    who = {"num_participants": CLIENTS, "delta": 1e-5} | changes
+    return privacy.filter_cost(settings, **who)
 
 
 def cases() -> list[Any]:
@@ -243,22 +241,20 @@ REFUSED = {
         "may change between 2 passes have no finite ε; take influence_filter=join",
     ),
     "votes as they are": (
-        {"filter_cost": filter_cost(vote_epsilon_published=math.inf)},
+        {"filter_cost": filter_cost(vote_epsilon=math.inf)},
         "votes that are not randomised have no finite ε; set --vote_epsilon",
     ),
     "published contributions": (
-        {"filter_cost": filter_cost(noise_multiplier=0.1)},
+        {"filter_cost": filter_cost(contribution_noise=0.1)},
         r"ε = 2\d\d.* \(contributions 2\d\d.*\): raise it or --contribution_noise",
     ),
     "contributions without noise": (
-        {"filter_cost": filter_cost(noise_multiplier=0.0)},
+        {"filter_cost": filter_cost(contribution_noise=0.0)},
         r"ε = inf \(contributions inf, .*raise it or --contribution_noise",
     ),
     "published votes": (
         {
-            "filter_cost": filter_cost(
-                num_participants=100, vote_epsilon_published=1.0
-            ),
+            "filter_cost": filter_cost(num_participants=100, vote_epsilon=1.0),
             "total_accounting": "basic",
         },
         r"votes 49\.5\): raise it or lower --vote_epsilon",

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from fedsvp_jax.algorithm import aggregation
 
@@ -16,18 +17,22 @@ def test_weighted_mean_of_two_clients_is_the_one_of_methods_section_4() -> None:
     np.testing.assert_allclose(mean, [2.5, 5.0])
 
 
-def test_uniform_weights_ignore_sizes_and_empty_places_weigh_nothing() -> None:
+@pytest.mark.parametrize(
+    ("sizes", "valid", "uniform", "expected"),
+    [
+        ([100, 300, 500], [True, True, False], True, [0.5, 0.5, 0.0]),
+        ([0, 0], [False, False], False, [0.0, 0.0]),
+        ([1, 7], [True, False], False, [1.0, 0.0]),
+    ],
+    ids=["uniform, with an empty place", "an empty cohort", "a single client"],
+)
+def test_weights_sum_to_one_over_those_who_take_part(
+    sizes: list[int], valid: list[bool], uniform: bool, expected: list[float]
+) -> None:
     weights = aggregation.client_weights(
-        jnp.asarray([100, 300, 500]), jnp.asarray([True, True, False]), uniform=True
+        jnp.asarray(sizes), jnp.asarray(valid), uniform=uniform
     )
-    np.testing.assert_allclose(weights, [0.5, 0.5, 0.0])
-
-
-def test_an_empty_cohort_weighs_nothing_at_all() -> None:
-    weights = aggregation.client_weights(
-        jnp.asarray([0, 0]), jnp.asarray([False, False]), uniform=False
-    )
-    np.testing.assert_array_equal(weights, [0.0, 0.0])
+    np.testing.assert_allclose(weights, expected)
 
 
 def test_a_client_without_weight_adds_nothing_even_when_it_diverged() -> None:
@@ -35,10 +40,3 @@ def test_a_client_without_weight_adds_nothing_even_when_it_diverged() -> None:
     np.testing.assert_array_equal(
         aggregation.weighted(upload, jnp.float32(0.0)), [0.0, 0.0]
     )
-
-
-def test_a_single_client_with_one_example_weighs_one() -> None:
-    weights = aggregation.client_weights(
-        jnp.asarray([1, 7]), jnp.asarray([True, False]), uniform=False
-    )
-    np.testing.assert_array_equal(weights, [1.0, 0.0])

@@ -12,7 +12,7 @@ from quick_training import quick_training  # noqa: F401, a fixture
 from small_runs import digits, small
 
 from fedsvp_jax import prng, tree
-from fedsvp_jax.algorithm import client, local_training, privacy_estimation
+from fedsvp_jax.algorithm import client, privacy_estimation
 from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.algorithm.state import ServerState, initial_state
 from fedsvp_jax.algorithm.task import rows_of
@@ -69,8 +69,9 @@ def steps_by_hand(made: Program, *, release: bool) -> Any:
     mechanism, ratio, estimation, steps = made.mechanism, jnp.float32(1.0), None, []
     start = Weights(state.params, state.stats)
     if release:
-        trained, estimation = client.estimate(
-            made.model, made.plan, cell.rates, start, examples, held, at
+        trained, estimation = privacy_estimation.estimate_contribution(
+            *(made.model, made.plan.recipe, cell.rates, made.plan.estimation),
+            *(start, examples, held, at),
         )
         ratio = client.released_ratio(estimation.contribution_ratio, cell.mechanism, at)
         steps = privacy_estimation.training_steps(
@@ -151,30 +152,6 @@ def test_an_empty_place_trains_on_nothing() -> None:
     assert metrics.client_id == -1 and metrics.num_examples == 0
     assert metrics.update_l2 == 0 and np.all(np.asarray(metrics.steps) == 0)
     assert not any(np.any(np.asarray(leaf)) for leaf in jax.tree.leaves(parts))
-
-
-def test_an_estimation_trains_without_noise_in_its_steps(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asked: list[local_training.TrainingRecipe] = []
-
-    def recorded(model: Any, recipe: Any, *_: Any, **named: Any) -> Any:
-        asked.append(recipe)
-        return None, None
-
-    monkeypatch.setattr(client.privacy_estimation, "estimate_contribution", recorded)
-    for sensitivity in ("per_example", "paper", "weight_clip"):
-        made = program(mechanism="fedsva", sensitivity=sensitivity)
-        cell = cell_of(made.cells, 0)
-        client.estimate(
-            *(made.model, made.plan, cell.rates, None, None, None),
-            Address(round_key(), jnp.int32(0)),
-        )
-        plain = made.plan.recipe.gradient
-        noiseless = "clipped_mean" if plain == "per_example" else plain
-        assert asked.pop() == made.plan.recipe.__class__(
-            **vars(made.plan.recipe) | {"gradient": noiseless}
-        )
 
 
 def test_an_upload_or_statistics_that_are_not_finite_are_told() -> None:

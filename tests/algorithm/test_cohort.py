@@ -29,26 +29,6 @@ def draws(
     return np.asarray(sample(keys))
 
 
-def test_ids_are_distinct_ascending_int32() -> None:
-    ids = draws(200, 30, 7)
-    assert ids.dtype == np.int32
-    assert (np.diff(ids, axis=1) > 0).all()
-    assert ids.min() >= 0
-    assert ids.max() < 30
-
-
-def test_the_whole_population_is_one_cohort() -> None:
-    np.testing.assert_array_equal(draws(3, 9, 9), [np.arange(9)] * 3)
-
-
-def test_every_pair_of_clients_is_equally_likely() -> None:
-    ids = draws(30_000, 6, 2)
-    counts = np.bincount(ids[:, 0] * 6 + ids[:, 1], minlength=36)
-    pairs = counts[np.flatnonzero(np.triu(np.ones((6, 6)), 1))]
-    assert pairs.sum() == 30_000
-    assert stats.chisquare(pairs).pvalue > 1e-4
-
-
 def test_every_eligible_pair_is_equally_likely_and_no_other_drawn() -> None:
     eligible = np.array([True, False, True, True, False, True, True])
     ids = draws(20_000, 7, 2, eligible)
@@ -66,28 +46,12 @@ def test_missing_clients_are_marked_at_the_end(mask: list[bool], size: int) -> N
     present = min(size, sum(mask))
     assert (ids[present:] == cohort.NOBODY).all()
     assert np.array(mask)[ids[:present]].all()
-    assert (np.diff(ids[:present]) > 0).all()
+    assert ids.dtype == np.int32 and (np.diff(ids[:present]) > 0).all()
 
 
 def test_an_all_eligible_mask_changes_nothing() -> None:
     masked = draws(50, 12, 5, np.ones(12, bool))
     np.testing.assert_array_equal(masked, draws(50, 12, 5))
-
-
-def test_traced_and_concrete_draws_agree() -> None:
-    keys = jax.random.split(prng.root_key(0), 10)
-    one_by_one = [cohort.sample_cohort(key, 20, 6) for key in keys]
-    np.testing.assert_array_equal(np.stack(one_by_one), draws(10, 20, 6))
-
-
-def test_the_mask_may_be_traced() -> None:
-    masks = jnp.array([[True] * 4, [True, False] * 2, [False] * 4])
-    key = prng.root_key(3)
-    ids = jax.jit(
-        jax.vmap(lambda mask: cohort.sample_cohort(key, 4, 3, eligible=mask))
-    )(masks)
-    np.testing.assert_array_equal(ids[1], [0, 2, -1])
-    np.testing.assert_array_equal(ids[2], [-1, -1, -1])
 
 
 def test_who_can_pay_and_is_admitted_may_take_part() -> None:

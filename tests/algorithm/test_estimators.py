@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedsvp_jax import paired, shapley
-from fedsvp_jax.algorithm import estimators
+from fedsvp_jax.algorithm import coalitions, estimators
 from fedsvp_jax.structs import Weights
 
 
@@ -40,11 +40,11 @@ def game_of(
 ) -> estimators.Game:
     number, held = len(counts), np.asarray(counts) > 0
     bits = 2 ** jnp.arange(number)
-    masks = tuple(estimators.planned_coalitions(estimator, number))
-    groups = (estimators.Group(1, masks[:1]), estimators.Group(2, masks[1:]))
+    masks = tuple(coalitions.planned_coalitions(estimator, number))
+    groups = (coalitions.Group(1, masks[:1]), coalitions.Group(2, masks[1:]))
     groups = groups[: len(masks)]
 
-    def train(coalition: jax.Array, group: estimators.Group) -> Weights:
+    def train(coalition: jax.Array, group: coalitions.Group) -> Weights:
         """The coalition's model, or the empty one's from a batch of another size."""
         mask = jnp.sum(jnp.where(coalition, bits, 0))
         planned = jnp.where(mask == masks[0], 1, 2)
@@ -84,7 +84,7 @@ class Blended(NamedTuple):
 def blended(game: estimators.Game, key: jax.Array) -> Blended:
     """As one program; operation by operation takes longer."""
     number = game.num_attributes
-    rows = estimators.coalition_rows(range(2**number), number)
+    rows = coalitions.coalition_rows(range(2**number), number)
 
     @jax.jit
     def play() -> Blended:
@@ -95,9 +95,9 @@ def blended(game: estimators.Game, key: jax.Array) -> Blended:
     return play()
 
 
-drawn_pairs = jax.jit(estimators.drawn_pairs, static_argnums=(0, 3))
-drawn_coalitions = jax.jit(estimators.drawn_coalitions, static_argnums=(0, 3, 4))
-drawn_without_one = jax.jit(estimators.drawn_without_one, static_argnums=(2, 3))
+drawn_pairs = jax.jit(coalitions.drawn_pairs, static_argnums=(0, 3))
+drawn_coalitions = jax.jit(coalitions.drawn_coalitions, static_argnums=(0, 3, 4))
+drawn_without_one = jax.jit(coalitions.drawn_without_one, static_argnums=(2, 3))
 
 
 def masks_of(rows: Any) -> np.ndarray:
@@ -120,7 +120,7 @@ def test_leaving_one_out_divides_what_it_measures_among_the_coalitions(
     held = np.asarray(game.held)
     assert len(set(left_out.tolist())) == number
     assert not held[private] or left_out[0] == private
-    all_rows = estimators.coalition_rows(range(2 ** len(counts)), len(counts))
+    all_rows = coalitions.coalition_rows(range(2 ** len(counts)), len(counts))
     utilities = np.asarray(blend.utilities).copy()
     lacking = (worths(game) - utilities)[masks_of(rows)]
     error = np.full(len(counts), lacking.mean())
@@ -145,19 +145,19 @@ def test_leaving_one_out_of_two_needs_no_training() -> None:
 
 
 def test_planned_coalitions_and_their_rows() -> None:
-    assert estimators.planned_coalitions("exact", 3) == [1, 2, 3, 4, 5, 6, 7]
+    assert coalitions.planned_coalitions("exact", 3) == [1, 2, 3, 4, 5, 6, 7]
     for name in ("additive", "leave_one_out"):
-        assert estimators.planned_coalitions(name, 3) == [1, 2, 4, 7]
-        assert estimators.planned_coalitions(name, 1) == [1]
-    assert estimators.planned_coalitions("paired", 3) == [7]
-    rows = estimators.coalition_rows([1, 6], 3)
+        assert coalitions.planned_coalitions(name, 3) == [1, 2, 4, 7]
+        assert coalitions.planned_coalitions(name, 1) == [1]
+    assert coalitions.planned_coalitions("paired", 3) == [7]
+    rows = coalitions.coalition_rows([1, 6], 3)
     np.testing.assert_array_equal(rows, [[1, 0, 0], [0, 1, 1]])
-    assert rows.dtype == bool and estimators.coalition_rows([], 3).shape == (0, 3)
+    assert rows.dtype == bool and coalitions.coalition_rows([], 3).shape == (0, 3)
 
 
 def test_exact_values_are_those_of_all_coalitions_and_the_full_model_is_kept() -> None:
-    game = game_of([3, 0, 4], 0, seed=2, estimator="exact")
-    trained, found = jax.jit(lambda: estimators.exact(game))()
+    game, key = game_of([3, 0, 4], 0, 2, "exact"), jax.random.key(0)
+    trained, found = jax.jit(lambda: estimators.exact(game, key, 0))()
     assert trained[0] == 0b101 and found.standard_errors is None
     np.testing.assert_allclose(found.utilities, worths(game), atol=1e-6)
     expected = shapley.exact_shapley(jnp.asarray(worths(game), jnp.float32))
@@ -176,7 +176,7 @@ def test_the_blend_mixes_the_logits_by_examples_and_by_pairs_of_them(
     assert blend.trained[0] == held
     table, size = np.float64(game.validation.table), np.float64(counts)
     pairs = size.sum() ** 2 - (size**2).sum()
-    utilities, rows = [], estimators.coalition_rows(range(2**number), number)
+    utilities, rows = [], coalitions.coalition_rows(range(2**number), number)
     for row in rows:
         mine = np.where(row, size, 0)
         if not mine.any():
@@ -215,8 +215,8 @@ def test_pairs_correct_the_surrogate_by_what_it_lacks(
 ) -> None:
     game, key, num_pairs = game_of(counts, 0, 4, name), jax.random.key(5), 3
     held, number = np.asarray(counts) > 0, len(counts)
-    solve = estimators.additive if name == "additive" else estimators.complementary
-    trained, found = jax.jit(lambda: solve(game, key, num_pairs))()
+    solve = estimators.ESTIMATORS[name]
+    trained, found = jax.jit(lambda: solve(game, key, 2 * num_pairs))()
     true = worths(game)
     assert trained[0] == masks_of(held)
     if name == "additive":
@@ -225,7 +225,7 @@ def test_pairs_correct_the_surrogate_by_what_it_lacks(
         first, known = np.asarray(surrogate.values), 1
     else:
         rise = (true[-1] + 0.5) / held.sum()
-        rows = estimators.coalition_rows(range(2**number), number)
+        rows = coalitions.coalition_rows(range(2**number), number)
         near = -0.5 + rise * (rows & held).sum(axis=1)
         first, known = np.where(held, rise, 0), 0
     pairs, rows = drawn_pairs(name, key, held, num_pairs)
@@ -270,12 +270,12 @@ def test_of_eleven_attributes_the_blends_own_error_is_added() -> None:
             key=jax.random.fold_in(key, 1),
             both_ways=True,
         )
-        pairs, rows = estimators.drawn_pairs("additive", key, game.held, 4)
+        pairs, rows = coalitions.drawn_pairs("additive", key, game.held, 4)
         lacking = estimators._lacking(game, blend, rows)
         correction = paired.correction(
             pairs, game.held, lacking[:4] - lacking[4:], resolution=0.25
         )
-        return drawn, blend[1:], correction, estimators.additive(game, key, 4)[1]
+        return drawn, blend[1:], correction, estimators.additive(game, key, 8)[1]
 
     drawn, (values, errors), correction, found = play()
     np.testing.assert_allclose(values, drawn.values, atol=1e-6)

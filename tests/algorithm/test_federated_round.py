@@ -120,15 +120,6 @@ def test_noise_of_std_zero_is_fedavg_to_the_bit() -> None:
     assert params_sha256(silent.params) == params_sha256(fedavg.params)
 
 
-def test_privacy_estimation_trains_the_very_model_that_fedavg_trains() -> None:
-    fedsva, metrics = run(1, epsilon=0.9)
-    fedavg, plain = run(1, mechanism="none")
-    np.testing.assert_allclose(
-        metrics.clients.update_l2, plain.clients.update_l2, rtol=1e-4
-    )
-    assert params_sha256(fedsva.params) != params_sha256(fedavg.params)
-
-
 def test_honest_but_curious_clients_have_a_contribution_of_exactly_zero() -> None:
     _, metrics = run(3, epsilon=0.9)
     curious = np.asarray(metrics.clients.client_id) == 6
@@ -139,36 +130,6 @@ def test_honest_but_curious_clients_have_a_contribution_of_exactly_zero() -> Non
     ratio = np.asarray(metrics.clients.estimation.contribution_ratio)
     assert np.all(ratio[curious] == 0)
     assert np.any(ratio[~curious] > 0)
-
-
-def test_capped_clients_are_not_asked_again() -> None:
-    trainer = small_trainer(configured(), placement=PORTION)
-    once = jax.tree.map(jnp.ones_like, trainer.cells.allowance)
-    trainer.cells = trainer.cells.replace(allowance=once)
-    state, metrics = trainer.advance(trainer.initial_state(), 0, 3)
-    asked = np.asarray(metrics.clients.client_id)[:, 0]
-    assert sorted(asked[asked >= 0].tolist()) == list(range(7))
-    assert (asked[1] >= 0).sum() == 2
-    assert (asked[2] >= 0).sum() == 0
-    np.testing.assert_array_equal(state.spent[0], np.ones(7))
-
-
-@pytest.mark.parametrize(
-    ("sensitivity", "mechanism"),
-    [("weight_clip", "nbafl"), ("update_clip", "nbafl"), ("per_example", "fedsva")],
-)
-def test_every_sensitivity_runs_and_names_its_bound(
-    sensitivity: str, mechanism: str
-) -> None:
-    _, metrics = run(1, sensitivity=sensitivity, mechanism=mechanism)
-    bound = {"weight_clip": 2.0, "update_clip": 2.0, "per_example": 2.0 / 5}
-    np.testing.assert_allclose(
-        metrics.clients.noise.sensitivity, bound[sensitivity], rtol=1e-6
-    )
-    assert np.all(np.isfinite(np.asarray(metrics.test_loss)))
-    noised = sensitivity != "per_example"  # its noise is in the steps, not the upload
-    assert np.all((np.asarray(metrics.aggregate_noise_l2) > 0) == noised)
-    assert np.all((np.asarray(metrics.clients.noise.noise_l2) > 0) == noised)
 
 
 @pytest.mark.slow

@@ -14,19 +14,17 @@ from small_runs import digits, small
 
 from fedsvp_jax import prng, shapley
 from fedsvp_jax.algorithm import (
+    coalitions,
     estimators,
     evaluation,
     local_training,
     privacy_estimation,
 )
 from fedsvp_jax.algorithm.address import Address
-from fedsvp_jax.algorithm.estimators import Game, Group, Values
+from fedsvp_jax.algorithm.coalitions import Group, coalition_groups, coalition_members
+from fedsvp_jax.algorithm.estimators import Game, Values
 from fedsvp_jax.algorithm.local_training import TrainingRecipe
-from fedsvp_jax.algorithm.privacy_estimation import (
-    EstimationPlan,
-    coalition_groups,
-    coalition_members,
-)
+from fedsvp_jax.algorithm.privacy_estimation import EstimationPlan
 from fedsvp_jax.federation import build, federated_data
 from fedsvp_jax.structs import Examples, Rows, Split, Weights
 from fedsvp_jax.tree import cell_of
@@ -172,14 +170,6 @@ def test_the_steps_of_a_coalition_are_those_of_its_own_examples() -> None:
     assert [int(number) for number in steps] == expected
 
 
-TOLD = {
-    "exact": ("exact", ()),
-    "additive": ("additive", ("key", 2)),
-    "leave_one_out": ("leave_one_out", ("key", 5)),
-    "paired": ("complementary", ("key", 2)),
-}
-
-
 def told_estimation(
     monkeypatch: pytest.MonkeyPatch, estimator: str, found: Values, **changes: Any
 ) -> tuple[Any, Game, Any]:
@@ -188,15 +178,12 @@ def told_estimation(
     The client holds rows 0, 1, 2 and 4 of five, of the attributes 2, 0, 2 and 0; the
     last row of its split is padding. The empty coalition's model is worth 3.
     """
-    name, given = TOLD[estimator]
     games: list[Game] = []
 
     at = Address(prng.root_key(0), 4, lane_axes=("lanes",))
 
     def stand_in(game: Game, *told: Any) -> Any:
-        assert told[1:] == given[1:]
-        if given:
-            assert told[0] == at.stream(prng.Stream.COALITIONS)
+        assert told == (at.stream(prng.Stream.COALITIONS), 5)
         games.append(game)
         return ("params'", "stats'"), found
 
@@ -206,7 +193,8 @@ def told_estimation(
         trainings.append((told, named))
         return "trained", "stats"
 
-    monkeypatch.setattr(estimators, name, stand_in)
+    patched = {**estimators.ESTIMATORS, estimator: stand_in}
+    monkeypatch.setattr(estimators, "ESTIMATORS", patched)
     monkeypatch.setattr(local_training, "local_update", local_update)
     monkeypatch.setattr(evaluation.Validation, "utility", lambda *told: told[1:])
     examples = Examples(jnp.zeros((5, 1)), jnp.zeros(5), jnp.asarray([2, 0, 2, 1, 0]))
@@ -220,7 +208,7 @@ def told_estimation(
         num_drawn=5,
         utility="loss",
     )
-    recipe = TrainingRecipe(9, 1, "mean")
+    recipe = changes.pop("recipe", TrainingRecipe(9, 1, "mean"))
     start: Any = Weights("params", "stats")
     given_models: Any = ("model", recipe, "rates")
     trained, estimation = privacy_estimation.estimate_contribution(
@@ -236,7 +224,8 @@ def told_estimation(
     group = Group(8, (1,), 3)
     assert game.train(jnp.asarray([True, False, False]), group) == ("trained", "stats")
     (((*told, rows, draws), named),) = trainings
-    own = dataclasses.replace(recipe, batch_size=8, most_steps=3)
+    plain = "mean" if recipe.gradient == "mean" else "clipped_mean"  # without noise
+    own = TrainingRecipe(8, 1, plain, most_steps=3)
     assert told == ["model", own, "rates", start]
     assert rows[:2] == (examples, held.train)
     np.testing.assert_array_equal(rows.member, [False, True, False, True, False])
@@ -245,7 +234,7 @@ def told_estimation(
     return estimation, game, examples
 
 
-@pytest.mark.parametrize("estimator", TOLD)
+@pytest.mark.parametrize("estimator", estimators.ESTIMATORS)
 def test_the_estimator_is_told_the_clients_game(
     estimator: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,7 +257,9 @@ def test_the_estimator_is_told_the_clients_game(
     np.testing.assert_allclose(estimation.contribution_ratio, 0.25, rtol=1e-6)
     assert not estimation.clipped and not estimation.degenerate
     assert estimation[5:] == (None, None, None, None)
-    _, game, _ = told_estimation(monkeypatch, estimator, found, empty_utility="initial")
+    private = TrainingRecipe(9, 1, "per_example", places=12, local_steps=4)
+    initial = {"empty_utility": "initial", "recipe": private}
+    _, game, _ = told_estimation(monkeypatch, estimator, found, **initial)
     assert game.empty == ("params", "stats")  # what the broadcast model is worth
 
 
@@ -307,7 +298,7 @@ def test_the_steps_of_drawn_coalitions_are_told_too(estimator: str) -> None:
         recipe, plan, examples, held, pairs_key=key
     )
     counts = np.asarray([9, 4, 7, 1, 0])
-    rows = estimators.drawn_coalitions(estimator, key, jnp.asarray(counts > 0), 4, 1)
+    rows = coalitions.drawn_coalitions(estimator, key, jnp.asarray(counts > 0), 4, 1)
     drawn = (np.asarray(rows) * counts).sum(axis=1)
     expected = [9 // 3, 4 // 3, 7 // 3, 21 // 5, 21 // 5]
     expected += [n // 6 if n >= 6 else min(n, 1) for n in drawn.tolist()]

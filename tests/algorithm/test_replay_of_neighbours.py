@@ -315,10 +315,10 @@ def _left_at_home(right: Callable[..., Any], *given: Any, **named: Any) -> Any:
     return right(model, plan, cell, state, data, *rest, **named)
 
 
-def _louder(right: Callable[..., Any], updates: Any, *given: Any, **named: Any) -> Any:
+def _louder(right: Callable[..., Any], clipped: Any, *given: Any, **named: Any) -> Any:
     """The noise follows the update."""
-    more = jnp.where(jnp.min(updates["w"]) < 0, 2.0, 1.0)
-    return right(updates, *given, **named | {"std": named["std"] * more})
+    more = jnp.where(jnp.min(clipped[0]["w"]) < 0, 2.0, 1.0)
+    return right(clipped, *given, **named | {"std": named["std"] * more})
 
 
 def _heavier(right: Callable[..., Any], sent: Any, weight: Any) -> Any:

@@ -23,7 +23,6 @@ from fedsvp_jax.algorithm import (
 from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.algorithm.state import ServerState
 from fedsvp_jax.devices import lanes
-from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import Program, build
 from fedsvp_jax.structs import Model, Params
@@ -220,12 +219,3 @@ def test_a_round_without_clients_leaves_model_and_statistics_as_they_are() -> No
     assert np.all(np.asarray(metrics.clients.client_id) == cohort.NOBODY)
     np.testing.assert_array_equal(after.params["w"], weights)
     np.testing.assert_array_equal(after.stats["shift"], np.ones((1, 1, 10)))
-
-
-@pytest.mark.usefixtures("quick_training")
-def test_a_model_is_scored_in_every_nth_round_and_in_the_last() -> None:
-    made = build([small(mechanism="none", num_rounds=5, eval_every=2)], digits())
-    trainer = Trainer(made, placement=Placement(rounds_per_call=5))
-    _, metrics = trainer.advance(trainer.initial_state(), 0, 5)
-    for values in (metrics.test_accuracy, metrics.test_loss):
-        assert np.isnan(values[:, 0]).tolist() == [True, False, True, False, False]

@@ -108,16 +108,6 @@ def test_the_validation_set_is_scored_with_the_test_set(
     assert np.all(np.isnan(jax.tree.leaves(unseen))) and len(unseen) == 6
 
 
-def test_examples_are_counted_by_client_and_class_without_padding() -> None:
-    labels = jnp.asarray([0, 2, 2, 1])
-    examples = Examples(jnp.zeros((4, 1)), labels, jnp.zeros(4))
-    rows = jnp.asarray([[0, 1], [1, 2], [3, 3]])
-    split = Split(rows, jnp.asarray([2, 2, 1]), None, None)
-    counts = round_score._group_counts(split, examples, jnp.zeros(3), 1)
-    np.testing.assert_array_equal(counts, [[1, 0, 1], [0, 0, 2], [0, 1, 0]])
-    assert counts.dtype == jnp.float32
-
-
 def test_what_a_round_does_not_tell_apart_is_not_scored(
     monkeypatch: pytest.MonkeyPatch,
 ):

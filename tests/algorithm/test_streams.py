@@ -18,10 +18,8 @@ from fedsvp_jax import prng
 from fedsvp_jax.algorithm import client, federated_round
 from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.algorithm.local_training import Draws
-from fedsvp_jax.algorithm.task import rows_of
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import Program, build
-from fedsvp_jax.structs import Weights
 from fedsvp_jax.tree import cell_of
 
 pytestmark = pytest.mark.across("independence of random numbers through the round")
@@ -146,25 +144,3 @@ def test_the_server_and_the_cohort_draw_from_keys_of_their_own(
     assert asked_by_server and prng.Stream.COHORT in asked
     purposes = {int(purpose) for purpose in prng.Stream}
     assert len(purposes) == len(list(prng.Stream))
-
-
-def test_clients_with_the_same_data_train_in_orders_of_their_own() -> None:
-    """One key of local training for all would give them the same update."""
-    made = program(mechanism="none")
-    cell = cell_of(made.cells, 0)
-    params, stats = made.model.init(jax.random.key(0), made.example)
-
-    @jax.jit
-    def trained(client_id: jax.Array) -> Any:
-        return client.train(
-            made.model,
-            made.plan.recipe,
-            cell.rates,
-            Weights(params, stats),
-            rows_of(made.data.examples, cell_of(cell.split, 0)),
-            Address(round_key(), client_id),
-        ).params
-
-    first, again, other = (flat(trained(jnp.int32(i))) for i in (1, 1, 2))
-    np.testing.assert_array_equal(first, again)
-    assert not np.array_equal(first, other)

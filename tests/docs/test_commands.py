@@ -106,6 +106,30 @@ ELSEWHERE = {
         "experiments/test_optimizers_command.py"
         "::test_the_command_computes_what_is_missing_and_writes_the_table"
     ),
+    **{  # a hospital's file, which no page can bring
+        f"python -m experiments.{command}": (
+            "experiments/test_schema_command.py"
+            "::test_a_table_becomes_a_proved_model_that_predicts_elsewhere"
+        )
+        for command in (
+            "schema patients.csv",
+            "train --data=patients.csv",
+            "report runs/proved",
+            "predict runs/proved/model.safetensors",
+        )
+    },
+    **{  # shown without their folders
+        f"python -m experiments.shapley --dataset={study}": (
+            "experiments/shapley/test_study.py"
+            "::test_the_study_reports_errors_costs_and_coverage_and_is_resumed"
+        )
+        for study in (
+            "digits --num_attributes=5 --seed",
+            "digits --num_attributes=8 --seed",
+            "femnist",
+            "mnist",
+        )
+    },
     "python -m experiments.utility.noise_bits": (
         "experiments/utility/test_noise_bits.py"
         "::test_accuracies_and_refusals_are_kept_and_paired_by_seed"
@@ -153,6 +177,8 @@ ELSEWHERE = {
 # Targets whose recipe is no experiment: tests, checks, this site.
 OTHER_TARGETS = {
     "accelerators",
+    "audit",
+    "fuzz",
     "test",
     "test-lab",
     "test-quick",

@@ -52,3 +52,16 @@ def test_every_picture_that_a_page_shows_exists() -> None:
     pictures = {path.name for path in (ROOT / "docs" / "images").iterdir()}
     pages = "".join(page.read_text() for page in PAGES)
     assert set(re.findall(r"images/(\w+\.(?:svg|png))\)", pages)) <= pictures
+
+
+def test_the_figures_of_the_leading_table_stand_on_the_pages_that_it_links() -> None:
+    """ε, accuracy and accuracy without noise of docs/useful_model.md."""
+    page = ROOT / "docs" / "useful_model.md"
+    rows = re.findall(
+        r"^\|(.+)\|.*\]\((results/\w+\.md)", page.read_text(), re.MULTILINE
+    )
+    assert len(rows) == 7
+    for cells, linked in rows:
+        table = (page.parent / linked).read_text()
+        for figure in cells.split("|")[2:5]:
+            assert re.search(rf"(?<![\d.]){re.escape(figure.strip())}(?!\d)", table)

@@ -15,9 +15,6 @@ from nbclient import NotebookClient
 from fedsvp_jax.config import ExperimentConfig
 
 ROOT = pathlib.Path(__file__).parents[2]
-FETCHED = re.compile(
-    r'<(?:script|img|iframe)[^>]*src="(?:https?:)?//|<link[^>]*rel="stylesheet"[^>]*//'
-)
 NOTEBOOK = ROOT / "docs" / "tutorial.ipynb"
 
 

@@ -1,7 +1,9 @@
 """The same bits on any layout of up to eight devices, both axes dealt or one."""
 
 import json
+import os
 import pathlib
+import random
 import subprocess
 import sys
 from typing import Any
@@ -9,14 +11,17 @@ from typing import Any
 import pytest
 from commands import environment
 
+from fedsvp_jax.mechanisms import mechanism_names
+
 SCRIPT = pathlib.Path(__file__).parents[1] / "helpers" / "eight_devices.py"
 
 
-def hashes(*layouts: tuple[Any, ...]) -> list[list[str]]:
+def hashes(*layouts: tuple[Any, ...], threads: int | None = None) -> list[list[str]]:
     """The cells' hashes for each (cohort, chunk, sweep devices, devices, settings)."""
+    pool = {} if threads is None else {"NPROC": str(threads)}
     ended = subprocess.run(
         [sys.executable, str(SCRIPT), json.dumps(layouts)],
-        env=environment(),
+        env=environment() | pool,
         capture_output=True,
         text=True,
         timeout=900,
@@ -66,3 +71,33 @@ def test_no_epsilon_has_other_bits_on_two_devices(name: str) -> None:
 def test_other_rounds_have_the_bits_of_one_device_on_two(changes: Any) -> None:
     one, two = hashes((10, 5, 0, 1, changes), (10, 5, 0, 2, changes))
     assert one == two
+
+
+@pytest.mark.slow
+def test_bits_follow_the_threads_of_convolutions_and_nothing_else() -> None:
+    """Of mechanisms × ε × sizes so many as FEDSVP_SETTINGS says, drawn once.
+
+    config.json tells the threads, and a run is not resumed with others.
+    """
+    sizes = ({"model": "mlp"}, {"model": "small_cnn", "side": 32})
+    every = [
+        {"mechanism": name, "epsilon": epsilon, **size}
+        for name in mechanism_names()
+        for epsilon in (0.3, 0.5, 0.7)
+        for size in sizes
+    ]
+    random.Random(0).shuffle(every)
+    others = 0
+    drawn = every[: int(os.environ.get("FEDSVP_SETTINGS", "6"))]
+    for changes in drawn:
+        by_threads = []
+        for threads in (1, 2, 4):
+            layouts = [(10, 5, 0, devices, changes) for devices in (1, 2, 8)]
+            one, two, eight = hashes(*layouts, threads=threads)
+            assert one == two == eight, (changes, threads)
+            by_threads.append(one)
+        same = all(one == by_threads[0] for one in by_threads)
+        assert same or changes["model"] != "mlp", changes
+        others += not same
+    print(f"\n{len(drawn)} settings: {others} follow the number of threads, none the "
+          "devices")  # fmt: skip

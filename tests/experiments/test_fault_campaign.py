@@ -100,42 +100,6 @@ def report(fault: str, tried: int, survived: int, **more: int) -> None:
     print("\n" + json.dumps(counts))
 
 
-def test_a_run_killed_at_twenty_moments_resumes_to_the_same_bytes(
-    whole: pathlib.Path, cache: str, tmp_path: pathlib.Path
-) -> None:
-    folder, rng = tmp_path / "run", np.random.default_rng(0)
-
-    def this_save() -> str | None:
-        """The save that is under way, or that a kill left behind."""
-        names = [path.name for path in (folder / "checkpoints").glob("*.tmp")]
-        return max(names, default=None)
-
-    # Three while the process starts, eight in the middle of a save, nine anywhere.
-    kinds = rng.permutation(["start"] * 3 + ["save"] * 8 + ["any"] * 9)
-    rounds = np.sort(rng.choice(np.arange(2, ROUNDS - 5), len(kinds), replace=False))
-    in_save = 0
-    for kind, round_num in zip(kinds, rounds, strict=True):
-        seen = (None, this_save())
-        with start(*train_line(folder, cache)) as process:
-            if kind == "start":
-                time.sleep(rng.uniform(0, 2))
-            else:
-                lines = folder / "metrics.jsonl"
-                wait(process, lambda f=lines, n=round_num: num_lines(f) >= n)
-            if kind == "save":
-                wait(process, lambda s=seen: this_save() not in s)
-            if kind == "any":
-                time.sleep(rng.uniform(0, 0.1))
-            process.kill()
-        assert process.returncode == -signal.SIGKILL
-        in_save += this_save() not in seen
-        assert not (folder / "summary.json").exists()
-    succeeds(*train_line(folder, cache))
-    assert_same_run(folder, whole)
-    assert in_save >= 3
-    report("kill -9", len(kinds), len(kinds), in_the_middle_of_a_save=in_save)
-
-
 def test_a_sweep_killed_twice_resumes_to_the_same_bytes(
     cache: str, tmp_path: pathlib.Path
 ) -> None:

@@ -55,15 +55,3 @@ def test_g16_a_table_by_hand_holds_no_measured_number(name: str):
     ]
     measured = [cell for cell in cells if re.fullmatch(r"[−-]?\d*\.\d{3,}.*", cell)]
     assert not measured
-
-
-def test_without_kept_runs_the_measured_tables_say_so(tmp_path: pathlib.Path):
-    (tmp_path / "results").mkdir()
-    for name in ("methods.md", "privacy.md", TABLES, CONVERGENCE):
-        shutil.copy(DOCS / name, tmp_path / name)
-    guarantee_tables.rewrite(tmp_path)
-    methods = (tmp_path / CONVERGENCE).read_text()
-    privacy = (tmp_path / "privacy.md").read_text() + (tmp_path / TABLES).read_text()
-    assert methods.count("Not measured yet.") == 1
-    assert privacy.count("Not measured yet.") == 5
-    assert "| 40 | 8, 1 | 1.782 | 1.782 | 1.938 |" in privacy

@@ -58,17 +58,30 @@ def test_a_run_on_a_table_predicts_another_table(tmp_path: Path) -> None:
         )
     )
     run.train(config, tmp_path / "run")
-    target = tmp_path / "out.csv"
-    line = (str(tmp_path / "run"), f"--inputs={new}", f"--to={target}")
-    done = succeeds("experiments.predict", *line)
-    settings = table.TableSettings(label_column="ill")
     model = run.load_model(tmp_path / "run")
-    codes = model.predict(table.load_rows(new, trained, settings))
-    names = [("no", "yes")[code] for code in codes]
-    assert [row["predicted"] for row in read(target)] == names
+    assert model.schema is not None
+    chances = model.probabilities(table.load_rows(new, model.schema))
+    names = [("no", "yes")[code] for code in chances.argmax(-1)]
+    file = tmp_path / "elsewhere" / "model.safetensors"
+    file.parent.mkdir()
+    model.save(file)
+    trained.unlink()
+    for place in (tmp_path / "run", file):
+        target = tmp_path / "out.csv"
+        line = (str(place), str(new), f"--to={target}")
+        succeeds("experiments.predict", *line)
+        rows = read(target)
+        assert [row["predicted"] for row in rows] == names
+        of_yes = [float(row["probability of yes"]) for row in rows]
+        np.testing.assert_allclose(of_yes, chances[:, 1], atol=1e-4)
+    shutil.rmtree(tmp_path / "run")
+    taken = run.load_model(file)
+    assert taken.claims == model.claims and taken.schema == model.schema
     new.write_text("kind,x\nz,1\n")
     done = command("experiments.predict", *line)
-    assert done.status == 2 and "column kind holds 'z' in row 1" in done.stderr, done
+    assert done.status == 2 and "categories ('z' in row 1" in done.stderr, done
+    file.write_bytes(file.read_bytes()[:-1])
+    assert_sentence(command("experiments.predict", *line), "not a safetensors file")
 
 
 @pytest.mark.parametrize(
@@ -97,7 +110,7 @@ def test_bad_input_ends_with_one_sentence(whole_run: Path, tmp_path: Path) -> No
     text = tmp_path / "text.npy"
     text.write_text("1, 2")
     for line, message in {
-        (): "name one folder of a run",
+        (): "name one folder of a run, or a model file",
         (str(tmp_path),): "holds no run",
         (str(whole_run), f"--inputs={text}"): "is not an .npy file",
         (str(whole_run), "--inputs=nowhere.npy"): "nowhere.npy",

@@ -4,14 +4,16 @@
 
 A line a layout: the SHA-256 of every cell's parameters after three rounds. There are
 two cells where SWEEP_DEVICES > 0; 0 stands for one cell. A fifth entry is a JSON object
-of other settings.
+of other settings; `side` of 32 enlarges the images to 32×32.
 """
 
+import dataclasses
 import json
 import sys
 from typing import Any
 
 import jax
+import numpy as np
 from small_runs import digits, small
 
 from fedsvp_jax.engine.placement import Placement
@@ -24,6 +26,13 @@ def hashes(
     cohort: int, chunk: int, sweep: int, devices: int, changes: dict[str, Any]
 ) -> list[str]:
     """Of each cell."""
+    data, changes = digits(), dict(changes)
+    if (side := changes.pop("side", 8)) != 8:
+        larger = np.ones((1, side // 8, side // 8, 1), np.uint8)
+        train, test = (
+            np.kron(images, larger) for images in (data.train_inputs, data.test_inputs)
+        )
+        data = dataclasses.replace(data, train_inputs=train, test_inputs=test)
     configs = [
         small(
             num_clients=12,
@@ -38,7 +47,7 @@ def hashes(
     placement = Placement(
         num_devices=devices, sweep_devices=max(1, sweep), rounds_per_call=3
     )
-    trainer = Trainer(build(configs, digits()), placement=placement)
+    trainer = Trainer(build(configs, data), placement=placement)
     state, _ = trainer.advance(trainer.initial_state(), 0, 3)
     params = jax.device_get(state.params)
     return [params_sha256(cell_of(params, cell)) for cell in range(len(configs))]

@@ -39,7 +39,7 @@ class Book:
             if name in claimed
         }
         if mechanism is None:
-            claim = base.Claim("replace one record", claimed.pop("proved", False), "a")
+            claim = base.Basis("replace one record", claimed.pop("proved", False), "a")
             mechanism = Mechanism(base.stateless, lambda *_: None, claim=claim)
         claim = mechanism.claim._replace(**claimed)
         mechanism = mechanism._replace(claim=claim, **own)

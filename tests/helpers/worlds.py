@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import influence, prng
-from fedsvp_jax.influence import Batches, FilterRates, centre, last_layer
+from fedsvp_jax.influence import Batches, FilterRates, last_layer, pipeline
 from fedsvp_jax.structs import Array
 
 NUM_CLASSES = 5
@@ -34,7 +34,7 @@ def make_world(
         return means[labels] + jax.random.normal(two, (*shape, 8)), labels
 
     raw, labels = draw(warm_key, 50)
-    sent = centre.fit_last_layer(
+    scaling, kernel = pipeline.fit_last_layer(
         raw, labels, num_classes=NUM_CLASSES, num_epochs=5, learning_rate=5.0
     )
     bad = influence.corrupted_participants(root, num, 0.3)
@@ -52,11 +52,11 @@ def make_world(
         labels = labels.at[client].set(made.labels)
 
     def batches(x: Array, labels: Array) -> Batches:
-        scaled = last_layer.scaled(sent.scaling, x.reshape(-1, 8)).reshape(x.shape)
+        scaled = last_layer.scaled(scaling, x.reshape(-1, 8)).reshape(x.shape)
         return Batches(scaled, labels, jnp.ones(labels.shape))
 
     test = batches(*draw(test_key, num, num_test))
-    return World(sent.kernel, batches(x, labels), test, bad)
+    return World(kernel, batches(x, labels), test, bad)
 
 
 def rates(**changes: float) -> FilterRates:

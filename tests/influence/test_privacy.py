@@ -31,13 +31,17 @@ def test_epsilon_1_keeps_a_vote_with_probability_622459():
     assert influence.vote_epsilon(0.0) == math.inf
 
 
-def test_a_test_set_pays_for_every_vote():
-    cost = influence.guarantees(
-        num_participants=100,
-        vote_epsilon_published=1.0,
-        noise_multiplier=0.1,
-        delta=1e-5,
+def guarantees(
+    vote_epsilon: float, noise: float, num_participants: int, passes: int = 1
+) -> influence.Guarantees:
+    settings = FilterSettings(vote_epsilon=vote_epsilon, contribution_noise=noise)
+    return influence.guarantees(
+        settings, num_participants=num_participants, delta=1e-5, passes=passes
     )
+
+
+def test_a_test_set_pays_for_every_vote():
+    cost = guarantees(1.0, 0.1, 100)
     assert cost.num_votes == 99
     np.testing.assert_allclose(cost.test_set_basic, 99 * 0.5)
     advanced = 0.5 * math.sqrt(2 * 99 * math.log(1e5)) + 99 * 0.5 * math.expm1(0.5)
@@ -47,25 +51,14 @@ def test_a_test_set_pays_for_every_vote():
 
 
 def test_a_vote_that_may_change_between_passes_has_no_finite_price():
-    twice = influence.guarantees(
-        num_participants=10,
-        vote_epsilon_published=1.0,
-        noise_multiplier=1.0,
-        delta=1e-5,
-        passes=2,
-    )
+    twice = guarantees(1.0, 1.0, 10, passes=2)
     assert twice.vote == twice.test_set_pld == math.inf
     assert math.isfinite(twice.contribution)
 
 
 def hidden(noise_multiplier: float, passes: int = 1) -> FilterCost:
-    return privacy.filter_cost(
-        num_participants=5,
-        vote_epsilon_published=0.4,
-        noise_multiplier=noise_multiplier,
-        delta=1e-5,
-        passes=passes,
-    )
+    settings = FilterSettings(vote_epsilon=0.4, contribution_noise=noise_multiplier)
+    return privacy.filter_cost(settings, num_participants=5, delta=1e-5, passes=passes)
 
 
 def test_a_contribution_is_a_gaussian_of_half_the_noise_multiplier():
@@ -87,57 +80,37 @@ def test_a_client_pays_for_its_contribution_and_for_a_vote_on_each_other_client(
 
 
 def test_the_price_list_has_both_together():
-    cost = influence.guarantees(
-        num_participants=20,
-        vote_epsilon_published=0.2,
-        noise_multiplier=10.0,
-        delta=1e-5,
-    )
+    cost = guarantees(0.2, 10.0, 20)
     parts = cost.test_set_pld, cost.contribution
     assert max(parts) < cost.participant_pld < sum(parts)
 
 
 def test_who_is_alone_votes_on_nobody_and_pays_nothing_for_it():
-    alone = influence.guarantees(
-        num_participants=1,
-        vote_epsilon_published=math.inf,
-        noise_multiplier=2.0,
-        delta=1e-5,
-    )
+    alone = guarantees(math.inf, 2.0, 1)
     assert alone.num_votes == 0 and alone.test_set_basic == 0
     assert alone.test_set_pld == 0
 
 
-def test_bad_input_is_refused():
-    with pytest.raises(ValueError, match="vote_epsilon must be > 0"):
-        influence.flip_probability(0.0)
-    with pytest.raises(ValueError, match="flip_probability must be in"):
-        influence.vote_epsilon(-0.1)
-
-
 def test_every_price_of_one_pass_is_named():
-    told = {"noise_multiplier": 2.0, "delta": 1e-5}
-    cost = influence.guarantees(num_participants=5, vote_epsilon_published=1.0, **told)
+    cost = guarantees(1.0, 2.0, 5)
     flip = influence.flip_probability(1.0)
     np.testing.assert_allclose(cost.flip_probability, flip)
     np.testing.assert_allclose(cost.keep_probability, 1 - flip / 2)
     np.testing.assert_allclose([cost.vote_published, cost.vote], [1.0, 0.5])
     assert cost.delta == 1e-5
     assert cost.contribution == composed_epsilon("gdp", 1.0, 1e-5)  # z/2 = 1
-    bare = influence.guarantees(
-        num_participants=5,
-        vote_epsilon_published=math.inf,
-        noise_multiplier=0.0,
-        delta=1e-5,
-    )
+    bare = guarantees(math.inf, 0.0, 5)
     prices = (bare.vote, bare.vote_published, bare.test_set_basic, bare.contribution)
     assert prices == (math.inf,) * 4 and bare.keep_probability == 1
 
 
 def test_a_vote_that_is_always_drawn_tells_nothing_and_f_has_ends():
     assert influence.exact_vote_epsilon(1.0) == 0.0
-    with pytest.raises(ValueError, match="flip_probability must be in"):
-        influence.exact_vote_epsilon(1.1)
+    for flip in (-0.1, 1.1):
+        with pytest.raises(ValueError, match="flip_probability must be in"):
+            influence.vote_epsilon(flip)
+    with pytest.raises(ValueError, match="vote_epsilon must be > 0"):
+        influence.flip_probability(0.0)
 
 
 def test_a_vote_that_float32_would_never_flip_is_refused():

@@ -16,9 +16,7 @@ SCORES = jnp.asarray([-60.0, -42.0, -55.0, 70.0, 80.0, 64.0, 75.0])
 def test_the_published_check():
     found = influence.two_means(SCORES)
     np.testing.assert_allclose([found.low, found.high], [-52.33333, 72.25], rtol=1e-6)
-    np.testing.assert_allclose(
-        influence.two_means_threshold(SCORES), 9.958333, rtol=1e-6
-    )
+    np.testing.assert_allclose(found.threshold, 9.958333, rtol=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -35,11 +33,9 @@ def test_no_start_of_k_means_finds_less_within_cluster_distance(seed: int):
 
 def test_order_and_shift_do_not_matter_and_equal_scores_reject_nobody():
     shuffled = jax.random.permutation(jax.random.key(0), SCORES)
-    assert influence.two_means_threshold(shuffled) == influence.two_means_threshold(
-        SCORES
-    )
+    assert influence.two_means(shuffled) == influence.two_means(SCORES)
     equal = jnp.full((7,), 0.1)
-    assert not np.any(equal < influence.two_means_threshold(equal))
+    assert not np.any(equal < influence.two_means(equal).threshold)
     with pytest.raises(ValueError, match="at least two"):
         influence.two_means(jnp.zeros((1,)))
 

@@ -11,7 +11,7 @@ from published import make, published, upload
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.mechanisms.base import (
     NOTHING_ELSE,
-    Claim,
+    Basis,
     UploadNoise,
     check_noise,
     claim_of,
@@ -101,7 +101,7 @@ def test_the_clip_of_the_weights_knows_the_broadcast_model() -> None:
     assert info.clipped == 1
 
 
-CLAIM = Claim("replace a record", True, "tested")
+CLAIM = Basis("replace a record", True, "tested")
 
 
 def by_ratio_and_round(**changes: Any) -> Mechanism:

@@ -5,22 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from layer_checks import assert_close, normal, window_pool
 
-from fedsvp_jax.models import layers, products
+from fedsvp_jax.models import layers
 from fedsvp_jax.models.kernels import conv2d
-
-
-def test_dense_gradients_equal_the_plain_products_and_keep_apart_by_lane():
-    x, kernel = normal(0, 3, 5, 7), normal(1, 3, 4, 7)
-
-    def gradients(product):
-        return jax.vmap(jax.grad(lambda x, k: jnp.sum(jnp.sin(product(x, k))), (0, 1)))(
-            x, kernel
-        )
-
-    for ours, theirs in zip(
-        gradients(products.matmul), gradients(lambda x, k: x @ k.T), strict=True
-    ):
-        assert_close(ours, theirs, scale=5.0)
 
 
 def test_conv_relu_pool_equals_pooling_after_bias_and_relu_to_the_bit():

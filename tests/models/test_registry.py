@@ -22,10 +22,12 @@ _SHAPES = {
     "scatter_linear": ((324,), 10),
     "scatter_channels_linear": ((324,), 10),
     "lite0_linear": ((1280,), 10),
+    "logistic": ((9,), 2),
 }
 # Smaller inputs and fewer classes: the same layers, quick to run.
 _QUICK_SHAPES = {
     **_SHAPES,
+    "logistic": ((9,), 5),
     "paper_cnn": ((16, 16, 3), 5),
     "leaf_cnn": ((8, 8, 1), 5),
     "resnet18": ((16, 16, 3), 5),
@@ -91,6 +93,7 @@ def _cross_entropy(logits, labels):
         ("scatter_linear", 325 * 10),
         ("scatter_channels_linear", 325 * 10),
         ("lite0_linear", 1281 * 10),
+        ("logistic", 10 * 2),
         ("paper_cnn", 567_146),  # FedSDP's public code, METHODS.md section 3
         ("leaf_cnn", 6_603_710),  # LEAF's FEMNIST CNN
         ("resnet18", 11_173_962),  # FedSDP's public code, METHODS.md section 3

@@ -77,16 +77,6 @@ def test_float32_differs_by_rounding_at_resnets_own_shapes(batch, side, channels
         assert error < 3e-6 * np.max(np.abs(b))
 
 
-def test_stacked_kernels_give_each_lane_its_own_gradients():
-    lanes = [drawn(seed, (2, 4, 6, 3), 5, "float32") for seed in range(3)]
-    gradients = functools.partial(with_gradients, winograd.conv_3x3)
-    stacked = quick_jit(jax.vmap(gradients))(*map(jnp.stack, zip(*lanes, strict=True)))
-    alone = quick_jit(gradients)
-    for lane, arrays in enumerate(lanes):
-        for a, b in zip(stacked, alone(*arrays), strict=True):
-            np.testing.assert_allclose(a[lane], b, rtol=1e-5, atol=1e-5)
-
-
 def products(shape, features, dtype="float32", **options):
     """How many matrix products a loop's body holds in conv2d's program."""
     options = {"padding": ((1, 1), (1, 1)), "kernels": "cpu"} | options

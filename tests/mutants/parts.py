@@ -51,6 +51,7 @@ PARTS = {
         (
             "shapley.py",
             "paired.py",
+            "algorithm/coalitions.py",
             "algorithm/estimators.py",
             "algorithm/privacy_estimation.py",
         ),

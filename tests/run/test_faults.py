@@ -123,15 +123,6 @@ def test_a_run_killed_at_a_write_resumes_to_the_same_bytes(
     kill_everywhere(tmp_path, whole, places(num_writes, 5))
 
 
-@pytest.mark.slow
-def test_a_run_killed_at_any_write_resumes_to_the_same_bytes(
-    whole: pathlib.Path, num_writes: int, tmp_path: pathlib.Path
-) -> None:
-    writes = list(range(1, num_writes + 1))
-    kill_everywhere(tmp_path, whole, writes)
-    print(f"\nkills at a write: {len(writes)} tried, {len(writes)} survived")
-
-
 def test_a_run_killed_again_and_again_resumes_to_the_same_bytes(
     whole: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

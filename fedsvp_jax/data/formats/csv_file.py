@@ -1,7 +1,11 @@
 """A CSV file as columns of text: as it was written, or refused in one sentence."""
 
+import codecs
 import collections
 import csv
+import io
+import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -10,26 +14,31 @@ from numpy.dtypes import StringDType
 from fedsvp_jax.data.formats import files
 
 _CELLS = 2**18  # cells of rows in Python's objects at a time
+_DIVIDERS = ",;\t|"
+_QUOTED = re.compile('"[^"]*"')
+_SHOWN = 5  # faults of which an error tells
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_WINDOWS = "cp1252"
 
 
 def read_csv(path: Path) -> dict[str, np.ndarray]:
     """Every column as (rows,) text, without blanks around the values.
 
-    The header names the columns; a comma, a semicolon or a tab divides them, whichever
-    the header has most of. Empty lines are left out.
+    The header names the columns; a comma, a semicolon, a tab or a bar divides them,
+    whichever the header has most of outside quotes. A first line `sep=;`, as Excel
+    writes it, says it too. Empty lines are left out. The file is UTF-8, or UTF-16 with
+    its mark; any other is read as Windows-1252 (Latin-1), with a warning.
 
     Raises:
       OSError: it cannot be read.
-      ValueError: it is no such file.
+      ValueError: it is no such file; all lines that are wrong are named at once.
     """
     line = 1
     try:
-        with path.open(newline="", encoding="utf-8-sig") as handle:
-            divider = max(",;\t", key=handle.readline().count)
-            handle.seek(0)
+        with path.open(newline="", encoding=_encoding(path)) as handle:
+            divider = _divider(handle)
             reader = csv.reader(handle, delimiter=divider, strict=True)
             names = [name.strip() for name in next(reader, [])]
-            _check_names(names, path)
             blocks, rows, wrong = [], [], []
             for row in reader:
                 line = reader.line_num
@@ -42,22 +51,55 @@ def read_csv(path: Path) -> dict[str, np.ndarray]:
                     rows = []
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{path}, line {_undecodable(path)}, is not UTF-8 (perhaps Latin-1 or "
-            "UTF-16); save the file as UTF-8"
+            f"{path} is neither UTF-8 nor Windows-1252; save the file as UTF-8"
         ) from error
     except csv.Error as error:
         raise ValueError(
             f"{path} cannot be read after line {line} ({error}); it must be a CSV "
             "file, with quotes that are closed"
         ) from error
+    faults = _of_names(names)
     if wrong:
-        more = f"; so have {len(wrong) - 1} more lines" if len(wrong) > 1 else ""
-        raise ValueError(
-            f"{path}, line {wrong[0][0]}, has {wrong[0][1]} values; the header names "
-            f"{len(names)}{more.replace('so have', 'another number have')}"
+        more = f"; another number have {len(wrong) - 1} more lines"
+        faults.append(
+            f"line {wrong[0][0]}, has {wrong[0][1]} values; the header names "
+            f"{len(names)}{more if len(wrong) > 1 else ''} (a {divider!r} inside a "
+            "cell needs quotes around the cell)"
         )
+    if faults:
+        more = f" (and {len(faults) - _SHOWN} more)" if len(faults) > _SHOWN else ""
+        raise ValueError(f"{path}, {'; '.join(faults[:_SHOWN])}{more}")
     table = np.concatenate([*blocks, _texts(rows, len(names))])
     return {name: table[:, place] for place, name in enumerate(names)}
+
+
+def _encoding(path: Path) -> str:
+    """The encoding of a file; warns where it is a guess."""
+    with path.open("rb") as handle:
+        if handle.read(2) in _UTF16:
+            return "utf-16"
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        with path.open("rb") as handle:
+            while block := handle.read(2**20):
+                decoder.decode(block)
+            decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        warnings.warn(
+            f"{path} is not UTF-8; it is read as Windows-1252 (Latin-1)", stacklevel=3
+        )
+        return _WINDOWS
+    return "utf-8-sig"
+
+
+def _divider(handle: io.TextIOBase) -> str:
+    """What divides the columns; the file then stands at its header."""
+    first = handle.readline()
+    told = first.strip().strip('"').lower()
+    if told.startswith("sep=") and len(told) == 5:
+        return told[-1]
+    handle.seek(0)
+    return max(_DIVIDERS, key=_QUOTED.sub("", first).count)
 
 
 def _texts(rows: list[list[str]], width: int) -> np.ndarray:
@@ -65,26 +107,23 @@ def _texts(rows: list[list[str]], width: int) -> np.ndarray:
     return np.strings.strip(np.array(rows, StringDType()).reshape(-1, width))
 
 
-def _check_names(names: list[str], path: Path) -> None:
+def _of_names(names: list[str]) -> list[str]:
+    """What is wrong with the header."""
     if not names:
-        raise ValueError(f"{path} is empty; its first line must name the columns")
-    if "" in names:
-        raise ValueError(
-            f"{path}: column {names.index('') + 1} has no name; name it, or leave it "
-            "out (pandas writes such a column for its index)"
-        )
-    (name, count), *_ = collections.Counter(names).most_common(1)
-    if count > 1:
-        raise ValueError(f"{path} has two columns of the name {files.shown(name)}")
-    files.check_printable(names, f"{path}: the header")
-
-
-def _undecodable(path: Path) -> int:
-    """The first line that is not UTF-8, from 1."""
-    with path.open("rb") as handle:
-        for number, line in enumerate(handle, start=1):
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError:
-                return number
-    return 1
+        return ["line 1, is empty; the first line must name the columns"]
+    found = [
+        f"line 1: column {place} has no name; name it, or leave it out (pandas writes "
+        "such a column for its index)"
+        for place, name in enumerate(names, start=1)
+        if not name
+    ]
+    found += [
+        f"line 1: {count} columns have the name {files.shown(name)}; rename all but one"
+        for name, count in collections.Counter(filter(None, names)).items()
+        if count > 1
+    ]
+    try:
+        files.check_printable(names, "line 1: the header")
+    except ValueError as error:
+        found.append(str(error))
+    return found

@@ -16,7 +16,7 @@ import numpy as np
 
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.formats import files
-from fedsvp_jax.data.formats.declared import DeclaredSettings
+from fedsvp_jax.data.formats.table_settings import TableSettings
 
 _IMAGES, _LABELS = "images-idx3-ubyte", "labels-idx1-ubyte"
 _FOLDERS = {
@@ -34,11 +34,16 @@ def read_idx(path: Path, *, num_axes: int) -> np.ndarray:
       FileNotFoundError: the file does not exist.
       ValueError: the file is not a gzip file, or its magic number or size is wrong.
     """
-    raw = files.read_bytes(path, what="the MNIST format")
+    raw: bytes | bytearray = files.read_bytes(path, what="the MNIST format")
     if path.suffix == ".gz":
+        most, packed = (
+            files.most_bytes(len(raw)),
+            gzip.GzipFile(fileobj=io.BytesIO(raw)),
+        )
+        raw = bytearray()
         try:
-            most = files.most_bytes(len(raw))
-            raw = gzip.GzipFile(fileobj=io.BytesIO(raw)).read(most + 1)
+            while len(raw) <= most and (piece := packed.read(2**20)):
+                raw += piece  # one read of all would ask for all of `most` at once
         except (OSError, EOFError, zlib.error) as error:
             raise ValueError(
                 f"{path} is damaged or not a gzip file ({error}); it must be an idx "
@@ -71,7 +76,7 @@ def _plain_or_gz(folder: Path, name: str) -> Path:
     return plain if plain.is_file() else folder / f"{name}.gz"
 
 
-def load_idx(name: str, data_dir: Path, declared: DeclaredSettings) -> Dataset:
+def load_idx(name: str, data_dir: Path, declared: TableSettings) -> Dataset:
     """`mnist`, `fashion_mnist` or `emnist` (ByClass) from their standard files.
 
     EMNIST's images are stored transposed; they are turned upright.

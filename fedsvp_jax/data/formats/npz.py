@@ -20,8 +20,8 @@ from fedsvp_jax.data.dataset import (
     integer_labels,
     non_finite,
 )
-from fedsvp_jax.data.formats import declared, files
-from fedsvp_jax.data.formats.declared import DeclaredSettings
+from fedsvp_jax.data.formats import encoding, files
+from fedsvp_jax.data.formats.table_settings import TableSettings
 from fedsvp_jax.settings import unknown
 
 _REQUIRED = ("x_train", "y_train", "x_test", "y_test")
@@ -101,11 +101,11 @@ def _codes(
             f"{path}: {key} is {values.dtype} of the shape {values.shape}; it must "
             f"hold integers or text of the shape {arrays['y_train'].shape}"
         )
-    return declared.column(values, names, f"{path}: {key}")
+    return encoding.of_names(values, names, f"{path}: {key}")
 
 
 def _labels(
-    arrays: dict[str, np.ndarray], path: Path, settings: DeclaredSettings
+    arrays: dict[str, np.ndarray], path: Path, settings: TableSettings
 ) -> tuple[np.ndarray, np.ndarray, int, tuple[str, ...]]:
     """Training and test labels, the number of classes, and what the records told."""
     labels = []
@@ -136,7 +136,7 @@ def _writers(arrays: dict[str, np.ndarray], path: Path) -> np.ndarray | None:
     return _codes(arrays, "writer_train", path).codes
 
 
-def open_npz(path: Path, scratch: Path, settings: DeclaredSettings) -> RowSource:
+def open_npz(path: Path, scratch: Path, settings: TableSettings) -> RowSource:
     """The arrays of one .npz file, with the training inputs left on disk.
 
     Args:
@@ -163,7 +163,7 @@ def open_npz(path: Path, scratch: Path, settings: DeclaredSettings) -> RowSource
     )
 
 
-def npz_facts(path: Path, settings: DeclaredSettings) -> Facts:
+def npz_facts(path: Path, settings: TableSettings) -> Facts:
     """What the labels, writers and columns of a file tell; its inputs stay unread.
 
     Raises:
@@ -180,10 +180,12 @@ def npz_facts(path: Path, settings: DeclaredSettings) -> Facts:
 
 
 def _named(
-    arrays: dict[str, np.ndarray], path: Path, settings: DeclaredSettings
+    arrays: dict[str, np.ndarray], path: Path, settings: TableSettings
 ) -> dict[str, Column]:
     """The columns of the training examples."""
-    names = declared.categories(settings.column_categories)
+    schema = settings.declared()
+    told = {} if schema is None else schema.columns
+    names = {key: one.values for key, one in told.items() if not one.from_data}
     columns = {}
     for key in sorted(arrays):
         if key.startswith("column_") and key.endswith("_train"):
@@ -191,12 +193,12 @@ def _named(
             columns[name] = _codes(arrays, key, path, names.get(name))
     for name in names:
         if name not in columns:
-            known = "a column of column_categories"
+            known = "a column of the schema"
             raise ValueError(f"{path}: " + unknown(known, name, tuple(columns)))
     return columns
 
 
-def load_npz(path: Path, settings: DeclaredSettings) -> Dataset:
+def load_npz(path: Path, settings: TableSettings) -> Dataset:
     """The arrays of one .npz file.
 
     Args:

@@ -1,13 +1,9 @@
 """Any table with a header: a CSV file, a pandas frame, a Hugging Face data set.
 
-A column of numbers becomes one feature, 2 (x - low) / (high - low) - 1 after x was
-clamped to its bounds; a column of texts becomes one feature for each of its texts
-(one-hot). Columns of texts, and those of at most 64 different whole numbers, are also
-named columns, so that attributes can be the categories of one.
-
-Bounds that nobody declares are the least and the largest number of the training rows,
-and categories those of the table. Both change when a record changes, so every claim is
-nominal then (`declared`).
+Its schema says what every column is (`schema`, `encoding`). Columns of categories, and
+those of at most 64 different whole numbers, are also named columns, so that attributes
+can be the categories of one. Without a schema one is drafted from the records, and
+every claim is nominal (`draft.strict`).
 """
 
 import dataclasses
@@ -19,43 +15,14 @@ from typing import Any
 import numpy as np
 
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.data.formats import column_coding, csv_file, declared, files
-from fedsvp_jax.data.formats.column_coding import Coding, Values
-from fedsvp_jax.data.formats.declared import DeclaredSettings
-from fedsvp_jax.settings import setting, unknown
+from fedsvp_jax.data.formats import column_values, csv_file, draft, encoding, files
+from fedsvp_jax.data.formats.schema import Schema, SchemaColumn
+from fedsvp_jax.data.formats.table_settings import TableSettings
+from fedsvp_jax.settings import unknown
 
-_SHOWN = 5  # columns of which an error tells
 _MOST_TIMES, _MOST_BYTES = 8, 2**28  # of a file's size, and beyond: its features
-_NEEDS = ("dataset", ("csv",))
 _SPLIT = "split"  # a column of `train` and `test` divides the rows
-
-
-@dataclasses.dataclass(frozen=True)
-class TableSettings(DeclaredSettings):
-    """Table: what the columns of a CSV file are."""
-
-    label_column: str | None = setting(
-        None, "The column of the class, texts or whole numbers.", needs=_NEEDS
-    )
-    client_column: str | None = setting(
-        None,
-        "The column that says whose each row is (a hospital, a user): one client per "
-        "value with --partition=by_writer, then the default. It is no feature.",
-        needs=_NEEDS,
-    )
-    drop_columns: str | None = setting(
-        None,
-        "Columns that are left out, with commas between them (names, ids).",
-        needs=_NEEDS,
-    )
-    test_fraction: float = setting(
-        0.2,
-        "Part of the rows that is kept for the test, drawn once and the same for every "
-        "seed. A column `split` of train and test decides instead, if there is one.",
-        above=0,
-        below=1,
-        needs=_NEEDS,
-    )
+_DROP = SchemaColumn("drop")
 
 
 def load_csv(path: Path, settings: TableSettings) -> Dataset:
@@ -69,67 +36,45 @@ def load_csv(path: Path, settings: TableSettings) -> Dataset:
         raise FileNotFoundError(
             f"data_dir {path} is not a file; csv expects the path of a CSV file"
         )
+    schema = settings.declared()
     columns = csv_file.read_csv(path)
-    if settings.label_column is None:
-        raise ValueError(f"dataset csv needs label_column, one of {', '.join(columns)}")
+    label = settings.label_column or (schema.label if schema else None)
+    if label is None:
+        raise ValueError(
+            f"dataset csv needs label_column, one of {', '.join(columns)}, or a schema"
+        )
     return from_table(
         columns,
-        label=settings.label_column,
+        label=label,
         client=settings.client_column,
-        drop=_dropped(settings),
-        bounds=declared.bounds(settings.column_bounds),
-        categories=declared.categories(settings.column_categories),
+        drop=settings.dropped,
+        schema=schema,
         test_fraction=settings.test_fraction,
         name="csv",
         most_bytes=_MOST_TIMES * path.stat().st_size + _MOST_BYTES,
     )
 
 
-def load_rows(path: Path, trained_on: Path, settings: TableSettings) -> np.ndarray:
-    """(n, f) float32: the rows of another CSV file as features of the trained table.
-
-    Args:
-      path: has the columns of features of `trained_on`; others are left out.
-      trained_on, settings: as `load_csv` took them.
+def load_rows(path: Path, schema: Schema) -> np.ndarray:
+    """(n, f) float32: the rows of a CSV file as features, by the schema of a training.
 
     Raises:
-      OSError: a file cannot be read.
-      ValueError: the file lacks a column, or a column has a text that is not known.
+      OSError: the file cannot be read.
+      ValueError: what is wrong with the file, by column and row.
     """
-    table, given = csv_file.read_csv(trained_on), csv_file.read_csv(path)
-    no_features = {settings.label_column, settings.client_column, *_dropped(settings)}
-    is_test, divides = _divided(
-        table, None, settings.test_fraction, no_features, str(trained_on)
-    )
-    kept = [key for key in table if key not in no_features | divides]
-    if lacking := [key for key in kept if key not in given]:
-        raise ValueError(f"{path} lacks the column {lacking[0]}")
-    if not len(next(iter(given.values()))):
+    table = csv_file.read_csv(path)
+    if not len(next(iter(table.values()))):
         raise ValueError(f"{path} has no rows")
-    bounds = declared.bounds(settings.column_bounds)
-    names = declared.categories(settings.column_categories)
-    features = []
-    for key in kept:
-        trained, what = f"{trained_on}: column {key}", f"{path}: column {key}"
-        _, coding = _coding(table[key], ~is_test, bounds, names, key, trained)
-        values, _ = _coding(given[key], ~is_test, bounds, names, key, what, coding)
-        features.append(column_coding.coded(values, coding, what))
-    return np.concatenate(features, axis=1)
-
-
-def _dropped(settings: TableSettings) -> list[str]:
-    names = (settings.drop_columns or "").split(",")
-    return [name.strip() for name in names if name.strip()]
+    return encoding.encode(schema, table, str(path)).inputs
 
 
 def from_table(
     table: Any,
     *,
-    label: str,
+    label: str | None = None,
     client: str | None = None,
     drop: Sequence[str] = (),
-    bounds: Mapping[str, tuple[float, float]] | None = None,
-    categories: Mapping[str, Sequence[str]] | None = None,
+    schema: Schema | None = None,
     image: str | None = None,
     test: Any = None,
     test_fraction: float = 0.2,
@@ -142,10 +87,10 @@ def from_table(
       table: a pandas `DataFrame`, a Hugging Face `datasets.Dataset`, or a mapping of
         column names to arrays.
       label: the column of the class; texts and whole numbers are numbered in order.
-      client: the column that says whose each row is, or None.
-      drop: columns that are left out.
-      bounds: public (low, high) of columns of numbers.
-      categories: public categories of columns, the label among them; see `declared`.
+        None: the schema's.
+      client: the column that says whose each row is; None: the schema's, if any.
+      drop: columns that are left out, whatever the schema says of them.
+      schema: what is declared; None: what the records tell.
       image: the column of uint8 images, all of one shape; other columns are then no
         features, but may still be attributes.
       test: a table of test examples; None divides `table`.
@@ -157,13 +102,19 @@ def from_table(
       ValueError: what is wrong with each column, by name and row.
     """
     columns, num_train = _joined(table, test, name)
-    bounds, names = bounds or {}, categories or {}
-    for asked in filter(None, (label, client, image, *drop, *bounds, *names)):
+    if schema is not None:
+        label, client = label or schema.label, client or schema.client
+    for asked in filter(None, (label, client, image, *drop)):
         if asked not in columns:
             raise ValueError(
                 f"{name}: " + unknown("a named column", asked, tuple(columns))
             )
+    if label is None:
+        raise ValueError(f"{name}: a label must be named, one of {', '.join(columns)}")
     dropped = {label, client, image, *drop}
+    if schema is not None:
+        dropped |= {k for k, one in schema.columns.items() if one.type == "drop"}
+        test_fraction = schema.test_fraction or test_fraction
     is_test, divides = _divided(
         columns, None if test is None else num_train, test_fraction, dropped, name
     )
@@ -171,53 +122,43 @@ def from_table(
     if not len(train) or not len(tested):
         rows = len(is_test)
         raise ValueError(f"{name} has {rows} rows, too few to train and to test")
-    what, from_records, wrong = f"{name}: column {label}", [], []
+    dropped |= divides
+    if schema is None:
+        schema, wrong = draft.strict(
+            columns, ~is_test, label=label, dropped=dropped, what=name
+        )
+    else:
+        schema, wrong = _of_table(schema, columns, label, dropped, name)
+    classes, writers = None, None
     try:
-        classes = column_coding.classes(columns[label], names.get(label), what)
-        from_records += [] if classes.public else [f"the classes of {label}"]
+        if schema.classes:
+            what = f"{name}: column {label}"
+            classes = draft.classes(columns[label], schema.classes, what)
     except ValueError as error:
         wrong.append(str(error))
-    features, named, size = [], {}, 0
-    for key in columns:
-        if key in dropped | divides:
-            continue
-        what = f"{name}: column {key}"
-        try:
-            values, coding = _coding(columns[key], ~is_test, bounds, names, key, what)
-            size += 4 * len(is_test) * max(len(coding.texts), 1)
-            if size > most_bytes:
-                raise ValueError(
-                    f"{what} would make more than {most_bytes / 2**30:.1f} GiB of "
-                    "features; leave columns of many texts out (--drop_columns)"
-                )
-            features.append(column_coding.coded(values, coding, what))
-            column = column_coding.column(values, coding, what)
-        except ValueError as error:
-            wrong.append(str(error))
-            continue
-        if image is None and not coding.public:
-            kind = "categories" if coding.texts else "bounds"
-            from_records.append(f"the {kind} of {key}")
-        if column is not None:
-            named[key] = column
-    if wrong:
-        more = f" (and {len(wrong) - _SHOWN} more)" if len(wrong) > _SHOWN else ""
-        raise ValueError("; ".join(wrong[:_SHOWN]) + more)
+    if client is not None:
+        schema = dataclasses.replace(schema, client=client)
+        what = f"{name}: column {client}"
+        of_row = column_values.texts(columns[client], what)
+        if (of_row == "").any():
+            at = column_values.place(of_row, of_row == "")
+            wrong.append(f"{what} names no client {at}; name one, or leave the row out")
+        writers = np.unique(of_row, return_inverse=True)[1][train].astype(np.int32)
+    features = any(one.type != "drop" for one in schema.columns.values())
+    if features:
+        encoded = encoding.encode(
+            schema, columns, name, most_bytes=most_bytes, wrong=wrong
+        )
+        inputs, named = encoded
+    encoding.refuse(wrong)
     if image is not None:
         inputs = np.stack([np.asarray(one) for one in columns[image]])
         inputs = inputs[..., None] if inputs.ndim == 3 else inputs
-    elif features:
-        inputs = np.concatenate(features, axis=1)
-    else:
+        named = named if features else {}
+    elif not features:
         raise ValueError(f"{name} has no column but {', '.join(columns)}")
-    writers = None
-    if client is not None:
-        what = f"{name}: column {client}"
-        of_row = column_coding.texts(columns[client], what)
-        if (of_row == "").any():
-            row = int(np.flatnonzero(of_row == "")[0]) + 1
-            raise ValueError(f"{what} names no client in row {row} (the first is 1)")
-        writers = np.unique(of_row, return_inverse=True)[1][train].astype(np.int32)
+    assert classes is not None
+    described = schema if image is None else dataclasses.replace(schema, columns={})
     return Dataset(
         name=name,
         train_inputs=inputs[train],
@@ -229,27 +170,34 @@ def from_table(
         train_writers=writers,
         columns={k: c._replace(codes=c.codes[train]) for k, c in named.items()},
         test_columns={k: c._replace(codes=c.codes[tested]) for k, c in named.items()},
-        from_records=tuple(from_records),
+        from_records=described.from_records,
+        schema=schema if image is None else None,
     )
 
 
-def _coding(
-    given: np.ndarray,
-    is_train: np.ndarray,
-    bounds: Mapping[str, tuple[float, float]],
-    names: Mapping[str, Sequence[str]],
-    key: str,
+def _of_table(
+    schema: Schema,
+    columns: Mapping[str, np.ndarray],
+    label: str,
+    dropped: set[str | None],
     what: str,
-    coding: Coding | None = None,
-) -> tuple[Values, Coding]:
-    """A column as it was read, and how it is coded unless that is given."""
-    if key in names or (coding is not None and coding.texts):
-        values = Values(given, None)
-        return values, coding or Coding(texts=tuple(names[key]))
-    values = column_coding.read(given, what)
-    return values, coding or column_coding.coding(
-        values, is_train, bounds.get(key), what
-    )
+) -> tuple[Schema, list[str]]:
+    """The schema for this table, and where the two differ."""
+    wrong = []
+    if label != schema.label:
+        wrong.append(
+            f"label_column {label} is not the schema's, {schema.label}; name one alone"
+        )
+    unknown_to_it = [k for k in columns if k not in dropped | schema.columns.keys()]
+    wrong += [
+        f"{what}: column {name} is not in the schema; declare it there, with "
+        'type = "drop" to leave it out'
+        for name in unknown_to_it
+    ]
+    kept = {
+        name: _DROP if name in dropped else one for name, one in schema.columns.items()
+    }
+    return dataclasses.replace(schema, columns=kept), wrong
 
 
 def _divided(
@@ -274,7 +222,7 @@ def _divided(
     for name in columns.keys() - dropped:
         if name.lower() != _SPLIT:
             continue
-        said = column_coding.texts(columns[name], f"{what}: column {name}")
+        said = column_values.texts(columns[name], f"{what}: column {name}")
         known = set(np.unique(said).tolist())
         if name == _SPLIT and known == {"train", "test"}:
             return said == "test", {_SPLIT}

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from fedsvp_jax.data import sources
-from fedsvp_jax.data.formats.table import TableSettings, from_table
+from fedsvp_jax.data.formats import draft
+from fedsvp_jax.data.formats.schema import from_toml, to_toml
+from fedsvp_jax.data.formats.table import from_table
+from fedsvp_jax.data.formats.table_settings import TableSettings
 
 ROWS = 40
 AGES = np.arange(ROWS) + 20.0
@@ -27,13 +30,15 @@ def write(path: pathlib.Path, divider: str = ",") -> pathlib.Path:
 
 
 def test_numbers_are_scaled_texts_are_one_hot_and_classes_keep_their_names() -> None:
-    data = from_table(TABLE, **READ, bounds={"age": (0, 100)})
+    data = from_table(TABLE, **READ)
     assert data.class_names == ("no", "unsure", "yes")
     assert data.train_inputs.shape == (32, 3) and len(data.test_labels) == 8
     assert data.columns["sex"].categories == ("f", "m")
     assert data.test_columns["sex"].categories == ("f", "m")
     ages = np.sort(np.concatenate([data.train_inputs, data.test_inputs])[:, 0])
-    np.testing.assert_allclose(ages, 2 * AGES / 100 - 1, rtol=1e-6)
+    low, high = data.schema.columns["age"].bounds
+    scaled = (np.clip(AGES, low, high) - low) / (high - low)
+    np.testing.assert_allclose(ages, 2 * scaled - 1, atol=1e-6)
     assert set(data.train_writers.tolist()) == {0, 1, 2, 3}
     of_sex = data.train_inputs[np.arange(32), 1 + data.columns["sex"].codes]
     assert np.all(of_sex == 1)
@@ -120,11 +125,8 @@ def test_what_no_table_can_be_is_one_sentence(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({}, "dataset csv needs label_column, one of age, sex"),
-        (
-            {"label_column": "ill", "column_bounds": "age=9"},
-            "column_bounds must be NAME=LOW:HIGH",
-        ),
+        ({}, "dataset csv needs label_column, one of age, sex.*or a schema"),
+        ({"label_column": "ill", "drop_columns": "sexx"}, "did you mean sex"),
     ],
 )
 def test_settings_that_a_file_needs_are_named(
@@ -132,3 +134,46 @@ def test_settings_that_a_file_needs_are_named(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         sources.load("csv", write(tmp_path / "a.csv"), TableSettings(**settings))
+
+
+ODD = {
+    "age": ["61", "72", "NA", "unknown"] * 10,
+    "ward": ["a", "b", "", "c"] * 10,
+    "weight": ["70,5", "82", "64,25", ""] * 10,
+    "admitted": ["2020-01-31", "31.12.2021", "", "2022-06-01T12:00"] * 10,
+    "id": [str(n) for n in range(ROWS)],
+    "empty": ["", "NA"] * 20,
+    "dead": ["no", "yes"] * 20,
+}
+
+
+def test_a_draft_reads_the_table_that_it_was_drafted_of() -> None:
+    """Missing numbers, decimal commas, dates, ids: proposed, marked, and read."""
+    columns = {name: np.array(values, object) for name, values in ODD.items()}
+    texts = {
+        k: np.array(v.tolist(), np.dtypes.StringDType()) for k, v in columns.items()
+    }
+    found, notes = draft.proposed(texts, label="dead", client="ward", what="a.csv")
+    kinds = {name: column.type for name, column in found.columns.items()}
+    assert kinds == {
+        "age": "number",
+        "weight": "number",
+        "admitted": "date",
+        "id": "drop",
+        "empty": "drop",
+    }
+    assert found.decimal == "," and found.columns["age"].missing == ("unknown",)
+    assert "missing number" in notes["columns.age"]
+    assert set(found.from_records) == {
+        "the classes of dead",
+        *(f"the bounds of {name}" for name in ("age", "weight", "admitted")),
+    }
+    again = from_toml(to_toml(found, notes, "head"), "a.toml")
+    assert again == found
+    texts["ward"] = np.where(texts["ward"] == "", "d", texts["ward"])
+    data = from_table(texts, schema=again)
+    assert data.train_inputs.shape[1] == 3 and len(set(data.train_writers)) == 4
+    assert np.abs(data.train_inputs).max() <= 1
+    assert draft.guessed(texts) == ("dead", "ward")
+    with pytest.raises(ValueError, match="column more is not in the schema"):
+        from_table(texts | {"more": texts["id"]}, schema=again)

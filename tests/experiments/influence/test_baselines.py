@@ -41,7 +41,7 @@ def test_corrupted_contributors_score_lower(name: str, world: World):
     assert scores.shape == (10,)
     assert scores[world.corrupted].mean() < scores[~world.corrupted].mean()
     if name != "centre":
-        rejected = scores < float(influence.two_means_threshold(jnp.asarray(scores)))
+        rejected = scores < float(influence.two_means(jnp.asarray(scores)).threshold)
         assert influence.filtration(rejected, world.corrupted).recall >= 2 / 3
 
 

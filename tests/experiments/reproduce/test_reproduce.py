@@ -122,6 +122,5 @@ def test_bad_input_is_one_line_and_nothing_is_written(tmp_path: pathlib.Path) ->
         "--only=fedsva_table9": "only, of size small, must be chosen from",
         "--only=gap_digits": "only, of size small, must be chosen from",
         "--size=tiny": "size",
-        "--docs_dir=/nowhere": "docs_dir must hold reproduction.md",
     }
     assert_refused(["experiments.reproduce"], refused, tmp_path / "out")

@@ -1,0 +1,89 @@
+"""Drafts the public schema of a CSV file.
+
+  python -m experiments.schema DATA.csv --output=schema.toml
+  python -m experiments.schema DATA.csv --label_column=death --client_column=hospital
+
+The schema says of every column what it is: number, category, date, or nothing to learn
+from; its bounds or categories; what fills a missing cell; which column is the class and
+which the client. `train --schema=schema.toml` reads it, the model carries it, and every
+site of a federation uses the same file. The draft takes bounds, categories, fill values
+and classes from the records and marks each with `from_data = true`: state what is known
+without them (a form, a codebook, a law of nature) and delete the line. While a line is
+there, every ε is nominal. --label_column and --client_column are guessed by name.
+
+Exit status: 0 done; 2 the file cannot be read (one line says all that is wrong).
+"""
+
+import pathlib
+from collections.abc import Sequence
+
+from absl import flags
+
+from . import command
+
+_OUTPUT = flags.DEFINE_string(
+    "output", "schema.toml", "The file that is written; it must not exist yet."
+)
+_LABEL = flags.DEFINE_string("label_column", None, "The column of the class.")
+_CLIENT = flags.DEFINE_string(
+    "client_column", None, "The column that says whose each row is; 'none' for none."
+)
+_DROP = flags.DEFINE_list("drop_columns", [], "Columns that are no features.")
+
+_HEAD = """Public schema of {name}, drafted by `fedsvp schema`.
+A line `from_data = true` marks what was read off the records. State what is known
+without them, then delete the line; while one is left, every ε is nominal.
+unit: "row" protects one row, "client" all rows of one client. If a person has several
+rows, "row" protects one of them, not the person.
+Types: number, category (* takes all other texts, and blanks), date, drop."""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Writes the draft, and says what is left to do."""
+    if len(arguments) != 2:
+        raise ValueError("name one CSV file")
+    from fedsvp_jax.data.formats import csv_file, draft, schema
+    from fedsvp_jax.run.files import replace_file
+    from fedsvp_jax.settings import unknown
+
+    path, target = pathlib.Path(arguments[1]), pathlib.Path(_OUTPUT.value)
+    if target.exists():
+        raise ValueError(f"{target} exists; name another file by --output")
+    columns = csv_file.read_csv(path)
+    label, client = draft.guessed(columns)
+    guessed = [
+        name
+        for name, given in (("label", _LABEL.value), ("client", _CLIENT.value))
+        if given is None
+    ]
+    label, client = _LABEL.value or label, _CLIENT.value or client
+    client = None if client in ("none", label) else client
+    for name in filter(None, (label, client, *_DROP.value)):
+        if name not in columns:
+            raise ValueError(f"{path}: " + unknown("a column", name, tuple(columns)))
+    if label is None:
+        raise ValueError(f"{path}: name the class by --label_column")
+    found, notes = draft.proposed(
+        columns, label=label, client=client, drop=_DROP.value, what=str(path)
+    )
+    notes |= {one: "TODO: guessed, check it" for one in guessed}
+    head = _HEAD.format(name=path.name)
+    replace_file(target, schema.to_toml(found, notes, head).encode())
+    kinds = [one.type for one in found.columns.values()]
+    listed = ", ".join(f"{kinds.count(one)} {one}" for one in dict.fromkeys(kinds))
+    print(f"{target}: {len(kinds)} columns ({listed})")
+    print(
+        f"class: {label} ({', '.join(found.classes[:6])}); client: {client or 'none'}"
+    )
+    for name, note in notes.items():
+        print(f"  {name.removeprefix('columns.')}: {note}")
+    left = len(found.from_records)
+    print(
+        f"{left} entries are marked from_data: check each, delete its line, then\n"
+        f"  fedsvp train --data={path} --schema={target} --goal=proved "
+        "--total_epsilon=3 --output_dir=run"
+    )
+
+
+if __name__ == "__main__":
+    command.run(main, __doc__, takes_arguments=True)

@@ -1,0 +1,122 @@
+"""Which coalitions of attributes a client trains: planned for everybody, and drawn."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedsvp_jax import paired
+from fedsvp_jax.structs import Array
+
+# Attributes of a coalition whose worth is known.
+KNOWN = {"additive": 1, "leave_one_out": 1, "paired": 0}
+
+
+class Group(NamedTuple):
+    """Coalitions whose trainings are one loop, or one vmapped training."""
+
+    batch_size: int
+    masks: tuple[int, ...]
+    most_steps: int | None = None  # of any client; None: found out as it runs
+
+
+Groups: TypeAlias = tuple[Group, ...]  # the full coalition comes last
+
+
+def planned_coalitions(estimator: str, num_attributes: int) -> list[int]:
+    """Bitmasks of the coalitions that every client trains, whatever is drawn."""
+    full = 2**num_attributes - 1
+    match estimator:
+        case "exact":
+            return list(range(1, full + 1))
+        case "additive" | "leave_one_out":
+            return sorted({full, *(1 << a for a in range(num_attributes))})
+        case _:
+            return [full]
+
+
+def coalition_rows(masks: Sequence[int], num_attributes: int) -> np.ndarray:
+    """(len(masks), N) bool: the coalitions of bitmasks."""
+    rows = [[mask >> a & 1 == 1 for a in range(num_attributes)] for mask in masks]
+    return np.asarray(rows, bool).reshape(len(masks), num_attributes)
+
+
+def coalition_groups(
+    sizes: dict[int, int], batch_size: int, *, epochs: int | None = None
+) -> Groups:
+    """The coalitions in groups; the full one comes last.
+
+    Those of a group have batches of one shape. With `epochs` they take about as many
+    steps instead, more than half as many as the group's most: trained side by side,
+    fewer than half of the steps are idle, and only the smallest batches are padded.
+
+    Args:
+      sizes: bitmask -> the most examples that any client holds of it; a coalition that
+        nobody holds is left out.
+      batch_size: B; a coalition that never fills B takes its own size.
+      epochs: E, where the number of steps is to be known.
+    """
+    full = max(sizes)
+    batch = {mask: min(batch_size, size) for mask, size in sizes.items() if size > 0}
+    steps = {mask: (epochs or 1) * (sizes[mask] // batch[mask]) for mask in batch}
+    key = batch if epochs is None else {m: n.bit_length() for m, n in steps.items()}
+    groups: dict[int, list[int]] = {}
+    for mask in sorted(batch):
+        groups.setdefault(key[mask], []).append(mask)
+    return tuple(
+        Group(
+            max(batch[mask] for mask in masks),
+            tuple(masks),
+            None if epochs is None else max(steps[mask] for mask in masks),
+        )
+        for masks in sorted(groups.values(), key=lambda masks: full in masks)
+    )
+
+
+def coalition_members(attributes: Array, coalition: Array, valid: Array) -> Array:
+    """(m,) bool: the rows whose attribute belongs to the coalition, (N,) bool."""
+    return valid & coalition[attributes]
+
+
+def drawn_without_one(
+    key: Array, held: Array, number: int, private_attribute: int
+) -> tuple[Array, Array]:
+    """(A,) the attributes that are left out, the private one first, and (A, N) bool.
+
+    A row is empty where no training is needed: of an attribute that is not held, and
+    where at most two are held, so that what is left was trained alone.
+    """
+    draws = jax.random.uniform(jax.random.fold_in(key, 0), held.shape)
+    draws = draws.at[private_attribute].set(-1)
+    left_out = jnp.argsort(jnp.where(held, draws, 2))[:number]
+    rows = held[None] & ~jax.nn.one_hot(left_out, held.shape[0], dtype=bool)
+    needed = held[left_out] & (jnp.sum(held.astype(jnp.int32)) > 2)
+    return left_out, rows & needed[:, None]
+
+
+def drawn_pairs(
+    estimator: str, key: Array, held: Array, num_pairs: int
+) -> tuple[paired.Pairs, Array]:
+    """The pairs, and (2P, N) bool: what is trained of them, the complements last.
+
+    A row is empty where the worth of the coalition is known without a training.
+    """
+    pairs = paired.draw_pairs(jax.random.fold_in(key, 0), held, num_pairs)
+    rows = jnp.concatenate([pairs.coalitions, pairs.complements])
+    size = jnp.sum(rows.astype(jnp.int32), axis=1, keepdims=True)
+    return pairs, rows & (size > KNOWN[estimator])
+
+
+def drawn_coalitions(
+    estimator: str, key: Array, held: Array, number: int, private_attribute: int
+) -> Array:
+    """(m, N) bool: the coalitions that an estimator trains at random, empty if known.
+
+    Args:
+      number: m.
+    """
+    if estimator == "leave_one_out":
+        return drawn_without_one(key, held, number, private_attribute)[1]
+    return drawn_pairs(estimator, key, held, number // 2)[1]

@@ -1,0 +1,114 @@
+"""The sentences in front of a run: which ε, against whom, and what the model is worth.
+
+Both are made from summary.json alone.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fedsvp_jax.report import labels, read
+
+_OF_RUN = ("rdp", "pld")  # accountings of what was spent, at one δ
+_NOMINAL = "nominal, because "
+REFERENCE = "fedavg"  # the folder of FedAvg on the same clients, in a run's folder
+
+
+def privacy(summary: Mapping[str, Any]) -> str:
+    """What changes by at most which ε at which δ, against whom, unless what.
+
+    About the adversary of the run's claim. A stronger one, of whom the claim does not
+    speak, follows with its own ε, or with none.
+
+    Args:
+      summary: summary.json of a run that has ended.
+    """
+    told = [row for row in summary.get("guarantees") or () if isinstance(row, dict)]
+    of: dict[str, dict[str, Any]] = {}  # by adversary, from the strongest
+    for row in told:
+        method, who = row.get("method"), str(row.get("adversary"))
+        epsilon = read.number(row.get("epsilon")) if method in _OF_RUN else None
+        if method == "none":
+            of.setdefault(who, {})
+        elif epsilon is not None and epsilon < (of.get(who) or {}).get(
+            "epsilon", float("inf")
+        ):
+            of[who] = row
+    main = str(summary.get("adversary"))
+    if not of.get(main):
+        return f"This run hides nothing (mechanism {summary.get('mechanism')})."
+    row = of[main]
+    assumptions = str(row.get("assumptions") or "").split("; ")
+    why = [text for text in assumptions if text.startswith(_NOMINAL)]
+    if row.get("proved"):
+        status = f"proved, unless one of its {len(assumptions)} assumptions fails"
+    else:
+        status = why[0] if why else "nominal, not proved"
+    neighbours, _, limits = str(row["relation"]).partition("; ")
+    comma = "," if "," in neighbours else ""
+    sentence = (
+        f"To {neighbours}{comma} changes the view of the {main} by at most ε = "
+        f"{labels.significant(float(row['epsilon']))} at δ = "
+        f"{labels.significant(float(row['delta']), 3)} ({status})"
+    )
+    sentence += f"; {limits}." if limits else "."
+    for who in list(of)[: list(of).index(main)]:
+        bound = of[who].get("epsilon")
+        much = f"ε = {labels.significant(bound)}" if bound else "nothing is hidden"
+        sentence += f" Against the {who}: {much}."
+    return sentence
+
+
+def quality(summary: Mapping[str, Any], fedavg: Mapping[str, Any] | None = None) -> str:
+    """Accuracy beside that of guessing, and of FedAvg where it is known; "" if none.
+
+    Args:
+      summary: summary.json.
+      fedavg: that of FedAvg on the same clients.
+    """
+    scores = summary.get("test_scores")
+    if not isinstance(scores, dict):
+        return ""
+    guess = f"guessing the most frequent class reaches {scores['guessing']:.3f}"
+    text = f"Accuracy {_pair(scores)} on {sum(scores['counts'].values())} test rows"
+    other = (fedavg or {}).get("test_scores")
+    if isinstance(other, dict):
+        text += f"; FedAvg, which hides nothing, {_pair(other)}"
+    if scores["better_than_guessing"]:
+        return f"{text}; {guess}."
+    if scores["useful"]:
+        return f"{text}. It ranks, but its classes are no better than a guess: {guess}."
+    return f"{text}. Useless: {guess}."
+
+
+def _pair(scores: Mapping[str, Any]) -> str:
+    area = "" if scores.get("auc") is None else f" (AUC {scores['auc']:.3f})"
+    return f"{scores['accuracy']:.3f}{area}"
+
+
+def details(summary: Mapping[str, Any]) -> str:
+    """The other scores of a table's test rows, in a line; "" where there are none."""
+    scores = summary.get("test_scores")
+    if not isinstance(scores, dict):
+        return ""
+    counts = ", ".join(f"{name} {n}" for name, n in scores["counts"].items())
+    return (
+        f"Balanced accuracy {scores['balanced_accuracy']:.3f}, log loss "
+        f"{scores['log_loss']:.3f}; test rows by class: {counts}."
+    )
+
+
+def sentences(folder: Path, summary: Mapping[str, Any]) -> list[str]:
+    """All of the above, of a run's folder.
+
+    Args:
+      folder: which may hold a run of FedAvg on the same clients.
+      summary: the run's.
+    """
+    try:
+        fedavg = json.loads((folder / REFERENCE / "summary.json").read_bytes())
+    except (OSError, ValueError):
+        fedavg = None
+    found = [privacy(summary), quality(summary, fedavg), details(summary)]
+    return [sentence for sentence in found if sentence]

@@ -1,0 +1,260 @@
+"""Every reader of files, with files that Hypothesis damages: `make fuzz`.
+
+What is damaged is read, or refused in one sentence: never a traceback, never longer
+than 30 seconds, never more memory than 1 GiB and 20 times the file (goal 3 there).
+FUZZ_SECONDS is the time of all formats together.
+"""
+
+import base64
+import contextlib
+import io
+import os
+import resource
+import signal
+import time
+import warnings
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import tiny_files
+from damage import EDITS, edited
+from deployed import UPDATE_CLIP, policy
+from hypothesis import HealthCheck, given, seed, settings
+from others_settings import CASES
+from safetensors.numpy import save
+from small_folders import whole_run  # noqa: F401, a fixture
+from stores import digits_store
+
+from fedsvp_jax import check, run
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.data import sources
+from fedsvp_jax.data.client_store import open_store
+from fedsvp_jax.data.formats.table import TableSettings
+from fedsvp_jax.deploy import StateFile
+from fedsvp_jax.pretrained.tensor_files import read_tensors
+from fedsvp_jax.report import read
+from fedsvp_jax.run.checkpoint import Checkpointer
+from fedsvp_jax.run.folder import RunFolder
+
+from experiments import config_file, predict  # isort: skip
+
+pytestmark = pytest.mark.across("every reader of a file")
+
+SECONDS, SPARE = 30, 2**30
+# {"w": 2 × 3 numbers} as torch.save writes it, in its zip format and in the older one.
+ZIP = (
+    b"eNoL8GZmEWEAgZwt5bG6DHf45gDZIMwHxMUliSWp+imJJYl6Bdk5DUy1hQwRjEDx8kLG5JL8ouQMvfjS"
+    b"ksycYq74otSk0syclPiS1Lzi/KL4MiMuDY0IdrAR+UWJ6amFTBANXG45+YklwRBBLrBhBoXMEcxAOrmg"
+    b"tJDFm62kkDXQm8GbyZu5rZDNm9mbsa2QvTM5OT8nJzW5JDM/r5jLvygltSg1xSUzuYRLM6ikkCOoWC8A"
+    b"xR/iE55PlACyQZgHxR/6BmBFDA32QMIBiIC4AYgXOAR4MzKJMOMOCxhoALkZLWTQ9aLbj9B7As01Ad6s"
+    b"bCAZJiAsA9JcYNMBAXtcyQ=="
+)
+OLD = (
+    b"eNpNjr9KBDEQxrObc08Cgq2d5doshy/gFXJNEPVs0hxhzQaNhM1OMnuicLDVoT6DhaWv5iMIFo6uhcP8"
+    b"gfnmG35D/iL81+vi8/Du/eKgGvKzD059A6xUe4wx7xC91bZtXN1C9qT2adnFgMEEr9c2Jhda+HEpQQo+"
+    b"dFYn92gT8A1M+vGVyki6h8xgiOa20j06n4SO9rp3vtFo2xSiXh+LslRTOk10V99YyEeDWPhQ49W4FL/P"
+    b"ZsAVp2m6HiayQNi5lEzmkm+hkFxmW5g+GyL01iABJnEeGxttc+oMiqMlwu4yEdvqj20GWV0V7H8MJ9Tm"
+    b"lFQD1dv8G0UiVSk="
+)
+
+
+class Reader(NamedTuple):
+    """A file to damage, and what reads it, alone or as one of its folder."""
+
+    file: Path
+    read: Callable[[], Any]
+
+
+def of_data(name: str, file: str) -> Callable[[Path], Reader]:
+    def made(folder: Path) -> Reader:
+        data_dir = tiny_files.WRITERS[name](folder)
+        return Reader(folder / file, lambda: sources.load(name, data_dir))
+
+    return made
+
+
+def of_file(
+    name: str, content: bytes, reader: Callable[[Path], Any]
+) -> Callable[[Path], Reader]:
+    def made(folder: Path) -> Reader:
+        (folder / name).write_bytes(content)
+        return Reader(folder / name, lambda: reader(folder / name))
+
+    return made
+
+
+def of_store(file: str) -> Callable[[Path], Reader]:
+    def read_all(place: Path) -> None:
+        store = open_store(place)
+        for client in range(len(store.clients)):
+            store.examples(client)
+
+    def made(folder: Path) -> Reader:
+        digits_store(folder / "store", sizes=(5, 7))
+        place = folder / "store"
+        return Reader(place / file, lambda: read_all(place))
+
+    return made
+
+
+def of_state(folder: Path) -> Reader:
+    file = StateFile(folder / "state.json", policy(**UPDATE_CLIP))
+    file.begin(30)
+    return Reader(file.path, file.read)
+
+
+def of_checkpoint(folder: Path) -> Reader:
+    like = {"x": np.arange(4.0), "y": np.zeros(2, np.float32)}
+    Checkpointer(folder, "run").save(3, like)
+    return Reader(folder / "3", lambda: Checkpointer(folder, "run").restore(like))
+
+
+def of_rows(folder: Path) -> Reader:
+    place = RunFolder(folder)
+    place.append("metrics.jsonl", [{"round": n, "loss": n / 7} for n in range(1, 6)])
+    return Reader(
+        folder / "metrics.jsonl", lambda: place.keep_rounds("metrics.jsonl", 4)
+    )
+
+
+def of_check(name: str) -> Callable[[Path], Reader]:
+    case = CASES[name]
+    facts = check.Facts(**case.facts or {})
+    reader = check.READERS[case.engine]
+    return of_file(case.name, case.text.encode(), lambda path: reader(path, facts))
+
+
+TABLE = b"age,job,y,split\n" + b"".join(
+    b"%d.5,%s,%s,%s\n" % (n, b"ab"[n % 2 :][:1], b"no" if n % 3 else b"yes", part)
+    for n, part in enumerate([b"train"] * 12 + [b"test"] * 6)
+)
+NPY = io.BytesIO()
+np.save(NPY, np.ones((3, 2), np.float32))
+AGED = TableSettings(label_column="y")
+FLAGS = (
+    b'[data]\nmodel = "mlp"\nnum_rounds = 3\n[privacy]\nepsilon = 0.5\nseeds = [1, 2]\n'
+)
+KNOWN = {field for field in ExperimentConfig.__dataclass_fields__} | {"seeds"}
+READERS: dict[str, Callable[[Path], Reader]] = {
+    "idx images": of_data("mnist", "mnist/train-images-idx3-ubyte.gz"),
+    "idx labels": of_data("fashion_mnist", "fashion-mnist/t10k-labels-idx1-ubyte"),
+    "cifar10": of_data("cifar10", "cifar-10-batches-bin/data_batch_3.bin"),
+    "cifar100": of_data("cifar100", "cifar-100-binary/test.bin"),
+    "leaf": of_data("femnist", "femnist/train/all_data_1.json"),
+    "npz": of_data("npz", "data.npz"),
+    "adult": of_data("adult", "adult/adult.csv"),
+    "csv": of_file("a.csv", TABLE, lambda path: sources.load("csv", path, AGED)),
+    "torch zip": of_file("w.pt", zlib.decompress(base64.b64decode(ZIP)), read_tensors),
+    "torch old": of_file("w.pt", zlib.decompress(base64.b64decode(OLD)), read_tensors),
+    "safetensors": of_file(
+        "w.safetensors", save({"w": np.ones((2, 3), "f4")}), read_tensors
+    ),
+    "npy": of_file("x.npy", NPY.getvalue(), predict._examples),
+    "store.json": of_store("store.json"),
+    "store inputs": of_store("inputs.npy"),
+    "store clients": of_store("clients.npy"),
+    "state": of_state,
+    "checkpoint": of_checkpoint,
+    "rows": of_rows,
+    "toml": of_file("a.toml", FLAGS, lambda path: config_file.read(path, KNOWN)),
+    "check python": of_check("fixed"),
+    "check json": of_check("flip"),
+}
+OF_RUN = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
+
+
+def hangs(*_: Any) -> None:
+    raise TimeoutError(f"it took longer than {SECONDS} seconds")
+
+
+@contextlib.contextmanager
+def bounded(memory: int) -> Iterator[None]:
+    """Ends what takes too long, or asks for more than these bytes."""
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    handler = signal.signal(signal.SIGALRM, hangs)
+    resource.setrlimit(resource.RLIMIT_AS, (used + memory, before[1]))
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, handler)
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def fuzzed(name: str, reader: Reader, seconds: float) -> None:
+    """Reads damaged files until the time is over; 25 where there is none."""
+    content, ends = reader.file.read_bytes(), time.monotonic() + seconds
+    reader.read()  # whole, it is taken
+    taken = refused = first = 0
+
+    def one(edits: list[tuple[int, int, bytes]]) -> None:
+        nonlocal taken, refused
+        damaged = edited(content, edits)
+        reader.file.write_bytes(damaged)
+        try:
+            with warnings.catch_warnings(), bounded(20 * len(damaged) + SPARE):
+                warnings.simplefilter("ignore")  # a table of another encoding
+                reader.read()
+            taken += 1
+        except (ValueError, FileNotFoundError) as error:
+            assert str(error) and "\n" not in str(error) and "\x1b" not in str(error)
+            refused += 1
+
+    while True:
+        examples = 25 if not seconds else 500
+        strict = settings(
+            max_examples=examples,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        )
+        seed(first)(strict(given(EDITS)(one)))()
+        first += 1
+        if time.monotonic() >= ends:
+            break
+    if seconds:
+        print(f"\n{name}: {taken + refused} damaged files, {refused} refused")
+
+
+SHARE = float(os.environ.get("FUZZ_SECONDS", "600")) / (len(READERS) + len(OF_RUN))
+TIMES = pytest.mark.parametrize(
+    "seconds", [0, pytest.param(SHARE, marks=pytest.mark.slow)], ids=["few", "long"]
+)
+
+
+@TIMES
+@pytest.mark.parametrize("name", READERS)
+def test_random_damage_never_raises_anything_else(
+    name: str, seconds: float, tmp_path: Path
+) -> None:
+    fuzzed(name, READERS[name](tmp_path), seconds)
+
+
+@TIMES
+@pytest.mark.parametrize("name", OF_RUN)
+def test_a_damaged_run_is_read_or_refused_in_a_sentence(
+    name: str,
+    seconds: float,
+    tmp_path: Path,
+    whole_run: Path,  # noqa: F811, the fixture
+) -> None:
+    for file in OF_RUN:
+        (tmp_path / file).write_bytes((whole_run / file).read_bytes())
+    fuzzed(name, Reader(tmp_path / name, lambda: read.read_run(tmp_path)), seconds)
+
+
+def test_a_damaged_config_of_a_run_gives_no_model(
+    tmp_path: Path,
+    whole_run: Path,  # noqa: F811, the fixture
+) -> None:
+    (tmp_path / "config.json").write_bytes(
+        (whole_run / "config.json").read_bytes()[:-9]
+    )
+    with pytest.raises(ValueError, match="is damaged"):
+        run.load_model(tmp_path)

@@ -1,0 +1,54 @@
+"""`experiments.plan`: what ε bounds, and synthetic rows of the schema's shape."""
+
+import json
+import math
+import pathlib
+
+import numpy as np
+import pytest
+from commands import assert_sentence, command, succeeds
+
+from experiments import plan
+from fedsvp_jax.data.formats.schema import Schema, SchemaColumn
+
+SCHEMA = Schema(
+    {
+        "age": SchemaColumn("number", bounds=(0, 9)),
+        "sex": SchemaColumn("category", values=("f", "m", "*")),
+        "id": SchemaColumn("drop"),
+    },
+    "ill",
+    ("no", "yes"),
+)
+
+
+def test_epsilon_bounds_guesses_as_randomized_response_does() -> None:
+    """It tells a bit with odds e^ε, so that no smaller bound holds at δ = 0."""
+    assert plan.right_of_100(0.0, 0.0) == 50 and plan.right_of_100(math.inf) == 100
+    assert plan.right_of_100(math.log(3), 0.0) == pytest.approx(75)
+    assert plan.recognised(math.log(3), 0.0, 0.25) == pytest.approx(0.75)
+    assert plan.recognised(0.0, 0.0) == pytest.approx(0.01)
+
+
+def test_synthetic_rows_have_the_schemas_shape_and_the_clients_sizes() -> None:
+    data = plan.synthetic(SCHEMA, [5, 9], seed=1)
+    assert data.train_inputs.shape == (14, 4) and data.num_classes == 2
+    assert np.bincount(data.train_writers).tolist() == [5, 9]
+    assert np.all(data.train_inputs[:, 1:].sum(1) == 1)
+    assert 0.3 < data.test_labels.mean() < 0.7
+
+
+def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:
+    data, schema = tmp_path / "a.csv", tmp_path / "a.toml"
+    data.write_text("x,y\n" + "".join(f"{n},{'ab'[n % 2]}\n" for n in range(60)))
+    schema.write_text(
+        "schema = 1\n[label]\ncolumn = 'y'\nclasses = ['a', 'b']\n"
+        "[columns.x]\ntype = 'number'\nbounds = [0, 60]\n"
+    )
+    out = tmp_path / "plan.json"
+    line = ("experiments.plan", str(data), f"--schema={schema}")
+    done = succeeds(*line, "--total_epsilons=9", f"--output={out}")
+    assert "1 clients of 48 to 48 training rows" in done.stdout
+    (row,) = json.loads(out.read_text())["rows"]
+    assert row["ε of the run"] == 9 and row["accuracy"] > 0
+    assert_sentence(command(*line, "--total_epsilons=0"), "positive numbers")

@@ -1,0 +1,66 @@
+"""From a CSV file to a proved model that predicts elsewhere, as a user types it."""
+
+import csv
+import json
+import pathlib
+
+import numpy as np
+from commands import assert_sentence, command, succeeds
+
+
+def written(path: pathlib.Path) -> pathlib.Path:
+    """A hospital's table: semicolons, decimal commas, blanks, dates, ids, hospitals."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for n in range(240):
+        dose = rng.uniform(0, 10)
+        ill = "ja" if dose + rng.normal() > 5 else "nein"
+        told = "" if n % 9 == 0 else f"{dose:.2f}".replace(".", ",")
+        day = f"{1 + n % 28:02}.0{1 + n % 9}.2020"
+        place = ("Zürich", "Bern", "Genf")[n % 3]
+        rows.append([f"p{n}", place, told, ("a", "b")[n % 2], day, ill])
+    with path.open("w", newline="", encoding="utf-8-sig") as file:
+        writer = csv.writer(file, delimiter=";")
+        writer.writerow(["id", "hospital", "dose", "kind", "admitted", "ill"])
+        writer.writerows(rows)
+    return path
+
+
+def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
+    tmp_path: pathlib.Path,
+) -> None:
+    data, schema = written(tmp_path / "data.csv"), tmp_path / "schema.toml"
+    drafted = ("experiments.schema", str(data), f"--output={schema}")
+    told = succeeds(*drafted, "--label_column=ill").stdout
+    assert "client: hospital" in told and "an identifier?" in told, told
+    assert_sentence(command(*drafted), "schema.toml exists")
+    train = (
+        "experiments.train",
+        f"--data={data}",
+        f"--schema={schema}",
+        "--total_epsilon=8",
+        "--num_rounds=4",
+        "--noreport",
+        f"--output_dir={tmp_path / 'run'}",
+    )
+    assert_sentence(command(*train, "--goal=proved"), "goal proved needs a schema that")
+    lines = schema.read_text().splitlines()
+    kept = [line for line in lines if not line.startswith("from_data")]
+    schema.write_text("\n".join(kept))
+    done = succeeds(*train, "--goal=proved")
+    assert "changes the view of the server by at most ε = " in done.stdout
+    assert "(proved, unless one of its" in done.stdout
+    assert "FedAvg, which hides nothing" in done.stdout
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert sum(summary["test_scores"]["counts"].values()) == 48
+    assert len(summary["by_client"]) == 3
+    data.unlink()
+    new = tmp_path / "new.csv"
+    new.write_text("dose,kind,admitted,more\n5,a,2020-05-01,1\n,c,NA,2\n")
+    model = str(tmp_path / "run" / "model.safetensors")
+    predict = ("experiments.predict", model, str(new), f"--to={tmp_path}/out.csv")
+    assert_sentence(command(*predict), "lacks a finite number ('NA' in row 2")
+    new.write_text("dose,kind,admitted\n5,a,2020-05-01\n,c,1.6.2020\n")
+    succeeds(*predict)
+    rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
+    assert len(rows) == 2 and set(rows[0]) >= {"probability of ja"}

@@ -1,0 +1,137 @@
+"""Work that reports what it has saved, and the check of what is left of it.
+
+  python saved_work.py
+
+For every line of standard input, `{"work", "folder", "count", "spare"}`, it forks so
+many processes that stop before they do the work, prints their ids, and at their end
+their exit statuses: 0, 3 where another process writes the folder, 4 where memory is
+exhausted, minus the signal. `spare` is the memory that a process may take beside what
+it has. What the work reports as saved goes to FOLDER/reported, a line each.
+"""
+
+import json
+import os
+import resource
+import runpy
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from commands import SMALL_RUN
+from deployed import UPDATE_CLIP, model, policy, trained
+from small_runs import read_rows
+
+from fedsvp_jax.deploy import StateFile, Trained, answer
+from fedsvp_jax.run.checkpoint import Checkpointer
+from fedsvp_jax.run.folder import RunFolder
+
+ROUNDS = [1, 2, 3, 4]
+
+
+def a_run(folder: Path, size: int = 300) -> Iterator[int]:
+    """Rows of a round, then its checkpoint, as `run.loop` writes them; it goes on."""
+    with RunFolder(folder / "runs" / "one") as place:
+        place.start({"state_version": 12, "seed": 3}, resume=True)
+        saver = Checkpointer(place.path / "checkpoints", place.identity)
+        found = saver.restore(like := {"x": np.zeros(size)})
+        first = found[1] if found else 0
+        assert not found or np.all(found[0]["x"] == first)
+        for name in ("metrics.jsonl", "clients.jsonl"):
+            place.keep_rounds(name, first)
+        yield first
+        for number in ROUNDS[first:]:
+            for name in ("metrics.jsonl", "clients.jsonl"):
+                place.append(name, [{"round": number, "loss": 1 / number}])
+            saver.save(number, {"x": like["x"] + number})
+            yield number
+
+
+def check_run(folder: Path, reported: int, size: int = 300) -> None:
+    first, *rest = a_run(folder, size)
+    assert first >= reported and rest == ROUNDS[first:]
+    for name in ("metrics.jsonl", "clients.jsonl"):
+        rows = read_rows(folder / "runs" / "one" / name)
+        assert [row["round"] for row in rows] == ROUNDS
+
+
+def a_client(folder: Path) -> Iterator[int]:
+    """A client that sends three uploads."""
+    file = StateFile(folder / "state" / "client.json", policy(**UPDATE_CLIP))
+    file.begin(30)
+    yield 0
+    for number in (1, 2, 3):
+        update = Trained(trained(model()))
+        answer(file, model(), lambda u=update: u, round_num=number)
+        yield number
+
+
+def check_client(folder: Path, reported: int) -> None:
+    """All that was sent is counted, and at most one upload that was not."""
+    if reported >= 0:  # it has begun
+        file = StateFile(folder / "state" / "client.json", policy(**UPDATE_CLIP))
+        state = file.read()
+        assert reported <= int(state.sums["uploads"][0]) == state.last_round
+        assert state.last_round <= reported + 1
+        with file.locked():
+            pass
+
+
+def a_training(folder: Path) -> Iterator[int]:
+    """`experiments.train` to its end, or on from where it was."""
+    sys.argv = ["experiments.train", *SMALL_RUN, "--num_rounds=4", "--noreport"]
+    sys.argv += ["--rounds_per_call=1", "--checkpoint_every=2", "--resume"]
+    sys.argv += [f"--output_dir={folder / 'run'}", "--progress=false"]
+    try:
+        runpy.run_module("experiments.train", run_name="__main__", alter_sys=True)
+    except SystemExit as stop:
+        assert not stop.code
+    yield 4
+
+
+WORK: dict[str, Callable[[Path], Iterator[int]]] = {
+    "run": a_run,
+    "large run": partial(a_run, size=2**20),
+    "client": a_client,
+    "training": a_training,
+}
+
+
+def _child(work: str, folder: Path, spare: int | None) -> int:
+    os.kill(os.getpid(), signal.SIGSTOP)
+    if spare is not None:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        most = pages * resource.getpagesize() + spare
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    try:
+        for saved in WORK[work](folder):
+            with open(folder / "reported", "a") as file:
+                print(saved, file=file)
+    except ValueError as error:
+        return 3 if "is being written by" in str(error) else 1
+    except MemoryError:
+        return 4
+    return 0
+
+
+def main() -> None:
+    """Serves until its input ends."""
+    for line in sys.stdin:
+        asked = json.loads(line)
+        children = []
+        for _ in range(asked["count"]):
+            if child := os.fork():
+                children.append(child)
+                os.waitpid(child, os.WUNTRACED)  # until it has stopped
+                continue
+            os.dup2(2, 1)
+            os._exit(_child(asked["work"], Path(asked["folder"]), asked["spare"]))
+        print(json.dumps(children), flush=True)
+        ended = [os.waitstatus_to_exitcode(os.waitpid(c, 0)[1]) for c in children]
+        print(json.dumps(ended), flush=True)
+
+
+if __name__ == "__main__":
+    main()

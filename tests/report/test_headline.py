@@ -1,0 +1,74 @@
+"""The sentences in front name the ε, its adversary and what the model is worth."""
+
+import json
+import pathlib
+
+from fedsvp_jax.report import headline
+
+ROW = {
+    "adversary": "server",
+    "relation": "replace one record, of a client; others are not protected",
+    "method": "pld",
+    "epsilon": 2.93,
+    "delta": 1e-5,
+    "proved": True,
+    "assumptions": "one; two",
+}
+COLLUDING = ROW | {"adversary": "clients, 1 colluding", "epsilon": 0.5}
+SCORES = {
+    "accuracy": 0.8,
+    "guessing": 0.7,
+    "auc": 0.9,
+    "balanced_accuracy": 0.75,
+    "log_loss": 0.4,
+    "counts": {"no": 70, "yes": 30},
+    "better_than_guessing": True,
+    "useful": True,
+}
+
+
+def test_the_sentence_is_about_the_adversary_of_the_claim() -> None:
+    rows = [ROW | {"method": "rdp", "epsilon": 3.1}, ROW, COLLUDING]
+    told = headline.privacy({"guarantees": rows, "adversary": "server"})
+    assert told == (
+        "To replace one record, of a client, changes the view of the server by at most "
+        "ε = 2.93 at δ = 1e-05 (proved, unless one of its 2 assumptions fails); others "
+        "are not protected."
+    )
+    told = headline.privacy({"guarantees": rows, "adversary": "clients, 1 colluding"})
+    assert "clients, 1 colluding by at most ε = 0.5" in told
+    assert told.endswith("Against the server: ε = 2.93.")
+    bare = ROW | {"method": "none", "epsilon": None, "proved": False}
+    told = headline.privacy(
+        {"guarantees": [bare, COLLUDING], "adversary": "clients, 1 colluding"}
+    )
+    assert told.endswith("Against the server: nothing is hidden.")
+
+
+def test_a_nominal_claim_says_why_and_no_claim_says_so() -> None:
+    why = "nominal, because the bounds of age were taken from the records"
+    row = ROW | {"proved": False, "assumptions": f"one; {why}"}
+    told = headline.privacy({"guarantees": [row], "adversary": "server"})
+    assert f"({why})" in told
+    told = headline.privacy({"guarantees": [], "mechanism": "none", "adversary": None})
+    assert told == "This run hides nothing (mechanism none)."
+
+
+def test_accuracy_stands_beside_guessing_and_fedavg(tmp_path: pathlib.Path) -> None:
+    summary = {"guarantees": [ROW], "adversary": "server", "test_scores": SCORES}
+    (tmp_path / "fedavg").mkdir()
+    (tmp_path / "fedavg" / "summary.json").write_text(
+        json.dumps({"test_scores": SCORES | {"accuracy": 0.85}})
+    )
+    _, told, more = headline.sentences(tmp_path, summary)
+    assert told == (
+        "Accuracy 0.800 (AUC 0.900) on 100 test rows; FedAvg, which hides nothing, "
+        "0.850 (AUC 0.900); guessing the most frequent class reaches 0.700."
+    )
+    assert "log loss 0.400; test rows by class: no 70, yes 30" in more
+    worse = SCORES | {"better_than_guessing": False}
+    assert "It ranks, but" in headline.quality({"test_scores": worse})
+    worse |= {"useful": False}
+    useless = "Useless: guessing the most frequent class reaches 0.700."
+    assert headline.quality({"test_scores": worse}).endswith(useless)
+    assert headline.quality({}) == headline.details({}) == ""

@@ -1,0 +1,170 @@
+"""Processes that are killed at a system call, start at once, or lack memory."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from commands import ROOT, assert_same_bytes, environment
+from saved_work import check_client, check_run
+
+pytestmark = pytest.mark.across("what is saved when processes die or meet")
+CHANGES = "openat,write,ftruncate,truncate,fsync,rename,mkdir,unlink,rmdir"
+SLOW = pytest.mark.slow
+
+
+class Workers:
+    """Processes of `saved_work`, which stop before they begin."""
+
+    def __init__(self) -> None:
+        helpers = ROOT / "tests" / "helpers"
+        self.server = subprocess.Popen(
+            [sys.executable, str(helpers / "saved_work.py")],
+            env=environment() | {"PYTHONPATH": f"{ROOT}:{helpers}"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(
+        self,
+        work: str,
+        folder: Path,
+        *tracing: str,
+        count: int = 1,
+        spare: int | None = None,
+    ) -> list[int]:
+        """The exit statuses; with `tracing`, of one process below strace."""
+        asked = {"work": work, "folder": str(folder), "count": count, "spare": spare}
+        assert self.server.stdin is not None and self.server.stdout is not None
+        print(json.dumps(asked), file=self.server.stdin, flush=True)
+        children = json.loads(self.server.stdout.readline())
+        strace = None
+        if tracing:
+            line = ["strace", "-f", *tracing, "-p", str(children[0])]
+            strace = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
+            assert strace.stderr is not None
+            assert "attached" in strace.stderr.readline()
+        for child in children:
+            os.kill(child, signal.SIGCONT)
+        if strace is not None:
+            strace.communicate(timeout=300)
+        return list(json.loads(self.server.stdout.readline()))
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[Workers]:
+    made = Workers()
+    yield made
+    made.server.communicate()
+
+
+def reported(folder: Path) -> int:
+    """What was saved last; -1 for nothing."""
+    file = folder / "reported"
+    return int(file.read_text().split()[-1]) if file.exists() else -1
+
+
+def killed(workers: Workers, work: str, folder: Path, number: int | None) -> Iterator:
+    """Folders of a process that was killed at a call; of so many calls, or of all."""
+    if shutil.which("strace") is None:
+        pytest.skip("strace is not installed")
+    whole = folder / "whole"
+    whole.mkdir()
+    assert workers.run(work, whole) == [0]  # compiles, and shows which paths there are
+    names = [str(one.relative_to(whole)) for one in whole.rglob("*")]
+    names = [name for name in names if name != "reported"]
+
+    def paths(place: Path) -> list[str]:
+        every = [place / name for name in names]
+        every += [one.with_name(one.name + ".tmp") for one in every] + [place]
+        every += [one.with_name(".lock") for one in every]
+        every += [one.parent / str(n) for one in every for n in (1, 2, 3)]
+        return [word for one in dict.fromkeys(every) for word in ("-P", str(one))]
+
+    log = folder / "calls"
+    tracing = ("-o", str(log), "-e", f"trace={CHANGES}")
+    counted = folder / "counted"
+    counted.mkdir()
+    assert workers.run(work, counted, *tracing, *paths(counted)) == [0]
+    calls = Counter(re.findall(r"(?m)^\d+ +(\w+)\(", log.read_text()))
+    places = [(name, n) for name, most in calls.items() for n in range(1, most + 1)]
+    assert len(places) > 10
+    step = 1 if number is None else max(1, len(places) // number)
+    died = 0
+    for name, n in places[::step]:
+        place = folder / f"{name} {n}"
+        place.mkdir()
+        inject = ("-e", f"inject={name}:signal=KILL:when={n}")
+        died += workers.run(work, place, *tracing, *inject, *paths(place)) == [-9]
+        yield place
+        shutil.rmtree(place)
+    assert died >= 0.9 * len(places[::step])
+    print(f"\n{work}: killed at {died} of {len(places)} system calls")
+
+
+TIMES = pytest.mark.parametrize("number", [6, pytest.param(None, marks=SLOW)])
+
+
+@TIMES
+def test_a_folder_whose_writer_was_killed_at_a_system_call_goes_on(
+    number: int | None, workers: Workers, tmp_path: Path
+) -> None:
+    for place in killed(workers, "run", tmp_path, number):
+        check_run(place, reported(place))
+
+
+@TIMES
+def test_no_killed_client_sent_an_upload_that_its_ledger_did_not_count(
+    number: int | None, workers: Workers, tmp_path: Path
+) -> None:
+    for place in killed(workers, "client", tmp_path, number):
+        check_client(place, reported(place))
+
+
+@SLOW
+@pytest.mark.parametrize("number", [12, None])
+def test_a_run_killed_at_any_write_resumes_to_the_same_bytes(
+    number: int | None, workers: Workers, tmp_path: Path
+) -> None:
+    for place in killed(workers, "training", tmp_path, number):
+        assert workers.run("training", place) == [0]
+        assert_same_bytes(place / "run", tmp_path / "whole" / "run")
+
+
+@pytest.mark.parametrize("times", [10, pytest.param(200, marks=SLOW)])
+def test_of_two_processes_on_one_folder_one_writes_and_the_other_says_who(
+    times: int, workers: Workers, tmp_path: Path
+) -> None:
+    ended = Counter[int]()
+    for number in range(times):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        both = workers.run("run", folder, count=2)
+        assert set(both) <= {0, 3} and 0 in both, both
+        ended.update(both)
+        check_run(folder, 4)
+    print(f"\n{times} starts of two: {ended[3]} waited or ended, 0 folders damaged")
+
+
+@pytest.mark.parametrize("step", [4, pytest.param(1, marks=SLOW)])
+def test_what_was_saved_is_there_after_memory_was_exhausted(
+    step: int, workers: Workers, tmp_path: Path
+) -> None:
+    """While it saves, and then while it loads; 1 MiB of arrays takes 8 MiB."""
+    ended = Counter[int]()
+    for spare in range(0, 72, step):
+        folder = tmp_path / str(spare)
+        folder.mkdir()
+        for _ in ("saving", "loading"):
+            ended.update(workers.run("large run", folder, spare=spare * 2**20))
+        check_run(folder, reported(folder), size=2**20)
+    assert set(ended) == {0, 4} and ended[4] >= 4, ended
+    print(f"\nmemory exhausted {ended[4]} times: nothing that was saved is lost")
