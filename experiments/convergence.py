@@ -37,7 +37,7 @@ import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
-from fedsvp_jax import convergence, mechanisms, prng, tree
+from fedsvp_jax import mechanisms, prng, tree
 from fedsvp_jax.data import partition, preprocessing, sources
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.mechanisms.sensitivity import published_bound
@@ -47,7 +47,7 @@ from fedsvp_jax.run.files import write_json
 from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.structs import Array
 
-from . import command, flag_values, upload_claims
+from . import command, flag_values, theorem_2, upload_claims
 
 _PRIVATE_CLASS = 5
 
@@ -251,7 +251,7 @@ def panel(
             for name, value in constants.items()
             if name not in ("local_epochs", "gradient_square")
         } | {"noise_square": size * runs.noise_std**2}
-        printed = convergence.printed_expression(
+        printed = theorem_2.printed_expression(
             rounds,
             **shared,
             local_epochs=local_epochs,
@@ -259,7 +259,7 @@ def panel(
         )
         corrected = None
         if local_epochs == 1:
-            corrected = np.asarray(convergence.one_step_bound(rounds, **shared))
+            corrected = np.asarray(theorem_2.one_step_bound(rounds, **shared))
         return {
             **claims.get(epsilon, upload_claims.NOTHING),
             "noise_std": runs.noise_std,

@@ -118,7 +118,7 @@ def route_settings(given: ExperimentConfig, data: Dataset) -> dict[str, Any]:
 
 def route(config: ExperimentConfig) -> str:
     """Names the route and says how it was chosen, in a line."""
-    if config.sensitivity == "per_example":
+    if config.clip.in_steps:
         name = "DP-SGD in every client with Poisson batches (unit: row)"
     else:
         name = "clipped updates, noise shared by secure aggregation (unit: client)"

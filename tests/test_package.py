@@ -20,7 +20,7 @@ LAYERS = (
     ("clips", "extras", "settings", "structs"),
     ("float32",),
     ("common_settings", "losses", "optimizers", "prng", "student", "tree"),
-    ("shapley", "paired", "convergence", "devices", "data", "models"),
+    ("shapley", "paired", "devices", "data", "models"),
     ("mechanisms",),
     ("accounting",),
     ("algorithm",),

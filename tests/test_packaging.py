@@ -188,14 +188,11 @@ def test_the_core_trains_without_what_stands_around_it(tmp_path: pathlib.Path) -
             local_epochs=1,
         )
         fedsvp_jax.run.train(fedsvp_jax.resolve(config), "run")
-        try:
-            fedsvp_jax.run.load_model("run").save("w.safetensors")
-        except ImportError as error:
-            print(error)
+        fedsvp_jax.run.load_model("run").save("w.safetensors")
         print("sklearn" in sys.modules)
         """
     shown = run(sys.executable, "-c", program, cwd=tmp_path)
-    assert "pip install 'fedsvp_jax[vit]'" in shown
+    assert (tmp_path / "w.safetensors").stat().st_size > 1000
     assert shown.endswith("False\n")
 
 

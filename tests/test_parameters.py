@@ -18,7 +18,6 @@ FLAT = {
     "settings.py setting",
     "mechanisms/registry.py register_mechanism",
     "data/formats/table.py from_table",
-    "convergence.py printed_expression",
 }
 
 

@@ -28,6 +28,7 @@ from fedsvp_jax.tree import cell_of
 from .in_run import in_run
 
 _NAMES = ("additive", "leave_one_out", "paired", "orders", "in_run", "equal")
+_ALLOWED = {"in_run": ("1", "2"), "equal": ("0",)}  # values of M
 
 
 class Compared(NamedTuple):
@@ -49,20 +50,16 @@ class Compared(NamedTuple):
                 f"estimators must be {':M, '.join(_NAMES)}:M with a number M, got "
                 f"{text!r}"
             )
-        if name in ("in_run", "equal"):
-            allowed = ("1", "2") if name == "in_run" else ("0",)
-            if number not in allowed:
-                raise ValueError(
-                    f"{name}:M needs M of {' or '.join(allowed)}, got {text!r}"
-                )
-            return cls(name, int(number))
-        if name == "orders":
-            if int(number) < 1:
-                raise ValueError(f"orders:M needs M of at least 1, got {text!r}")
-            return cls(name, int(number))
-        chosen = shapley.ShapleySettings(shapley=name, shapley_trainings=int(number))
-        shapley.check_settings(chosen, shapley.MAX_EXACT)
-        return cls(name, int(number))
+        one = cls(name, int(number))
+        if number not in _ALLOWED.get(name, (number,)):
+            needs = " or ".join(_ALLOWED[name])
+            raise ValueError(f"{name}:M needs M of {needs}, got {text!r}")
+        if name == "orders" and one.number < 1:
+            raise ValueError(f"orders:M needs M of at least 1, got {text!r}")
+        if name not in ("orders", *_ALLOWED):
+            chosen = shapley.ShapleySettings(shapley=name, shapley_trainings=one.number)
+            shapley.check_settings(chosen, shapley.MAX_EXACT)
+        return one
 
     def __str__(self) -> str:
         return f"{self.name}:{self.number}"

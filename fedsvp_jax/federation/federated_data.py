@@ -11,9 +11,10 @@ import numpy as np
 from fedsvp_jax import influence, prng
 from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.algorithm.coalitions import coalition_rows, planned_coalitions
+from fedsvp_jax.common_settings import NoiseSettings
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import partition, preprocessing, train_validation
-from fedsvp_jax.data.attributes import Attributes
+from fedsvp_jax.data.attributes import Attributes, AttributeSettings
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.corrupted_clients import CorruptedClients
 from fedsvp_jax.data.dataset import Dataset
@@ -258,14 +259,14 @@ def _attribute_counts(
     return np.stack(by_attribute, axis=1)
 
 
-def _from_records(config: ExperimentConfig, dataset: Dataset) -> tuple[str, ...]:
+def _from_records(config: AttributeSettings, dataset: Dataset) -> tuple[str, ...]:
     kind, _, name = config.attributes.partition(":")
     known = kind != "column" or dataset.columns[name].public
     attributes = () if known else (f"the categories of {name}",)
     return tuple(dict.fromkeys((*dataset.from_records, *attributes)))
 
 
-def _protected(config: ExperimentConfig, found: Attributes) -> np.ndarray:
+def _protected(config: NoiseSettings, found: Attributes) -> np.ndarray:
     """(n,) bool: the records that the sensitivity's relation is about."""
     if config.clip.asks:
         return found.ids == found.private

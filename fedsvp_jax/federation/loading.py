@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fedsvp_jax import prng
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import EvaluationSettings, ExperimentConfig
 from fedsvp_jax.data import attributes, partition, preprocessing, sources
-from fedsvp_jax.data.attributes import Attributes
+from fedsvp_jax.data.attributes import Attributes, AttributeSettings
 from fedsvp_jax.data.client_store import ClientStore, open_store
 from fedsvp_jax.data.dataset import Column, Dataset, RowSource
 from fedsvp_jax.data.train_validation import least_examples
@@ -146,7 +146,7 @@ def withhold(config: ExperimentConfig, dataset: Dataset) -> tuple[Dataset, Examp
 
 
 def withhold_validation(
-    config: ExperimentConfig, dataset: Data
+    config: EvaluationSettings, dataset: Data
 ) -> tuple[Data, Examples | None]:
     """The data without the server's validation examples, and these.
 
@@ -185,7 +185,7 @@ def _rows_of(columns: Mapping[str, Column], rows: np.ndarray) -> dict[str, Colum
     }
 
 
-def example_attributes(config: ExperimentConfig, dataset: Dataset) -> Attributes:
+def example_attributes(config: AttributeSettings, dataset: Dataset) -> Attributes:
     """Each training example's attribute, by `config.attributes`."""
     return attributes_of(
         config,
@@ -199,7 +199,7 @@ def example_attributes(config: ExperimentConfig, dataset: Dataset) -> Attributes
 
 
 def test_attributes(
-    config: ExperimentConfig, dataset: Dataset | ClientStore
+    config: AttributeSettings, dataset: Dataset | ClientStore
 ) -> np.ndarray | None:
     """(m,) each test example's attribute; None where the data set does not tell.
 
@@ -224,7 +224,7 @@ def test_attributes(
 
 
 def attributes_of(
-    config: ExperimentConfig,
+    config: AttributeSettings,
     dataset_name: str,
     *,
     labels: np.ndarray,
@@ -284,7 +284,7 @@ def attributes_of(
     )
 
 
-def private_classes(config: ExperimentConfig, num_classes: int) -> tuple[int, ...]:
+def private_classes(config: AttributeSettings, num_classes: int) -> tuple[int, ...]:
     """The classes of the private attribute; none where attributes are no classes."""
     if config.attributes != "class" or config.num_attributes == 1:
         return ()

@@ -22,7 +22,7 @@ from fedsvp_jax.algorithm.privacy_estimation import EstimationPlan
 from fedsvp_jax.algorithm.private_query import Asked
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
 from fedsvp_jax.common_settings import NoiseSettings, RoundSettings
-from fedsvp_jax.config import ExperimentConfig, check_resolved
+from fedsvp_jax.config import ExecutionSettings, ExperimentConfig, check_resolved
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
@@ -157,7 +157,7 @@ def told_and_made(
     return told, claimed(make_mechanism(config.mechanism, told), config)
 
 
-def claimed(mechanism: Mechanism, config: ExperimentConfig) -> Mechanism:
+def claimed(mechanism: Mechanism, config: ExecutionSettings) -> Mechanism:
     """The mechanism with the claim that is left to it in a run of these settings."""
     claim = mechanism.claim
     if not config.paired_noise:

@@ -14,6 +14,7 @@ from fedsvp_jax.algorithm import cohort, private_query
 from fedsvp_jax.algorithm.evaluation import outputs_for
 from fedsvp_jax.algorithm.private_query import Asked
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
+from fedsvp_jax.common_settings import RoundSettings
 from fedsvp_jax.config import ExperimentConfig, check_resolved
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.client_store import ClientStore
@@ -140,7 +141,7 @@ class Program:
 
 def _check_grid(
     mechanism: Mechanism,
-    config: ExperimentConfig,
+    config: RoundSettings,
     model: Model,
     data: FederatedData,
     asked: Asked | None,

@@ -61,6 +61,27 @@ def follows_num_rounds(config: ExperimentConfig, mechanism: Mechanism) -> str | 
     return None
 
 
+def check_more_rounds(
+    config: ExperimentConfig, mechanism: Mechanism, before: int
+) -> None:
+    """Refuses to go on to more rounds where the first ones would have been others.
+
+    Args:
+      config: of the longer run.
+      mechanism: made from it.
+      before: T of the run so far.
+
+    Raises:
+      ValueError: something follows T: noise, promises, schedules.
+    """
+    why = follows_num_rounds(config, mechanism)
+    if why is not None:
+        raise ValueError(
+            f"num_rounds cannot grow from {before} to {config.num_rounds}: {why}; "
+            "start a new run"
+        )
+
+
 def run_digest(
     config: ExperimentConfig, mechanism: Mechanism, fingerprint: str, *own: str
 ) -> Digest | None:

@@ -1,7 +1,7 @@
 """A mechanism is a pair of pure functions, as an optax transformation is."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -292,52 +292,46 @@ def calibrated_mechanism(
     )
 
 
-def uploads_of_rounds(
-    mechanism: Mechanism,
-    num_clients: int,
-    rounds: Iterable[int],
-    *,
-    num_examples: int = 1,
-) -> dict[tuple[int, float], NoiseInfo]:
-    """Plays an upload in some rounds with R = 0 and R = 1.
-
-    Args:
-      mechanism: with concrete settings.
-      num_clients: M.
-      rounds: from 0.
-      num_examples: the client's training examples.
-
-    Returns:
-      What the mechanism says of each upload, by round (from 0) and R.
-    """
+def player(
+    mechanism: Mechanism, num_clients: int
+) -> Callable[[Array, Array, Array], NoiseInfo]:
+    """(|D|, R, round) -> what the mechanism says of such an upload; none is noised."""
     memory = mechanism.init(num_clients).of(0)
     one = {"w": jnp.ones((1,), jnp.float32)}
 
-    @jax.jit  # operation by operation it takes a second
-    def upload(ratio: Array, round_num: Array) -> NoiseInfo:
+    def upload(num_examples: Array, ratio: Array, round_num: Array) -> NoiseInfo:
         return mechanism.update(
             one,
             memory,
-            key=jax.random.key(0),
-            num_examples=jnp.int32(num_examples),
+            key=None,
+            num_examples=num_examples,
             contribution_ratio=ratio,
             round_num=round_num,
             params=one,
         )[2]
 
-    return {
-        (round_num, ratio): upload(np.float32(ratio), np.int32(round_num))
-        for round_num in rounds
-        for ratio in (0.0, 1.0)
-    }
+    return upload
 
 
 def extreme_uploads(
     mechanism: Mechanism, num_clients: int, num_rounds: int, *, num_examples: int = 1
 ) -> dict[tuple[int, float], NoiseInfo]:
-    """`uploads_of_rounds` of the first and the last of `num_rounds` rounds."""
-    ends = (0, num_rounds - 1)
-    return uploads_of_rounds(mechanism, num_clients, ends, num_examples=num_examples)
+    """Uploads of the first and the last round, by round (from 0) and R, 0 and 1.
+
+    Args:
+      mechanism: with concrete settings.
+      num_clients: M.
+      num_rounds: T.
+      num_examples: the client's training examples.
+    """
+    upload = jax.jit(player(mechanism, num_clients))  # by operations it takes a second
+    return {
+        (round_num, ratio): upload(
+            np.int32(num_examples), np.float32(ratio), np.int32(round_num)
+        )
+        for round_num in (0, num_rounds - 1)
+        for ratio in (0.0, 1.0)
+    }
 
 
 def check_noise(mechanism: Mechanism, num_clients: int, num_rounds: int) -> None:

@@ -55,6 +55,8 @@ def privacy(summary: Mapping[str, Any]) -> str:
     sentence += f"; {limits}." if limits else "."
     for who in list(of)[: list(of).index(main)]:
         bound = of[who].get("epsilon")
+        if bound is not None and bound <= row["epsilon"]:
+            continue
         much = f"ε = {labels.significant(bound)}" if bound else "nothing is hidden"
         sentence += f" Against the {who}: {much}."
     return sentence

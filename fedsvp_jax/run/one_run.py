@@ -17,9 +17,10 @@ from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.plan import recorded_settings
+from fedsvp_jax.federation.run_digest import check_more_rounds
 from fedsvp_jax.influence import admission
 from fedsvp_jax.losses import ExampleLoss
-from fedsvp_jax.run import more_rounds, scores
+from fedsvp_jax.run import scores
 from fedsvp_jax.run.early_stopping import Hook, check_reveal
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.files import replace_file
@@ -65,7 +66,7 @@ def train(
         report; cross-entropy with the labels when None (`losses`).
       placement: where and in which portions the work runs.
       resume: go on from the newest intact checkpoint; without any, start. `num_rounds`
-        may then be larger than before where nothing else follows it (`more_rounds`).
+        may then be larger than before where nothing else follows it.
       checkpoint_every: rounds between checkpoints.
       on_divergence: "stop" at NaN or infinity, or "continue".
       progress: draw a progress bar when standard error is a terminal.
@@ -102,7 +103,7 @@ def train(
     planned = folder.start(
         settings,
         resume=resume,
-        longer=lambda before: more_rounds.check(program, before),
+        longer=lambda before: check_more_rounds(config, program.mechanism, before),
     )
     if isinstance(data, Dataset) and data.schema is not None and processes.is_first():
         replace_file(folder.path / SCHEMA, to_toml(data.schema).encode())

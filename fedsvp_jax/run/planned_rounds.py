@@ -12,6 +12,7 @@ import numpy as np
 from fedsvp_jax.accounting import Account
 from fedsvp_jax.algorithm import aggregation, cohort
 from fedsvp_jax.federation import Program
+from fedsvp_jax.mechanisms.base import player
 from fedsvp_jax.structs import Array, NoiseInfo
 
 
@@ -29,19 +30,7 @@ def planned_account(program: Program, account: Account, spent: np.ndarray) -> Ac
     plan, costs = program.plan, program.cells.allowance.costs[0]
     mechanism = program.mechanism
     ratios = jnp.asarray([0.0, 1.0] if mechanism.needs_contribution else [1.0])
-    memory = mechanism.init(plan.num_clients).of(0)
-    one = {"w": jnp.ones((1,), jnp.float32)}
-
-    def upload(size: Array, ratio: Array, round_num: Array) -> NoiseInfo:
-        return mechanism.update(
-            one,
-            memory,
-            key=None,
-            num_examples=size,
-            contribution_ratio=ratio,
-            round_num=round_num,
-            params=one,
-        )[2]
+    upload = player(mechanism, plan.num_clients)
 
     @jax.jit
     def round_of(spent: Array, round_num: Array) -> tuple[Array, NoiseInfo, Array]:

@@ -39,21 +39,6 @@ def test_composition_of_methods_section_5(uploads: int, exact: float, basic: flo
     np.testing.assert_allclose(book.delta_spent(), 0.025 * uploads, rtol=1e-9)
 
 
-def test_gaussians_compose_to_one_gaussian_of_the_summed_precision():
-    multipliers = [3.0, 7.0, 20.0]
-    event = dp_accounting.ComposedDpEvent(
-        [dp_accounting.GaussianDpEvent(z) for z in multipliers]
-    )
-    accountant = rdp_privacy_accountant.RdpAccountant()
-    accountant.compose(event)
-    book = Book(2)
-    for z in multipliers:
-        record(book, [0], multiplier=z)
-    np.testing.assert_allclose(
-        book.epsilon_spent("rdp", 1e-5), accountant.get_epsilon(1e-5), rtol=1e-9
-    )
-
-
 def test_accountants_agree_in_order_and_releases_cost():
     def spent(method: str, releases: int) -> float:
         return composition.composed_epsilon(
@@ -303,10 +288,6 @@ def test_adversaries_are_ordered_by_what_they_see():
         assert spent[0] > 2 * spent[-1]
     assert all(row.proved for row in rows.values())
     assert rows["server", "basic"].delta == pytest.approx(5 * 0.025)
-
-
-def test_rows_of_an_unproved_mechanism_are_nominal():
-    assert not any(row.proved for row in rows_of(cohort_of_ten(proved=False)).values())
 
 
 def test_without_weights_the_average_gets_no_credit():

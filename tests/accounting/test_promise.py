@@ -202,14 +202,6 @@ def test_a_claim_about_the_average_is_promised_to_whole_cohorts_alone() -> None:
     assert uploads_in_a_row(found) == uploads_in_a_row(alone)
 
 
-@pytest.mark.parametrize("method", ["basic", "rdp", "pld"])
-def test_the_filter_is_charged_before_the_uploads(method: str) -> None:
-    promise = PromiseSettings(total_epsilon=1.0, total_accounting=method)
-    free = uploads_in_a_row(allowed("nbafl", promise))
-    charged = uploads_in_a_row(allowed("nbafl", promise, filter_cost=filter_cost()))
-    assert 1 <= charged < free
-
-
 REFUSED = {
     "none": (
         {"name": "none"},

@@ -126,7 +126,7 @@ def main() -> None:
                 children.append(child)
                 os.waitpid(child, os.WUNTRACED)  # until it has stopped
                 continue
-            os.dup2(2, 1)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             os._exit(_child(asked["work"], Path(asked["folder"]), asked["spare"]))
         print(json.dumps(children), flush=True)
         ended = [os.waitstatus_to_exitcode(os.waitpid(c, 0)[1]) for c in children]

@@ -231,28 +231,6 @@ def test_per_example_noise_goes_into_the_steps_and_not_on_the_upload(name: str):
     np.testing.assert_allclose(step, info.step_noise_std, rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["nbafl", "time_varying", "dpa", "fedsva", "gaussian"])
-@pytest.mark.parametrize(
-    ("relation", "factor"), [("replace_one", 2), ("add_remove", 1)]
-)
-def test_attribute_records_scale_the_noise_by_the_private_query(
-    name: str, relation: str, factor: int
-):
-    mechanism = mechanism_of(
-        name,
-        sensitivity="attribute_records",
-        relation=relation,
-        private_clip=0.5,
-        contribution_release="worst_case",
-    )
-    noised, _, info = call(mechanism, tree(), jax.random.key(0))
-    assert bits(noised) != bits(tree()) and info.clipped == 0
-    np.testing.assert_allclose(info.sensitivity, factor * 0.5 / 100, rtol=1e-6)
-    multiplier = float(info.noise_multiplier)
-    np.testing.assert_allclose(info.noise_std, multiplier * info.sensitivity, rtol=1e-6)
-    assert "records of other attributes are not protected" in mechanism.claim.relation
-
-
 @pytest.mark.parametrize("name", ["reestimation", "dp_fedavg"])
 @pytest.mark.parametrize("choice", ["weight_clip", "per_example", "attribute_records"])
 def test_mechanisms_with_a_clip_of_their_own_refuse_another(name: str, choice: str):

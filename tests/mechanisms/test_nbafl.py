@@ -70,12 +70,6 @@ def test_downlink_at_the_published_set_up(exposures: int, std: float):
     np.testing.assert_allclose(found, std, rtol=3e-6)
 
 
-def test_the_mechanism_scales_noise_by_the_smallest_client_not_by_its_own():
-    mechanism = make("nbafl", min_num_examples=2000.0)
-    info = upload(mechanism, jnp.ones((3,)), num_examples=5000)[2]
-    np.testing.assert_allclose(info.noise_std, 0.287582, rtol=5e-6)
-
-
 def test_weights_are_clipped_as_one_vector_if_asked_for():
     mechanism = make(
         "nbafl",

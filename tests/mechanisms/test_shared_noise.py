@@ -163,11 +163,6 @@ def test_what_is_shared_passes_on_what_the_mechanism_is_told_and_remembers():
     assert "z·Δ/√(10 - 6)" in mechanism.claim.assumptions
 
 
-def test_colluders_leave_somebody_who_adds_noise():
-    with pytest.raises(ValueError, match="colluders must be fewer than cohort_size"):
-        shared(colluders=COHORT)
-
-
 def test_rounds_before_the_first_private_query_cost_nothing():
     mechanism = shared(private_from=3, num_rounds=8)
     assert np.all(np.isinf(mechanism.least_multiplier) == (np.arange(8) < 3))

@@ -22,7 +22,7 @@ _SHAPES = {
     "scatter_linear": ((324,), 10),
     "scatter_channels_linear": ((324,), 10),
     "lite0_linear": ((1280,), 10),
-    "logistic": ((9,), 2),
+    "logistic": ((9,), 3),
 }
 # Smaller inputs and fewer classes: the same layers, quick to run.
 _QUICK_SHAPES = {
@@ -93,7 +93,7 @@ def _cross_entropy(logits, labels):
         ("scatter_linear", 325 * 10),
         ("scatter_channels_linear", 325 * 10),
         ("lite0_linear", 1281 * 10),
-        ("logistic", 10 * 2),
+        ("logistic", 10 * 3),
         ("paper_cnn", 567_146),  # FedSDP's public code, METHODS.md section 3
         ("leaf_cnn", 6_603_710),  # LEAF's FEMNIST CNN
         ("resnet18", 11_173_962),  # FedSDP's public code, METHODS.md section 3

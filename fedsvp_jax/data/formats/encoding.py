@@ -93,7 +93,7 @@ def _encoded(
     if column.type == "category":
         written = column_values.texts(values, what)
         codes = coded(written, column.values, what)
-        one_hot = np.eye(len(column.values), dtype=np.float32)[codes]
+        one_hot = _features_of(column.values)[codes]
         few = len(column.values) <= MAX_ATTRIBUTES
         found = Column(codes, column.values, not column.from_data) if few else None
         return one_hot, found
@@ -115,6 +115,20 @@ def _encoded(
         return scaled, None
     plain = np.array([_POINT.sub("", text) for text in known.tolist()], StringDType())
     return scaled, of_names(plain[places], None, what)
+
+
+def _features_of(values: Sequence[str]) -> np.ndarray:
+    """(k, k) float32: the features of each category.
+
+    One-hot, but for `OTHERS`, which is also the mean of all others: where the training
+    had none, its own weight is untrained, and the model takes an average row.
+    """
+    table = np.eye(len(values), dtype=np.float32)
+    if OTHERS in values and len(values) > 1:
+        other = list(values).index(OTHERS)
+        table[other] = 1 / (len(values) - 1)
+        table[other, other] = 1
+    return table
 
 
 def numbers_of(

@@ -23,7 +23,7 @@ A schema is a TOML file that `fedsvp schema DATA.csv` drafts:
 
     [columns.town]
     type = "category"            # one feature for each value
-    values = ["Bern", "Basel", "*"]  # * takes all others, and blanks
+    values = ["Bern", "Basel", "*"]  # * takes all others, and blanks: their mean
 
     [columns.admission]
     type = "date"                # days since 1970-01-01, scaled as a number

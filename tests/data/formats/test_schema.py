@@ -161,7 +161,9 @@ def test_a_star_takes_whatever_was_not_declared() -> None:
     data = from_table(TABLE, schema=Schema({"wage": NUMBER, "town": star}, "ill", ILL))
     assert data.columns["town"].categories == ("a", "*")
     assert data.train_inputs.shape[1] == 1 + 2
-    assert np.all(data.train_inputs[:, 1:].sum(1) == 1)
+    of_a, of_others = [1, 0], [1, 1]  # the mean of all others, and a weight of its own
+    rows = np.where(data.columns["town"].codes[:, None] == 0, of_a, of_others)
+    np.testing.assert_array_equal(data.train_inputs[:, 1:], rows)
     few = SchemaColumn("category", values=("a", "c"))
     with pytest.raises(ValueError, match=r"none of its categories \('b' in row 2"):
         from_table(TABLE, schema=Schema({"wage": NUMBER, "town": few}, "ill", ILL))

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedsvp_jax.convergence import one_step_bound, printed_expression
+from experiments.theorem_2 import one_step_bound, printed_expression
 
-METHODS = pathlib.Path(__file__).parents[1] / "docs" / "results" / "methods.md"
+METHODS = pathlib.Path(__file__).parents[2] / "docs" / "results" / "methods.md"
 KNOWN = {
     "smoothness": 2.0,
     "convexity": 0.5,
