@@ -163,9 +163,9 @@ class RunFolder:
                 self._reserve()
             if not file.exists():
                 write_json(file, config)
+                self.identity = identity(config)
             else:
                 planned = self._go_on(file, config, resume=resume, longer=longer)
-            self.identity = identity(config)
         except OSError as error:
             self.free()
             if new:
@@ -207,9 +207,11 @@ class RunFolder:
             longer(old["num_rounds"])
             (self.path / "summary.json").unlink(missing_ok=True)
             planned = planned or old["num_rounds"]
-            write_json(file, config | {PLANNED_ROUNDS: planned})
+            more = {"num_rounds": config["num_rounds"], PLANNED_ROUNDS: planned}
+            write_json(file, old | more)
         elif changed:
             raise ValueError(f"cannot resume {self.path}: {'; '.join(changed[:3])}")
+        self.identity = identity(old)  # which knows no setting that came later
         return planned
 
     def append(self, name: str, rows: Iterable[dict[str, Any]]) -> None:

@@ -98,6 +98,7 @@ def test_what_changes_no_release_keeps_the_digest() -> None:
         {"eval_every": 3, "patience": 2, "eval_batch_size": 7},
         {"validation_examples": 20},
         {"client_chunk_size": 2},
+        {"features_dir": "elsewhere"},
         {"num_rounds": 4},
         {"epsilon": 0.2},  # which gaussian does not read
     ]

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from fedsvp_jax.devices import processes
-from fedsvp_jax.run.checkpoint import SharedCheckpointer
+from fedsvp_jax.run.checkpoint import STATE_VERSION, SharedCheckpointer
 from fedsvp_jax.run.files import WriteError, plain, write_json
-from fedsvp_jax.run.folder import RunFolder, SharedFolder
+from fedsvp_jax.run.folder import RunFolder, SharedFolder, identity
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -228,6 +228,20 @@ def test_differences_are_named_entry_by_entry(tmp_path: pathlib.Path) -> None:
         "data_fingerprint is 'b' and was 'a'; state_version is 2 and was 1; "
         "versions.jax is '3' and was '1'"
     )
+
+
+def test_a_setting_that_came_later_and_is_not_given_keeps_the_checkpoints(
+    tmp_path: pathlib.Path,
+) -> None:
+    old = {"seed": 0, "num_rounds": 3, "state_version": STATE_VERSION}
+    folder = RunFolder(tmp_path / "run")
+    folder.start(old, resume=False)
+    first, now = folder.identity, old | {"schema": None}
+    for config in (now, now | {"num_rounds": 5}):
+        folder.start(config, resume=True, longer=lambda _: None)
+        kept = json.loads((folder.path / "config.json").read_text())
+        assert folder.identity == first == identity(kept)
+    assert kept == old | {"num_rounds": 5, "planned_rounds": 3}
 
 
 def test_a_damaged_config_is_named(tmp_path: pathlib.Path) -> None:
