@@ -162,6 +162,7 @@ def load_damaged(name: str, folder: pathlib.Path, number: int, seed: int) -> Non
     sources.load(name, data_dir)
 
 
+@pytest.mark.filterwarnings("ignore:.*is not UTF-8")
 @pytest.mark.parametrize("name", list(WRITERS))
 def test_damaged_files_are_refused_in_one_line_or_hold_fit_values(
     name: str, tmp_path: pathlib.Path
