@@ -140,3 +140,13 @@ def test_basic_composition_is_not_proved_where_delta_has_reached_one() -> None:
         rows = claims.table(book.account, methods=())
         (basic,) = (row for row in rows if row.method == "basic")
         assert basic.delta == 2 * delta and basic.proved == proved
+
+
+def test_planned_rows_have_the_methods_that_were_asked_for() -> None:
+    spent, planned = (after(uploads, mechanism="nbafl") for uploads in (1, 3))
+    methods = [
+        row.method
+        for row in claims.table(spent, methods=("rdp",), planned=planned)
+        if row.method.endswith("planned rounds")
+    ]
+    assert {method.partition(",")[0] for method in methods} == {"basic", "rdp"}
