@@ -33,6 +33,7 @@ def drawn(fedsva: float, is_mixed: bool) -> mixed.Scenario:
     return scenario._replace(cells=cells._replace(accuracy=truth + noise))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fedsva", "is_mixed", "word"),
     [(1.0, True, "yes"), (0.4, True, "no"), (0.4, False, "no")],
@@ -45,10 +46,20 @@ def test_the_verdict_follows_the_truth(fedsva: float, is_mixed: bool, word: str)
     assert (found["log_bayes_factor_mixed"] > 3) == is_mixed
 
 
-def test_tables_that_no_curve_describes_are_void():
-    scenario = drawn(1.0, False)
-    scattered = np.random.default_rng(2).uniform(5, 80, len(scenario.cells.accuracy))
-    wild = scenario._replace(cells=scenario.cells._replace(accuracy=scattered))
-    readings = mixed.compute(wild, draws=20_000)["readings"]
-    assert mixed.verdict(readings, least=1).startswith("void")
-    assert mixed.verdict(readings, least=10**6).startswith("not read")
+@pytest.mark.parametrize(
+    ("own", "older", "tau", "word"),
+    [
+        ((0.3, 0.5), (0.4, 0.7), 1.0, "no"),
+        ((0.3, 0.5), (0.9, 1.1), 1.0, "yes"),
+        ((0.3, 0.5), (0.5, 2.0), 1.0, "undecided"),
+        ((0.9, 1.1), (0.9, 1.1), 1.0, "undecided"),
+        ((0.3, 0.5), (0.4, 0.7), 4.0, "void"),
+    ],
+)
+def test_the_rules_draw_every_verdict(own, older, tau: float, word: str):
+    readings = {
+        name: {"factor": [1.0, *ends], "tau": [tau], "effective_draws": 2_000}
+        for name, ends in (("own", own), ("mixed", older))
+    }
+    assert mixed.verdict(readings).startswith(word)
+    assert mixed.verdict(readings, least=3_000).startswith("not read")
