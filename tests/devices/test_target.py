@@ -45,7 +45,16 @@ def first_round(trainer: Trainer) -> tuple[Any, RoundMetrics]:
     return jax.device_get(state.params), metrics
 
 
-@pytest.mark.parametrize("estimator", ["exact", "additive", "leave_one_out", "paired"])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        "exact",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("additive", "leave_one_out", "paired")
+        ),
+    ],
+)
 def test_the_round_of_every_target_is_that_of_a_cpu(estimator: str) -> None:
     """Plain kernels, stacked coalitions of unequal size, every lane in one axis.
 

@@ -52,7 +52,13 @@ def _verdicts(rows: list[dict], ledger: str) -> set[str]:
     return {one.verdict for one in found}
 
 
-@pytest.mark.parametrize("ledger", registered.LEDGERS)
+@pytest.mark.parametrize(
+    "ledger",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name == "equal mean epsilon"))
+        for name in registered.LEDGERS
+    ],
+)
 def test_a_gain_is_a_yes_and_none_a_no(ledger: str) -> None:
     assert _verdicts(_rows(4.0), ledger) == {"yes"}
     assert _verdicts(_rows(0.0), ledger) == {"no"}
