@@ -157,8 +157,8 @@ def record(
     padded = np.arange(2 * MOST_EXAMPLES) % len(rows)
     examples = Examples(
         inputs[mine][rows][padded],
-        wanted[padded].astype(np.int32),
-        np.zeros(len(padded), np.int32),
+        jnp.asarray(wanted[padded], jnp.int32),
+        jnp.zeros(len(padded), jnp.int32),
     )
     masks = coalition_rows(range(2**number), number)
     counted = np.arange(len(padded)) < len(rows)
@@ -218,7 +218,7 @@ def main(_: list[str]) -> None:
     stamp = provenance.stamp(data, seed)
     for number in rounds:
         while done < number:
-            state, _ = trainer.advance(state, done, 1)
+            state = trainer.advance(state, done, 1)[0]
             done += 1
         start = cell_of(Weights(state.params, state.stats), 0)
         for players in map(int, values.players):
