@@ -106,7 +106,7 @@ def compared(played: Sequence[Played], pairs: Sequence[tuple[str, str]]) -> list
                 "against": f"`{other}`" if ":" in other else other,
                 "games": str(len(logs)),
                 "error ÷ its error": f"{ratio:.2f} ({low:.2f} to {high:.2f})",
-                "": verdict,
+                "finding": verdict,
             }
         )
     return lines

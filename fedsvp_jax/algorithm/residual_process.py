@@ -123,7 +123,7 @@ def _ranks(key: Array, held: Array) -> Array:
 def rows(key: Array, held: Array, trainings: int) -> Array:
     """(m, N) bool: the coalitions that are trained; empty where none is needed."""
     table = jnp.asarray(design(held.shape[0], trainings).rows)
-    return held & table[jnp.sum(held.astype(jnp.int32))][:, _ranks(key, held)]
+    return held[None] & table[jnp.sum(held.astype(jnp.int32))][:, _ranks(key, held)]
 
 
 def correction(

@@ -70,10 +70,10 @@ ESTIMATES = ("shapley_values", "shapley_errors", "shapley_margins")
     "changes",
     [
         {"shapley": "additive", "shapley_trainings": 2},
-        {"shapley": "paired", "shapley_trainings": 4, "utility": "loss"},
+        {"shapley": "gp", "shapley_trainings": 4, "utility": "loss"},
         {"shapley": "leave_one_out", "shapley_trainings": 3},
     ],
-    ids=["additive", "paired", "leave_one_out"],
+    ids=["additive", "gp", "leave_one_out"],
 )
 def test_estimates_keep_the_axioms_and_leave_the_upload_as_it_is(
     changes: dict[str, Any], tmp_path: pathlib.Path

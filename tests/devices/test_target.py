@@ -51,7 +51,7 @@ def first_round(trainer: Trainer) -> tuple[Any, RoundMetrics]:
         "exact",
         *(
             pytest.param(name, marks=pytest.mark.slow)
-            for name in ("additive", "leave_one_out", "paired")
+            for name in ("additive", "leave_one_out", "gp")
         ),
     ],
 )
