@@ -193,7 +193,7 @@ def main() -> None:
     right = model.predict(data.test_inputs) == data.test_labels
     print(f"test accuracy: {right.mean():.1%}")
     for name, client in clients.items():
-        state = client.file.read()
+        state = client.site.read()
         uploads, spent = state.sums["uploads"][0], state.epsilon_spent(client.policy)
         print(f"user {name}: {uploads:.0f} uploads, epsilon {spent['rdp']:.3f} by rdp")
 

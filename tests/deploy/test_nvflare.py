@@ -18,7 +18,7 @@ from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.shareable import Shareable, make_reply
 
 from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.deploy import Refused, StateFile
+from fedsvp_jax.deploy import Refused, Site
 from fedsvp_jax.deploy.nvflare import PrivacyFilter
 
 SETTINGS: dict[str, Any] = UPDATE_CLIP | {
@@ -84,7 +84,7 @@ def test_a_result_leaves_as_noised_arrays_and_a_number_of_examples(
     for leaf, start in zip(private.data.values(), model(), strict=True):
         assert leaf.shape == start.shape and leaf.dtype == np.float32
         assert not np.allclose(leaf, start, atol=0.01)
-    state = StateFile(tmp_path / "site-3.json", policy(**UPDATE_CLIP)).read()
+    state = Site(tmp_path / "site-3.json", policy(**UPDATE_CLIP)).read()
     assert (state.last_round, int(state.sums["uploads"][0])) == (1, 1)
 
 

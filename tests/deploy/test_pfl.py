@@ -12,7 +12,7 @@ pytest.importorskip("pfl")
 from pfl.context import UserContext
 from pfl.stats import MappedVectorStatistics
 
-from fedsvp_jax.deploy import Refused, Seeded, StateFile
+from fedsvp_jax.deploy import Refused, Seeded, Site
 from fedsvp_jax.deploy.pfl import LocalPrivacy
 
 CONTEXT: Any = None  # of the server, which the postprocessor does not read
@@ -53,7 +53,7 @@ def test_a_weighted_sum_is_the_weight_times_the_private_update(
     for name, leaf in once.items():
         assert not np.allclose(leaf, statistics(1)[name], atol=0.01)
         np.testing.assert_allclose(weighted[name], 30 * leaf, rtol=1e-5)
-    file = StateFile(tmp_path / "1" / "a%2Fb.json", policy(**UPDATE_CLIP))
+    file = Site(tmp_path / "1" / "a%2Fb.json", policy(**UPDATE_CLIP))
     assert int(file.read().sums["uploads"][0]) == 1
 
 
@@ -126,4 +126,4 @@ def test_the_example_ends_with_the_simulators_model(
     for got, leaf in zip(arrays, simulated(digits.settings(method)), strict=True):
         np.testing.assert_allclose(got, leaf, rtol=1e-5, atol=1e-5)
     for client in clients.values():
-        assert int(client.file.read().sums["uploads"][0]) == digits.ROUNDS
+        assert int(client.site.read().sums["uploads"][0]) == digits.ROUNDS
