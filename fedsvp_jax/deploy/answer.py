@@ -153,9 +153,9 @@ def private_round(
             arrays: Sequence[np.ndarray], contribution: float | None = None
         ) -> Arrays:
             trained = Trained([np.asarray(leaf) for leaf in arrays], contribution)
-            return _end(
-                site, log, received, lambda: trained, round_num, 0, randomness
-            )[0]
+            return _end(site, log, received, lambda: trained, round_num, 0, randomness)[
+                0
+            ]
 
         yield private
 

@@ -11,7 +11,6 @@ counts.
 
 import pathlib
 import urllib.parse
-from typing import Any
 
 try:
     from nvflare.apis.dxo import DXO, DataKind, MetaKey, from_shareable

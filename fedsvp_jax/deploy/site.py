@@ -177,7 +177,7 @@ class Site:
         """As `entries`, of a file's content."""
         entries, problem = read_entries(content, self.path.name)
         seen = self.witness.last(self.name)
-        torn = seen and content.count(b"\n") == seen.count + 1 == len(entries) + 1
+        torn = seen and content.count(b"\n") == seen.number + 1 == len(entries) + 1
         if problem and not torn:  # a last entry that is torn was never reported
             raise Refused(
                 f"{problem}: nothing is uploaded before an intact copy of the newest "
@@ -185,28 +185,31 @@ class Site:
             )
         first, last = entries[0].body, entries[-1]
         if first["site"] != self._key.public():
-            raise Refused(f"the log {self.path.name} is another site's: not of this key")
+            raise Refused(f"{self.path.name} is another site's: not of this key")
         if first["name"] != self.name:
-            raise Refused(f"the log {self.path.name} is of the site {first['name']}")
-        if seen is None or (seen.site, seen.witness) != (first["site"], first["witness"]):
+            raise Refused(f"{self.path.name} is of the site {first['name']}")
+        if seen is None or (seen.site, seen.witness) != (
+            first["site"],
+            first["witness"],
+        ):
             raise Refused(
                 f"the witness does not know the site {self.name}: nothing is uploaded "
                 "before the file in which it does is back"
             )
-        if seen.count > last.number:
+        if seen.number > last.number:
             raise Refused(
                 f"the log {self.path.name} is older than its witness has seen, which "
-                f"is entry {seen.count}, and ends at {last.number}: put the newest "
+                f"is entry {seen.number}, and ends at {last.number}: put the newest "
                 "copy back"
             )
-        if last.number > seen.count + 1:
+        if last.number > seen.number + 1:
             raise Refused(
-                f"the witness has seen {seen.count} entries of {last.number}: an older "
-                "copy of its file was put back"
+                f"the witness has seen {seen.number} entries of {last.number}: an "
+                "older copy of its file was put back"
             )
-        if entries[seen.count - 1].hash != seen.hash:
+        if entries[seen.number - 1].hash != seen.hash:
             raise Refused(
-                f"entry {seen.count} of {self.path.name} is not the one that the "
+                f"entry {seen.number} of {self.path.name} is not the one that the "
                 "witness has seen: the log was gone on with in two places, or changed"
             )
         if "policy" in self.__dict__:
@@ -236,7 +239,7 @@ class Site:
                 f"this client has no log {self.path.name}: it is begun once, by "
                 "Site.begin or fedsvp site init, and never to replace one that was lost"
             )
-        known = "its key is there" if seen is None else f"it had {seen.count} entries"
+        known = "its key is there" if seen is None else f"it had {seen.number} entries"
         return Refused(
             f"the client's log {self.path.name} is missing, and {known}: nothing is "
             "uploaded before the newest copy is back"
@@ -291,7 +294,7 @@ class Log:
         """Shows the witness the last entry, where a kill came between the two."""
         site, last = self._site, self._entries[-1]
         seen = site.witness.last(site.name)
-        if seen is None or seen.count < last.number:
+        if seen is None or seen.number < last.number:
             public = self._entries[0].body["site"]
             site.witness.countersign(site.name, public, last.number, last.hash)
 
@@ -345,7 +348,7 @@ def _check_settings(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     if changed:
         raise Refused(
             "the client promised other settings when its log was begun: "
-            + ", ".join(f"{key} is {new.get(key)} and was {old.get(key)}" for key in changed)
+            + ", ".join(
+                f"{key} is {new.get(key)} and was {old.get(key)}" for key in changed
+            )
         )
-
-

@@ -23,14 +23,16 @@ class Seen(NamedTuple):
     """The newest entry of a site's log that a witness has seen, countersigned."""
 
     site: str  # public key
-    count: int  # entries of the log
+    number: int  # entries of the log
     hash: str  # of the newest
     witness: str  # public key
     signature: str = ""
 
     def message(self, name: str) -> bytes:
         """What is signed."""
-        return "\n".join(["fedsvp", name, self.site, str(self.count), self.hash]).encode()
+        return "\n".join(
+            ["fedsvp", name, self.site, str(self.number), self.hash]
+        ).encode()
 
     def verified(self, name: str) -> bool:
         """Whether its witness signed it."""
@@ -46,7 +48,7 @@ class Witness(Protocol):
     def last(self, name: str) -> Seen | None:
         """What it has seen of the site of this name; None for nothing."""
 
-    def countersign(self, name: str, site: str, count: int, digest: str) -> Seen:
+    def countersign(self, name: str, site: str, number: int, digest: str) -> Seen:
         """Remembers the newest entry; returns when it is on its disk.
 
         Raises:
@@ -81,7 +83,7 @@ class WitnessFolder:
         """
         return read_seen(self._file(name), name)
 
-    def countersign(self, name: str, site: str, count: int, digest: str) -> Seen:
+    def countersign(self, name: str, site: str, number: int, digest: str) -> Seen:
         """As `Witness.countersign`; the first of a name begins it.
 
         Raises:
@@ -89,13 +91,13 @@ class WitnessFolder:
         """
         with self._alone():
             seen = self.last(name)
-            before = 0 if seen is None else seen.count
-            if count != before + 1 or (seen is not None and seen.site != site):
+            before = 0 if seen is None else seen.number
+            if number != before + 1 or (seen is not None and seen.site != site):
                 raise Refused(
                     f"the witness has seen {before} entries of the site {name}, and "
-                    f"entry {count} does not follow"
+                    f"entry {number} does not follow"
                 )
-            new = Seen(site, count, digest, self._key.public())
+            new = Seen(site, number, digest, self._key.public())
             new = new._replace(signature=self._key.sign(new.message(name)))
             text = json.dumps(new._asdict(), indent=1) + "\n"
             replace_file(self._file(name), text.encode(), mode=0o600)

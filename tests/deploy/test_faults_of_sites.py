@@ -20,7 +20,7 @@ pytestmark = pytest.mark.across("what holds a site's budget, against every fault
 
 
 class Place(NamedTuple):
-    """A site that has answered rounds 1 and 2 of 5, and how it was before the second."""
+    """A site that has answered rounds 1 and 2 of 5, and how it was before 2."""
 
     folder: pathlib.Path
     before: pathlib.Path
@@ -123,7 +123,7 @@ FAULTS: dict[str, tuple[Callable[[Place], Any], str]] = {
         lambda p: (p.folder / "elsewhere" / "log.seen.json").write_text(
             (p.before / "elsewhere" / "log.seen.json")
             .read_text()
-            .replace('"count": 3', '"count": 5')
+            .replace('"number": 3', '"number": 5')
         ),
         "the witness's file log.seen.json is damaged or was changed",
     ),
@@ -229,12 +229,12 @@ def test_a_torn_last_entry_was_never_reported_and_is_dropped(place: Place) -> No
 
 
 def test_a_full_disk_sends_nothing_and_forgets_nothing(place: Place) -> None:
-    """Full for the log; a limit on a file's size stands for a disk (a signal is off)."""
+    """A limit on the size of files stands for a full disk."""
     before = (place.folder / "log").read_bytes()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 100, hard))
     try:
-        with pytest.raises(OSError, match="cannot be written .* nothing is uploaded"):
+        with pytest.raises(OSError, match=r"cannot be written .* nothing is uploaded"):
             sent(place.site, 3)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -275,5 +275,7 @@ def test_two_sites_of_one_name_have_not_one_witness(place: Place) -> None:
         other.path, place.site.policy, witness=other.witness, name="north, log"
     )
     named.begin(30)
-    seen = json.loads((place.folder / "elsewhere" / "north%2C%20log.seen.json").read_text())
-    assert seen["count"] == 1 and os.path.exists(named.path)
+    seen = json.loads(
+        (place.folder / "elsewhere" / "north%2C%20log.seen.json").read_text()
+    )
+    assert seen["number"] == 1 and os.path.exists(named.path)

@@ -56,10 +56,9 @@ def inner(
 
 
 def mod(folder: pathlib.Path, **changes: Any) -> PrivacyMod:
-    made = policy(**UPDATE_CLIP | changes)
-    around = PrivacyMod(made, folder / "state.json", randomness=Seeded(7, 2))
-    around.site.begin(30)
-    return around
+    site = Site(folder / "state.json", policy(**UPDATE_CLIP | changes))
+    site.begin(30)
+    return PrivacyMod(site, randomness=Seeded(7, 2))
 
 
 def test_the_mod_sends_noised_arrays_and_the_number_of_examples_alone(
@@ -127,8 +126,9 @@ def test_no_ratio_that_the_inner_app_reports_switches_the_noise_off(
     tmp_path: pathlib.Path,
 ) -> None:
     for place, ratio in enumerate((float("nan"), float("inf"), -1e9, [1.0, 2.0])):
-        around = PrivacyMod(policy(mechanism="fedsva"), tmp_path / str(place))
-        around.site.begin(30)
+        site = Site(tmp_path / str(place), policy(mechanism="fedsva"))
+        site.begin(30)
+        around = PrivacyMod(site)
         told = inner(**{"contribution-ratio": ratio})
         sent = around(request(model(), 1), CONTEXT, told)
         leaf = sent.content["arrays"].to_numpy_ndarrays()[0]

@@ -308,7 +308,7 @@ def test_one_process_at_a_time_holds_the_state(tmp_path: pathlib.Path) -> None:
 def test_what_is_written_is_on_the_disk_before_an_upload_leaves(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The log's entry; then its witness's file, its name, and the folder of the name."""
+    """The log's entry; then its witness's file, its name, and the name's folder."""
     file, done = begun(tmp_path / "state.json"), []
     fsync, replace = os.fsync, os.replace
 
