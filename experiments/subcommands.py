@@ -21,7 +21,6 @@ MODULES = (
     "demo",
     "influence",
     "shapley",
-    "convergence",
     "build_store",
     "pretrain",
     "reproduce",
