@@ -100,10 +100,6 @@ ELSEWHERE = {
         "experiments/influence/test_influence_command.py"
         "::test_features_are_projected_before_they_are_sent"
     ),
-    "python -m experiments.optimizers": (
-        "experiments/test_optimizers_command.py"
-        "::test_the_command_computes_what_is_missing_and_writes_the_table"
-    ),
     **{  # a hospital's file, which no page can bring
         f"python -m experiments.{command}": (
             "experiments/test_schema_command.py"
