@@ -8,10 +8,10 @@ from collections import Counter
 from importlib import metadata
 from typing import Any
 
-# Compiling is most of the suite's time, so the compiler optimises nothing here, keeps no
-# traceback of an operation and does not divide its work among threads; the older of the
-# two code generators of this jaxlib takes less time (others have no such choice). So do
-# the commands that tests start; the tests of bits, the slow ones and the lane (Makefile)
+# Compiling is most of the suite's time, so the compiler optimises nothing here, keeps
+# no tracebacks and does not divide its work among threads; the older of the two code
+# generators of this jaxlib takes less time (others have no such choice). So do the
+# commands that tests start; the tests of bits, the slow ones and the lane (Makefile)
 # run with what users get.
 os.environ["XLA_FLAGS"] = (
     os.environ.get("XLA_FLAGS", "")

@@ -28,9 +28,7 @@ def client_rows(folder: pathlib.Path, **changes: Any) -> list[dict[str, Any]]:
     return read_rows(folder / "clients.jsonl")
 
 
-@pytest.mark.parametrize(
-    "num_attributes", [2, pytest.param(6, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("num_attributes", [2, pytest.param(6, marks=pytest.mark.slow)])
 def test_shapley_values_share_out_the_full_coalitions_utility(
     num_attributes: int, tmp_path: pathlib.Path
 ) -> None:
