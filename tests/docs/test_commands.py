@@ -175,6 +175,7 @@ OTHER_TARGETS = {
     "fuzz",
     "test",
     "test-lab",
+    "test-all",
     "test-quick",
     "test-slow",
     "test-browser",
