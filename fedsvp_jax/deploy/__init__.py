@@ -11,7 +11,7 @@
 How to run a federation: docs/deploy.md.
 """
 
-from fedsvp_jax.deploy.answer import Trained, answer, begin_round, end_round
+from fedsvp_jax.deploy.answer import Public, Trained, answer, begin_round, end_round
 from fedsvp_jax.deploy.client import Client, data_of, own_data
 from fedsvp_jax.deploy.policy import Policy, make_policy
 from fedsvp_jax.deploy.privatize import check_request, privatize
@@ -24,6 +24,7 @@ __all__ = [
     "Client",
     "ClientState",
     "Policy",
+    "Public",
     "Refused",
     "Seeded",
     "StateFile",
