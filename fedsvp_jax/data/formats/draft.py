@@ -30,6 +30,7 @@ _ID = re.compile(r"(^|[ _.-])(id|nr|no|uuid|key|index|mrn|name)$|^unnamed", re.I
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
 _SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range: log
 _FEW = 20  # rows of which nothing is inferred
+_LEFT_OUT = SchemaColumn("drop", from_data=True)  # one record more, and it may stay
 
 
 class Draft(NamedTuple):
@@ -111,10 +112,10 @@ def _proposed(
     share = {kind: counts[kinds == kind].sum() / len(written) for kind in set(kinds)}
     blank = share.get("missing", 0.0)
     if blank == 1:
-        return SchemaColumn("drop"), "no cell has a value"
+        return _LEFT_OUT, "no cell has a value"
     unique = len(written) > _FEW and len(known) == len(written)
     if unique and (_ID.search(name) or set(kinds) == {"text"}):
-        return SchemaColumn("drop"), "a value of its own in every row: an identifier?"
+        return _LEFT_OUT, "a value of its own in every row: an identifier?"
     if share.get("date", 0.0) + blank == 1:
         days = np.array([column_values.days(t) or 0.0 for t in names])
         return _numeric("date", days, counts, kinds == "date", blank)
@@ -138,7 +139,7 @@ def _proposed(
             )
         return column, note
     if len(known) > MOST_VALUES:
-        return SchemaColumn("drop"), f"{len(known)} different texts: an identifier?"
+        return _LEFT_OUT, f"{len(known)} different texts: an identifier?"
     found = encoding.of_names(written, None, f"{what}: column {name}").categories
     values = (*(text for text in found if text not in ("", OTHERS)), OTHERS)
     return SchemaColumn("category", values=values, from_data=True), ""
