@@ -81,12 +81,14 @@ def settings(goal: str, values: flags.FlagValues) -> dict[str, Any]:
     given = ExperimentConfig(**told)
     data = sources.load(given.dataset, given.data_dir, given)
     if goal == "proved" and data.from_records:
-        named = ", ".join(data.from_records[:3])
+        named = "; ".join(data.from_records)
+        how = "`fedsvp schema DATA.csv` drafts one"
+        if values.schema:
+            how = f"check each in it, then `fedsvp schema --confirm={values.schema}`"
         raise ValueError(
             f"goal proved needs a schema that is stated without the records; "
-            f"{len(data.from_records)} entries were read off them ({named}, ...): "
-            "`fedsvp schema` drafts one, in which you confirm each and delete its line "
-            "from_data; --goal=trial goes on with nominal claims"
+            f"{len(data.from_records)} entries were read off them ({named}): {how}; "
+            "--goal=trial goes on with nominal claims"
         )
     return route_settings(given, data)
 
