@@ -154,7 +154,7 @@ def main(_: list[str]) -> None:
         reference = place / headline.REFERENCE
         run.train(told, reference, dataset=data, resume=values.resume)
     print("\n".join(headline.sentences(place, summary)))
-    if "test_scores" in summary:
+    if isinstance(data, Dataset) and data.schema is not None:
         run.load_model(place).save(place / "model.safetensors")
     if summary["stopped_by"] == "patience":
         print(

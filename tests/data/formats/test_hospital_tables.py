@@ -9,7 +9,10 @@ from fedsvp_jax.data.formats import csv_file, draft, schema
 from fedsvp_jax.data.formats.table import load_csv
 from fedsvp_jax.data.formats.table_settings import TableSettings
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*Windows-1252")
+pytestmark = [
+    pytest.mark.across("reading a CSV, drafting its schema, encoding by it"),
+    pytest.mark.filterwarnings("ignore:.*Windows-1252"),
+]
 ROWS = 30
 NAMES = ("id", "hospital", "age", "sex", "creatinine", "admitted", "death")
 KINDS = ("drop", "number", "category", "number", "date")
