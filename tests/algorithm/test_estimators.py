@@ -198,7 +198,7 @@ def test_the_blend_mixes_the_logits_by_examples_and_by_pairs_of_them(
     np.testing.assert_array_equal(blend.standard_errors, 0)
 
 
-@pytest.mark.parametrize("counts", [[3, 9, 4, 6], [5, 0, 2, 7, 1], [1, 0, 2]])
+@pytest.mark.parametrize("counts", [[5, 0, 2, 7, 1], [1, 0, 2]])
 def test_pairs_correct_the_blend_by_what_it_lacks(counts: list[int]) -> None:
     game, key, num_pairs = game_of(counts, 0, 4), jax.random.key(5), 3
     held = np.asarray(counts) > 0
