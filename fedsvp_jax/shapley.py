@@ -51,11 +51,10 @@ class ShapleySettings(Settings):
     )
     shapley_trainings: int = setting(
         6,
-        "Trainings of random coalitions per client and round. With additive "
-        "an even number, since half of them are the complements of the others; they "
-        "make the estimate unbiased and give it a standard error. With additive, 0 "
-        "leaves the blend as it is, without a standard error. With leave_one_out, at "
-        "most N. Not read by exact.",
+        "Trainings of further coalitions per client and round. With additive an even "
+        "number, since half of them are the complements of the others; they make the "
+        "estimate unbiased and give it a standard error; 0 leaves the blend as it is, "
+        "without one. With leave_one_out, at most N. Not read by exact.",
         at_least=0,
         at_most=10_000,
         needs=("shapley", ("additive", "leave_one_out", "gp")),
