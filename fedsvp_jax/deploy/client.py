@@ -167,7 +167,10 @@ class Client:
 
         Raises:
           Refused, OSError: as `begin_round` and `end_round`.
+          ValueError: the policy is `summed`: `flower_sums` masks what may leave.
         """
+        if self.policy.summed:
+            self.policy.check_takes_updates()
         return answer(
             self.site,
             received,

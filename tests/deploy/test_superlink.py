@@ -1,13 +1,7 @@
 """The example over a real SuperLink and three SuperNodes on 127.0.0.1, with TLS."""
 
-import contextlib
-import os
 import pathlib
-import signal
-import socket
-import subprocess
-import sys
-import time
+import threading
 from collections.abc import Iterator
 
 import jax
@@ -15,13 +9,15 @@ import numpy as np
 import pytest
 from deployed import simulated
 from flax import serialization
+from superlink import ROOT, Federation
+
+from fedsvp_jax import prng
+from fedsvp_jax.deploy import Client
+from fedsvp_jax.mechanisms.grid import residues
 
 pytest.importorskip("flwr")
 
-ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "flower"
-NODES = 3
-_SECONDS = 600  # for one run: a client's process imports JAX for every message
 
 pytestmark = [
     pytest.mark.across("the example, over servers and clients that are processes"),
@@ -29,145 +25,20 @@ pytestmark = [
 ]
 
 
-def _tool(name: str) -> str:
-    return str(pathlib.Path(sys.executable).with_name(name))
-
-
-def _free_ports(number: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-
-
-def _wait_for(port: int) -> None:
-    for _ in range(120):
-        with contextlib.suppress(OSError):
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            return
-        time.sleep(0.5)
-    raise TimeoutError(f"nothing listens on port {port}")
-
-
-def _certificates(folder: pathlib.Path) -> None:
-    """An authority of our own, and a server's certificate that it signed."""
-    (folder / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1")
-    new_key = ("openssl", "req", "-newkey", "rsa:2048", "-nodes")
-    for command in (
-        (*new_key, "-x509", "-keyout", "ca.key", "-out", "ca.crt", "-subj", "/CN=CA"),
-        (*new_key, "-keyout", "server.key", "-out", "csr", "-subj", "/CN=localhost"),
-        (
-            *("openssl", "x509", "-req", "-in", "csr", "-CA", "ca.crt"),
-            *("-CAkey", "ca.key", "-CAcreateserial", "-days", "2"),
-            *("-extfile", "names", "-out", "server.pem"),
-        ),
-    ):
-        subprocess.run(command, cwd=folder, check=True, capture_output=True)
-
-
-class Federation:
-    """A SuperLink and its SuperNodes; the clients' states are in `folder/state`."""
-
-    def __init__(self, folder: pathlib.Path) -> None:
-        self.folder = folder
-        self.state = folder / "state"
-        self._processes: list[subprocess.Popen[bytes]] = []
-        self._env = os.environ | {
-            "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
-            "PYTHONPATH": str(ROOT),
-            "JAX_PLATFORMS": "cpu",
-            "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
-            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-            "FEDSVP_TEST_SEED": "0",
-            "FLWR_TELEMETRY_ENABLED": "0",
-            "FLWR_HOME": str(folder / "home"),
-        }
-
-    def start(self) -> None:
-        (self.folder / "home").mkdir()
-        _certificates(self.folder)
-        link, *nodes = _free_ports(1 + NODES)
-        tls = (
-            *("--ssl-ca-certfile", "ca.crt", "--ssl-certfile", "server.pem"),
-            *("--ssl-keyfile", "server.key", "--host", "127.0.0.1"),
-        )
-        alone = "--disable-runtime-dependency-installation"
-        self._start("flower-superlink", *tls, "--port", str(link), alone)
-        _wait_for(link)
-        for number, port in enumerate(nodes):
-            self._start(
-                *("flower-supernode", *tls, "--port", str(port)),
-                *("--superlink", f"127.0.0.1:{link}", "--root-certificates", "ca.crt"),
-                *("--node-config", f'partition-id={number} state="{self.state}"'),
-            )
-        for port in nodes:
-            _wait_for(port)
-        (self.folder / "home" / "config.toml").write_text(
-            f'[superlink]\ndefault = "test"\n[superlink.test]\n'
-            f'address = "127.0.0.1:{link}"\n'
-            f'root-certificates = "{self.folder / "ca.crt"}"\n'
-        )
-
-    def begin(self, method: str) -> None:
-        """The clients' state files."""
-        command = (sys.executable, "-m", "digits.begin", f"--state={self.state}")
-        subprocess.run(
-            [*command, f"--method={method}"],
-            cwd=EXAMPLE,
-            env=self._env,
-            check=True,
-            capture_output=True,
-        )
-
-    def _start(self, name: str, *arguments: str) -> None:
-        with (self.folder / f"{len(self._processes)}-{name}.log").open("wb") as log:
-            self._processes.append(
-                subprocess.Popen(
-                    [_tool(name), *arguments],
-                    cwd=self.folder,
-                    env=self._env,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                )
-            )
-
-    def run(self, settings: str) -> tuple[str, list[np.ndarray]]:
-        """What `flwr run` printed, and the final model."""
-        model = self.folder / "model.msgpack"
-        ended = subprocess.run(
-            [
-                *(_tool("flwr"), "run", str(EXAMPLE), "--stream"),
-                *("--run-config", f'{settings} output="{model}"'),
-            ],
-            env=self._env,
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            check=False,
-        )
-        assert model.is_file(), ended
-        saved = serialization.msgpack_restore(model.read_bytes())
-        return ended.stdout + ended.stderr, jax.tree.leaves(saved["params"])
-
-    def stop(self) -> None:
-        for kind in (signal.SIGTERM, signal.SIGKILL):
-            for process in self._processes:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, kind)
-            time.sleep(2)
-        for process in self._processes:
-            process.wait(10)
-
-
 @pytest.fixture
 def flower(tmp_path: pathlib.Path) -> Iterator[Federation]:
-    made = Federation(tmp_path)
+    made = Federation(tmp_path, "flower", 3)
     try:
         yield made
     finally:
         made.stop()
+
+
+def model_of(flower: Federation) -> list[np.ndarray]:
+    saved = serialization.msgpack_restore(
+        (flower.folder / "model.msgpack").read_bytes()
+    )
+    return jax.tree.leaves(saved["params"])
 
 
 @pytest.mark.parametrize("method", ["fedsva", "attribute"])
@@ -177,9 +48,10 @@ def test_three_supernodes_end_with_the_simulators_model(
     monkeypatch.syspath_prepend(str(EXAMPLE))
     from digits.federation import settings  # type: ignore[import-not-found]
 
-    flower.begin(method)
+    flower.begin("digits.begin", f"--state={flower.state}", f"--method={method}")
     flower.start()
-    told, arrays = flower.run(f'method="{method}"')
+    told = flower.run(f'method="{method}"', "model.msgpack")
+    arrays = model_of(flower)
     assert told.count("Received 3 results and 0 failures") == 5, told
     wanted = simulated(settings(method))
     for got, leaf in zip(arrays, wanted, strict=True):
@@ -189,11 +61,69 @@ def test_three_supernodes_end_with_the_simulators_model(
 def test_a_client_that_refuses_is_left_out_and_the_run_goes_on(
     flower: Federation,
 ) -> None:
-    flower.begin("fedsva")
+    flower.begin("digits.begin", f"--state={flower.state}")
     (flower.state / "client-2.json").write_text("damaged")
     flower.start()
-    told, arrays = flower.run('method="fedsva" num-server-rounds=2')
+    told = flower.run('method="fedsva" num-server-rounds=2', "model.msgpack")
+    arrays = model_of(flower)
     assert told.count("Received 2 results and 1 failures") == 2, told
-    assert "is damaged" in told
+    assert "holds no entry" in told
     assert all(np.all(np.isfinite(leaf)) for leaf in arrays)
     assert (flower.state / "client-2.json").read_text() == "damaged"
+
+
+PHASES = ("", "setup", "share_keys", "collect_masked_vectors", "unmask")
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_five_supernodes_open_the_simulators_sum_though_one_is_killed(
+    phase: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Secure aggregation, and a node that dies in each phase of Flower's protocol."""
+    monkeypatch.syspath_prepend(str(ROOT / "examples" / "flower_sums"))
+    from sums.federation import CLIENTS, client_of  # type: ignore[import-not-found]
+
+    made = Federation(tmp_path, "flower_sums", CLIENTS)
+    try:
+        made.begin("sums.federation", str(made.state))
+        made.start()
+        if phase:
+            killer = threading.Thread(
+                target=made.kill_node, args=(0, PHASES.index(phase))
+            )
+            killer.start()
+        told = made.run("num-server-rounds=1", "sums.npz")
+    finally:
+        made.stop()
+    assert "Secure aggregation completed" in told, told
+    first = 0 if phase in ("", "unmask") else 1
+    monkeypatch.setenv("FEDSVP_TEST_SEED", "0")
+    total: list[np.ndarray] | None = None
+    for number in range(first, CLIENTS):
+        client = client_of(number, tmp_path / "again")
+        received = client.initial_arrays
+        sent = whole_numbers_of(client, received, client.train(received, 1).arrays)
+        total = sent if total is None else list(map(np.add, total, sent))
+    with np.load(tmp_path / "sums.npz") as saved:
+        for place, leaf in enumerate(total or []):
+            np.testing.assert_array_equal(saved[f"sum-1-{place}"], leaf)
+
+
+def whole_numbers_of(
+    client: Client, received: list[np.ndarray], trained: list[np.ndarray]
+) -> list[np.ndarray]:
+    """As the simulator's mechanism draws them, with the simulator's key."""
+    made, seeded = client.policy, client._randomness
+    update = [new - old for new, old in zip(trained, received, strict=True)]
+    upload, _, info = made.clip_and_noise(
+        update,
+        received,
+        {},
+        np.int32(client.num_examples),
+        np.float32(1),
+        np.int32(0),
+        seeded.key(1, prng.Stream.NOISE),
+    )
+    sent = residues(upload, made.mechanism.grid, std=info.noise_std)
+    half = 1 << (made.mechanism.grid.bits - 1)
+    return [(np.asarray(leaf, np.int64) + half) % (2 * half) - half for leaf in sent]
