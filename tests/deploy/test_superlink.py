@@ -2,7 +2,7 @@
 
 import pathlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import jax
 import numpy as np
@@ -12,7 +12,7 @@ from flax import serialization
 from superlink import ROOT, Federation
 
 from fedsvp_jax import prng
-from fedsvp_jax.deploy import Client
+from fedsvp_jax.deploy import Client, Seeded
 from fedsvp_jax.mechanisms.grid import residues
 
 pytest.importorskip("flwr")
@@ -34,24 +34,26 @@ def flower(tmp_path: pathlib.Path) -> Iterator[Federation]:
         made.stop()
 
 
-def model_of(flower: Federation) -> list[np.ndarray]:
-    saved = serialization.msgpack_restore(
-        (flower.folder / "model.msgpack").read_bytes()
-    )
+def model_of(file: pathlib.Path) -> list[np.ndarray]:
+    saved = serialization.msgpack_restore(file.read_bytes())
     return jax.tree.leaves(saved["params"])
 
 
 @pytest.mark.parametrize("method", ["fedsva", "attribute"])
 def test_three_supernodes_end_with_the_simulators_model(
-    flower: Federation, method: str, monkeypatch: pytest.MonkeyPatch
+    flower: Federation,
+    method: str,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.syspath_prepend(str(EXAMPLE))
     from digits.federation import settings  # type: ignore[import-not-found]
 
     flower.begin("digits.begin", f"--state={flower.state}", f"--method={method}")
     flower.start()
-    told = flower.run(f'method="{method}"', "model.msgpack")
-    arrays = model_of(flower)
+    file = tmp_path / "model.msgpack"
+    told = flower.run(f'method="{method}" output="{file}"', file)
+    arrays = model_of(file)
     assert told.count("Received 3 results and 0 failures") == 5, told
     wanted = simulated(settings(method))
     for got, leaf in zip(arrays, wanted, strict=True):
@@ -59,13 +61,14 @@ def test_three_supernodes_end_with_the_simulators_model(
 
 
 def test_a_client_that_refuses_is_left_out_and_the_run_goes_on(
-    flower: Federation,
+    flower: Federation, tmp_path: pathlib.Path
 ) -> None:
     flower.begin("digits.begin", f"--state={flower.state}")
     (flower.state / "client-2.json").write_text("damaged")
     flower.start()
-    told = flower.run('method="fedsva" num-server-rounds=2', "model.msgpack")
-    arrays = model_of(flower)
+    file = tmp_path / "model.msgpack"
+    told = flower.run(f'method="fedsva" num-server-rounds=2 output="{file}"', file)
+    arrays = model_of(file)
     assert told.count("Received 2 results and 1 failures") == 2, told
     assert "holds no entry" in told
     assert all(np.all(np.isfinite(leaf)) for leaf in arrays)
@@ -73,47 +76,51 @@ def test_a_client_that_refuses_is_left_out_and_the_run_goes_on(
 
 
 PHASES = ("", "setup", "share_keys", "collect_masked_vectors", "unmask")
+HOSPITALS = 5
 
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_five_supernodes_open_the_simulators_sum_though_one_is_killed(
     phase: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Secure aggregation, and a node that dies in each phase of Flower's protocol."""
+    """Tables, secure sums, and a node that dies in each phase of Flower's protocol."""
     monkeypatch.syspath_prepend(str(ROOT / "examples" / "flower_sums"))
-    from sums.federation import CLIENTS, client_of  # type: ignore[import-not-found]
+    from sums.federation import client_of, server_of  # type: ignore[import-not-found]
 
-    made = Federation(tmp_path, "flower_sums", CLIENTS)
+    made = Federation(tmp_path, "flower_sums", HOSPITALS)
     try:
-        made.begin("sums.federation", str(made.state))
+        made.begin("sums.federation", str(made.state), str(HOSPITALS))
         made.start()
         if phase:
-            killer = threading.Thread(
-                target=made.kill_node, args=(0, PHASES.index(phase))
-            )
-            killer.start()
-        told = made.run("num-server-rounds=1", "sums.npz")
+            killed = (0, PHASES.index(phase))
+            threading.Thread(target=made.kill_node, args=killed, daemon=True).start()
+        settings = f'hospitals={HOSPITALS} num-server-rounds=1 folder="{made.state}"'
+        told = made.run(settings, made.state / "sums.npz")
     finally:
         made.stop()
     assert "Secure aggregation completed" in told, told
-    first = 0 if phase in ("", "unmask") else 1
     monkeypatch.setenv("FEDSVP_TEST_SEED", "0")
-    total: list[np.ndarray] | None = None
-    for number in range(first, CLIENTS):
-        client = client_of(number, tmp_path / "again")
-        received = client.initial_arrays
-        sent = whole_numbers_of(client, received, client.train(received, 1).arrays)
-        total = sent if total is None else list(map(np.add, total, sent))
-    with np.load(tmp_path / "sums.npz") as saved:
-        for place, leaf in enumerate(total or []):
-            np.testing.assert_array_equal(saved[f"sum-1-{place}"], leaf)
+    received = server_of(made.state, HOSPITALS).initial_arrays
+    total = [np.zeros(leaf.shape, np.int64) for leaf in received]
+    for number in range(0 if phase in ("", "unmask") else 1, HOSPITALS):
+        client = client_of(number, made.state, HOSPITALS)
+        trained = client.train(received, 1).arrays
+        sent = whole_numbers_of(client, received, trained, Seeded(0, number))
+        total = list(map(np.add, total, sent))
+    with np.load(made.state / "sums.npz") as saved:
+        for place, leaf in enumerate(total):
+            np.testing.assert_array_equal(saved[f"1-{place}"], leaf)
+    assert (made.state / "model.safetensors").is_file()
 
 
 def whole_numbers_of(
-    client: Client, received: list[np.ndarray], trained: list[np.ndarray]
+    client: Client,
+    received: list[np.ndarray],
+    trained: Sequence[np.ndarray],
+    seeded: Seeded,
 ) -> list[np.ndarray]:
     """As the simulator's mechanism draws them, with the simulator's key."""
-    made, seeded = client.policy, client._randomness
+    made = client.policy
     update = [new - old for new, old in zip(trained, received, strict=True)]
     upload, _, info = made.clip_and_noise(
         update,

@@ -116,13 +116,12 @@ class Federation:
                 )
             )
 
-    def run(self, settings: str, output: str) -> str:
-        """What `flwr run` printed; the app wrote `folder/output`."""
-        file = self.folder / output
+    def run(self, settings: str, file: pathlib.Path) -> str:
+        """What `flwr run` printed; the app wrote the file."""
         ended = subprocess.run(
             [
                 *(_tool("flwr"), "run", str(self.app), "--stream"),
-                *("--run-config", f'{settings} output="{file}"'),
+                *("--run-config", settings),
             ],
             env=self._env,
             capture_output=True,
@@ -137,7 +136,7 @@ class Federation:
         """Kills a SuperNode as soon as it has got so many requests."""
         (log,) = self.folder.glob(f"{1 + number}-*.log")
         until = time.monotonic() + _SECONDS
-        while log.read_bytes().count(b"Received: train message") < requests:
+        while log.read_bytes().count(b"Receiving: train message") < requests:
             if time.monotonic() > until:
                 raise TimeoutError(f"node {number} got no {requests} requests")
             time.sleep(0.05)

@@ -1,12 +1,13 @@
-"""One client: what it sends is masked, and opens only in the sum of all."""
+"""One hospital: what it sends is masked, and opens only in the sum of all."""
 
 import pathlib
 from typing import Any
 
+import numpy as np
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from fedsvp_jax.deploy import Site
+from fedsvp_jax.deploy import Site, Trained
 from fedsvp_jax.deploy.flower_sums import SumMod
 from sums.federation import client_of, randomness
 
@@ -15,11 +16,12 @@ def private(message: Message, context: Context, call_next: Any) -> Message:
     """Flower's protocol; the records are read once the keys are shared."""
     number = int(context.node_config["partition-id"])
     folder = pathlib.Path(str(context.node_config["state"]))
-    mod = SumMod(
-        Site(folder / f"client-{number}"),
-        lambda received, n: client_of(number, folder).train(received, n),
-        randomness=randomness(number),
-    )
+
+    def train(received: list[np.ndarray], round_num: int) -> Trained:
+        hospitals = int(context.run_config["hospitals"])
+        return client_of(number, folder, hospitals).train(received, round_num)
+
+    mod = SumMod(Site(folder / f"log-{number}"), train, randomness=randomness(number))
     return mod(message, context, call_next)
 
 
