@@ -119,7 +119,8 @@ class Client:
         self._num_private = int((attributes == data.attributes.private).sum())
         self._randomness, self._data = randomness, data
         shape = data.examples.inputs.shape[1:]
-        self._settings = dataclasses.asdict(config) | {"example_shape": shape}
+        facts = {"example_shape": shape, "num_classes": data.num_classes}
+        self._settings = dataclasses.asdict(config) | facts
         by_name = (lambda count: build(num_classes=count)) if model is None else None
         asked = plans.asked_of(config, self._model, by_name, data)
         together = plans.sides(config, target, self._model, shape)
