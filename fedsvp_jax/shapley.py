@@ -388,10 +388,10 @@ def as_shapiq_game(utilities: np.ndarray) -> Any:
     Raises:
       ImportError: shapiq is not installed.
     """
-    base = importlib.import_module("shapiq").Game
+    base: Any = importlib.import_module("shapiq").Game
     bits = 2 ** np.arange(len(utilities).bit_length() - 1)
 
-    class Known(base):  # type: ignore[misc]
+    class Known(base):  # type: ignore[misc, valid-type]
         def value_function(self, coalitions: np.ndarray) -> np.ndarray:
             return np.asarray(utilities, float)[np.atleast_2d(coalitions) @ bits]
 

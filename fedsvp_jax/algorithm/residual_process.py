@@ -139,7 +139,7 @@ def correction(
     """
     number, ranks = jnp.sum(held.astype(jnp.int32)), _ranks(key, held)
     tables = design(held.shape[0], lacking.shape[0])
-    told = Design(*(jnp.asarray(table)[number] for table in tables))
+    told = jax.tree.map(lambda table: jnp.asarray(table)[number], tables)
     asked = jnp.sum(jnp.any(told.rows, axis=1).astype(jnp.float32))
     squares = lacking @ told.inverse @ lacking + resolution**2
     scale = jnp.sqrt(squares / jnp.maximum(asked, 1))
