@@ -58,7 +58,7 @@ def main(_: list[str]) -> None:
     )
 
     from fedsvp_jax.data import client_store
-    from fedsvp_jax.federation import store_builder
+    from fedsvp_jax.datasets import store_builder
 
     folder = pathlib.Path(values.output_dir).expanduser()
     folder.parent.mkdir(parents=True, exist_ok=True)

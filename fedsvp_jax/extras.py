@@ -1,4 +1,4 @@
-"""Libraries that an extra of the package brings, imported where they are used."""
+"""What the core works without: an extra's libraries and the rooms around it."""
 
 import importlib
 from typing import Any
@@ -26,3 +26,12 @@ def needed(library: str, extra: str, what: str) -> Any:
             f"{what} needs {library.partition('.')[0]}, which is not installed: "
             f"pip install 'fedsvp_jax[{extra}]'"
         ) from error
+
+
+def around(module: str) -> Any:
+    """A module of a room that nothing of the core imports, when a setting asks for it.
+
+    Args:
+      module: its name below the package: `datasets`, `report.loggers`.
+    """
+    return importlib.import_module(f"fedsvp_jax.{module}")

@@ -31,9 +31,9 @@ LAYERS = (
     ("run",),
     ("deploy",),
     # What stands around the core, which imports none of it.
-    ("attacks", "check", "pretrained", "report"),
+    ("attacks", "check", "datasets", "pretrained", "report"),
 )
-TOUCH_FILES = ("attacks", "data", "deploy", "federation", "report", "run")
+TOUCH_FILES = ("attacks", "data", "deploy", "pretrained", "report", "run")
 
 
 @functools.cache

@@ -171,7 +171,7 @@ def run(*words: object, cwd: pathlib.Path) -> str:
 
 AROUND = (  # what the core works without: rooms of the package, and extras
     *("experiments", "fedsvp_jax.attacks", "fedsvp_jax.check"),
-    *("fedsvp_jax.pretrained", "fedsvp_jax.report"),
+    *("fedsvp_jax.datasets", "fedsvp_jax.pretrained", "fedsvp_jax.report"),
     *("flwr", "jax_privacy", "matplotlib", "mlflow", "nvflare", "pandas", "pfl"),
     *("plotly", "safetensors", "tensorboardX", "wandb"),
 )
@@ -182,12 +182,16 @@ def test_the_core_trains_without_what_stands_around_it(tmp_path: pathlib.Path) -
         import sys
         sys.modules |= dict.fromkeys({AROUND})
         import fedsvp_jax
+        import numpy as np
         from fedsvp_jax import deploy, influence, models
+        x = np.random.default_rng(0).random((60, 4), np.float32)
+        y = np.arange(60, dtype=np.int32) % 2
+        data = fedsvp_jax.Dataset("own", x, y, x, y, 2)
         config = fedsvp_jax.ExperimentConfig(
-            dataset="digits", model="mlp", num_clients=3, cohort_size=2, num_rounds=1,
-            local_epochs=1,
+            dataset="npz", num_clients=3, cohort_size=2, num_rounds=1, local_epochs=1
         )
-        fedsvp_jax.run.train(fedsvp_jax.resolve(config), "run")
+        config = fedsvp_jax.resolve(config, data)
+        fedsvp_jax.run.train(config, "run", dataset=data)
         fedsvp_jax.run.load_model("run").save("w.safetensors")
         print("sklearn" in sys.modules)
         """

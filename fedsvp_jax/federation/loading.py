@@ -7,14 +7,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fedsvp_jax import prng
+from fedsvp_jax import extras, prng
 from fedsvp_jax.config import EvaluationSettings, ExperimentConfig
 from fedsvp_jax.data import attributes, partition, preprocessing, sources
 from fedsvp_jax.data.attributes import Attributes, AttributeSettings
 from fedsvp_jax.data.client_store import ClientStore, open_store
 from fedsvp_jax.data.dataset import Column, Dataset, RowSource
 from fedsvp_jax.data.train_validation import least_examples
-from fedsvp_jax.federation import features
 from fedsvp_jax.prng import Stream
 from fedsvp_jax.settings import FEATURE_MODELS, TABLE_MODELS
 from fedsvp_jax.structs import Examples
@@ -71,7 +70,7 @@ def load_dataset(config: ExperimentConfig, most: int | None = None) -> Dataset:
     if most is not None and most < count:
         dataset = _trained_on(dataset, np.arange(most) * count // most)
     if config.model in FEATURE_MODELS:
-        dataset = features.of_images(
+        dataset = extras.around("pretrained.features").of_images(
             config.model, dataset, config.features_dir, weights=config.lite0_weights
         )
     return _evaluated_on(dataset, config.max_test_examples)
