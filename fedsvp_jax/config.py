@@ -13,12 +13,11 @@ from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.common_settings import NoiseSettings, RoundSettings, TrainingSettings
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.attributes import AttributeSettings
-from fedsvp_jax.data.corruption import CorruptionSettings
 from fedsvp_jax.data.dataset import Dataset, Facts, facts_of
 from fedsvp_jax.data.partition import PartitionSettings
 from fedsvp_jax.data.sources import DataSettings
 from fedsvp_jax.data.train_validation import least_examples
-from fedsvp_jax.influence.settings import FilterSettings
+from fedsvp_jax.influence.settings import CorruptionSettings, FilterSettings
 from fedsvp_jax.mechanisms.private_query import PrivateQuerySettings
 from fedsvp_jax.settings import (
     FEATURE_MODELS,

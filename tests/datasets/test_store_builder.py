@@ -12,8 +12,9 @@ from tfds_builders import Rows
 
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import sources
-from fedsvp_jax.data.client_store import ClientStore, open_store, write_store
+from fedsvp_jax.data.client_store import ClientStore, open_store
 from fedsvp_jax.datasets import leaf, store_builder
+from fedsvp_jax.datasets.store_writer import write_store
 
 
 def build(
