@@ -11,8 +11,8 @@ from typing import Any
 import flax.struct
 import jax.numpy as jnp
 
-from fedsvp_jax.mechanisms import base, noise
-from fedsvp_jax.mechanisms.base import Mechanism, UploadNoise
+from fedsvp_jax.mechanisms import noise
+from fedsvp_jax.mechanisms.base import Law, Mechanism, UploadNoise, chain
 from fedsvp_jax.mechanisms.calibration import (
     check_calibration,
     classical_constant,
@@ -106,17 +106,14 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
         )
     exposures = jnp.asarray(config.settings.exposures, jnp.float32)
 
-    def calibrate(contribution_ratio: Array, round_num: Array) -> UploadNoise:
-        del contribution_ratio, round_num
+    def calibrate(ratio: Array, round_num: Array, bound: Array) -> UploadNoise:
+        del ratio, round_num, bound
         return scaled_claim(config, exposures)
 
-    counted = sensitivity
+    own = sensitivity.bound
     if config.clip.granted:
-        counted = sensitivity._replace(
-            bound=lambda num_examples: sensitivity.bound(
-                jnp.asarray(config.min_num_examples, jnp.float32)
-            )
-        )
+        smallest = jnp.asarray(config.min_num_examples, jnp.float32)
+        sensitivity = sensitivity._replace(bound=lambda num_examples: own(smallest))
 
     def server(
         params: Params, _: Params, state: MechanismState, *, key: Array, **rest: Any
@@ -134,12 +131,8 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
         )
         return noise.add_gaussian_noise(params, std, key=key)[0], state
 
-    mechanism = base.gaussian_mechanism(
-        calibrate,
-        counted,
-        base.claim_of(sensitivity, any_epsilon=config.calibration == "analytic"),
-        num_rounds=1,
-    )
+    law = Law(calibrate, any_epsilon=config.calibration == "analytic")
+    mechanism = chain(sensitivity, law)
     if not config.settings.downlink_noise:
         return mechanism
     return mechanism._replace(server=server, follows_num_rounds=True)

@@ -13,8 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
 
-from fedsvp_jax.mechanisms import base
-from fedsvp_jax.mechanisms.base import Mechanism, UploadNoise
+from fedsvp_jax.mechanisms.base import Law, Mechanism, UploadNoise, chain
 from fedsvp_jax.mechanisms.calibration import (
     check_calibration,
     scaled_claim,
@@ -120,21 +119,17 @@ def dpa_factor(num_rounds: int, contraction: Leaf, round_num: Array) -> Array:
 def _scheduled(config: MechanismConfig, factor: Callable[[Array], Array]) -> Mechanism:
     """z_t = z·factor(t), over factor(0) where the first round is to have z."""
     check_calibration(config)
-    sensitivity = make_sensitivity(config)
 
-    def calibrate(contribution_ratio: Array, round_num: Array) -> UploadNoise:
-        del contribution_ratio
+    def calibrate(ratio: Array, round_num: Array, bound: Array) -> UploadNoise:
+        del ratio, bound
         level = factor(round_num)
         if config.settings.schedule_level == "first_round":
             level = level / factor(jnp.zeros((), jnp.int32))
         return scaled_claim(config, level)
 
-    return base.gaussian_mechanism(
-        calibrate,
-        sensitivity,
-        base.claim_of(sensitivity, any_epsilon=config.calibration == "analytic"),
-        num_rounds=config.num_rounds,
-    )
+    analytic = config.calibration == "analytic"
+    law = Law(calibrate, any_epsilon=analytic, num_rounds=config.num_rounds)
+    return chain(make_sensitivity(config), law)
 
 
 def make_time_varying(config: MechanismConfig) -> Mechanism:
