@@ -91,7 +91,29 @@ class ExecutionSettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
+class FederationSettings(
+    ExecutionSettings,
+    TrainingSettings,
+    RoundSettings,
+    PartitionSettings,
+    shapley.ShapleySettings,
+    AttributeSettings,
+    DataSettings,
+):
+    """Who holds which data, and what clients train on them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AccountedSettings(
+    FilterSettings, PromiseSettings, NoiseSettings, MechanismChoice, RoundSettings
+):
+    """What a run's account follows from beside its mechanism."""
+
+
+@dataclasses.dataclass(frozen=True)
 class ExperimentConfig(
+    FederationSettings,
+    AccountedSettings,
     ExecutionSettings,
     EvaluationSettings,
     FilterSettings,
@@ -212,7 +234,7 @@ def defaults_by_data_set(name: str) -> dict[str, Any]:
     }
 
 
-def check_resolved(config: ExperimentConfig) -> None:
+def check_resolved(config: Settings) -> None:
     """Raises ValueError for settings that `resolve` has not filled in."""
     names = (*_COMMON, "model", "delta", "num_attributes", "server_learning_rate")
     if any(getattr(config, name) is None for name in names):
@@ -221,7 +243,7 @@ def check_resolved(config: ExperimentConfig) -> None:
         )
 
 
-def _of_size(config: ExperimentConfig, facts: Facts) -> dict[str, Any]:
+def _of_size(config: FederationSettings, facts: Facts) -> dict[str, Any]:
     """Defaults of `SIZED` for data of one's own: npz, csv, store.
 
     About 50 examples per client, at most 100 clients, none of whom is curious; a batch
@@ -253,7 +275,7 @@ def _of_size(config: ExperimentConfig, facts: Facts) -> dict[str, Any]:
     }
 
 
-def _private_number(config: ExperimentConfig, facts: Facts) -> int:
+def _private_number(config: AttributeSettings, facts: Facts) -> int:
     """The number of --private_category.
 
     Raises:
@@ -280,7 +302,7 @@ def _private_number(config: ExperimentConfig, facts: Facts) -> int:
     return number
 
 
-def _of_data(config: ExperimentConfig, facts: Facts | None) -> dict[str, Any]:
+def _of_data(config: FederationSettings, facts: Facts | None) -> dict[str, Any]:
     """The defaults that follow from the data, of settings that are not given."""
     sized = config.dataset in ("npz", "csv", "store")
     kind, _, column = config.attributes.partition(":")

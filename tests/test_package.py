@@ -34,7 +34,7 @@ LAYERS = (
     ("attacks", "check", "datasets", "report"),
     ("pretrained",),
 )
-TOUCH_FILES = ("attacks", "data", "deploy", "pretrained", "report", "run")
+TOUCH_FILES = ("attacks", "data", "datasets", "deploy", "pretrained", "report", "run")
 
 
 @functools.cache

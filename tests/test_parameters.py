@@ -2,6 +2,7 @@
 
 import ast
 import pathlib
+from collections.abc import Iterator
 
 import pytest
 
@@ -27,6 +28,20 @@ FLAT = {
 }
 
 
+# Functions of the core that take every setting of a run; others take a theme or two.
+MOST_WHOLE = 25
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
+    """The core's functions, with the path of their module."""
+    root = pathlib.Path(fedsvp_jax.__file__).parent
+    for path in root.rglob("*.py"):
+        if path.relative_to(root).parts[0] not in OUTSIDE:
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.FunctionDef):
+                    yield str(path.relative_to(root)), node
+
+
 def parameters(function: ast.FunctionDef) -> int:
     told = function.args
     named = [*told.posonlyargs, *told.args, *told.kwonlyargs]
@@ -34,12 +49,15 @@ def parameters(function: ast.FunctionDef) -> int:
 
 
 def test_no_function_of_the_core_has_more_than_eight_parameters() -> None:
-    root = pathlib.Path(fedsvp_jax.__file__).parent
-    found = {
-        f"{path.relative_to(root)} {node.name}"
-        for path in root.rglob("*.py")
-        if path.relative_to(root).parts[0] not in OUTSIDE
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef) and parameters(node) > MOST
-    }
+    found = {f"{path} {f.name}" for path, f in functions() if parameters(f) > MOST}
     assert found == FLAT
+
+
+def test_few_functions_of_the_core_are_handed_all_settings() -> None:
+    whole = [
+        f"{path} {function.name}"
+        for path, function in functions()
+        for one in (*function.args.args, *function.args.kwonlyargs)
+        if one.annotation and "ExperimentConfig" in ast.unparse(one.annotation)
+    ]
+    assert len(whole) <= MOST_WHOLE, whole

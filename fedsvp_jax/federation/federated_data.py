@@ -12,7 +12,7 @@ from fedsvp_jax import extras, prng
 from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.algorithm.coalitions import coalition_rows, planned_coalitions
 from fedsvp_jax.common_settings import NoiseSettings
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import ExperimentConfig, FederationSettings
 from fedsvp_jax.data import partition, preprocessing, train_validation
 from fedsvp_jax.data.attributes import Attributes, AttributeSettings
 from fedsvp_jax.data.client_store import ClientStore
@@ -62,7 +62,7 @@ class FederatedData(NamedTuple):
         return int(self.num_train.max())
 
 
-def _num_curious(config: ExperimentConfig) -> int:
+def _num_curious(config: FederationSettings) -> int:
     """Honest-but-curious clients; a warning where all clients are."""
     if config.num_attributes == 1:
         return 0
@@ -96,7 +96,7 @@ def federate(
                 "influence_filter must be none in a sweep: each run withholds other "
                 f"examples for the centre; got {first.influence_filter}"
             )
-        dataset, warmup = loading.withhold(first, dataset)
+        dataset, warmup = loading.withhold(dataset, first.warmup_examples, first.seed)
     found = loading.example_attributes(first, dataset)
     examples = preprocessing.device_examples(
         dataset.train_inputs, dataset.train_labels, found.ids, dataset.train_targets

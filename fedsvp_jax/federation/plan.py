@@ -22,7 +22,13 @@ from fedsvp_jax.algorithm.privacy_estimation import EstimationPlan
 from fedsvp_jax.algorithm.private_query import Asked
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
 from fedsvp_jax.common_settings import NoiseSettings, RoundSettings
-from fedsvp_jax.config import ExecutionSettings, ExperimentConfig, check_resolved
+from fedsvp_jax.config import (
+    AccountedSettings,
+    ExecutionSettings,
+    ExperimentConfig,
+    FederationSettings,
+    check_resolved,
+)
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
@@ -60,7 +66,7 @@ class Sizes(TypedDict, total=False):
     max_num_examples: int | None
 
 
-def sizes(config: ExperimentConfig, data: FederatedData) -> Sizes:
+def sizes(config: AccountedSettings, data: FederatedData) -> Sizes:
     """Of the clients that the data were dealt to."""
     return Sizes(
         batch_size=batch_size(config, data),
@@ -82,7 +88,7 @@ def least_examples(config: NoiseSettings, data: FederatedData) -> float:
 
 
 def sides(
-    config: ExperimentConfig,
+    config: FederationSettings,
     target: Target,
     model: Model,
     example_shape: Sequence[int],
@@ -173,16 +179,12 @@ def mechanism_config(
     return told_and_made(config, **sizes)[0]
 
 
-def poisson_places(config: ExperimentConfig, data: FederatedData) -> int | None:
+def poisson_places(told: MechanismConfig) -> int | None:
     """M: room for a Poisson batch; None where batches are shuffled."""
-    size, largest = batch_size(config, data), data.max_num_examples
-    told = mechanism_config(
-        config, batch_size=size, min_num_examples=1, max_num_examples=largest
-    )
     if not subsampling.is_poisson(told):
         return None
-    batches = config.num_rounds * subsampling.most_steps(told)
-    return subsampling.poisson_places(size, largest, batches)
+    batches = told.num_rounds * subsampling.most_steps(told)
+    return subsampling.poisson_places(told.batch_size, told.max_num_examples, batches)
 
 
 def step_gradient(config: NoiseSettings) -> Gradient:
@@ -252,18 +254,24 @@ def asked_of(
 
 def make_plan(
     config: ExperimentConfig,
+    told: MechanismConfig,
     data: FederatedData,
     target: Target,
     together: Sides,
     asked: Asked | None = None,
 ) -> RoundPlan:
-    """The static choices of the round compiled for a target; `asked` as above."""
+    """The static choices of the round compiled for a target.
+
+    Args:
+      told: to the mechanism.
+      asked: as above.
+    """
     longest = data.split.validation.shape[-1]
     recipe = TrainingRecipe(
         batch_size=batch_size(config, data),
         local_epochs=config.local_epochs,
         gradient=step_gradient(config),
-        places=poisson_places(config, data),
+        places=poisson_places(told),
         local_steps=config.local_steps,
         augment=config.augment,
         proximal=config.proximal_mu > 0,

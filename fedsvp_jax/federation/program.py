@@ -15,7 +15,7 @@ from fedsvp_jax.algorithm.evaluation import outputs_for
 from fedsvp_jax.algorithm.private_query import Asked
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
 from fedsvp_jax.common_settings import RoundSettings
-from fedsvp_jax.config import ExperimentConfig, check_resolved
+from fedsvp_jax.config import ExperimentConfig, FederationSettings, check_resolved
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
@@ -221,7 +221,7 @@ def _check_loss(
 
 
 def _check_utility(
-    config: ExperimentConfig, model: Model, data: FederatedData, mechanism: Mechanism
+    config: FederationSettings, model: Model, data: FederatedData, mechanism: Mechanism
 ) -> None:
     """Refuses a utility of coalitions that the model's loss gives no meaning to.
 
@@ -352,7 +352,7 @@ def build(
         configs=tuple(configs),
         model=model,
         data=data,
-        plan=plans.make_plan(first, data, target, together, asked),
+        plan=plans.make_plan(first, made[0][0], data, target, together, asked),
         cells=cells,
         mechanism_configs=mechanism_configs,
         target=target,

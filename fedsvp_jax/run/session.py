@@ -16,7 +16,7 @@ from fedsvp_jax import extras, models
 from fedsvp_jax.accounting import claims
 from fedsvp_jax.algorithm.local_training import TrainingRecipe
 from fedsvp_jax.algorithm.state import RoundMetrics, ServerState
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import AccountedSettings
 from fedsvp_jax.devices import processes
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation.budget import planned_cost
@@ -366,7 +366,7 @@ def _shown_spent(row: dict[str, Any]) -> dict[str, str]:
     return {"epsilon": f"{spent:.3g} at δ={row['target_delta']:g} ({words})"}
 
 
-def _solution(config: ExperimentConfig) -> str:
+def _solution(config: AccountedSettings) -> str:
     """What was solved for, in one line."""
     name, _ = noise_setting(config.mechanism)
     return (
