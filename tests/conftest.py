@@ -43,7 +43,8 @@ import pytest
 DURATIONS = pathlib.Path(__file__).with_name("durations.json")
 # Folders of `make test-lab`.
 LAB = (
-    *("attacks", "check", "datasets", "docs", "experiments", "pretrained", "report"),
+    *("attacks", "baselines", "check", "datasets", "docs", "experiments"),
+    *("pretrained", "report"),
 )
 
 

@@ -170,7 +170,8 @@ def run(*words: object, cwd: pathlib.Path) -> str:
 
 
 AROUND = (  # what the core works without: rooms of the package, and extras
-    *("experiments", "fedsvp_jax.attacks", "fedsvp_jax.check"),
+    *("experiments", "fedsvp_jax.attacks", "fedsvp_jax.baselines"),
+    "fedsvp_jax.check",
     *("fedsvp_jax.datasets", "fedsvp_jax.pretrained", "fedsvp_jax.report"),
     *("flwr", "jax_privacy", "matplotlib", "mlflow", "nvflare", "pandas", "pfl"),
     *("plotly", "safetensors", "tensorboardX", "wandb"),

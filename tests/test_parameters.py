@@ -13,6 +13,7 @@ pytestmark = pytest.mark.across("how many parameters a function may have")
 MOST = 8
 OUTSIDE = (  # rooms around the core
     "attacks",
+    "baselines",
     "check",
     "datasets",
     "pretrained",

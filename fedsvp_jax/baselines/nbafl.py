@@ -8,7 +8,6 @@ K-of-N scheduling theorem.
 import math
 from typing import Any
 
-import flax.struct
 import jax.numpy as jnp
 
 from fedsvp_jax.mechanisms import noise
@@ -24,24 +23,7 @@ from fedsvp_jax.mechanisms.sensitivity import (
     make_sensitivity,
     scaled_size,
 )
-from fedsvp_jax.settings import Settings, setting
 from fedsvp_jax.structs import Array, MechanismState, Params
-
-
-@flax.struct.dataclass(frozen=True)
-class NbaflSettings(Settings):
-    """Settings of nbafl."""
-
-    exposures: float = setting(
-        1.0,
-        "L, uploads that --epsilon is shared over.",
-        above=0,
-        traced=True,
-    )
-    downlink_noise: bool = setting(
-        False, "Add the noise of the downlink to the broadcast model too."
-    )
-    clip_weights: bool = setting(False, "Clip the uploaded weights to C as one vector.")
 
 
 def nbafl_downlink_std(
