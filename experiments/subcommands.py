@@ -17,6 +17,8 @@ MODULES = (
     "predict",
     "report",
     "check",
+    "site",
+    "ledger",
     "attack",
     "demo",
     "influence",
