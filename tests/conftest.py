@@ -43,7 +43,7 @@ import pytest
 DURATIONS = pathlib.Path(__file__).with_name("durations.json")
 # Folders of `make test-lab`.
 LAB = (
-    *("attacks", "baselines", "check", "datasets", "docs", "experiments"),
+    *("attacks", "baselines", "check", "datasets", "docs", "engines", "experiments"),
     *("pretrained", "report"),
 )
 

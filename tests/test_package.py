@@ -31,7 +31,7 @@ LAYERS = (
     ("run",),
     ("deploy",),
     # What stands around the core, which imports none of it.
-    ("attacks", "baselines", "check", "datasets", "report"),
+    ("attacks", "baselines", "check", "datasets", "engines", "report"),
     ("pretrained",),
 )
 TOUCH_FILES = ("attacks", "data", "datasets", "deploy", "pretrained", "report", "run")

@@ -26,8 +26,8 @@ FOLDERS = ("fedsvp_jax", "experiments")
 # An adapter is of no use without its engine; pfl's extra lacks pfl itself.
 ENGINES = {
     "fedsvp_jax/deploy/flower.py": "flwr",
-    "fedsvp_jax/deploy/nvflare.py": "nvflare",
-    "fedsvp_jax/deploy/pfl.py": "pfl",
+    "fedsvp_jax/engines/nvflare.py": "nvflare",
+    "fedsvp_jax/engines/pfl.py": "pfl",
 }
 
 
@@ -172,6 +172,7 @@ def run(*words: object, cwd: pathlib.Path) -> str:
 AROUND = (  # what the core works without: rooms of the package, and extras
     *("experiments", "fedsvp_jax.attacks", "fedsvp_jax.baselines"),
     "fedsvp_jax.check",
+    "fedsvp_jax.engines",
     *("fedsvp_jax.datasets", "fedsvp_jax.pretrained", "fedsvp_jax.report"),
     *("flwr", "jax_privacy", "matplotlib", "mlflow", "nvflare", "pandas", "pfl"),
     *("plotly", "safetensors", "tensorboardX", "wandb"),

@@ -16,6 +16,7 @@ OUTSIDE = (  # rooms around the core
     "baselines",
     "check",
     "datasets",
+    "engines",
     "pretrained",
     "report",
 )
