@@ -121,7 +121,7 @@ class Client:
         shape = data.examples.inputs.shape[1:]
         self._settings = dataclasses.asdict(config) | {"example_shape": shape}
         by_name = (lambda count: build(num_classes=count)) if model is None else None
-        asked = plans.asked_of(config, self._model, by_name, data)
+        asked = plans.asked_of(self.policy.config, self._model, by_name, data)
         together = plans.sides(config, target, self._model, shape)
         self._plan = plans.make_plan(
             config, self.policy.config, data, target, together, asked

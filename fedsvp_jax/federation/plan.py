@@ -200,7 +200,7 @@ def step_gradient(config: NoiseSettings) -> Gradient:
 
 
 def asked_of(
-    config: ExperimentConfig,
+    told: MechanismConfig,
     model: Model,
     build: Callable[[int], Model] | None,
     data: FederatedData,
@@ -208,7 +208,7 @@ def asked_of(
     """What of the model the private query moves; None without one.
 
     Args:
-      config: resolved settings.
+      told: to the mechanism.
       model: of the run.
       build: number of classes -> the model; None where it is not built by name.
       data: for the shape of an example.
@@ -218,25 +218,25 @@ def asked_of(
         known, or `classes` or a --private_margin where the private attribute is no
         class.
     """
-    if not config.clip.asks:
+    if not told.clip.asks:
         return None
-    if config.private_margin > 0 and not data.private_classes:
+    if told.private_margin > 0 and not data.private_classes:
         raise ValueError(
             "private_margin must be 0 where the private attribute is no class, got "
-            f"{config.private_margin:g}"
+            f"{told.private_margin:g}"
         )
     example = preprocessing.normalize(data.examples.inputs[:1])
-    if config.private_layers == "all":
+    if told.private_layers == "all":
         params, _ = jax.eval_shape(model.init, jax.random.key(0), example)
         return tuple(True for _ in jax.tree.leaves(params))
     if build is None:
         raise ValueError(
             "private_layers must be all for a model that is not built by name, got "
-            f"{config.private_layers}"
+            f"{told.private_layers}"
         )
     is_last = jax.tree.leaves(backbone_of(build, example).is_last)
     shapes = jax.eval_shape(model.init, jax.random.key(0), example)[0]
-    if config.private_layers == "last":
+    if told.private_layers == "last":
         return tuple(is_last)
     if not data.private_classes:
         raise ValueError(
@@ -246,8 +246,8 @@ def asked_of(
     by_row = [leaf.shape[0] == data.num_classes for leaf in jax.tree.leaves(shapes)]
     if not all(row for row, last in zip(by_row, is_last, strict=True) if last):
         raise ValueError(
-            f"private_layers must be all or last for model {config.model}, whose last "
-            "layer does not keep a class's weights in a row, got classes"
+            "private_layers must be all or last for a model whose last layer does not "
+            "keep a class's weights in a row, got classes"
         )
     return tuple(data.private_classes if last else False for last in is_last)
 

@@ -242,7 +242,9 @@ def _check_utility(
         )
 
 
-def _check_momentum(config: ExperimentConfig, mechanism: Mechanism) -> None:
+def _check_momentum(
+    momentum: float, told: MechanismConfig, mechanism: Mechanism
+) -> None:
     """Refuses momentum of clients where the noise rests on what nobody has proved.
 
     Raises:
@@ -251,11 +253,11 @@ def _check_momentum(config: ExperimentConfig, mechanism: Mechanism) -> None:
     """
     claim = mechanism.claim
     granted = claim.relation != "none" and not claim.proved
-    if config.client_momentum > 0 and config.clip.granted and granted:
+    if momentum > 0 and told.clip.granted and granted:
         raise ValueError(
             "client_momentum must be 0 with sensitivity=paper, whose nominal bound "
             "2C/|D| was published for plain SGD; take another sensitivity, got "
-            f"{config.client_momentum:g}"
+            f"{momentum:g}"
         )
 
 
@@ -311,11 +313,11 @@ def build(
     if first.solve == "noise":
         configs = [solve_noise(one, **plans.sizes(one, data)) for one in configs]
     made = [plans.told_and_made(one, **plans.sizes(one, data)) for one in configs]
-    asked = plans.asked_of(first, model, build_model, data)
-    for _, mechanism in made:
+    asked = plans.asked_of(made[0][0], model, build_model, data)
+    for told, mechanism in made:
         check_noise(mechanism, first.num_clients, first.num_rounds)
         _check_grid(mechanism, first, model, data, asked)
-        _check_momentum(first, mechanism)
+        _check_momentum(first.client_momentum, told, mechanism)
         _check_utility(first, model, data, mechanism)
     allowances = [
         account_of(config, mechanism).plan.allowance
