@@ -137,6 +137,7 @@ def _make(config: MechanismConfig, name: str) -> Mechanism:
         calibrate,
         (RELEASE_ASSUMPTIONS[release],),
         proved=release != "raw",
+        num_rounds=1,
         needs_contribution=release != "worst_case",
     )
     return chain(make_sensitivity(config), law)
