@@ -127,7 +127,7 @@ EXPERIMENTER = (
         "the same of every client, and the utilities and Shapley values of its groups",
     ),
     Kept(
-        ("report.html", "*.svg", "*.png"),
+        ("report.html", "epsilon.*", "*.svg", "*.png"),
         "what the files above hold, drawn; partition.svg the counts by class",
     ),
     Kept(

@@ -135,7 +135,7 @@ def test_a_cohort_that_shares_its_noise_divides_the_bound_of_the_smallest_client
     for size in (12, 100):
         np.testing.assert_allclose(alone.bound(jnp.int32(size)), 6 / size, rtol=1e-6)
         np.testing.assert_allclose(shared.bound(jnp.int32(size)), 0.25, rtol=1e-6)
-    assert shared.relation == alone.relation and shared.name == alone.name
+    assert shared.relation == alone.relation and shared.rule == alone.rule
     for colluders in (10, 11):
         nobody = dataclasses.replace(told, colluders=colluders)
         with pytest.raises(ValueError, match="colluders must be fewer than"):
