@@ -37,7 +37,12 @@ from fedsvp_jax.devices import processes
 
 from . import command, flag_values, printed, sweep_workers, unread_flags
 
-command.define_settings(without=("mechanism", "epsilon", "seed"))
+command.define_settings(
+    without=[
+        *("mechanism", "epsilon", "seed"),
+        *("client_values", "client_value_models", "client_value_utility"),
+    ]
+)
 command.define_output()
 command.define_running()
 flags.DEFINE_list(
