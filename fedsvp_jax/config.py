@@ -93,6 +93,7 @@ class ExecutionSettings(Settings):
 @dataclasses.dataclass(frozen=True)
 class FederationSettings(
     ExecutionSettings,
+    shapley.ClientValueSettings,
     TrainingSettings,
     RoundSettings,
     PartitionSettings,

@@ -169,7 +169,7 @@ def told_and_made(
     return told, claimed(make_mechanism(config.mechanism, told), config)
 
 
-def claimed(mechanism: Mechanism, config: ExperimentConfig) -> Mechanism:
+def claimed(mechanism: Mechanism, config: FederationSettings) -> Mechanism:
     """The mechanism with the claim that is left to it in a run of these settings."""
     claim = mechanism.claim
     if config.client_values != "none":
