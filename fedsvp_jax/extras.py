@@ -48,10 +48,11 @@ def moved(module: str, former: str) -> Callable[[str], Any]:
     """
 
     def found(name: str) -> Any:
-        if not name.startswith("__"):  # what the import system asks
-            warnings.warn(
-                f"{former} is fedsvp_jax.{module} now", DeprecationWarning, stacklevel=2
-            )
+        if name.startswith("__"):  # what the import system asks for
+            raise AttributeError(f"module {former!r} has no attribute {name!r}")
+        warnings.warn(
+            f"{former} is fedsvp_jax.{module} now", DeprecationWarning, stacklevel=2
+        )
         return getattr(around(module), name)
 
     return found
