@@ -6,7 +6,6 @@ fetched.
 """
 
 from fedsvp_jax.pretrained.hugging_face import load_hugging_face
-from fedsvp_jax.pretrained.inception import load_inception
 from fedsvp_jax.pretrained.lite0 import load_lite0
 
-__all__ = ["load_hugging_face", "load_inception", "load_lite0"]
+__all__ = ["load_hugging_face", "load_lite0"]
