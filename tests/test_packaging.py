@@ -160,12 +160,16 @@ def test_versions_agree_and_the_licence_is_there() -> None:
     assert "Apache License" in (ROOT / "LICENSE").read_text()
 
 
-def run(*words: object, cwd: pathlib.Path) -> str:
+def ended(*words: object, cwd: pathlib.Path) -> subprocess.CompletedProcess[str]:
     """Without PYTHONPATH, by which `make` lets a command see this folder."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    done = subprocess.run(
+    return subprocess.run(
         list(map(str, words)), cwd=cwd, env=environment, capture_output=True, text=True
     )
+
+
+def run(*words: object, cwd: pathlib.Path) -> str:
+    done = ended(*words, cwd=cwd)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -245,9 +249,7 @@ def test_the_cores_wheel_trains_without_extras_and_names_what_is_missing(
         (("report", "a"), "report"),
         (("train", *round_, "--output_dir=b", "--logger=tensorboard"), "tensorboard"),
     ):
-        done = subprocess.run(
-            [fedsvp, *words], cwd=tmp_path, capture_output=True, text=True
-        )
+        done = ended(fedsvp, *words, cwd=tmp_path)
         *_, last = done.stderr.strip().splitlines()
         assert done.returncode == 2 and f"pip install 'fedsvp_jax[{extra}]'" in last
         assert "Traceback" not in done.stderr
