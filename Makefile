@@ -122,7 +122,7 @@ $(DEPLOY_STAMP): $(BUILD_PARTS) requirements/deploy.txt pyproject.toml
 
 test-deploy: $(DEPLOY_STAMP)
 	FEDSVP_USERS_COMPILER=1 $(DEPLOY)/bin/python -m pytest -m "slow or not slow" \
-		--ignore=tests/deploy/test_noise.py tests/deploy
+		--ignore=tests/deploy/test_noise.py tests/deploy tests/engines
 
 # mutmut, in a folder beside .venv, whose libraries it works with.
 $(MUTMUT_STAMP): requirements/mutants.txt $(STAMP)
