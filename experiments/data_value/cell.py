@@ -1,7 +1,8 @@
 """One row: a federation under every arm and every noise, attacked by LiRA."""
 
 import collections
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
@@ -17,6 +18,7 @@ NETWORKS = 256  # of each arm and noise, on random halves of the members
 NOISES = (1.2, 2.0, 3.6)  # sigma; the middle one is the uniform arm's reference
 REFERENCE = NOISES[1]
 FALSE_POSITIVES = 0.01
+Lane: TypeAlias = tuple[np.ndarray, float]  # factors a (n,), sigma
 CLIENT_DATASETS = ("mnist",)  # on Adult most R are 0 (docs/data_value.md)
 
 
@@ -34,34 +36,37 @@ def area(ratios: np.ndarray, member: np.ndarray) -> float:
 
 
 def trained(
-    one: Federation, factors: np.ndarray, sigma: float, key: jax.Array, seed: int
+    one: Federation, lanes: Sequence[Lane], key: jax.Array, seed: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Networks on random halves of the members.
+    """Networks on random halves of the members, under each lane.
 
     Returns:
-      member (M, n) bool, confidences of the members' records (M, n), and which test
-      records are classified rightly (M, q) bool.
+      member (M, n) bool, confidences of the members' records (lanes, M, n), and which
+      test records are classified rightly (lanes, M, q) bool.
     """
     member = risk.half_masks(NETWORKS, federation.RECORDS, seed)
     pool = one.pool
-    logits = networks.outputs(
+    outputs = networks.outputs(
         jax.random.split(key, NETWORKS),
         member,
-        (pool.inputs, pool.labels, factors.astype(np.float32)),
+        (pool.inputs, pool.labels, np.stack([a for a, _ in lanes]).astype(np.float32)),
         np.concatenate([pool.inputs, one.test.inputs]),
-        sigma=sigma,
+        sigma=np.asarray([sigma for _, sigma in lanes]),
         num_classes=one.num_classes,
     )
     count = federation.RECORDS
-    phi = scores.confidences(logits[:, :count], pool.labels)
-    return member, phi, logits[:, count:].argmax(-1) == one.test.labels
+    own, right = [], []
+    for logits in outputs:
+        own.append(logits[:, :count])
+        right.append(logits[:, count:].argmax(-1) == one.test.labels)
+    phi = [scores.confidences(part, pool.labels) for part in np.stack(own, 1)]
+    return member, np.stack(phi), np.stack(right, 1)
 
 
 def measured(
-    one: Federation, factors: np.ndarray, sigma: float, key: jax.Array, seed: int
+    one: Federation, member: np.ndarray, phi: np.ndarray, right: np.ndarray
 ) -> dict[str, float]:
     """Accuracy and what LiRA tells, of one arm at one noise."""
-    member, phi, right = trained(one, factors, sigma, key, seed)
     ratios = membership.likelihood_ratios(phi, member)
     private = one.pool.private
     numbers = {
@@ -85,8 +90,8 @@ def compute(data: Dataset, seed: int) -> dict[str, Any]:
     values, value_halves = scores.record_values(one, keys[0])
     flat = np.ones(federation.RECORDS)
     # The oracle's risks come from networks of their own.
-    member, phi, _ = trained(one, flat, REFERENCE, keys[3], 1_000_000 + seed)
-    risks = risk.separation(phi, member)
+    member, phi, _ = trained(one, [(flat, REFERENCE)], keys[3], 1_000_000 + seed)
+    risks = risk.separation(phi[0], member)
     losses = scores.public_losses(one, keys[2])
     arms = scores.factors_of_arms(one, values, risks, losses, rng)
     private = one.pool.private
@@ -111,19 +116,19 @@ def compute(data: Dataset, seed: int) -> dict[str, Any]:
             "shares": [round(float(share), 3) for share in shares],
             "ratios": [round(float(ratio), 4) for ratio in ratios],
         }
-    play = keys[4]
+    lanes = [(flat, 0.0)]
+    lanes += [(factors, sigma) for factors in arms.values() for sigma in NOISES]
+    member, *both = trained(one, lanes, keys[4], seed)
+    numbers = iter([measured(one, member, *lane) for lane in zip(*both, strict=True)])
     return row | {
-        "no_noise": measured(one, flat, 0.0, play, seed),
+        "no_noise": next(numbers),
         "arms": {
             name: {
                 "factors": {
                     f"{factor:.6g}": count
                     for factor, count in sorted(collections.Counter(factors).items())
                 },
-                "noises": {
-                    f"{sigma:g}": measured(one, factors, sigma, play, seed)
-                    for sigma in NOISES
-                },
+                "noises": {f"{sigma:g}": next(numbers) for sigma in NOISES},
             }
             for name, factors in arms.items()
         },
