@@ -19,7 +19,7 @@ invented.
       experiments/data_value experiments/decisive
 
 prints for each commit of the rows when it was made, when its first row was done, and
-which files of the given folders differ from it today.
+which files of the given folders differ from those of the first row's commit.
 """
 
 import datetime
@@ -162,7 +162,7 @@ def faults(results: pathlib.Path) -> list[str]:
 
 
 def registration(rows: list[dict[str, Any]], folders: Sequence[str]) -> str:
-    """Per commit: its date, its rows and their first date, files changed since."""
+    """Per commit: its date, its rows and their first date, files not as in the first."""
     by_commit: dict[str, list[str]] = {}
     for row in rows:
         stamp = row["provenance"]
@@ -170,10 +170,11 @@ def registration(rows: list[dict[str, Any]], folders: Sequence[str]) -> str:
     lines = []
     for commit, dates in by_commit.items():
         made = _git("log", "-1", "--format=%cI", commit)
-        changed = _git("diff", "--name-only", commit, "--", *folders)
+        first = next(iter(by_commit))
+        changed = _git("diff", "--name-only", first, commit, "--", *folders)
         lines.append(
             f"commit {commit} of {made}: {len(dates)} rows, the first of {min(dates)}; "
-            f"changed since: {', '.join((changed or '').splitlines()) or 'nothing'}"
+            f"not as in the first: {', '.join((changed or '').splitlines()) or 'none'}"
         )
     return "\n".join(lines)
 

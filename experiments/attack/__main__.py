@@ -6,9 +6,14 @@ The manual of each attack below says what its adversary sees.
       --output_dir=runs/attack
 """
 
+import json
+import pathlib
+
 from absl import flags
 
-from .. import command
+from fedsvp_jax.run.files import write_json
+
+from .. import command, provenance
 from . import (
     audit,
     canaries,
@@ -44,6 +49,9 @@ def main(_: list[str]) -> None:
     config = command.settings_from_flags(values)
     command.start_jax(values)
     chosen.run(values, config)
+    results = pathlib.Path(values.output_dir) / "results.json"
+    stamp = provenance.stamp_of_run(config)
+    write_json(results, json.loads(results.read_text()) | {"provenance": stamp})
 
 
 def manual() -> str:
