@@ -1,10 +1,10 @@
-"""The table of data on docs/results/data.md: what was read, how much, and its hash.
+"""The tables of docs/results/data.md: what was read, and which rows name a commit.
 
   python -m experiments.data_table --data_dir=$FEDSVP_DATA
   python -m experiments.data_table --norun
 
 The first reads every data set and keeps its counts in docs/results/data.jsonl; the
-second writes the table from that file.
+second writes the tables from kept rows.
 """
 
 import pathlib
@@ -76,11 +76,33 @@ def table(rows: list[dict[str, Any]]) -> str:
     return markdown(lines)
 
 
+def commits(results: pathlib.Path) -> str:
+    """How many kept rows of each study name the commit of their code."""
+    counts: dict[str, list[int]] = {}
+    for file, row in provenance.kept(results):
+        study = file.relative_to(results).parts[0].split(".")[0]
+        numbers = counts.setdefault(study, [0, 0])
+        numbers[provenance.fault(row) is None] += 1
+    return markdown(
+        [
+            {
+                "rows of": f"`{study}`",
+                "with a commit": str(named),
+                "without": str(older),
+            }
+            for study, (older, named) in counts.items()
+        ]
+    )
+
+
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
-    """Writes the table from the kept rows."""
+    """Writes the tables from the kept rows."""
     results = docs_dir / "results"
-    block = docs_blocks.made_from(results / FILE, table)
-    return docs_blocks.rewrite(results / "data.md", {"data": block})
+    blocks = {
+        "data": docs_blocks.made_from(results / FILE, table),
+        "commits": lambda: commits(results),
+    }
+    return docs_blocks.rewrite(results / "data.md", blocks)
 
 
 def compute(values: flags.FlagValues) -> None:

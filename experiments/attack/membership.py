@@ -9,11 +9,10 @@ attacked in turn. The likelihood-ratio attack (LiRA) uses the other federations 
 models that the attacker trained itself; the loss threshold needs no other models.
 
 The federations run without noise, and under --mechanism, or each of --mechanisms, at
-each of --membership_epsilons. The models are made to remember: few examples, many local epochs,
-and a fifth of random labels, which can only be memorised. AUC
-is the mean over the attacked federations. TPR at a small FPR is taken over the scores
-of all federations together. Both have a 95 % interval by a jackknife over the
-federations.
+each of --membership_epsilons. The models are made to remember: few examples, many local
+epochs, and a fifth of random labels, which can only be memorised. AUC is the mean over
+the attacked federations. TPR at a small FPR is taken over the scores of all federations
+together. Both have a 95 % interval by a jackknife over the federations.
 
   python -m experiments.attack --attack=membership --dataset=digits \\
       --output_dir=runs/membership

@@ -33,13 +33,13 @@ def state(rows: analysis.Rows) -> str:
     """How many rows there are, and which code computed them."""
     every = [row for part in rows.values() for row in part]
     commits = collections.Counter(row["provenance"]["commit"] for row in every)
+    by_commit = ", ".join(f"{count} by `{one}`" for one, count in commits.items())
     hours = sum(row["cpu_s"] for row in every) / 3600
     counted = ", ".join(f"{len(rows[name])} {name}" for name in DATASETS)
     unfinished = "" if _complete(rows) else " **Unfinished: no verdict.**"
     return (
         f"Federations computed: {counted}, of {FEDERATIONS} each.{unfinished} CPU "
-        f"hours: {hours:.2f}. Rows by the code's commit: "
-        f"{', '.join(f'{count} by `{one}`' for one, count in commits.items()) or 'none'}."
+        f"hours: {hours:.2f}. Rows by the code's commit: {by_commit or 'none'}."
     )
 
 
