@@ -23,13 +23,11 @@ def overview() -> str:
         [
             f"fedsvp {fedsvp_jax.__version__}: federated learning with differential "
             "privacy, guided by Shapley values",
-            "  fedsvp train --dataset=digits --mechanism=fedsva --output_dir=runs/a",
             "  fedsvp schema DATA.csv",
             "  fedsvp train --data=DATA.csv --schema=schema.toml --goal=proved "
-            "--total_epsilon=3 --output_dir=runs/b",
-            "Subcommands:",
+            "--total_epsilon=3 --output_dir=runs/a",
+            "Subcommands; fedsvp SUBCOMMAND --help describes its flags, --name=value:",
             *listed,
-            "fedsvp SUBCOMMAND --help describes its flags. Flags are --name=value.",
         ]
     )
 

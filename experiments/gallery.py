@@ -3,10 +3,9 @@
   python -m experiments.gallery
   python -m experiments.gallery --figure=pdf
 
-For a change of style, or for a paper: nothing is measured anew. The picture of
-docs/architecture.md is drawn by `experiments.architecture`. Grids of images and the
-figures of single runs have no kept results; docs/gallery.md names the page or command
-of each.
+For a change of style, or for a paper (PDFs lie beside the pictures): nothing is
+measured anew. Grids of images and the figures of single runs have no kept results; the
+pages that show them name their commands.
 """
 
 import json

@@ -49,7 +49,8 @@ EXPERIMENTER = (
     ),
     Kept(
         ("clients.jsonl",),
-        "the same of every client, and the utilities and Shapley values of its groups",
+        "the same of every client, the utilities and Shapley values of its groups, and "
+        "what its uploads added to the model (`--client_values`)",
     ),
     Kept(
         ("report.html", "*.svg", "*.png"),

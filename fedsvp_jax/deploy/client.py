@@ -25,7 +25,8 @@ from fedsvp_jax.deploy.answer import Trained, answer
 from fedsvp_jax.deploy.policy import Policy, make_policy
 from fedsvp_jax.deploy.privatize import Arrays
 from fedsvp_jax.deploy.randomness import SECRET, Randomness, Seeded, training_key
-from fedsvp_jax.deploy.state import StateFile
+from fedsvp_jax.deploy.site import Site, fingerprint
+from fedsvp_jax.deploy.witness import Witness
 from fedsvp_jax.devices.target import here
 from fedsvp_jax.federation import plan as plans
 from fedsvp_jax.federation.federated_data import FederatedData, federate
@@ -75,15 +76,16 @@ def data_of(simulated: FederatedData, client_id: int) -> FederatedData:
 
 
 class Client:
-    """Answers a server's requests with its own data, model and state file.
+    """Answers a server's requests with its own data, model and log.
 
     Args:
       config: the federation's settings, as of a simulation.
       data: `own_data` or `data_of`.
-      state_path: the client's state file, which `begin` writes once.
+      state_path: the client's log, which `begin` begins once.
       min_num_examples: as in `make_policy`, which all clients agree on.
       model: built by the settings' name when None.
       randomness: `SECRET`; `Seeded` for tests.
+      witness: as of a `Site`, which is bound to the data.
 
     Raises:
       ValueError: as `make_policy`; or a model with statistics (BatchNorm's), which
@@ -99,17 +101,21 @@ class Client:
         min_num_examples: float,
         model: Model | None = None,
         randomness: Randomness = SECRET,
+        witness: str | os.PathLike[str] | Witness | None = None,
     ) -> None:
         config = resolve(config)
         target = here()
         build = partial(models.make_model, config.model, kernels=target.kernels)
         self._model = model or build(num_classes=data.num_classes)
         self.policy: Policy = make_policy(config, min_num_examples=min_num_examples)
-        self.file = StateFile(state_path, self.policy)
         held = cell_of(cell_of(data.split, 0), 0)
         self.num_examples = int(held.num_train)
         rows = np.asarray(held.train)[: self.num_examples]
         attributes = np.asarray(data.examples.attributes)[rows]
+        records = map(np.asarray, jax.tree.leaves(data.examples))
+        self.site = Site(
+            state_path, self.policy, witness=witness, data=fingerprint(*records)
+        )
         self._num_private = int((attributes == data.attributes.private).sum())
         self._randomness, self._data = randomness, data
         shape = data.examples.inputs.shape[1:]
@@ -145,12 +151,12 @@ class Client:
         return [*self._first, *(np.zeros_like(leaf) for leaf in asked)]
 
     def begin(self) -> None:
-        """Writes the state file, once in a client's life.
+        """Begins the log, once in a client's life.
 
         Raises:
-          FileExistsError, ValueError: as `StateFile.begin`.
+          FileExistsError, ValueError: as `Site.begin`.
         """
-        self.file.begin(
+        self.site.begin(
             self._num_private if self.policy.is_query else self.num_examples
         )
 
@@ -163,7 +169,7 @@ class Client:
           Refused, OSError: as `begin_round` and `end_round`.
         """
         return answer(
-            self.file,
+            self.site,
             received,
             partial(self.train, received, round_num),
             round_num=round_num,

@@ -38,10 +38,13 @@ class Group(NamedTuple):
     mechanism: str
     epsilon: float | None  # per upload; None where it does not set the noise
     noise_std: float | None  # of gaussian
+    total_epsilon: float | None = None  # of the run, where the noise was solved for it
 
     @property
     def setting(self) -> str:
         """`ε = 0.2` or `std = 0.01`; empty where neither sets the noise."""
+        if self.total_epsilon is not None:
+            return f"ε of the run = {labels.significant(self.total_epsilon)}"
         if self.noise_std is not None:
             return f"std = {labels.significant(self.noise_std)}"
         if self.epsilon is not None:
@@ -56,6 +59,7 @@ class SummaryRow:
     mechanism: str
     epsilon: float | None
     noise_std: float | None
+    total_epsilon: float | None
     num_seeds: int
     num_rounds: int  # rounds that every seed has
     best_by: str | None  # what chose the best rounds; None where nothing is evaluated
@@ -98,6 +102,7 @@ def groups(results: Sequence[read.Row]) -> dict[Group, dict[int, list[read.Row]]
             row["mechanism"],
             read.number(row["epsilon"]) if by_epsilon else None,
             read.number(row.get("noise_std")),
+            read.number(row.get("total_epsilon")),
         )
         seeds = by_group.setdefault(group, {})
         seeds.setdefault(row["seed"], {})[row["round"]] = row
@@ -146,6 +151,7 @@ def columns(rows: Sequence[SummaryRow]) -> dict[str, list[Any]]:
         name: [getattr(row, name) for row in rows]
         for name in fields
         if name not in _BY_METHOD
+        and (name != "total_epsilon" or any(row.total_epsilon for row in rows))
     }
     methods = dict.fromkeys(method for row in rows for method in row.epsilon_spent)
     for name in _BY_METHOD:
@@ -161,8 +167,9 @@ def shown_cells(rows: Sequence[SummaryRow]) -> list[dict[str, str]]:
     costs = spent.columns([dataclasses.asdict(row) for row in rows])
     groups = group_cells([row.groups for row in rows])
     best = "best by validation %" if by_validation else "best %"
+    totals = any(row.total_epsilon for row in rows)
     return [
-        _shown(row, best) | group | cost
+        _shown(row, best, totals) | group | cost
         for row, group, cost in zip(rows, groups, costs, strict=True)
     ]
 
@@ -317,14 +324,14 @@ def _below(value: float | None, reference: float | None) -> float | None:
     return 100 * (reference - value) / reference
 
 
-def _order(group: Group) -> tuple[bool, str, float, float]:
+def _order(group: Group) -> tuple[bool, str, list[float]]:
     mechanism, *settings = group
-    epsilon, std = (-1.0 if value is None else value for value in settings)
-    return mechanism != "none", mechanism, epsilon, std
+    levels = [-1.0 if value is None else value for value in settings]
+    return mechanism != "none", mechanism, levels
 
 
-def _shown(row: SummaryRow, best: str) -> dict[str, str]:
-    """By column; `best` is the head of the best round's."""
+def _shown(row: SummaryRow, best: str, totals: bool) -> dict[str, str]:
+    """By column; `best` is the head of the best round's, `totals`: ε is the run's."""
 
     def gap(value: float | None) -> str:
         return "–" if value is None else f"{value:.2f}"
@@ -334,7 +341,9 @@ def _shown(row: SummaryRow, best: str) -> dict[str, str]:
         name += f", std = {labels.significant(row.noise_std)}"
     return {
         "mechanism": name,
-        "ε": labels.significant(row.epsilon),
+        "ε of the run" if totals else "ε": labels.significant(
+            row.total_epsilon if totals else row.epsilon
+        ),
         "seeds": str(row.num_seeds),
         best: labels.percent(row.best_mean, row.best_std),
         "loss vs FedAvg, % (best)": gap(row.best_below_fedavg),

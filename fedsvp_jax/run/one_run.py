@@ -20,7 +20,7 @@ from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.federation.run_digest import check_more_rounds
 from fedsvp_jax.influence import admission
 from fedsvp_jax.losses import ExampleLoss
-from fedsvp_jax.run import scores
+from fedsvp_jax.run import records, scores
 from fedsvp_jax.run.early_stopping import Hook, check_reveal
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.files import replace_file
@@ -134,6 +134,9 @@ def train(
             "private_attribute": attributes.private,
             "by_client": session.accounts[0].by_client(),
         }
+        if config.client_values != "none":
+            rows = folder.rows("clients.jsonl")
+            summary["client_values"] = records.value_sums(rows, config.num_clients)
         if config.influence_filter != "none" or config.corrupted_share > 0:
             admitted = np.asarray(processes.to_host(session.state.admitted)[0])
             summary |= admission.summary(
