@@ -7,6 +7,7 @@ The first reads every data set and keeps its counts in docs/results/data.jsonl; 
 second writes the tables from kept rows.
 """
 
+import collections
 import pathlib
 from typing import Any
 
@@ -76,23 +77,14 @@ def table(rows: list[dict[str, Any]]) -> str:
     return markdown(lines)
 
 
-def commits(results: pathlib.Path) -> str:
-    """How many kept rows of each study name the commit of their code."""
-    counts: dict[str, list[int]] = {}
-    for file, row in provenance.kept(results):
-        study = file.relative_to(results).parts[0].split(".")[0]
-        numbers = counts.setdefault(study, [0, 0])
-        numbers[provenance.fault(row) is None] += 1
-    return markdown(
-        [
-            {
-                "rows of": f"`{study}`",
-                "with a commit": str(named),
-                "without": str(older),
-            }
-            for study, (older, named) in counts.items()
-        ]
+def older(results: pathlib.Path) -> str:
+    """How many kept rows of each study name no commit."""
+    counts = collections.Counter(
+        file.relative_to(results).parts[0].split(".")[0]
+        for file, row in provenance.kept(results)
+        if provenance.fault(row) is not None
     )
+    return ", ".join(f"`{study}` {count}" for study, count in counts.items()) + "."
 
 
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
@@ -100,7 +92,7 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     results = docs_dir / "results"
     blocks = {
         "data": docs_blocks.made_from(results / FILE, table),
-        "commits": lambda: commits(results),
+        "older": lambda: older(results),
     }
     return docs_blocks.rewrite(results / "data.md", blocks)
 

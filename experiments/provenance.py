@@ -15,7 +15,7 @@ A row has them under "provenance". Rows that were made before commits were kept 
 counted in docs/results/before_commits.json: nobody knows their commits, and none is
 invented.
 
-  python -m experiments.provenance docs/results/data_value/mnist.jsonl \\
+  python -m experiments.provenance docs/results/data_value/mnist_0.jsonl \\
       experiments/data_value experiments/decisive
 
 prints for each commit of the rows when it was made, when its first row was done, and

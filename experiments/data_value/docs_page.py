@@ -18,7 +18,8 @@ def rows_of(results: pathlib.Path) -> analysis.Rows:
     return {
         name: [
             row
-            for row in kept_rows.read(results / f"{name}.jsonl")
+            for file in sorted(results.glob(f"{name}_*.jsonl"))
+            for row in kept_rows.read(file)
             if row["seed"] < FEDERATIONS
         ]
         for name in DATASETS
