@@ -26,6 +26,7 @@ Exit status: 0 done; 2 bad input, or the sweep cannot continue (one line says wh
 """
 
 import dataclasses
+import json
 import math
 import pathlib
 from typing import Any
@@ -35,7 +36,14 @@ from absl import flags
 from fedsvp_jax import mechanisms
 from fedsvp_jax.devices import processes
 
-from . import command, flag_values, printed, sweep_workers, unread_flags
+from . import (
+    command,
+    flag_values,
+    messages,
+    printed,
+    sweep_workers,
+    unread_flags,
+)
 
 command.define_settings(
     without=[
@@ -119,6 +127,14 @@ def _total_epsilons(values: flags.FlagValues) -> tuple[float, ...]:
     return totals
 
 
+def _finish(values: flags.FlagValues) -> None:
+    """Prints and writes what a sweep's files say."""
+    printed.sweep_tables(values.output_dir)
+    cells = pathlib.Path(values.output_dir) / "cells.json"
+    messages.print_json(values, json.loads(cells.read_bytes()))
+    command.write_report(values, "sweep")
+
+
 def main(_: list[str]) -> None:
     """Runs the sweep."""
     values = flags.FLAGS
@@ -172,8 +188,7 @@ def main(_: list[str]) -> None:
             resume=values.resume,
             progress=command.shows_progress(values),
         )
-        printed.sweep_tables(values.output_dir)
-        command.write_report(values, "sweep")
+        _finish(values)
         return
     sweep.sweep(
         base,
@@ -192,8 +207,7 @@ def main(_: list[str]) -> None:
         loggers=values.logger,
     )
     if processes.is_first():
-        printed.sweep_tables(values.output_dir)
-        command.write_report(values, "sweep")
+        _finish(values)
 
 
 if __name__ == "__main__":

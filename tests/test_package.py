@@ -149,7 +149,7 @@ def test_nothing_is_printed_and_no_pickle_is_loaded() -> None:
 HEAVY = (
     *("dp_accounting", "flax.nnx", "jax_privacy", "matplotlib", "orbax", "pandas"),
     *("plotly", "safetensors", "scipy", "sklearn", "tensorboardX", "tensorflow"),
-    *("tensorflow_datasets", "array_record", "PIL"),
+    *("tensorflow_datasets", "array_record", "pyarrow", "PIL"),
 )
 
 

@@ -53,7 +53,7 @@ EXPERIMENTER = (
         "what its uploads added to the model (`--client_values`)",
     ),
     Kept(
-        ("report.html", "*.svg", "*.png"),
+        ("report.html", "epsilon.*", "*.svg", "*.png"),
         "what the files above hold, drawn; partition.svg the counts by class",
     ),
     Kept(

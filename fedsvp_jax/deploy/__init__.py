@@ -14,6 +14,7 @@ How to run a federation: docs/deploy.md.
 """
 
 from fedsvp_jax.deploy.answer import (
+    Public,
     Trained,
     answer,
     begin_round,
@@ -34,6 +35,7 @@ __all__ = [
     "Client",
     "ClientState",
     "Policy",
+    "Public",
     "Refused",
     "Seeded",
     "Site",

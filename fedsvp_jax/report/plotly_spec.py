@@ -63,8 +63,10 @@ def plotly_spec(plot: Plot) -> Spec:
         layout[f"xaxis{suffix}"] = x_axis | ({"type": "log"} if plot.log_x else {})
         y_axis = _axis(plot.y_title if first else "", index)
         y_axis |= {"type": "log"} if plot.log_y else {}
-        y_axis |= {"autorangeoptions": {"include": _with_margin(plot)}}
-        y_axis |= {"tickformat": ".0%"} if plot.percent_y else {}
+        low, high = _with_margin(plot)
+        y_axis |= {"autorangeoptions": {"include": [low, high]}}
+        digits = sum(high - low < width for width in (0.06, 0.006))
+        y_axis |= {"tickformat": f".{digits}%"} if plot.percent_y else {}
         y_axis |= {"matches": "y"} if index else {}
         layout[f"yaxis{suffix}"] = y_axis
     return {"data": data, "layout": layout}

@@ -78,7 +78,8 @@ def _table(rows: list[tables.SummaryRow], cells: list[read.Row]) -> str:
     caption = (
         "Mean ± std over seeds. Best: test accuracy of the best round, which is picked"
         f" on {picked}; last 5: the mean of the last five rounds, which nothing picks."
-        " Loss vs FedAvg: 100·(FedAvg − mechanism) / FedAvg."
+        " Loss vs FedAvg: 100·(FedAvg − mechanism) / FedAvg. Interval: Student's t over"
+        " seeds; p: two-sided t-test of last 5 paired by seed, by Holm for all rows."
         " ε: budget of one upload. Noise L2: mean L2 norm of the noise on one upload."
         " ε spent: after the last round, the largest over seeds. Basic composition"
         " holds at Σδ, the sum of the uploads' δ. Nominal: not proved."

@@ -30,6 +30,7 @@ from fedsvp_jax.run.loop import Options
 from fedsvp_jax.run.session import Files, Session
 from fedsvp_jax.run.stopping import StopRequests
 from fedsvp_jax.run.trained_model import SCHEMA, probabilities
+from fedsvp_jax.settings import FEATURE_MODELS
 from fedsvp_jax.structs import Model
 from fedsvp_jax.tree import cell_of
 
@@ -146,7 +147,12 @@ def train(
                 rounds=session.done,
                 delta=config.target_delta,
             )
-        if isinstance(data, Dataset) and data.schema is not None and loss is None:
+        features = config.model in FEATURE_MODELS
+        if (
+            isinstance(data, Dataset)
+            and loss is None
+            and (data.schema is not None or features)
+        ):
             params, stats = processes.to_host(
                 cell_of((session.state.params, session.state.stats), 0)
             )

@@ -18,6 +18,7 @@ from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.plan import recorded_settings
+from fedsvp_jax.losses import ExampleLoss
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import SharedFolder
 from fedsvp_jax.run.loggers import Loggers
@@ -164,6 +165,7 @@ def sweep(
     *,
     dataset: Dataset | None = None,
     model: Model | None = None,
+    loss: ExampleLoss | None = None,
     placement: Placement | None = None,
     resume: bool = False,
     checkpoint_every: int = 10,
@@ -183,6 +185,7 @@ def sweep(
       output_dir: new, or with `resume` the folder of the same sweep.
       dataset: as in `run.train`.
       model: likewise.
+      loss: likewise.
       placement: likewise; `cell_chunk_size` cells of a mechanism run side by side.
       resume: likewise.
       checkpoint_every: likewise.
@@ -210,14 +213,14 @@ def sweep(
     programs = plan.programs(base)
 
     def trainer(configs: Sequence[ExperimentConfig]) -> Trainer:
-        program = federation.build(configs, data, model=model)
+        program = federation.build(configs, data, model=model, loss=loss)
         return Trainer(program, placement=placement)
 
     # What cannot run is refused before anything is kept.
     chosen = max(trainer(configs).cell_chunk for configs in programs.values())
     folder = SharedFolder(output_dir)
     logs = Loggers(folder.path, loggers)
-    settings = recorded_settings(base, data, model=model) | dataclasses.asdict(plan)
+    settings = recorded_settings(base, data, loss, model) | dataclasses.asdict(plan)
     settings |= {"cell_chunk_size": placement.cell_chunk_size or chosen} | environment()
     layout = dataclasses.asdict(placement)
     processes.agree(settings | layout | {"checkpoint_every": checkpoint_every})
