@@ -48,9 +48,9 @@ def main(_: list[str]) -> None:
     command.default_settings(values, chosen.DEFAULTS)
     config = command.settings_from_flags(values)
     command.start_jax(values)
+    stamp = provenance.stamp_of_run(config)  # before the code here can change
     chosen.run(values, config)
     results = pathlib.Path(values.output_dir) / "results.json"
-    stamp = provenance.stamp_of_run(config)
     write_json(results, json.loads(results.read_text()) | {"provenance": stamp})
 
 
