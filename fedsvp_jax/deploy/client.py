@@ -119,7 +119,8 @@ class Client:
         self._num_private = int((attributes == data.attributes.private).sum())
         self._randomness, self._data = randomness, data
         shape = data.examples.inputs.shape[1:]
-        self._settings = dataclasses.asdict(config) | {"example_shape": shape}
+        facts = {"example_shape": shape, "num_classes": data.num_classes}
+        self._settings = dataclasses.asdict(config) | facts
         by_name = (lambda count: build(num_classes=count)) if model is None else None
         asked = plans.asked_of(config, self._model, by_name, data)
         together = plans.sides(config, target, self._model, shape)
@@ -168,7 +169,10 @@ class Client:
 
         Raises:
           Refused, OSError: as `begin_round` and `end_round`.
+          ValueError: the policy is `summed`: `flower_sums` masks what may leave.
         """
+        if self.policy.summed:
+            self.policy.check_takes_updates()
         return answer(
             self.site,
             received,
