@@ -44,9 +44,6 @@ _SEED = flags.DEFINE_integer("seed", 0, "Of the synthetic rows and the training.
 _SEEDS = flags.DEFINE_integer(
     "num_seeds", 3, "Trainings at every ε, for the interval.", lower_bound=1
 )
-_OUTPUT = flags.DEFINE_string(
-    "output_dir", "plan", "Folder of epsilon.html and epsilon.json."
-)
 _TESTED = 2000  # synthetic rows for the test
 _SLOPE = 4.0  # of the random linear model: noise-free accuracies are far from 1/2 and 1
 
@@ -119,7 +116,7 @@ def main(arguments: Sequence[str]) -> None:
     print(printed.table([_row(point, told) for point in told["points"]]))
     if schema.from_records:
         print("\nThe schema was read off the records: a run on it is nominal.")
-    command.print_files(epsilon_page.write_epsilon_page(_OUTPUT.value, told))
+    command.print_files(epsilon_page.write_epsilon_page(flags.FLAGS.output_dir, told))
 
 
 def _row(point: dict[str, Any], told: dict[str, Any]) -> dict[str, str]:
@@ -166,5 +163,6 @@ def _planned(data: Any, epsilons: tuple[float, ...]) -> dict[str, Any]:
         )
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # `output_dir` is a flag of other commands too
+    flags.DEFINE_string("output_dir", "plan", "Folder of epsilon.html and .json.")
     command.run(main, __doc__, takes_arguments=True)

@@ -23,7 +23,6 @@ MODULES = (
     "demo",
     "influence",
     "shapley",
-    "convergence",
     "build_store",
     "pretrain",
     "reproduce",
