@@ -100,12 +100,13 @@ def _rows(
     from fedsvp_jax.data import sources
 
     name, label, clients = case
+    dealt = {} if clients is None else {"num_clients": clients}
     given = ExperimentConfig(
         dataset="csv",
         data_dir=str(path),
         schema=_confirmed(path, label, folder),
-        num_clients=clients,
         total_epsilon=_EPSILON,
+        **dealt,
     )
     data = sources.load(given.dataset, given.data_dir, given)
     settings = goal.route_settings(given, data)
