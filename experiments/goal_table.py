@@ -100,7 +100,7 @@ def _rows(
     from fedsvp_jax.data import sources
 
     name, label, clients = case
-    dealt = {} if clients is None else {"num_clients": clients}
+    dealt: dict[str, Any] = {} if clients is None else {"num_clients": clients}
     given = ExperimentConfig(
         dataset="csv",
         data_dir=str(path),
