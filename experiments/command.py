@@ -291,6 +291,8 @@ def run(
         except stopping.Stopped as stopped:
             _fail(str(stopped), status=128 + stopped.signal_number, at_once=True)
         except Exception as error:
+            if (lacking := messages.of_memory(error)) and not logging.level_debug():
+                _fail(lacking)
             if not processes.started():
                 raise
             explained = processes.explain(error)

@@ -53,6 +53,18 @@ def one_line(error: BaseException | str) -> str:
     return " ".join(str(error).split())
 
 
+def of_memory(error: BaseException) -> str | None:
+    """One sentence if the host's or a device's memory did not suffice, else None."""
+    text = one_line(error)
+    if not (isinstance(error, MemoryError) or text.startswith("RESOURCE_EXHAUSTED")):
+        return None
+    return (
+        "memory is exhausted; what was saved is whole, and --resume goes on from it. "
+        "Less is needed with a smaller --client_chunk_size, --batch_size or model "
+        f"({text.rstrip('.') or 'an allocation failed'})"
+    )
+
+
 class Lines(std_logging.Formatter):
     """Formats a warning as errors are: `warning: …`, one line."""
 

@@ -26,6 +26,7 @@ FOLDERS = ("fedsvp_jax", "experiments")
 # An adapter is of no use without its engine; pfl's extra lacks pfl itself.
 ENGINES = {
     "fedsvp_jax/deploy/flower.py": "flwr",
+    "fedsvp_jax/deploy/flower_sums.py": "flwr",
     "fedsvp_jax/deploy/nvflare.py": "nvflare",
     "fedsvp_jax/deploy/pfl.py": "pfl",
 }

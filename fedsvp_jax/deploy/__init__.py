@@ -14,6 +14,7 @@ How to run a federation: docs/deploy.md.
 """
 
 from fedsvp_jax.deploy.answer import (
+    Public,
     Trained,
     answer,
     begin_round,
@@ -23,7 +24,7 @@ from fedsvp_jax.deploy.answer import (
 from fedsvp_jax.deploy.client import Client, data_of, own_data
 from fedsvp_jax.deploy.policy import Policy, make_policy
 from fedsvp_jax.deploy.privatize import check_request, privatize
-from fedsvp_jax.deploy.randomness import SECRET, Seeded
+from fedsvp_jax.deploy.randomness import SECRET, Randomness, Seeded
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.site import Site, fingerprint
 from fedsvp_jax.deploy.state import ClientState, new_state
@@ -34,6 +35,8 @@ __all__ = [
     "Client",
     "ClientState",
     "Policy",
+    "Public",
+    "Randomness",
     "Refused",
     "Seeded",
     "Site",

@@ -37,13 +37,26 @@ class Trained(NamedTuple):
       arrays: of the received arrays' shapes; of a private query its answer, the mean of
         the private records' clipped gradients.
       contribution: R, or None where no noise follows it.
-      free: arrays that leave before the others, un-noised, since no private record
-        decides them (public training); () without a private query.
     """
 
     arrays: Sequence[np.ndarray]
     contribution: float | None = None
-    free: Sequence[np.ndarray] = ()
+
+
+class Public(NamedTuple):
+    """The part of a private query's upload that no private record decides.
+
+    It leaves before the others, un-noised. So it is trained apart: a private record on
+    which the query fails must not change it.
+
+    Attributes:
+      size: how many of the first received arrays it is; the others are then the last
+        answer, and the next starts at 0.
+      train: public training: these arrays after it.
+    """
+
+    size: int
+    train: Callable[[], Sequence[np.ndarray]]
 
 
 def begin_round(
@@ -74,7 +87,7 @@ def end_round(
     train: Callable[[], Trained],
     *,
     round_num: int,
-    num_free: int = 0,
+    public: Public | None = None,
     randomness: Randomness = SECRET,
 ) -> tuple[Arrays, dict[str, Any]]:
     """The upload of a round that was begun; the log says so before it may leave.
@@ -85,9 +98,8 @@ def end_round(
 
     Args:
       site, received, round_num: as in `begin_round`.
-      train: the training.
-      num_free: how many of the first received arrays are public training's, of a
-        private query; the others are then the last answer, and the next starts at 0.
+      train: the training, or the private query.
+      public: public training, of a private query.
       randomness: `SECRET`, or `Seeded` for tests.
 
     Returns:
@@ -96,10 +108,10 @@ def end_round(
     Raises:
       Refused: the round was not begun, or its upload is made already.
       OSError: the log cannot be written; no upload may leave.
-      ValueError: `num_free` without a private query.
+      ValueError: `public` without a private query.
     """
     with site.opened() as log:
-        return _end(site, log, received, train, round_num, num_free, randomness)
+        return _end(site, log, received, train, round_num, public, randomness)
 
 
 def answer(
@@ -109,7 +121,7 @@ def answer(
     *,
     round_num: int,
     like: Sequence[np.ndarray] | None = None,
-    num_free: int = 0,
+    public: Public | None = None,
     randomness: Randomness = SECRET,
 ) -> tuple[Arrays, dict[str, Any]]:
     """`begin_round`, the training, and `end_round`, whose arguments it takes.
@@ -118,7 +130,7 @@ def answer(
     """
     with site.opened() as log:
         _begin(site, log, received, round_num, like)
-        return _end(site, log, received, train, round_num, num_free, randomness)
+        return _end(site, log, received, train, round_num, public, randomness)
 
 
 @contextlib.contextmanager
@@ -136,7 +148,9 @@ def private_round(
 
     The round is charged where the block begins. `private(arrays, contribution=None)`
     takes what the training made of the received arrays, and returns what may leave,
-    once. What the block raises is raised: then nothing leaves, and the round counts.
+    once. What the block raises is raised: then nothing leaves, the round counts, and
+    the server sees that it failed. Where a record may decide that, catch it and hand on
+    what was received, as `answer` does.
 
     Args:
       site, received, round_num, randomness: as in `answer`.
@@ -153,9 +167,10 @@ def private_round(
             arrays: Sequence[np.ndarray], contribution: float | None = None
         ) -> Arrays:
             trained = Trained([np.asarray(leaf) for leaf in arrays], contribution)
-            return _end(site, log, received, lambda: trained, round_num, 0, randomness)[
-                0
-            ]
+            done = _end(
+                site, log, received, lambda: trained, round_num, None, randomness
+            )
+            return done[0]
 
         yield private
 
@@ -179,28 +194,35 @@ def _end(
     received: Sequence[np.ndarray],
     train: Callable[[], Trained],
     round_num: int,
-    num_free: int,
+    public: Public | None,
     randomness: Randomness,
 ) -> tuple[Arrays, dict[str, Any]]:
     policy = site.policy
-    if num_free and not policy.is_query:
-        raise ValueError("num_free must be 0: only a private query has a public part")
+    if public is not None and not policy.is_query:
+        raise ValueError("public must be None: only a private query has a public part")
     if not randomness.hides:
         _log.warning(
             "round %d: the noise is seeded and HIDES NOTHING: whoever knows the seed "
             "removes it; every ε of this client is nominal",
             round_num,
         )
-    free, base = received[:num_free], received[num_free:]
+    size = 0 if public is None else public.size
+    free, base = received[:size], received[size:]
     if policy.is_query:
         base = [np.zeros_like(leaf) for leaf in base]
-    trained = Trained(base, free=free)
+    if public is not None:
+        try:
+            after = public.train()
+            check_arrays("the public part of the upload", after, free)
+            free = after
+        except Exception:
+            _log.exception("round %d: public training failed", round_num)
+    trained = Trained(base)
     try:
         made = train()
         check_arrays("the trained model", made.arrays, base, finite=False)
-        check_arrays("the public part of the upload", made.free, free)
         ratio = None if made.contribution is None else float(made.contribution)
-        trained = made._replace(contribution=ratio)
+        trained = Trained(made.arrays, ratio)
     except Exception:
         _log.exception("round %d: the training failed, noise alone is sent", round_num)
     upload, state, record = finish(
@@ -214,4 +236,4 @@ def _end(
     )
     log.write("upload", state, {name: record[name] for name in _LOGGED})
     _log.info("upload: %s", record)
-    return [*trained.free, *upload], record
+    return [*free, *upload], record

@@ -16,12 +16,12 @@ import numpy as np
 from fedsvp_jax import models, prng
 from fedsvp_jax.algorithm import client, private_answer, private_query
 from fedsvp_jax.algorithm.address import Address
-from fedsvp_jax.algorithm.state import ServerState
+from fedsvp_jax.algorithm.state import LocalWork, ServerState
 from fedsvp_jax.algorithm.task import Task
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.deploy.answer import Trained, answer
+from fedsvp_jax.deploy.answer import Public, Trained, answer
 from fedsvp_jax.deploy.policy import Policy, make_policy
 from fedsvp_jax.deploy.privatize import Arrays
 from fedsvp_jax.deploy.randomness import SECRET, Randomness, Seeded, training_key
@@ -119,7 +119,8 @@ class Client:
         self._num_private = int((attributes == data.attributes.private).sum())
         self._randomness, self._data = randomness, data
         shape = data.examples.inputs.shape[1:]
-        self._settings = dataclasses.asdict(config) | {"example_shape": shape}
+        facts = {"example_shape": shape, "num_classes": data.num_classes}
+        self._settings = dataclasses.asdict(config) | facts
         by_name = (lambda count: build(num_classes=count)) if model is None else None
         asked = plans.asked_of(config, self._model, by_name, data)
         together = plans.sides(config, target, self._model, shape)
@@ -140,6 +141,7 @@ class Client:
         self._tree = jax.tree.structure(params)
         self._first = [np.asarray(leaf) for leaf in jax.tree.leaves(params)]
         self._work = jax.jit(self._local_work)
+        self._public_work = jax.jit(self._public_training)
 
     @property
     def initial_arrays(self) -> Arrays:
@@ -167,35 +169,42 @@ class Client:
 
         Raises:
           Refused, OSError: as `begin_round` and `end_round`.
+          ValueError: the policy is `summed`: `flower_sums` masks what may leave.
         """
+        if self.policy.summed:
+            self.policy.check_takes_updates()
         return answer(
             self.site,
             received,
             partial(self.train, received, round_num),
             round_num=round_num,
             like=self.initial_arrays,
-            num_free=0 if self._plan.asked is None else len(self._first),
+            public=None
+            if self._plan.asked is None
+            else Public(len(self._first), partial(self._public, received, round_num)),
             randomness=self._randomness,
         )
 
     def train(self, received: Sequence[np.ndarray], round_num: int) -> Trained:
-        """The local training of a round, before clip and noise: it must not leave."""
-        size = len(self._first)
-        randomness = self._randomness
+        """What a round trains or asks, before clip and noise: it must not leave."""
+        return Trained(*jax.device_get(self._work(*self._request(received, round_num))))
+
+    def _public(self, received: Sequence[np.ndarray], round_num: int) -> Arrays:
+        """The model after public training, of a private query."""
+        request = self._request(received, round_num)
+        return list(jax.device_get(self._public_work(*request)))
+
+    def _request(self, received: Sequence[np.ndarray], round_num: int) -> Any:
+        """The arguments of the compiled work."""
+        size, randomness = len(self._first), self._randomness
         number = randomness.client_id if isinstance(randomness, Seeded) else 0
-        trained, gradient, ratio = jax.device_get(
-            self._work(
-                jax.tree.unflatten(self._tree, list(received[:size])),
-                list(received[size:]),
-                training_key(randomness, round_num),
-                jnp.int32(number),
-                jnp.int32(round_num - 1),
-            )
+        return (
+            jax.tree.unflatten(self._tree, list(received[:size])),
+            list(received[size:]),
+            training_key(randomness, round_num),
+            jnp.int32(number),
+            jnp.int32(round_num - 1),
         )
-        leaves = jax.tree.leaves(trained)
-        if self._plan.asked is None:
-            return Trained(leaves, ratio)
-        return Trained(gradient, ratio, free=leaves)
 
     def trained_model(self, arrays: Sequence[np.ndarray], rounds: int) -> TrainedModel:
         """The server's arrays as a model that predicts and can be saved.
@@ -208,15 +217,26 @@ class Client:
         params = jax.tree.unflatten(self._tree, leaves)
         return TrainedModel(self._model, params, {}, rounds, self._settings)
 
-    def _local_work(
+    def _local_work(self, *request: Any) -> tuple[list[Array], Array | None]:
+        """(trained arrays, or the private query's gradient; R)."""
+        task, work = self._task(*request)
+        ratio = None if work.estimation is None else work.estimation.contribution_ratio
+        if work.private is None:
+            return jax.tree.leaves(work.weights.params), ratio
+        return private_answer.gradient(task, work.private), ratio
+
+    def _public_training(self, *request: Any) -> list[Array]:
+        return jax.tree.leaves(self._task(*request)[1].weights.params)
+
+    def _task(
         self,
         params: Params,
         remembered: list[Array],
         key: Array,
         client_id: Array,
         round_index: Array,
-    ) -> tuple[Params, list[Array], Array | None]:
-        """(trained, the private query's gradient, R)."""
+    ) -> tuple[Task, LocalWork]:
+        """A round's task and what `local_work` makes of it."""
         plan, cell, data = self._plan, self._cell, self._data
         held = cell_of(cell.split, 0)
         nobody = jnp.zeros((1,), jnp.int32)
@@ -231,8 +251,4 @@ class Client:
         mechanism = self.policy.mechanism
         at = Address(key, client_id, round_index)
         task = Task(self._model, plan, cell, mechanism, state, data.examples, held, at)
-        work = client.local_work(plan, mechanism)(task)
-        ratio = None if work.estimation is None else work.estimation.contribution_ratio
-        private = work.private
-        answer = [] if private is None else private_answer.gradient(task, private)
-        return work.weights.params, answer, ratio
+        return task, client.local_work(plan, mechanism)(task)

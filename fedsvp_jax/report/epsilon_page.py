@@ -17,6 +17,7 @@ from typing import Any
 
 from fedsvp_jax import mechanisms, student
 from fedsvp_jax.accounting import tradeoff
+from fedsvp_jax.accounting.claims import METHODS
 from fedsvp_jax.report import guarantees, headline, labels, page, read, tables
 
 _OPEN = "not known to this program: to be stated by whoever holds the data"
@@ -141,8 +142,9 @@ def _guarantees(cells: Iterable[read.Row]) -> list[dict[str, Any]]:
             if key not in best or rank < _rank(best[key]):
                 best[key] = one
         for key, one in best.items():
-            risk = (cell.get("risk") or {}).get(key[0])
-            if risk is None or one.get("copies", 1) > 1 or cell["relation"] != key[1]:
+            risk = (cell.get("risk") or {}).get(key[0])  # of what was spent
+            spent = one["method"] in METHODS and one.get("copies", 1) == 1
+            if risk is None or not spent or cell["relation"] != key[1]:
                 exact = bool((risk or {}).get("exact"))
                 risk = tradeoff.risk([(one["epsilon"], one["delta"])], exact=exact)
             if key not in worst or one["epsilon"] > worst[key]["epsilon"]:

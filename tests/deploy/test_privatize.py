@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from deployed import UPDATE_CLIP, model, policy, trained
+from deployed import SUMS, UPDATE_CLIP, model, policy, trained
 
 from fedsvp_jax import prng
 from fedsvp_jax.accounting import Account
@@ -111,10 +111,38 @@ def test_the_noise_is_on_the_grid_of_the_asked_std_and_the_clip_is_exact() -> No
     assert upload[0].mean() == pytest.approx(clipped, abs=4 * std / math.sqrt(20_000))
     assert upload[0].std() == pytest.approx(std, rel=0.02)
     assert std == pytest.approx(1.993812, rel=1e-5)  # analytic, ε = 2, δ = 1e-5
+    granted = record["noise_multiplier"] * record["sensitivity"]
+    assert std == pytest.approx(granted, rel=3e-7)  # rounding needs no more of it here
     assert record["randomness"] == "secret" and not state.seeded
     assert record["status"] == {"basic": "nominal", "rdp": "proved"}
     again = asked(received=received, trained=far)[0]
     assert not np.array_equal(upload[0], again[0])
+
+
+def test_a_share_of_a_cohorts_noise_is_whole_numbers_claimed_against_colluders() -> (
+    None
+):
+    made = policy(**SUMS)
+    received = [np.zeros((200, 100), np.float32)]
+    far = [np.full((200, 100), 3, np.float32)]
+    upload, state, record = asked(
+        policy=made, state=new_state(made, 30), received=received, trained=far
+    )
+    (whole,) = upload
+    assert whole.dtype == np.int64 and np.abs(whole).max() < 2**15
+    std = record["grid_step"] * whole.std()
+    assert std == pytest.approx(record["noise_std"], rel=0.02)
+    # Three of five shares are the noise of an upload that stands alone.
+    assert record["noise_std"] == pytest.approx(1.993812 / math.sqrt(3), rel=1e-5)
+    alone = asked(received=received, trained=far)[2]
+    assert record["noise_multiplier"] == pytest.approx(alone["noise_multiplier"])
+    assert record["epsilon_spent"]["rdp"] == pytest.approx(
+        alone["epsilon_spent"]["rdp"]
+    )
+    assert record["status"]["rdp"] == "proved" and "2" in record["adversary"]
+    assert record["adversary"] != alone["adversary"]
+    with pytest.raises(Refused, match="round 1 is over"):
+        asked(policy=made, state=state)
 
 
 def test_where_rounding_may_part_neighbours_the_noise_grows_by_as_much() -> None:
@@ -137,6 +165,16 @@ def test_a_client_without_private_records_says_nothing_and_spends_nothing() -> N
     assert state.sums["uploads"] == [1]
 
 
+def test_what_an_engine_hands_on_must_be_enough_for_the_clip() -> None:
+    for with_model in (True, False):
+        policy(**UPDATE_CLIP).check_takes_updates(with_model=with_model)
+        with pytest.raises(ValueError, match="does not tell the private records"):
+            policy(**CASES["query"]).check_takes_updates(with_model=with_model)
+    policy(**CASES["weight_clip"]).check_takes_updates()
+    with pytest.raises(ValueError, match="hands on the update without the model"):
+        policy(**CASES["weight_clip"]).check_takes_updates(with_model=False)
+
+
 def test_words_that_a_test_brings_are_not_called_secret() -> None:
     record = asked(randomness=Secret(seeded_words(1)))[2]
     assert record["randomness"] == "not private: seeded"
@@ -146,7 +184,10 @@ def test_words_that_a_test_brings_are_not_called_secret() -> None:
 NAN = [np.full_like(leaf, np.nan) for leaf in model()]
 REFUSALS = {
     "another number": ({"received": model()[:1]}, "must have 1 arrays, got 2"),
-    "shape": ({"trained": [model()[0].T, model()[1]]}, "must have the shape"),
+    "shape": (
+        {"trained": [model()[0].T, model()[1]]},
+        "of the trained model must have the shape",
+    ),
     "dtype": ({"received": [leaf.astype(float) for leaf in model()]}, "be float32"),
     "received NaN": ({"received": NAN}, "received model holds NaN"),
     "round 0": ({"round_num": 0}, "not one of the 5 rounds"),
@@ -207,6 +248,7 @@ def test_no_upload_exceeds_the_promise(promise: dict[str, Any]) -> None:
     ("changes", "words"),
     [
         ({"mechanism": "dp_fedavg"}, "needs secure aggregation"),
+        (SUMS | {"noise_sampler": "gaussian"}, "secure aggregation of whole numbers"),
         ({"mechanism": "reestimation"}, "has a step at the server"),
         ({"sensitivity": "per_example"}, "drawn in float32 in every local step"),
         ({"total_epsilon": 9.0, "total_accounting": "pld"}, "accounting must be rdp"),

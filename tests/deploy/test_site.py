@@ -13,6 +13,7 @@ import pytest
 from deployed import UPDATE_CLIP, model, policy, trained
 
 from fedsvp_jax.deploy import (
+    Public,
     Refused,
     Seeded,
     Site,
@@ -183,7 +184,6 @@ FAILURES: dict[str, Callable[[], Trained]] = {
     "another type": lambda: Trained([leaf.astype(float) for leaf in model()]),
     "no arrays": lambda: Trained([0.0, 0.0]),  # type: ignore[list-item]
     "no ratio": lambda: Trained(model(), "none"),  # type: ignore[arg-type]
-    "something public": lambda: Trained(model(), free=model()),
     "NaN": lambda: Trained([leaf * np.float32("nan") for leaf in model()]),
 }
 POLICIES: dict[str, dict[str, Any]] = {
@@ -220,6 +220,28 @@ def test_a_training_that_fails_sends_noise_and_is_charged(
     assert 0.5 < np.std(moved) / std < 1.5
     with pytest.raises(Refused, match="round 1 is over"):
         upload(file, 1)
+
+
+@pytest.mark.hole
+def test_n15_a_private_query_that_fails_does_not_change_the_public_part(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was sent back as it had come, un-noised: so a server saw that it failed."""
+    query = UPDATE_CLIP | {"sensitivity": "attribute_records"}
+    after = [leaf + 1 for leaf in model()]
+    public = Public(len(after), lambda: after)
+    for name, train in (FAILURES | {"well": lambda: Trained(model())}).items():
+        file = begun(tmp_path / f"{name}.json", **query)
+        received = [*model(), *model()]
+        begin_round(file, received, round_num=1)
+        sent, _ = end_round(file, received, train, round_num=1, public=public)
+        np.testing.assert_equal(sent[: len(after)], after)
+    file = begun(tmp_path / "public.json", **query)
+    begin_round(file, received, round_num=1)
+    failing = public._replace(train=lambda: [])
+    sent, _ = end_round(file, received, train, round_num=1, public=failing)
+    np.testing.assert_equal(sent[: len(after)], model())
+    assert "public training failed" in caplog.text
 
 
 @pytest.mark.hole
@@ -263,7 +285,8 @@ def test_an_upload_that_was_not_begun_or_is_made_already_is_refused(
         end(2)
     assert int(file.read().sums["uploads"][0]) == 2
     with pytest.raises(ValueError, match="only a private query has a public part"):
-        end_round(file, received, raising, round_num=3, num_free=1)
+        nothing = Public(1, lambda: received[:1])
+        end_round(file, received, raising, round_num=3, public=nothing)
 
 
 @pytest.mark.hole

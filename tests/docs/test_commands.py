@@ -107,6 +107,7 @@ ELSEWHERE = {
         )
         for command in (
             "schema patients.csv",
+            "schema --confirm=schema.toml",
             "train --data=patients.csv",
             "report runs/proved",
             "predict runs/proved/model.safetensors",

@@ -35,7 +35,9 @@ _USED = (
 )
 
 # Adapters need their engines, which the tests' environment does not have.
-_OTHERS = ["fedsvp_jax.deploy." + name for name in ("flower", "nvflare", "pfl")]
+_OTHERS = [
+    f"fedsvp_jax.deploy.{name}" for name in ("flower", "flower_sums", "nvflare", "pfl")
+]
 
 
 def _import_all() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from small_folders import change
 
+from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.report import epsilon_page, read, write_sweep_report
 
 pytest.importorskip("plotly", reason="report.html needs the extra [report]")
@@ -27,6 +28,22 @@ def test_every_sweep_has_a_page_whose_numbers_are_its_cells(sweep_dir: Path) -> 
     assert main["epsilon"] == max(one["epsilon_spent"]["pld"] for one in of)
     assert main["risk"] in [one["risk"][point["adversary"]] for one in of]
     assert {"unit_of_privacy", "trust_model"} <= told["nist_sp_800_226"].keys()
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("method", ["promise by pld", "pld, 60 planned rounds"])
+def test_n19_the_risk_beside_a_promise_is_the_promises(method: str) -> None:
+    """It was that of the tally, which is smaller and nominal; the status, proved."""
+    row = {"adversary": "server", "relation": "one", "delta": 1e-5, "copies": 1}
+    tally = row | {"method": "pld", "epsilon": 1.0, "proved": False}
+    proved = row | {"method": method, "epsilon": 5.0, "proved": True}
+    risk = {"server": tradeoff.risk([(1.0, 1e-5)])}
+    cell = {"guarantees": [tally, proved], "risk": risk, "relation": "one"}
+    (told,) = epsilon_page._guarantees([cell])
+    assert (told["status"], told["epsilon"]) == ("proved", 5.0)
+    assert told["risk"] == tradeoff.risk([(5.0, 1e-5)])
+    (told,) = epsilon_page._guarantees([cell | {"guarantees": [tally]}])
+    assert told["risk"] == risk["server"]
 
 
 def test_the_page_fetches_nothing_and_draws_without_a_library(sweep_dir: Path) -> None:

@@ -32,6 +32,7 @@ _MARKED = re.compile(r"[<>~≤≥]? ?[+-]?[0-9][0-9.,']* ?(%|[a-zµ]+/[a-z]+|[mk
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
 _SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range: log
 _FEW = 20  # rows of which nothing is inferred
+_LEFT_OUT = SchemaColumn("drop", from_data=True)  # one record more, and it may stay
 
 
 class Draft(NamedTuple):
@@ -130,13 +131,13 @@ def _proposed(
     share = {kind: counts[kinds == kind].sum() / len(written) for kind in set(kinds)}
     blank = share.get("missing", 0.0)
     if blank == 1:
-        return SchemaColumn("drop"), "no cell has a value"
+        return _LEFT_OUT, "no cell has a value"
     unique = len(written) > _FEW and len(known) == len(written)
     marked = [text for text in names if _MARKED.match(text)]
     hint = f"{files.shown(marked[0])}: a number? write it plainly" if marked else ""
     if unique and (_ID.search(name) or set(kinds) == {"text"}):
         why = hint or "a value of its own in every row: an identifier?"
-        return SchemaColumn("drop"), why
+        return _LEFT_OUT, why
     if share.get("date", 0.0) + blank == 1:
         days = np.array([column_values.days(t) or 0.0 for t in names])
         return _numeric("date", days, counts, kinds == "date", blank)
@@ -161,7 +162,7 @@ def _proposed(
         return column, note
     if len(known) > MOST_VALUES:
         why = hint or f"{len(known)} different texts: an identifier?"
-        return SchemaColumn("drop"), why
+        return _LEFT_OUT, why
     found = encoding.of_names(written, None, f"{what}: column {name}").categories
     values = (*(text for text in found if text not in ("", OTHERS)), OTHERS)
     return SchemaColumn("category", values=values, from_data=True), hint
