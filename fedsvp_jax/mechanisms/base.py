@@ -364,7 +364,8 @@ def check_noise(mechanism: Mechanism, num_clients: int, num_rounds: int) -> None
         return
     counted, most = played.noise_multiplier, 1 + 1e-5
     if not mechanism.claim.central:
-        least = np.broadcast_to(mechanism.least_multiplier, num_rounds)[rounds, None]
+        least = np.asarray(mechanism.least_multiplier)
+        least = least[rounds, None] if least.ndim else least
         what = "noise_multiplier of an upload must be at least least_multiplier"
         given = (ratios == 1) | mechanism.needs_contribution
         refuse((counted * most < least) & (least < math.inf) & given, what, counted)
