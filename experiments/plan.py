@@ -105,6 +105,7 @@ def main(arguments: Sequence[str]) -> None:
     sizes = [max(2, round(kept * size)) for size in sizes]
     data = synthetic(schema, sizes, _SEED.value)
     told = _planned(data, epsilons)
+    told["data"] = path.stem
     told["nist_sp_800_226"]["data_collection_exposure"] = (
         "none: only the numbers of rows were read"
     )

@@ -57,18 +57,29 @@ def confirm(path: pathlib.Path) -> None:
     Raises:
       OSError, ValueError: as `read_schema`.
     """
+    from fedsvp_jax.data.formats.column_values import date_of
     from fedsvp_jax.data.formats.schema import read_schema
     from fedsvp_jax.run.files import replace_file
 
-    marked = read_schema(path).from_records
+    marked = read_schema(path)
     text = path.read_text(encoding="utf-8-sig")
     replace_file(path, _MARK.sub("", text).encode())
     if left := read_schema(path).from_records:
         raise ValueError(
             f"{path} still marks {', '.join(left)}; delete their from_data"
         )
-    print(f"{path}: {len(marked)} entries are now stated without the records:")
-    print("\n".join(f"  {entry}" for entry in marked))
+    shown = {"number": "{:g}".format, "date": lambda day: str(date_of(day))}
+    lines = [
+        f"  {name}: " + " to ".join(map(shown[one.type], one.bounds))
+        if one.type in shown
+        else f"  {name}: {', '.join(one.values)}"
+        for name, one in marked.columns.items()
+        if one.from_data
+    ]
+    if marked.classes_from_data:
+        lines.insert(0, f"  {marked.label}: {', '.join(marked.classes)}")
+    print(f"{path}: {len(lines)} entries are now stated without the records:")
+    print("\n".join(lines))
 
 
 def main(arguments: Sequence[str]) -> None:

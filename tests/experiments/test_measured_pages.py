@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from commands import ROOT
 
-from experiments import data_table
+from experiments import data_table, goal_table
 from experiments.attack import docs_page as attack
 from experiments.benchmark import docs_page as benchmark
 from experiments.data_value import docs_page as data_value
@@ -31,6 +31,7 @@ WRITERS = {
     "data_value": data_value.rewrite,
     "decisive": decisive.rewrite,
     "features": features.rewrite,
+    "goal_table": goal_table.rewrite,
     "influence": influence.rewrite,
     "reproduction": reproduction,
     "shapley": shapley.rewrite,
