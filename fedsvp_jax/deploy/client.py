@@ -122,9 +122,11 @@ class Client:
         facts = {"example_shape": shape, "num_classes": data.num_classes}
         self._settings = dataclasses.asdict(config) | facts
         by_name = (lambda count: build(num_classes=count)) if model is None else None
-        asked = plans.asked_of(config, self._model, by_name, data)
+        asked = plans.asked_of(self.policy.config, self._model, by_name, data)
         together = plans.sides(config, target, self._model, shape)
-        self._plan = plans.make_plan(config, data, target, together, asked)
+        self._plan = plans.make_plan(
+            config, self.policy.config, data, target, together, asked
+        )
         told = jax.tree.map(np.float32, self.policy.config)
         roots = [prng.run_keys(config.seed, None)]  # draws come from `randomness`
         cells = plans.make_cells([config], data, [told], [self.policy.allowance], roots)

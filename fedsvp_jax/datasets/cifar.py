@@ -12,6 +12,7 @@ import numpy as np
 
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.formats import files
+from fedsvp_jax.datasets import folders
 
 _PIXELS = 3 * 32 * 32
 
@@ -66,7 +67,7 @@ def load_cifar(name: str, data_dir: Path) -> Dataset:
       ValueError: a file is truncated or holds an unknown label.
     """
     files_of = _FILES[name]
-    folder = files.find_folder(
+    folder = folders.find_folder(
         data_dir, [files_of.folder], files_of.train[0], what=name
     )
     *train, (test_inputs, test_labels) = (

@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedsvp_jax import influence, prng
-from fedsvp_jax.data import corruption
+from fedsvp_jax import prng
+from fedsvp_jax.attacks import corruption
+from fedsvp_jax.influence.settings import CorruptionSettings
 from fedsvp_jax.structs import Examples, Split
 
 LABELS = jnp.arange(40, dtype=jnp.int32) % 10
@@ -14,7 +15,7 @@ IMAGES = jax.random.randint(jax.random.key(0), (40, 8, 8, 1), 0, 256).astype(jnp
 
 
 def corrupted(kind: str, share: float = 0.9, count: int = 40) -> corruption.Corrupted:
-    return influence.corrupt(
+    return corruption.corrupt(
         IMAGES,
         LABELS,
         count,
@@ -25,7 +26,7 @@ def corrupted(kind: str, share: float = 0.9, count: int = 40) -> corruption.Corr
     )
 
 
-@pytest.mark.parametrize("kind", list(influence.CORRUPTIONS))
+@pytest.mark.parametrize("kind", list(corruption.CORRUPTIONS))
 def test_a_share_of_the_points_is_corrupted_and_no_other(kind: str):
     found = corrupted(kind, share=0.9, count=30)
     changed = np.asarray(found.changed)
@@ -34,7 +35,7 @@ def test_a_share_of_the_points_is_corrupted_and_no_other(kind: str):
     kept = ~changed
     np.testing.assert_array_equal(found.inputs[kept], IMAGES[kept])
     np.testing.assert_array_equal(found.labels[kept], LABELS[kept])
-    images = kind in influence.IMAGE_CORRUPTIONS
+    images = kind in corruption.IMAGE_CORRUPTIONS
     same_images = np.array_equal(found.inputs, IMAGES)
     assert same_images != images
     assert np.array_equal(found.labels, LABELS) == images
@@ -56,7 +57,7 @@ def test_the_same_key_gives_the_same_and_padding_does_not_count():
     with pytest.raises(ValueError, match="corruption must be one of"):
         corrupted("typo")
     with pytest.raises(ValueError, match="needs images"):
-        influence.corrupt(
+        corruption.corrupt(
             jnp.zeros((4, 3)),
             LABELS[:4],
             4,
@@ -73,14 +74,12 @@ def test_a_corrupted_client_gets_copies_and_the_others_keep_theirs():
     split = Split(
         rows, jnp.asarray([3, 2, 2]), rows[:, :1] + 10, jnp.ones(3, jnp.int32)
     )
-    made = influence.corrupt_clients(
+    made = corruption.corrupt_clients(
         examples,
         split,
         first_copy=40,
-        kind="flipped_pairs",
+        settings=CorruptionSettings("flipped_pairs", 1 / 3, 1.0),
         num_classes=10,
-        share_of_clients=1 / 3,
-        share_of_points=1.0,
         root=prng.root_key(0),
     )
     (bad,) = np.flatnonzero(made.corrupted)

@@ -10,7 +10,7 @@ import pytest
 from small_runs import digits, shared_rounds, small
 
 from fedsvp_jax import report, run
-from fedsvp_jax.accounting.disclosure import EXPERIMENTER, PUBLIC
+from fedsvp_jax.report.disclosure import EXPERIMENTER, PUBLIC
 from fedsvp_jax.run.sweep import SweepPlan
 
 pytestmark = [pytest.mark.hole, pytest.mark.usefixtures(shared_rounds.__name__)]

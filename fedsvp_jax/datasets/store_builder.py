@@ -7,9 +7,10 @@ import numpy as np
 
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
-from fedsvp_jax.data.client_store import ClientExamples, StoreSource
 from fedsvp_jax.data.dataset import RowSource
-from fedsvp_jax.data.formats import leaf
+from fedsvp_jax.data.formats import npz
+from fedsvp_jax.datasets import leaf, tfds_source
+from fedsvp_jax.datasets.store_writer import ClientExamples, StoreSource
 from fedsvp_jax.federation import loading
 
 
@@ -30,7 +31,7 @@ def store_source(config: ExperimentConfig, scratch: Path) -> StoreSource:
     by_writer = config.partition == "by_writer"
     if config.dataset == "femnist" and by_writer and config.data_dir is not None:
         return leaf.stream_femnist(Path(config.data_dir).expanduser())
-    source = sources.open_rows(config.dataset, config.data_dir, scratch, config)
+    source = rows_of(config, scratch)
     if by_writer and source.train_writers is not None:
         parts = _every_writer(source.train_writers)
     else:
@@ -43,6 +44,27 @@ def store_source(config: ExperimentConfig, scratch: Path) -> StoreSource:
         num_classes=source.num_classes,
         most_copies=int(np.bincount(np.concatenate(parts)).max()),
         from_records=source.from_records,
+    )
+
+
+def rows_of(config: ExperimentConfig, scratch: Path) -> RowSource:
+    """The data set; npz and `tfds:NAME` leave their training inputs on disk."""
+    name, data_dir = config.dataset, config.data_dir
+    folder = Path(data_dir).expanduser() if data_dir is not None else None
+    if name == "npz" and folder is not None:
+        return npz.open_npz(folder, scratch, config)
+    if (inner := name.removeprefix("tfds:")) not in (name, ""):
+        return tfds_source.open_tfds(inner, folder)
+    dataset = sources.load(name, data_dir, config)
+    return RowSource(
+        name=dataset.name,
+        train_labels=dataset.train_labels,
+        train_writers=dataset.train_writers,
+        rows=lambda index: dataset.train_inputs[index],
+        test_inputs=dataset.test_inputs,
+        test_labels=dataset.test_labels,
+        num_classes=dataset.num_classes,
+        from_records=dataset.from_records,
     )
 
 

@@ -1,4 +1,4 @@
-"""Ways in which a participant's data can be corrupted, as pure functions of a key."""
+"""Clients whose data are bad: in which way, and in a federation that is simulated."""
 
 import dataclasses
 from collections.abc import Callable
@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from fedsvp_jax.settings import Settings, setting
-from fedsvp_jax.structs import Array
+from fedsvp_jax import prng
+from fedsvp_jax.influence.settings import CorruptionSettings
+from fedsvp_jax.structs import Array, Examples, Split
 
 _NOISE_STD = 1.0  # in units of half a pixel's range, or of the features' own std
 _OCCLUDED = 0.75  # side of the grey square divided by the image's side
@@ -151,26 +153,86 @@ CORRUPTIONS: dict[str, Callable[[Array, Array, int, Array], tuple[Array, Array]]
 IMAGE_CORRUPTIONS = ("noisy_images", "occluded_images")  # the other kinds change labels
 
 
-@dataclasses.dataclass(frozen=True)
-class CorruptionSettings(Settings):
-    """Corruption: clients whose data are bad."""
+class CorruptedClients(NamedTuple):
+    """The corrupted clients of one seed's federation."""
 
-    corruption: str = setting(
-        "random_labels",
-        "What is wrong with a corrupted client's examples: random_labels (as "
-        "published), flipped_pairs (labels of the next class), noisy_images, "
-        "occluded_images (a grey square over the image), or one_class (all labels the "
-        "same).",
-        choices=tuple(CORRUPTIONS),
-        needs=("corrupted_share", ()),
-    )
-    corrupted_share: float = setting(
-        0.0, "Share of the clients that are corrupted.", at_least=0, at_most=1
-    )
-    corrupted_points: float = setting(
-        0.9,
-        "Share of a corrupted client's examples that are bad.",
-        at_least=0,
-        at_most=1,
-        needs=("corrupted_share", ()),
+    copies: Examples  # to be appended to all clients' examples
+    split: Split  # in it the corrupted clients hold the copies
+    corrupted: np.ndarray  # (M,) bool
+
+
+def corrupted_participants(root: Array, count: int, share: float) -> np.ndarray:
+    """(count,) bool: which round(share · count) participants are corrupted.
+
+    Args:
+      root: the run's root key, which draws them.
+      count: participants.
+      share: in [0, 1].
+    """
+    if share == 0:
+        return np.zeros(count, bool)
+    key = prng.stream_key(root, prng.Stream.CORRUPTION, count)
+    return np.asarray(choose(key, count, count, share))
+
+
+def corrupt_clients(
+    examples: Examples,
+    split: Split,
+    *,
+    first_copy: int,
+    settings: CorruptionSettings,
+    num_classes: int,
+    root: Array,
+) -> CorruptedClients:
+    """Corrupts the training and validation examples of a share of the clients.
+
+    Several clients may hold the same example. A corrupted client therefore gets changed
+    copies of its examples, and the examples themselves stay as they are.
+
+    Args:
+      examples: all clients' examples.
+      split: which examples each of M clients holds, in one seed's federation.
+      first_copy: the index that the first copy will have among the examples.
+      settings: what is wrong, with how many clients and how many of their examples.
+      num_classes: classes of the data set.
+      root: the run's root key.
+    """
+    train, validation = np.array(split.train), np.array(split.validation)
+    num_train = np.asarray(split.num_train)
+    num_validation = np.asarray(split.num_validation)
+    corrupted = corrupted_participants(root, len(train), settings.corrupted_share)
+    longest = int((num_train + num_validation).max())
+    copies: list[Examples] = []
+    for client in np.flatnonzero(corrupted):
+        trains, validates = num_train[client], num_validation[client]
+        held = np.concatenate([train[client][:trains], validation[client][:validates]])
+        padded = np.pad(held, (0, longest - len(held)))
+        changed = corrupt(
+            examples.inputs[padded],
+            examples.labels[padded],
+            len(held),
+            kind=settings.corruption,
+            num_classes=num_classes,
+            share=settings.corrupted_points,
+            key=prng.stream_key(root, prng.Stream.CORRUPTION, int(client)),
+        )
+        copies.append(
+            Examples(
+                inputs=changed.inputs[: len(held)],
+                labels=changed.labels[: len(held)],
+                attributes=examples.attributes[held],
+            )
+        )
+        indices = first_copy + np.arange(len(held), dtype=np.int32)
+        train[client][:trains], validation[client][:validates] = np.split(
+            indices, [trains]
+        )
+        first_copy += len(held)
+    none = jax.tree.map(lambda leaf: leaf[:0], examples)
+    return CorruptedClients(
+        jax.tree.map(lambda *leaves: jnp.concatenate(leaves), none, *copies),
+        dataclasses.replace(
+            split, train=jnp.asarray(train), validation=jnp.asarray(validation)
+        ),
+        corrupted,
     )

@@ -12,8 +12,9 @@ from stores import digits_store
 from tiny_files import make
 
 from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.federation import features, loading
-from fedsvp_jax.models import make_model, scattering
+from fedsvp_jax.federation import loading
+from fedsvp_jax.models import make_model
+from fedsvp_jax.pretrained import features, scattering
 
 
 def pictures(**changes: Any) -> Any:

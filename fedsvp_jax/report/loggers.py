@@ -18,6 +18,7 @@ from typing import Any
 from fedsvp_jax import extras
 from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.devices import processes
+from fedsvp_jax.run.session import Logs
 from fedsvp_jax.settings import unknown
 
 Scalars = Mapping[str, float]  # by name; TensorBoard's signs only, see `scalars`
@@ -190,7 +191,7 @@ LOGGERS: dict[str, Callable[[pathlib.Path, str], Logger]] = {
 _LIBRARIES = {"tensorboard": "tensorboardX", "wandb": "wandb", "mlflow": "mlflow"}
 
 
-class Loggers:
+class Loggers(Logs):
     """The logs of one run or sweep, written by process 0.
 
     Args:

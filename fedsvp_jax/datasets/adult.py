@@ -29,7 +29,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsvp_jax.data.dataset import Column, Dataset
-from fedsvp_jax.data.formats import csv_file, files
+from fedsvp_jax.data.formats import csv_file
+from fedsvp_jax.datasets import folders
 
 
 class _Scale(NamedTuple):
@@ -138,7 +139,7 @@ def load_adult(data_dir: Path) -> Dataset:
       FileNotFoundError: `adult.csv` does not exist.
       ValueError: a column is missing or holds an impossible value.
     """
-    folder = files.find_folder(data_dir, ["adult"], "adult.csv", what="adult")
+    folder = folders.find_folder(data_dir, ["adult"], "adult.csv", what="adult")
     path = folder / "adult.csv"
     read = _read_columns(path)
     income = np.strings.rstrip(read["income"], ".")  # adult.test ends it with a dot

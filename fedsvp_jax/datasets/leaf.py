@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.data.client_store import ClientExamples, StoreSource
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.formats import files
+from fedsvp_jax.datasets import folders
+from fedsvp_jax.datasets.store_writer import ClientExamples, StoreSource
 
 _SIDE = 28
 _NUM_CLASSES = 62
@@ -123,7 +124,7 @@ def _read_folder(folder: Path) -> _Part:
 
 
 def _find(data_dir: Path) -> Path:
-    return files.find_folder(
+    return folders.find_folder(
         data_dir, ["femnist", "femnist/data", "data"], "train", what="femnist"
     )
 

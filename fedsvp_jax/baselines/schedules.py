@@ -8,61 +8,18 @@ has σ_c and every later one less, so that more than the budget is spent.
 
 from collections.abc import Callable
 
-import flax.struct
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
 
-from fedsvp_jax.mechanisms import base
-from fedsvp_jax.mechanisms.base import Mechanism, UploadNoise
+from fedsvp_jax.mechanisms.base import Law, Mechanism, UploadNoise, chain
 from fedsvp_jax.mechanisms.calibration import (
     check_calibration,
     scaled_claim,
 )
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
 from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
-from fedsvp_jax.settings import Settings, setting
 from fedsvp_jax.structs import Array
-
-
-@flax.struct.dataclass(frozen=True)
-class ScheduleSettings(Settings):
-    """Settings of both schedules."""
-
-    schedule_level: str = setting(
-        "budget",
-        "Level of a schedule's noise. budget: its T uploads spend what T uploads of "
-        "constant noise spend; first_round: it starts at the constant noise and falls "
-        "below it, so that later uploads spend more than epsilon.",
-        choices=("budget", "first_round"),
-    )
-
-
-@flax.struct.dataclass(frozen=True)
-class TimeVaryingSettings(ScheduleSettings):
-    """Settings of time_varying."""
-
-    decay: float = setting(
-        0.995,
-        "Theta, factor of the noise from round to round.",
-        above=0,
-        at_most=1,
-        traced=True,
-    )
-
-
-@flax.struct.dataclass(frozen=True)
-class DpaSettings(ScheduleSettings):
-    """Settings of dpa."""
-
-    contraction: float = setting(
-        0.98,
-        "c, factor by which the error shrinks per round, which sets the "
-        "schedule of the noise.",
-        above=0,
-        at_most=1,
-        traced=True,
-    )
 
 
 def _rounds(num_rounds: int) -> Array:
@@ -120,21 +77,17 @@ def dpa_factor(num_rounds: int, contraction: Leaf, round_num: Array) -> Array:
 def _scheduled(config: MechanismConfig, factor: Callable[[Array], Array]) -> Mechanism:
     """z_t = z·factor(t), over factor(0) where the first round is to have z."""
     check_calibration(config)
-    sensitivity = make_sensitivity(config)
 
-    def calibrate(contribution_ratio: Array, round_num: Array) -> UploadNoise:
-        del contribution_ratio
+    def calibrate(ratio: Array, round_num: Array, bound: Array) -> UploadNoise:
+        del ratio, bound
         level = factor(round_num)
         if config.settings.schedule_level == "first_round":
             level = level / factor(jnp.zeros((), jnp.int32))
         return scaled_claim(config, level)
 
-    return base.gaussian_mechanism(
-        calibrate,
-        sensitivity,
-        base.claim_of(sensitivity, any_epsilon=config.calibration == "analytic"),
-        num_rounds=config.num_rounds,
-    )
+    analytic = config.calibration == "analytic"
+    law = Law(calibrate, any_epsilon=analytic, num_rounds=config.num_rounds)
+    return chain(make_sensitivity(config), law)
 
 
 def make_time_varying(config: MechanismConfig) -> Mechanism:

@@ -67,7 +67,7 @@ def proposed(
             found[name], note = _proposed(name, columns[name], decimal, what)
             if note:
                 notes[f"columns.{name}"] = note
-    named = classes(columns[label], None, f"{what}: column {label}")
+    named = classes(columns[label], f"{what}: column {label}")
     schema = Schema(
         columns=found,
         label=label,
@@ -210,7 +210,7 @@ def strict(
     """
     found, wrong = {}, []
     try:
-        named = classes(columns[label], None, f"{what}: column {label}").categories
+        named = classes(columns[label], f"{what}: column {label}").categories
     except ValueError as error:
         named = ()
         wrong.append(str(error))
@@ -252,15 +252,13 @@ def _strict(values: np.ndarray, is_train: np.ndarray, what: str) -> SchemaColumn
     return SchemaColumn("category", values=names, from_data=True)
 
 
-def classes(values: np.ndarray, names: Sequence[str] | None, what: str) -> Column:
-    """Labels as classes, by declared names or as they are written, in order.
+def classes(values: np.ndarray, what: str) -> Column:
+    """Labels as classes, as they are written, in order.
 
     Raises:
       ValueError: a label is missing or a fraction, or there are too many of them.
     """
     written = column_values.texts(values, what)
-    if names is not None:
-        return encoding.of_names(written, names, what)
     found = encoding.of_names(written, None, what)
     for text in found.categories:
         at = place(written, written == text)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from published import make, served, upload
 
-from fedsvp_jax import mechanisms
+from fedsvp_jax import baselines
 
 PUBLISHED = {"l2_norm_clip": 20.0, "min_num_examples": 2000, "delta": 0.02}
 ORIGINAL = {
@@ -41,7 +41,7 @@ def test_uplink_at_nbafls_own_set_up():
     [(25, 50, 0.00993540), (7, 50, 0.0), (25, 20, 0.0)],
 )
 def test_downlink_of_fifty_clients(num_rounds: int, cohort_size: int, std: float):
-    found = mechanisms.nbafl_downlink_std(
+    found = baselines.nbafl_downlink_std(
         num_rounds=num_rounds, num_clients=50, cohort_size=cohort_size, **ORIGINAL
     )
     np.testing.assert_allclose(found, std, rtol=5e-6)
@@ -51,7 +51,7 @@ def test_downlink_when_all_take_part_is_the_formula_without_sampling():
     t, n, exposure = 25.0, 50.0, 1.0
     c = np.sqrt(2 * np.log(1.25 / 0.01))
     closed = 2 * c * 20 * np.sqrt(t**2 - exposure**2 * n) / (100 * n * 60)
-    found = mechanisms.nbafl_downlink_std(
+    found = baselines.nbafl_downlink_std(
         num_rounds=25, num_clients=50, cohort_size=50, **ORIGINAL
     )
     np.testing.assert_allclose(found, closed, rtol=1e-5)
@@ -59,7 +59,7 @@ def test_downlink_when_all_take_part_is_the_formula_without_sampling():
 
 @pytest.mark.parametrize(("exposures", "std"), [(1, 1.144128), (40, 0.0)])
 def test_downlink_at_the_published_set_up(exposures: int, std: float):
-    found = mechanisms.nbafl_downlink_std(
+    found = baselines.nbafl_downlink_std(
         epsilon=0.2,
         exposures=exposures,
         num_rounds=400,

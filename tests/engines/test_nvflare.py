@@ -19,7 +19,7 @@ from nvflare.apis.shareable import Shareable, make_reply
 
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.deploy import Refused, Site, make_policy
-from fedsvp_jax.deploy.nvflare import PrivacyFilter
+from fedsvp_jax.engines.nvflare import PrivacyFilter
 
 SETTINGS: dict[str, Any] = UPDATE_CLIP | {
     "dataset": "digits",
@@ -142,7 +142,7 @@ def test_no_ratio_that_the_training_reports_switches_the_noise_off(
 # A job whose noise is seeded, in NVFlare's simulator.
 SEEDED = """
 from fedsvp_jax.deploy import Seeded
-from fedsvp_jax.deploy.nvflare import PrivacyFilter
+from fedsvp_jax.engines.nvflare import PrivacyFilter
 class SeededFilter(PrivacyFilter):
     def randomness(self, site):
         return Seeded(0, int(site[-1]) - 1)

@@ -12,9 +12,9 @@ from tfds_builders import Rows
 
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import sources
-from fedsvp_jax.data.client_store import ClientStore, open_store, write_store
-from fedsvp_jax.data.formats import leaf
-from fedsvp_jax.federation import store_builder
+from fedsvp_jax.data.client_store import ClientStore, open_store
+from fedsvp_jax.datasets import leaf, store_builder
+from fedsvp_jax.datasets.store_writer import write_store
 
 
 def build(
@@ -88,7 +88,8 @@ def test_npz_inputs_are_mapped_and_turned_to_float32_by_client(
     arrays = tiny_files.npz_arrays()
     features = {"x_train": np.eye(5), "x_test": np.ones((2, 5))}
     np.savez(path, **(arrays | features))
-    source = sources.open_rows("npz", path, tmp_path)
+    config = ExperimentConfig(dataset="npz", data_dir=str(path))
+    source = store_builder.rows_of(config, tmp_path)
     assert (tmp_path / "x_train.npy").is_file()
     found = source.rows(np.asarray([3, 1]))
     assert found.dtype == np.float32

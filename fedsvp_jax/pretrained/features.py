@@ -8,7 +8,6 @@ replace a record of the images is to replace a record of the features.
 import dataclasses
 import functools
 import hashlib
-import importlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -19,13 +18,10 @@ import numpy as np
 from tqdm import tqdm
 
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.data.formats import embedded
-from fedsvp_jax.models import scattering
+from fedsvp_jax.datasets import embedded
 from fedsvp_jax.models.batches import in_batches
+from fedsvp_jax.pretrained import lite0, scattering
 from fedsvp_jax.structs import Array, Params
-
-# Extractors of networks with published weights, which nothing of the core imports.
-_PRETRAINED = {"lite0_linear": "fedsvp_jax.pretrained.lite0"}
 
 
 class Extractor(NamedTuple):
@@ -118,10 +114,8 @@ def make_extractor(
         weights are not installed.
       FileNotFoundError: there is no such file.
     """
-    if model in _PRETRAINED:
-        network = importlib.import_module(_PRETRAINED[model])
-        found: Extractor = network.extractor(image_shape, weights)
-        return found
+    if model == "lite0_linear":
+        return _of_lite0(image_shape, weights)
     side, other, _ = image_shape
     least, multiple = scattering.LEAST_SIDE, scattering.STRIDE
     if side != other or side < least or side % multiple:
@@ -132,7 +126,7 @@ def make_extractor(
     name = f"scattering J={scattering.SCALES} L={scattering.ANGLES}"
     if model == "scatter_channels_linear":
         constants = scattering.channel_constants(embedded.photographs(), side)
-        name += f" channels {digest_of(constants)}"
+        name += f" channels {_digest_of(constants)}"
         return Extractor(name, scattering.channel_features, constants, 100)
     name += f" groups={scattering.GROUPS}"
     return Extractor(
@@ -140,12 +134,27 @@ def make_extractor(
     )
 
 
-def digest_of(weights: Params) -> str:
+def _digest_of(weights: Params) -> str:
     """Eight hexadecimal digits of the numbers, for an `Extractor`'s name."""
     digest = hashlib.sha256()
     for leaf in jax.tree.leaves(weights):
         digest.update(leaf.data)
     return digest.hexdigest()[:8]
+
+
+def _of_lite0(
+    image_shape: tuple[int, ...], weights: str | Path | None = None
+) -> Extractor:
+    if image_shape[2] not in (1, 3):
+        raise ValueError(
+            "model lite0_linear takes images of 1 or 3 channels, got "
+            f"{image_shape[2]} channels"
+        )
+    path = Path(weights).expanduser() if weights else lite0.find_weights()
+    loaded = lite0.load_weights(path)
+    name = f"EfficientNet-Lite0 {_digest_of(loaded)} side={lite0.SIDE}"
+    apply = functools.partial(lite0.normalized_features, side=lite0.SIDE)
+    return Extractor(name, apply, loaded, 32)
 
 
 def _users_cache() -> Path:

@@ -8,11 +8,10 @@ K-of-N scheduling theorem.
 import math
 from typing import Any
 
-import flax.struct
 import jax.numpy as jnp
 
-from fedsvp_jax.mechanisms import base, noise
-from fedsvp_jax.mechanisms.base import Mechanism, UploadNoise
+from fedsvp_jax.mechanisms import noise
+from fedsvp_jax.mechanisms.base import Law, Mechanism, UploadNoise, chain
 from fedsvp_jax.mechanisms.calibration import (
     check_calibration,
     classical_constant,
@@ -24,24 +23,7 @@ from fedsvp_jax.mechanisms.sensitivity import (
     make_sensitivity,
     scaled_size,
 )
-from fedsvp_jax.settings import Settings, setting
 from fedsvp_jax.structs import Array, MechanismState, Params
-
-
-@flax.struct.dataclass(frozen=True)
-class NbaflSettings(Settings):
-    """Settings of nbafl."""
-
-    exposures: float = setting(
-        1.0,
-        "L, uploads that --epsilon is shared over.",
-        above=0,
-        traced=True,
-    )
-    downlink_noise: bool = setting(
-        False, "Add the noise of the downlink to the broadcast model too."
-    )
-    clip_weights: bool = setting(False, "Clip the uploaded weights to C as one vector.")
 
 
 def nbafl_downlink_std(
@@ -106,17 +88,14 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
         )
     exposures = jnp.asarray(config.settings.exposures, jnp.float32)
 
-    def calibrate(contribution_ratio: Array, round_num: Array) -> UploadNoise:
-        del contribution_ratio, round_num
+    def calibrate(ratio: Array, round_num: Array, bound: Array) -> UploadNoise:
+        del ratio, round_num, bound
         return scaled_claim(config, exposures)
 
-    counted = sensitivity
+    own = sensitivity.bound
     if config.clip.granted:
-        counted = sensitivity._replace(
-            bound=lambda num_examples: sensitivity.bound(
-                jnp.asarray(config.min_num_examples, jnp.float32)
-            )
-        )
+        smallest = jnp.asarray(config.min_num_examples, jnp.float32)
+        sensitivity = sensitivity._replace(bound=lambda num_examples: own(smallest))
 
     def server(
         params: Params, _: Params, state: MechanismState, *, key: Array, **rest: Any
@@ -134,12 +113,8 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
         )
         return noise.add_gaussian_noise(params, std, key=key)[0], state
 
-    mechanism = base.gaussian_mechanism(
-        calibrate,
-        counted,
-        base.claim_of(sensitivity, any_epsilon=config.calibration == "analytic"),
-        num_rounds=1,
-    )
+    law = Law(calibrate, any_epsilon=config.calibration == "analytic")
+    mechanism = chain(sensitivity, law)
     if not config.settings.downlink_noise:
         return mechanism
     return mechanism._replace(server=server, follows_num_rounds=True)

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 from published import make, upload
 
-from fedsvp_jax import mechanisms
+from fedsvp_jax import baselines
 from fedsvp_jax.mechanisms.config import Leaf
 
 
 def time_varying(num_rounds: int, rate: Leaf, base_std: Leaf = 1.0) -> jax.Array:
     """(T,) σ_t."""
     rounds = jnp.arange(num_rounds)
-    return base_std * mechanisms.time_varying_factor(num_rounds, rate, rounds)
+    return base_std * baselines.time_varying_factor(num_rounds, rate, rounds)
 
 
 def dpa(num_rounds: int, rate: Leaf, base_std: Leaf = 1.0) -> jax.Array:
     """(T,) σ_t."""
-    return base_std * mechanisms.dpa_factor(num_rounds, rate, jnp.arange(num_rounds))
+    return base_std * baselines.dpa_factor(num_rounds, rate, jnp.arange(num_rounds))
 
 
 quick = hypothesis.settings(max_examples=15, deadline=None, derandomize=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from published import make, served, upload
 
-from fedsvp_jax.mechanisms import reestimation
+from fedsvp_jax.baselines import reestimation
 from fedsvp_jax.structs import MechanismState
 
 STATE = MechanismState(clients={"last_norm": 3.0}, shared={"global_norm": 5.0})

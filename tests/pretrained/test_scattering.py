@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedsvp_jax.data.formats import embedded
-from fedsvp_jax.models import scattering
+from fedsvp_jax.datasets import embedded
+from fedsvp_jax.pretrained import scattering
 
 coefficients = jax.jit(scattering.scattering)
 features = jax.jit(scattering.scattering_features)

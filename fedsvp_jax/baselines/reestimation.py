@@ -6,7 +6,6 @@ A reconstruction from the abstract of Xue et al., IEEE TIFS 2023; no public code
 import dataclasses
 from typing import Any
 
-import flax.struct
 import jax
 import jax.numpy as jnp
 
@@ -19,24 +18,10 @@ from fedsvp_jax.mechanisms.calibration import (
 )
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
 from fedsvp_jax.mechanisms.sensitivity import clip_update, make_sensitivity
-from fedsvp_jax.settings import Settings, setting
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
 from fedsvp_jax.tree import l2_norm, num_parameters
 
 LEAST_CLIP = 1e-6  # of C: a client that did not move keeps a positive clip (ours)
-
-
-@flax.struct.dataclass(frozen=True)
-class ReestimationSettings(Settings):
-    """Settings of reestimation."""
-
-    norm_mix: float = setting(
-        0.5,
-        "Gamma, weight of the client's own past norm in its clip.",
-        at_least=0,
-        at_most=1,
-        traced=True,
-    )
 
 
 def reestimated_clip(

@@ -13,7 +13,7 @@ from pfl.context import UserContext
 from pfl.stats import MappedVectorStatistics
 
 from fedsvp_jax.deploy import Refused, Seeded, Site
-from fedsvp_jax.deploy.pfl import LocalPrivacy
+from fedsvp_jax.engines.pfl import LocalPrivacy
 
 CONTEXT: Any = None  # of the server, which the postprocessor does not read
 

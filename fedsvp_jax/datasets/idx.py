@@ -17,6 +17,7 @@ import numpy as np
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.formats import files
 from fedsvp_jax.data.formats.table_settings import TableSettings
+from fedsvp_jax.datasets import folders
 
 _IMAGES, _LABELS = "images-idx3-ubyte", "labels-idx1-ubyte"
 _FOLDERS = {
@@ -108,7 +109,7 @@ def load_idx(name: str, data_dir: Path, declared: TableSettings) -> Dataset:
         test_stem = f"{prefix}test" if prefix else "t10k"
     else:
         marker = f"{train_stem}-{_IMAGES}"
-        folder = files.find_folder(data_dir, _FOLDERS[name], marker, what=name)
+        folder = folders.find_folder(data_dir, _FOLDERS[name], marker, what=name)
 
     def read(stem: str) -> tuple[np.ndarray, np.ndarray, Path]:
         image_path = _plain_or_gz(folder, f"{stem}-{_IMAGES}")
