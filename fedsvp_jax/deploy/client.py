@@ -102,7 +102,7 @@ class Client:
     ) -> None:
         config = resolve(config)
         target = here()
-        build = partial(models.make_model, config.model, kernels=target.kernels)
+        build = partial(models.make_model, config.model, kernels=target.platform)
         self._model = model or build(num_classes=data.num_classes)
         self.policy: Policy = make_policy(config, min_num_examples=min_num_examples)
         self.file = StateFile(state_path, self.policy)

@@ -53,8 +53,8 @@ def largest(value: Array, axes: tuple[str, ...]) -> Array:
     return jax.lax.pmax(value, axes) if axes else value
 
 
-def ordered_sum(rows: S, start: S) -> S:
-    """start + rows[0] + rows[1] + ..., leaf by leaf and in this order.
+def ordered_sum(rows: S, start: S, used: Array) -> S:
+    """start + rows[0] + rows[1] + ... of the used rows, leaf by leaf, in this order.
 
     The sum holds no products: with one, fused multiply-adds made 1 device differ from 2
     in the last bit.
@@ -62,7 +62,7 @@ def ordered_sum(rows: S, start: S) -> S:
 
     def add_up(leaf: Array, total: Array) -> Array:
         for i in range(leaf.shape[0]):
-            total = total + leaf[i]
+            total = total + jnp.where(used[i], leaf[i], 0)
         return total
 
     return jax.tree.map(add_up, rows, start)
@@ -165,9 +165,7 @@ def map_lanes(
     most_turns = -(-num_lanes // per_turn)
 
     def one(lane: Array) -> tuple[S, R]:
-        part, row = function(jnp.minimum(lane, num_lanes - 1))
-        used = lane < num_used
-        return jax.tree.map(lambda leaf: jnp.where(used, leaf, 0), part), row
+        return function(jnp.minimum(lane, num_lanes - 1))
 
     # Inlined, so the program stays the same; the turn reuses the shapes' trace.
     @functools.partial(jax.jit, inline=True)
@@ -197,7 +195,8 @@ def map_lanes(
         if devices.count > 1:
             results = jax.lax.all_gather(results, CLIENT_AXIS, tiled=True)
         parts, new_rows = results
-        total = ordered_sum(parts, total)
+        used = index * per_turn + jnp.arange(per_turn, dtype=jnp.int32) < num_used
+        total = ordered_sum(parts, total, used)
         rows = jax.tree.map(
             lambda buffer, new: jax.lax.dynamic_update_slice_in_dim(
                 buffer, new, index * per_turn, 0

@@ -33,7 +33,7 @@ class Target:
     """A device that programs are made for.
 
     Attributes:
-      platform: whose compiler.
+      platform: whose compiler, and whose `models.kernels`.
       memory: bytes of the device; half of it is a program's. 0 on a CPU, whose
         programs never choose by it.
     """
@@ -42,15 +42,19 @@ class Target:
     memory: int
 
     @property
-    def kernels(self) -> Literal["cpu", "plain"]:
-        """The set of `models.kernels`."""
-        return "cpu" if self.platform == "cpu" else "plain"
+    def known_trips(self) -> bool:
+        """Whether loops over lanes have a number of turns known to the compiler.
 
-    def known_trips(self, together: Sides) -> bool:
-        """Whether every loop of a round has a number of turns known to the compiler.
+        On a GPU the host waits before each turn of any other. On a TPU a client in a
+        branch of its own is written to slow memory and back.
+        """
+        return self.platform != "cpu"
 
-        On a GPU the host waits before each turn of any other. Side by side, lanes idle
-        until the longest is done; on a TPU and alone, a training ends with its client.
+    def known_steps(self, together: Sides) -> bool:
+        """Whether the loop over a training's steps has such a number too.
+
+        Side by side, lanes idle until the longest is done; on a TPU and alone, a
+        training ends with its client.
         """
         alone = together.clients == together.coalitions == 1
         return self.platform == "cuda" or (self.platform == "tpu" and not alone)
