@@ -37,8 +37,9 @@ def staged_sum(numbers: Array) -> tuple[Array, int]:
     """The sum of all numbers of an array in few passes, and H of this order.
 
     Each pass adds up at most `_STAGE` numbers in an order of the compiler's, fewer than
-    `_STAGE` additions to any of them, and a barrier keeps passes apart. An accelerator
-    fuses the first with what makes the numbers; a tree of it moves them log2 n times.
+    `_STAGE` additions to any of them, and a barrier keeps passes apart. A TPU fuses the
+    first with what makes the numbers, and a tree moves them log2 n times. A GPU starts
+    fewer kernels for the trees of small models.
     """
     height = 0
     while numbers.ndim:

@@ -52,12 +52,12 @@ def l2_norm(tree: Params) -> Array:
     """() float32: the L2 norm of all leaves as one vector.
 
     Never less than (1 − 24u) of itself for up to 2^31 numbers in 2^8 leaves (u =
-    2^-24), nor more than (1 + 24u) on a CPU: a square is rounded once and added to 39
-    times, and a root halves what its argument is off by. No product of matrices is in
-    it, whose factors a GPU or TPU may round. Programs for those add up in stages.
+    2^-24), nor but on a TPU more than (1 + 24u): a square is rounded once and added to
+    39 times, and a root halves what its argument is off by. No product of matrices is
+    in it, whose factors a GPU or TPU may round. A TPU adds up in stages.
     """
     leaves = [leaf.astype(jnp.float32) for leaf in jax.tree.leaves(tree) if leaf.size]
-    return jax.lax.platform_dependent(leaves, cpu=_by_trees, default=_in_stages)
+    return jax.lax.platform_dependent(leaves, tpu=_in_stages, default=_by_trees)
 
 
 def _by_trees(leaves: list[Array]) -> Array:
@@ -66,14 +66,14 @@ def _by_trees(leaves: list[Array]) -> Array:
 
 
 def _in_stages(leaves: list[Array]) -> Array:
-    """The norm, never less than it is, and more by 1 + (H + 16)u at most.
+    """The norm, never less than it is, and (H + 16)u more at most, but for H²u².
 
-    The root is off by (H/2 + 2)u but for H²u²/4 < 4u, as long as H < 2^14.
+    The root is (1 − (H/2 + 2)u) of it at least, since (1 − u)^k ≥ 1 − ku.
     """
     sums = [staged_sum(jnp.square(leaf)) for leaf in leaves]
     height = len(sums) + max((height for _, height in sums), default=0)
     total = jnp.sum(jnp.stack([jnp.zeros((), jnp.float32), *(one for one, _ in sums)]))
-    return jnp.sqrt(total) * np.float32(1 + (height / 2 + 8) * ROUNDOFF)
+    return jnp.sqrt(total) * np.float32(1 / (1 - (height / 2 + 8) * ROUNDOFF))
 
 
 def is_finite(tree: Params) -> Array:

@@ -20,7 +20,7 @@ SHAPES = [(), (7,), (5000,), (40_000,), (5, 5, 32, 64), (9000, 3), (2048, 313)]
 
 
 @pytest.mark.hole
-def test_the_norm_of_an_accelerator_is_never_too_small() -> None:
+def test_the_norm_of_a_tpu_is_never_too_small() -> None:
     """A clip trusts it; equal numbers are where plain sums lose the most."""
     drawn = [jax.random.normal(jax.random.key(1), shape) for shape in SHAPES]
     for leaves in (drawn, [jnp.full(shape, 0.3, jnp.float32) for shape in SHAPES]):
@@ -36,7 +36,7 @@ def test_stages_leave_nothing_out_and_count_their_additions() -> None:
         assert np.log2(np.prod(shape)) <= height + 1 and height < 2**13
 
 
-def test_stages_are_for_accelerators_and_trees_for_a_cpu() -> None:
+def test_stages_are_for_a_tpu_and_trees_for_others() -> None:
     tree = {"a": jnp.ones((2048, 313))}
 
     def text(platform: str) -> str:
@@ -44,8 +44,8 @@ def test_stages_are_for_accelerators_and_trees_for_a_cpu() -> None:
             tree
         ).mlir_module()
 
-    assert "concatenate" in text("cpu") and "reduce(" not in text("cpu")
-    assert all("reduce(" in text(platform) for platform in ("tpu", "cuda"))
+    assert "reduce(" in text("tpu")
+    assert all("reduce(" not in text(platform) for platform in ("cpu", "cuda"))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 3e38])
