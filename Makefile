@@ -34,7 +34,7 @@ export TQDM_MININTERVAL := 0.5
 # Where this is set, every process that a test starts would compile Python anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test test-lab durations test-quick test-lane test-slow \
+.PHONY: setup demo test test-lab test-all durations test-quick test-lane test-slow \
 	test-references test-deploy test-browser mutants docs tutorial lint format bench \
 	accelerators reproduce-small audit fuzz clean
 
@@ -59,13 +59,20 @@ demo: setup
 # fixtures are then made once, and the longest come first. Compiled programs are kept in
 # .cache/compiled, so a second time takes half as long.
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
+OF_BITS := FEDSVP_USERS_COMPILER=1 $(BIN)/python -m pytest $(IN_TWO) \
+	-m "bits and not slow" $(BITS)
 test: setup
 	$(BIN)/python -m pytest $(IN_TWO) -m "not lab and not slow and not bits"
-	FEDSVP_USERS_COMPILER=1 $(BIN)/python -m pytest $(IN_TWO) -m "bits and not slow" $(BITS)
+	$(OF_BITS)
 
 # The same of what stands around the core: attacks, reports, commands, documentation.
 test-lab: setup
 	$(BIN)/python -m pytest $(IN_TWO) -m "lab and not slow and not bits"
+
+# Both in one session, at whose end alone a worker waits for the other.
+test-all: setup
+	$(BIN)/python -m pytest $(IN_TWO) -m "not slow and not bits"
+	$(OF_BITS)
 
 # Which files take longest: tests/durations.json, by which they are put in order.
 durations: setup

@@ -157,6 +157,8 @@ def define_running() -> None:
         "Show a progress bar on a terminal: rounds per second, time left, accuracy and "
         "epsilon spent (RDP). --verbosity=-2 hides the bar and all warnings.",
     )
+    flags.DEFINE_bool("quiet", False, "Print nothing but warnings and errors.")
+    flags.DEFINE_bool("json", False, "Print the summaries as JSON, and nothing else.")
     flags.DEFINE_list(
         "logger",
         [],
@@ -212,7 +214,7 @@ def start_folder(
 
 def shows_progress(values: flags.FlagValues) -> bool:
     """Whether a terminal shows a progress bar; none if warnings are hidden too."""
-    return values.progress and values.verbosity >= logging.WARNING
+    return values.progress and not values.quiet and values.verbosity >= logging.WARNING
 
 
 def start_jax(values: flags.FlagValues) -> None:
@@ -280,7 +282,7 @@ def run(
         if len(arguments) > 1 and not takes_arguments:
             _fail(f"unexpected argument {arguments[1]!r}; flags are --name=value")
         try:
-            with messages.quiet_pipe():
+            with messages.quiet_pipe(), messages.silenced(flags.FLAGS):
                 main(arguments)
         except (ValueError, OSError, FloatingPointError) as error:
             if logging.level_debug():
@@ -289,6 +291,8 @@ def run(
         except stopping.Stopped as stopped:
             _fail(str(stopped), status=128 + stopped.signal_number, at_once=True)
         except Exception as error:
+            if (lacking := messages.of_memory(error)) and not logging.level_debug():
+                _fail(lacking)
             if not processes.started():
                 raise
             explained = processes.explain(error)
@@ -299,7 +303,8 @@ def run(
     def parse(arguments: list[str]) -> list[str]:
         if any(argument in ("--help", "-h", "--helpfull") for argument in arguments):
             with messages.quiet_pipe():
-                print(manual.manual(arguments[0], purpose))
+                whole = "--helpfull" in arguments
+                print(manual.manual(arguments[0], purpose, whole=whole))
             sys.exit(0)
         try:
             return config_file.parse(flags.FLAGS, arguments)

@@ -79,6 +79,11 @@ def read(path: Path, known: Collection[str]) -> Read:
         raise ValueError(
             f"config {path} is not a file; --config expects a .toml or .json file"
         )
+    if path.suffix in (".yaml", ".yml"):
+        raise ValueError(
+            f"config {path} is YAML, and --config reads TOML: write `name = value` in "
+            "a file .toml for each `name: value`, with texts in quotes"
+        )
     content = path.read_bytes()
     try:
         if path.suffix == ".toml":

@@ -18,18 +18,17 @@ def overview() -> str:
     width = 2 + max(map(len, subcommands.MODULES))
     lines = {name: subcommands.purpose(name) for name in subcommands.MODULES}
     lines["presets"] = "Lists the presets of train and reproduce, with one line each."
+    lines["completion"] = "Tab completion: source <(fedsvp completion bash)."
     listed = [f"  {name:<{width}}{line}" for name, line in lines.items()]
     return "\n".join(
         [
             f"fedsvp {fedsvp_jax.__version__}: federated learning with differential "
             "privacy, guided by Shapley values",
-            "  fedsvp train --dataset=digits --mechanism=fedsva --output_dir=runs/a",
             "  fedsvp schema DATA.csv",
             "  fedsvp train --data=DATA.csv --schema=schema.toml --goal=proved "
-            "--total_epsilon=3 --output_dir=runs/b",
-            "Subcommands:",
+            "--total_epsilon=3 --output_dir=runs/a",
+            "Subcommands; fedsvp SUBCOMMAND --help describes its flags, --name=value:",
             *listed,
-            "fedsvp SUBCOMMAND --help describes its flags. Flags are --name=value.",
         ]
     )
 
@@ -62,6 +61,12 @@ def main() -> None:
                 print(f"fedsvp_jax {fedsvp_jax.__version__}")
             case ["presets"]:
                 print(preset_list())
+            case ["completion", name] if name in ("bash", *subcommands.MODULES):
+                from . import completion
+
+                print(
+                    completion.script() if name == "bash" else completion.flags_of(name)
+                )
             case [name, *_] if name in subcommands.MODULES:
                 del sys.argv[1]
                 runpy.run_module(
@@ -74,7 +79,7 @@ def main() -> None:
 
 def unknown(word: str) -> str:
     """The sentence for a word that is no subcommand; names the nearest one."""
-    known = [*subcommands.MODULES, "presets"]
+    known = [*subcommands.MODULES, "presets", "completion"]
     near = difflib.get_close_matches(word, known, n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
     return f"{word!r} is no subcommand of fedsvp{hint}; `fedsvp` alone lists them"

@@ -3,9 +3,8 @@
   python -m experiments.gallery
 
 For a change of style: nothing is measured anew. The figures of docs/reproduction.md are
-drawn by `experiments.reproduce --norun`, that of docs/architecture.md by
-`experiments.architecture`. Grids of images and the figures of single runs have no kept
-results; docs/gallery.md names the page or command of each.
+drawn by `experiments.reproduce --norun`. Grids of images and the figures of single runs
+have no kept results; the pages that show them name their commands.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Writes the measured and computed tables of docs/privacy.md and docs/results.
+"""Writes the measured and computed tables of docs/privacy.md and its results.
 
   python -m experiments.guarantee_tables
   python -m experiments.guarantee_tables --keep_guarantees=noise_scale=runs/noise_scale
@@ -10,7 +10,6 @@ is the library's own. `budgets` holds what --solve=noise
 finds for every mechanism; --solve_budgets computes it anew (minutes). The others come
 from runs, which --keep_guarantees copies:
 
-  convergence   the folder of `experiments.convergence`
   noise_scale   the folder of `experiments.attack --attack=noise_scale`
   release_none, release_worst_case, release_laplace, release_randomized_response
                 the folder of `experiments.sweep` with this --contribution_release
@@ -37,7 +36,7 @@ from fedsvp_jax.report import labels, read, spent, tables
 from fedsvp_jax.report.text_table import MISSING, markdown
 from fedsvp_jax.run.files import write_json
 
-from . import docs_blocks, flag_values, upload_claims
+from . import docs_blocks, flag_values
 from .budget_table import batches, batches_table, budgets, budgets_table
 from .ledger_tables import (
     events_table,
@@ -108,23 +107,6 @@ def release_cost() -> Json:
     }
 
 
-def kept_convergence(folder: pathlib.Path) -> Json:
-    """The last round of every curve of `experiments.convergence`."""
-    panels = json.loads((folder / "results.json").read_text())["panels"]
-    names = ("measured_mean", "printed_expression", "corrected_bound")
-    return {
-        "rows": [
-            {"local_epochs": panel["constants"]["local_epochs"]}
-            | {name: curve[name] for name in upload_claims.NOTHING}
-            | {name: curve[name] and curve[name][-1] for name in names}
-            for panel in panels
-            for curve in panel["curves"]
-        ],
-        "constants": panels[0]["constants"],
-        "config": json.loads((folder / "config.json").read_text()),
-    }
-
-
 def kept_noise_scale(folder: pathlib.Path) -> Json:
     """The table of the attack, without its uploads."""
     results = json.loads((folder / "results.json").read_text())
@@ -166,7 +148,6 @@ def kept_release(folder: pathlib.Path) -> Json:
 
 
 KEEPERS: dict[str, Callable[[pathlib.Path], Json]] = {
-    "convergence": kept_convergence,
     "noise_scale": kept_noise_scale,
     **{f"release_{name}": kept_release for name in (*_RELEASES, *_MORE_RELEASES)},
 }
@@ -295,33 +276,6 @@ def same_spent_table(by_release: dict[str, Json]) -> str:
     return f"{markdown(rows)}\nWithout noise: {undefended}."
 
 
-def convergence_table(results: Json) -> str:
-    """The gap after the last round beside Theorem 2's expression and the bound."""
-    rows = [
-        {
-            "E": str(row["local_epochs"]),
-            "ε per upload": "no noise"
-            if row["status"] is None
-            else upload_claims.shown(row),
-            "measured F − F*": f"{row['measured_mean']:.2g}",
-            "printed expression (no bound)": f"{row['printed_expression']:.2g}",
-            "corrected bound (E = 1)": "–"
-            if row["corrected_bound"] is None
-            else f"{row['corrected_bound']:.2g}",
-        }
-        for row in results["rows"]
-    ]
-    constants, config = results["constants"], results["config"]
-    return (
-        f"{markdown(rows)}\n{constants['cohort_size']} clients, "
-        f"{constants['num_parameters']} weights, L = {constants['smoothness']:.3g}, "
-        f"ρ = {constants['convexity']:g}, η = {constants['learning_rate']:g}, "
-        f"δ = {config['delta']:g}, after "
-        f"{config['num_rounds']} rounds, mean of {config['num_repeats']} runs; device: "
-        f"{config['device_kind']}, JAX {config['versions']['jax']}."
-    )
-
-
 def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
     """Writes the computed files and the blocks of both pages; returns the pages."""
     results = docs_dir / "results" / "privacy"
@@ -341,7 +295,6 @@ def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
 
     private = ("laplace", "randomized_response")
     blocks: dict[str, dict[str, Callable[[], str]]] = {
-        "methods.md": {"convergence": block(convergence_table, "convergence")},
         "privacy.md": {
             "events": events_table,
             "public": public_list,

@@ -2,6 +2,9 @@
 
 import re
 import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from absl import flags
 
@@ -10,14 +13,14 @@ from fedsvp_jax.settings import theme
 
 from . import subcommands
 
-_SETTINGS = "Settings. "  # begins the name of a group of flags
+SETTINGS = "Settings. "  # begins the name of a group of flags
 _COMMAND = re.compile(r"python -m experiments\.([\w.]+)")
 
 
 def group(setting: str) -> str:
     """The group of flags that a setting's flag belongs to: its theme's title."""
     title = (theme(plugin.config_class(), setting).__doc__ or "").splitlines()[0]
-    return _SETTINGS + title.rstrip(".")
+    return SETTINGS + title.rstrip(".")
 
 
 def mechanism_help() -> str:
@@ -46,17 +49,23 @@ def as_typed(text: str) -> str:
     return _COMMAND.sub(typed, text)
 
 
-def manual(script: str, purpose: str | None) -> str:
-    """What --help prints: purpose, mechanisms where one is chosen, then the flags."""
+def manual(script: str, purpose: str | None, *, whole: bool = False) -> str:
+    """What --help prints: purpose, mechanisms where one is chosen, then the flags.
+
+    Args:
+      script: the command.
+      purpose: its docstring.
+      whole: describe every flag; else those of the settings are named, by theme.
+    """
     values = flags.FLAGS
     package = f"{__package__}."  # fedsvp_jax.experiments where it is installed
     modules = values.flags_by_module_dict()
-    themes = [name for name in modules if name.startswith(_SETTINGS)]
+    themes = [name for name in modules if name.startswith(SETTINGS) and whole]
     shared = sorted(name for name in modules if name.startswith(package))
     described = [
         values.module_help(name)
         .strip()
-        .removeprefix(_SETTINGS)
+        .removeprefix(SETTINGS)
         .replace(f"{package}command:", "Files, devices and progress:", 1)
         for name in [*themes, *shared]
     ]
@@ -67,4 +76,23 @@ def manual(script: str, purpose: str | None) -> str:
     paragraphs = [as_typed(purpose or "").rstrip()]
     if "mechanism" in values or "mechanisms" in values:
         paragraphs.append(mechanism_help())
+    if not whole and (listed := _themes(modules)):
+        described.insert(0, "Settings (--helpfull describes each):\n" + listed)
     return "\n\n".join([*paragraphs, "Flags (--name=value):", *described])
+
+
+def _themes(modules: Mapping[str, Sequence[flags.Flag[Any]]]) -> str:
+    """The names of the settings' flags, in a paragraph per theme."""
+    return "\n".join(
+        textwrap.fill(
+            f"{name.removeprefix(SETTINGS)}: "
+            + " ".join(f"--{flag.name}" for flag in modules[name]),
+            88,
+            initial_indent="  ",
+            subsequent_indent="      ",
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+        for name in modules
+        if name.startswith(SETTINGS)
+    )

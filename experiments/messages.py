@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import logging as std_logging
 import os
 import re
@@ -52,6 +53,18 @@ def one_line(error: BaseException | str) -> str:
     return " ".join(str(error).split())
 
 
+def of_memory(error: BaseException) -> str | None:
+    """One sentence if the host's or a device's memory did not suffice, else None."""
+    text = one_line(error)
+    if not (isinstance(error, MemoryError) or text.startswith("RESOURCE_EXHAUSTED")):
+        return None
+    return (
+        "memory is exhausted; what was saved is whole, and --resume goes on from it. "
+        "Less is needed with a smaller --client_chunk_size, --batch_size or model "
+        f"({text.rstrip('.') or 'an allocation failed'})"
+    )
+
+
 class Lines(std_logging.Formatter):
     """Formats a warning as errors are: `warning: …`, one line."""
 
@@ -82,3 +95,20 @@ def quiet_pipe() -> Iterator[None]:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + 13)
+
+
+@contextlib.contextmanager
+def silenced(values: flags.FlagValues) -> Iterator[None]:
+    """Keeps what a command prints from a terminal that asked for nothing, or JSON."""
+    asked = "quiet" in values and (values.quiet or values.json)
+    with (
+        contextlib.redirect_stdout(io.StringIO()) if asked else contextlib.nullcontext()
+    ):
+        yield
+
+
+def print_json(values: flags.FlagValues, content: Any) -> None:
+    """With --json, prints the content to the terminal, whatever else is silenced."""
+    if values.json:
+        text = json.dumps(content, indent=2, ensure_ascii=False)
+        print(text, file=sys.__stdout__, flush=True)

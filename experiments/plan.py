@@ -5,20 +5,18 @@
 Of DATA.csv only the number of rows of every client is read, which is public in any
 case. As many rows are drawn from the schema: numbers uniformly between their bounds,
 categories evenly, classes by a random linear model. The route of train --goal is then
-trained on them at every ε, and without noise. So the loss by the noise is that of
-clients of these sizes and of so many features; the accuracy of your own rows is not
-known before a run, and none of it is spent here.
+trained on them at every ε and seed, and FedAvg without noise. So the loss by the noise
+is that of clients of these sizes and of so many features; the accuracy of your own rows
+is not known before a run, and none of it is spent here.
 
-Risk is what ε and δ bound, whatever an adversary knows of all other rows: how often he
-is right who guesses, at even odds, whether one row was there, (e^ε + δ)/(1 + e^ε)
-(Kairouz, Oh and Viswanath 2015, arXiv 1311.0776); and how many rows he recognises who
-accuses 1 % of those that were not there, min(e^ε/100 + δ, 1 - (0.99 - δ)/e^ε).
+Written to --output_dir: epsilon.html, a page with a slider for ε that needs no network,
+and epsilon.json, its numbers. Risk is what ε and δ bound, whatever an adversary knows
+of all other rows (fedsvp_jax/accounting/tradeoff.py).
 
 Exit status: 0 done; 2 a file cannot be read (one line says why).
 """
 
 import dataclasses
-import json
 import math
 import pathlib
 import tempfile
@@ -28,11 +26,13 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from . import command, flag_values, goal
+from . import command, flag_values, goal, printed
 
 _SCHEMA = flags.DEFINE_string("schema", None, "The table's schema.", required=True)
 _EPSILONS = flags.DEFINE_list(
-    "total_epsilons", ["1", "3", "8"], "ε of the whole run, with commas between them."
+    "total_epsilons",
+    [".5", "1", "2", "3", "5", "8"],
+    "ε of the whole run, with commas between them.",
 )
 _CLIENTS = flags.DEFINE_integer(
     "num_clients",
@@ -41,22 +41,11 @@ _CLIENTS = flags.DEFINE_integer(
     lower_bound=1,
 )
 _SEED = flags.DEFINE_integer("seed", 0, "Of the synthetic rows and the training.")
-_OUTPUT = flags.DEFINE_string("output", None, "Also write the table as JSON here.")
-_DELTA = 1e-5
+_SEEDS = flags.DEFINE_integer(
+    "num_seeds", 3, "Trainings at every ε, for the interval.", lower_bound=1
+)
 _TESTED = 2000  # synthetic rows for the test
 _SLOPE = 4.0  # of the random linear model: noise-free accuracies are far from 1/2 and 1
-
-
-def right_of_100(epsilon: float, delta: float = _DELTA) -> float:
-    """How many of 100 guesses at even odds are right at most."""
-    odds = math.exp(min(epsilon, 700.0))
-    return min(100.0, 100 * (odds + delta) / (1 + odds))
-
-
-def recognised(epsilon: float, delta: float = _DELTA, accused: float = 0.01) -> float:
-    """Largest true-positive rate at a false-positive rate `accused`."""
-    odds = math.exp(min(epsilon, 700.0))
-    return min(odds * accused + delta, 1 - (1 - accused - delta) / odds, 1.0)
 
 
 def synthetic(schema: Any, sizes: Sequence[int], seed: int) -> Any:
@@ -84,6 +73,7 @@ def synthetic(schema: Any, sizes: Sequence[int], seed: int) -> Any:
         num_classes=len(schema.classes),
         train_writers=np.repeat(np.arange(len(sizes)), sizes).astype(np.int32),
         schema=schema,
+        from_records=schema.from_records,
     )
 
 
@@ -99,8 +89,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     from fedsvp_jax.data.formats import csv_file
     from fedsvp_jax.data.formats.schema import read_schema
-    from fedsvp_jax.report import text_table
-    from fedsvp_jax.run.files import replace_file
+    from fedsvp_jax.report import epsilon_page
 
     schema = read_schema(pathlib.Path(_SCHEMA.value))
     path = pathlib.Path(arguments[1])
@@ -114,62 +103,66 @@ def main(arguments: Sequence[str]) -> None:
     kept = 1 - (schema.test_fraction or 0.2)
     sizes = [max(2, round(kept * size)) for size in sizes]
     data = synthetic(schema, sizes, _SEED.value)
-    bare = _trained(data, None)["test_scores"]
-    ended = [_trained(data, epsilon) for epsilon in epsilons]
-    found = [
-        _row(epsilon, one["test_scores"], bare)
-        for epsilon, one in zip(epsilons, ended, strict=True)
-    ]
-    adversary = ended[0]["adversary"]
-    clients = f"{len(sizes)} clients of {min(sizes)} to {max(sizes)} training rows"
-    print(
-        f"{clients}, synthetic rows of the schema; against: {adversary}, δ = "
-        f"{_DELTA:g}; without noise: accuracy {bare['accuracy']:.3f}, guessing "
-        f"{bare['guessing']:.3f}\n"
+    told = _planned(data, epsilons)
+    told["nist_sp_800_226"]["data_collection_exposure"] = (
+        "none: only the numbers of rows were read"
     )
-    shown = [{name: command.shown(item) for name, item in row.items()} for row in found]
-    print(text_table.aligned(shown))
+    against = told["points"][0]["adversary"]
+    print(
+        f"{len(sizes)} clients of {min(sizes)} to {max(sizes)} training rows, "
+        f"synthetic rows of the schema; against: {against}; without noise: accuracy "
+        f"{told['fedavg']['mean']:.3f}, guessing {told['guessing']:.3f}\n"
+    )
+    print(printed.table([_row(point, told) for point in told["points"]]))
     if schema.from_records:
         print("\nThe schema was read off the records: a run on it is nominal.")
-    if _OUTPUT.value:
-        told = {
-            "data": "synthetic rows of the schema",
-            "clients": sizes,
-            "adversary": adversary,
-            "delta": _DELTA,
-            "noise_free": bare,
-            "rows": found,
-        }
-        content = json.dumps(told, indent=2, ensure_ascii=False)
-        replace_file(pathlib.Path(_OUTPUT.value), content.encode())
+    command.print_files(epsilon_page.write_epsilon_page(flags.FLAGS.output_dir, told))
 
 
-def _row(epsilon: float, scores: dict[str, Any], bare: dict[str, Any]) -> Any:
-    won = bare["accuracy"] - bare["guessing"]
-    part = (scores["accuracy"] - bare["guessing"]) / won if won > 0 else math.nan
+def _row(point: dict[str, Any], told: dict[str, Any]) -> dict[str, str]:
+    claims = point["guarantees"]
+    main = next(one for one in claims if one["adversary"] == point["adversary"])
+    mean = point["accuracy"]["mean"]
+    bare, guess = told["fedavg"]["mean"], told["guessing"]
+    part = 100 * (mean - guess) / (bare - guess) if bare > guess else math.nan
     return {
-        "ε of the run": epsilon,
-        "guesses right, of 100, at most": round(right_of_100(epsilon), 1),
-        "recognised at 1 % false, at most": round(recognised(epsilon), 3),
-        "accuracy": round(scores["accuracy"], 3),
-        "left of the gain over guessing, %": round(100 * part),
+        "ε of the run": f"{point['epsilon']:g}",
+        "guesses right, of 100, at most": f"{main['risk']['right_of_100']:.1f}",
+        "recognised at 1 % false, at most": f"{main['risk']['recognised']:.3f}",
+        "accuracy": f"{mean:.3f}",
+        "left of the gain over guessing, %": f"{part:.0f}",
+        "status": main["status"],
     }
 
 
-def _trained(data: Any, epsilon: float | None) -> dict[str, Any]:
-    """The summary of the route on the data; of FedAvg without noise for None."""
-    from fedsvp_jax import run
+def _planned(data: Any, epsilons: tuple[float, ...]) -> dict[str, Any]:
+    """What epsilon.json says: the route at every ε, FedAvg on the same clients."""
     from fedsvp_jax.config import ExperimentConfig, resolve
+    from fedsvp_jax.report import epsilon_page, read
+    from fedsvp_jax.run.sweep import SweepPlan, sweep
 
+    seeds = tuple(range(_SEED.value, _SEED.value + _SEEDS.value))
     given = ExperimentConfig(dataset="csv", seed=_SEED.value)
-    told = goal.route_settings(given, data)
-    given = dataclasses.replace(given, **told, total_epsilon=epsilon)
-    config = resolve(given, data)
-    if epsilon is None:
-        config = resolve(ExperimentConfig(**goal.reference(config)), data)
+    route = goal.route_settings(given, data)
+    route |= {"solve": "uploads", "eval_every": route["num_rounds"]}
+    config = resolve(dataclasses.replace(given, **route), data)
+    fedavg = resolve(ExperimentConfig(**goal.reference(config)), data)
     with tempfile.TemporaryDirectory() as folder:
-        return run.train(config, pathlib.Path(folder) / "run", dataset=data)
+        place = pathlib.Path(folder)
+        plan = SweepPlan(("none",), (fedavg.epsilon,), seeds)
+        sweep(fedavg, plan, place / "fedavg", dataset=data)
+        plan = SweepPlan(
+            (config.mechanism,), (config.epsilon,), seeds, total_epsilons=epsilons
+        )
+        sweep(config, plan, place / "route", dataset=data)
+        bare = epsilon_page.document(read.read_sweep(place / "fedavg"))["fedavg"]
+        return epsilon_page.document(
+            read.read_sweep(place / "route"),
+            reference=bare,
+            rows="synthetic rows that were drawn from the schema",
+        )
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # `output_dir` is a flag of other commands too
+    flags.DEFINE_string("output_dir", "plan", "Folder of epsilon.html and .json.")
     command.run(main, __doc__, takes_arguments=True)

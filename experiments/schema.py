@@ -11,10 +11,16 @@ and classes from the records and marks each with `from_data = true`: state what 
 without them (a form, a codebook, a law of nature) and delete the line. While a line is
 there, every ε is nominal. --label_column and --client_column are guessed by name.
 
+  python -m experiments.schema --confirm=schema.toml
+
+lists what is marked and deletes the marks: your statement that each entry, as it stands
+in the file now, is known without the records.
+
 Exit status: 0 done; 2 the file cannot be read (one line says all that is wrong).
 """
 
 import pathlib
+import re
 from collections.abc import Sequence
 
 from absl import flags
@@ -30,6 +36,13 @@ _CLIENT = flags.DEFINE_string(
 )
 _DROP = flags.DEFINE_list("drop_columns", [], "Columns that are no features.")
 
+_CONFIRM = flags.DEFINE_string(
+    "confirm",
+    None,
+    "A schema that you have checked: its lines from_data are listed and deleted.",
+)
+_MARK = re.compile(r"^[ \t]*from_data[ \t]*=[ \t]*true[ \t]*(#.*)?\n?", re.M)
+
 _HEAD = """Public schema of {name}, drafted by `fedsvp schema`.
 A line `from_data = true` marks what was read off the records. State what is known
 without them, then delete the line; while one is left, every ε is nominal.
@@ -38,8 +51,30 @@ rows, "row" protects one of them, not the person.
 Types: number, category (* takes all other texts, and blanks), date, drop."""
 
 
+def confirm(path: pathlib.Path) -> None:
+    """Deletes the marks of a schema, and says what its reader states by that.
+
+    Raises:
+      OSError, ValueError: as `read_schema`.
+    """
+    from fedsvp_jax.data.formats.schema import read_schema
+    from fedsvp_jax.run.files import replace_file
+
+    marked = read_schema(path).from_records
+    text = path.read_text(encoding="utf-8-sig")
+    replace_file(path, _MARK.sub("", text).encode())
+    if left := read_schema(path).from_records:
+        raise ValueError(
+            f"{path} still marks {', '.join(left)}; delete their from_data"
+        )
+    print(f"{path}: {len(marked)} entries are now stated without the records:")
+    print("\n".join(f"  {entry}" for entry in marked))
+
+
 def main(arguments: Sequence[str]) -> None:
     """Writes the draft, and says what is left to do."""
+    if _CONFIRM.value is not None:
+        return confirm(pathlib.Path(_CONFIRM.value))
     if len(arguments) != 2:
         raise ValueError("name one CSV file")
     from fedsvp_jax.data.formats import csv_file, draft, schema
@@ -79,7 +114,8 @@ def main(arguments: Sequence[str]) -> None:
         print(f"  {name.removeprefix('columns.')}: {note}")
     left = len(found.from_records)
     print(
-        f"{left} entries are marked from_data: check each, delete its line, then\n"
+        f"{left} entries are marked from_data: check and correct each, then\n"
+        f"  fedsvp schema --confirm={target}\n"
         f"  fedsvp train --data={path} --schema={target} --goal=proved "
         "--total_epsilon=3 --output_dir=run"
     )

@@ -4,13 +4,17 @@
       --epsilons=.1,.2,.5 --seeds=0:3 --num_rounds=40 --output_dir=runs/comparison
 
 A cell is one (epsilon, seed) of one mechanism; its numbers are those of the single run
-with the same flags. --mechanisms=all takes every registered mechanism. --seeds takes a
-list (0,3) or a range (0:5). Mechanisms whose noise does not depend on epsilon (none,
-dp_fedavg, gaussian) run once per seed, and gaussian once per seed and noise std.
+with the same flags. --total_epsilons=1,3,8 names ε of the whole run in place of
+--epsilons, which are ε per upload: the noise of each cell is solved for, and none
+(FedAvg) runs as the reference. --mechanisms=all takes every registered mechanism.
+--seeds takes a list (0,3) or a range (0:5). With --epsilons, mechanisms whose noise
+does not depend on epsilon (none, dp_fedavg, gaussian) run once per seed, and gaussian
+once per seed and noise std.
 
 Written to --output_dir: config.json, results.jsonl (one line per cell and round),
 cells.json (one summary per cell), table.md, table.csv, timing.jsonl, checkpoints/,
-report.html. --resume continues a sweep that was stopped or killed.
+report.html, and epsilon.html with epsilon.json: what every ε of the run is worth, for
+those who decide on it. --resume continues a sweep that was stopped or killed.
 
 --sweep_workers runs parts in as many processes, by default one per core of a CPU, and
 joins them to the files of one process.
@@ -21,22 +25,43 @@ joins them to the files of one process.
 Exit status: 0 done; 2 bad input, or the sweep cannot continue (one line says why).
 """
 
+import dataclasses
+import json
+import math
 import pathlib
+from typing import Any
 
 from absl import flags
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.devices import processes
 
-from . import command, flag_values, printed, sweep_workers, unread_flags
+from . import (
+    command,
+    flag_values,
+    messages,
+    printed,
+    sweep_workers,
+    unread_flags,
+)
 
-command.define_settings(without=("mechanism", "epsilon", "seed"))
+command.define_settings(
+    without=[
+        *("mechanism", "epsilon", "seed"),
+        *("client_values", "client_value_models", "client_value_utility"),
+    ]
+)
 command.define_output()
 command.define_running()
 flags.DEFINE_list(
     "mechanisms", ["none", "fedsva"], "Mechanisms to compare; `all` takes every one."
 )
 flags.DEFINE_list("epsilons", ["0.1", "0.2", "0.5"], "Values of epsilon per upload.")
+flags.DEFINE_list(
+    "total_epsilons",
+    [],
+    "Values of ε of the whole run, for each of which the noise is solved.",
+)
 flags.DEFINE_string(
     "seeds", "0:3", "Seeds: a list (0,1,2) or a range (0:3, without the 3)."
 )
@@ -82,6 +107,34 @@ def _seeds(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(seeds))
 
 
+def _total_epsilons(values: flags.FlagValues) -> tuple[float, ...]:
+    """ε of the run to solve for; --total_epsilon with --solve=noise is one too."""
+    totals = flag_values.numbers(
+        "total_epsilons",
+        values.total_epsilons,
+        allowed="positive numbers",
+        is_allowed=lambda number: 0 < number < math.inf,
+        may_be_empty=True,
+    )
+    if totals:
+        why = "total_epsilons say ε of the whole run, for which the noise is solved"
+        flag_values.refuse_flags(values, ("total_epsilon", "solve"), why)
+    elif values.solve == "noise" and values.total_epsilon is not None:
+        totals = (values.total_epsilon,)
+    if totals:
+        why = "the noise is solved for the ε of the whole run"
+        flag_values.refuse_flags(values, ("epsilons", "noise_stds"), why)
+    return totals
+
+
+def _finish(values: flags.FlagValues) -> None:
+    """Prints and writes what a sweep's files say."""
+    printed.sweep_tables(values.output_dir)
+    cells = pathlib.Path(values.output_dir) / "cells.json"
+    messages.print_json(values, json.loads(cells.read_bytes()))
+    command.write_report(values, "sweep")
+
+
 def main(_: list[str]) -> None:
     """Runs the sweep."""
     values = flags.FLAGS
@@ -104,18 +157,24 @@ def main(_: list[str]) -> None:
         )
     for std in stds:
         command.settings_from_flags(values, noise_std=std)
+    totals = _total_epsilons(values)
+    swept: list[dict[str, Any]] = [
+        {"total_epsilon": total, "solve": "noise"} for total in totals
+    ] or [{"epsilon": epsilon} for epsilon in epsilons]
     for name in names:
-        for epsilon in epsilons:  # all settings are checked before any cell runs
+        for cell in swept:  # all settings are checked before any cell runs
             base = command.settings_from_flags(
-                values, mechanism=name, epsilon=epsilon, seed=seeds[0]
+                values, mechanism=name, seed=seeds[0], **cell
             )
     unread_flags.refuse_unread(values, names, flag_names={"epsilon": "epsilons"})
     unread_flags.refuse_unneeded(values, base)
+    if totals:  # the base keeps no promise, every cell its own
+        base = dataclasses.replace(base, total_epsilon=None, solve="uploads")
 
     from fedsvp_jax.federation import loading
     from fedsvp_jax.run import sweep
 
-    plan = sweep.SweepPlan(names, epsilons, seeds, stds, values.part)
+    plan = sweep.SweepPlan(names, epsilons, seeds, stds, values.part, totals)
     cells = sum(map(len, plan.programs(base).values()))
     rounds = cells * base.num_rounds
     workers = min(cells, sweep_workers.number(values, plan, rounds))
@@ -129,8 +188,7 @@ def main(_: list[str]) -> None:
             resume=values.resume,
             progress=command.shows_progress(values),
         )
-        printed.sweep_tables(values.output_dir)
-        command.write_report(values, "sweep")
+        _finish(values)
         return
     sweep.sweep(
         base,
@@ -149,8 +207,7 @@ def main(_: list[str]) -> None:
         loggers=values.logger,
     )
     if processes.is_first():
-        printed.sweep_tables(values.output_dir)
-        command.write_report(values, "sweep")
+        _finish(values)
 
 
 if __name__ == "__main__":

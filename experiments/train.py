@@ -41,7 +41,7 @@ from absl import flags
 from fedsvp_jax.devices import processes
 from fedsvp_jax.optimizers import METHODS
 
-from . import command, goal, presets, unread_flags
+from . import command, goal, messages, presets, unread_flags
 from .utility import routes
 
 command.define_settings()
@@ -145,6 +145,7 @@ def main(_: list[str]) -> None:
     if not processes.is_first():
         return
     from fedsvp_jax.report import headline, labels, spent
+    from fedsvp_jax.run.files import plain
 
     place = pathlib.Path(values.output_dir)
     if values.goal is not None and values.reference and not processes.several():
@@ -153,7 +154,7 @@ def main(_: list[str]) -> None:
         reference = place / headline.REFERENCE
         run.train(told, reference, dataset=data, resume=values.resume)
     print("\n".join(headline.sentences(place, summary)))
-    if "test_scores" in summary:
+    if isinstance(data, Dataset) and data.schema is not None:
         run.load_model(place).save(place / "model.safetensors")
     if summary["stopped_by"] == "patience":
         print(
@@ -172,6 +173,7 @@ def main(_: list[str]) -> None:
         print(f"{name}: {command.shown(summary[name])}{picked}")
     print(spent.spent_line(summary))
     print(f"params_sha256: {summary['params_sha256']}")
+    messages.print_json(values, plain(summary))
     command.write_report(values, "run")
 
 

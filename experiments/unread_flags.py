@@ -1,6 +1,12 @@
-"""Refuses flags that nothing reads, so that no typed number is silently ignored."""
+"""Flags that nothing reads are refused or said, so that no number is ignored silently.
+
+What would be taken for a promise is refused: ε and relation of a mechanism with noise
+that does not follow them. What only another mechanism reads is said once, so that a
+script can loop over mechanisms with the same flags.
+"""
 
 import dataclasses
+import sys
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,6 +17,7 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.settings import missing_need
 
+_PROMISES = frozenset({"epsilon", "calibration", "relation", "noise_trust"})
 _NOISE_SCALES = ("noise_multiplier", "noise_std")  # what may set noise in place of ε
 
 
@@ -20,7 +27,7 @@ def refuse_unread(
     *,
     flag_names: Mapping[str, str] = types.MappingProxyType({}),
 ) -> None:
-    """Refuses a flag of the command line that none of the mechanisms reads.
+    """Refuses or says a flag of the command line that none of the mechanisms reads.
 
     Args:
       values: the command line's; a default, which nobody typed, is never refused.
@@ -28,18 +35,25 @@ def refuse_unread(
       flag_names: the flags whose name is not their setting's, by setting.
 
     Raises:
-      ValueError: names the flag and the mechanisms.
+      ValueError: it would be taken for a promise; names the flag and the mechanisms.
     """
+    said = []
+    readers = "mechanism" if len(names) == 1 else "mechanisms"
+    readers += f" {', '.join(names)}"
     unread = frozenset.intersection(*map(mechanisms.unread_settings, names))
     for setting in sorted(unread):
         flag = flag_names.get(setting, setting)
         if flag not in values or not values[flag].present:
             continue
-        readers = "mechanism" if len(names) == 1 else "mechanisms"
-        message = f"--{flag} is not read by {readers} {', '.join(names)}"
+        if setting not in _PROMISES or set(names) == {"none"}:
+            said.append(f"--{flag}")
+            continue
+        message = f"--{flag} is not read by {readers}"
         if len(names) == 1 and setting == "epsilon":
             message += _what_sets_noise(names[0])
         raise ValueError(f"{message}; remove it")
+    if said:
+        print(f"note: {', '.join(said)}: not read by {readers}", file=sys.stderr)
 
 
 def refuse_unneeded(values: flags.FlagValues, config: ExperimentConfig) -> None:

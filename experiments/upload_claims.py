@@ -57,10 +57,3 @@ def shown(row: Mapping[str, Any]) -> str:
     return spent.marked(
         f"{epsilon} at δ = {delta}{average}", meaning(row, row["status"])
     )
-
-
-def of_curve(curve: dict[str, Any]) -> str:
-    """What tells the curves of a panel apart."""
-    if curve["status"] is None:
-        return "no noise"
-    return f"ε = {shown(curve)}"

@@ -5,6 +5,7 @@ What people use, and where it is:
     ExperimentConfig, resolve   config.py      every setting of a run, in one object
     run.train                   run/           one run, from settings to a folder
     run.load_model              run/           the trained model of a run's folder
+    make_round                  engine/        one round as a pure function
     sweep.sweep, SweepPlan      run/           many runs as one compiled program
     Dataset, Column             data/          arrays of your own
     Model, models               models/        a model is a pair (init, apply)
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from fedsvp_jax.config import resolve as resolve
     from fedsvp_jax.data.dataset import Column as Column
     from fedsvp_jax.data.dataset import Dataset as Dataset
+    from fedsvp_jax.engine.own_loop import make_round as make_round
     from fedsvp_jax.run import sweep as sweep
     from fedsvp_jax.structs import Model as Model
 
@@ -51,6 +53,7 @@ _NAMES = {
     "Dataset": "data.dataset",
     "ExperimentConfig": "config",
     "Model": "structs",
+    "make_round": "engine.own_loop",
     "resolve": "config",
     "sweep": "run",
 }

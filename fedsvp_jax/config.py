@@ -95,6 +95,7 @@ class ExecutionSettings(Settings):
 class ExperimentConfig(
     ExecutionSettings,
     EvaluationSettings,
+    shapley.ClientValueSettings,
     FilterSettings,
     CorruptionSettings,
     PromiseSettings,
@@ -368,6 +369,7 @@ def resolve(
             most = math.ceil(config.num_rounds / turns)
             config = dataclasses.replace(config, max_uploads=most)
     shapley.check_settings(config, config.num_attributes)
+    shapley.check_client_values(config, config.cohort_size, config.validation_examples)
     names = mechanisms.mechanism_names()
     config = dataclasses.replace(
         config, mechanism=mechanisms.current_name(config.mechanism)

@@ -5,6 +5,7 @@ so no example's loss can read another example, and every clipping rule and every
 sensitivity holds under it as under cross-entropy. None of them reads the loss.
 """
 
+import functools
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -17,6 +18,7 @@ from fedsvp_jax.structs import Array, Examples, Loss, Model
 ExampleLoss: TypeAlias = Callable[[Array, Array], Array]
 
 
+@functools.cache  # an equal loss is one object, so that programs can be shared
 def of_examples(loss: ExampleLoss) -> Loss:
     """The loss of every example of a batch, as `Model.loss` takes it."""
     return jax.vmap(loss)

@@ -68,6 +68,62 @@ class ShapleySettings(Settings):
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class ClientValueSettings(Settings):
+    """Contributions of clients: what each upload adds to the server's model."""
+
+    client_values: str = setting(
+        "none",
+        "Shapley value of each client of a round, on --validation_examples. exact: "
+        "test every coalition's average, 2^K - 1 models, cohorts up to 10. additive: "
+        "test each upload alone and all of them, blend their outputs for the others, "
+        "and correct by --client_value_models. No model is trained.",
+        choices=("none", "exact", "additive"),
+    )
+    client_value_models: int = setting(
+        0,
+        "Random coalitions and their complements that are tested too: an even number, "
+        "which makes the values unbiased and gives them an interval.",
+        at_least=0,
+        at_most=10_000,
+        needs=("client_values", ("additive",)),
+    )
+    client_value_utility: str = setting(
+        "accuracy",
+        "What a coalition's model is worth: accuracy or loss, as --utility.",
+        choices=("accuracy", "loss"),
+        needs=("client_values", ("exact", "additive")),
+    )
+
+
+def check_client_values(
+    config: ClientValueSettings, cohort_size: int, validation_examples: int
+) -> None:
+    """Refuses values of clients that cannot be computed.
+
+    Raises:
+      ValueError: no examples to test on, a cohort beyond MAX_EXACT with exact, or
+        random models that cannot be paired.
+    """
+    if config.client_values == "none":
+        return
+    if validation_examples < 1:
+        raise ValueError(
+            "client_values needs validation_examples of at least 1, on which the "
+            f"coalitions' models are tested, got {validation_examples}"
+        )
+    if config.client_values == "exact" and cohort_size > MAX_EXACT:
+        raise ValueError(
+            f"cohort_size must be at most {MAX_EXACT} with client_values=exact, which "
+            f"tests 2^K - 1 models, got {cohort_size}: choose --client_values=additive"
+        )
+    if config.client_value_models % 2:
+        raise ValueError(
+            "client_value_models must be even, because they come in pairs, got "
+            f"{config.client_value_models}"
+        )
+
+
 def check_settings(config: ShapleySettings, num_attributes: int) -> None:
     """Refuses an estimator that does not fit the number of attributes.
 

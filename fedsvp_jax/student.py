@@ -23,6 +23,13 @@ def half_width(std: Any, count: int) -> Any:
     return quantile(count - 1) * std / np.sqrt(count)
 
 
+def p_value(t: float, degrees: int) -> float:
+    """Two-sided p of a t statistic."""
+    import scipy.special
+
+    return float(2 * scipy.special.stdtr(degrees, -abs(t)))
+
+
 def interval(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
     """The ends of the interval of the mean of two or more values."""
     mean, half = np.mean(values), half_width(np.std(values, ddof=1), len(values))

@@ -8,10 +8,11 @@ from collections import Counter
 from importlib import metadata
 from typing import Any
 
-# Compiling is most of the suite's time, so the compiler optimises nothing here, and the
-# older of the two code generators of this jaxlib takes less time (others have no such
-# choice). The tests of bits, the slow ones, the lane (Makefile) and every command that
-# a test starts as a process run with what users get.
+# Compiling is most of the suite's time, so the compiler optimises nothing here, keeps
+# no tracebacks and does not divide its work among threads; the older of the two code
+# generators of this jaxlib takes less time (others have no such choice). So do the
+# commands that tests start; the tests of bits, the slow ones and the lane (Makefile)
+# run with what users get.
 os.environ["XLA_FLAGS"] = (
     os.environ.get("XLA_FLAGS", "")
     + " --xla_force_host_platform_device_count=4"
@@ -21,6 +22,7 @@ os.environ["XLA_FLAGS"] = (
         else " --xla_backend_optimization_level=0"
         + (
             " --xla_cpu_use_fusion_emitters=false"
+            " --xla_cpu_parallel_codegen_split_count=1"
             if metadata.version("jaxlib") == "0.10.2"
             else ""
         )
@@ -34,6 +36,7 @@ os.environ["JAX_COMPILATION_CACHE_DIR"] = str(
 )
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"
 
 import jax
 import pytest

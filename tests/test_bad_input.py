@@ -1,7 +1,6 @@
-"""Drawn wrong settings, damaged files and odd clients: one clear line, or they run."""
+"""Drawn wrong settings and odd clients: one clear line, or they run."""
 
 import dataclasses
-import gzip
 import json
 import pathlib
 import typing
@@ -12,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_runs import SMALL, digits, read_rows
-from tiny_files import WRITERS
 
 from fedsvp_jax import run
 from fedsvp_jax.config import ExperimentConfig, resolve
@@ -22,7 +20,7 @@ from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, loading, plan
 from fedsvp_jax.run.files import plain
 
-pytestmark = pytest.mark.across("wrong settings and damaged files, through all modules")
+pytestmark = pytest.mark.across("wrong settings and odd clients, through all modules")
 
 REFUSED = (ValueError, OSError)
 NOT_FINITE = (float("nan"), float("inf"), float("-inf"))
@@ -99,83 +97,6 @@ def test_drawn_settings_are_refused_in_one_line_or_would_run() -> None:
 @pytest.mark.slow
 def test_many_drawn_settings_are_refused_in_one_line_or_would_run() -> None:
     draw_settings(600)
-
-
-# Damage of files.
-
-
-def damage(content: bytes, rng: np.random.Generator) -> bytes:
-    """One of the things that happen to files."""
-    if not content:
-        return b"\0"
-    changed = bytearray(content)
-    first, last = np.sort(rng.integers(0, len(content) + 1, 2))
-    match rng.integers(7):
-        case 0:  # truncated
-            return content[:first]
-        case 1:  # its head, with the magic number, is another
-            changed[:4] = rng.bytes(4)
-        case 2:  # bits flipped
-            for place in rng.integers(0, len(content), 5):
-                changed[place] ^= 1 << rng.integers(8)
-        case 3:  # a part was never written
-            changed[first:last] = bytes(last - first)
-        case 4:  # a part is missing
-            del changed[first:last]
-        case 5:  # a part is there twice
-            changed[first:first] = content[first:last]
-        case 6:  # another file altogether
-            changed = bytearray(rng.bytes(int(rng.integers(1, 3000))))
-    return bytes(changed)
-
-
-def damage_somewhere(folder: pathlib.Path, rng: np.random.Generator) -> None:
-    """Damages one file, inside its compression every second time."""
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    path = paths[rng.integers(len(paths))]
-    content = path.read_bytes()
-    if path.suffix == ".gz" and rng.integers(2):
-        path.write_bytes(gzip.compress(damage(gzip.decompress(content), rng)))
-    else:
-        path.write_bytes(damage(content, rng))
-
-
-def load_damaged(name: str, folder: pathlib.Path, number: int, seed: int) -> None:
-    """Loads the data set under `number` damages, of one file each."""
-    data_dir = WRITERS[name](folder)
-    whole = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-    rng, refused = np.random.default_rng(seed), 0
-    for _ in range(number):
-        damage_somewhere(folder, rng)
-        try:
-            loaded = sources.load(name, data_dir)
-        except REFUSED as error:
-            assert in_one_line(error), error
-            refused += 1
-        else:
-            assert np.isfinite(loaded.train_inputs).all()
-            assert loaded.train_labels.max() < loaded.num_classes
-        for path, content in whole.items():
-            path.write_bytes(content)
-    print(f"\n{name}: {number} damages, {refused} refused")
-    assert refused > number / 4
-    sources.load(name, data_dir)
-
-
-@pytest.mark.filterwarnings("ignore:.*is not UTF-8")
-@pytest.mark.parametrize("name", list(WRITERS))
-def test_damaged_files_are_refused_in_one_line_or_hold_fit_values(
-    name: str, tmp_path: pathlib.Path
-) -> None:
-    load_damaged(name, tmp_path, 30, seed=0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", list(WRITERS))
-def test_many_damaged_files_are_refused_in_one_line_or_hold_fit_values(
-    name: str, tmp_path: pathlib.Path
-) -> None:
-    load_damaged(name, tmp_path, 500, seed=1)
 
 
 # Clients at the edge of what there is. Writer k is client k's data.

@@ -9,7 +9,6 @@ import subprocess
 import sys
 
 import fedsvp_jax
-from experiments import architecture
 
 PACKAGE = pathlib.Path(fedsvp_jax.__file__).parent
 ROOT = PACKAGE.parent
@@ -36,11 +35,30 @@ LAYERS = (
 TOUCH_FILES = ("attacks", "data", "deploy", "federation", "report", "run")
 
 
+def module_name(path: pathlib.Path) -> str:
+    """`data/sources.py` -> `data.sources`, `data/__init__.py` -> `data`."""
+    name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+    return name.removesuffix(".__init__")
+
+
+def imported(tree: ast.Module, names: set[str]) -> set[str]:
+    """The modules of the package that a module imports, wherever it does so."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                inside = f"{node.module}.{alias.name}"
+                found.add(inside if inside.partition(".")[2] in names else node.module)
+    return {name.partition(".")[2] for name in found if name.startswith("fedsvp_jax.")}
+
+
 @functools.cache
 def modules() -> dict[str, ast.Module]:
     """Dotted name below the package -> syntax tree."""
     return {
-        architecture.module_name(path, PACKAGE): ast.parse(path.read_text())
+        module_name(path): ast.parse(path.read_text())
         for path in sorted(PACKAGE.rglob("*.py"))
     }
 
@@ -61,11 +79,19 @@ def test_the_layers_name_every_part_of_the_package_once() -> None:
     assert sorted(named) == sorted(parts)
 
 
+def test_the_page_shows_the_layers_and_describes_every_part() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    table = page.partition("| layer |")[2].partition("\n\n")[0].splitlines()[2:]
+    shown = [tuple(re.findall(r"`([a-z0-9_]+)`", line)) for line in table]
+    assert shown == list(reversed(LAYERS))
+    for part in (part for layer in LAYERS for part in layer):
+        name = f"{part}/" if (PACKAGE / part).is_dir() else f"{part}.py"
+        assert f"**`{name}`**" in page, name
+
+
 def imports_of_modules() -> dict[str, set[str]]:
     trees = {name: tree for name, tree in modules().items() if name != "__init__"}
-    return {
-        name: architecture.imported(tree, set(trees)) for name, tree in trees.items()
-    }
+    return {name: imported(tree, set(trees)) for name, tree in trees.items()}
 
 
 def test_imports_point_down() -> None:
@@ -123,7 +149,7 @@ def test_nothing_is_printed_and_no_pickle_is_loaded() -> None:
 HEAVY = (
     *("dp_accounting", "flax.nnx", "jax_privacy", "matplotlib", "orbax", "pandas"),
     *("plotly", "safetensors", "scipy", "sklearn", "tensorboardX", "tensorflow"),
-    *("tensorflow_datasets", "array_record", "PIL"),
+    *("tensorflow_datasets", "array_record", "pyarrow", "PIL"),
 )
 
 

@@ -2,15 +2,15 @@
 
     python examples/nvflare/job.py --new_state [--folder=FOLDER]
 
-FOLDER/state holds what each site has spent, FOLDER/model.npz the final model. With
---new_state the sites begin their state files, which they do once.
+FOLDER/state holds the log of what each site has spent, FOLDER/model.npz the final
+model. With --new_state the sites begin their logs, which they do once.
 """
 
 import argparse
 import pathlib
 
 import numpy as np
-from federation import MIN_NUM_EXAMPLES, ROUNDS, SETTINGS, SITES, make_client
+from federation import ROUNDS, SITES, make_client
 from model import NpzModel
 from nvflare import FedJob, FilterType
 from nvflare.app_common.workflows.fedavg import FedAvg
@@ -59,8 +59,7 @@ def main() -> None:
     folder = asked.folder.resolve()
     if asked.new_state:
         begin(folder)
-    privacy = PrivacyFilter(SETTINGS, MIN_NUM_EXAMPLES, str(folder / "state"))
-    job = make_job(folder, privacy)
+    job = make_job(folder, PrivacyFilter(str(folder / "state")))
     job.simulator_run(str(folder / "workspace"), n_clients=SITES)
 
 

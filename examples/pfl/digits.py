@@ -4,7 +4,7 @@
 
 Three users train with this package's own local training; with a model of pfl's, keep
 its algorithm and take `LocalPrivacy` alone. FOLDER holds what each user has spent. With
---new_state the users begin their state files, which they do once.
+--new_state the users begin their logs, which they do once.
 """
 
 import argparse
@@ -155,7 +155,6 @@ def run(
             client.begin()
     algorithm = Training(clients)
     privacy = LocalPrivacy(
-        clients["0"].policy,
         folder,
         contribution=lambda user: algorithm.ratios[user.user_id],
         randomness=lambda user_id: (
@@ -193,7 +192,7 @@ def main() -> None:
     right = model.predict(data.test_inputs) == data.test_labels
     print(f"test accuracy: {right.mean():.1%}")
     for name, client in clients.items():
-        state = client.file.read()
+        state = client.site.read()
         uploads, spent = state.sums["uploads"][0], state.epsilon_spent(client.policy)
         print(f"user {name}: {uploads:.0f} uploads, epsilon {spent['rdp']:.3f} by rdp")
 

@@ -102,7 +102,7 @@ def cohort_round(
 
     def one(client_id: Array) -> Received:
         at = Address(key, client_id, round_num, (lanes.LANE,))
-        (update, stats, _), (_, metrics) = client.client_round(
+        (update, stats, _), (_, metrics, _) = client.client_round(
             program.model,
             program.plan,
             cell,

@@ -29,7 +29,7 @@ from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.report.text_table import markdown
 from fedsvp_jax.run.files import write_json
 
-from .. import command, flag_values, printed
+from .. import command, flag_values, printed, provenance
 from . import audit, audit_claims, audit_play
 from .audit_cases import Case
 from .bugs import BUGS, Bug
@@ -138,6 +138,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         "seeds": len(seeds),
         "claims": num_claims,
         "rows": rows,
+        "provenance": provenance.stamp(None, config.seed),
     }
     write_json(folder.path / "results.json", results)
     print(printed.table(_rows(results)))

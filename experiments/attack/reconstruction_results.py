@@ -17,14 +17,7 @@ from .. import upload_claims
 FEDAVG = "none"
 PAPERS = ("femnist", "cifar10")  # data of the papers, with a run for each defence
 DEFENCES = (FEDAVG, "nbafl", "fedsva", "attribute_records")
-_FID = "Inception-v3 pool3"  # the only features whose distances have those names
-
-
-def distances(results: dict[str, Any]) -> tuple[str, str]:
-    """What the Fréchet and the kernel distance of these features are called."""
-    if results["extractor"] == _FID:
-        return "FID", "KID"
-    return "Fréchet distance", "kernel distance"
+DISTANCE, KERNEL = "Fréchet distance", "kernel distance"
 
 
 def _mean_distance(mechanism: dict[str, Any]) -> float:
@@ -47,7 +40,6 @@ def table(results: dict[str, Any]) -> list[dict[str, str]]:
     several = results["settings"]["num_attackers"] > 1
     by_name = {row["mechanism"]: row for row in results["mechanisms"]}
     fedavg = by_name.get("none")
-    distance, kernel = distances(results)
     rows = []
     for name, row in by_name.items():
         private, mean = row["classes"][0], _mean_distance(row)
@@ -63,12 +55,12 @@ def table(results: dict[str, Any]) -> list[dict[str, str]]:
                 "test accuracy %": f"{100 * row['test_accuracy']:.1f}",
                 "recognised %": f"{100 * private['recognised']:.1f}"
                 + several * f" ± {100 * private['recognised_std']:.1f}",
-                distance: f"{private['frechet_distance']:.2f}"
+                DISTANCE: f"{private['frechet_distance']:.2f}"
                 + several * f" ± {private['frechet_distance_std']:.2f}",
                 "increase over none, %": increase,
-                f"mean {distance} of all classes": f"{mean:.2f}",
+                f"mean {DISTANCE} of all classes": f"{mean:.2f}",
                 "increase of the mean, %": mean_increase,
-                kernel: _kernel_distance(private),
+                KERNEL: _kernel_distance(private),
                 "nearest": f"{private['nearest_distance']:.3f}",
             }
         )
@@ -78,8 +70,8 @@ def table(results: dict[str, Any]) -> list[dict[str, str]]:
             | {
                 "mechanism": f"({name})",
                 "recognised %": f"{100 * scores['recognised']:.1f}",
-                distance: f"{scores['frechet_distance']:.2f}",
-                kernel: _kernel_distance(scores),
+                DISTANCE: f"{scores['frechet_distance']:.2f}",
+                KERNEL: _kernel_distance(scores),
                 "nearest": f"{scores['nearest_distance']:.3f}",
             }
         )
@@ -188,11 +180,10 @@ def _federation(settings: dict[str, Any]) -> str:
 
 def page(results: dict[str, Any]) -> str:
     """The table as Markdown, and below it the settings and what was measured."""
-    distance, kernel = distances(results)
     settings = results["settings"]
     return (
         f"{markdown(table(results))}\n"
-        f"{_federation(settings)} {distance} and {kernel} "
+        f"{_federation(settings)} {DISTANCE} and {KERNEL} "
         f"({results['extractor']}) are taken between {settings['num_images']} "
         "reconstructions and as many real images. The classifier's accuracy on the "
         f"real test images is {100 * results['classifier_accuracy']:.1f} %."
@@ -217,9 +208,7 @@ def score_curves(
     return curves
 
 
-def draw_scores(
-    path: pathlib.Path, curves: dict[str, dict[str, list[float]]], distance: str
-) -> None:
+def draw_scores(path: pathlib.Path, curves: dict[str, dict[str, list[float]]]) -> None:
     """Draws the curves that `score_curves` gives, one line per mechanism."""
 
     def panel(axes: Any, score: str, title: str) -> None:
@@ -233,7 +222,7 @@ def draw_scores(
         path,
         [
             partial(panel, score="recognised", title="Share recognised"),
-            partial(panel, score="frechet_distance", title=distance),
+            partial(panel, score="frechet_distance", title=DISTANCE),
         ],
     )
 
@@ -243,7 +232,7 @@ def draw_kept(docs_dir: pathlib.Path) -> list[pathlib.Path]:
 
     The cells of `PAPERS` share one figure, with a line per defence.
     """
-    figures_of: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+    figures_of: dict[str, dict[str, Any]] = {}
     for data in PAPERS:
         cells = kept_cells(docs_dir, data)
         if cells:
@@ -252,13 +241,13 @@ def draw_kept(docs_dir: pathlib.Path) -> list[pathlib.Path]:
                 for defence, cell in cells.items()
                 for curve in cell["curves"].values()
             }
-            figures_of[f"acgan_{data}"] = (next(iter(cells.values())), curves)
+            figures_of[f"acgan_{data}"] = curves
     for file in (docs_dir / "results" / "attacks").glob("acgan_*.json"):
         results = json.loads(file.read_text())
         if "curves" in results and "many_references" not in results:
-            figures_of[file.stem] = (results, results["curves"])
+            figures_of[file.stem] = results["curves"]
     drawn = []
-    for name, (results, curves) in sorted(figures_of.items()):
+    for name, curves in sorted(figures_of.items()):
         drawn.append(docs_dir / "images" / f"{name}_scores.svg")
-        draw_scores(drawn[-1], curves, distances(results)[0])
+        draw_scores(drawn[-1], curves)
     return drawn

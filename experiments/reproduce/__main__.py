@@ -16,8 +16,7 @@ these files.
 --size=medium runs the published tables to convergence, cell by cell, in the order of
 `converged.plan`, and keeps every finished cell as a file of
 docs/results/reproduction/medium. The same command goes on where it was stopped or
-killed; --progress says which published cells are measured. With --times it times the
-rounds of FedSVA's Table 2 instead.
+killed; --progress says which published cells are measured.
 
 Exit status: 0 done; 2 bad input, or a sweep failed (one line says why).
 """
@@ -34,7 +33,7 @@ from absl import flags
 from fedsvp_jax.report.text_table import markdown
 
 from .. import command, flag_values, presets
-from . import converged, kept_cells, results, round_times, tables
+from . import converged, kept_cells, results, tables
 from .evidence import load
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -48,11 +47,6 @@ flags.DEFINE_float(
 )
 flags.DEFINE_bool(
     "progress", False, "Of --size=medium: only say which published cells are measured."
-)
-flags.DEFINE_bool(
-    "times",
-    False,
-    "Of --size=medium: only time the rounds of FedSVA's Table 2, on a quiet machine.",
 )
 flags.DEFINE_string(
     "compilation_cache_dir",
@@ -165,14 +159,6 @@ def run_cells(values: flags.FlagValues, docs_dir: pathlib.Path) -> None:
     )
 
 
-def time_rounds(values: flags.FlagValues, docs_dir: pathlib.Path) -> None:
-    """Times the rounds of FedSVA's Table 2 and keeps the seconds."""
-    command.start_jax(values)
-    wanted = [presets.read_preset(cell.preset) for cell in round_times.TIMED]
-    times = round_times.measure(find_data(values.data_dir, wanted))
-    round_times.write(docs_dir / "results" / "reproduction" / converged.KEPT, times)
-
-
 def main(_: list[str]) -> None:
     """Runs the chosen presets and writes the page."""
     values = flags.FLAGS
@@ -183,9 +169,7 @@ def main(_: list[str]) -> None:
             "repository has them"
         )
     if values.size == "medium":
-        if values.times:
-            time_rounds(values, docs_dir)
-        elif values.run and not values.progress:
+        if values.run and not values.progress:
             run_cells(values, docs_dir)
         evidence = load(docs_dir / "results" / "reproduction")
         print(markdown(kept_cells.progress(evidence.measured, evidence.published)))

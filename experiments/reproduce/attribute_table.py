@@ -1,10 +1,10 @@
-"""FedSVA's Table 2: accuracy and run time by the number of attributes."""
+"""FedSVA's Table 2: accuracy by the number of attributes."""
 
 from fedsvp_jax.report import labels
 from fedsvp_jax.report.text_table import markdown
 
-from . import estimates, results, round_times
-from .evidence import Evidence, compiler_flags, provenance, published_score, sizes
+from . import estimates, results
+from .evidence import Evidence, provenance, published_score, sizes
 
 
 def attributes_block(evidence: Evidence) -> str:
@@ -35,7 +35,7 @@ def attributes_block(evidence: Evidence) -> str:
                 **_measured(evidence, number, "fedsva", epsilon),
             }
         )
-    return markdown(rows) + "\n" + _of_the_times(evidence.times)
+    return markdown(rows)
 
 
 def _measured(
@@ -48,27 +48,7 @@ def _measured(
         if (group := results.group_of(result, mechanism, epsilon))
     ]
     accuracy = estimates.of_seeds(groups[0]["last5"]) if groups else None
-    row = round_times.row_of(evidence.times, mechanism, number)
-    two = round_times.row_of(evidence.times, "fedsva", 2)
     return {
         "measured: last 5 %": accuracy.cell() if accuracy else "–",
-        "measured: seconds per round": f"{row['seconds']:.3g}" if row else "–",
-        "CPU seconds per round": f"{row['cpu_seconds']:.3g}" if row else "–",
-        "measured: time ÷ time at N = 2": (
-            f"{row['cpu_seconds'] / two['cpu_seconds']:.2f}" if row and two else "–"
-        ),
         **provenance([result for _, result in found] if groups else [], groups),
     }
-
-
-def _of_the_times(times: round_times.Times | None) -> str:
-    if times is None:
-        return f"The times are not measured yet: `{round_times.COMMAND}`.\n"
-    return (
-        f"Times: medians over {times['rows'][0]['rounds']} rounds per row, without the "
-        f"round that compiles; `{times['command']}`, {times['date']}, "
-        f"{times['device_kind']} with {times['cores']} cores, compiler's flags "
-        f"{compiler_flags(times)}. The largest load of the machine in the meantime was "
-        f"{times['load']:.1f}, this program included. Our quotients are of CPU "
-        "seconds, which other work on the machine disturbs less.\n"
-    )

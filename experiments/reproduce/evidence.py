@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..presets import MEDIUM, SMALL
-from . import converged, kept_cells, results, round_times
+from . import converged, kept_cells, results
 from .results import Result
 
 CONVERGED = "converged"  # the size of what was measured to convergence
@@ -86,7 +86,6 @@ class Evidence(NamedTuple):
 
     measured: dict[str, Result]  # by preset
     published: dict[str, Result]  # by table
-    times: round_times.Times | None = None  # per round, for FedSVA's Table 2
 
     def published_cells(self, table: str, scenario: str) -> list[dict[str, Any]]:
         """The cells of a published table in one scenario."""
@@ -109,7 +108,7 @@ def load(folder: Path) -> Evidence:
     """
     kept = folder / converged.KEPT
     measured = results.load(folder) | kept_cells.load(kept)
-    return Evidence(measured, results.published(folder), round_times.load(kept))
+    return Evidence(measured, results.published(folder))
 
 
 def published_score(cell: Mapping[str, Any], name: str) -> str:

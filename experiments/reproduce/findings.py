@@ -3,7 +3,7 @@
 Each names its interval, where it has one, and the files that it rests on.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from fedsvp_jax import mechanisms
 
@@ -14,10 +14,8 @@ from . import (
     kept_cells,
     published_noise,
     results,
-    round_times,
-    schedule_readings,
 )
-from .evidence import CONVERGED, FEDAVG, SCENARIOS, Evidence, Scenario, sizes
+from .evidence import CONVERGED, SCENARIOS, Evidence, Scenario, sizes
 from .noise_response import conventions
 from .results import Result
 
@@ -42,7 +40,6 @@ def findings(evidence: Evidence) -> str:
             *_conventions(evidence),
             *_contradictions(evidence),
         ],
-        "How strong is the noise of the two schedules?": _each(evidence, _readings),
         "What do more attributes cost?": _attributes(evidence),
     }
     lines, number = [], 0
@@ -250,42 +247,6 @@ def _conventions(evidence: Evidence) -> Iterator[str]:
     )
 
 
-def _readings(evidence: Evidence, scenario: Scenario, found: Result) -> Iterator[str]:
-    """Time-Varying DP and DPA by both readings of their level."""
-    measured = published_noise.response_of(evidence, scenario)
-    if measured is None:
-        return
-    by_key = evidence.published_last5("fedsva_table1", scenario.name)
-    kept, explained = [], []
-    for number, reading in enumerate(schedule_readings.READINGS, 1):
-        explained.append(
-            schedule_readings.consistent(evidence, scenario, measured, reading)
-        )
-        shares = [
-            schedule_readings.measured_share(
-                evidence, scenario, "time_varying", epsilon, reading
-            )
-            for epsilon in ENDS
-        ]
-        if None not in shares:
-            kept.append(f"{_percents(shares)} by reading {number}")
-    published = [by_key["time_varying", epsilon] / by_key[FEDAVG] for epsilon in ENDS]
-    budget, first_round = explained
-    yield (
-        f"**{_title(found)}, Time-Varying DP and DPA (reconstructed by us): noise with "
-        f"the budget of constant noise (reading 1) explains {budget[0]} of {budget[1]} "
-        "published accuracies, noise that starts at NbAFL's level and falls (reading "
-        f"2) explains {first_round[0]}.** Of the noise-free accuracy, Time-Varying DP "
-        f"at ε = 0.2 and 0.5 keeps {', '.join(kept) or '–'}; published: "
-        f"{_percents(published)}. Files: {_files(found, 'time_varying', 'gaussian')}, "
-        f"{_PUBLISHED}."
-    )
-
-
-def _percents(shares: Sequence[float | None]) -> str:
-    return " and ".join(f"{100 * (share or 0.0):.0f} %" for share in shares)
-
-
 def _attributes(evidence: Evidence) -> Iterator[str]:
     """Accuracy and time at N = 5 against N = 2."""
     two, five = (
@@ -310,16 +271,6 @@ def _attributes(evidence: Evidence) -> Iterator[str]:
                 f"{published:+.1f}. Files: "
                 f"{_files(two, f'fedsva-{epsilon:g}-n5', f'fedsva-{epsilon:g}-n2')}."
             )
-    rows = [round_times.row_of(evidence.times, "fedsva", n) for n in (2, 5)]
-    if rows[0] and rows[1]:
-        ratio = rows[1]["cpu_seconds"] / rows[0]["cpu_seconds"]
-        published = cells[5, 0.2]["seconds"] / cells[2, 0.2]["seconds"]
-        yield (
-            f"**{_title(two)}: a round of FedSVA at N = 5 takes {ratio:.2f} times as "
-            f"much CPU time as at N = 2**; published: {published:.2f} times as long. "
-            "No interval: medians of rounds. File: "
-            f"`{_FOLDER}medium/{round_times.NAME}`."
-        )
 
 
 def _contradictions(evidence: Evidence) -> Iterator[str]:

@@ -75,20 +75,6 @@ def published_config(scenario: Scenario, epsilon: float) -> MechanismConfig:
     )
 
 
-def read_as(config: MechanismConfig, mechanism: str, reading: str) -> MechanismConfig:
-    """The settings, with a schedule's level read in one of two ways.
-
-    Args:
-      config: of `published_config`.
-      mechanism: any; those without a schedule have one reading only.
-      reading: a value of the setting `schedule_level`.
-    """
-    if mechanism not in SCHEDULES:
-        return config
-    settings = SCHEDULES[mechanism](schedule_level=reading)
-    return dataclasses.replace(config, settings=settings)
-
-
 class Cell(NamedTuple):
     """A published cell, the formula's noise, and the noise that it would need."""
 
@@ -129,8 +115,6 @@ def cells(
     evidence: Evidence,
     scenario: Scenario,
     measured: Measured,
-    *,
-    reading: str = "budget",
 ) -> list[Cell]:
     """The published cells of a scenario in both tables, with their noise."""
     scenario_cells = []
@@ -144,9 +128,10 @@ def cells(
             key = (cell["mechanism"], cell["epsilon"])
             if key not in formulas:
                 config = published_config(scenario, key[1])
-                formulas[key] = noise_response.formula_std(
-                    key[0], read_as(config, key[0], reading)
-                )
+                if key[0] in SCHEDULES:
+                    settings = SCHEDULES[key[0]]()
+                    config = dataclasses.replace(config, settings=settings)
+                formulas[key] = noise_response.formula_std(key[0], config)
             share = cell["last5"] / fedavg
             scenario_cells.append(
                 Cell(

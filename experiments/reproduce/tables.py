@@ -37,7 +37,6 @@ from .findings import findings
 from .open_question import percent, question_block
 from .paired_gap import paired_gap
 from .results import Result
-from .schedule_readings import readings_block
 
 
 def rewrite(docs_dir: Path, evidence: Evidence) -> Path:
@@ -313,7 +312,6 @@ BLOCKS: dict[str, Callable[[Evidence], str]] = {
     "noise_by_round": _pictured("noise by round", "noise_by_round", _noise),
     "contribution": _pictured("contribution by round", "contribution", _contribution),
     "impossible": _impossible,
-    "readings": readings_block,
     "question_cifar10": question_block(SCENARIOS[0]),
     "question_emnist": question_block(SCENARIOS[1]),
     "question_leaf": question_block(SCENARIOS[2]),

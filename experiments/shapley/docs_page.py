@@ -4,8 +4,7 @@
 
 Each file of docs/results/shapley is the results.json of one `experiments.shapley`, and
 so is each of docs/results/shapley_in_run, which holds the studies that compare
-`in_run:M`, beside the cost.jsonl of `in_run_cost`. --keep_studies adds or replaces such
-files.
+`in_run:M`. --keep_studies adds or replaces such files.
 """
 
 import functools
@@ -202,18 +201,6 @@ def in_run_table(kept: Sequence[Study]) -> str:
     return markdown(lines)
 
 
-def in_run_cost_table(rows: Sequence[dict[str, Any]]) -> str:
-    """CPU time of every estimator in units of the local training."""
-    names = ("exact", "additive:0", "in_run:1", "in_run:2")
-    lines = []
-    for row in rows:
-        over = row["over_local"]
-        costs = {f"`{n}`": f"{over[n]:.2f}" if n in over else "–" for n in names}
-        number = str(row["num_attributes"])
-        lines.append({"workload": row["work"], "N": number, **costs})
-    return markdown(lines)
-
-
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     """Writes shapley.md's blocks from the kept studies; returns the page's path."""
     kept = studies(docs_dir)
@@ -225,9 +212,6 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
         "early": lambda: error_table(kept, late=False),
         "by_round": lambda: round_table(kept),
         "in_run": lambda: in_run_table(studies(docs_dir, IN_RUN)),
-        "in_run_cost": docs_blocks.made_from(
-            docs_dir / "results" / IN_RUN / "cost.jsonl", in_run_cost_table
-        ),
     }
     return docs_blocks.rewrite(docs_dir / "shapley.md", blocks)
 

@@ -170,11 +170,11 @@ def by_adversary(account: Recorded) -> dict[str, float]:
     """ε by Rényi DP against each adversary, as the claims of `table` say it."""
     return {
         adversary(account, view): account.epsilon_spent("rdp", view=view)
-        for view in _seen(account)
+        for view in views_of(account)
     }
 
 
-def _seen(account: Recorded) -> list[str]:
+def views_of(account: Recorded) -> list[str]:
     """The views against which anything is claimed."""
     claim = account.mechanism.claim
     if claim.relation == "none":

@@ -203,12 +203,23 @@ def _pld_epsilon(
     steps: SampledSteps | None = None,
 ) -> float:
     """By privacy loss distributions, on a grid that suits ε of at most `largest`."""
-    from dp_accounting import NeighboringRelation
-    from dp_accounting.pld import privacy_loss_distribution
-
     interval = max(_FINEST_INTERVAL, largest / _GRID_POINTS)
     if steps is not None:  # whose losses have about the std q/z
         interval = max(interval, _STEP_INTERVAL * steps.rate / steps.multiplier)
+    losses = _privacy_losses(precision, responses, interval, steps)
+    return float(losses.get_epsilon_for_delta(delta))
+
+
+@functools.lru_cache(maxsize=16)  # so that many δ ask one distribution
+def _privacy_losses(
+    precision: float,
+    responses: Responses,
+    interval: float,
+    steps: SampledSteps | None,
+) -> Any:
+    from dp_accounting import NeighboringRelation
+    from dp_accounting.pld import privacy_loss_distribution
+
     parts: list[Any] = []
     if precision > 0:
         gaussian = privacy_loss_distribution.from_gaussian_mechanism(
@@ -231,8 +242,7 @@ def _pld_epsilon(
             neighboring_relation=NeighboringRelation.REPLACE_ONE,
         )
         parts.append(response.self_compose(count))
-    whole = functools.reduce(lambda one, other: one.compose(other), parts)
-    return float(whole.get_epsilon_for_delta(delta))
+    return functools.reduce(lambda one, other: one.compose(other), parts)
 
 
 def response_noise(epsilon: float) -> float:

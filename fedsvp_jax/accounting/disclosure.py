@@ -49,10 +49,11 @@ EXPERIMENTER = (
     ),
     Kept(
         ("clients.jsonl",),
-        "the same of every client, and the utilities and Shapley values of its groups",
+        "the same of every client, the utilities and Shapley values of its groups, and "
+        "what its uploads added to the model (`--client_values`)",
     ),
     Kept(
-        ("report.html", "*.svg", "*.png"),
+        ("report.html", "epsilon.*", "*.svg", "*.png"),
         "what the files above hold, drawn; partition.svg the counts by class",
     ),
     Kept(

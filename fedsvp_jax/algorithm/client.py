@@ -242,7 +242,7 @@ def client_round(
     row: Array,
     weight: Array,
     at: Address,
-) -> tuple[Summed, tuple[MechanismState, ClientMetrics]]:
+) -> tuple[Summed, tuple[MechanismState, ClientMetrics, Weights | None]]:
     """One client's round.
 
     Args:
@@ -251,8 +251,9 @@ def client_round(
       at: with the client -1 for an empty place in the cohort.
 
     Returns:
-      `((upload, stats, answer), (memory, metrics))`: what is summed, multiplied with
-      the weight or as residues of the mechanism's grid, and the client's own rows.
+      `((upload, stats, answer), (memory, metrics, upload and stats))`: what is summed,
+      multiplied with the weight or as residues of the mechanism's grid, and the
+      client's own rows, the last None where nobody asks for the client's value.
     """
     client_id = jnp.asarray(at.client)
     valid = client_id >= 0
@@ -296,5 +297,7 @@ def client_round(
         noise=info,
         steps=work.steps,
     )
-    summed = aggregation.weighted((upload, work.weights.stats, answered), weight)
-    return summed, (memory, metrics)
+    stats = work.weights.stats
+    summed = aggregation.weighted((upload, stats, answered), weight)
+    kept = None if plan.client_values is None else Weights(upload, stats)
+    return summed, (memory, metrics, kept)

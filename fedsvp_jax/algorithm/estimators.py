@@ -43,6 +43,7 @@ class Game(NamedTuple):
       validation: the client's examples that utilities are measured on.
       counts: (N,) int32 training examples by attribute.
       empty: () float32, the utility of a coalition without examples.
+      averages: whether a coalition's model is its members' mean (`client_values`).
     """
 
     num_attributes: int
@@ -55,6 +56,7 @@ class Game(NamedTuple):
     counts: Array
     empty: Array
     together: int = 1
+    averages: bool = False
 
     @property
     def held(self) -> Array:
@@ -191,6 +193,14 @@ def _blend(game: Game, key: Array) -> tuple[Weights, Surrogate]:
     attributes that lie within S. The blend of one attribute or of all is the trained
     model's own.
 
+    Where a coalition's model is its members' mean, it is
+
+        f_S = sum over S of (n_a/n_S) f_a + r_S (f_all - sum over all of (n_a/n) f_a)
+        r_S = (1 - sum over S of (n_a/n_S)^2)/(1 - sum over all of (n_a/n)^2)
+
+    which is exact for logits that are linear in the parameters, and to second order
+    where the members' models are spread alike.
+
     Memory: (N + 1) v c float32 for v validation examples and c classes.
 
     Args:
@@ -216,7 +226,12 @@ def _blend(game: Game, key: Array) -> tuple[Weights, Surrogate]:
         all_pairs = pairs_within(counts)
         within = pairs_within(mine) * reciprocal(jnp.maximum(all_pairs, 1))
         within = jnp.where(all_pairs > 0, within, 1)
-        weights = jnp.append((1 - within) * share, within)
+        alone = (1 - within) * share
+        if game.averages:
+            whole, part = jnp.maximum(jnp.sum(counts), 1), jnp.maximum(jnp.sum(mine), 1)
+            within = within * jnp.square(whole * reciprocal(part))
+            alone = share - within * counts * reciprocal(whole)
+        weights = jnp.append(alone, within)
         blend = jnp.tensordot(
             weights, logits, axes=1, precision=jax.lax.Precision.HIGHEST
         )

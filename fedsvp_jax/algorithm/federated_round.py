@@ -19,6 +19,7 @@ from fedsvp_jax import optimizers, prng, tree
 from fedsvp_jax.algorithm import (
     aggregation,
     client,
+    client_values,
     cohort,
     private_query,
     round_score,
@@ -35,7 +36,7 @@ from fedsvp_jax.algorithm.state import (
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.mechanisms.grid import average
-from fedsvp_jax.structs import Array, MechanismState, Model, Weights
+from fedsvp_jax.structs import Array, MechanismState, Model, Params, Weights
 
 
 def federated_round(
@@ -80,7 +81,7 @@ def federated_round(
 
     def one_client(
         lane: Array,
-    ) -> tuple[client.Summed, tuple[MechanismState, ClientMetrics]]:
+    ) -> tuple[client.Summed, tuple[MechanismState, ClientMetrics, Weights | None]]:
         place = order[lane]
         at = Address(key, clients[place], round_num, lane_axes)
         return client.client_round(
@@ -103,7 +104,7 @@ def federated_round(
         known_trips=plan.known_trips,
     )
     lane_of = jnp.argsort(order)
-    memories, metrics = jax.tree.map(lambda leaf: leaf[lane_of], by_lane)
+    memories, metrics, uploads = jax.tree.map(lambda leaf: leaf[lane_of], by_lane)
     metrics = dataclasses.replace(metrics, client_id=clients)
 
     anyone = jnp.any(valid)
@@ -116,14 +117,34 @@ def federated_round(
         )
         answer = decode(answer)
         update = decode(update) if plan.asked is None else update
-    memory_of_steps = state.optimizer
-    if memory_of_steps is not None:
-        update, memory_of_steps = aggregation.server_step(
+
+    def server_step(update: Params) -> tuple[Params, optax.OptState | None]:
+        if state.optimizer is None:
+            return update, None
+        return aggregation.server_step(
             update,
-            memory_of_steps,
+            state.optimizer,
             optimizers.server_optimizer(plan.server),
             anyone=anyone,
         )
+
+    if plan.client_values is not None:
+        assert data.validation is not None
+        uniform = plan.uniform_weights or mechanism.uniform_weights
+        found = client_values.client_values(
+            model,
+            plan.client_values,
+            Weights(state.params, state.stats),
+            uploads,
+            jnp.where(valid, 1 if uniform else sizes, 0),
+            lambda update: server_step(update)[0],
+            data.validation,
+            prng.stream_key(key, prng.Stream.CLIENT_VALUES),
+        )
+        metrics = dataclasses.replace(
+            metrics, value=found.values, value_margin=found.margins
+        )
+    update, memory_of_steps = server_step(update)
     params = optax.apply_updates(state.params, update)
     stats = jax.tree.map(
         lambda mean, old: jnp.where(anyone, mean, old), stats, state.stats

@@ -52,6 +52,7 @@ class RoundPlan:
     eval_every: int
     num_rounds: int
     known_trips: bool = False  # of loops over lanes; see `devices.target`
+    client_values: EstimationPlan | None = None  # of the cohort's; None: not computed
 
 
 @flax.struct.dataclass
@@ -114,6 +115,8 @@ class ClientMetrics:
     released_ratio: Array  # () float32: the R that the noise was made from
     noise: NoiseInfo
     steps: Array  # (T,) int32: SGD steps that each of its trainings needs
+    value: Array | None = None  # () float32: of the upload; None: not computed
+    value_margin: Array | None = None  # () float32: half its 95 % interval; None: exact
 
 
 @flax.struct.dataclass

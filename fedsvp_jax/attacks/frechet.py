@@ -3,8 +3,8 @@
 The Fréchet distance compares two Gaussian fits (Heusel et al. 2017, arXiv 1706.08500).
 The kernel distance compares all moments up to the third and has no bias on small
 samples, unlike the Fréchet distance (Bińkowski et al. 2018, arXiv 1801.01401). They are
-called FID and KID only with the features of Inception-v3's last pooling; with other
-features they are named after those. The nearest-neighbour distance compares pixels; an
+called FID and KID only with the features of Inception-v3's last pooling, which are not
+computed here. The nearest-neighbour distance compares pixels; an
 image with a distance near zero is a copy.
 """
 

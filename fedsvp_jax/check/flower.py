@@ -153,7 +153,13 @@ def _central(call: Call, facts: Facts) -> Noise:
     """A strategy whose server adds noise of std z·C/n to the average."""
     multiplier = call.number("noise_multiplier", at_least=0)
     clients = call.number("num_sampled_clients", at_least=1)
-    share = 1 / clients if facts.largest_weight is None else facts.largest_weight
+    share = finite(
+        "the command line",
+        "largest_weight",
+        1 / clients if facts.largest_weight is None else facts.largest_weight,
+        at_least=1 / clients,  # one of n weights is that large
+        at_most=1,
+    )
     update = multiplier
     flaws: tuple[str, ...] = ()
     if call.name in _ADAPTIVE and multiplier > 0:

@@ -1,14 +1,15 @@
 """Opacus: `make_private` and `make_private_with_epsilon` of a PrivacyEngine.
 
 Source: opacus 1.6, `privacy_engine.py`: noise of std z·C on the sum of a batch's
-clipped gradients; Poisson batches of q = B/|D| unless poisson_sampling is false.
+clipped gradients; Poisson batches of q = 1 / len(data_loader) unless poisson_sampling
+is false, where drop_last makes the loader one batch shorter.
 """
 
 import math
 import pathlib
 
 from fedsvp_jax.check.noise import Facts, Noise, Setting, Stated, sampled_multiplier
-from fedsvp_jax.check.python_calls import Call, calls
+from fedsvp_jax.check.python_calls import Call, calls, finite, whole
 
 _FUNCTIONS = {
     "make_private": "",
@@ -42,21 +43,29 @@ def _training(call: Call, loaders: list[Call], secure: bool, facts: Facts) -> No
     if call.name == "make_private_with_epsilon":
         epsilon, delta = call.number("target_epsilon"), call.number("target_delta")
         stated = Stated(epsilon, delta, "run")
-        epochs = epochs or call.number("epochs")
+        epochs = call.number("epochs") if epochs is None else epochs
     if epochs is None:
         raise ValueError(f"{call.source}: give the epochs of a round by --epochs")
+    epochs = finite(call.source, "epochs", epochs, above=0)
+    clipping = call.get("clipping", "flat")
+    if clipping != "flat":
+        raise ValueError(
+            f"{call.source}: clipping = {clipping} is not read, flat alone is"
+        )
     clip = call.number("max_grad_norm", above=0)
     sampled = call.get("poisson_sampling", True)
     batches = 1
     if sampled or stated:
         size = _batch_size(call, loaders, facts)
-        batches = math.ceil(_examples(call, facts) / size)
+        dropped = any(one.get("drop_last", False) for one in loaders)
+        in_batches = _examples(call, facts) / size
+        batches = max(1, int(in_batches) if dropped else math.ceil(in_batches))
     if stated is None:
         multiplier = call.number("noise_multiplier", at_least=0)
     else:
-        steps = round(call.number("epochs") * batches)
-        multiplier = sampled_multiplier(stated, 1 / batches, steps)
-    steps = round(epochs * batches) if sampled else math.ceil(epochs)
+        solved = max(1, int(call.number("epochs", above=0) * batches))
+        multiplier = sampled_multiplier(stated, 1 / batches, solved)
+    steps = math.ceil(epochs * batches) if sampled else math.ceil(epochs)
     how = (
         f"{steps} steps a round, on Poisson batches of rate {1 / batches:.4g}"
         if sampled
@@ -97,4 +106,4 @@ def _batch_size(call: Call, loaders: list[Call], facts: Facts) -> int:
     sizes = {one.get("batch_size") for one in loaders if "batch_size" in one.arguments}
     if len(sizes) != 1:
         raise ValueError(f"{call.source}: give the size of a batch by --batch_size")
-    return int(sizes.pop())
+    return whole(call.source, "batch_size", sizes.pop())

@@ -7,7 +7,7 @@ Source: pfl 0.6, `privacy/gaussian_mechanism.py`, `laplace_mechanism.py` and
 import pathlib
 
 from fedsvp_jax.check.noise import Facts, Noise, Setting, Stated, sampled_multiplier
-from fedsvp_jax.check.python_calls import Call, calls
+from fedsvp_jax.check.python_calls import Call, calls, whole
 from fedsvp_jax.mechanisms.calibration import analytic_multiplier
 
 _ACCOUNTANTS = ("PLDPrivacyAccountant", "PRVPrivacyAccountant", "RDPPrivacyAccountant")
@@ -94,8 +94,9 @@ def _accounted(call: Call, accountants: list[Call], central: bool) -> list[Noise
     (told,) = accountants
     if str(told.get("mechanism")).lower() != "gaussian":
         raise ValueError(f"{told.source}: mechanism must be gaussian")
-    rounds = int(told.number("num_compositions", at_least=1))
-    rate = told.number("sampling_probability", above=0)
+    name = "num_compositions"
+    rounds = whole(told.source, name, told.get(name))
+    rate = told.number("sampling_probability", above=0, at_most=1)
     scale = told.number("noise_scale", 1.0, above=0)
     stated = None
     if told.get("epsilon") is not None and told.get("delta") is not None:

@@ -130,6 +130,7 @@ def finite(
     *,
     above: float = -math.inf,
     at_least: float = -math.inf,
+    at_most: float = math.inf,
 ) -> float:
     """The value as a number.
 
@@ -137,13 +138,26 @@ def finite(
       ValueError: it is none, not finite, or not in its range.
     """
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not (above < value < math.inf and at_least <= value):
+    if not number or not (above < value < math.inf and at_least <= value <= at_most):
         limit = f" > {above:g}" if math.isfinite(above) else ""
         limit = f" >= {at_least:g}" if math.isfinite(at_least) else limit
+        limit += f" and <= {at_most:g}" if math.isfinite(at_most) else ""
         raise ValueError(
             f"{name} of {source} must be a finite number{limit}, got {value!r}"
         )
     return float(value)
+
+
+def whole(source: str, name: str, value: Any) -> int:
+    """The value as a count of what is done: part of a step would be counted as none.
+
+    Raises:
+      ValueError: it is no whole number >= 1.
+    """
+    number = finite(source, name, value, at_least=1)
+    if not number.is_integer():
+        raise ValueError(f"{name} of {source} must be a whole number, got {value!r}")
+    return int(number)
 
 
 def _called(function: ast.expr, aliases: Mapping[str, str]) -> str:

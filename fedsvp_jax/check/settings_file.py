@@ -20,7 +20,7 @@ import tomllib
 from typing import Any
 
 from fedsvp_jax.check.noise import RELATIONS, Facts, Noise, Setting, Stated
-from fedsvp_jax.check.python_calls import finite
+from fedsvp_jax.check.python_calls import finite, whole
 
 _NAMES = {
     "noise": ("gaussian", "laplace"),
@@ -64,6 +64,7 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
     kind, by = word(told, "noise", "gaussian"), word(told, "added_by", "client")
     std, clip = number(told, "std"), number(told, "clip")
     rate = number(told, "sampling_rate", 1.0)
+    rounds = whole(path.name, "rounds", told["rounds"]) if "rounds" in told else None
     laplace = kind == "laplace"
     if rate > 1 or (laplace and rate < 1):
         raise ValueError(f"{path}: sampling_rate must be at most 1, and 1 with laplace")
@@ -71,7 +72,7 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
     if claim:
         delta = 0.0 if laplace else number(claim, "delta")
         stated = Stated(number(claim, "epsilon"), delta, word(claim, "per", "run"))
-    steps = int(number(told, "steps", 1))
+    steps = whole(path.name, "steps", told.get("steps", 1))
     what = "every upload" if by == "client" else "the sum of a cohort's parts"
     return [
         Noise(
@@ -87,7 +88,7 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
             stated=stated,
             steps=steps,
             rate=rate,
-            rounds=int(number(told, "rounds")) if "rounds" in told else None,
+            rounds=rounds,
             setting=None if laplace else Setting("std", std, clip),
             assumptions=("the file says what the program does", "nothing else leaves"),
         )

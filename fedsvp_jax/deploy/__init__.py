@@ -3,7 +3,9 @@
     make_policy, Policy   policy.py      what a client agrees to beforehand
     privatize             privatize.py   one upload: checked, charged, clipped, noised
     answer                answer.py      a round, counted on the disk before it trains
-    StateFile             state.py       what was spent, in a file that survives
+    private_round         answer.py      the same around a loop of one's own
+    Site                  site.py        what was spent, in a log that only grows
+    WitnessFolder         witness.py     countersigns it, from elsewhere
     SECRET, Seeded        randomness.py  the system's entropy, or a test's seed
     Client                client.py      a ready client for models of this package
     flower                the adapter to Flower, imported by its own name
@@ -11,30 +13,44 @@
 How to run a federation: docs/deploy.md.
 """
 
-from fedsvp_jax.deploy.answer import Trained, answer, begin_round, end_round
+from fedsvp_jax.deploy.answer import (
+    Public,
+    Trained,
+    answer,
+    begin_round,
+    end_round,
+    private_round,
+)
 from fedsvp_jax.deploy.client import Client, data_of, own_data
 from fedsvp_jax.deploy.policy import Policy, make_policy
 from fedsvp_jax.deploy.privatize import check_request, privatize
 from fedsvp_jax.deploy.randomness import SECRET, Seeded
 from fedsvp_jax.deploy.refusal import Refused
-from fedsvp_jax.deploy.state import ClientState, StateFile, new_state
+from fedsvp_jax.deploy.site import Site, fingerprint
+from fedsvp_jax.deploy.state import ClientState, new_state
+from fedsvp_jax.deploy.witness import Witness, WitnessFolder
 
 __all__ = [
     "SECRET",
     "Client",
     "ClientState",
     "Policy",
+    "Public",
     "Refused",
     "Seeded",
-    "StateFile",
+    "Site",
     "Trained",
+    "Witness",
+    "WitnessFolder",
     "answer",
     "begin_round",
     "check_request",
     "data_of",
     "end_round",
+    "fingerprint",
     "make_policy",
     "new_state",
     "own_data",
+    "private_round",
     "privatize",
 ]

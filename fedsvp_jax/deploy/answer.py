@@ -1,11 +1,12 @@
 """A round of a deployed client, counted on its disk: charge, train, make the upload.
 
-`answer` does all of it. An engine that trains between two calls of its own takes
-`begin_round` before and `end_round` behind.
+`answer` does all of it. A loop of one's own takes `private_round`, and an engine that
+trains between two calls of its own `begin_round` before and `end_round` behind.
 """
 
+import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +19,15 @@ from fedsvp_jax.deploy.privatize import (
     finish,
 )
 from fedsvp_jax.deploy.randomness import SECRET, Randomness
-from fedsvp_jax.deploy.state import StateFile
+from fedsvp_jax.deploy.site import Log, Site
 
 _log = logging.getLogger(__name__)
+# Of a record, what an auditor may read: not whether the update was clipped.
+_LOGGED = (
+    *("round", "noise_multiplier", "epsilon", "delta", "noise_std", "sensitivity"),
+    *("released_ratio", "epsilon_spent", "status", "adversary", "relation"),
+    *("target_delta", "delta_spent", "randomness"),
+)
 
 
 class Trained(NamedTuple):
@@ -30,17 +37,30 @@ class Trained(NamedTuple):
       arrays: of the received arrays' shapes; of a private query its answer, the mean of
         the private records' clipped gradients.
       contribution: R, or None where no noise follows it.
-      free: arrays that leave before the others, un-noised, since no private record
-        decides them (public training); () without a private query.
     """
 
     arrays: Sequence[np.ndarray]
     contribution: float | None = None
-    free: Sequence[np.ndarray] = ()
+
+
+class Public(NamedTuple):
+    """The part of a private query's upload that no private record decides.
+
+    It leaves before the others, un-noised. So it is trained apart: a private record on
+    which the query fails must not change it.
+
+    Attributes:
+      size: how many of the first received arrays it is; the others are then the last
+        answer, and the next starts at 0.
+      train: public training: these arrays after it.
+    """
+
+    size: int
+    train: Callable[[], Sequence[np.ndarray]]
 
 
 def begin_round(
-    file: StateFile,
+    site: Site,
     received: Sequence[np.ndarray],
     *,
     round_num: int,
@@ -49,40 +69,37 @@ def begin_round(
     """Checks a request and charges its round; then the client may read its records.
 
     Args:
-      file: of the client's state and policy; other processes of the client wait.
+      site: of the client's log and policy.
       received, round_num, like: as in `check_request`.
 
     Raises:
-      Refused: no upload may leave; the file is as it was. Public facts decide it: the
-        policy, the round, the received arrays and the state.
-      OSError: the file cannot be written; no upload may leave.
+      Refused: no upload may leave; the log is as it was. Public facts decide it: the
+        policy, the round, the received arrays and the log.
+      OSError: the log cannot be written; no upload may leave.
     """
-    with file.locked():
-        state = file.read()
-        check_request(file.policy, state, received, round_num=round_num, like=like)
-        file.write(charge(state, received, policy=file.policy, round_num=round_num))
+    with site.opened() as log:
+        _begin(site, log, received, round_num, like)
 
 
 def end_round(
-    file: StateFile,
+    site: Site,
     received: Sequence[np.ndarray],
     train: Callable[[], Trained],
     *,
     round_num: int,
-    num_free: int = 0,
+    public: Public | None = None,
     randomness: Randomness = SECRET,
 ) -> tuple[Arrays, dict[str, Any]]:
-    """The upload of a round that was begun; the file says so before it may leave.
+    """The upload of a round that was begun; the log says so before it may leave.
 
     A training that raises, or whose arrays do not fit, becomes an update of 0, with
     noise as ever: to answer otherwise would tell of the data. The client's log says
     what failed.
 
     Args:
-      file, received, round_num: as in `begin_round`.
-      train: the training.
-      num_free: how many of the first received arrays are public training's, of a
-        private query; the others are then the last answer, and the next starts at 0.
+      site, received, round_num: as in `begin_round`.
+      train: the training, or the private query.
+      public: public training, of a private query.
       randomness: `SECRET`, or `Seeded` for tests.
 
     Returns:
@@ -90,62 +107,133 @@ def end_round(
 
     Raises:
       Refused: the round was not begun, or its upload is made already.
-      OSError: the file cannot be written; no upload may leave.
-      ValueError: `num_free` without a private query.
+      OSError: the log cannot be written; no upload may leave.
+      ValueError: `public` without a private query.
     """
-    policy = file.policy
-    if num_free and not policy.is_query:
-        raise ValueError("num_free must be 0: only a private query has a public part")
+    with site.opened() as log:
+        return _end(site, log, received, train, round_num, public, randomness)
+
+
+def answer(
+    site: Site,
+    received: Sequence[np.ndarray],
+    train: Callable[[], Trained],
+    *,
+    round_num: int,
+    like: Sequence[np.ndarray] | None = None,
+    public: Public | None = None,
+    randomness: Randomness = SECRET,
+) -> tuple[Arrays, dict[str, Any]]:
+    """`begin_round`, the training, and `end_round`, whose arguments it takes.
+
+    Until it ends, no other process answers for the site.
+    """
+    with site.opened() as log:
+        _begin(site, log, received, round_num, like)
+        return _end(site, log, received, train, round_num, public, randomness)
+
+
+@contextlib.contextmanager
+def private_round(
+    site: Site,
+    received: Sequence[np.ndarray],
+    *,
+    round_num: int,
+    randomness: Randomness = SECRET,
+) -> Iterator[Callable[..., Arrays]]:
+    """A round around a training of one's own, in any library:
+
+        with private_round(site, received, round_num=3) as private:
+            upload = private(my_training(received))
+
+    The round is charged where the block begins. `private(arrays, contribution=None)`
+    takes what the training made of the received arrays, and returns what may leave,
+    once. What the block raises is raised: then nothing leaves, the round counts, and
+    the server sees that it failed. Where a record may decide that, catch it and hand on
+    what was received, as `answer` does.
+
+    Args:
+      site, received, round_num, randomness: as in `answer`.
+
+    Raises:
+      Refused, OSError: as `begin_round` and `end_round`.
+      ValueError: `attribute_records`, which needs more than the update.
+    """
+    site.policy.check_takes_updates()
+    with site.opened() as log:
+        _begin(site, log, received, round_num, None)
+
+        def private(
+            arrays: Sequence[np.ndarray], contribution: float | None = None
+        ) -> Arrays:
+            trained = Trained([np.asarray(leaf) for leaf in arrays], contribution)
+            done = _end(
+                site, log, received, lambda: trained, round_num, None, randomness
+            )
+            return done[0]
+
+        yield private
+
+
+def _begin(
+    site: Site,
+    log: Log,
+    received: Sequence[np.ndarray],
+    round_num: int,
+    like: Sequence[np.ndarray] | None,
+) -> None:
+    policy = site.policy
+    check_request(policy, log.state, received, round_num=round_num, like=like)
+    state = charge(log.state, received, policy=policy, round_num=round_num)
+    log.write("charge", state, {"round": round_num, **policy.costliest(round_num)})
+
+
+def _end(
+    site: Site,
+    log: Log,
+    received: Sequence[np.ndarray],
+    train: Callable[[], Trained],
+    round_num: int,
+    public: Public | None,
+    randomness: Randomness,
+) -> tuple[Arrays, dict[str, Any]]:
+    policy = site.policy
+    if public is not None and not policy.is_query:
+        raise ValueError("public must be None: only a private query has a public part")
     if not randomness.hides:
         _log.warning(
             "round %d: the noise is seeded and HIDES NOTHING: whoever knows the seed "
             "removes it; every ε of this client is nominal",
             round_num,
         )
-    free, base = received[:num_free], received[num_free:]
+    size = 0 if public is None else public.size
+    free, base = received[:size], received[size:]
     if policy.is_query:
         base = [np.zeros_like(leaf) for leaf in base]
-    trained = Trained(base, free=free)
+    if public is not None:
+        try:
+            after = public.train()
+            check_arrays("the public part of the upload", after, free)
+            free = after
+        except Exception:
+            _log.exception("round %d: public training failed", round_num)
+    trained = Trained(base)
     try:
         made = train()
         check_arrays("the trained model", made.arrays, base, finite=False)
-        check_arrays("the public part of the upload", made.free, free)
         ratio = None if made.contribution is None else float(made.contribution)
-        trained = made._replace(contribution=ratio)
+        trained = Trained(made.arrays, ratio)
     except Exception:
         _log.exception("round %d: the training failed, noise alone is sent", round_num)
-    with file.locked():
-        upload, state, record = finish(
-            base,
-            trained.arrays,
-            file.read(),
-            policy=policy,
-            round_num=round_num,
-            contribution=trained.contribution,
-            randomness=randomness,
-        )
-        file.write(state)
-    _log.info("upload: %s", record)
-    return [*trained.free, *upload], record
-
-
-def answer(
-    file: StateFile,
-    received: Sequence[np.ndarray],
-    train: Callable[[], Trained],
-    *,
-    round_num: int,
-    like: Sequence[np.ndarray] | None = None,
-    num_free: int = 0,
-    randomness: Randomness = SECRET,
-) -> tuple[Arrays, dict[str, Any]]:
-    """`begin_round`, the training, and `end_round`, whose arguments it takes."""
-    begin_round(file, received, round_num=round_num, like=like)
-    return end_round(
-        file,
-        received,
-        train,
+    upload, state, record = finish(
+        base,
+        trained.arrays,
+        log.state,
+        policy=policy,
         round_num=round_num,
-        num_free=num_free,
+        contribution=trained.contribution,
         randomness=randomness,
     )
+    log.write("upload", state, {name: record[name] for name in _LOGGED})
+    _log.info("upload: %s", record)
+    return [*free, *upload], record

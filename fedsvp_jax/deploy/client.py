@@ -16,16 +16,17 @@ import numpy as np
 from fedsvp_jax import models, prng
 from fedsvp_jax.algorithm import client, private_answer, private_query
 from fedsvp_jax.algorithm.address import Address
-from fedsvp_jax.algorithm.state import ServerState
+from fedsvp_jax.algorithm.state import LocalWork, ServerState
 from fedsvp_jax.algorithm.task import Task
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.deploy.answer import Trained, answer
+from fedsvp_jax.deploy.answer import Public, Trained, answer
 from fedsvp_jax.deploy.policy import Policy, make_policy
 from fedsvp_jax.deploy.privatize import Arrays
 from fedsvp_jax.deploy.randomness import SECRET, Randomness, Seeded, training_key
-from fedsvp_jax.deploy.state import StateFile
+from fedsvp_jax.deploy.site import Site, fingerprint
+from fedsvp_jax.deploy.witness import Witness
 from fedsvp_jax.devices.target import here
 from fedsvp_jax.federation import plan as plans
 from fedsvp_jax.federation.federated_data import FederatedData, federate
@@ -75,15 +76,16 @@ def data_of(simulated: FederatedData, client_id: int) -> FederatedData:
 
 
 class Client:
-    """Answers a server's requests with its own data, model and state file.
+    """Answers a server's requests with its own data, model and log.
 
     Args:
       config: the federation's settings, as of a simulation.
       data: `own_data` or `data_of`.
-      state_path: the client's state file, which `begin` writes once.
+      state_path: the client's log, which `begin` begins once.
       min_num_examples: as in `make_policy`, which all clients agree on.
       model: built by the settings' name when None.
       randomness: `SECRET`; `Seeded` for tests.
+      witness: as of a `Site`, which is bound to the data.
 
     Raises:
       ValueError: as `make_policy`; or a model with statistics (BatchNorm's), which
@@ -99,17 +101,21 @@ class Client:
         min_num_examples: float,
         model: Model | None = None,
         randomness: Randomness = SECRET,
+        witness: str | os.PathLike[str] | Witness | None = None,
     ) -> None:
         config = resolve(config)
         target = here()
-        build = partial(models.make_model, config.model, kernels=target.platform)
+        build = partial(models.make_model, config.model, kernels=target.kernels)
         self._model = model or build(num_classes=data.num_classes)
         self.policy: Policy = make_policy(config, min_num_examples=min_num_examples)
-        self.file = StateFile(state_path, self.policy)
         held = cell_of(cell_of(data.split, 0), 0)
         self.num_examples = int(held.num_train)
         rows = np.asarray(held.train)[: self.num_examples]
         attributes = np.asarray(data.examples.attributes)[rows]
+        records = map(np.asarray, jax.tree.leaves(data.examples))
+        self.site = Site(
+            state_path, self.policy, witness=witness, data=fingerprint(*records)
+        )
         self._num_private = int((attributes == data.attributes.private).sum())
         self._randomness, self._data = randomness, data
         shape = data.examples.inputs.shape[1:]
@@ -134,6 +140,7 @@ class Client:
         self._tree = jax.tree.structure(params)
         self._first = [np.asarray(leaf) for leaf in jax.tree.leaves(params)]
         self._work = jax.jit(self._local_work)
+        self._public_work = jax.jit(self._public_training)
 
     @property
     def initial_arrays(self) -> Arrays:
@@ -145,12 +152,12 @@ class Client:
         return [*self._first, *(np.zeros_like(leaf) for leaf in asked)]
 
     def begin(self) -> None:
-        """Writes the state file, once in a client's life.
+        """Begins the log, once in a client's life.
 
         Raises:
-          FileExistsError, ValueError: as `StateFile.begin`.
+          FileExistsError, ValueError: as `Site.begin`.
         """
-        self.file.begin(
+        self.site.begin(
             self._num_private if self.policy.is_query else self.num_examples
         )
 
@@ -163,33 +170,37 @@ class Client:
           Refused, OSError: as `begin_round` and `end_round`.
         """
         return answer(
-            self.file,
+            self.site,
             received,
             partial(self.train, received, round_num),
             round_num=round_num,
             like=self.initial_arrays,
-            num_free=0 if self._plan.asked is None else len(self._first),
+            public=None
+            if self._plan.asked is None
+            else Public(len(self._first), partial(self._public, received, round_num)),
             randomness=self._randomness,
         )
 
     def train(self, received: Sequence[np.ndarray], round_num: int) -> Trained:
-        """The local training of a round, before clip and noise: it must not leave."""
-        size = len(self._first)
-        randomness = self._randomness
+        """What a round trains or asks, before clip and noise: it must not leave."""
+        return Trained(*jax.device_get(self._work(*self._request(received, round_num))))
+
+    def _public(self, received: Sequence[np.ndarray], round_num: int) -> Arrays:
+        """The model after public training, of a private query."""
+        request = self._request(received, round_num)
+        return list(jax.device_get(self._public_work(*request)))
+
+    def _request(self, received: Sequence[np.ndarray], round_num: int) -> Any:
+        """The arguments of the compiled work."""
+        size, randomness = len(self._first), self._randomness
         number = randomness.client_id if isinstance(randomness, Seeded) else 0
-        trained, gradient, ratio = jax.device_get(
-            self._work(
-                jax.tree.unflatten(self._tree, list(received[:size])),
-                list(received[size:]),
-                training_key(randomness, round_num),
-                jnp.int32(number),
-                jnp.int32(round_num - 1),
-            )
+        return (
+            jax.tree.unflatten(self._tree, list(received[:size])),
+            list(received[size:]),
+            training_key(randomness, round_num),
+            jnp.int32(number),
+            jnp.int32(round_num - 1),
         )
-        leaves = jax.tree.leaves(trained)
-        if self._plan.asked is None:
-            return Trained(leaves, ratio)
-        return Trained(gradient, ratio, free=leaves)
 
     def trained_model(self, arrays: Sequence[np.ndarray], rounds: int) -> TrainedModel:
         """The server's arrays as a model that predicts and can be saved.
@@ -202,15 +213,26 @@ class Client:
         params = jax.tree.unflatten(self._tree, leaves)
         return TrainedModel(self._model, params, {}, rounds, self._settings)
 
-    def _local_work(
+    def _local_work(self, *request: Any) -> tuple[list[Array], Array | None]:
+        """(trained arrays, or the private query's gradient; R)."""
+        task, work = self._task(*request)
+        ratio = None if work.estimation is None else work.estimation.contribution_ratio
+        if work.private is None:
+            return jax.tree.leaves(work.weights.params), ratio
+        return private_answer.gradient(task, work.private), ratio
+
+    def _public_training(self, *request: Any) -> list[Array]:
+        return jax.tree.leaves(self._task(*request)[1].weights.params)
+
+    def _task(
         self,
         params: Params,
         remembered: list[Array],
         key: Array,
         client_id: Array,
         round_index: Array,
-    ) -> tuple[Params, list[Array], Array | None]:
-        """(trained, the private query's gradient, R)."""
+    ) -> tuple[Task, LocalWork]:
+        """A round's task and what `local_work` makes of it."""
         plan, cell, data = self._plan, self._cell, self._data
         held = cell_of(cell.split, 0)
         nobody = jnp.zeros((1,), jnp.int32)
@@ -225,8 +247,4 @@ class Client:
         mechanism = self.policy.mechanism
         at = Address(key, client_id, round_index)
         task = Task(self._model, plan, cell, mechanism, state, data.examples, held, at)
-        work = client.local_work(plan, mechanism)(task)
-        ratio = None if work.estimation is None else work.estimation.contribution_ratio
-        private = work.private
-        answer = [] if private is None else private_answer.gradient(task, private)
-        return work.weights.params, answer, ratio
+        return task, client.local_work(plan, mechanism)(task)

@@ -7,7 +7,6 @@ train are answered with an error. A request that the client refuses is answered 
 error too, which Flower's strategies leave out of their average.
 """
 
-import os
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -23,11 +22,10 @@ except ImportError as error:
 
 from fedsvp_jax.deploy.answer import Trained, answer
 from fedsvp_jax.deploy.client import Client
-from fedsvp_jax.deploy.policy import Policy
 from fedsvp_jax.deploy.privatize import Arrays
 from fedsvp_jax.deploy.randomness import SECRET, Randomness
 from fedsvp_jax.deploy.refusal import Refused, refusing
-from fedsvp_jax.deploy.state import StateFile
+from fedsvp_jax.deploy.site import Site
 
 _PRECONDITION_FAILED = 6  # flwr's ErrorCode.MOD_FAILED_PRECONDITION
 # (received, round) -> (upload, number of training examples)
@@ -43,24 +41,16 @@ class PrivacyMod:
     0 with noise, which counts.
 
     Args:
-      policy: what the client agreed to.
-      state_path: the client's state file. `mod.file.begin(num_examples)` writes it,
-        once in the client's life; that number of examples is what every reply says.
+      site: the site's log, begun once by `fedsvp site init` or `Site.begin`; the number
+        of examples with which it was begun is what every reply says.
       randomness: `SECRET`; `Seeded` for tests.
 
-    Raises:
-      ValueError: `attribute_records`, whose query `Client` asks (`client_app`).
+    A site whose policy is `attribute_records` answers nothing: `Client` asks its query
+    (`client_app`).
     """
 
-    def __init__(
-        self,
-        policy: Policy,
-        state_path: str | os.PathLike[str],
-        *,
-        randomness: Randomness = SECRET,
-    ) -> None:
-        policy.check_takes_updates()
-        self.file, self._randomness = StateFile(state_path, policy), randomness
+    def __init__(self, site: Site, *, randomness: Randomness = SECRET) -> None:
+        self.site, self._randomness = site, randomness
 
     def __call__(
         self,
@@ -71,8 +61,9 @@ class PrivacyMod:
         """The inner app's reply, clipped, noised and counted; or an error."""
 
         def upload(received: list[np.ndarray], round_num: int) -> tuple[Arrays, int]:
+            self.site.policy.check_takes_updates()
             arrays, record = answer(
-                self.file,
+                self.site,
                 received,
                 lambda: _trained(message, call_next(message, context)),
                 round_num=round_num,

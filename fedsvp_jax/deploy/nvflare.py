@@ -11,7 +11,6 @@ counts.
 
 import pathlib
 import urllib.parse
-from typing import Any
 
 try:
     from nvflare.apis.dxo import DXO, DataKind, MetaKey, from_shareable
@@ -27,12 +26,10 @@ except ImportError as error:
 
 import numpy as np
 
-from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.deploy.answer import Trained, begin_round, end_round
-from fedsvp_jax.deploy.policy import make_policy
 from fedsvp_jax.deploy.randomness import SECRET, Randomness
 from fedsvp_jax.deploy.refusal import Refused, refusing
-from fedsvp_jax.deploy.state import StateFile
+from fedsvp_jax.deploy.site import Site
 
 _MODEL = "fedsvp_jax.model"  # of the task, in the context of one task
 
@@ -42,36 +39,33 @@ class PrivacyFilter(Filter):
 
     It is added twice, as a filter of the task's data and of its result. The result's
     meta tells `contribution-ratio`, where the noise follows R. NVFlare writes a
-    filter's arguments into the job as JSON, so they are plain values.
+    filter's arguments into the job as JSON, so they are plain values. What is promised
+    stands in the site's log, and no job changes it; sites may promise different things.
 
     Args:
-      settings: fields of `ExperimentConfig`, as of a simulation.
-      min_num_examples: as in `make_policy`, which all clients agree on.
-      folder: of the state file SITE.json; it must outlive the job. The site writes it,
-        once, with `file_of(SITE).begin(num_examples)`; that number of examples is what
-        every result says.
-
-    Raises:
-      ValueError: as `make_policy`; `attribute_records` or `weight_clip`, which need
-        more than the update.
+      folder: of the log SITE.json, begun once by `fedsvp site init`; it must outlive
+        the job. The number of examples with which it was begun is what every result
+        says.
+      witness: a folder, as of `Site`.
     """
 
-    def __init__(
-        self, settings: dict[str, Any], min_num_examples: float, folder: str
-    ) -> None:
+    def __init__(self, folder: str, witness: str | None = None) -> None:
         super().__init__()
         # NVFlare reads the arguments back from attributes of these names.
-        self.settings, self.folder = settings, folder
-        self.min_num_examples = min_num_examples
-        self._policy = make_policy(
-            ExperimentConfig(**settings), min_num_examples=min_num_examples
-        )
-        self._policy.check_takes_updates(with_model=False)
+        self.folder, self.witness = folder, witness
 
-    def file_of(self, site: str) -> StateFile:
-        """A site's state file."""
+    def site_of(self, site: str) -> Site:
+        """A site's log.
+
+        Raises:
+          Refused: as `Site.read`.
+          ValueError: its policy is `attribute_records` or `weight_clip`, which need
+            more than the update.
+        """
         name = urllib.parse.quote(site, safe="")
-        return StateFile(pathlib.Path(self.folder) / f"{name}.json", self._policy)
+        found = Site(pathlib.Path(self.folder) / f"{name}.json", witness=self.witness)
+        found.policy.check_takes_updates(with_model=False)
+        return found
 
     def randomness(self, site: str) -> Randomness:
         """Of the client's noise: `SECRET`; tests bring another."""
@@ -102,7 +96,7 @@ class PrivacyFilter(Filter):
             name: np.asarray(leaf) for name, leaf in from_shareable(task).data.items()
         }
         round_num = int(task.get_header(AppConstants.CURRENT_ROUND)) + 1
-        begin_round(self.file_of(site), [*model.values()], round_num=round_num)
+        begin_round(self.site_of(site), [*model.values()], round_num=round_num)
         headers = {
             name: task.get_header(name)
             for name in (AppConstants.CURRENT_ROUND, AppConstants.START_ROUND)
@@ -116,7 +110,7 @@ class PrivacyFilter(Filter):
             raise Refused("PrivacyFilter must be a filter of the task's data too")
         zeros, headers = begun
         upload, record = end_round(
-            self.file_of(site),
+            self.site_of(site),
             [*zeros.values()],
             lambda: _trained(result, [*zeros]),
             round_num=int(headers[AppConstants.CURRENT_ROUND]) + 1,

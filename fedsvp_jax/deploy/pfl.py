@@ -26,10 +26,9 @@ except ImportError as error:
     ) from error
 
 from fedsvp_jax.deploy.answer import Trained, answer
-from fedsvp_jax.deploy.policy import Policy
 from fedsvp_jax.deploy.randomness import SECRET, Randomness
 from fedsvp_jax.deploy.refusal import Refused, refusing
-from fedsvp_jax.deploy.state import StateFile
+from fedsvp_jax.deploy.site import Site
 
 
 class LocalPrivacy(Postprocessor):
@@ -44,29 +43,27 @@ class LocalPrivacy(Postprocessor):
     as a loss, are pfl's matter: they leave without noise.
 
     Args:
-      policy: what every user agreed to.
-      folder: of the state files, one a user, named by the user's id.
-        `file_of(user_id).begin(num_examples)` writes it, once.
+      folder: of the logs, one a user, named by the user's id and begun once:
+        `fedsvp site init`, or `Site(log_of(user_id), policy).begin(num_examples)`. What
+        is promised stands there; users may promise different things.
       contribution: R of a user, where the noise follows it.
       first_round: number of the first round that the run has, from 1; of a run that
         goes on, the first that the users have not answered.
       randomness: of a user's id; `Seeded` for tests. pfl's seeds are not used.
 
-    Raises:
-      ValueError: `attribute_records` or `weight_clip`, which need more than the update.
+    A user whose policy is `attribute_records` or `weight_clip`, which need more than
+    the update, refuses.
     """
 
     def __init__(
         self,
-        policy: Policy,
         folder: str | os.PathLike[str],
         *,
         contribution: Callable[[UserContext], float] | None = None,
         first_round: int = 1,
         randomness: Callable[[str], Randomness] = lambda user_id: SECRET,
     ) -> None:
-        policy.check_takes_updates(with_model=False)
-        self._policy, self._folder = policy, pathlib.Path(folder)
+        self._folder = pathlib.Path(folder)
         self._contribution, self._randomness = contribution, randomness
         self._round = first_round
 
@@ -91,23 +88,23 @@ class LocalPrivacy(Postprocessor):
         name = PrivacyMetricName("refused uploads", is_local_privacy=True)
         return private, Metrics([(name, Weighted.from_unweighted(int(refused)))])
 
-    def file_of(self, user_id: str | None) -> StateFile:
-        """A user's state file.
+    def log_of(self, user_id: str | None) -> pathlib.Path:
+        """The path of a user's log.
 
         Raises:
           Refused: the user has no id.
         """
         if user_id is None:
-            raise Refused("pfl's users must have ids: each has a state file of its own")
-        name = urllib.parse.quote(str(user_id), safe="")
-        return StateFile(self._folder / f"{name}.json", self._policy)
+            raise Refused("pfl's users must have ids: each has a log of its own")
+        return self._folder / f"{urllib.parse.quote(str(user_id), safe='')}.json"
 
     def _answer(
         self, zeros: list[np.ndarray], update: list[np.ndarray], user: UserContext
     ) -> list[np.ndarray]:
-        ratio = self._contribution
+        ratio, site = self._contribution, Site(self.log_of(user.user_id))
+        site.policy.check_takes_updates(with_model=False)
         upload, _ = answer(
-            self.file_of(user.user_id),
+            site,
             zeros,
             lambda: Trained(update, None if ratio is None else ratio(user)),
             round_num=self._round,

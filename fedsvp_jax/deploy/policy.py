@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from fedsvp_jax.accounting import Account, Allowance, Participation
+from fedsvp_jax.accounting.claims import adversary
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation import plan
@@ -27,11 +28,13 @@ class Policy:
       name: the mechanism's.
       config: its settings, concrete.
       promise: --total_epsilon and how it is counted.
+      asked: arguments of `make_policy` as plain values: it makes the same of them.
     """
 
     name: str
     config: MechanismConfig
     promise: PromiseSettings
+    asked: dict[str, Any] = dataclasses.field(default_factory=dict, compare=False)
 
     @cached_property
     def mechanism(self) -> Mechanism:
@@ -110,6 +113,21 @@ class Policy:
         }
         return dict(plain(numbers))
 
+    def says(self) -> dict[str, Any]:
+        """What is promised and claimed, for an auditor."""
+        claim, who = self.mechanism.claim, self.account.participation
+        return {
+            **dataclasses.asdict(self.promise),
+            "mechanism": self.name,
+            "num_rounds": who.num_rounds,
+            "max_uploads": who.max_uploads,
+            "release_epsilon": self.account.release_epsilon,
+            "adversary": adversary(self.account),
+            "relation": claim.relation,
+            "status": "proved" if self.account.proved else "nominal",
+            "assumptions": claim.assumptions,
+        }
+
     @cached_property
     def clip_and_noise(self) -> Any:
         """`Mechanism.update` of one client, compiled; without a key it clips alone."""
@@ -159,15 +177,21 @@ def make_policy(
         steps, noise that only the cohort's sum has enough of, a mechanism with a step
         at the server, no noise at all, a promise that not even one upload keeps.
     """
-    config = resolve(config)
     facts: dict[str, Any] = {
         "min_num_examples": min_num_examples,
         "max_num_examples": max_num_examples,
     }
+    given = {
+        field.name: getattr(config, field.name)
+        for field in dataclasses.fields(config)
+        if getattr(config, field.name) != field.default
+    }
+    asked = dict(plain({"config": given, **facts}))
+    config = resolve(config)
     if config.solve == "noise":
         config = solve_noise(config, **facts)
     told = plan.mechanism_config(config, **facts)
-    policy = Policy(config.mechanism, told, part(PromiseSettings, config))
+    policy = Policy(config.mechanism, told, part(PromiseSettings, config), asked)
     mechanism = policy.mechanism
     if config.total_epsilon is not None and config.total_accounting != "rdp":
         raise ValueError(

@@ -1,19 +1,6 @@
-"""A client's state: what it has spent, in one small file that survives restarts.
+"""A client's state: what it has spent. `site.Site` keeps it on a disk."""
 
-A round is charged in the file before the client trains (write-ahead). A client that is
-killed in between has counted an upload that nobody saw; the other way round never
-happens. The client begins its file once, by name: a client that finds none refuses,
-since a new one would forget what was spent.
-"""
-
-import contextlib
 import dataclasses
-import fcntl
-import hashlib
-import json
-import os
-import pathlib
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -21,13 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.accounting import Account
-from fedsvp_jax.config import of_today
 from fedsvp_jax.deploy.policy import Policy
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.mechanisms import nothing_private
-from fedsvp_jax.run.files import WriteError, make_folder, replace_file
 
-_FORMAT = 3
 _ROUNDING = 1 + 1e-9  # the promise and the ledger add up in another order
 _MOST_TIMES = 1000  # the smallest client, where nobody named the largest
 
@@ -37,7 +21,6 @@ class ClientState:
     """What a client remembers from upload to upload.
 
     Attributes:
-      settings: of the policy that it was started with.
       num_examples: |D|, or |P| of a private query: what the client declared, before any
         round, as public. The noise and the weight in the average follow it.
       last_round: the last round that was charged, from 1; 0 before the first.
@@ -51,7 +34,6 @@ class ClientState:
         the first round.
     """
 
-    settings: dict[str, Any]
     num_examples: int
     last_round: int
     spent: int
@@ -136,7 +118,6 @@ def new_state(policy: Policy, num_examples: int) -> ClientState:
         )
     memory = policy.mechanism.init(1).of(0).clients
     return ClientState(
-        settings=policy.settings(),
         num_examples=int(num_examples),
         last_round=0,
         spent=0,
@@ -144,153 +125,3 @@ def new_state(policy: Policy, num_examples: int) -> ClientState:
         memory={name: float(value) for name, value in memory.items()},
         sums=policy.account.to_json(),
     )
-
-
-def to_bytes(state: ClientState) -> bytes:
-    """JSON with a checksum of its content."""
-    content = dataclasses.asdict(state)
-    text = json.dumps(content, sort_keys=True)
-    whole = {"format": _FORMAT, "sha256": _sum(text), "state": json.loads(text)}
-    return (json.dumps(whole, sort_keys=True, indent=1) + "\n").encode()
-
-
-def from_bytes(content: bytes, policy: Policy, file: str) -> ClientState:
-    """The state that `to_bytes` was given.
-
-    Raises:
-      Refused: it is damaged, of another version, or of other settings.
-    """
-    try:
-        whole = json.loads(content)
-        saved, version = whole["state"], whole["format"]
-        intact = whole["sha256"] == _sum(json.dumps(saved, sort_keys=True))
-    except (ValueError, KeyError, TypeError, RecursionError):
-        intact = False
-    if not intact:
-        raise Refused(
-            f"the client's state file {file} is damaged: nothing is uploaded before an "
-            "intact copy of it is back; a new one would forget what was spent"
-        )
-    if version != _FORMAT:
-        raise Refused(
-            f"the client's state file {file} is of format {version}, and this "
-            f"version reads {_FORMAT}"
-        )
-    settings = policy.settings()
-    old = saved["settings"] = of_today(saved["settings"])
-    changed = [
-        key for key in sorted({*old, *settings}) if old.get(key) != settings.get(key)
-    ]
-    if changed:
-        raise Refused(
-            "the client promised other settings when its state file was started: "
-            + ", ".join(
-                f"{key} is {settings.get(key)} and was {old.get(key)}"
-                for key in changed
-            )
-        )
-    return ClientState(**saved)
-
-
-class StateFile:
-    """The file of one client's state, which nobody else may read.
-
-    Args:
-      path: beside it lie PATH.lock and, while it is written, PATH.tmp. A link is
-        followed once, now.
-      policy: what the client agreed to.
-    """
-
-    def __init__(self, path: str | os.PathLike[str], policy: Policy) -> None:
-        self.path = pathlib.Path(os.path.realpath(path))
-        self.policy = policy
-        self._lock = self.path.with_name(self.path.name + ".lock")
-
-    def begin(self, num_examples: int) -> None:
-        """Writes a new state, once in a client's life.
-
-        Args:
-          num_examples: as in `new_state`.
-
-        Raises:
-          FileExistsError: a state or its lock is there; the lock outlives a lost state.
-          ValueError: as `new_state`.
-        """
-        state = new_state(self.policy, num_examples)
-        for file in (self.path, self._lock):
-            if os.path.lexists(file):
-                raise FileExistsError(
-                    f"{file} exists: this client has begun already, and a new state "
-                    "would forget what was spent"
-                )
-        make_folder(self.path.parent)
-        os.close(os.open(self._lock, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
-        self.write(state)
-
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keeps other processes of the same client waiting until the block ends.
-
-        Raises:
-          Refused: there is no lock file, so another process may work unnoticed.
-        """
-        try:
-            lock = os.open(self._lock, os.O_WRONLY | os.O_NOFOLLOW)
-        except FileNotFoundError:
-            raise self._missing(self._lock) from None
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not self._is_there(lock):
-                raise self._missing(self._lock)
-            yield
-        finally:
-            os.close(lock)
-
-    def read(self) -> ClientState:
-        """What was written last.
-
-        Raises:
-          Refused: there is no file; or as `from_bytes`.
-        """
-        try:
-            content = self.path.read_bytes()
-        except FileNotFoundError:
-            raise self._missing(self.path) from None
-        return from_bytes(content, self.policy, self.path.name)
-
-    def write(self, state: ClientState) -> None:
-        """Returns when the state is on the disk, whole.
-
-        Raises:
-          OSError: it cannot be written, so nothing may be uploaded.
-        """
-        try:
-            replace_file(self.path, to_bytes(state), mode=0o600)
-        except WriteError as error:
-            raise OSError(
-                f"the client's state file {self.path} cannot be written "
-                f"({error.reason}): nothing is uploaded, and what it says is as it was"
-            ) from error
-
-    def _is_there(self, lock: int) -> bool:
-        """Whether the lock that was waited for is the one that others would find."""
-        with contextlib.suppress(FileNotFoundError):
-            return os.path.samestat(os.fstat(lock), os.lstat(self._lock))
-        return False
-
-    def _missing(self, file: pathlib.Path) -> Refused:
-        """Why nothing may leave without one of the two files."""
-        if not self.path.exists() and not self._lock.exists():
-            return Refused(
-                f"this client has no state file {self.path.name}: it is begun once, by "
-                "StateFile.begin, and never to replace one that was lost"
-            )
-        return Refused(
-            f"the client's file {file.name} is missing beside its other one: nothing "
-            "is uploaded before an intact state is back, and, when no other process "
-            "of this client runs, an empty lock file"
-        )
-
-
-def _sum(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,7 +1,9 @@
 """Many rounds of one run, or of a sweep's cells side by side, as one program."""
 
+import contextlib
+import contextvars
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -29,6 +31,32 @@ _BY_CELL = PartitionSpec(lanes.SWEEP_AXIS)
 _BY_ROUND = PartitionSpec(None, lanes.SWEEP_AXIS)
 _BY_CLIENT = PartitionSpec(lanes.CLIENT_AXIS)
 _EVERYWHERE = PartitionSpec()
+
+
+_SHARED: contextvars.ContextVar[dict[Any, Any] | None] = contextvars.ContextVar(
+    "shared programs", default=None
+)
+
+
+@contextlib.contextmanager
+def shared_programs() -> Iterator[None]:
+    """Within it, runs of an equal plan share their compiled rounds.
+
+    So the seeds of one experiment are compiled once, where their clients hold equally
+    many examples; other shapes are compiled again. A function of the package that is
+    replaced meanwhile has no effect on what is compiled already.
+    """
+    token = _SHARED.set({})
+    try:
+        yield
+    finally:
+        _SHARED.reset(token)
+
+
+def _shared(key: Any, made: Any) -> Any:
+    """`made`, or what was made first for an equal key within `shared_programs`."""
+    kept = _SHARED.get()
+    return made if kept is None else kept.setdefault(key, made)
 
 
 class Trainer:
@@ -76,8 +104,13 @@ class Trainer:
         # Named, since XLA calls an axis of one device unsharded and a state that
         # comes back otherwise than it went in is compiled for again.
         by_round = NamedSharding(self._mesh, _BY_ROUND)
-        self._compiled: Any = jax.jit(
-            self._rounds(), donate_argnums=0, out_shardings=(self._by_cell, by_round)
+        self._compiled: Any = _shared(
+            (program.model, program.plan, self.placement, self.cell_chunk, streamed),
+            jax.jit(
+                self._rounds(),
+                donate_argnums=0,
+                out_shardings=(self._by_cell, by_round),
+            ),
         )
         self._has_run = False
 

@@ -6,6 +6,8 @@ keeps the promise. Opacus has the same direction (`make_private_with_epsilon`).
 """
 
 import dataclasses
+import logging
+import math
 from typing import Any, Unpack
 
 import numpy as np
@@ -21,8 +23,10 @@ from fedsvp_jax.mechanisms import (
     noise_setting,
 )
 
+_LOG = logging.getLogger(__name__)
 _LEAST, _MOST = 1e-4, 1e4  # of the setting that is solved for
 _LEAST_STD = 1e-9  # where it is a std: that of a step falls with the batch
+_NEAR = 0.999  # of total_epsilon: what is solved for spends it
 _STEPS = 40  # halvings of its logarithm: to 1e-11 relative, finer than float32
 
 
@@ -95,18 +99,32 @@ def solve_noise(
         changes: dict[str, Any] = {name: float(np.float32(value))}  # as a run has it
         return dataclasses.replace(config, **changes)
 
-    def keeps(value: float) -> bool:
+    refused: list[str] = []
+
+    def spends(value: float) -> float:
         try:
             tried = with_value(value)
             _, mechanism = plan.told_and_made(tried, **sizes)
-        except ValueError:  # the calibration has no proof for so large an ε
-            return False
-        return _spent(account_of(tried, mechanism)) <= total
+        except ValueError as error:  # the calibration has no proof for so large an ε
+            refused.append(str(error))
+            return math.inf
+        return _spent(account_of(tried, mechanism))
+
+    def keeps(value: float) -> bool:
+        return spends(value) <= total
 
     quiet, loud = (_LEAST, _MOST) if more_is_less_noise else (_MOST, _LEAST_STD)
     _, most_noise = plan.told_and_made(with_value(quiet), **sizes)
     account_of(config, most_noise).plan.check_filter()
-    if not keeps(quiet):
+    least = spends(quiet)
+    if least <= total and spends(loud) == least:
+        raise ValueError(
+            f"solve=noise cannot solve for {name}, which does not change the noise of "
+            f"mechanism {config.mechanism}; register it with a noise_setting that does"
+        )
+    if least > total:
+        account = account_of(with_value(quiet), most_noise)
+        _ = account.plan.allowance  # raises where not even one upload can be promised
         raise ValueError(
             f"total_epsilon = {total} over {config.num_rounds} rounds cannot be kept, "
             f"counted by {config.total_accounting}: no {name} of mechanism "
@@ -117,4 +135,13 @@ def solve_noise(
     for _ in range(_STEPS):
         middle = (quiet * loud) ** 0.5
         quiet, loud = (middle, loud) if keeps(middle) else (quiet, middle)
+    if refused and spends(quiet) < _NEAR * total:
+        _LOG.warning(
+            "solve=noise stops at %s = %.4g, which spends less than total_epsilon = %g,"
+            " since beyond it %s",
+            name,
+            quiet,
+            total,
+            refused[-1],
+        )
     return with_value(quiet)

@@ -11,6 +11,7 @@ import numpy as np
 
 from fedsvp_jax import prng
 from fedsvp_jax.accounting import Allowance
+from fedsvp_jax.algorithm import client_values
 from fedsvp_jax.algorithm.coalitions import coalition_groups, planned_coalitions
 from fedsvp_jax.algorithm.local_training import (
     Gradient,
@@ -22,7 +23,7 @@ from fedsvp_jax.algorithm.privacy_estimation import EstimationPlan
 from fedsvp_jax.algorithm.private_query import Asked
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
 from fedsvp_jax.common_settings import NoiseSettings, RoundSettings
-from fedsvp_jax.config import ExecutionSettings, ExperimentConfig, check_resolved
+from fedsvp_jax.config import ExperimentConfig, check_resolved
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
@@ -44,6 +45,12 @@ from fedsvp_jax.optimizers import ClientSettings, ServerSettings
 from fedsvp_jax.settings import FEATURE_MODELS, TABLE_MODELS, part
 from fedsvp_jax.structs import Array, Model, Params
 from fedsvp_jax.tree import num_bytes
+
+VALUES = (
+    "the values of clients are the server's, from uploads as they were sent and from "
+    "validation examples that no client holds: they cost who sees the uploads nothing, "
+    "and nobody else is shown them"
+)
 
 
 class Sizes(TypedDict, total=False):
@@ -157,13 +164,16 @@ def told_and_made(
     return told, claimed(make_mechanism(config.mechanism, told), config)
 
 
-def claimed(mechanism: Mechanism, config: ExecutionSettings) -> Mechanism:
+def claimed(mechanism: Mechanism, config: ExperimentConfig) -> Mechanism:
     """The mechanism with the claim that is left to it in a run of these settings."""
     claim = mechanism.claim
-    if not config.paired_noise:
-        return mechanism
-    words = f"{claim.assumptions}; {PAIRED}"
-    return mechanism._replace(claim=claim._replace(proved=False, assumptions=words))
+    if config.client_values != "none":
+        words = f"{claim.assumptions}; {VALUES}"
+        claim = claim._replace(assumptions=words)
+    if config.paired_noise:
+        words = f"{claim.assumptions}; {PAIRED}"
+        claim = claim._replace(proved=False, assumptions=words)
+    return mechanism._replace(claim=claim)
 
 
 def mechanism_config(
@@ -309,6 +319,12 @@ def make_plan(
         eval_every=config.eval_every,
         num_rounds=config.num_rounds,
         known_trips=target.known_trips,
+        client_values=client_values.plan_of(
+            config,
+            config.cohort_size,
+            batch_size=min(config.eval_batch_size, config.validation_examples),
+            together=together.clients,
+        ),
     )
 
 

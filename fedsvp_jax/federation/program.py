@@ -242,6 +242,29 @@ def _check_utility(
         )
 
 
+def _check_client_values(
+    config: ExperimentConfig, data: FederatedData, mechanism: Mechanism
+) -> None:
+    """Refuses values of clients where they have no meaning.
+
+    Raises:
+      ValueError: which setting, and what it must be.
+    """
+    if config.client_values == "none":
+        return
+    if mechanism.claim.central:
+        raise ValueError(
+            "client_values must be none where the noise hides a cohort's sum and no "
+            f"single upload, as with mechanism {config.mechanism} here: a value tells "
+            f"of one upload; got {config.client_values}"
+        )
+    if data.examples.targets is not None and config.client_value_utility != "loss":
+        raise ValueError(
+            "client_value_utility must be loss for a data set with targets, which has "
+            f"no accuracy, got {config.client_value_utility}"
+        )
+
+
 def _check_momentum(config: ExperimentConfig, mechanism: Mechanism) -> None:
     """Refuses momentum of clients where the noise rests on what nobody has proved.
 
@@ -295,7 +318,7 @@ def build(
 
     def by_name(num_classes: int) -> Model:
         return models.make_model(
-            first.model, num_classes=num_classes, kernels=target.platform
+            first.model, num_classes=num_classes, kernels=target.kernels
         )
 
     build_model = by_name if model is None else None
@@ -317,6 +340,7 @@ def build(
         _check_grid(mechanism, first, model, data, asked)
         _check_momentum(first, mechanism)
         _check_utility(first, model, data, mechanism)
+        _check_client_values(first, data, mechanism)
     allowances = [
         account_of(config, mechanism).plan.allowance
         for config, (_, mechanism) in zip(configs, made, strict=True)

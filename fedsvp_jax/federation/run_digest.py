@@ -4,9 +4,9 @@ Two runs with one seed and one draw of noise, but other updates or another σ, t
 update: the noise cancels. So every setting that may change a released number goes into
 the key of the noise (`prng.HIDING`), and so does the data's fingerprint, since a run
 without one record is a neighbour. Left out is what changes no released number, so that
-it keeps the bits: where the data, their schema and kept features lie, when the server
-tests, how the work is laid out, and what the mechanism does not read (a sweep's cells
-have an ε, which `gaussian` ignores).
+it keeps the bits: where the data, their schema and kept features lie, what the server
+tests and when, how the work is laid out, and what the mechanism does not read (a
+sweep's cells have an ε, which `gaussian` ignores).
 
 T, the number of rounds, is left out where nothing follows it (`follows_num_rounds`). A
 run of 10 rounds then is the first part of one of 20, to the bit, and publishing both
@@ -22,6 +22,7 @@ from typing import Any
 from fedsvp_jax.config import EvaluationSettings, ExecutionSettings, ExperimentConfig
 from fedsvp_jax.mechanisms import Mechanism, unread_settings
 from fedsvp_jax.prng import Digest
+from fedsvp_jax.shapley import ClientValueSettings
 
 PAIRED = (
     "nominal, because paired_noise gives all runs of one seed the same draws of noise: "
@@ -29,7 +30,7 @@ PAIRED = (
 )
 _CHANGES_NOTHING = {
     field.name
-    for settings in (EvaluationSettings, ExecutionSettings)
+    for settings in (EvaluationSettings, ExecutionSettings, ClientValueSettings)
     for field in dataclasses.fields(settings)
 } | {"data_dir", "features_dir", "schema"}
 

@@ -19,6 +19,7 @@ NOTHING_ELSE = "nothing else leaves the client (no BatchNorm statistics)"
 
 
 _MOST_NAMED = 8  # of what was taken from the records, in one sentence
+_LOOKED_AT = 64  # rounds of a run, at most
 
 
 class Basis(NamedTuple):
@@ -216,8 +217,8 @@ def gaussian_mechanism(
       claim: what the guarantee rests on.
       num_rounds: T where `calibrate` reads the round, else 1; what it makes of the
         round is taken to depend on T.
-      needs_contribution: whether `calibrate` reads R, in which z, ε and δ are then
-        monotone.
+      needs_contribution: whether `calibrate` reads R. z, ε and δ are then monotone in
+        it, and `counted_multiplier` is the least z (`check_noise` looks).
     """
     return calibrated_mechanism(
         lambda ratio, round_num, bound: calibrate(ratio, round_num),
@@ -335,21 +336,43 @@ def extreme_uploads(
 
 
 def check_noise(mechanism: Mechanism, num_clients: int, num_rounds: int) -> None:
-    """Refuses a mechanism whose uploads would carry no noise that there can be.
+    """Refuses a mechanism whose uploads would not carry the noise that is counted.
 
     Raises:
-      ValueError: a noise multiplier or a std of `extreme_uploads` is negative, infinite
-        or NaN.
+      ValueError: a noise multiplier or a std is negative, infinite or NaN. Or, of a
+        claim that is called proved: an upload counts less than `least_multiplier`, on
+        which a promise rests; or it counts a noise that follows R, or more than it has,
+        so that what was spent would depend on the data.
     """
-    played = extreme_uploads(mechanism, num_clients, num_rounds)
-    for (round_num, ratio), info in played.items():
-        for name in ("noise_multiplier", "noise_std", "step_noise_std"):
-            value = float(getattr(info, name))
-            if not 0 <= value < math.inf:
-                raise ValueError(
-                    f"{name} of an upload must be at least 0 and finite, got "
-                    f"{value} in round {round_num + 1} at R = {ratio:g}"
-                )
+    rounds = np.unique(np.linspace(0, num_rounds - 1, _LOOKED_AT).astype(np.int32))
+    ratios = np.linspace(0, 1, 9, dtype=np.float32)  # where none is read, it is 1
+    upload = jax.vmap(player(mechanism, num_clients), (None, 0, None))
+    played = jax.device_get(
+        jax.jit(jax.vmap(upload, (None, None, 0)))(np.int32(1), ratios, rounds)
+    )
+
+    def refuse(wrong: np.ndarray, what: str, values: np.ndarray) -> None:
+        for at in zip(*np.nonzero(wrong), strict=True):
+            where = f"round {rounds[at[0]] + 1} at R = {ratios[at[1]]:g}"
+            raise ValueError(f"{what}, got {values[at]} in {where}")
+
+    for name in ("noise_multiplier", "noise_std", "step_noise_std"):
+        value = getattr(played, name)
+        what = f"{name} of an upload must be at least 0 and finite"
+        refuse(~((value >= 0) & (value < math.inf)), what, value)
+    if not mechanism.claim.proved:
+        return
+    counted, most = played.noise_multiplier, 1 + 1e-5
+    if not mechanism.claim.central:
+        least = np.broadcast_to(mechanism.least_multiplier, num_rounds)[rounds, None]
+        what = "noise_multiplier of an upload must be at least least_multiplier"
+        given = (ratios == 1) | mechanism.needs_contribution
+        refuse((counted * most < least) & (least < math.inf) & given, what, counted)
+    if mechanism.needs_contribution:
+        std = played.noise_std + played.step_noise_std
+        sure = np.min(std / played.sensitivity, axis=1, keepdims=True)
+        what = "the counted_multiplier of a noise that follows R must be its least"
+        refuse(counted > most * sure, what, counted)
 
 
 def claim_of(

@@ -18,7 +18,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """The former names of the loaders in `fedsvp_jax.pretrained`."""
-    if name not in ("load_hugging_face", "load_inception", "load_lite0"):
+    if name not in ("load_hugging_face", "load_lite0"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     warnings.warn(
         f"{__name__}.{name} is now fedsvp_jax.pretrained.{name}",

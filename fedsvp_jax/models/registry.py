@@ -1,5 +1,6 @@
 """The built-in models by name."""
 
+import functools
 from collections.abc import Callable
 
 import flax.linen as nn
@@ -34,6 +35,7 @@ MODEL_NAMES: tuple[str, ...] = tuple(
 )
 
 
+@functools.cache  # equal models are one object, so that programs can be shared
 def make_model(name: str, *, num_classes: int, kernels: Kernels = "cpu") -> Model:
     """Builds a model by name; it adapts to the shape of the example given to `init`.
 

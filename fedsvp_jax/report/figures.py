@@ -258,16 +258,17 @@ def _plot(axes: Any, plot: Plot) -> None:
     for series in plot.series:
         if series.marks:
             place = with_bars.index(series) - (len(with_bars) - 1) / 2
-            _with_bars(axes, series, nudge=5 * place)
+            _with_bars(axes, series, nudge=2 * place)
         else:
             _with_band(axes, series, level=bool(with_bars))
     axes.set_title(plot.title)
-    axes.set_xlabel(plot.x_title)
+    axes.set_xlabel(textwrap.fill(plot.x_title, _LINE))
     axes.set_ylabel(textwrap.fill(plot.y_title, _LINE))
     if plot.counts_rounds:
         round_axis(axes)
-    if plot.log_y:
-        log_axis(axes, "y")
+    for which, is_log in (("x", plot.log_x), ("y", plot.log_y)):
+        if is_log:
+            log_axis(axes, which)
     if plot.percent_y:
         axes.yaxis.set_major_formatter(PercentFormatter(xmax=1))
 

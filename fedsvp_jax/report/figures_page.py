@@ -1,4 +1,4 @@
-"""report.html of the other experiments: attacks, influence, convergence.
+"""report.html of the other experiments: attacks, influence.
 
 They write pictures (*.png, *.svg) and results.json or summary.json, whose content
 differs from one to the next: here a list of records becomes a table, a list of numbers
@@ -23,7 +23,7 @@ def write_figures_report(folder: str | Path, *, timestamp: str | None = None) ->
     """Writes FOLDER/report.html from config.json, the results and the pictures.
 
     Arguments, result and errors are those of `write_run_report`, of the output folder
-    of an attack, of influence or of convergence.
+    of an attack or of influence.
     """
     place = Path(folder)
     config, sha256 = read.read_object(place / "config.json")

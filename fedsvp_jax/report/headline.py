@@ -45,14 +45,7 @@ def privacy(summary: Mapping[str, Any]) -> str:
         status = f"proved, unless one of its {len(assumptions)} assumptions fails"
     else:
         status = why[0] if why else "nominal, not proved"
-    neighbours, _, limits = str(row["relation"]).partition("; ")
-    comma = "," if "," in neighbours else ""
-    sentence = (
-        f"To {neighbours}{comma} changes the view of the {main} by at most ε = "
-        f"{labels.significant(float(row['epsilon']))} at δ = "
-        f"{labels.significant(float(row['delta']), 3)} ({status})"
-    )
-    sentence += f"; {limits}." if limits else "."
+    sentence = claim(row, status)
     for who in list(of)[: list(of).index(main)]:
         bound = of[who].get("epsilon")
         if bound is not None and bound <= row["epsilon"]:
@@ -60,6 +53,18 @@ def privacy(summary: Mapping[str, Any]) -> str:
         much = f"ε = {labels.significant(bound)}" if bound else "nothing is hidden"
         sentence += f" Against the {who}: {much}."
     return sentence
+
+
+def claim(row: Mapping[str, Any], status: str) -> str:
+    """What a guarantee says, in a sentence."""
+    neighbours, _, limits = str(row["relation"]).partition("; ")
+    comma = "," if "," in neighbours else ""
+    sentence = (
+        f"To {neighbours}{comma} changes the view of the {row['adversary']} by at most "
+        f"ε = {labels.significant(float(row['epsilon']))} at δ = "
+        f"{labels.significant(float(row['delta']), 3)} ({status})"
+    )
+    return sentence + (f"; {limits}." if limits else ".")
 
 
 def quality(summary: Mapping[str, Any], fedavg: Mapping[str, Any] | None = None) -> str:

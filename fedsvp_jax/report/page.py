@@ -36,6 +36,7 @@ def write(
     data: dict[str, Any],
     timestamp: str | None,
     scripts: Sequence[str] = (),
+    plotly: bool = True,
 ) -> Path:
     """Writes the whole page, or nothing; its folder is made where there is none.
 
@@ -47,11 +48,12 @@ def write(
       data: what the scripts read; JSON without NaN.
       timestamp: shown at the foot when given.
       scripts: names of the asset scripts that follow common.js, in order of execution.
+      plotly: whether the page draws plots.
 
     Raises:
       ImportError: plotly is not installed.
     """
-    plotly = plotly_script()
+    library = f"<script>{plotly_script()}</script>\n" if plotly else ""
     links = "".join(
         f'<a href="#{escape(key)}">{escape(head)}</a>' for key, head, _ in sections
     )
@@ -74,7 +76,7 @@ def write(
         "<footer>Numbers on this page are rounded to six significant digits; the JSON"
         f" files beside it hold full precision.{made}</footer>\n"
         f'<script type="application/json" id="data">{script_json(data)}</script>\n'
-        f"<script>{plotly}</script>\n<script>{code}</script>\n</body></html>\n"
+        f"{library}<script>{code}</script>\n</body></html>\n"
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     read.write_text(path, text)

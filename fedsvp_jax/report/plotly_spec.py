@@ -54,18 +54,19 @@ def plotly_spec(plot: Plot) -> Spec:
         },
         "annotations": _panel_titles(panels),
     }
-    if plot.series[-1].marks:  # intervals at the same ε stand side by side
-        layout |= {"scattermode": "group", "scattergap": 0.8}
     if len(panels) > 1:
         layout["grid"] = {"rows": rows, "columns": columns, "pattern": "independent"}
     for index in range(len(panels)):
         suffix = _axis_suffix(index)
         first = index % columns == 0
-        layout[f"xaxis{suffix}"] = _axis(plot.x_title, index) | _round_ticks(plot)
+        x_axis = _axis(plot.x_title, index) | _round_ticks(plot)
+        layout[f"xaxis{suffix}"] = x_axis | ({"type": "log"} if plot.log_x else {})
         y_axis = _axis(plot.y_title if first else "", index)
         y_axis |= {"type": "log"} if plot.log_y else {}
-        y_axis |= {"autorangeoptions": {"include": _with_margin(plot)}}
-        y_axis |= {"tickformat": ".0%"} if plot.percent_y else {}
+        low, high = _with_margin(plot)
+        y_axis |= {"autorangeoptions": {"include": [low, high]}}
+        digits = sum(high - low < width for width in (0.06, 0.006))
+        y_axis |= {"tickformat": f".{digits}%"} if plot.percent_y else {}
         y_axis |= {"matches": "y"} if index else {}
         layout[f"yaxis{suffix}"] = y_axis
     return {"data": data, "layout": layout}
@@ -199,7 +200,7 @@ def _traces(series: Series, suffix: str, *, small: bool) -> list[Spec]:
         "marker": {"symbol": marker, "size": 8},
     }
     if series.marks:
-        line |= {"error_y": _error_bars(series), "offsetgroup": series.name}
+        line |= {"error_y": _error_bars(series)}
     return [*traces, line]
 
 

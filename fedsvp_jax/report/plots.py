@@ -41,6 +41,7 @@ class Plot:
     x_title: str
     y_title: str
     series: list[Series]
+    log_x: bool = False
     log_y: bool = False
     percent_y: bool = False
 

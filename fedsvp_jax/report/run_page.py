@@ -8,6 +8,7 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.report import (
     attribute_values,
+    client_values,
     guarantees,
     headline,
     labels,
@@ -51,6 +52,10 @@ def write_run_report(run_dir: str | Path, *, timestamp: str | None = None) -> Pa
             page.plot_grid(values) + attribute_values.ranking_table(run),
         )
     ]
+    worth, worth_table = client_values.section(run)
+    contributors = [
+        ("contributors", "Who contributes", page.plot_grid(worth) + worth_table)
+    ]
     title, subtitle = _title(run)
     sections = [
         (
@@ -62,6 +67,7 @@ def write_run_report(run_dir: str | Path, *, timestamp: str | None = None) -> Pa
             + page.plot_grid(curves),
         ),
         *(attributes if values else ()),
+        *(contributors if worth else ()),
         ("explained", "Noise of each upload, explained", _explorer(run)),
         (
             "privacy",
@@ -91,7 +97,7 @@ def write_run_report(run_dir: str | Path, *, timestamp: str | None = None) -> Pa
         subtitle=subtitle,
         sections=sections,
         data={
-            "plots": page.plot_data([*plots, *values]),
+            "plots": page.plot_data([*plots, *values, *worth]),
             "cells": cell_columns(run.clients),
             "context": context(run),
         },

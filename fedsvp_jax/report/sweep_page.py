@@ -1,9 +1,20 @@
-"""report.html of a sweep: accuracy against ε, a table, curves by round."""
+"""report.html of a sweep: accuracy against ε, a table, curves by round.
+
+epsilon.html and epsilon.json lie beside it.
+"""
 
 from pathlib import Path
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.report import guarantees, labels, page, provenance, read, tables
+from fedsvp_jax.report import (
+    epsilon_page,
+    guarantees,
+    labels,
+    page,
+    provenance,
+    read,
+    tables,
+)
 from fedsvp_jax.report.sweep_plots import sweep_plots
 
 
@@ -13,6 +24,8 @@ def write_sweep_report(sweep_dir: str | Path, *, timestamp: str | None = None) -
     Arguments, result and errors are those of `write_run_report`, of a sweep's folder.
     """
     sweep = read.read_sweep(sweep_dir)
+    told = epsilon_page.document(sweep)
+    epsilon_page.write_epsilon_page(sweep_dir, told, timestamp=timestamp)
     rows = tables.summarize(sweep.results)
     plots = sweep_plots(sweep.results)
     first = [plot for plot in plots if plot.id == "accuracy_epsilon"]
@@ -22,7 +35,11 @@ def write_sweep_report(sweep_dir: str | Path, *, timestamp: str | None = None) -
     rounds = max(row.num_rounds for row in rows)
     dataset = provenance.shown(sweep.config.get("dataset"))
     sections = [
-        ("accuracy", "Accuracy against ε", "".join(map(page.plot_figure, first))),
+        (
+            "accuracy",
+            "Accuracy against ε of the run",
+            "".join(map(page.plot_figure, first)),
+        ),
         ("table", "Results", _table(rows, sweep.cells)),
         ("rounds", "Curves by round", "".join(map(page.plot_figure, curves))),
         (
@@ -61,7 +78,8 @@ def _table(rows: list[tables.SummaryRow], cells: list[read.Row]) -> str:
     caption = (
         "Mean ± std over seeds. Best: test accuracy of the best round, which is picked"
         f" on {picked}; last 5: the mean of the last five rounds, which nothing picks."
-        " Loss vs FedAvg: 100·(FedAvg − mechanism) / FedAvg."
+        " Loss vs FedAvg: 100·(FedAvg − mechanism) / FedAvg. Interval: Student's t over"
+        " seeds; p: two-sided t-test of last 5 paired by seed, by Holm for all rows."
         " ε: budget of one upload. Noise L2: mean L2 norm of the noise on one upload."
         " ε spent: after the last round, the largest over seeds. Basic composition"
         " holds at Σδ, the sum of the uploads' δ. Nominal: not proved."

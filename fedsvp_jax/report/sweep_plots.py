@@ -13,6 +13,7 @@ from fedsvp_jax.report import labels, read, spent, style, tables
 from fedsvp_jax.report.plots import Plot, Series, drawable, noisy
 
 Groups = dict[tables.Group, dict[int, list[read.Row]]]
+_WIDE = 20.0  # ε further apart are drawn on a logarithmic axis
 Field = Callable[[read.Row], float | None]
 
 
@@ -103,22 +104,35 @@ def _spent_title(results: Sequence[read.Row], method: str) -> str:
 
 
 def accuracy_against_epsilon(results: Sequence[read.Row]) -> Plot:
-    """Mean of the last five rounds with its 95% t interval over seeds.
+    """Mean of the last five rounds with its 95% t interval over seeds, by ε of the run.
 
         mean ± t_{0.975, S−1} · std / sqrt(S)
 
-    One seed gives no interval. A mechanism whose noise does not depend on ε is a
-    horizontal line; gaussian is left out, since its noise is set by its std.
+    One seed gives no interval. ε is what the run has spent, whatever set the noise, so
+    a schedule stands where it leads. Proved and nominal ε are lines of their own; what
+    claims nothing is a horizontal line.
     """
-    rows = [row for row in tables.summarize(results) if row.noise_std is None]
-    budgets = sorted({row.epsilon for row in rows if row.epsilon is not None})
-    span = [0.9 * budgets[0], 1.1 * budgets[-1]] if budgets else [0.0, 1.0]
-    names = list(dict.fromkeys(row.mechanism for row in rows))
+    rows = tables.summarize(results)
+    claimed = [row for row in rows if row.status]
+    method = next(
+        (
+            name
+            for name in ("pld", "rdp")
+            if claimed
+            and all(row.epsilon_spent.get(name) is not None for row in claimed)
+        ),
+        "",
+    )
+    lines: dict[tuple[str, str], list[tables.SummaryRow]] = {}
+    for row in rows if method else []:
+        lines.setdefault((row.mechanism, row.status.get(method, "")), []).append(row)
+    budgets = sorted(row.epsilon_spent[method] or 0.0 for row in claimed) or [0.0, 1.0]
+    wide = budgets[0] > 0 and budgets[-1] > _WIDE * budgets[0]
     series = []
-    for name in names:
-        of_mechanism = [row for row in rows if row.mechanism == name]
-        level = of_mechanism[0].epsilon is None
-        points = of_mechanism * 2 if level else of_mechanism
+    for (name, status), of_line in lines.items():
+        points = sorted(of_line, key=lambda row: row.epsilon_spent.get(method) or 0.0)
+        if not status:
+            points = points[:1] * 2
         half = [
             None
             if row.last5_std is None
@@ -128,24 +142,28 @@ def accuracy_against_epsilon(results: Sequence[read.Row]) -> Plot:
         mean = [row.last5_mean for row in points]
         series.append(
             Series(
-                keys={"mechanism": name},
-                name=mechanisms.mechanism_label(name),
-                x=span if level else [row.epsilon for row in of_mechanism],
+                keys={"mechanism": name, "status": status},
+                name=spent.marked(mechanisms.mechanism_label(name), status),
+                x=[row.epsilon_spent[method] for row in points]
+                if status
+                else [0.9 * budgets[0], 1.1 * budgets[-1]],
                 y=mean,
                 lower=[_sum(m, h, -1) for m, h in zip(mean, half, strict=True)],
                 upper=[_sum(m, h, +1) for m, h in zip(mean, half, strict=True)],
                 look=style.of_mechanism(name),
-                marks=not level,
+                marks=bool(status),
             )
         )
     return Plot(
         "accuracy_epsilon",
-        "Accuracy against ε",
+        "Accuracy against ε of the run",
         "Mean of the last five evaluated rounds with its 95% confidence interval over"
-        " seeds. ε is the budget of one upload, not of the whole run.",
-        "ε per upload",
+        " seeds, by what the whole run has spent of its adversary's ε. A horizontal"
+        " line claims nothing.",
+        _spent_title(results, method) if method else "ε of the run",
         "test accuracy",
         series,
+        log_x=wide,
         percent_y=True,
     )
 
@@ -159,6 +177,7 @@ def _curves(
 ) -> list[Series]:
     names = list(dict.fromkeys(group.mechanism for group in groups))
     budgets = _levels(group.epsilon for group in groups)
+    totals = _levels(group.total_epsilon for group in groups)
     stds = _levels(group.noise_std for group in groups)
     curves = []
     for group, runs in groups.items():
@@ -173,7 +192,11 @@ def _curves(
         label = mechanisms.mechanism_label(mechanism)
         suffix = f", {group.setting}" if group.setting else ""
         look = style.of_mechanism(mechanism)
-        for level, among in ((group.epsilon, budgets), (group.noise_std, stds)):
+        for level, among in (
+            (group.epsilon, budgets),
+            (group.noise_std, stds),
+            (group.total_epsilon, totals),
+        ):
             if level is not None:
                 look = style.shaded(look, among.index(level), len(among))
         keys: dict[str, str | float | None] = {
@@ -182,6 +205,8 @@ def _curves(
         }
         if group.noise_std is not None:
             keys["noise_std"] = group.noise_std
+        if group.total_epsilon is not None:
+            keys["total_epsilon"] = group.total_epsilon
         curves.append(
             Series(
                 keys=keys,

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from fedsvp_jax import mechanisms
+from fedsvp_jax import mechanisms, student
 from fedsvp_jax.report import labels, read, spent, text_table
 from fedsvp_jax.run.early_stopping import METRICS, BestRound, best_round
 
@@ -38,10 +38,13 @@ class Group(NamedTuple):
     mechanism: str
     epsilon: float | None  # per upload; None where it does not set the noise
     noise_std: float | None  # of gaussian
+    total_epsilon: float | None = None  # of the run, where the noise was solved for it
 
     @property
     def setting(self) -> str:
         """`ε = 0.2` or `std = 0.01`; empty where neither sets the noise."""
+        if self.total_epsilon is not None:
+            return f"ε of the run = {labels.significant(self.total_epsilon)}"
         if self.noise_std is not None:
             return f"std = {labels.significant(self.noise_std)}"
         if self.epsilon is not None:
@@ -56,6 +59,7 @@ class SummaryRow:
     mechanism: str
     epsilon: float | None
     noise_std: float | None
+    total_epsilon: float | None
     num_seeds: int
     num_rounds: int  # rounds that every seed has
     best_by: str | None  # what chose the best rounds; None where nothing is evaluated
@@ -69,6 +73,7 @@ class SummaryRow:
     worst_tenth_std: float | None
     best_below_fedavg: float | None  # percent; None where the sweep has no FedAvg
     last5_below_fedavg: float | None
+    last5_p: float | None  # paired with FedAvg by seed; None where it cannot be
     noise_l2: float | None  # noise on an upload, mean over rounds and seeds
     step_noise_std: float | None  # noise in a local step, likewise
     epsilon_spent: dict[str, float | None]  # by accounting method, after the last round
@@ -98,6 +103,7 @@ def groups(results: Sequence[read.Row]) -> dict[Group, dict[int, list[read.Row]]
             row["mechanism"],
             read.number(row["epsilon"]) if by_epsilon else None,
             read.number(row.get("noise_std")),
+            read.number(row.get("total_epsilon")),
         )
         seeds = by_group.setdefault(group, {})
         seeds.setdefault(row["seed"], {})[row["round"]] = row
@@ -121,11 +127,42 @@ def summarize(results: Sequence[read.Row]) -> list[SummaryRow]:
     """
     if not results:
         raise ValueError("results must hold at least one row, got none")
-    summaries = [
-        _row(group, list(seeds.values())) for group, seeds in groups(results).items()
-    ]
+    found = groups(results)
+    summaries = [_row(group, list(seeds.values())) for group, seeds in found.items()]
     fedavg = next((row for row in summaries if row.mechanism == "none"), None)
-    return [_with_gap(row, fedavg) for row in summaries]
+    by_seed = [_last5_by_seed(seeds) for seeds in found.values()]
+    free = next((by_seed[n] for n, g in enumerate(found) if g.mechanism == "none"), {})
+    p_values = [None if one is free else _paired_p(one, free) for one in by_seed]
+    return [
+        dataclasses.replace(_with_gap(row, fedavg), last5_p=p)
+        for row, p in zip(summaries, _holm(p_values), strict=True)
+    ]
+
+
+def _last5_by_seed(seeds: dict[int, list[read.Row]]) -> dict[int, float]:
+    scores = {seed: best_and_last5(run) for seed, run in seeds.items()}
+    return {seed: score[1] for seed, score in scores.items() if score is not None}
+
+
+def _paired_p(one: dict[int, float], other: dict[int, float]) -> float | None:
+    """Two-sided p of the differences by seed; None below two or without a spread."""
+    gaps = [one[seed] - other[seed] for seed in one if seed in other]
+    if len(gaps) < 2 or statistics.stdev(gaps) == 0:
+        return None
+    return student.p_value(
+        statistics.fmean(gaps) / (statistics.stdev(gaps) / len(gaps) ** 0.5),
+        len(gaps) - 1,
+    )
+
+
+def _holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Adjusted for all rows of the table (Holm 1979), so that 0.05 is the whole's."""
+    known = sorted((p, n) for n, p in enumerate(p_values) if p is not None)
+    found, largest = list(p_values), 0.0
+    for rank, (p, place) in enumerate(known):
+        largest = max(largest, min(1.0, p * (len(known) - rank)))
+        found[place] = largest
+    return found
 
 
 def csv_table(rows: Sequence[SummaryRow]) -> str:
@@ -146,6 +183,7 @@ def columns(rows: Sequence[SummaryRow]) -> dict[str, list[Any]]:
         name: [getattr(row, name) for row in rows]
         for name in fields
         if name not in _BY_METHOD
+        and (name != "total_epsilon" or any(row.total_epsilon for row in rows))
     }
     methods = dict.fromkeys(method for row in rows for method in row.epsilon_spent)
     for name in _BY_METHOD:
@@ -161,10 +199,33 @@ def shown_cells(rows: Sequence[SummaryRow]) -> list[dict[str, str]]:
     costs = spent.columns([dataclasses.asdict(row) for row in rows])
     groups = group_cells([row.groups for row in rows])
     best = "best by validation %" if by_validation else "best %"
+    totals = any(row.total_epsilon for row in rows)
+    tests = _tests(rows)
     return [
-        _shown(row, best) | group | cost
-        for row, group, cost in zip(rows, groups, costs, strict=True)
+        _shown(row, best, totals) | test | group | cost
+        for row, test, group, cost in zip(rows, tests, groups, costs, strict=True)
     ]
+
+
+def _tests(rows: Sequence[SummaryRow]) -> list[dict[str, str]]:
+    """Columns of interval and paired test over seeds; empty ones left out."""
+    found = [
+        {
+            "95 % interval, last 5 %": _interval(row),
+            "p, paired with FedAvg": labels.significant(row.last5_p, 2),
+        }
+        for row in rows
+    ]
+    kept = [name for name in found[0] if any(one[name] != "–" for one in found)]
+    return [{name: one[name] for name in kept} for one in found]
+
+
+def _interval(row: SummaryRow) -> str:
+    if row.last5_mean is None or row.last5_std is None:
+        return "–"
+    half = float(student.half_width(row.last5_std, row.num_seeds))
+    ends = (labels.percent(row.last5_mean + side * half) for side in (-1, 1))
+    return " to ".join(ends)
 
 
 def group_cells(rows: Sequence[tuple[Spread, Spread]]) -> list[dict[str, str]]:
@@ -257,6 +318,7 @@ def _row(group: Group, runs: Sequence[Sequence[read.Row]]) -> SummaryRow:
         worst_tenth_std=worst[1],
         best_below_fedavg=None,
         last5_below_fedavg=None,
+        last5_p=None,
         noise_l2=noise,
         step_noise_std=step_noise,
         epsilon_spent=_spent(runs),
@@ -317,14 +379,14 @@ def _below(value: float | None, reference: float | None) -> float | None:
     return 100 * (reference - value) / reference
 
 
-def _order(group: Group) -> tuple[bool, str, float, float]:
+def _order(group: Group) -> tuple[bool, str, list[float]]:
     mechanism, *settings = group
-    epsilon, std = (-1.0 if value is None else value for value in settings)
-    return mechanism != "none", mechanism, epsilon, std
+    levels = [-1.0 if value is None else value for value in settings]
+    return mechanism != "none", mechanism, levels
 
 
-def _shown(row: SummaryRow, best: str) -> dict[str, str]:
-    """By column; `best` is the head of the best round's."""
+def _shown(row: SummaryRow, best: str, totals: bool) -> dict[str, str]:
+    """By column; `best` is the head of the best round's, `totals`: ε is the run's."""
 
     def gap(value: float | None) -> str:
         return "–" if value is None else f"{value:.2f}"
@@ -334,7 +396,9 @@ def _shown(row: SummaryRow, best: str) -> dict[str, str]:
         name += f", std = {labels.significant(row.noise_std)}"
     return {
         "mechanism": name,
-        "ε": labels.significant(row.epsilon),
+        "ε of the run" if totals else "ε": labels.significant(
+            row.total_epsilon if totals else row.epsilon
+        ),
         "seeds": str(row.num_seeds),
         best: labels.percent(row.best_mean, row.best_std),
         "loss vs FedAvg, % (best)": gap(row.best_below_fedavg),

@@ -5,6 +5,7 @@ rows of a table have the same columns in the same order.
 """
 
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 
 FORMATS = ("text", "markdown", "latex")
@@ -40,6 +41,8 @@ _LATEX = {
 _BARE_BAR = re.compile(r"(?<!\\)\|")
 MISSING = "Not measured yet.\n"
 _COLUMN = 60  # characters of \\footnotesize in a column of 3.3 inches, about
+_HEAD = 12  # characters of a line of a head
+_PAGE = 120  # characters of \\footnotesize in a page of 7 inches, about
 
 Row = Mapping[str, str]
 
@@ -67,30 +70,29 @@ def markdown(rows: Sequence[Row]) -> str:
 
 
 def latex(rows: Sequence[Row]) -> str:
-    """A `tabular` with the rules of LaTeX's package booktabs, the first column left.
+    """One `tabular` with the rules of LaTeX's package booktabs, the first column left.
 
     Text is escaped, and the symbols that our tables hold become commands of standard
-    LaTeX; marks of Markdown are left out. A table wider than a paper's column is
-    turned: its rows become columns, as many side by side as fit, in tabulars one below
-    the other that all begin with the names of what is shown.
+    LaTeX; marks of Markdown are left out. A table that would be wider than a column has
+    what all rows share in a line below it, and heads of several lines. One that would
+    be wider than a page even so is scaled down (package graphicx).
     """
     plain = [{key: text.strip("*`") for key, text in row.items()} for row in rows]
-    lines = [[*plain[0]], *([*row.values()] for row in plain)]
-    if _width(lines) <= _COLUMN:
-        return _tabular(lines)
-    names, *turned = lines
-    parts: list[list[list[str]]] = []
-    for column in turned:
-        if parts and _width(_turned([names, *parts[-1], column])) <= _COLUMN:
-            parts[-1].append(column)
-        else:
-            parts.append([column])
-    return "\n\n".join(_tabular(_turned([names, *part])) for part in parts)
-
-
-def _turned(lines: Sequence[Sequence[str]]) -> list[list[str]]:
-    """What stood in a line stands in a column."""
-    return [list(column) for column in zip(*lines, strict=True)]
+    shared: dict[str, str] = {}
+    if wide := _width([[*plain[0]], *([*row.values()] for row in plain)]) > _COLUMN:
+        for name in list(plain[0])[1:]:
+            values = {row[name] for row in plain} - {"–"}
+            if len(values) < 2 and len(plain) > 1:
+                shared |= dict.fromkeys([name], "".join(values))
+                plain = [{k: v for k, v in row.items() if k != name} for row in plain]
+    body = [[*row.values()] for row in plain]
+    heads = [textwrap.wrap(name, _HEAD) if wide else [name] for name in plain[0]]
+    table = _tabular(heads, body)
+    longest = [max(head, key=len) for head in heads]
+    if _width([longest, *body]) > _PAGE:
+        table = f"\\resizebox{{\\textwidth}}{{!}}{{%\n{table}}}"
+    told = [f"{name}: {value}" for name, value in shared.items() if value]
+    return table + (f"\n\n{_for_latex('; '.join(told))}." if told else "")
 
 
 def _width(lines: Sequence[Sequence[str]]) -> int:
@@ -99,9 +101,16 @@ def _width(lines: Sequence[Sequence[str]]) -> int:
     return sum(widths) + 2 * (len(widths) - 1)
 
 
-def _tabular(lines: Sequence[Sequence[str]]) -> str:
-    written = ["  " + " & ".join(map(_for_latex, line)) + r" \\" for line in lines]
-    columns = "l" + "r" * (len(lines[0]) - 1)
+def _tabular(heads: Sequence[Sequence[str]], body: Sequence[Sequence[str]]) -> str:
+    """Each head in lines."""
+    stacked = [r"\\".join(map(_for_latex, head)) for head in heads]
+    names = [
+        rf"\shortstack[{'r' if column else 'l'}]{{{text}}}" if len(head) > 1 else text
+        for column, (text, head) in enumerate(zip(stacked, heads, strict=True))
+    ]
+    cells = [names, *([*map(_for_latex, line)] for line in body)]
+    written = ["  " + " & ".join(line) + r" \\" for line in cells]
+    columns = "l" + "r" * (len(heads) - 1)
     return "\n".join(
         [
             rf"\begin{{tabular}}{{{columns}}}",

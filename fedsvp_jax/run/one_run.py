@@ -20,7 +20,7 @@ from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.federation.run_digest import check_more_rounds
 from fedsvp_jax.influence import admission
 from fedsvp_jax.losses import ExampleLoss
-from fedsvp_jax.run import scores
+from fedsvp_jax.run import records, scores
 from fedsvp_jax.run.early_stopping import Hook, check_reveal
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.files import replace_file
@@ -30,6 +30,7 @@ from fedsvp_jax.run.loop import Options
 from fedsvp_jax.run.session import Files, Session
 from fedsvp_jax.run.stopping import StopRequests
 from fedsvp_jax.run.trained_model import SCHEMA, probabilities
+from fedsvp_jax.settings import FEATURE_MODELS
 from fedsvp_jax.structs import Model
 from fedsvp_jax.tree import cell_of
 
@@ -134,6 +135,9 @@ def train(
             "private_attribute": attributes.private,
             "by_client": session.accounts[0].by_client(),
         }
+        if config.client_values != "none":
+            rows = folder.rows("clients.jsonl")
+            summary["client_values"] = records.value_sums(rows, config.num_clients)
         if config.influence_filter != "none" or config.corrupted_share > 0:
             admitted = np.asarray(processes.to_host(session.state.admitted)[0])
             summary |= admission.summary(
@@ -143,7 +147,12 @@ def train(
                 rounds=session.done,
                 delta=config.target_delta,
             )
-        if isinstance(data, Dataset) and data.schema is not None and loss is None:
+        features = config.model in FEATURE_MODELS
+        if (
+            isinstance(data, Dataset)
+            and loss is None
+            and (data.schema is not None or features)
+        ):
             params, stats = processes.to_host(
                 cell_of((session.state.params, session.state.stats), 0)
             )

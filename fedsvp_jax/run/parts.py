@@ -84,7 +84,11 @@ def _read(path: pathlib.Path) -> _Part:
     config = _json(path / "config.json")
     if not isinstance(config, dict) or not config.get("part"):
         raise ValueError(f"{path} is not the folder of a sweep started with --part=I/N")
-    fields = {field.name: config[field.name] for field in dataclasses.fields(SweepPlan)}
+    fields = {
+        field.name: config[field.name]
+        for field in dataclasses.fields(SweepPlan)
+        if field.name in config  # older folders lack some
+    }
     plan = SweepPlan(**fields)
     number, parts = plan.part_of()
     base = ExperimentConfig(noise_std=config["noise_std"])

@@ -1,6 +1,7 @@
 """From a call's metrics to the account and the files' rows."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,10 @@ def client_rows(metrics: RoundMetrics, *, round_num: int) -> list[dict[str, Any]
             "delta": client.noise.delta,
             "risk_tolerance": client.noise.risk_tolerance,
         }
+        if client.value is not None:
+            row["client_value"] = client.value
+        if client.value_margin is not None:
+            row["client_value_margin"] = client.value_margin
         if client.estimation is not None:
             found = client.estimation
             row |= {
@@ -117,6 +122,14 @@ def client_rows(metrics: RoundMetrics, *, round_num: int) -> list[dict[str, Any]
                 }
         rows.append(row)
     return rows
+
+
+def value_sums(rows: Iterable[dict[str, Any]], num_clients: int) -> list[float]:
+    """(M,) what each client's uploads have added, from the lines of clients.jsonl."""
+    values: list[list[float]] = [[] for _ in range(num_clients)]
+    for row in rows:
+        values[row["client"]].append(row["client_value"] or 0.0)  # null: diverged
+    return [math.fsum(of_client) for of_client in values]
 
 
 def check_finite(metrics: RoundMetrics, *, round_num: int, mechanism: str) -> None:

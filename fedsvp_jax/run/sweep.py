@@ -7,7 +7,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from fedsvp_jax import federation, mechanisms
+from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.devices import processes
@@ -15,13 +18,14 @@ from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.plan import recorded_settings
+from fedsvp_jax.losses import ExampleLoss
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import SharedFolder
 from fedsvp_jax.run.loggers import Loggers
 from fedsvp_jax.run.loop import Options
 from fedsvp_jax.run.session import Files, Session
 from fedsvp_jax.run.stopping import StopRequests
-from fedsvp_jax.structs import Model
+from fedsvp_jax.structs import Examples, Model
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +33,9 @@ class SweepPlan:
     """The cells: mechanisms x epsilons x seeds, over one base config.
 
     The mechanism gaussian takes `noise_stds` in the place of epsilons; none of them
-    stands for the base's own noise_std.
+    stands for the base's own noise_std. `total_epsilons` take the place of both: the
+    noise of each cell is solved for, so that the whole run spends that ε. FedAvg, the
+    mechanism none, then runs once per seed as the reference.
 
     With `part` "I/N" only the cells of the I-th of N parts run, I from 1. The cells, in
     the order of cells.json, are cut into N pieces whose sizes differ by at most one.
@@ -41,9 +47,21 @@ class SweepPlan:
     seeds: tuple[int, ...]
     noise_stds: tuple[float, ...] = ()
     part: str | None = None
+    total_epsilons: tuple[float, ...] = ()
 
     def cells(self, base: ExperimentConfig, mechanism: str) -> list[ExperimentConfig]:
-        """The configs of all cells of one mechanism, of every part."""
+        """The configs of all cells of one mechanism, of every part.
+
+        Raises:
+          ValueError: the noise is to be solved for, and `total_epsilons` are missing.
+        """
+        if self.total_epsilons:
+            return self._solved(base, mechanism)
+        if base.solve == "noise":
+            raise ValueError(
+                "a sweep with solve=noise needs total_epsilons, for which the noise is "
+                "solved; epsilons are ε per upload"
+            )
         fixed = not mechanisms.epsilon_sets_noise(mechanism)
         epsilons = self.epsilons[:1] if fixed else self.epsilons
         stds = self.noise_stds if mechanism == "gaussian" else ()
@@ -54,6 +72,17 @@ class SweepPlan:
             for epsilon, std, seed in itertools.product(
                 epsilons, stds or (base.noise_std,), self.seeds
             )
+        ]
+
+    def _solved(self, base: ExperimentConfig, name: str) -> list[ExperimentConfig]:
+        """One per ε and seed; of FedAvg, which keeps no promise, one per seed."""
+        reference = name == "none"
+        solve = "uploads" if reference else "noise"
+        base = dataclasses.replace(base, mechanism=name, solve=solve)
+        return [
+            dataclasses.replace(base, total_epsilon=total, seed=seed)
+            for total in ((None,) if reference else self.total_epsilons)
+            for seed in self.seeds
         ]
 
     def part_of(self) -> tuple[int, int]:
@@ -96,8 +125,12 @@ class SweepPlan:
 def cell_name(config: ExperimentConfig) -> dict[str, Any]:
     """What tells a cell's rows from the others'; gaussian has its noise_std too.
 
-    `epsilon` is None where it does not set the noise: nobody claims it then.
+    `epsilon` is None where it does not set the noise: nobody claims it then. A cell
+    whose noise was solved for has its `total_epsilon`, and neither of these.
     """
+    if config.solve == "noise":
+        shared = {"mechanism": config.mechanism, "epsilon": None, "seed": config.seed}
+        return shared | {"total_epsilon": config.total_epsilon}
     by_epsilon = mechanisms.epsilon_sets_noise(config.mechanism)
     name: dict[str, Any] = {
         "mechanism": config.mechanism,
@@ -114,6 +147,17 @@ def _run_name(name: dict[str, Any]) -> str:
     return "-".join(str(value) for value in name.values() if value is not None)
 
 
+def _test_rows(test: Examples) -> dict[str, Any]:
+    """How many test rows there are, and the share of their most frequent class."""
+    labels = np.asarray(processes.to_host(test.labels))
+    if test.targets is not None or not len(labels):
+        return {}
+    return {
+        "test_rows": len(labels),
+        "guessing": float(np.unique(labels, return_counts=True)[1].max() / len(labels)),
+    }
+
+
 def sweep(
     base: ExperimentConfig,
     plan: SweepPlan,
@@ -121,6 +165,7 @@ def sweep(
     *,
     dataset: Dataset | None = None,
     model: Model | None = None,
+    loss: ExampleLoss | None = None,
     placement: Placement | None = None,
     resume: bool = False,
     checkpoint_every: int = 10,
@@ -140,6 +185,7 @@ def sweep(
       output_dir: new, or with `resume` the folder of the same sweep.
       dataset: as in `run.train`.
       model: likewise.
+      loss: likewise.
       placement: likewise; `cell_chunk_size` cells of a mechanism run side by side.
       resume: likewise.
       checkpoint_every: likewise.
@@ -149,7 +195,7 @@ def sweep(
 
     Returns:
       The cells' summaries: mechanism, epsilon, seed, accuracies, params_sha256,
-      epsilon_spent.
+      epsilon_spent, and `risk` by adversary (`accounting.tradeoff`).
 
     Raises:
       ValueError: settings, data or folder are not fit; nothing was overwritten.
@@ -167,14 +213,14 @@ def sweep(
     programs = plan.programs(base)
 
     def trainer(configs: Sequence[ExperimentConfig]) -> Trainer:
-        program = federation.build(configs, data, model=model)
+        program = federation.build(configs, data, model=model, loss=loss)
         return Trainer(program, placement=placement)
 
     # What cannot run is refused before anything is kept.
     chosen = max(trainer(configs).cell_chunk for configs in programs.values())
     folder = SharedFolder(output_dir)
     logs = Loggers(folder.path, loggers)
-    settings = recorded_settings(base, data, model=model) | dataclasses.asdict(plan)
+    settings = recorded_settings(base, data, loss, model) | dataclasses.asdict(plan)
     settings |= {"cell_chunk_size": placement.cell_chunk_size or chosen} | environment()
     layout = dataclasses.asdict(placement)
     processes.agree(settings | layout | {"checkpoint_every": checkpoint_every})
@@ -183,8 +229,9 @@ def sweep(
     with folder, StopRequests() as stop:
         for mechanism, configs in programs.items():
             names = [cell_name(config) for config in configs]
+            trained = trainer(configs)
             session = Session(
-                trainer(configs),
+                trained,
                 folder,
                 logs,
                 Files(
@@ -197,6 +244,16 @@ def sweep(
                 ),
                 Options(checkpoint_every, on_divergence, progress),
             )
-            summaries += session.run(stop)
+            summaries += [
+                summary
+                | _test_rows(trained.program.data.test)
+                | {
+                    "uploads_left": tradeoff.uploads_left(account),
+                    "risk": tradeoff.by_adversary(account),
+                }
+                for summary, account in zip(
+                    session.run(stop), session.accounts, strict=True
+                )
+            ]
             folder.write("cells.json", summaries)
     return summaries

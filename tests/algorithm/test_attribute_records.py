@@ -60,7 +60,7 @@ def playing(**changes: Any) -> Any:
     def run(
         examples: Examples, remembered: float = 0.03
     ) -> tuple[Params, list[Array], NoiseInfo]:
-        (upload, _, answer), (_, metrics) = client.client_round(
+        (upload, _, answer), (_, metrics, _) = client.client_round(
             made.model,
             made.plan,
             cell,

@@ -134,7 +134,8 @@ def steps_by_hand(made: Program, *, release: bool) -> Any:
 )
 def test_a_round_is_estimate_train_noise_and_weigh(changes: dict[str, Any]) -> None:
     made = program(**changes)
-    parts, (memory, metrics) = whole(made)
+    parts, (memory, metrics, kept) = whole(made)
+    assert kept is None
     sent, expected_memory, expected = jax.jit(
         lambda: steps_by_hand(made, release=changes["mechanism"] == "fedsva")
     )()
@@ -148,7 +149,7 @@ def test_a_round_is_estimate_train_noise_and_weigh(changes: dict[str, Any]) -> N
 
 def test_an_empty_place_trains_on_nothing() -> None:
     made = program(mechanism="none")
-    parts, (_, metrics) = whole(made, client_id=-1)
+    parts, (_, metrics, _) = whole(made, client_id=-1)
     assert metrics.client_id == -1 and metrics.num_examples == 0
     assert metrics.update_l2 == 0 and np.all(np.asarray(metrics.steps) == 0)
     assert not any(np.any(np.asarray(leaf)) for leaf in jax.tree.leaves(parts))
@@ -156,5 +157,5 @@ def test_an_empty_place_trains_on_nothing() -> None:
 
 def test_an_upload_or_statistics_that_are_not_finite_are_told() -> None:
     made = program(mechanism="none", learning_rate=3e38)
-    _, (_, metrics) = whole(made)
+    _, (_, metrics, _) = whole(made)
     assert not metrics.finite

@@ -89,8 +89,14 @@ PLAIN = {
 }
 
 
-@pytest.mark.parametrize("kind", PLAIN)
-@pytest.mark.parametrize("count", [14, 3])  # three batches of 4; less than one batch
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [  # three batches of 4; less than one batch
+        *((kind, 14) for kind in PLAIN),
+        ("clipped mean", 3),
+        ("per example", 3),
+    ],
+)
 def test_update_equals_a_plain_loop_over_the_same_shuffles(
     kind: str, count: int
 ) -> None:
@@ -236,8 +242,15 @@ def test_padding_of_a_batch_reads_no_gradient_in_vmapped_lanes_of_other_length()
         chex.assert_trees_all_close(beside, alone, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(("count", "places"), [(14, None), (3, None), (14, 9)])
-@pytest.mark.parametrize("clip", [0.01, 1.0, 100.0])  # below, among and above the norms
+@pytest.mark.parametrize(
+    ("count", "places", "clip"),
+    [  # a clip below, among and above the norms
+        (14, None, 1.0),
+        (3, None, 0.01),
+        (14, 9, 1.0),
+        (14, 9, 100.0),
+    ],
+)
 def test_a_linear_model_clips_every_example_without_their_gradients(
     count: int, places: int | None, clip: float
 ) -> None:

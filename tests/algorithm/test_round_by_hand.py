@@ -73,7 +73,7 @@ def by_hand(made: Program, state: ServerState, round_num: int) -> dict[str, Any]
             params,
             optax.tree.get(state.optimizer, "trace"),
         )
-    memories, metrics = jax.tree.map(
+    memories, metrics, _ = jax.tree.map(
         lambda *rows: jnp.stack(rows), *[s[1] for s in sent]
     )
     memory = state.mechanism

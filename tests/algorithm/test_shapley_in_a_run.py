@@ -28,7 +28,7 @@ def client_rows(folder: pathlib.Path, **changes: Any) -> list[dict[str, Any]]:
     return read_rows(folder / "clients.jsonl")
 
 
-@pytest.mark.parametrize("num_attributes", [2, 6])
+@pytest.mark.parametrize("num_attributes", [2, pytest.param(6, marks=pytest.mark.slow)])
 def test_shapley_values_share_out_the_full_coalitions_utility(
     num_attributes: int, tmp_path: pathlib.Path
 ) -> None:
@@ -68,10 +68,16 @@ ESTIMATES = ("shapley_values", "shapley_errors", "shapley_margins")
 
 @pytest.mark.parametrize(
     "changes",
-    [
+    [  # test_estimators.py holds each estimator's own laws
         {"shapley": "additive", "shapley_trainings": 2},
-        {"shapley": "paired", "shapley_trainings": 4, "utility": "loss"},
-        {"shapley": "leave_one_out", "shapley_trainings": 3},
+        pytest.param(
+            {"shapley": "paired", "shapley_trainings": 4, "utility": "loss"},
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            {"shapley": "leave_one_out", "shapley_trainings": 3},
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["additive", "paired", "leave_one_out"],
 )

@@ -163,6 +163,22 @@ BAD = {
         ("opacus", "a.py", OPACUS.format("", "noise_multiplier=1, max_grad_norm=1")),
         "give the epochs of a round by --epochs",
     ),
+    "adaptive clip": (
+        (
+            "opacus",
+            "a.py",
+            OPACUS.format(
+                "_with_epsilon",
+                "target_epsilon=1, target_delta=1e-5, epochs=1, max_grad_norm=1, "
+                "clipping='adaptive'",
+            ),
+        ),
+        "clipping = adaptive is not read",
+    ),
+    "a rate above 1": (
+        ("pfl", "a.py", ACCOUNTED.format("5, 1.5, noise_parameter=1")),
+        "sampling_probability .* > 0 and <= 1, got 1.5",
+    ),
     "two accountants": (
         ("pfl", "a.py", ACCOUNTED.format("5, 1.0, 1, 1e-5") * 2),
         "must make one accountant, got 2",
@@ -176,6 +192,16 @@ BAD = {
         ("toml", "a.toml", TOML.format("gaussian", 0, "")),
         "must be a finite number > 0, got 0",
     ),
+    **{
+        f"part of {name}": (
+            ("toml", "a.toml", TOML.format("gaussian", 1, f"{name} = {value}")),
+            f"{name} of a.toml must be {words}, got {value}",
+        )
+        for name, value, words in (
+            ("steps", 0.5, "a finite number >= 1"),
+            ("steps", 1.9, "a whole number"),
+        )
+    },
     "another noise": (
         ("toml", "a.toml", TOML.format("uniform", 1, "")),
         "noise must be gaussian or laplace",
@@ -193,6 +219,36 @@ def test_what_cannot_be_read_is_one_sentence_and_nothing_is_guessed(
     with pytest.raises(ValueError, match=words) as caught:
         check.READERS[engine](path, check.Facts())
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("epochs", [0.1, 1.0])
+def test_n16_a_started_step_and_a_dropped_batch_are_counted(
+    epochs: float, tmp_path: pathlib.Path
+) -> None:
+    """A tenth of an epoch of one batch was ε = 0, proved; drop_last was not read."""
+    told = OPACUS.format("", "noise_multiplier=1, max_grad_norm=1")
+    facts = {"examples": 99, "epochs": epochs}
+    case = Case("opacus", "a.py", told, 1.0, 1.0, facts)
+    kept = read(case, tmp_path)
+    dropped = read(
+        case._replace(text=told.replace("=50", "=50, drop_last=True")), tmp_path
+    )
+    assert (kept.rate, kept.steps) == (0.5, 1 if epochs < 1 else 2)
+    assert (dropped.rate, dropped.steps) == (1.0, 1)
+    assert check.epsilon(dropped, "add_remove", 1e-5) > 4
+    for none in (0.0, -1.0):
+        with pytest.raises(ValueError, match=r"epochs of .* > 0"):
+            read(case._replace(facts={"examples": 99, "epochs": none}), tmp_path)
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("weight", [0.001, -0.1, 1.1])
+def test_n16_no_weight_is_below_the_mean_of_all(weight: float, tmp_path: pathlib.Path):
+    """A weight below 1/n, which no largest one is, made a smaller ε, proved."""
+    case = CASES["fixed, weights"]._replace(facts={"largest_weight": weight})
+    with pytest.raises(ValueError, match=r"largest_weight .* >= 0.05 and <= 1"):
+        read(case, tmp_path)
 
 
 def test_a_filter_of_all_tasks_is_asked_about_none(tmp_path: pathlib.Path) -> None:

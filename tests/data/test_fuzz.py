@@ -34,7 +34,7 @@ from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.client_store import open_store
 from fedsvp_jax.data.formats.table import TableSettings
-from fedsvp_jax.deploy import StateFile
+from fedsvp_jax.deploy import Site
 from fedsvp_jax.pretrained.tensor_files import read_tensors
 from fedsvp_jax.report import read
 from fedsvp_jax.run.checkpoint import Checkpointer
@@ -102,7 +102,7 @@ def of_store(file: str) -> Callable[[Path], Reader]:
 
 
 def of_state(folder: Path) -> Reader:
-    file = StateFile(folder / "state.json", policy(**UPDATE_CLIP))
+    file = Site(folder / "state.json", policy(**UPDATE_CLIP))
     file.begin(30)
     return Reader(file.path, file.read)
 

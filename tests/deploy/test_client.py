@@ -66,7 +66,7 @@ def test_seeded_clients_end_with_the_simulators_model_and_ledger(
         np.testing.assert_allclose(got, leaf, rtol=2e-6, atol=2e-6)
     simulated = account.to_json()
     for number, client in enumerate(clients):
-        own = client.file.read().sums
+        own = client.site.read().sums
         for key in COUNTED:
             np.testing.assert_allclose(own[key][0], simulated[key][number], rtol=1e-6)
         seen = own["precision"][0][0], simulated["precision"][0][number]

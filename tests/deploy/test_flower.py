@@ -22,7 +22,7 @@ from flwr.app import (
 )
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedsvp_jax.deploy import Seeded, StateFile
+from fedsvp_jax.deploy import Seeded, Site
 from fedsvp_jax.deploy.flower import PrivacyMod
 
 TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1  # as flwr sets
@@ -56,10 +56,9 @@ def inner(
 
 
 def mod(folder: pathlib.Path, **changes: Any) -> PrivacyMod:
-    made = policy(**UPDATE_CLIP | changes)
-    around = PrivacyMod(made, folder / "state.json", randomness=Seeded(7, 2))
-    around.file.begin(30)
-    return around
+    site = Site(folder / "state.json", policy(**UPDATE_CLIP | changes))
+    site.begin(30)
+    return PrivacyMod(site, randomness=Seeded(7, 2))
 
 
 def test_the_mod_sends_noised_arrays_and_the_number_of_examples_alone(
@@ -73,7 +72,7 @@ def test_the_mod_sends_noised_arrays_and_the_number_of_examples_alone(
     for leaf, start, end in zip(sent, model(), trained(model()), strict=True):
         assert leaf.shape == start.shape and leaf.dtype == np.float32
         assert not np.allclose(leaf, end, atol=0.01)
-    state = StateFile(tmp_path / "state.json", policy(**UPDATE_CLIP)).read()
+    state = Site(tmp_path / "state.json", policy(**UPDATE_CLIP)).read()
     assert int(state.sums["uploads"][0]) == 1
 
 
@@ -117,7 +116,7 @@ def test_an_inner_app_that_fails_is_noise_to_the_server(tmp_path: pathlib.Path) 
             strict=True,
         ):
             np.testing.assert_array_equal(got, leaf)
-        assert around.file.read().last_round == 1
+        assert around.site.read().last_round == 1
         again = around(request(model(), 1), CONTEXT, inner())
         assert again.error.reason.startswith("round 1 is over")
 
@@ -127,8 +126,9 @@ def test_no_ratio_that_the_inner_app_reports_switches_the_noise_off(
     tmp_path: pathlib.Path,
 ) -> None:
     for place, ratio in enumerate((float("nan"), float("inf"), -1e9, [1.0, 2.0])):
-        around = PrivacyMod(policy(mechanism="fedsva"), tmp_path / str(place))
-        around.file.begin(30)
+        site = Site(tmp_path / str(place), policy(mechanism="fedsva"))
+        site.begin(30)
+        around = PrivacyMod(site)
         told = inner(**{"contribution-ratio": ratio})
         sent = around(request(model(), 1), CONTEXT, told)
         leaf = sent.content["arrays"].to_numpy_ndarrays()[0]

@@ -18,7 +18,7 @@ from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.shareable import Shareable, make_reply
 
 from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.deploy import Refused, StateFile
+from fedsvp_jax.deploy import Refused, Site, make_policy
 from fedsvp_jax.deploy.nvflare import PrivacyFilter
 
 SETTINGS: dict[str, Any] = UPDATE_CLIP | {
@@ -30,7 +30,7 @@ SETTINGS: dict[str, Any] = UPDATE_CLIP | {
 }
 
 
-class Site:
+class Task:
     """The context of one task."""
 
     def __init__(self) -> None:
@@ -59,14 +59,14 @@ def result(
 
 
 def privacy(folder: pathlib.Path, **changes: Any) -> PrivacyFilter:
-    around = PrivacyFilter(SETTINGS | changes, 20, str(folder))
-    around.file_of("site-3").begin(30)
-    return around
+    made = make_policy(ExperimentConfig(**SETTINGS | changes), min_num_examples=20)
+    Site(folder / "site-3.json", made).begin(30)
+    return PrivacyFilter(str(folder))
 
 
 def sent(around: PrivacyFilter, round_index: int, reply: Shareable) -> Shareable:
     """What leaves the site, of a task that it was given."""
-    site: Any = Site()
+    site: Any = Task()
     chain = FilterContextKey.CHAIN_TYPE
     around.set_prop(chain, FilterChainType.TASK_DATA_CHAIN)
     around.process(result(round_index, DataKind.WEIGHTS), site)
@@ -84,7 +84,7 @@ def test_a_result_leaves_as_noised_arrays_and_a_number_of_examples(
     for leaf, start in zip(private.data.values(), model(), strict=True):
         assert leaf.shape == start.shape and leaf.dtype == np.float32
         assert not np.allclose(leaf, start, atol=0.01)
-    state = StateFile(tmp_path / "site-3.json", policy(**UPDATE_CLIP)).read()
+    state = Site(tmp_path / "site-3.json", policy(**UPDATE_CLIP)).read()
     assert (state.last_round, int(state.sums["uploads"][0])) == (1, 1)
 
 
@@ -101,7 +101,7 @@ def test_a_task_that_is_refused_is_not_trained_on_and_the_state_is_unharmed(
         with pytest.raises(Refused, match=words):
             sent(around, round_index, result(round_index))
     assert (tmp_path / "site-3.json").read_bytes() == before
-    alone: Any = Site()
+    alone: Any = Task()
     around.set_prop(FilterContextKey.CHAIN_TYPE, FilterChainType.TASK_RESULT_CHAIN)
     error = around.process(result(0), alone)
     assert error.get_return_code() == ReturnCode.TASK_RESULT_FILTER_ERROR
@@ -124,7 +124,7 @@ def test_a_training_that_fails_is_noise_to_the_server(tmp_path: pathlib.Path) ->
         )
         assert private.meta == {"NUM_STEPS_CURRENT_ROUND": 30}
         assert np.std(private.data["0"]) > 0.5
-        assert around.file_of("site-3").read().last_round == 1
+        assert around.site_of("site-3").read().last_round == 1
 
 
 @pytest.mark.hole
@@ -149,12 +149,12 @@ class SeededFilter(PrivacyFilter):
 """
 JOB = """
 import pathlib, sys
-from job import MIN_NUM_EXAMPLES, SETTINGS, SITES, begin, make_job
+from job import SITES, begin, make_job
 from seeded import SeededFilter
 folder = pathlib.Path(sys.argv[1])
 if sys.argv[2] == "begin":
     begin(folder)
-privacy = SeededFilter(SETTINGS, MIN_NUM_EXAMPLES, str(folder / "state"))
+privacy = SeededFilter(str(folder / "state"))
 make_job(folder, privacy).simulator_run(str(folder / "workspace"), n_clients=SITES)
 """
 
@@ -193,15 +193,13 @@ def test_three_sites_end_with_the_simulators_model(tmp_path: pathlib.Path) -> No
 def test_a_site_that_refuses_is_left_out_and_the_job_goes_on(
     tmp_path: pathlib.Path,
 ) -> None:
-    around = PrivacyFilter(
-        example("nvflare/federation.py").SETTINGS, 90, str(tmp_path / "state")
-    )
+    config = ExperimentConfig(**example("nvflare/federation.py").SETTINGS)
+    made = make_policy(config, min_num_examples=90)
     for site in ("site-1", "site-2", "site-3"):
-        around.file_of(site).begin(400)
+        Site(tmp_path / "state" / f"{site}.json", made).begin(400)
     (tmp_path / "state" / "site-3.json").write_text("damaged")
     arrays = run(tmp_path, "go on")
     assert all(np.all(np.isfinite(leaf)) for leaf in arrays)
     assert (tmp_path / "state" / "site-3.json").read_text() == "damaged"
     for site in ("site-1", "site-2"):
-        state = (tmp_path / "state" / f"{site}.json").read_text()
-        assert '"last_round": 5' in state
+        assert Site(tmp_path / "state" / f"{site}.json").read().last_round == 5

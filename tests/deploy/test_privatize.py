@@ -111,6 +111,8 @@ def test_the_noise_is_on_the_grid_of_the_asked_std_and_the_clip_is_exact() -> No
     assert upload[0].mean() == pytest.approx(clipped, abs=4 * std / math.sqrt(20_000))
     assert upload[0].std() == pytest.approx(std, rel=0.02)
     assert std == pytest.approx(1.993812, rel=1e-5)  # analytic, ε = 2, δ = 1e-5
+    granted = record["noise_multiplier"] * record["sensitivity"]
+    assert std == pytest.approx(granted, rel=3e-7)  # rounding needs no more of it here
     assert record["randomness"] == "secret" and not state.seeded
     assert record["status"] == {"basic": "nominal", "rdp": "proved"}
     again = asked(received=received, trained=far)[0]
@@ -137,6 +139,16 @@ def test_a_client_without_private_records_says_nothing_and_spends_nothing() -> N
     assert state.sums["uploads"] == [1]
 
 
+def test_what_an_engine_hands_on_must_be_enough_for_the_clip() -> None:
+    for with_model in (True, False):
+        policy(**UPDATE_CLIP).check_takes_updates(with_model=with_model)
+        with pytest.raises(ValueError, match="does not tell the private records"):
+            policy(**CASES["query"]).check_takes_updates(with_model=with_model)
+    policy(**CASES["weight_clip"]).check_takes_updates()
+    with pytest.raises(ValueError, match="hands on the update without the model"):
+        policy(**CASES["weight_clip"]).check_takes_updates(with_model=False)
+
+
 def test_words_that_a_test_brings_are_not_called_secret() -> None:
     record = asked(randomness=Secret(seeded_words(1)))[2]
     assert record["randomness"] == "not private: seeded"
@@ -146,7 +158,10 @@ def test_words_that_a_test_brings_are_not_called_secret() -> None:
 NAN = [np.full_like(leaf, np.nan) for leaf in model()]
 REFUSALS = {
     "another number": ({"received": model()[:1]}, "must have 1 arrays, got 2"),
-    "shape": ({"trained": [model()[0].T, model()[1]]}, "must have the shape"),
+    "shape": (
+        {"trained": [model()[0].T, model()[1]]},
+        "of the trained model must have the shape",
+    ),
     "dtype": ({"received": [leaf.astype(float) for leaf in model()]}, "be float32"),
     "received NaN": ({"received": NAN}, "received model holds NaN"),
     "round 0": ({"round_num": 0}, "not one of the 5 rounds"),

@@ -49,7 +49,7 @@ def python(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=ROOT,
-        env=environment() | variables,
+        env={k: v for k, v in environment().items() if k != "XLA_FLAGS"} | variables,
         capture_output=True,
         text=True,
         timeout=120,

@@ -45,17 +45,22 @@ def first_round(trainer: Trainer) -> tuple[Any, RoundMetrics]:
     return jax.device_get(state.params), metrics
 
 
+ACCELERATORS = (("cuda", None), ("tpu", None), ("cpu", 2))
+
+
 @pytest.mark.parametrize(
-    "estimator",
+    ("estimator", "targets"),
     [
-        "exact",
+        ("exact", ACCELERATORS[:1]),
         *(
-            pytest.param(name, marks=pytest.mark.slow)
-            for name in ("additive", "leave_one_out", "paired")
+            pytest.param(name, ACCELERATORS, marks=pytest.mark.slow)
+            for name in ("exact", "additive", "leave_one_out", "paired")
         ),
     ],
 )
-def test_the_round_of_every_target_is_that_of_a_cpu(estimator: str) -> None:
+def test_the_round_of_every_target_is_that_of_a_cpu(
+    estimator: str, targets: tuple[tuple[str, int | None], ...]
+) -> None:
     """Plain kernels, stacked coalitions of unequal size, every lane in one axis.
 
     All run on this CPU. Clients hold up to two of three attributes, so there is one
@@ -74,7 +79,7 @@ def test_the_round_of_every_target_is_that_of_a_cpu(estimator: str) -> None:
     )
     params, metrics = first_round(small_trainer(config))
     assert metrics.clients.estimation is not None
-    for platform, chunk in (("cuda", None), ("tpu", None), ("cpu", 2)):
+    for platform, chunk in targets:
         chosen = {"coalition_chunk_size": chunk}
         trainer = small_trainer(
             small(**({k: getattr(config, k) for k in vars(config)} | chosen)),

@@ -32,7 +32,6 @@ DATA = os.environ.get("FEDSVP_DATA", "")
 # Flags that make a command small, by its module: the last mention of a flag counts.
 RUN = ("--model=mlp", "--num_rounds=2", "--cohort_size=4", "--local_epochs=1")
 SMALL: dict[str, tuple[str, ...]] = {
-    "experiments.architecture": (),
     "experiments.vectors": (),
     "experiments.gallery": (),
     "experiments.shapley": (
@@ -62,7 +61,6 @@ SMALL: dict[str, tuple[str, ...]] = {
     "experiments.utility.docs_page": (),
     "experiments.benchmark.docs_page": (),
     "experiments.build_store": (),
-    "experiments.convergence": ("--num_rounds=3", "--num_repeats=2"),
     "experiments.demo": (*RUN, "--seeds=0:1"),
     "experiments.influence": ("--num_participants=8", "--num_runs=1"),
     "experiments.pretrain": ("--pretrain_epochs=1",),
@@ -101,10 +99,6 @@ ELSEWHERE = {
     "--model=lite0_linear": (
         "experiments/influence/test_influence_command.py"
         "::test_features_are_projected_before_they_are_sent"
-    ),
-    "python -m experiments.optimizers": (
-        "experiments/test_optimizers_command.py"
-        "::test_the_command_computes_what_is_missing_and_writes_the_table"
     ),
     **{  # a hospital's file, which no page can bring
         f"python -m experiments.{command}": (
@@ -181,6 +175,7 @@ OTHER_TARGETS = {
     "fuzz",
     "test",
     "test-lab",
+    "test-all",
     "test-quick",
     "test-slow",
     "test-browser",

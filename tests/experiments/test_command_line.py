@@ -34,6 +34,34 @@ def test_a_warning_and_an_error_are_a_line_each() -> None:
     assert ended.status == 2
 
 
+LACKS_MEMORY = """
+from experiments import command
+
+command.define_output()
+
+def main(_):
+    {}
+
+command.run(main, "A manual.")
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("import numpy; numpy.empty(2**50)", "Unable to allocate"),
+        ("bytearray(2**62)", "an allocation failed"),
+        ("raise RuntimeError('RESOURCE_EXHAUSTED: Out of memory')", "Out of memory"),
+    ],
+)
+def test_exhausted_memory_is_a_sentence(code: str, told: str) -> None:
+    """It was a traceback."""
+    ended = program(LACKS_MEMORY.format(code), "--output_dir=unused")
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("error: memory is exhausted; what was saved is whole")
+    assert told in line and ended.status == 2
+
+
 STOPPED_IN_A_FINALISER = """
 import atexit, os, signal, time
 from experiments import command

@@ -86,7 +86,7 @@ def test_a_runs_own_settings_are_flags_that_nobody_typed(
         ("epsilon = 1\n[noise]\nepsilon = 2", "names epsilon twice"),
         ("epsilon = 2026-01-01", "epsilon must be a number, a text"),
         ("epsilon = 'small'", "--epsilon takes a number, got 'small'"),
-        ("mechanism = 'none'\nepsilon = 0.5", "--epsilon is not read by mechanism"),
+        ("mechanism = 'gaussian'\nepsilon = 0.5", "--epsilon is not read by mechanism"),
     ],
 )
 def test_a_mistake_in_a_file_is_one_sentence(
@@ -104,3 +104,10 @@ def test_a_mistake_in_a_file_is_one_sentence(
 def test_a_file_that_is_not_there_is_named(tmp_path: pathlib.Path) -> None:
     done = command("experiments.train", f"--config={tmp_path}/no.toml")
     assert done.status == 2 and "no.toml" in done.stderr
+
+
+def test_yaml_is_refused_in_a_sentence_that_says_what_to_write(
+    tmp_path: pathlib.Path,
+) -> None:
+    with pytest.raises(ValueError, match=r"reads TOML: write `name = value`"):
+        parsed(tmp_path / "a.yaml", "epsilon: 0.5\n")

@@ -4,13 +4,8 @@ Each fault ends in a run, or sweep, of the same bytes as an uninterrupted one. T
 tests print how many faults they tried and how many were survived.
 """
 
-import collections
 import json
 import pathlib
-import signal
-import subprocess
-import time
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -19,10 +14,9 @@ from commands import (
     assert_same_bytes,
     assert_sentence,
     program,
-    start,
     succeeds,
 )
-from small_runs import read_rows, saved_ledger
+from small_runs import saved_ledger
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +28,6 @@ SMALL = (
     "--noreport",
     "--resume",  # as a job script that is started again and again would
 )
-SWEEP = ("config.json", "results.jsonl", "cells.json", "table.md", "table.csv")
 
 
 @pytest.fixture(scope="module")
@@ -48,19 +41,6 @@ def train_line(folder: pathlib.Path, cache: str) -> tuple[str, ...]:
         "experiments.train",
         *SMALL,
         f"--num_rounds={ROUNDS}",
-        f"--output_dir={folder}",
-        f"--compilation_cache_dir={cache}",
-    )
-
-
-def sweep_line(folder: pathlib.Path, cache: str) -> tuple[str, ...]:
-    return (
-        "experiments.sweep",
-        *SMALL,
-        "--mechanisms=none,fedsva",
-        "--epsilons=0.2,0.5",
-        "--seeds=0:2",
-        "--num_rounds=20",
         f"--output_dir={folder}",
         f"--compilation_cache_dir={cache}",
     )
@@ -82,69 +62,9 @@ def assert_same_run(folder: pathlib.Path, whole: pathlib.Path) -> None:
         np.testing.assert_array_equal(left[name], right[name])
 
 
-def num_lines(path: pathlib.Path) -> int:
-    return path.read_bytes().count(b"\n") if path.exists() else 0
-
-
-def wait(process: subprocess.Popen[str], happened: Callable[[], bool]) -> None:
-    """Until something happened; the process must not end before."""
-    deadline = time.monotonic() + 600
-    while not happened():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.0005)
-
-
 def report(fault: str, tried: int, survived: int, **more: int) -> None:
     counts = {"fault": fault, "tried": tried, "survived": survived, **more}
     print("\n" + json.dumps(counts))
-
-
-def test_a_sweep_killed_twice_resumes_to_the_same_bytes(
-    cache: str, tmp_path: pathlib.Path
-) -> None:
-    folder, whole = tmp_path / "sweep", tmp_path / "whole"
-    succeeds(*sweep_line(whole, cache))
-    results = folder / "results.jsonl"
-    for lines in (15, 90):  # the first mechanism has 40 in all, the second 80
-        with start(*sweep_line(folder, cache)) as process:
-            wait(process, lambda n=lines: num_lines(results) >= n)
-            process.kill()
-    succeeds(*sweep_line(folder, cache))
-    assert_same_bytes(folder, whole, SWEEP)
-    rows = read_rows(results)
-    counts = collections.Counter(
-        (row["mechanism"], row["epsilon"], row["seed"], row["round"]) for row in rows
-    )
-    assert len(counts) == 20 * (2 + 4) and set(counts.values()) == {1}
-    report("kill -9 of a sweep", 2, 2)
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("experiment", ["train", "sweep"])
-def test_a_signal_saves_and_says_how_to_go_on(
-    experiment: str,
-    number: signal.Signals,
-    whole: pathlib.Path,
-    cache: str,
-    tmp_path: pathlib.Path,
-) -> None:
-    folder = tmp_path / "work"
-    line = {"train": train_line, "sweep": sweep_line}[experiment](folder, cache)
-    rows = folder / {"train": "metrics.jsonl", "sweep": "results.jsonl"}[experiment]
-    with start(*line) as process:
-        wait(process, lambda: num_lines(rows) >= 9)
-        process.send_signal(number)
-        out, err = process.communicate(timeout=100)
-    assert process.returncode == 128 + number, err
-    assert out == ""
-    assert err.startswith(f"error: stopped by {number.name} after round")
-    assert err.endswith("which is saved; go on with the same command and --resume\n")
-    assert err.count("\n") == 1
-    succeeds(*line)
-    if experiment == "train":
-        assert_same_run(folder, whole)
-    report(f"{number.name} of {experiment}", 1, 1)
 
 
 # A command whose files may not grow beyond so many bytes.

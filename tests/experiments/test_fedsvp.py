@@ -1,11 +1,13 @@
 """One command: its overview, its subcommands, and what a mistyped one says."""
 
+import json
 import os
+import pathlib
 import subprocess
 import sys
 
 import pytest
-from commands import ROOT, command, environment, program
+from commands import ROOT, SMALL_RUN, command, environment, program
 
 import fedsvp_jax
 from experiments import fedsvp, manual, subcommands
@@ -17,7 +19,7 @@ def test_alone_it_prints_one_screen_with_a_line_for_each_subcommand() -> None:
     for name in subcommands.MODULES:
         assert f"\n  {name} " in shown.stdout
         assert subcommands.purpose(name).endswith(".")
-    assert shown.stdout.count("\n") <= 24
+    assert shown.stdout.count("\n") <= 25
     assert fedsvp.preset_list().count("\n") > 15
 
 
@@ -70,3 +72,39 @@ def test_a_closed_pipe_ends_a_command_without_a_word() -> None:
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_bash_completes_subcommands_flags_and_knows_every_one() -> None:
+    bash = command("experiments.fedsvp", "completion", "bash").stdout
+    asked = f"""{bash}
+      fedsvp() {{ echo --seed= --schema=; }}
+      compopt() {{ :; }}
+      COMP_WORDS=(fedsvp tr); COMP_CWORD=1; _fedsvp; echo "${{COMPREPLY[*]}}"
+      COMP_WORDS=(fedsvp train --se); COMP_CWORD=2; _fedsvp; echo "${{COMPREPLY[*]}}"
+    """
+    line = ["bash", "-c", asked]
+    done = subprocess.run(line, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["train", "--seed="]
+    flags = command("experiments.fedsvp", "completion", "sweep").stdout.split()
+    assert {"--total_epsilons=", "--output_dir=", "--delta="} <= set(flags)
+    assert not any("helpfull" in flag for flag in flags)
+
+
+def test_help_names_settings_by_theme_and_helpfull_describes_them() -> None:
+    short = command("experiments.train", "--help").stdout
+    whole = command("experiments.train", "--helpfull").stdout
+    assert short.count("\n") < 0.4 * whole.count("\n")
+    assert "--l2_norm_clip" in short and "--output_dir" in short
+    assert "Budget of one release of R" in whole and "Budget of one" not in short
+
+
+def test_quiet_says_nothing_and_json_says_the_summary_alone(
+    tmp_path: pathlib.Path,
+) -> None:
+    line = ["experiments.train", *SMALL_RUN, "--num_rounds=1", "--mechanism=none"]
+    line.append("--noreport")
+    quiet = command(*line, "--quiet", f"--output_dir={tmp_path / 'a'}")
+    told = command(*line, "--json", f"--output_dir={tmp_path / 'b'}")
+    assert quiet == (0, "", "") and told.stderr == ""
+    summary = json.loads((tmp_path / "b" / "summary.json").read_text())
+    assert json.loads(told.stdout) == summary

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from commands import ROOT
 
-from experiments import data_table, optimizers
+from experiments import data_table
 from experiments.attack import docs_page as attack
 from experiments.benchmark import docs_page as benchmark
 from experiments.data_value import docs_page as data_value
@@ -32,7 +32,6 @@ WRITERS = {
     "decisive": decisive.rewrite,
     "features": features.rewrite,
     "influence": influence.rewrite,
-    "optimizers": optimizers.write_page,
     "reproduction": reproduction,
     "shapley": shapley.rewrite,
     "utility": utility.rewrite,

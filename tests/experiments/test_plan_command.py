@@ -1,11 +1,9 @@
 """`experiments.plan`: what ε bounds, and synthetic rows of the schema's shape."""
 
 import json
-import math
 import pathlib
 
 import numpy as np
-import pytest
 from commands import assert_sentence, command, succeeds
 
 from experiments import plan
@@ -20,14 +18,6 @@ SCHEMA = Schema(
     "ill",
     ("no", "yes"),
 )
-
-
-def test_epsilon_bounds_guesses_as_randomized_response_does() -> None:
-    """It tells a bit with odds e^ε, so that no smaller bound holds at δ = 0."""
-    assert plan.right_of_100(0.0, 0.0) == 50 and plan.right_of_100(math.inf) == 100
-    assert plan.right_of_100(math.log(3), 0.0) == pytest.approx(75)
-    assert plan.recognised(math.log(3), 0.0, 0.25) == pytest.approx(0.75)
-    assert plan.recognised(0.0, 0.0) == pytest.approx(0.01)
 
 
 def test_synthetic_rows_have_the_schemas_shape_and_the_clients_sizes() -> None:
@@ -45,10 +35,14 @@ def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:
         "schema = 1\n[label]\ncolumn = 'y'\nclasses = ['a', 'b']\n"
         "[columns.x]\ntype = 'number'\nbounds = [0, 60]\n"
     )
-    out = tmp_path / "plan.json"
+    out = tmp_path / "plan"
     line = ("experiments.plan", str(data), f"--schema={schema}")
-    done = succeeds(*line, "--total_epsilons=9", f"--output={out}")
+    done = succeeds(*line, "--total_epsilons=9", "--num_seeds=2", f"--output_dir={out}")
     assert "1 clients of 48 to 48 training rows" in done.stdout
-    (row,) = json.loads(out.read_text())["rows"]
-    assert row["ε of the run"] == 9 and row["accuracy"] > 0
+    told = json.loads((out / "epsilon.json").read_text())
+    (point,) = told["points"]
+    assert point["epsilon"] == 9 and point["uploads_left"] == 0
+    assert point["accuracy"]["seeds"] == told["fedavg"]["seeds"] == 2
+    assert {one["status"] for one in point["guarantees"]} == {"proved"}
+    assert "synthetic rows" in (out / "epsilon.html").read_text()
     assert_sentence(command(*line, "--total_epsilons=0"), "positive numbers")

@@ -5,6 +5,7 @@ from commands import Ended, command
 
 from experiments import presets
 from experiments.reproduce import evidence
+from fedsvp_jax.optimizers import METHODS
 
 NAMES = presets.preset_names()
 # A medium preset leaves the mechanisms to converged.plan.
@@ -27,6 +28,10 @@ def ends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
         )
         for name in NAMES
     }
+
+
+def test_every_method_of_the_servers_step_has_a_preset_of_train() -> None:
+    assert METHODS.keys() <= presets.OF_TRAIN.keys()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -44,9 +44,11 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
         f"--output_dir={tmp_path / 'run'}",
     )
     assert_sentence(command(*train, "--goal=proved"), "goal proved needs a schema that")
-    lines = schema.read_text().splitlines()
-    kept = [line for line in lines if not line.startswith("from_data")]
-    schema.write_text("\n".join(kept))
+    confirmed = succeeds("experiments.schema", f"--confirm={schema}").stdout
+    assert "the bounds of dose" in confirmed and "the classes of ill" in confirmed
+    assert not any(
+        one.startswith("from_data") for one in schema.read_text().split("\n")
+    )
     done = succeeds(*train, "--goal=proved")
     assert "changes the view of the server by at most ε = " in done.stdout
     assert "(proved, unless one of its" in done.stdout

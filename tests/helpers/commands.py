@@ -37,9 +37,12 @@ class Ended(NamedTuple):
 
 
 def environment() -> dict[str, str]:
-    """The user's: without the test session's virtual devices."""
+    """The user's, with the test session's compiler, but without its virtual devices."""
     unwanted = ("XLA_FLAGS", "PYTHONWARNINGS")
     kept = {name: v for name, v in os.environ.items() if name not in unwanted}
+    flags = os.environ.get("XLA_FLAGS", "").split()
+    if chosen := " ".join(flag for flag in flags if "device_count" not in flag):
+        kept["XLA_FLAGS"] = chosen
     return kept | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
 
 

@@ -24,7 +24,7 @@ from commands import SMALL_RUN
 from deployed import UPDATE_CLIP, model, policy, trained
 from small_runs import read_rows
 
-from fedsvp_jax.deploy import StateFile, Trained, answer
+from fedsvp_jax.deploy import Site, Trained, answer
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.folder import RunFolder
 
@@ -59,7 +59,7 @@ def check_run(folder: Path, reported: int, size: int = 300) -> None:
 
 def a_client(folder: Path) -> Iterator[int]:
     """A client that sends three uploads."""
-    file = StateFile(folder / "state" / "client.json", policy(**UPDATE_CLIP))
+    file = Site(folder / "state" / "client.json", policy(**UPDATE_CLIP))
     file.begin(30)
     yield 0
     for number in (1, 2, 3):
@@ -71,11 +71,11 @@ def a_client(folder: Path) -> Iterator[int]:
 def check_client(folder: Path, reported: int) -> None:
     """All that was sent is counted, and at most one upload that was not."""
     if reported >= 0:  # it has begun
-        file = StateFile(folder / "state" / "client.json", policy(**UPDATE_CLIP))
+        file = Site(folder / "state" / "client.json", policy(**UPDATE_CLIP))
         state = file.read()
         assert reported <= int(state.sums["uploads"][0]) == state.last_round
         assert state.last_round <= reported + 1
-        with file.locked():
+        with file.opened():
             pass
 
 

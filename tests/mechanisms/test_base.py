@@ -1,5 +1,6 @@
 """What holds for every mechanism before it may run."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -54,6 +55,30 @@ def test_the_ends_of_ratio_and_rounds_are_looked_at(ratio: float, round_num: int
     found = changed("noise_std", -1.0, where=(ratio, round_num))
     with pytest.raises(ValueError, match=rf"in round {round_num + 1} at R = {ratio:g}"):
         check_noise(found, 3, ROUNDS)
+
+
+def own(z: Callable[[Any, Any], Any], *, reads: bool, rounds: int) -> Mechanism:
+    """A mechanism from outside, of noise multiplier z(R, round)."""
+    rule = make_sensitivity(published("nbafl", sensitivity="update_clip"))
+
+    def calibrate(ratio: Any, round_num: Any) -> Any:
+        return claimed(z(ratio, jnp.float32(round_num)), 1.0, 1e-5)
+
+    return gaussian_mechanism(
+        calibrate, rule, claim_of(rule), num_rounds=rounds, needs_contribution=reads
+    )
+
+
+@pytest.mark.hole
+def test_n17_a_mechanism_that_counts_more_noise_than_is_sure_is_refused() -> None:
+    """Promise and ledger said proved of one that a plugin registered."""
+    check_noise(own(lambda r, t: 2.0 + t, reads=False, rounds=ROUNDS), 3, ROUNDS)
+    with pytest.raises(ValueError, match=r"least_multiplier, got 6.* in round 2 at"):
+        check_noise(own(lambda r, t: 8.0 - 2.0 * t, reads=False, rounds=1), 3, ROUNDS)
+    with pytest.raises(ValueError, match=r"follows R must be its least, got 2\.125"):
+        check_noise(own(lambda r, t: 2.0 + r, reads=True, rounds=1), 3, ROUNDS)
+    with pytest.raises(ValueError, match=r"multiplier, got 1\.89.* at R = 0\.125"):
+        check_noise(own(lambda r, t: 2 - r * (1 - r), reads=True, rounds=1), 3, ROUNDS)
 
 
 def test_noise_of_zero_and_more_is_accepted() -> None:

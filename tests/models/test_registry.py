@@ -35,16 +35,23 @@ _QUICK_SHAPES = {
     "vit": ((8, 8, 1), 5),
 }
 _BATCH = 4
-_ALL = pytest.mark.parametrize("name", models.MODEL_NAMES)
-# ResNet-18 twice takes long to compile; it differs in the norm alone, which the first
-# of these laws looks at; that it has no statistics, the number of parameters does.
-_ALL_QUICK = pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow if name == "resnet18_gn" else ())
-        for name in models.MODEL_NAMES
-    ],
-)
+
+
+def _all_but(*slow):
+    return pytest.mark.parametrize(
+        "name",
+        [
+            pytest.param(name, marks=pytest.mark.slow if name in slow else ())
+            for name in models.MODEL_NAMES
+        ],
+    )
+
+
+# ResNet-18 takes long to compile. The one with GroupNorm differs in the norm alone
+# (test_normalization.py); kernels and lanes of its layers are held by
+# test_convolution.py and test_winograd.py, and by the other networks here.
+_ALL_QUICK = _all_but("resnet18_gn")
+_NO_RESNET = _all_but("resnet18_gn", "resnet18")
 
 
 class _Quick:
@@ -126,7 +133,7 @@ def test_resnet18_starts_at_the_norm_that_the_published_noise_is_compared_to():
     assert 79.0 < optax.tree.norm(params) < 81.0  # ~80, METHODS.md section 5
 
 
-@_ALL
+@_ALL_QUICK
 def test_a_training_step_gives_logits_and_finite_gradients_that_reach_every_layer(name):
     quick = _quick(name)
     logits, _, gradient = jax.device_get(quick.step(quick.params, jax.random.key(3)))
@@ -137,7 +144,7 @@ def test_a_training_step_gives_logits_and_finite_gradients_that_reach_every_laye
         assert np.any(leaf != 0.0), path
 
 
-@_ALL_QUICK
+@_NO_RESNET
 def test_stacked_models_under_vmap_equal_one_call_each(name):
     quick = _quick(name)
     first = jax.device_get(quick.params)
@@ -217,7 +224,7 @@ def test_a_leaf_cnn_training_loop_compiles_to_products_without_convolutions(lane
     assert " dot(" in compiled
 
 
-@_ALL_QUICK
+@_NO_RESNET
 def test_both_sets_of_kernels_give_the_same_model_and_gradient(name):
     shape, num_classes = _QUICK_SHAPES[name]
     x = jax.random.normal(jax.random.key(0), (3, *shape), jnp.float32)

@@ -63,7 +63,10 @@ def test_winograd_is_lax_convolution_forward_and_in_both_gradients(
             np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize(("batch", "side", "channels"), [(7, 32, 64), (2, 4, 512)])
+@pytest.mark.parametrize(
+    ("batch", "side", "channels"),
+    [pytest.param(7, 32, 64, marks=pytest.mark.slow), (2, 4, 512)],
+)
 def test_float32_differs_by_rounding_at_resnets_own_shapes(batch, side, channels):
     """In two parts, the second filled up, and in one."""
     arrays = drawn(1, (batch, side, side, channels), channels, "float32")

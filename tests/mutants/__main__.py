@@ -54,6 +54,14 @@ use_git_change_detection = false
 timeout_multiplier = 5.0
 timeout_constant = 12.0
 """
+# mutmut without its run of the tests on code without mutants: they have passed when it
+# noted which of them call which function.
+_MUTMUT = """
+from mutmut.__main__ import cli
+from mutmut.workers.isolation import ForkServerRunner
+ForkServerRunner.run_clean_tests = lambda runner, tests: 0
+cli()
+"""
 _TEXT = re.compile(r"""[rf]?("(\\.|[^"\\])*"|'(\\.|[^'\\])*')""")
 _DTYPE = re.compile(  # an argument, or a line of its own
     r"(,\s*|^|(?<=astype\())(dtype=)?"
@@ -196,9 +204,9 @@ def run(part: str, *, sample: int | None, again: bool, since: str | None) -> Non
     ]
     if not waiting:
         return
-    if again:  # which test calls which function is noted anew
-        pathlib.Path("mutants/mutmut-stats.json").unlink(missing_ok=True)
-    mutmut = [sys.executable, "-c", "from mutmut.__main__ import cli; cli()"]
+    # Which test calls which function is noted anew, and that all pass.
+    pathlib.Path("mutants/mutmut-stats.json").unlink(missing_ok=True)
+    mutmut = [sys.executable, "-c", _MUTMUT]
     done = subprocess.run([*mutmut, "run", "--max-children=1", *waiting])
     if done.returncode:
         raise SystemExit(f"mutmut failed on part {part}; its output is above")

@@ -114,9 +114,18 @@ PARTS = {
     ),
     "deploy": Part(
         tuple(
-            f"deploy/{name}.py" for name in ("noise", "policy", "privatize", "state")
+            f"deploy/{name}.py"
+            for name in (
+                "chain",
+                "noise",
+                "policy",
+                "privatize",
+                "site",
+                "state",
+                "witness",
+            )
         ),
-        ("tests/deploy/test_privatize.py", "tests/deploy/test_state.py"),
+        ("tests/deploy/test_privatize.py", "tests/deploy/test_site.py"),
     ),
     "votes": Part(
         ("influence/lazy.py", "influence/privacy.py"),

@@ -13,17 +13,13 @@ import pytest
 from safetensors.numpy import load_file
 
 from fedsvp_jax import pretrained
-from fedsvp_jax.pretrained import inception, lite0
+from fedsvp_jax.pretrained import lite0
 
 pytestmark = [pytest.mark.across("networks against other libraries'"), pytest.mark.slow]
 
 ROOT = pathlib.Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-references" / "bin" / "python"
 VITS = ("base", "tiny", "no_qkv_bias", "no_classifier")
-INCEPTIONS = {
-    "pytorch_fid": "Inception-v3 pool3",
-    "torchvision": "torchvision Inception-v3 pool3",
-}
 
 
 def run_reference(script: str, folder: pathlib.Path) -> pathlib.Path:
@@ -37,11 +33,6 @@ def run_reference(script: str, folder: pathlib.Path) -> pathlib.Path:
 @pytest.fixture(scope="module")
 def vits(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return run_reference("vit_in_transformers.py", tmp_path_factory.mktemp("vit"))
-
-
-@pytest.fixture(scope="module")
-def inceptions(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    return run_reference("inception_in_torch.py", tmp_path_factory.mktemp("inception"))
 
 
 def channels_last(images: np.ndarray) -> np.ndarray:
@@ -67,39 +58,6 @@ def test_a_vit_gives_the_logits_and_features_of_transformers(
     # transformers rounds to whole 1/255 after the columns and again after the rows.
     away = np.abs(preprocessing(pixels) - inputs) * np.array(preprocessing.std)
     assert away.max() <= 1.05 / 255
-
-
-@pytest.mark.parametrize("kind", INCEPTIONS)
-def test_inception_equals_pytorch_layer_by_layer(
-    inceptions: pathlib.Path, kind: str
-) -> None:
-    reference = load_file(inceptions / f"{kind}.reference.safetensors")
-    extractor = pretrained.load_inception(inceptions / f"{kind}.safetensors")
-    assert extractor.name == INCEPTIONS[kind]
-    small = channels_last(reference["small"])
-
-    def layers(variables, images):
-        return extractor.network.apply(
-            variables,
-            inception.preprocess(images),
-            capture_intermediates=True,
-            mutable=["intermediates"],
-        )[1]["intermediates"]
-
-    found = jax.jit(layers)(extractor.variables, small[:1])
-    expected = {
-        name.removeprefix("layer:"): value
-        for name, value in reference.items()
-        if name.startswith("layer:")
-    }
-    assert len(expected) == 94 + 11  # convolutions and blocks
-    for name, value in expected.items():
-        layer = functools.reduce(lambda tree, part: tree[part], name.split("."), found)
-        (output,) = layer["__call__"]
-        assert_close(output, channels_last(value), name)
-    assert_close(extractor(small), reference["small_features"], "pool3")
-    large = channels_last(reference["large"])
-    assert_close(extractor(large), reference["large_features"], "pool3")
 
 
 def assert_close(found: jax.Array, expected: np.ndarray, name: str) -> None:

@@ -269,6 +269,48 @@ def test_a_comparison_and_an_attacks_page_open_without_an_error(
     assert play(page, script, tmp_path) == [40, "3"]
 
 
+def test_an_epsilon_is_chosen_by_the_keyboard_and_everything_follows(
+    sweep_dir: Path, tmp_path: Path
+) -> None:
+    """On a phone's width nothing is cut off either."""
+    report.write_sweep_report(sweep_dir)
+    script = """
+      const at = (id) => document.getElementById(id);
+      const state = () => ["eps-value", "claim", "right", "accuracy", "status"]
+        .map((id) => at(id).textContent);
+      const first = state();
+      at("eps").focus();
+      at("eps").stepUp();
+      at("eps").dispatchEvent(new Event("input"));
+      const next = state();
+      at("who-noise").value = "FedSVA";
+      at("who-noise").dispatchEvent(new Event("input"));
+      const other = state();
+      at("adversary").selectedIndex = at("adversary").length - 1;
+      at("adversary").dispatchEvent(new Event("input"));
+      const weaker = state();
+      document.body.style.width = "390px";
+      const controls = [...document.querySelectorAll("input, select, summary")];
+      const nameless = controls.filter((one) => !one.hidden && !(
+        one.labels?.[0]?.textContent.trim() || one.textContent.trim()));
+      return { first, next, other, weaker, said: at("eps").ariaValueText
+          ?? at("eps").getAttribute("aria-valuetext"),
+        filled: document.querySelectorAll(".people .right").length,
+        wide: document.getElementById("choose").scrollWidth,
+        nameless: nameless.length };"""
+    seen = play(sweep_dir / "epsilon.html", script, tmp_path)
+    told = json.loads((sweep_dir / "epsilon.json").read_text())["points"]
+    steps = [float(seen[name][0]) for name in ("first", "next")]
+    assert steps == pytest.approx([one["epsilon"] for one in told[:2]], rel=0.01)
+    assert "view of the server by at most" in seen["other"][1]
+    assert "outside observer" in seen["weaker"][1]
+    assert float(seen["weaker"][2]) <= float(seen["other"][2])
+    assert seen["filled"] == int(seen["weaker"][2]) and seen["nameless"] == 0
+    assert seen["said"] == f"ε = {seen['weaker'][0]}"
+    assert {seen[name][4] for name in ("first", "weaker")} == {"nominal"}
+    assert seen["wide"] <= 390
+
+
 def test_no_button_sends_anything_away(run_dir: Path, tmp_path: Path) -> None:
     """plotly.js has one that uploads a plot's data."""
     script = """return [...document.querySelectorAll(".modebar-btn")]

@@ -119,5 +119,5 @@ def test_intervals_at_the_same_x_stand_side_by_side(tmp_path: Path) -> None:
     axes = drawn(Plot("p", "title", "", "ε", "y", series), tmp_path / "p.svg")
     first, second = axes.lines[::3]  # each is followed by its two rows of caps
     places = [line.get_transform().transform((0.1, 0.5))[0] for line in (first, second)]
-    assert places[1] - places[0] == pytest.approx(5 / POINTS * first.figure.dpi)
+    assert places[1] - places[0] == pytest.approx(2 / POINTS * first.figure.dpi)
     assert [list(line.get_xdata()) for line in (first, second)] == [[0.1, 0.2]] * 2

@@ -113,3 +113,33 @@ def test_an_axis_of_few_rounds_has_a_tick_per_round() -> None:
     many = Series({}, "a", [*range(40)], [0.1] * 40)
     assert plotly_spec(plot_of(few))["layout"]["xaxis"]["dtick"] == 1
     assert "dtick" not in plotly_spec(plot_of(many))["layout"]["xaxis"]
+
+
+def test_a_point_stands_where_its_run_led_and_statuses_are_lines_apart() -> None:
+    """Nominal and proved of one mechanism; a schedule that follows no ε; FedAvg."""
+    spent = ((0.1, 3.0, "proved"), (0.5, 9.0, "nominal"))
+    rows = [
+        {
+            "mechanism": "nbafl",
+            "epsilon": upload,
+            "seed": 0,
+            "round": 1,
+            "test_accuracy": 0.5,
+            "epsilon_spent": {"pld": epsilon},
+            "status": {"pld": status},
+        }
+        for upload, epsilon, status in spent
+    ]
+    rows += [
+        rows[0] | {"mechanism": "gaussian", "epsilon_spent": {"pld": 90.0}},
+        rows[0] | {"mechanism": "none", "status": None, "epsilon_spent": None},
+    ]
+    plot = next(plot for plot in sweep_plots(rows) if plot.id == "accuracy_epsilon")
+    drawn = {series.name: series.x for series in plot.series}
+    assert drawn.pop("FedAvg") == [0.9 * 3, 1.1 * 90]
+    assert drawn == {
+        "NbAFL (proved)": [3.0],
+        "NbAFL (nominal)": [9.0],
+        "Gaussian (proved)": [90.0],
+    }
+    assert plot.log_x and plotly_spec(plot)["layout"]["xaxis"]["type"] == "log"

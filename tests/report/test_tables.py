@@ -147,3 +147,25 @@ def test_the_private_and_the_worst_served_are_shown_where_they_were_measured() -
     (shown,) = tables.shown_cells([summary])
     assert shown["private, last 5 %"] == "60.00 ± 14.14"
     assert "worst tenth, last 5 %" not in shown
+
+
+def test_seeds_are_compared_in_pairs_and_all_rows_share_one_level() -> None:
+    """Gaps .1, .2, .3 of nbafl: t = 2 sqrt(3), p = .0742 (Student, 2 degrees)."""
+    gaps = {"none": (0, 0, 0), "nbafl": (0.1, 0.2, 0.3), "dpa": (0.4, 0.4, 0.4)}
+    rows = [
+        {
+            "mechanism": name,
+            "epsilon": 0.5,
+            "seed": seed,
+            "round": 1,
+            "test_accuracy": 0.9 - 0.1 * seed - gap,
+        }
+        for name, values in gaps.items()
+        for seed, gap in enumerate(values)
+    ]
+    found = {row.mechanism: row.last5_p for row in tables.summarize(rows)}
+    assert found["none"] is None
+    assert found["nbafl"] == pytest.approx(0.0742, abs=1e-4)
+    assert tables._holm([0.04, None, 0.01, 0.03]) == [0.06, None, 0.03, 0.06]
+    shown = tables.shown_cells(tables.summarize(rows))
+    assert shown[0]["95 % interval, last 5 %"] == "55.16 to 104.84"

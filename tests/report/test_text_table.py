@@ -37,16 +37,14 @@ def test_a_paper_gets_a_booktabs_table_in_which_text_is_escaped() -> None:
     ]
 
 
-def test_a_table_that_is_wider_than_a_papers_column_is_turned_and_divided() -> None:
-    names = ("mechanism", "ε", *(f"quantity number {n}" for n in range(5)))
-    rows = [dict.fromkeys(names, f"value {n}") | {"ε": f"{n}"} for n in range(6)]
-    tabulars = text_table.latex(rows).split("\n\n")
-    assert len(tabulars) == 2
-    for tabular, kept in zip(tabulars, (rows[:4], rows[4:]), strict=True):
-        lines = tabular.splitlines()
-        assert lines[0] == rf"\begin{{tabular}}{{l{'r' * len(kept)}}}"
-        assert (
-            lines[4]
-            == " & ".join([r"  $\varepsilon$", *(row["ε"] for row in kept)]) + r" \\"
-        )
-        assert [line for line in lines if line.startswith("  quantity number 4 &")]
+def test_a_wide_table_stays_one_and_says_below_it_what_all_rows_share() -> None:
+    names = ("mechanism", *(f"quantity number {n}" for n in range(5)), "status")
+    rows = [dict.fromkeys(names, f"value {n}") | {"status": "proved"} for n in range(6)]
+    text = text_table.latex(rows)
+    table, shared = text.split("\n\n")
+    assert shared == "status: proved."
+    assert text.count(r"\begin{tabular}{lrrrrr}") == 1 and "resizebox" not in text
+    assert r"\shortstack[r]{quantity\\number 0}" in table
+    wide = [dict.fromkeys((f"q{n}" for n in range(20)), f"value {m}") for m in range(2)]
+    scaled = text_table.latex(wide)
+    assert scaled.startswith("\\resizebox{\\textwidth}{!}{%") and scaled[-1] == "}"

@@ -135,11 +135,14 @@ def epsilons(summary: dict[str, Any], status: str, ends: str = "") -> dict[Any, 
     [
         {"num_clients": 6, "cohort_size": 2, "num_hbc_clients": 0, "cohorts": "cyclic"},
         {"mechanism": "dp_fedavg", "noise_multiplier": 3.0},
-        {
-            "mechanism": "fedsva",
-            "calibration": "classical",
-            "contribution_release": "randomized_response",
-        },
+        pytest.param(
+            {
+                "mechanism": "fedsva",
+                "calibration": "classical",
+                "contribution_release": "randomized_response",
+            },
+            marks=pytest.mark.slow,
+        ),
         {"total_epsilon": 3.0},
     ],
     ids=str,

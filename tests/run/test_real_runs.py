@@ -19,8 +19,8 @@ pytestmark = [
 ]
 
 SETTINGS: dict[str, dict[str, Any]] = {
-    "femnist": {"model": "small_cnn", "partition": "by_writer", "num_clients": 8},
-    "cifar10": {"model": "small_cnn", "partition": "iid", "num_clients": 500},
+    "femnist": {"model": "mlp", "partition": "by_writer", "num_clients": 8},
+    "cifar10": {"model": "mlp", "partition": "iid", "num_clients": 500},
     "adult": {
         "attributes": "column:sex",
         "num_clients": 200,

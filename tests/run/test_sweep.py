@@ -20,9 +20,9 @@ from small_runs import (
 
 from fedsvp_jax import run
 from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.report import tables
+from fedsvp_jax.report import read, tables
 from fedsvp_jax.run.parts import merge
-from fedsvp_jax.run.sweep import SweepPlan, sweep
+from fedsvp_jax.run.sweep import SweepPlan, cell_name, sweep
 
 EPSILONS = (0.2, 0.4, 0.8)
 PLAN = SweepPlan(mechanisms=("none", "fedsva"), epsilons=EPSILONS, seeds=(0, 2))
@@ -231,3 +231,33 @@ def test_no_row_of_a_cell_follows_the_other_cells(tmp_path: pathlib.Path) -> Non
     assert cells("alone", 0.1)[0.1]["guarantees"] == both[0.1]["guarantees"]
     deltas = {of: cell["guarantees"][-1]["delta"] for of, cell in both.items()}
     assert deltas == pytest.approx({0.25: 2 * 1e-2, 0.1: 5 * 1e-2})
+
+
+def test_total_epsilons_are_solved_and_fedavg_is_their_reference() -> None:
+    plan = SweepPlan(("none", "nbafl"), (), seeds=(0, 2), total_epsilons=(1.0, 8.0))
+    base = small(mechanism="nbafl", calibration="analytic")
+    free, solved = plan.programs(base).values()
+    assert [(one.seed, one.total_epsilon) for one in free] == [(0, None), (2, None)]
+    assert [one.total_epsilon for one in solved] == [1.0, 1.0, 8.0, 8.0]
+    assert {one.solve for one in solved} == {"noise"}
+    name = cell_name(solved[2])
+    assert name["total_epsilon"] == 8 and name["epsilon"] is None
+    assert "total_epsilon" not in cell_name(free[0])
+    with pytest.raises(ValueError, match="needs total_epsilons"):
+        SweepPlan(("nbafl",), (0.1,), (0,)).programs(solved[0])
+
+
+def test_solved_cells_spend_their_epsilon(tmp_path: pathlib.Path) -> None:
+    plan = SweepPlan(("nbafl",), (), seeds=(0,), total_epsilons=(1.0, 8.0))
+    base = small(
+        mechanism="nbafl", calibration="analytic", sensitivity="update_clip", delta=1e-5
+    )
+    cells = sweep(base, plan, tmp_path / "sweep", dataset=digits())
+    for cell, total in zip(cells, (1.0, 8.0), strict=True):
+        assert (
+            cell["epsilon_spent"]["rdp"] <= total < 1.2 * cell["epsilon_spent"]["rdp"]
+        )
+        assert cell["uploads_left"] is not None and cell["risk"]["server"]["mu"] > 0
+    rows = tables.summarize(read.read_sweep(tmp_path / "sweep").results)
+    shown = tables.shown_cells(rows)
+    assert [row["ε of the run"] for row in shown] == ["1", "8"]

@@ -1,4 +1,4 @@
-"""Begins the state files of the three clients, once in their lives.
+"""Begins the logs of the three clients, once in their lives.
 
     cd examples/flower; python -m digits.begin --state=FOLDER [--method=attribute]
 

@@ -1,4 +1,4 @@
-"""One client: its own records, its state file, its noise."""
+"""One client: its own records, its log, its noise."""
 
 import os
 import pathlib

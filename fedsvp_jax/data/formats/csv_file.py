@@ -18,6 +18,7 @@ _DIVIDERS = ",;\t|"
 _QUOTED = re.compile('"[^"]*"')
 _SHOWN = 5  # faults of which an error tells
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_WORKBOOKS = (b"PK", b"\xd0\xcf")  # .xlsx and .ods, .xls
 _WINDOWS = "cp1252"
 
 
@@ -60,11 +61,11 @@ def read_csv(path: Path) -> dict[str, np.ndarray]:
         ) from error
     faults = _of_names(names)
     if wrong:
-        more = f"; another number have {len(wrong) - 1} more lines"
+        more = f"; {len(wrong) - 1} more lines have another number, too"
         faults.append(
             f"line {wrong[0][0]}, has {wrong[0][1]} values; the header names "
-            f"{len(names)}{more if len(wrong) > 1 else ''} (a {divider!r} inside a "
-            "cell needs quotes around the cell)"
+            f"{len(names)} in line 1{more if len(wrong) > 1 else ''} (a {divider!r} "
+            "inside a cell needs quotes around the cell)"
         )
     if faults:
         more = f" (and {len(faults) - _SHOWN} more)" if len(faults) > _SHOWN else ""
@@ -76,12 +77,20 @@ def read_csv(path: Path) -> dict[str, np.ndarray]:
 def _encoding(path: Path) -> str:
     """The encoding of a file; warns where it is a guess."""
     with path.open("rb") as handle:
-        if handle.read(2) in _UTF16:
+        first = handle.read(2)
+        if first in _UTF16:
             return "utf-16"
+        if first in _WORKBOOKS:
+            raise ValueError(
+                f"{path} is a workbook or an archive, not a CSV file; open it in the "
+                "program that wrote it, and export the sheet as CSV (UTF-8)"
+            )
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         with path.open("rb") as handle:
             while block := handle.read(2**20):
+                if b"\0" in block:
+                    raise ValueError(f"{path} holds NUL bytes: it is no text file")
                 decoder.decode(block)
             decoder.decode(b"", final=True)
     except UnicodeDecodeError:

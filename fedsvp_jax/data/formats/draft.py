@@ -27,9 +27,12 @@ _LABELS = ("label", "target", "class", "outcome", "death", "diagnosis", "y", "in
 _CLIENTS = ("hospital", "clinic", "site", "centre", "center", "institution", "ward")
 _OTHER_CLIENTS = ("client", "client_id", "user", "klinik", "spital", "standort")
 _ID = re.compile(r"(^|[ _.-])(id|nr|no|uuid|key|index|mrn|name)$|^unnamed", re.I)
+_THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(\.[0-9]{3})+")  # where a comma is the mark
+_MARKED = re.compile(r"[<>~≤≥]? ?[+-]?[0-9][0-9.,']* ?(%|[a-zµ]+/[a-z]+|[mkµ]?[glm])?$")
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
 _SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range: log
 _FEW = 20  # rows of which nothing is inferred
+_LEFT_OUT = SchemaColumn("drop", from_data=True)  # one record more, and it may stay
 
 
 class Draft(NamedTuple):
@@ -53,14 +56,7 @@ def proposed(
       ValueError: the label is none.
     """
     rest = [name for name in columns if name not in (label, client)]
-    commas = any(
-        (
-            np.array([column_values.kind(t) for t in np.unique(columns[name]).tolist()])
-            == "comma"
-        ).any()
-        for name in rest
-    )
-    decimal = "," if commas else "."
+    decimal = _decimal({n: columns[n] for n in rest if n not in drop}, what)
     found, notes = {}, {}
     for name in rest:
         if name in drop:
@@ -82,6 +78,30 @@ def proposed(
         test_fraction=None if "split" in columns else 0.2,
     )
     return Draft(schema, notes)
+
+
+def _decimal(columns: Mapping[str, np.ndarray], what: str) -> str:
+    """The mark before a fraction.
+
+    Raises:
+      ValueError: some numbers have a point, and some a comma.
+    """
+    seen: dict[str, list[str]] = {",": [], ".": []}
+    for name, written in columns.items():
+        known = np.unique(written).tolist()
+        kinds = [column_values.kind(text) for text in known]
+        for mark, of in ((",", "comma"), (".", "number")):
+            found = [t for t, k in zip(known, kinds, strict=True) if k == of]
+            if found := [t for t in found if mark in t and not _THOUSANDS.fullmatch(t)]:
+                at = place(written, np.isin(written, found))
+                seen[mark].append(f"{name} {at}")
+    if seen[","] and seen["."]:
+        raise ValueError(
+            f"{what}: decimal commas in {'; '.join(seen[','])}, and decimal points in "
+            f"{'; '.join(seen['.'])}: write all of them one way, or leave columns out "
+            "(--drop_columns)"
+        )
+    return "," if seen[","] else "."
 
 
 def guessed(columns: Mapping[str, np.ndarray]) -> tuple[str | None, str | None]:
@@ -111,10 +131,13 @@ def _proposed(
     share = {kind: counts[kinds == kind].sum() / len(written) for kind in set(kinds)}
     blank = share.get("missing", 0.0)
     if blank == 1:
-        return SchemaColumn("drop"), "no cell has a value"
+        return _LEFT_OUT, "no cell has a value"
     unique = len(written) > _FEW and len(known) == len(written)
+    marked = [text for text in names if _MARKED.match(text)]
+    hint = f"{files.shown(marked[0])}: a number? write it plainly" if marked else ""
     if unique and (_ID.search(name) or set(kinds) == {"text"}):
-        return SchemaColumn("drop"), "a value of its own in every row: an identifier?"
+        why = hint or "a value of its own in every row: an identifier?"
+        return _LEFT_OUT, why
     if share.get("date", 0.0) + blank == 1:
         days = np.array([column_values.days(t) or 0.0 for t in names])
         return _numeric("date", days, counts, kinds == "date", blank)
@@ -138,10 +161,11 @@ def _proposed(
             )
         return column, note
     if len(known) > MOST_VALUES:
-        return SchemaColumn("drop"), f"{len(known)} different texts: an identifier?"
+        why = hint or f"{len(known)} different texts: an identifier?"
+        return _LEFT_OUT, why
     found = encoding.of_names(written, None, f"{what}: column {name}").categories
     values = (*(text for text in found if text not in ("", OTHERS)), OTHERS)
-    return SchemaColumn("category", values=values, from_data=True), ""
+    return SchemaColumn("category", values=values, from_data=True), hint
 
 
 def _numeric(

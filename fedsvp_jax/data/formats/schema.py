@@ -119,14 +119,14 @@ class Schema:
     @property
     def from_records(self) -> tuple[str, ...]:
         """What the records said, in words; every claim is nominal for it."""
-        kinds = {"category": "categories", "number": "bounds", "date": "bounds"}
+        kinds = {"category": "categories", "drop": "leaving out"}
         found = [f"the classes of {self.label}"] if self.classes_from_data else []
         return tuple(
             found
             + [
-                f"the {kinds[column.type]} of {name}"
+                f"the {kinds.get(column.type, 'bounds')} of {name}"
                 for name, column in self.columns.items()
-                if column.from_data and column.type in kinds
+                if column.from_data
             ]
         )
 
@@ -227,7 +227,7 @@ def _column(told: dict[str, Any]) -> SchemaColumn:
         raise ValueError("; ".join(wrong))
     from_data = bool(told.get("from_data"))
     if kind == "drop":
-        return SchemaColumn(kind)
+        return SchemaColumn(kind, from_data=from_data)
     if kind == "category":
         values = _texts(told.get("values", []), "values")
         if not values:
@@ -330,7 +330,7 @@ def _told(column: SchemaColumn) -> dict[str, Any]:
         told["missing"] = column.missing
     if column.values:
         told["values"] = column.values
-    if column.from_data and column.type != "drop":
+    if column.from_data:
         told["from_data"] = True
     return told
 

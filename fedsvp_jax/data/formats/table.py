@@ -195,7 +195,8 @@ def _of_table(
         for name in unknown_to_it
     ]
     kept = {
-        name: _DROP if name in dropped else one for name, one in schema.columns.items()
+        name: _DROP if name in dropped and one.type != "drop" else one
+        for name, one in schema.columns.items()
     }
     return dataclasses.replace(schema, columns=kept), wrong
 

@@ -112,7 +112,10 @@ REFUSED = {
     ),
     "nothing": ("", "is empty; the first line must name the columns"),
     "a header alone": ("x,y\n", "at least one row"),
-    "a short line": (table_of() + "1\n2\n", "line 22, has 1 values; .*another number"),
+    "a short line": (
+        table_of() + "1\n2\n",
+        "line 22, has 1 values; .*another number, too",
+    ),
     "an open quote": (table_of() + '1,"no\n', "cannot be read after line 2"),
     "text after a quote": (table_of() + '1,"no"x\n', "cannot be read after line 2"),
     "a long text among numbers": (

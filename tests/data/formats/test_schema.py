@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.formats import draft
 from fedsvp_jax.data.formats.schema import Schema, SchemaColumn, from_toml, to_toml
 from fedsvp_jax.data.formats.table import from_table, load_csv, load_rows
 from fedsvp_jax.data.formats.table_settings import TableSettings
@@ -73,6 +74,10 @@ def test_n7_a_changed_record_of_a_declared_table_changes_no_other(
             },
             ("the bounds of wage",),
         ),
+        (
+            {"columns": {"wage": NUMBER, "town": SchemaColumn("drop", **READ_OFF)}},
+            ("the leaving out of town",),
+        ),
     ],
 )
 def test_n7_what_the_records_tell_is_listed(
@@ -82,6 +87,33 @@ def test_n7_what_the_records_tell_is_listed(
     assert from_table(TABLE, schema=schema).from_records == told
     again = from_toml(to_toml(schema), "a.toml")
     assert again == schema and again.from_records == told
+
+
+CELLS = st.sampled_from(["", "NA", "1", "2.5", "900", "2024-12-31", "a", "b", "c", "d"])
+
+
+@given(
+    cells=st.lists(CELLS, min_size=24, max_size=24, unique=False),
+    ids=st.booleans(),
+    row=st.integers(0, 23),
+    cell=CELLS,
+)
+@settings(max_examples=100, deadline=None)
+def test_n18_whatever_one_record_decides_of_a_draft_is_marked(
+    cells: list[str], ids: bool, row: int, cell: str
+) -> None:
+    """A column was left out without a mark, for one cell that was not there."""
+    names = [f"k{i}" for i in range(24)] if ids else cells
+    table = {"a": np.array(cells), "b": np.array(names), "ill": np.array(ILL * 12)}
+    other = {key: values.astype("U10") for key, values in table.items()}
+    other["a"][row] = other["b"][row] = cell
+    mine, theirs = (
+        draft.proposed(one, label="ill", client=None, what="t").schema
+        for one in (table, other)
+    )
+    for name in ("a", "b"):
+        one, two = mine.columns[name], theirs.columns[name]
+        assert one == two or (one.from_data and two.from_data)
 
 
 def claim_of(data: Dataset, **changes: object) -> tuple[bool, str]:

@@ -167,6 +167,7 @@ def test_a_draft_reads_the_table_that_it_was_drafted_of() -> None:
     assert set(found.from_records) == {
         "the classes of dead",
         *(f"the bounds of {name}" for name in ("age", "weight", "admitted")),
+        *(f"the leaving out of {name}" for name in ("id", "empty")),
     }
     again = from_toml(to_toml(found, notes, "head"), "a.toml")
     assert again == found

@@ -1,11 +1,10 @@
-"""A client's state file: it survives restarts, truncation, and a killed client."""
+"""A site's log: it survives restarts, truncation, and a killed client."""
 
 import dataclasses
 import logging
 import os
 import pathlib
 import stat
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -13,11 +12,11 @@ import numpy as np
 import pytest
 from deployed import UPDATE_CLIP, model, policy, trained
 
-from fedsvp_jax.config import of_before
 from fedsvp_jax.deploy import (
+    Public,
     Refused,
     Seeded,
-    StateFile,
+    Site,
     Trained,
     answer,
     begin_round,
@@ -25,18 +24,17 @@ from fedsvp_jax.deploy import (
     new_state,
 )
 from fedsvp_jax.deploy.privatize import charge
-from fedsvp_jax.run import folder
 
 
-def begun(path: pathlib.Path, **changes: Any) -> StateFile:
+def begun(path: pathlib.Path, **changes: Any) -> Site:
     """The file of a client that has not uploaded yet."""
-    file = StateFile(path, policy(**UPDATE_CLIP | changes))
+    file = Site(path, policy(**UPDATE_CLIP | changes))
     file.begin(30)
     return file
 
 
 def upload(
-    file: StateFile,
+    file: Site,
     round_num: int,
     train: Callable[[], Trained] = lambda: Trained(trained(model())),
 ) -> list[np.ndarray]:
@@ -47,20 +45,11 @@ def upload(
 def test_what_was_spent_survives_a_restart(tmp_path: pathlib.Path) -> None:
     made = policy(**UPDATE_CLIP)
     upload(begun(tmp_path / "state.json"), 1)
-    upload(StateFile(tmp_path / "state.json", made), 2)
-    state = StateFile(tmp_path / "state.json", made).read()
+    upload(Site(tmp_path / "state.json", made), 2)
+    state = Site(tmp_path / "state.json", made).read()
     assert (state.last_round, int(state.sums["uploads"][0])) == (2, 2)
     with pytest.raises(Refused, match="round 2 is over"):
-        upload(StateFile(tmp_path / "state.json", made), 2)
-
-
-def test_a_state_of_the_last_version_is_read(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "state.json"
-    made = policy(**UPDATE_CLIP)
-    old = dataclasses.replace(new_state(made, 30), settings=of_before(made.settings()))
-    assert old.settings["noise_trust"] == "server"
-    StateFile(path, made).write(old)
-    assert StateFile(path, made).read() == new_state(made, 30)
+        upload(Site(tmp_path / "state.json", made), 2)
 
 
 def test_a_refused_request_leaves_the_file_as_it_was(tmp_path: pathlib.Path) -> None:
@@ -89,7 +78,7 @@ def test_nothing_leaves_when_the_state_cannot_be_written(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(folder.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match=r"No space left.*nothing is uploaded") as caught:
         upload(file, 2)
     assert "--resume" not in str(caught.value)
@@ -118,7 +107,7 @@ def test_a_model_of_other_shapes_than_in_the_first_round_is_refused(
 def test_a_number_of_examples_that_would_take_the_noise_away_is_refused(
     number: float, tmp_path: pathlib.Path
 ) -> None:
-    file = StateFile(tmp_path / "state.json", policy(**UPDATE_CLIP))
+    file = Site(tmp_path / "state.json", policy(**UPDATE_CLIP))
     with pytest.raises(ValueError, match="num_examples must be"):
         file.begin(number)  # type: ignore[arg-type]
     assert not any(tmp_path.iterdir())
@@ -149,15 +138,16 @@ def test_a_damaged_file_is_refused_and_not_begun_anew(tmp_path: pathlib.Path) ->
     file = begun(tmp_path / "state.json")
     upload(file, 1)
     whole = file.path.read_bytes()
-    for damaged in (
-        b"",
-        whole[: len(whole) // 2],
-        b"[" * 100_000,
-        whole.replace(b'"format"', b'"former"'),
-        whole.replace(b'"last_round": 1', b'"last_round": 0'),
+    for damaged, words in (
+        (b"", "holds no entry"),
+        (whole[: len(whole) // 2], "is older than its witness has seen"),
+        (b"[" * 100_000 + b"\n", "entry 1 of state.json is damaged"),
+        (whole.replace(b'"format"', b'"former"'), "is damaged"),
+        (whole.replace(b'"format":4', b'"format":3'), "is of format 3"),
+        (whole.replace(b'"last_round":1', b'"last_round":0'), "entry 2 .* was changed"),
     ):
         file.path.write_bytes(damaged)
-        with pytest.raises(Refused, match="is damaged"):
+        with pytest.raises(Refused, match=words):
             upload(file, 2)
         assert file.path.read_bytes() == damaged
 
@@ -166,16 +156,20 @@ def test_other_settings_than_those_promised_are_refused(tmp_path: pathlib.Path) 
     upload(begun(tmp_path / "state.json"), 1)
     other = policy(**UPDATE_CLIP | {"epsilon": 3.0})
     with pytest.raises(Refused, match=r"epsilon is 3\.0 and was 2\.0"):
-        upload(StateFile(tmp_path / "state.json", other), 2)
+        upload(Site(tmp_path / "state.json", other), 2)
 
 
 def test_a_state_read_back_is_the_one_that_was_written(tmp_path: pathlib.Path) -> None:
     file = begun(tmp_path / "state.json")
     state = new_state(file.policy, 30)
     state = charge(state, model(), policy=file.policy, round_num=1)
-    file.write(state)
+    with file.opened() as log:
+        log.write("charge", state, {})
     read = file.read()
-    np.testing.assert_equal(dataclasses.asdict(read), dataclasses.asdict(state))
+    assert read.account(file.policy).to_json() == state.account(file.policy).to_json()
+    assert dataclasses.replace(read, sums={}, before={}) == dataclasses.replace(
+        state, sums={}, before={}
+    )
 
 
 # What training may do that no server may see.
@@ -190,7 +184,6 @@ FAILURES: dict[str, Callable[[], Trained]] = {
     "another type": lambda: Trained([leaf.astype(float) for leaf in model()]),
     "no arrays": lambda: Trained([0.0, 0.0]),  # type: ignore[list-item]
     "no ratio": lambda: Trained(model(), "none"),  # type: ignore[arg-type]
-    "something public": lambda: Trained(model(), free=model()),
     "NaN": lambda: Trained([leaf * np.float32("nan") for leaf in model()]),
 }
 POLICIES: dict[str, dict[str, Any]] = {
@@ -227,6 +220,28 @@ def test_a_training_that_fails_sends_noise_and_is_charged(
     assert 0.5 < np.std(moved) / std < 1.5
     with pytest.raises(Refused, match="round 1 is over"):
         upload(file, 1)
+
+
+@pytest.mark.hole
+def test_n15_a_private_query_that_fails_does_not_change_the_public_part(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was sent back as it had come, un-noised: so a server saw that it failed."""
+    query = UPDATE_CLIP | {"sensitivity": "attribute_records"}
+    after = [leaf + 1 for leaf in model()]
+    public = Public(len(after), lambda: after)
+    for name, train in (FAILURES | {"well": lambda: Trained(model())}).items():
+        file = begun(tmp_path / f"{name}.json", **query)
+        received = [*model(), *model()]
+        begin_round(file, received, round_num=1)
+        sent, _ = end_round(file, received, train, round_num=1, public=public)
+        np.testing.assert_equal(sent[: len(after)], after)
+    file = begun(tmp_path / "public.json", **query)
+    begin_round(file, received, round_num=1)
+    failing = public._replace(train=lambda: [])
+    sent, _ = end_round(file, received, train, round_num=1, public=failing)
+    np.testing.assert_equal(sent[: len(after)], model())
+    assert "public training failed" in caplog.text
 
 
 @pytest.mark.hole
@@ -270,22 +285,27 @@ def test_an_upload_that_was_not_begun_or_is_made_already_is_refused(
         end(2)
     assert int(file.read().sums["uploads"][0]) == 2
     with pytest.raises(ValueError, match="only a private query has a public part"):
-        end_round(file, received, raising, round_num=3, num_free=1)
+        nothing = Public(1, lambda: received[:1])
+        end_round(file, received, raising, round_num=3, public=nothing)
 
 
 @pytest.mark.hole
 def test_a_state_that_is_missing_is_not_begun_anew(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "state.json"
-    none = StateFile(path, policy(**UPDATE_CLIP))
-    with pytest.raises(Refused, match=r"no state file state\.json"):
+    none = Site(path, policy(**UPDATE_CLIP))
+    with pytest.raises(Refused, match=r"no log state\.json"):
         upload(none, 1)
     file = begun(path)
     upload(file, 1)
     whole = path.read_bytes()
-    for lost in (path, tmp_path / "state.json.lock"):
+    for lost, words in (
+        (path, "is missing, and it had 3 entries"),
+        (tmp_path / "state.json.key", "the key state.json.key is missing"),
+        (tmp_path / "witness" / "state.json.seen.json", "witness does not know the"),
+    ):
         content = lost.read_bytes()
         lost.unlink()
-        with pytest.raises(Refused, match=f"{lost.name} is missing"):
+        with pytest.raises(Refused, match=words):
             upload(file, 2)
         with pytest.raises(FileExistsError, match="would forget what was spent"):
             file.begin(30)
@@ -297,42 +317,21 @@ def test_a_state_that_is_missing_is_not_begun_anew(tmp_path: pathlib.Path) -> No
 
 def test_one_process_at_a_time_holds_the_state(tmp_path: pathlib.Path) -> None:
     file = begun(tmp_path / "state.json")
-    inside, order = threading.Event(), []
 
-    def other() -> None:
-        inside.wait()
-        with StateFile(file.path, file.policy).locked():
-            order.append("other")
+    def meanwhile() -> Trained:
+        with pytest.raises(Refused, match="another process answers for this client"):
+            upload(Site(file.path, file.policy), 2)
+        return Trained(trained(model()))
 
-    thread = threading.Thread(target=other)
-    thread.start()
-    with file.locked():
-        inside.set()
-        thread.join(0.3)
-        order.append("first")
-    thread.join()
-    assert order == ["first", "other"]
-
-
-def test_a_lock_that_was_replaced_while_a_process_waited_lets_nobody_in(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = begun(tmp_path / "state.json")
-    lock = tmp_path / "state.json.lock"
-
-    def replaced(*_: object) -> None:
-        lock.rename(tmp_path / "elsewhere")
-        lock.touch()
-
-    monkeypatch.setattr("fedsvp_jax.deploy.state.fcntl.flock", replaced)
-    with pytest.raises(Refused, match="is missing"), file.locked():
-        pytest.fail("two are in")
+    upload(file, 1, meanwhile)
+    assert file.read().last_round == 1
+    upload(file, 2)
 
 
 def test_what_is_written_is_on_the_disk_before_an_upload_leaves(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file's content, its name, and the folder that holds the name."""
+    """The log's entry; then its witness's file, its name, and the name's folder."""
     file, done = begun(tmp_path / "state.json"), []
     fsync, replace = os.fsync, os.replace
 
@@ -345,10 +344,11 @@ def test_what_is_written_is_on_the_disk_before_an_upload_leaves(
         done.append("name")
         replace(*names)
 
-    monkeypatch.setattr(folder.os, "fsync", synced)
-    monkeypatch.setattr(folder.os, "replace", replaced)
-    file.write(file.read())
-    assert done == ["file", "name", "folder"]
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", replaced)
+    with file.opened() as log:
+        log.write("charge", log.state, {})
+    assert done == ["file", "file", "name", "folder"]
 
 
 def test_a_state_behind_a_link_stays_behind_it(tmp_path: pathlib.Path) -> None:
@@ -358,7 +358,7 @@ def test_a_state_behind_a_link_stays_behind_it(tmp_path: pathlib.Path) -> None:
     link.symlink_to(kept / "client.json")
     upload(begun(link), 1)
     assert link.is_symlink()
-    assert StateFile(kept / "client.json", policy(**UPDATE_CLIP)).read().last_round == 1
+    assert Site(kept / "client.json", policy(**UPDATE_CLIP)).read().last_round == 1
 
 
 def test_a_link_in_the_place_of_the_unfinished_file_is_not_followed(
@@ -366,21 +366,14 @@ def test_a_link_in_the_place_of_the_unfinished_file_is_not_followed(
 ) -> None:
     file, other = begun(tmp_path / "state.json"), tmp_path / "other"
     other.write_text("as it was")
-    (tmp_path / "state.json.tmp").symlink_to(other)
+    (tmp_path / "witness" / "state.json.seen.json.tmp").symlink_to(other)
     upload(file, 1)
     assert other.read_text() == "as it was" and file.read().last_round == 1
 
 
-def test_a_lock_that_is_a_link_is_not_followed(tmp_path: pathlib.Path) -> None:
-    file = begun(tmp_path / "state.json")
-    lock = tmp_path / "state.json.lock"
-    lock.rename(tmp_path / "elsewhere")
-    lock.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(OSError, match="symbolic links"):
-        upload(file, 1)
-
-
 def test_nobody_else_reads_what_was_spent(tmp_path: pathlib.Path) -> None:
     upload(begun(tmp_path / "state.json"), 1)
-    for file in tmp_path.iterdir():
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert len(files) == 4
+    for file in files:
         assert stat.S_IMODE(file.stat().st_mode) == 0o600

@@ -1,0 +1,50 @@
+"""Verifies a site's log, adds it up by another accountant, and writes a page of it.
+
+  python -m experiments.ledger FILE [--witness=FILE] [--site_key=KEY] [--page=FILE]
+
+FILE is the log that `fedsvp site init` began. Every entry must follow the one before it
+and have the site's signature and its witness's; dp-accounting adds up what was sent,
+and the sum is compared with what the site recorded and promised. --witness is the
+witness's own file, SITE.seen.json, which tells whether entries are missing at the end;
+--site_key the public key that the site is known by. The page is one file that needs no
+network.
+
+Exit status: 0 all is in order; 1 something is not, and is named; 2 bad input.
+"""
+
+import pathlib
+import sys
+
+from absl import flags
+
+from . import command
+
+_WITNESS = flags.DEFINE_string("witness", None, "SITE.seen.json of the witness.")
+_SITE_KEY = flags.DEFINE_string("site_key", None, "Public key of the site.")
+_PAGE = flags.DEFINE_string("page", None, "Where the auditor's page is written.")
+
+
+def main(arguments: list[str]) -> None:
+    """Prints the ledger, and ends with 1 where something is not in order."""
+    from fedsvp_jax.report import ledger, text_table
+
+    if len(arguments) != 2:
+        raise ValueError("name one log")
+    witness = None if _WITNESS.value is None else pathlib.Path(_WITNESS.value)
+    found = ledger.audit(pathlib.Path(arguments[1]), witness, _SITE_KEY.value)
+    if rows := ledger.table(found):
+        print(text_table.aligned(rows))
+    for name, value in ledger.facts(found):
+        print(f"{name}: {value}")
+    for line in found.notes:
+        print(f"note: {line}")
+    for line in found.problems:
+        print(f"NOT IN ORDER: {line}")
+    if _PAGE.value is not None:
+        command.print_files([ledger.write_page(found, pathlib.Path(_PAGE.value))])
+    if found.problems:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    command.run(main, __doc__, takes_arguments=True)

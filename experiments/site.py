@@ -1,0 +1,60 @@
+"""Begins a site's log, once: what it promises, and what it has spent from then on.
+
+  python -m experiments.site init --log=FILE --num_examples=N --min_num_examples=M
+      [--witness=FOLDER] [--site_name=NAME] [--records=FILE] SETTINGS
+
+SETTINGS are those of `fedsvp train`: the mechanism, its noise, the number of rounds,
+the promise. They stand in the log, and nothing that a server sends changes them.
+FILE.key, beside it, signs every entry. --witness is a folder that should lie elsewhere:
+on another disk or machine. --records binds the log to files (or folders) of records.
+
+Exit status: 0 done; 2 bad input, or the site has begun already (one line says why).
+"""
+
+import os
+
+from absl import flags
+
+from . import command
+
+_LOG = flags.DEFINE_string("log", None, "The log to begin.", required=True)
+_NUM = flags.DEFINE_integer(
+    "num_examples", None, "Training examples; public from now on.", required=True
+)
+_LEAST = flags.DEFINE_float(
+    "min_num_examples", None, "Of the federation's smallest site.", required=True
+)
+_MOST = flags.DEFINE_integer("max_num_examples", None, "Of the largest.")
+_WITNESS = flags.DEFINE_string("witness", None, "Folder of the witness.")
+_NAME = flags.DEFINE_string("site_name", None, "By which the witness knows the site.")
+_RECORDS = flags.DEFINE_multi_string("records", [], "File or folder of records.")
+
+
+def main(arguments: list[str]) -> None:
+    """Writes the log, its key and the witness's file."""
+    from fedsvp_jax.deploy import Site, fingerprint, make_policy
+
+    if arguments[1:] != ["init"]:
+        raise ValueError("say `site init`")
+    policy = make_policy(
+        command.settings_from_flags(flags.FLAGS),
+        min_num_examples=_LEAST.value,
+        max_num_examples=_MOST.value,
+    )
+    site = Site(
+        _LOG.value,
+        policy,
+        witness=_WITNESS.value,
+        name=_NAME.value,
+        data=fingerprint(*_RECORDS.value) if _RECORDS.value else None,
+    )
+    site.begin(_NUM.value)
+    print(f"site {site.name}: public key {site.entries()[0].body['site']}")
+    for name, value in policy.says().items():
+        print(f"{name}: {value}")
+    command.print_files([os.fspath(site.path), f"{site.path}.key"])
+
+
+if __name__ == "__main__":
+    command.define_settings()
+    command.run(main, __doc__, takes_arguments=True)

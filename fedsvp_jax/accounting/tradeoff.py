@@ -1,0 +1,111 @@
+"""What an ε means to whoever guesses: rates that (ε, δ) at every δ bound.
+
+An adversary knows all but one record and guesses whether it was there. If what he sees
+is (ε, δ)-DP, then of records that were there he recognises at most
+
+    TPR ≤ min(e^ε·FPR + δ, 1 − (1 − FPR − δ)/e^ε)
+
+with a share FPR of false alarms, and of his guesses at even odds he has right at most
+1/2 + (e^ε − 1 + 2δ)/(2(e^ε + 1)). Both hold for every δ with its ε, so the least of
+them does. Sources: Kairouz, Oh and Viswanath 2015 (arXiv 1311.0776), Theorem 2.1; Dong,
+Roth and Su 2022 (arXiv 1905.02383), Proposition 2.5.
+
+μ is that of the Gaussian mechanism which hides no more at any of these δ; for Gaussian
+uploads alone it is exact, and TPR = Φ(μ − Φ⁻¹(1 − FPR)), right = Φ(μ/2).
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from fedsvp_jax.accounting import claims
+from fedsvp_jax.accounting.account import Account
+from fedsvp_jax.mechanisms.calibration import analytic_multiplier
+
+FALSE_ALARMS = 0.01
+_DELTAS = np.concatenate([np.logspace(-4, -2, 5), np.linspace(0.02, 0.5, 13)])
+_LARGEST = 700.0  # of an exponent
+
+
+def recognised(
+    pairs: Iterable[tuple[float, float]], accused: float = FALSE_ALARMS
+) -> float:
+    """The largest true-positive rate at a false-positive rate.
+
+    Args:
+      pairs: (ε, δ) that hold.
+      accused: FPR.
+    """
+    return min(
+        min(odds * accused + delta, 1 - (1 - accused - delta) / odds, 1.0)
+        for odds, delta in _odds(pairs)
+    )
+
+
+def right_of_100(pairs: Iterable[tuple[float, float]]) -> float:
+    """How many of 100 guesses at even odds are right at most, of (ε, δ) that hold."""
+    return min(
+        min(100.0, 50 + 50 * (odds - 1 + 2 * delta) / (odds + 1))
+        for odds, delta in _odds(pairs)
+    )
+
+
+def _odds(pairs: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    return [(math.exp(min(epsilon, _LARGEST)), delta) for epsilon, delta in pairs]
+
+
+def risk(
+    pairs: Iterable[tuple[float, float]], *, exact: bool = False
+) -> dict[str, Any]:
+    """`mu`, `recognised` at 1 % false alarms, `right_of_100`, and `exact`.
+
+    Args:
+      pairs: (ε, δ) that hold.
+      exact: whether μ is exact, so that its own rates hold.
+    """
+    from scipy.stats import norm
+
+    known = list(pairs)
+    mu = max(
+        (1 / float(analytic_multiplier(*one)) for one in known if one[0] > 0),
+        default=0.0,
+    )
+    found = {"mu": mu, "recognised": recognised(known)}
+    found |= {"right_of_100": right_of_100(known), "exact": exact}
+    if exact:
+        most = float(norm.cdf(mu - norm.isf(FALSE_ALARMS)))
+        found["recognised"] = min(found["recognised"], most)
+        found["right_of_100"] = min(
+            found["right_of_100"], 100 * float(norm.cdf(mu / 2))
+        )
+    return found
+
+
+def by_adversary(account: Account) -> dict[str, dict[str, Any]]:
+    """`risk` of what was spent, against everybody to whom a finite ε is claimed.
+
+    Of the client that spent most, for one record or client as the claim's relation
+    says; several copies of a record are not meant.
+    """
+    sampled = account.mechanism.subsampling is not None
+    others = account.passes > 0 or account.release_epsilon > 0
+    exact = not (sampled or others or account.mechanism.claim.concentrated)
+    method = "pld" if sampled else "gdp"
+    found = {}
+    for view in claims.views_of(account):
+        deltas = [account.terms.target_delta, *map(float, _DELTAS)]
+        pairs = [
+            (account.epsilon_spent(method, delta, view=view), delta) for delta in deltas
+        ]
+        if math.isfinite(pairs[0][0]):
+            found[claims.adversary(account, view)] = risk(pairs, exact=exact)
+    return found
+
+
+def uploads_left(account: Account) -> int | None:
+    """Uploads that a promise still allows every client; None where none was made."""
+    if account.terms.total_epsilon is None:
+        return None
+    return max(0, account.plan.most_uploads - int(account.uploads.max()))

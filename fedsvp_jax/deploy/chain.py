@@ -1,0 +1,197 @@
+"""A site's log: entries that are linked by their hashes and signed by the site.
+
+An entry is a line of JSON that holds the SHA-256 of the line before it, and an Ed25519
+signature (RFC 8032, by the library `cryptography`, the extra `site`). Whoever has the
+first entry's public key can verify all of them.
+"""
+
+import hashlib
+import json
+import math
+import os
+import pathlib
+import secrets
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from fedsvp_jax import extras
+from fedsvp_jax.deploy.refusal import Refused
+from fedsvp_jax.run.files import plain
+
+FORMAT = 4
+START = "0" * 64  # what the first entry has in the place of a hash
+
+
+class Entry(NamedTuple):
+    """One line of a log, verified."""
+
+    number: int  # from 1
+    kind: str  # begin, charge or upload
+    time: str  # UTC, by the site's clock; nothing is decided by it
+    body: dict[str, Any]
+    hash: str
+
+
+class Key:
+    """An Ed25519 private key in a file that nobody else may read.
+
+    Args:
+      path: of the file.
+    """
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self.path = path
+
+    def make(self) -> None:
+        """Writes a new key.
+
+        Raises:
+          FileExistsError: there is one.
+          MissingExtra: `cryptography` is not installed.
+        """
+        _library()
+        number = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(number, "w") as file:
+            file.write(secrets.token_hex(32))
+            file.flush()
+            os.fsync(number)
+
+    def secret(self) -> bytes:
+        """The 32 bytes.
+
+        Raises:
+          Refused: the file is missing or damaged.
+        """
+        try:
+            content = bytes.fromhex(self.path.read_text(encoding="ascii"))
+        except FileNotFoundError:
+            raise Refused(
+                f"the key {self.path.name} is missing: nothing is uploaded before it "
+                "is back"
+            ) from None
+        except ValueError:
+            content = b""
+        if len(content) != 32:
+            raise Refused(f"the key {self.path.name} is damaged")
+        return content
+
+    def sign(self, message: bytes) -> str:
+        """The signature, in hexadecimal digits."""
+        private = _library().Ed25519PrivateKey.from_private_bytes(self.secret())
+        return str(private.sign(message).hex())
+
+    def public(self) -> str:
+        """What verifies its signatures."""
+        private = _library().Ed25519PrivateKey.from_private_bytes(self.secret())
+        return str(private.public_key().public_bytes_raw().hex())
+
+
+def verifies(public: str, signature: str, message: bytes) -> bool:
+    """Whether the holder of a public key's private one signed the message."""
+    try:
+        key = _library().Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
+        key.verify(bytes.fromhex(signature), message)
+    except extras.MissingExtra:
+        raise
+    except Exception:  # a wrong signature, or hexadecimal digits that are none
+        return False
+    return True
+
+
+def entry_line(
+    key: Key, before: Entry | None, kind: str, body: Mapping[str, Any]
+) -> bytes:
+    """The line of a new entry; infinity is written as a word, NaN never occurs.
+
+    Args:
+      key: the site's.
+      before: the last entry; None of a new log.
+      kind: begin, charge or upload.
+      body: what it says.
+    """
+    content = {
+        "body": _plain(body),
+        "entry": 1 if before is None else before.number + 1,
+        "format": FORMAT,
+        "kind": kind,
+        "previous": START if before is None else before.hash,
+        "salt": secrets.token_hex(16),  # so that a hash tells nothing of what is hashed
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+    content["signature"] = key.sign(_canonical(content))
+    return _canonical(content) + b"\n"
+
+
+def read_entries(content: bytes, file: str) -> tuple[list[Entry], str]:
+    """The entries of a log up to the first that is not right, and what is wrong there.
+
+    A last line without its end was never reported as written, and is left out.
+
+    Args:
+      content: of the file.
+      file: its name, for the words.
+
+    Returns:
+      `(entries, problem)`; "" where all are right.
+    """
+    entries: list[Entry] = []
+    public = ""
+    for line in content.split(b"\n")[:-1]:
+        number = len(entries) + 1
+        problem, saved = _problem(line, entries[-1] if entries else None, public)
+        if problem:
+            return entries, f"entry {number} of {file} {problem}"
+        public = public or saved["body"]["site"]
+        digest = hashlib.sha256(line).hexdigest()
+        entries.append(
+            Entry(number, saved["kind"], saved["time"], saved["body"], digest)
+        )
+    return entries, "" if entries else f"{file} holds no entry"
+
+
+def _problem(line: bytes, before: Entry | None, public: str) -> tuple[str, Any]:
+    """(what is wrong with a line, its content)."""
+    try:
+        saved = json.loads(line)
+        if saved["format"] != FORMAT:
+            return f"is of format {saved['format']}, this version reads {FORMAT}", saved
+        signed = {name: saved[name] for name in saved if name != "signature"}
+        signature, key = saved["signature"], public or saved["body"]["site"]
+        whole = _canonical(saved) == line
+        whole &= {"kind", "time"} < {*saved} and isinstance(saved["body"], dict)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        whole = False
+    if not whole:
+        return "is damaged", None
+    if not verifies(key, signature, _canonical(signed)):
+        return "was changed: its signature is not the site's", saved
+    follows = START if before is None else before.hash
+    number = 1 if before is None else before.number + 1
+    if (saved["previous"], saved["entry"]) != (follows, number):
+        return "does not follow the one before it", saved
+    if (saved["kind"] == "begin") != (before is None):
+        return "begins a second log", saved
+    return "", saved
+
+
+def _canonical(content: Any) -> bytes:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return text.encode()
+
+
+def _plain(value: Any) -> Any:
+    """Numpy to plain Python, infinity to a word that `float` reads."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and math.isinf(value):
+        return str(value)
+    return plain(value)
+
+
+def _library() -> Any:
+    return extras.needed(
+        "cryptography.hazmat.primitives.asymmetric.ed25519", "site", "a signed log"
+    )

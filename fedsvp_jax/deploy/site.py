@@ -1,0 +1,354 @@
+"""A site's budget: its state in a log that only grows, which a witness countersigns.
+
+A round is charged in the log before the site trains (write-ahead). A client that is
+killed in between has counted an upload that nobody saw; the other way round never
+happens. The log is begun once, by name: a site that finds none refuses, since a new one
+would forget what was spent.
+"""
+
+import contextlib
+import dataclasses
+import fcntl
+import functools
+import hashlib
+import hmac
+import json
+import os
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from fedsvp_jax import plugin
+from fedsvp_jax.data.formats.files import sync
+from fedsvp_jax.deploy.chain import Entry, Key, entry_line, read_entries
+from fedsvp_jax.deploy.policy import Policy, make_policy
+from fedsvp_jax.deploy.refusal import Refused
+from fedsvp_jax.deploy.state import ClientState, new_state
+from fedsvp_jax.deploy.witness import Witness, WitnessFolder
+from fedsvp_jax.run.files import make_folder
+
+
+class Site:
+    """The log of one site, which holds all that it remembers.
+
+    Args:
+      path: of the log. Beside it lies PATH.key. A link is followed once, now.
+      policy: what the site agrees to; None for what its log says, once there is one.
+      witness: a folder that lies elsewhere, or any `Witness`; `witness` beside the log
+        by default, which notices that one of both is lost, and no more.
+      name: by which the witness knows the site; the log's by default.
+      data: `fingerprint` of the records. A log that was begun with other records is
+        not gone on with.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        policy: Policy | None = None,
+        *,
+        witness: str | os.PathLike[str] | Witness | None = None,
+        name: str | None = None,
+        data: str | None = None,
+    ) -> None:
+        self.path = pathlib.Path(os.path.realpath(path))
+        if witness is None:
+            witness = self.path.with_name("witness")
+        if isinstance(witness, str | os.PathLike):
+            witness = WitnessFolder(witness)
+        self.witness, self.name, self._data = witness, name or self.path.name, data
+        self._key = Key(self.path.with_name(self.path.name + ".key"))
+        if policy is not None:
+            self.policy = policy
+
+    @functools.cached_property
+    def policy(self) -> Policy:
+        """What the site agreed to when its log was begun.
+
+        Raises:
+          Refused: as `read`.
+        """
+        return _policy_of(json.dumps(self.entries()[0].body["policy"], sort_keys=True))
+
+    def begin(self, num_examples: int) -> None:
+        """Begins the log, once in a site's life.
+
+        Args:
+          num_examples: as in `new_state`.
+
+        Raises:
+          FileExistsError: a log or a key is there, or the witness knows the site.
+          ValueError: as `new_state`.
+        """
+        state = new_state(self.policy, num_examples)
+        known = self.witness.last(self.name) is not None
+        for file in (self.path, self._key.path):
+            if known or os.path.lexists(file):
+                where = "its witness" if known else file
+                raise FileExistsError(
+                    f"{where} knows the site {self.name}: it has begun already, and a "
+                    "new log would forget what was spent"
+                )
+        make_folder(self.path.parent)
+        self._key.make()
+        body = {
+            "site": self._key.public(),
+            "name": self.name,
+            "witness": self.witness.public(),
+            "data": self._bound(),
+            "policy": self.policy.asked,
+            "settings": self.policy.settings(),
+            "promise": self.policy.says(),
+            "state": dataclasses.asdict(state),
+        }
+        how = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW
+        number = os.open(self.path, how, 0o600)
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX)
+            sync(self.path.parent)  # the names of log and key
+            Log(self, number, []).append("begin", body)
+        finally:
+            os.close(number)
+
+    def entries(self) -> list[Entry]:
+        """All entries, verified, and that the witness has seen the last.
+
+        Raises:
+          Refused: the log is missing, damaged, changed, or older or other than what
+            the witness has seen; of other settings than the policy's.
+        """
+        try:
+            content = self.path.read_bytes()
+        except FileNotFoundError:
+            raise self._missing() from None
+        return self._verified(content)
+
+    def read(self) -> ClientState:
+        """What was written last.
+
+        Raises:
+          Refused, ValueError: as `entries` and `check_data`.
+        """
+        return _state(self.entries()[-1])
+
+    def check_data(self) -> None:
+        """That the records are those of the log's beginning.
+
+        Raises:
+          ValueError: they are not. The server is not told: it is no refusal.
+          Refused: as `entries`.
+        """
+        self._check_data(self.entries()[0])
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator["Log"]:
+        """The log, to go on with; no other process may until the block ends.
+
+        Raises:
+          Refused: as `entries`; or another process has opened it.
+          ValueError: as `check_data`.
+        """
+        try:
+            number = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            raise self._missing() from None
+        try:
+            try:
+                fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise Refused(
+                    f"another process answers for this client: it has {self.path.name} "
+                    "open"
+                ) from None
+            content = os.pread(number, os.fstat(number).st_size, 0)
+            entries = self._verified(content)
+            self._check_data(entries[0])
+            intact = content.splitlines(keepends=True)[: len(entries)]
+            if len(content) > (size := sum(map(len, intact))):
+                os.ftruncate(number, size)
+            log = Log(self, number, entries)
+            log.catch_up()
+            yield log
+        finally:
+            os.close(number)
+
+    def _verified(self, content: bytes) -> list[Entry]:
+        """As `entries`, of a file's content."""
+        entries, problem = read_entries(content, self.path.name)
+        seen = self.witness.last(self.name)
+        torn = seen and content.count(b"\n") == seen.number + 1 == len(entries) + 1
+        if problem and not torn:  # a last entry that is torn was never reported
+            raise Refused(
+                f"{problem}: nothing is uploaded before an intact copy of the newest "
+                "log is back; a new one would forget what was spent"
+            )
+        first, last = entries[0].body, entries[-1]
+        if first["site"] != self._key.public():
+            raise Refused(f"{self.path.name} is another site's: not of this key")
+        if first["name"] != self.name:
+            raise Refused(f"{self.path.name} is of the site {first['name']}")
+        if seen is None or (seen.site, seen.witness) != (
+            first["site"],
+            first["witness"],
+        ):
+            raise Refused(
+                f"the witness does not know the site {self.name}: nothing is uploaded "
+                "before the file in which it does is back"
+            )
+        if seen.number > last.number:
+            raise Refused(
+                f"the log {self.path.name} is older than its witness has seen, which "
+                f"is entry {seen.number}, and ends at {last.number}: put the newest "
+                "copy back"
+            )
+        if last.number > seen.number + 1:
+            raise Refused(
+                f"the witness has seen {seen.number} entries of {last.number}: an "
+                "older copy of its file was put back"
+            )
+        if entries[seen.number - 1].hash != seen.hash:
+            raise Refused(
+                f"entry {seen.number} of {self.path.name} is not the one that the "
+                "witness has seen: the log was gone on with in two places, or changed"
+            )
+        if "policy" in self.__dict__:
+            _check_settings(first["settings"], self.policy.settings())
+        return entries
+
+    def _bound(self) -> str | None:
+        """The fingerprint under the site's key, since a bare hash of records is a test
+        of guesses at them.
+        """
+        if self._data is None:
+            return None
+        return hmac.new(self._key.secret(), self._data.encode(), "sha256").hexdigest()
+
+    def _check_data(self, first: Entry) -> None:
+        if self._data is not None and first.body["data"] not in (None, self._bound()):
+            raise ValueError(
+                f"the records are not those with which {self.path.name} was begun: it "
+                "counts what was spent of others"
+            )
+
+    def _missing(self) -> Refused:
+        """Why nothing may leave without a log."""
+        seen = self.witness.last(self.name)
+        if seen is None and not self._key.path.exists():
+            return Refused(
+                f"this client has no log {self.path.name}: it is begun once, by "
+                "Site.begin or fedsvp site init, and never to replace one that was lost"
+            )
+        known = "its key is there" if seen is None else f"it had {seen.number} entries"
+        return Refused(
+            f"the client's log {self.path.name} is missing, and {known}: nothing is "
+            "uploaded before the newest copy is back"
+        )
+
+
+class Log:
+    """A log that this process alone has open."""
+
+    def __init__(self, site: Site, number: int, entries: list[Entry]) -> None:
+        self._site, self._number, self._entries = site, number, entries
+
+    @property
+    def state(self) -> ClientState:
+        """What the last entry says."""
+        return _state(self._entries[-1])
+
+    def append(self, kind: str, body: Mapping[str, Any]) -> None:
+        """Returns when an entry is on the disk, and its witness has seen it.
+
+        Raises:
+          OSError: it cannot be written, so nothing may be uploaded.
+          Refused: as `Witness.countersign`.
+        """
+        site = self._site
+        before = self._entries[-1] if self._entries else None
+        line = entry_line(site._key, before, kind, body)
+        size, left = os.fstat(self._number).st_size, memoryview(line)
+        try:
+            try:
+                while left:
+                    left = left[os.write(self._number, left) :]
+                os.fsync(self._number)
+            except OSError:
+                os.ftruncate(self._number, size)
+                raise
+            self._entries = [*self._entries, _entry(line, before)]
+            self.catch_up()
+        except OSError as error:
+            raise OSError(
+                f"the client's log {site.path} or its witness cannot be written "
+                f"({error.strerror or error}): nothing is uploaded"
+            ) from error
+
+    def write(self, kind: str, state: ClientState, facts: Mapping[str, Any]) -> None:
+        """An entry of a new state, with what an auditor adds up."""
+        seen = self._site.witness.last(self._site.name)
+        told = {"state": dataclasses.asdict(state), **facts}
+        self.append(kind, {**told, "witnessed": seen.signature if seen else ""})
+
+    def catch_up(self) -> None:
+        """Shows the witness the last entry, where a kill came between the two."""
+        site, last = self._site, self._entries[-1]
+        seen = site.witness.last(site.name)
+        if seen is None or seen.number < last.number:
+            public = self._entries[0].body["site"]
+            site.witness.countersign(site.name, public, last.number, last.hash)
+
+
+def fingerprint(*records: str | os.PathLike[str] | np.ndarray) -> str:
+    """SHA-256 of files, of folders with all their files, or of arrays.
+
+    It stays on the site's machine: whoever knows all records but one could test a
+    guess at that one. The log holds it under the site's key.
+    """
+    whole = hashlib.sha256()
+
+    def add(name: str, content: bytes) -> None:
+        whole.update(f"{name}\n{len(content)}\n".encode())
+        whole.update(content)
+
+    for one in records:
+        if isinstance(one, np.ndarray):
+            add(f"{one.dtype} {one.shape}", np.ascontiguousarray(one).tobytes())
+            continue
+        place = pathlib.Path(one)
+        files = sorted(place.rglob("*")) if place.is_dir() else [place]
+        for file in files:
+            if not file.is_dir():
+                add(str(file.relative_to(place)), file.read_bytes())
+    return whole.hexdigest()
+
+
+def _entry(line: bytes, before: Entry | None) -> Entry:
+    saved = json.loads(line)
+    digest = hashlib.sha256(line[:-1]).hexdigest()
+    number = 1 if before is None else before.number + 1
+    return Entry(number, saved["kind"], saved["time"], saved["body"], digest)
+
+
+def _state(entry: Entry) -> ClientState:
+    return ClientState(**entry.body["state"])
+
+
+@functools.lru_cache(maxsize=64)
+def _policy_of(text: str) -> Policy:
+    """The policy of a log's first entry; its compiled programs are kept."""
+    asked = json.loads(text)
+    config = plugin.config_class()(**asked.pop("config"))
+    return make_policy(config, **asked)
+
+
+def _check_settings(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Raises Refused: the policy is not that of the log's beginning."""
+    changed = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
+    if changed:
+        raise Refused(
+            "the client promised other settings when its log was begun: "
+            + ", ".join(
+                f"{key} is {new.get(key)} and was {old.get(key)}" for key in changed
+            )
+        )

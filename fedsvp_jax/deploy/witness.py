@@ -1,0 +1,134 @@
+"""A witness: it countersigns the newest entry of each site's log, and forgets none.
+
+A log that was deleted, replaced by an older copy, or gone on with in two places does
+not agree with what its witness has seen. It must lie where the accident that is feared
+does not happen: on another disk, on another machine, at the server.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import pathlib
+import urllib.parse
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+from fedsvp_jax.deploy.chain import Key, verifies
+from fedsvp_jax.deploy.refusal import Refused
+from fedsvp_jax.run.files import make_folder, replace_file
+
+
+class Seen(NamedTuple):
+    """The newest entry of a site's log that a witness has seen, countersigned."""
+
+    site: str  # public key
+    number: int  # entries of the log
+    hash: str  # of the newest
+    witness: str  # public key
+    signature: str = ""
+
+    def message(self, name: str) -> bytes:
+        """What is signed."""
+        return "\n".join(
+            ["fedsvp", name, self.site, str(self.number), self.hash]
+        ).encode()
+
+    def verified(self, name: str) -> bool:
+        """Whether its witness signed it."""
+        return verifies(self.witness, self.signature, self.message(name))
+
+
+class Witness(Protocol):
+    """What a site asks of its witness; a server may be one behind its own calls."""
+
+    def public(self) -> str:
+        """Its public key, which a site writes into its first entry."""
+
+    def last(self, name: str) -> Seen | None:
+        """What it has seen of the site of this name; None for nothing."""
+
+    def countersign(self, name: str, site: str, number: int, digest: str) -> Seen:
+        """Remembers the newest entry; returns when it is on its disk.
+
+        Raises:
+          Refused: the entry does not follow the one that it has seen last.
+        """
+
+
+class WitnessFolder:
+    """A witness that is a folder: its key, and a file for each site.
+
+    Args:
+      path: of the folder.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = pathlib.Path(os.path.realpath(path))
+        self._key = Key(self.path / "witness.key")
+
+    def public(self) -> str:
+        """As `Witness.public`; a folder that is new gets its key."""
+        make_folder(self.path)
+        if not any(self.path.iterdir()):
+            with contextlib.suppress(FileExistsError):
+                self._key.make()
+        return self._key.public()
+
+    def last(self, name: str) -> Seen | None:
+        """As `Witness.last`.
+
+        Raises:
+          Refused: its file is damaged, or not signed by it.
+        """
+        return read_seen(self._file(name), name)
+
+    def countersign(self, name: str, site: str, number: int, digest: str) -> Seen:
+        """As `Witness.countersign`; the first of a name begins it.
+
+        Raises:
+          OSError: it cannot be written.
+        """
+        with self._alone():
+            seen = self.last(name)
+            before = 0 if seen is None else seen.number
+            if number != before + 1 or (seen is not None and seen.site != site):
+                raise Refused(
+                    f"the witness has seen {before} entries of the site {name}, and "
+                    f"entry {number} does not follow"
+                )
+            new = Seen(site, number, digest, self._key.public())
+            new = new._replace(signature=self._key.sign(new.message(name)))
+            text = json.dumps(new._asdict(), indent=1) + "\n"
+            replace_file(self._file(name), text.encode(), mode=0o600)
+        return new
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        number = os.open(self._key.path, os.O_RDONLY)
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(number)
+
+    def _file(self, name: str) -> pathlib.Path:
+        return self.path / f"{urllib.parse.quote(name, safe='')}.seen.json"
+
+
+def read_seen(path: pathlib.Path, name: str) -> Seen | None:
+    """What a witness's file says of a site; None where there is none.
+
+    Raises:
+      Refused: it is damaged, or not signed by the witness that it names.
+    """
+    try:
+        seen = Seen(**json.loads(path.read_bytes()))
+        right = seen.verified(name)
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, RecursionError):
+        right = False
+    if not right:
+        raise Refused(f"the witness's file {path.name} is damaged or was changed")
+    return seen

@@ -1,0 +1,312 @@
+"""A site's log as its auditor sees it: verified, added up anew, and as a page.
+
+The sum is dp-accounting's, of its own events: an upload of noise multiplier z is
+1/(2z²)-zCDP (Bun and Steinke 2016, arXiv 1605.02065), a release of R a randomised
+response. Nothing of the package's own accounting is asked.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fedsvp_jax.deploy.chain import Entry, read_entries, verifies
+from fedsvp_jax.deploy.refusal import Refused
+from fedsvp_jax.deploy.witness import Seen, read_seen
+from fedsvp_jax.report import labels, page
+from fedsvp_jax.report.plots import Plot, Series
+
+_ROUNDING = 1 + 1e-5  # between two accountants, in float32 multipliers
+
+
+class Row(NamedTuple):
+    """One round that was charged."""
+
+    round: int
+    charged: str  # when
+    sent: str  # when its upload was made; "" where it never was
+    noise_multiplier: float
+    epsilon: float  # of all rounds so far
+    recorded: float | None  # the same as the site recorded it
+
+
+class Ledger(NamedTuple):
+    """What a log says, and what is wrong with it.
+
+    Attributes:
+      file: its name.
+      first: the body of its first entry.
+      entries: the number of those that are right.
+      rows: in order; the last ε is what was spent.
+      problems: one sentence each; none where all is right.
+      notes: what an auditor should know besides.
+    """
+
+    file: str
+    first: dict[str, Any]
+    entries: int
+    rows: list[Row]
+    problems: list[str]
+    notes: list[str]
+
+    @property
+    def spent(self) -> float:
+        """ε of everything that was charged."""
+        return self.rows[-1].epsilon if self.rows else 0.0
+
+
+def audit(
+    path: Path, witness: Path | None = None, site_key: str | None = None
+) -> Ledger:
+    """Reads a log and checks all of it.
+
+    Args:
+      path: of the log.
+      witness: the file in which its witness says what it has seen.
+      site_key: the public key that the site is known by.
+
+    Raises:
+      ValueError: there is no entry to begin with.
+      OSError: the file cannot be read.
+    """
+    entries, problem = read_entries(path.read_bytes(), path.name)
+    problems = [problem] if problem else []
+    if not entries:
+        raise ValueError(problem)
+    first = entries[0].body
+    try:
+        rows = _rows(entries)
+        problems += _chain_problems(entries, path.name, witness, site_key)
+        problems += _sum_problems(first["promise"], rows)
+        notes = _notes(entries, first, witness)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{path.name} is signed, but is no site's log: it lacks {error}"
+        ) from None
+    return Ledger(path.name, first, len(entries), rows, problems, notes)
+
+
+def _rows(entries: Sequence[Entry]) -> list[Row]:
+    promise = entries[0].body["promise"]
+    charged: dict[int, dict[str, Any]] = {}
+    for entry in entries[1:]:
+        told = entry.body
+        row = charged.setdefault(told["round"], {"sent": "", "recorded": None})
+        row["z"] = float(told["noise_multiplier"])
+        if entry.kind == "upload":
+            row |= {"sent": entry.time, "recorded": told["epsilon_spent"]["rdp"]}
+        else:
+            row["charged"] = entry.time
+    rows, multipliers = [], []
+    for number, row in charged.items():
+        multipliers.append(row["z"])
+        recorded = row["recorded"]
+        rows.append(
+            Row(
+                number,
+                row.get("charged", ""),
+                row["sent"],
+                row["z"],
+                _epsilon(multipliers, promise),
+                None if recorded is None else float(recorded),
+            )
+        )
+    return rows
+
+
+def _epsilon(multipliers: Sequence[float], promise: dict[str, Any]) -> float:
+    """ε at the promise's δ by dp-accounting's Rényi accountant."""
+    import dp_accounting
+    from dp_accounting.rdp import RdpAccountant
+
+    if min(multipliers) <= 0:
+        return math.inf
+    accountant = RdpAccountant(
+        neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE
+    )
+    for multiplier in multipliers:
+        accountant.compose(dp_accounting.dp_event.ZCDpEvent(0.5 / multiplier**2))
+    if released := float(promise["release_epsilon"]):
+        noise = 2.0 / (1.0 + math.exp(released))
+        response = dp_accounting.dp_event.RandomizedResponseDpEvent(noise, 2)
+        accountant.compose(response, len(multipliers))
+    return float(accountant.get_epsilon(promise["target_delta"]))
+
+
+def _chain_problems(
+    entries: Sequence[Entry], file: str, witness: Path | None, site_key: str | None
+) -> list[str]:
+    first, last = entries[0].body, entries[-1]
+    found = []
+    if site_key is not None and first["site"] != site_key:
+        found.append(f"{file} is signed by another key than {site_key}")
+    for before, entry in itertools.pairwise(entries):
+        seen = Seen(first["site"], before.number, before.hash, first["witness"])
+        message = seen.message(first["name"])
+        if not verifies(first["witness"], entry.body["witnessed"], message):
+            found.append(f"entry {before.number} of {file} was not seen by the witness")
+    if witness is None:
+        return found
+    try:
+        newest = read_seen(witness, first["name"])
+    except Refused as refusal:
+        return [*found, str(refusal)]
+    if newest is None:
+        return [*found, f"{witness} is missing"]
+    known = (newest.site, newest.witness) == (first["site"], first["witness"])
+    if not known or newest.number > last.number:
+        found.append(
+            f"the witness has seen {newest.number} entries of {file}, which has "
+            f"{last.number}"
+        )
+    elif entries[newest.number - 1].hash != newest.hash:
+        found.append(
+            f"entry {newest.number} of {file} is not the one that its witness has seen"
+        )
+    return found
+
+
+def _sum_problems(promise: dict[str, Any], rows: Sequence[Row]) -> list[str]:
+    found = []
+    limit = promise["total_epsilon"]
+    for row in rows:
+        if limit is not None and not row.epsilon <= limit * _ROUNDING:
+            found.append(
+                f"round {row.round}: ε is {row.epsilon:.4g} by then, and "
+                f"{limit:g} was promised"
+            )
+            break
+    for row in rows:
+        if row.recorded is not None and row.epsilon > row.recorded * _ROUNDING:
+            found.append(
+                f"round {row.round}: the site recorded ε = {row.recorded:.6g}, and its "
+                f"uploads add up to {row.epsilon:.6g}"
+            )
+            break
+    most = promise["max_uploads"]
+    if most is not None and len(rows) > most:
+        found.append(f"{len(rows)} uploads, and {most} were promised")
+    return found
+
+
+def _notes(
+    entries: Sequence[Entry], first: dict[str, Any], witness: Path | None
+) -> list[str]:
+    found = []
+    if witness is None:
+        found.append("whether entries are missing at the end only its witness can say")
+    if first["data"] is None:
+        found.append("the log is bound to no records")
+    if any(entry.body.get("randomness", "secret") != "secret" for entry in entries):
+        found.append("noise was seeded: every ε is nominal")
+    times = [entry.time for entry in entries]
+    pairs = enumerate(itertools.pairwise(times), 2)
+    back = [number for number, (before, after) in pairs if after < before]
+    if back:
+        found.append(f"the site's clock went back before entry {back[0]}")
+    return found
+
+
+def facts(ledger: Ledger) -> list[tuple[str, str]]:
+    """What an auditor asks first: (name, value)."""
+    promise = ledger.first["promise"]
+    limit = promise["total_epsilon"]
+    return [
+        ("site", ledger.first["name"]),
+        ("verdict", "not in order" if ledger.problems else "in order"),
+        ("ε spent, added up anew", labels.significant(ledger.spent)),
+        ("ε promised", "none" if limit is None else f"{limit:g}"),
+        ("δ", f"{promise['target_delta']:g}"),
+        ("rounds charged", str(len(ledger.rows))),
+        ("of these sent", str(sum(bool(row.sent) for row in ledger.rows))),
+    ]
+
+
+def table(ledger: Ledger) -> list[dict[str, str]]:
+    """The rows as text."""
+    return [
+        {
+            "round": str(row.round),
+            "charged": row.charged,
+            "sent": row.sent or "never",
+            "z": labels.significant(row.noise_multiplier),
+            "ε so far": labels.significant(row.epsilon),
+            "recorded": labels.significant(row.recorded),
+        }
+        for row in ledger.rows
+    ]
+
+
+def write_page(ledger: Ledger, path: Path, *, timestamp: str | None = None) -> Path:
+    """Writes the auditor's page: one file that asks nothing of the network.
+
+    Raises:
+      ImportError: plotly is not installed.
+    """
+    promise, rows = ledger.first["promise"], table(ledger)
+    rounds: list[float | None] = [row.round for row in ledger.rows]
+    finite = [e if math.isfinite(e) else None for e in (r.epsilon for r in ledger.rows)]
+    series = [Series({"what": "spent"}, "spent", rounds, finite)]
+    if (limit := promise["total_epsilon"]) is not None:
+        flat = [limit] * len(rounds)
+        series.append(Series({"what": "promised"}, "promised", rounds, flat))
+    plot = Plot(
+        id="spent",
+        title="ε spent",
+        note="Added up by dp-accounting from the log's noise multipliers.",
+        x_title="round",
+        y_title="ε",
+        series=series,
+    )
+    said = [
+        *((name, str(promise[name])) for name in _SAID),
+        ("entries that are right", str(ledger.entries)),
+        ("public key of the site", ledger.first["site"]),
+        ("public key of its witness", ledger.first["witness"]),
+    ]
+    sections = [
+        ("verdict", "Verdict", page.facts(facts(ledger)) + _listed(ledger)),
+        (
+            "uploads",
+            "Uploads",
+            page.table(
+                list(rows[0]) if rows else ["round"],
+                [list(row.values()) for row in rows],
+                caption="Every round that was charged, and the ε of all by then. One "
+                "that was never sent counts with the most that it might have cost.",
+            ),
+        ),
+        ("curve", "ε by round", page.plot_grid([plot] if rows else [])),
+        (
+            "promise",
+            "Promise and keys",
+            page.table(["what", "value"], said, caption="As the first entry says it."),
+        ),
+    ]
+    return page.write(
+        path,
+        title=f"Ledger of {ledger.first['name']}",
+        subtitle=f"What the site has sent, by its log {ledger.file}",
+        sections=sections,
+        data={"plots": page.plot_data([plot] if rows else [])},
+        timestamp=timestamp,
+    )
+
+
+_SAID = (
+    *("mechanism", "adversary", "relation", "status", "assumptions"),
+    *("num_rounds", "max_uploads", "total_accounting", "release_epsilon"),
+)
+
+
+def _listed(ledger: Ledger) -> str:
+    """What is wrong, and what else should be known."""
+    parts = (("Not in order", ledger.problems), ("To be known", ledger.notes))
+    return "".join(
+        f"<h3>{head}</h3><ul>"
+        + "".join(f"<li>{page.escape(line)}</li>" for line in lines)
+        + "</ul>"
+        for head, lines in parts
+        if lines
+    )

@@ -1,0 +1,281 @@
+"""What was tried against a site's budget, and what came back: one row, one fault."""
+
+import json
+import os
+import pathlib
+import resource
+import shutil
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from deployed import UPDATE_CLIP, model, policy, trained
+
+from fedsvp_jax.deploy import Refused, Site, Trained, WitnessFolder, answer, fingerprint
+from fedsvp_jax.deploy.chain import Key, entry_line
+
+pytestmark = pytest.mark.across("what holds a site's budget, against every fault")
+
+
+class Place(NamedTuple):
+    """A site that has answered rounds 1 and 2 of 5, and how it was before 2."""
+
+    folder: pathlib.Path
+    before: pathlib.Path
+
+    @property
+    def site(self) -> Site:
+        return Site(
+            self.folder / "log",
+            policy(**UPDATE_CLIP),
+            witness=self.folder / "elsewhere",
+            data=fingerprint(np.arange(3)),
+        )
+
+
+def sent(site: Site, round_num: int, received: Any = None) -> None:
+    received = model() if received is None else received
+    answer(site, received, lambda: Trained(trained(model())), round_num=round_num)
+
+
+@pytest.fixture
+def place(tmp_path: pathlib.Path) -> Place:
+    made = Place(tmp_path / "site", tmp_path / "backup")
+    made.site.begin(30)
+    sent(made.site, 1)
+    shutil.copytree(made.folder, made.before)
+    sent(made.site, 2)
+    return made
+
+
+def restored(place: Place, *names: str) -> None:
+    for name in names:
+        shutil.copy(place.before / name, place.folder / name)
+
+
+def edited(place: Place) -> None:
+    """The last entry anew, its hash and signature by the site's own key."""
+    (*_, before, last) = place.site.entries()
+    state = last.body["state"] | {"sums": before.body["state"]["sums"]}
+    line = entry_line(
+        Key(place.folder / "log.key"), before, "upload", last.body | {"state": state}
+    )
+    whole = (place.folder / "log").read_bytes().splitlines(keepends=True)
+    (place.folder / "log").write_bytes(b"".join(whole[:-1]) + line)
+
+
+def changed_byte(place: Place) -> None:
+    whole = (place.folder / "log").read_bytes()
+    (place.folder / "log").write_bytes(
+        whole.replace(b'"uploads":[1]', b'"uploads":[0]')
+    )
+
+
+def cloned(place: Place) -> None:
+    """A second machine went on with a copy; both have the witness."""
+    clone = place.folder.with_name("clone")
+    clone.mkdir()
+    for name in ("log", "log.key"):
+        shutil.copy(place.folder / name, clone / name)
+    other = Site(clone / "log", place.site.policy, witness=place.folder / "elsewhere")
+    sent(other, 3)
+
+
+def reordered(place: Place) -> None:
+    lines = (place.folder / "log").read_bytes().splitlines(keepends=True)
+    lines[1], lines[2] = lines[2], lines[1]
+    (place.folder / "log").write_bytes(b"".join(lines))
+
+
+def another_key(place: Place) -> None:
+    (place.folder / "log.key").write_text("ab" * 32)
+
+
+def signed_anew(place: Place) -> None:
+    """A whole new log and witness of a key of the attacker's own, but not its file."""
+    other = place.folder.with_name("other")
+    made = Site(other / "log", place.site.policy)
+    made.begin(30)
+    shutil.copy(other / "log", place.folder / "log")
+
+
+FAULTS: dict[str, tuple[Callable[[Place], Any], str]] = {
+    "deleted log": (lambda p: (p.folder / "log").unlink(), "missing, and it had 5"),
+    "deleted key": (lambda p: (p.folder / "log.key").unlink(), "key .* is missing"),
+    "deleted witness": (
+        lambda p: shutil.rmtree(p.folder / "elsewhere"),
+        "the witness does not know",
+    ),
+    "restored backup of the log": (lambda p: restored(p, "log"), "is older than its"),
+    "restored backup of the witness": (
+        lambda p: restored(p, "elsewhere/log.seen.json"),
+        "an older copy of its file was put back",
+    ),
+    "cloned log": (cloned, "is older than its witness has seen"),
+    "changed number": (changed_byte, r"entry \d of log was changed"),
+    "edited, hashed and signed anew": (edited, "is not the one that the witness has"),
+    "entries in another order": (reordered, "entry 2 of log does not follow"),
+    "another key": (another_key, "is another site's: not of this key"),
+    "another site's log": (signed_anew, "is another site's: not of this key"),
+    "changed witness": (
+        lambda p: (p.folder / "elsewhere" / "log.seen.json").write_text(
+            (p.before / "elsewhere" / "log.seen.json")
+            .read_text()
+            .replace('"number": 3', '"number": 5')
+        ),
+        "the witness's file log.seen.json is damaged or was changed",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_log_that_is_not_the_newest_whole_one_answers_nothing(
+    name: str, place: Place
+) -> None:
+    fault, words = FAULTS[name]
+    fault(place)
+    for _ in range(2):
+        with pytest.raises(Refused, match=words) as caught:
+            sent(place.site, 3)
+        assert "\n" not in str(caught.value)
+    with pytest.raises((FileExistsError, Refused)):
+        place.site.begin(30)
+
+
+REQUESTS: dict[str, tuple[int, Any, str]] = {
+    "replayed round": (2, None, "round 2 is over"),
+    "earlier round": (1, None, "round 1 is over"),
+    "round that was not planned": (6, None, "not one of the 5 rounds"),
+    "NaN": (3, [leaf * np.float32("nan") for leaf in model()], "NaN or infinity"),
+    "infinity": (3, [leaf * np.float32("inf") for leaf in model()], "NaN or infinity"),
+    "misshapen": (3, [leaf.T for leaf in model()], "must have the shape"),
+    "huge array": (3, [np.zeros((4, 10**6), "f4"), model()[1]], "must have the shape"),
+    "more arrays": (3, [*model(), model()[0]], "must have 2 arrays, got 3"),
+    "other type": (3, [leaf.astype(float) for leaf in model()], "must be float32"),
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_request_that_may_not_be_answered_changes_nothing(
+    name: str, place: Place
+) -> None:
+    round_num, received, words = REQUESTS[name]
+    before = (place.folder / "log").read_bytes()
+    with pytest.raises(Refused, match=words):
+        sent(place.site, round_num, received)
+    assert (place.folder / "log").read_bytes() == before
+    sent(place.site, 4)  # skipping a round costs nothing
+    assert place.site.read().sums["uploads"] == [3]
+
+
+def test_numbers_as_large_as_float32_has_are_clipped_and_counted(place: Place) -> None:
+    sent(place.site, 3, [np.full_like(leaf, 3e38) for leaf in model()])
+    assert place.site.read().sums["uploads"] == [3]
+
+
+def test_other_records_are_not_gone_on_with_and_the_server_is_not_told(
+    place: Place,
+) -> None:
+    other = Site(
+        place.folder / "log",
+        witness=place.folder / "elsewhere",
+        data=fingerprint(np.arange(4)),
+    )
+    for call in (other.check_data, lambda: sent(other, 3)):
+        with pytest.raises(ValueError, match="records are not those") as caught:
+            call()
+        assert not isinstance(caught.value, Refused)
+    assert fingerprint(np.arange(3)) not in (place.folder / "log").read_text()
+    key = (place.folder / "log.key").read_text()
+    assert key not in (place.folder / "log").read_text()
+
+
+def test_a_clock_that_goes_back_decides_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "gmtime", lambda: time.struct_time((1999,) + (1,) * 8))
+    sent(place.site, 3)
+    assert place.site.entries()[-1].time.startswith("1999")
+    with pytest.raises(Refused, match="round 3 is over"):
+        sent(place.site, 3)
+
+
+def test_a_log_that_its_witness_has_not_seen_yet_is_shown_to_it(place: Place) -> None:
+    """A kill between log and witness; the upload did not leave."""
+    witness = place.folder / "elsewhere" / "log.seen.json"
+    seen = witness.read_bytes()
+
+    def killed() -> Trained:
+        witness.write_bytes(before)
+        raise KeyboardInterrupt
+
+    before = seen
+    with pytest.raises(KeyboardInterrupt):
+        answer(place.site, model(), killed, round_num=3)
+    sent(place.site, 4)
+    assert place.site.read().sums["uploads"] == [4]
+
+
+def test_a_torn_last_entry_was_never_reported_and_is_dropped(place: Place) -> None:
+    whole = (place.folder / "log").read_bytes()
+    for torn in (b'{"body":{"sta', b"\0" * 50 + b'"}\n'):
+        (place.folder / "log").write_bytes(whole + torn)
+        assert place.site.read().last_round == 2
+        with place.site.opened():
+            pass
+        assert (place.folder / "log").read_bytes() == whole
+
+
+def test_a_full_disk_sends_nothing_and_forgets_nothing(place: Place) -> None:
+    """A limit on the size of files stands for a full disk."""
+    before = (place.folder / "log").read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 100, hard))
+    try:
+        with pytest.raises(OSError, match=r"cannot be written .* nothing is uploaded"):
+            sent(place.site, 3)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (place.folder / "log").read_bytes() == before
+    sent(place.site, 3)
+
+
+def test_a_policy_stands_in_the_log_and_sites_may_promise_different_things(
+    tmp_path: pathlib.Path,
+) -> None:
+    for name, epsilon in (("small", 3.3), ("large", 9.0)):
+        made = Site(tmp_path / name, policy(**UPDATE_CLIP, total_epsilon=epsilon))
+        made.begin(30)
+    answered = {"small": 0, "large": 0}
+    for name in answered:
+        for round_num in range(1, 6):
+            again = Site(tmp_path / name)  # which knows the path alone
+            try:
+                sent(again, round_num)
+            except Refused as refusal:
+                assert "would exceed this client's promise" in str(refusal)
+            else:
+                answered[name] += 1
+        spent = again.read().epsilon_spent(again.policy)["rdp"]
+        assert spent <= again.policy.promise.total_epsilon
+    assert 0 < answered["small"] < answered["large"] == 5
+
+
+def test_two_sites_of_one_name_have_not_one_witness(place: Place) -> None:
+    other = Site(
+        place.folder / "more" / "log",
+        place.site.policy,
+        witness=WitnessFolder(place.folder / "elsewhere"),
+    )
+    with pytest.raises(FileExistsError, match="its witness knows the site log"):
+        other.begin(30)
+    named = Site(
+        other.path, place.site.policy, witness=other.witness, name="north, log"
+    )
+    named.begin(30)
+    seen = json.loads(
+        (place.folder / "elsewhere" / "north%2C%20log.seen.json").read_text()
+    )
+    assert seen["number"] == 1 and os.path.exists(named.path)

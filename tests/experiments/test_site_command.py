@@ -1,0 +1,41 @@
+"""`fedsvp site init` and `fedsvp ledger`: a log is begun once, and shown."""
+
+import pathlib
+
+from commands import assert_sentence, command
+from deployed import model, trained
+
+from fedsvp_jax.deploy import Site, private_round
+
+SETTINGS = (
+    *("--dataset=digits", "--mechanism=nbafl", "--sensitivity=update_clip"),
+    *("--relation=add_remove", "--calibration=analytic", "--num_rounds=5"),
+    *("--total_epsilon=3", "--solve=noise"),
+)
+
+
+def test_a_log_is_begun_once_and_a_loop_of_ones_own_goes_on_with_it(
+    tmp_path: pathlib.Path,
+) -> None:
+    log, witness = tmp_path / "north", tmp_path / "elsewhere"
+    records = tmp_path / "records.csv"
+    records.write_text("age,finding\n50,benign\n")
+    given = (f"--log={log}", f"--witness={witness}", f"--records={records}")
+    sizes = ("--num_examples=30", "--min_num_examples=20")
+    shown = command("experiments.site", "init", *given, *sizes, *SETTINGS)
+    assert shown.status == 0 and "site north: public key" in shown.stdout, shown
+    again = command("experiments.site", "init", *given, *sizes, *SETTINGS)
+    assert_sentence(again, "it has begun already")
+    site = Site(log, witness=witness)
+    with private_round(site, model(), round_num=1) as private:
+        upload = private(trained(model()))
+    assert [leaf.shape for leaf in upload] == [leaf.shape for leaf in model()]
+    told = f"--witness={witness / 'north.seen.json'}"
+    page = tmp_path / "page.html"
+    shown = command("experiments.ledger", str(log), told, f"--page={page}")
+    assert shown.status == 0 and "verdict: in order" in shown.stdout, shown
+    assert page.is_file()
+    log.write_bytes(log.read_bytes().replace(b'"round":1', b'"round":2'))
+    shown = command("experiments.ledger", str(log), told)
+    assert shown.status == 1
+    assert "NOT IN ORDER: entry 2 of north was changed" in shown.stdout

@@ -1,0 +1,88 @@
+"""epsilon.html and epsilon.json: what they say is what the sweep's files say."""
+
+import json
+from pathlib import Path
+
+import pytest
+from small_folders import change
+
+from fedsvp_jax.accounting import tradeoff
+from fedsvp_jax.report import epsilon_page, read, write_sweep_report
+
+pytest.importorskip("plotly", reason="report.html needs the extra [report]")
+
+
+def test_every_sweep_has_a_page_whose_numbers_are_its_cells(sweep_dir: Path) -> None:
+    write_sweep_report(sweep_dir)
+    told = json.loads((sweep_dir / "epsilon.json").read_text())
+    cells = json.loads((sweep_dir / "cells.json").read_text())
+    assert told["guessing"] == cells[0]["guessing"]
+    assert told["fedavg"]["seeds"] == 2 and len(told["points"]) == 4
+    point = next(one for one in told["points"] if one["mechanism"] == "FedSVA")
+    assert not point["promised"] and point["uploads_left"] is None
+    main = next(
+        one for one in point["guarantees"] if one["adversary"] == point["adversary"]
+    )
+    assert main["status"] == "nominal" and main["epsilon"] == point["epsilon"]
+    of = [one for one in cells if (one["mechanism"], one["epsilon"]) == ("fedsva", 0.1)]
+    assert main["epsilon"] == max(one["epsilon_spent"]["pld"] for one in of)
+    assert main["risk"] in [one["risk"][point["adversary"]] for one in of]
+    assert {"unit_of_privacy", "trust_model"} <= told["nist_sp_800_226"].keys()
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("method", ["promise by pld", "pld, 60 planned rounds"])
+def test_n19_the_risk_beside_a_promise_is_the_promises(method: str) -> None:
+    """It was that of the tally, which is smaller and nominal; the status, proved."""
+    row = {"adversary": "server", "relation": "one", "delta": 1e-5, "copies": 1}
+    tally = row | {"method": "pld", "epsilon": 1.0, "proved": False}
+    proved = row | {"method": method, "epsilon": 5.0, "proved": True}
+    risk = {"server": tradeoff.risk([(1.0, 1e-5)])}
+    cell = {"guarantees": [tally, proved], "risk": risk, "relation": "one"}
+    (told,) = epsilon_page._guarantees([cell])
+    assert (told["status"], told["epsilon"]) == ("proved", 5.0)
+    assert told["risk"] == tradeoff.risk([(5.0, 1e-5)])
+    (told,) = epsilon_page._guarantees([cell | {"guarantees": [tally]}])
+    assert told["risk"] == risk["server"]
+
+
+def test_the_page_fetches_nothing_and_draws_without_a_library(sweep_dir: Path) -> None:
+    content = epsilon_page.document(read.read_sweep(sweep_dir))
+    page, _ = epsilon_page.write_epsilon_page(sweep_dir, content)
+    text = page.read_text()
+    assert "http" not in text.replace('http-equiv="Content-Security-Policy"', "")
+    assert page.stat().st_size < 200_000 and "Plotly.newPlot" in text
+
+
+def test_a_sweep_that_claims_nothing_has_no_such_page(sweep_dir: Path) -> None:
+    files = read.read_sweep(sweep_dir)
+    rows = [row for row in files.results if row["mechanism"] == "none"]
+    bare = read.SweepFiles(files.config, rows, files.cells[:2], {})
+    content = epsilon_page.document(bare)
+    assert content["points"] == []
+    assert epsilon_page.write_epsilon_page(sweep_dir / "a", content) == []
+    assert not (sweep_dir / "a").exists()
+
+
+def test_of_one_seed_the_interval_is_that_of_its_test_rows(sweep_dir: Path) -> None:
+    """Wilson's for 90 of 100 right: .8256 to .9448."""
+    files = read.read_sweep(sweep_dir)
+    rows = [row | {"test_accuracy": 0.9} for row in files.results if row["seed"] == 0]
+    cells = [one | {"test_rows": 100} for one in files.cells if one["seed"] == 0]
+    content = epsilon_page.document(read.SweepFiles(files.config, rows, cells, {}))
+    accuracy = content["fedavg"]
+    assert accuracy["interval"] == "of 100 test rows, 1 seed"
+    assert accuracy["lower"] == pytest.approx(0.8256, abs=1e-4)
+    assert accuracy["upper"] == pytest.approx(0.9448, abs=1e-4)
+
+
+def test_an_older_folder_has_a_page_by_epsilon_and_delta_alone(sweep_dir: Path) -> None:
+    cells = json.loads((sweep_dir / "cells.json").read_text())
+    for cell in cells:
+        for name in ("risk", "uploads_left", "guessing", "test_rows"):
+            del cell[name]
+    (sweep_dir / "cells.json").write_text(json.dumps(cells))
+    change(sweep_dir / "config.json")
+    content = epsilon_page.document(read.read_sweep(sweep_dir))
+    assert content["guessing"] is None and len(content["points"]) == 4
+    assert epsilon_page.write_epsilon_page(sweep_dir, content)

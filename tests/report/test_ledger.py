@@ -1,0 +1,159 @@
+"""The auditor's view of a site's log: what is verified, added up, and named."""
+
+import math
+import pathlib
+import shutil
+from typing import Any
+
+import numpy as np
+import pytest
+from deployed import UPDATE_CLIP, model, policy, trained
+
+from fedsvp_jax.deploy import Seeded, Site, Trained, answer, begin_round
+from fedsvp_jax.deploy.chain import Key, entry_line
+from fedsvp_jax.report import ledger
+
+GUIDED = {"mechanism": "fedsva", "contribution_release": "randomized_response"}
+
+
+def answered(folder: pathlib.Path, rounds: int = 3, **changes: Any) -> Site:
+    """A site that answered rounds, then one more that was never sent."""
+    site = Site(folder / "log", policy(**changes or UPDATE_CLIP))
+    site.begin(30)
+    for round_num in range(1, rounds + 1):
+        answer(
+            site,
+            model(),
+            lambda: Trained(trained(model()), 0.5),
+            round_num=round_num,
+        )
+    begin_round(site, model(), round_num=rounds + 1)
+    return site
+
+
+def witness_of(site: Site) -> pathlib.Path:
+    return site.path.with_name("witness") / "log.seen.json"
+
+
+@pytest.mark.parametrize("changes", [{}, GUIDED, {"mechanism": "none"}], ids=str)
+def test_another_accountant_adds_up_what_the_site_has_spent(
+    changes: dict[str, Any], tmp_path: pathlib.Path
+) -> None:
+    site = answered(tmp_path, **changes)
+    found = ledger.audit(site.path, witness_of(site))
+    assert not found.problems and len(found.rows) == 4
+    assert [bool(row.sent) for row in found.rows] == [True] * 3 + [False]
+    own = site.read().epsilon_spent(site.policy)["rdp"]
+    assert found.spent == own or found.spent == pytest.approx(own, rel=1e-5)
+    for row in found.rows[:3] if changes.get("mechanism") != "none" else []:
+        assert row.recorded == pytest.approx(row.epsilon, rel=1e-5)
+
+
+def edited(site: Site, number: int) -> None:
+    lines = site.path.read_bytes().splitlines(keepends=True)
+    lines[number - 1] = lines[number - 1].replace(
+        b'"kind":"upload"', b'"kind":"charge"'
+    )
+    site.path.write_bytes(b"".join(lines))
+
+
+def test_a_tampered_entry_is_named(tmp_path: pathlib.Path) -> None:
+    site = answered(tmp_path)
+    edited(site, 5)
+    found = ledger.audit(site.path)
+    assert found.problems == [
+        "entry 5 of log was changed: its signature is not the site's"
+    ]
+    page = ledger.write_page(found, tmp_path / "page.html").read_text()
+    assert "not in order" in page and found.problems[0].split("'")[0] in page
+    assert "http://" not in page.split("<script>")[0]
+
+
+def test_an_entry_that_the_sites_own_key_rewrote_was_not_seen_by_the_witness(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Whoever has the site's key alone signs and links anything."""
+    site = answered(tmp_path)
+    entries = site.entries()
+    key, lines = Key(tmp_path / "log.key"), site.path.read_bytes().splitlines(True)[:2]
+    before = entries[1]
+    for entry in entries[2:]:
+        body = entry.body
+        if entry.number == 3:
+            body = body | {"noise_multiplier": 100.0}
+        lines.append(entry_line(key, before, entry.kind, body))
+        site.path.write_bytes(b"".join(lines))
+        before = ledger.read_entries(site.path.read_bytes(), "log")[0][-1]
+    found = ledger.audit(site.path, witness_of(site))
+    assert "entry 3 of log was not seen by the witness" in found.problems
+    assert "entry 8 of log is not the one that its witness has seen" in found.problems
+
+
+def test_what_is_not_in_order_is_said(tmp_path: pathlib.Path) -> None:
+    site = answered(tmp_path)
+    witness = witness_of(site)
+    assert ledger.audit(site.path, site_key="ab").problems == [
+        "log is signed by another key than ab"
+    ]
+    assert ledger.audit(site.path).notes[0].startswith("whether entries are missing")
+    lines = site.path.read_bytes().splitlines(keepends=True)
+    site.path.write_bytes(b"".join(lines[:-1]))
+    assert ledger.audit(site.path, witness).problems == [
+        "the witness has seen 8 entries of log, which has 7"
+    ]
+    witness.write_text("{}")
+    assert "is damaged or was changed" in ledger.audit(site.path, witness).problems[0]
+    for content in (b"", b"[]\n", b"\xff\n", b"[" * 10**5 + b"\n"):
+        site.path.write_bytes(content)
+        with pytest.raises(ValueError, match="log"):
+            ledger.audit(site.path)
+
+
+def test_a_promise_that_is_not_kept_is_named(tmp_path: pathlib.Path) -> None:
+    rows = [
+        ledger.Row(n, "", "", 1.0, epsilon, recorded)
+        for n, epsilon, recorded in ((1, 2.0, 2.0), (2, 3.1, 2.9), (3, math.inf, 3.0))
+    ]
+    promise = {"total_epsilon": 3.0, "max_uploads": 2}
+    assert ledger._sum_problems(promise, rows) == [
+        "round 2: ε is 3.1 by then, and 3 was promised",
+        "round 2: the site recorded ε = 2.9, and its uploads add up to 3.1",
+        "3 uploads, and 2 were promised",
+    ]
+
+
+def test_seeded_noise_and_a_clock_that_went_back_are_noted(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = answered(tmp_path, 1)
+    clock = "fedsvp_jax.deploy.chain.time.strftime"
+    monkeypatch.setattr(clock, lambda *_: "1999-01-01T00:00:00Z")
+    answer(
+        site,
+        model(),
+        lambda: Trained(trained(model())),
+        round_num=3,
+        randomness=Seeded(0, 0),
+    )
+    notes = ledger.audit(site.path, witness_of(site)).notes
+    assert "noise was seeded: every ε is nominal" in notes
+    assert "the site's clock went back before entry 5" in notes
+
+
+def test_no_bytes_of_a_log_end_in_anything_but_a_sentence(
+    tmp_path: pathlib.Path,
+) -> None:
+    site, rng = answered(tmp_path, 1), np.random.default_rng(0)
+    whole = site.path.read_bytes()
+    other = tmp_path / "other"
+    shutil.copy(site.path, other)
+    for _ in range(200):
+        content = bytearray(whole)
+        for place in rng.integers(0, len(whole), rng.integers(1, 4)):
+            content[place] = rng.integers(0, 256)
+        other.write_bytes(bytes(content))
+        try:
+            found = ledger.audit(other)
+        except ValueError:
+            continue
+        assert bytes(content) == whole or found.problems
