@@ -1,8 +1,11 @@
 """Pytrees of parameters: norm, size, finiteness, slices of a leading axis, hash."""
 
+import contextlib
+import contextvars
 import hashlib
 import itertools
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -11,6 +14,21 @@ import numpy as np
 
 from fedsvp_jax.float32 import ROUNDOFF, pairwise_sum, staged_sum
 from fedsvp_jax.structs import Array, Params
+
+_FOR_TPU = contextvars.ContextVar("norms of a program for a TPU", default=False)
+
+
+@contextlib.contextmanager
+def norms_for(platform: str) -> Iterator[None]:
+    """What is traced in here is a program for the platform.
+
+    `lax.platform_dependent` instead would leave a branch in a CPU's programs.
+    """
+    token = _FOR_TPU.set(platform == "tpu")
+    try:
+        yield
+    finally:
+        _FOR_TPU.reset(token)
 
 
 def cell_of(tree: Params, index: Any) -> Params:
@@ -57,7 +75,7 @@ def l2_norm(tree: Params) -> Array:
     in it, whose factors a GPU or TPU may round. A TPU adds up in stages.
     """
     leaves = [leaf.astype(jnp.float32) for leaf in jax.tree.leaves(tree) if leaf.size]
-    return jax.lax.platform_dependent(leaves, tpu=_in_stages, default=_by_trees)
+    return (_in_stages if _FOR_TPU.get() else _by_trees)(leaves)
 
 
 def _by_trees(leaves: list[Array]) -> Array:

@@ -53,8 +53,8 @@ def largest(value: Array, axes: tuple[str, ...]) -> Array:
     return jax.lax.pmax(value, axes) if axes else value
 
 
-def ordered_sum(rows: S, start: S, used: Array) -> S:
-    """start + rows[0] + rows[1] + ... of the used rows, leaf by leaf, in this order.
+def ordered_sum(rows: S, start: S) -> S:
+    """start + rows[0] + rows[1] + ..., leaf by leaf and in this order.
 
     The sum holds no products: with one, fused multiply-adds made 1 device differ from 2
     in the last bit.
@@ -62,7 +62,7 @@ def ordered_sum(rows: S, start: S, used: Array) -> S:
 
     def add_up(leaf: Array, total: Array) -> Array:
         for i in range(leaf.shape[0]):
-            total = total + jnp.where(used[i], leaf[i], 0)
+            total = total + leaf[i]
         return total
 
     return jax.tree.map(add_up, rows, start)
@@ -164,8 +164,18 @@ def map_lanes(
     per_turn = chunk_size * devices.count
     most_turns = -(-num_lanes // per_turn)
 
+    def counted(parts: S, lane: Array) -> S:
+        used = lane < num_used
+
+        def of_leaf(leaf: Array) -> Array:
+            wide = jnp.expand_dims(used, range(1, leaf.ndim)) if used.ndim else used
+            return jnp.where(wide, leaf, 0)
+
+        return jax.tree.map(of_leaf, parts)
+
     def one(lane: Array) -> tuple[S, R]:
-        return function(jnp.minimum(lane, num_lanes - 1))
+        part, row = function(jnp.minimum(lane, num_lanes - 1))
+        return part if known_trips else counted(part, lane), row
 
     # Inlined, so the program stays the same; the turn reuses the shapes' trace.
     @functools.partial(jax.jit, inline=True)
@@ -195,8 +205,10 @@ def map_lanes(
         if devices.count > 1:
             results = jax.lax.all_gather(results, CLIENT_AXIS, tiled=True)
         parts, new_rows = results
-        used = index * per_turn + jnp.arange(per_turn, dtype=jnp.int32) < num_used
-        total = ordered_sum(parts, total, used)
+        if known_trips:  # a TPU adds up faster where it also selects
+            lane = index * per_turn + jnp.arange(per_turn, dtype=jnp.int32)
+            parts = counted(parts, lane)
+        total = ordered_sum(parts, total)
         rows = jax.tree.map(
             lambda buffer, new: jax.lax.dynamic_update_slice_in_dim(
                 buffer, new, index * per_turn, 0
