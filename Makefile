@@ -9,7 +9,8 @@ QUICK := $(wildcard tests/test_*.py) tests/accounting tests/algorithm tests/data
 LANE := $(wildcard tests/test_*.py) tests/accounting/test_composition.py \
 	tests/devices/test_compiler_flags.py tests/run/test_one_run.py
 BITS := tests/algorithm/test_evaluation.py tests/algorithm/test_federated_round.py \
-	tests/devices/test_lanes.py tests/federation/test_cohort_stream.py
+	tests/devices/test_lanes.py tests/engine/test_own_loop.py \
+	tests/federation/test_cohort_stream.py
 REFERENCES := .venv-references
 REFERENCES_STAMP := $(REFERENCES)/.installed
 DEPLOY := .venv-deploy
@@ -121,7 +122,7 @@ $(DEPLOY_STAMP): $(BUILD_PARTS) requirements/deploy.txt pyproject.toml
 
 test-deploy: $(DEPLOY_STAMP)
 	FEDSVP_USERS_COMPILER=1 $(DEPLOY)/bin/python -m pytest -m "slow or not slow" \
-		--ignore=tests/deploy/test_noise.py tests/deploy
+		--ignore=tests/deploy/test_noise.py tests/deploy tests/engines
 
 # mutmut, in a folder beside .venv, whose libraries it works with.
 $(MUTMUT_STAMP): requirements/mutants.txt $(STAMP)

@@ -57,14 +57,13 @@ def main(_: list[str]) -> None:
         values, cohort_size=1, num_hbc_clients=0, batch_size=1
     )
 
-    from fedsvp_jax.data import client_store
-    from fedsvp_jax.federation import store_builder
+    from fedsvp_jax.datasets import store_builder, store_writer
 
     folder = pathlib.Path(values.output_dir).expanduser()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".build_") as scratch:
         stream = store_builder.store_source(config, pathlib.Path(scratch))
-        store = client_store.write_store(folder, stream)
+        store = store_writer.write_store(folder, stream)
     sizes = store.clients[:, 1]
     print(
         f"{len(sizes)} clients with {sizes.min()} to {sizes.max()} examples each, "

@@ -1,12 +1,13 @@
-"""The table of data on docs/results/data.md: what was read, how much, and its hash.
+"""The tables of docs/results/data.md: what was read, and which rows name a commit.
 
   python -m experiments.data_table --data_dir=$FEDSVP_DATA
   python -m experiments.data_table --norun
 
 The first reads every data set and keeps its counts in docs/results/data.jsonl; the
-second writes the table from that file.
+second writes the tables from kept rows.
 """
 
+import collections
 import pathlib
 from typing import Any
 
@@ -76,11 +77,24 @@ def table(rows: list[dict[str, Any]]) -> str:
     return markdown(lines)
 
 
+def older(results: pathlib.Path) -> str:
+    """How many kept rows of each study name no commit."""
+    counts = collections.Counter(
+        file.relative_to(results).parts[0].split(".")[0]
+        for file, row in provenance.kept(results)
+        if provenance.fault(row) is not None
+    )
+    return ", ".join(f"`{study}` {count}" for study, count in counts.items()) + "."
+
+
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
-    """Writes the table from the kept rows."""
+    """Writes the tables from the kept rows."""
     results = docs_dir / "results"
-    block = docs_blocks.made_from(results / FILE, table)
-    return docs_blocks.rewrite(results / "data.md", {"data": block})
+    blocks = {
+        "data": docs_blocks.made_from(results / FILE, table),
+        "older": lambda: older(results),
+    }
+    return docs_blocks.rewrite(results / "data.md", blocks)
 
 
 def compute(values: flags.FlagValues) -> None:

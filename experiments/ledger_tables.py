@@ -5,10 +5,10 @@ import textwrap
 from typing import Any
 
 from fedsvp_jax import influence, mechanisms
-from fedsvp_jax.accounting import EVENTS, Account, FilterCost, Participation
-from fedsvp_jax.accounting.disclosure import EXPERIMENTER, PUBLIC
+from fedsvp_jax.accounting import Account, FilterCost, Participation
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation import budget, plan
+from fedsvp_jax.report.disclosure import EVENTS, EXPERIMENTER, PUBLIC
 from fedsvp_jax.report.text_table import markdown
 from fedsvp_jax.run.early_stopping import UNRELEASED
 

@@ -87,6 +87,7 @@ def main(arguments: Sequence[str]) -> None:
         allowed="positive numbers",
         is_allowed=lambda number: 0 < number < math.inf,
     )
+    from fedsvp_jax.accounting.claims import meaning
     from fedsvp_jax.data.formats import csv_file
     from fedsvp_jax.data.formats.schema import read_schema
     from fedsvp_jax.report import epsilon_page
@@ -107,11 +108,12 @@ def main(arguments: Sequence[str]) -> None:
     told["nist_sp_800_226"]["data_collection_exposure"] = (
         "none: only the numbers of rows were read"
     )
-    against = told["points"][0]["adversary"]
+    main = _main(told["points"][0])
     print(
         f"{len(sizes)} clients of {min(sizes)} to {max(sizes)} training rows, "
-        f"synthetic rows of the schema; against: {against}; without noise: accuracy "
-        f"{told['fedavg']['mean']:.3f}, guessing {told['guessing']:.3f}\n"
+        f"synthetic rows of the schema; every ε is at δ = {main['delta']:g}; "
+        f"{meaning(main)}; without noise: accuracy {told['fedavg']['mean']:.3f}, "
+        f"guessing {told['guessing']:.3f}\n"
     )
     print(printed.table([_row(point, told) for point in told["points"]]))
     if schema.from_records:
@@ -119,9 +121,14 @@ def main(arguments: Sequence[str]) -> None:
     command.print_files(epsilon_page.write_epsilon_page(flags.FLAGS.output_dir, told))
 
 
+def _main(point: dict[str, Any]) -> dict[str, Any]:
+    """The guarantee against the adversary of the mechanism's claim."""
+    told: list[dict[str, Any]] = point["guarantees"]
+    return next(one for one in told if one["adversary"] == point["adversary"])
+
+
 def _row(point: dict[str, Any], told: dict[str, Any]) -> dict[str, str]:
-    claims = point["guarantees"]
-    main = next(one for one in claims if one["adversary"] == point["adversary"])
+    main = _main(point)
     mean = point["accuracy"]["mean"]
     bare, guess = told["fedavg"]["mean"], told["guessing"]
     part = 100 * (mean - guess) / (bare - guess) if bare > guess else math.nan

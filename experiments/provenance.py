@@ -15,13 +15,14 @@ A row has them under "provenance". Rows that were made before commits were kept 
 counted in docs/results/before_commits.json: nobody knows their commits, and none is
 invented.
 
-  python -m experiments.provenance docs/results/data_value/mnist.jsonl \\
+  python -m experiments.provenance docs/results/data_value/mnist_0.jsonl \\
       experiments/data_value experiments/decisive
 
 prints for each commit of the rows when it was made, when its first row was done, and
-which files of the given folders differ from it today.
+which files of the given folders differ from those of the first row's commit.
 """
 
+import collections
 import datetime
 import functools
 import json
@@ -31,7 +32,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fedsvp_jax.config import ExperimentConfig
@@ -143,26 +144,26 @@ def faults(results: pathlib.Path) -> list[str]:
     .json file counts as one row.
     """
     before = json.loads((results / BEFORE).read_text())
-    found = []
-    for file in sorted(results.rglob("*.json*")):
-        name = str(file.relative_to(results))
-        if name == BEFORE:
-            continue
-        rows = (
-            kept_rows.read(file)
-            if file.suffix == ".jsonl"
-            else [json.loads(file.read_text())]
-        )
-        found += [
-            f"{name}, row {number}: {why}"
-            for number, row in enumerate(rows, 1)
-            if number > before.get(name, 0) and (why := fault(row))
-        ]
+    found, numbers = [], collections.Counter[pathlib.Path]()
+    for file, row in kept(results):
+        numbers[file] += 1
+        name, number = str(file.relative_to(results)), numbers[file]
+        if number > before.get(name, 0) and (why := fault(row)):
+            found.append(f"{name}, row {number}: {why}")
     return found
 
 
+def kept(results: pathlib.Path) -> Iterator[tuple[pathlib.Path, Any]]:
+    """Each file of docs/results with each of its rows; a .json file is one row."""
+    for file in sorted(results.rglob("*.json*")):
+        if file.suffix == ".jsonl":
+            yield from ((file, row) for row in kept_rows.read(file))
+        elif file.name != BEFORE:
+            yield file, json.loads(file.read_text())
+
+
 def registration(rows: list[dict[str, Any]], folders: Sequence[str]) -> str:
-    """Per commit: its date, its rows and their first date, files changed since."""
+    """Per commit: its date, its rows and their first date, files unlike the first."""
     by_commit: dict[str, list[str]] = {}
     for row in rows:
         stamp = row["provenance"]
@@ -170,10 +171,11 @@ def registration(rows: list[dict[str, Any]], folders: Sequence[str]) -> str:
     lines = []
     for commit, dates in by_commit.items():
         made = _git("log", "-1", "--format=%cI", commit)
-        changed = _git("diff", "--name-only", commit, "--", *folders)
+        first = next(iter(by_commit))
+        changed = _git("diff", "--name-only", first, commit, "--", *folders)
         lines.append(
             f"commit {commit} of {made}: {len(dates)} rows, the first of {min(dates)}; "
-            f"changed since: {', '.join((changed or '').splitlines()) or 'nothing'}"
+            f"not as in the first: {', '.join((changed or '').splitlines()) or 'none'}"
         )
     return "\n".join(lines)
 

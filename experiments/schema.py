@@ -77,7 +77,8 @@ def main(arguments: Sequence[str]) -> None:
         return confirm(pathlib.Path(_CONFIRM.value))
     if len(arguments) != 2:
         raise ValueError("name one CSV file")
-    from fedsvp_jax.data.formats import csv_file, draft, schema
+    from fedsvp_jax.data.formats import csv_file, schema
+    from fedsvp_jax.datasets import draft
     from fedsvp_jax.run.files import replace_file
     from fedsvp_jax.settings import unknown
 

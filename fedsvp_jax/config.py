@@ -13,12 +13,11 @@ from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.common_settings import NoiseSettings, RoundSettings, TrainingSettings
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.attributes import AttributeSettings
-from fedsvp_jax.data.corruption import CorruptionSettings
 from fedsvp_jax.data.dataset import Dataset, Facts, facts_of
 from fedsvp_jax.data.partition import PartitionSettings
 from fedsvp_jax.data.sources import DataSettings
 from fedsvp_jax.data.train_validation import least_examples
-from fedsvp_jax.influence.settings import FilterSettings
+from fedsvp_jax.influence.settings import CorruptionSettings, FilterSettings
 from fedsvp_jax.mechanisms.private_query import PrivateQuerySettings
 from fedsvp_jax.settings import (
     FEATURE_MODELS,
@@ -92,7 +91,30 @@ class ExecutionSettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
+class FederationSettings(
+    ExecutionSettings,
+    shapley.ClientValueSettings,
+    TrainingSettings,
+    RoundSettings,
+    PartitionSettings,
+    shapley.ShapleySettings,
+    AttributeSettings,
+    DataSettings,
+):
+    """Who holds which data, and what clients train on them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AccountedSettings(
+    FilterSettings, PromiseSettings, NoiseSettings, MechanismChoice, RoundSettings
+):
+    """What a run's account follows from beside its mechanism."""
+
+
+@dataclasses.dataclass(frozen=True)
 class ExperimentConfig(
+    FederationSettings,
+    AccountedSettings,
     ExecutionSettings,
     EvaluationSettings,
     shapley.ClientValueSettings,
@@ -179,48 +201,42 @@ SIZED = (
 )
 # At the papers' C = 20 the noise on a small client drowns its update.
 _OWN: dict[str, Any] = {"model": "mlp", "private_attribute": 0, "l2_norm_clip": 1.0}
-_DEFAULTS: dict[str, dict[str, Any]] = {
-    "digits": {
-        "model": "small_cnn",
-        "num_clients": 30,
-        "num_hbc_clients": 3,
-        "batch_size": 10,
-        "class_share": 0.1,
-        "l2_norm_clip": 1.0,
-        "warmup_examples": 100,
-        "contributor_examples": 56,
-        "tester_examples": 28,
-        "vote_epsilon": math.inf,
-    },
-    "mnist": {"model": "leaf_cnn", "warmup_examples": 600},
-    "fashion_mnist": {"model": "leaf_cnn", "warmup_examples": 600},
-    "emnist": {"model": "paper_cnn"},
-    "femnist": {"model": "leaf_cnn", "partition": "by_writer"},
-    "cifar10": {"model": "resnet18", "augment": True},
-    "cifar100": {"model": "resnet18", "augment": True},
-    "adult": {
-        "model": "mlp",
-        "partition": "iid",
-        "private_attribute": 0,
-        "l2_norm_clip": 1.0,  # at the published 20 and |D| = 260, σ is .9 at ε = .5
-    },
+_DEFAULTS: dict[str, Mapping[str, Any]] = {
     "npz": _OWN,
     "csv": _OWN,
     "store": _OWN | {"partition": "by_writer"},
-    "tfds": {"model": "small_cnn", "private_attribute": 0},
 }
+
+
+def _by_data_set() -> dict[str, Mapping[str, Any]]:
+    """The defaults of a data set's own by its name, or by what stands before `:`."""
+    published = {name: one.defaults for name, one in sources.published().items()}
+    return published | _DEFAULTS
+
+
+def _defaults(name: str) -> Mapping[str, Any]:
+    """Those of one data set; none of the published is loaded for one of one's own."""
+    family = name.partition(":")[0]
+    known = _DEFAULTS if family in _DEFAULTS else _by_data_set()
+    if family in known:
+        return known[family]
+    near = difflib.get_close_matches(family, known, n=1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    raise ValueError(
+        f"dataset must be one of {', '.join(known)} (tfds:NAME), got {name!r}{hint}"
+    )
 
 
 def defaults_by_data_set(name: str) -> dict[str, Any]:
     """The default of a setting for each data set, where it depends on the data set."""
     return {
-        family: (_COMMON | own)[name]
-        for family, own in _DEFAULTS.items()
-        if name in _COMMON | own
+        family: {**_COMMON, **own}[name]
+        for family, own in _by_data_set().items()
+        if name in {**_COMMON, **own}
     }
 
 
-def check_resolved(config: ExperimentConfig) -> None:
+def check_resolved(config: Settings) -> None:
     """Raises ValueError for settings that `resolve` has not filled in."""
     names = (*_COMMON, "model", "delta", "num_attributes", "server_learning_rate")
     if any(getattr(config, name) is None for name in names):
@@ -229,7 +245,7 @@ def check_resolved(config: ExperimentConfig) -> None:
         )
 
 
-def _of_size(config: ExperimentConfig, facts: Facts) -> dict[str, Any]:
+def _of_size(config: FederationSettings, facts: Facts) -> dict[str, Any]:
     """Defaults of `SIZED` for data of one's own: npz, csv, store.
 
     About 50 examples per client, at most 100 clients, none of whom is curious; a batch
@@ -261,7 +277,7 @@ def _of_size(config: ExperimentConfig, facts: Facts) -> dict[str, Any]:
     }
 
 
-def _private_number(config: ExperimentConfig, facts: Facts) -> int:
+def _private_number(config: AttributeSettings, facts: Facts) -> int:
     """The number of --private_category.
 
     Raises:
@@ -288,7 +304,7 @@ def _private_number(config: ExperimentConfig, facts: Facts) -> int:
     return number
 
 
-def _of_data(config: ExperimentConfig, facts: Facts | None) -> dict[str, Any]:
+def _of_data(config: FederationSettings, facts: Facts | None) -> dict[str, Any]:
     """The defaults that follow from the data, of settings that are not given."""
     sized = config.dataset in ("npz", "csv", "store")
     kind, _, column = config.attributes.partition(":")
@@ -319,16 +335,9 @@ def resolve(
       ValueError: in one sentence that names the setting, its value and what is
         allowed.
     """
-    family = config.dataset.split(":")[0]
-    if family not in _DEFAULTS:
-        near = difflib.get_close_matches(family, _DEFAULTS, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        raise ValueError(
-            f"dataset must be one of {', '.join(_DEFAULTS)} (tfds:NAME), got "
-            f"{config.dataset!r}{hint}"
-        )
+    own = _defaults(config.dataset)
     facts = None if dataset is None else facts_of(dataset)
-    defaults = {**_COMMON, **_DEFAULTS[family], **_of_data(config, facts)}
+    defaults = {**_COMMON, **own, **_of_data(config, facts)}
     if config.model in FEATURE_MODELS:
         defaults["augment"] = False
     unset = {

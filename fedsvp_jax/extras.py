@@ -1,6 +1,8 @@
-"""Libraries that an extra of the package brings, imported where they are used."""
+"""What the core works without: an extra's libraries and the rooms around it."""
 
 import importlib
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 
@@ -26,3 +28,31 @@ def needed(library: str, extra: str, what: str) -> Any:
             f"{what} needs {library.partition('.')[0]}, which is not installed: "
             f"pip install 'fedsvp_jax[{extra}]'"
         ) from error
+
+
+def around(module: str) -> Any:
+    """A module of a room that nothing of the core imports, when a setting asks for it.
+
+    Args:
+      module: its name below the package: `datasets`, `report.loggers`.
+    """
+    return importlib.import_module(f"fedsvp_jax.{module}")
+
+
+def moved(module: str, former: str) -> Callable[[str], Any]:
+    """`__getattr__` of a module whose names are those of one around the core now.
+
+    Args:
+      module: as of `around`.
+      former: dotted name of the place where they were, which warns for one release.
+    """
+
+    def found(name: str) -> Any:
+        if name.startswith("__"):  # what the import system asks for
+            raise AttributeError(f"module {former!r} has no attribute {name!r}")
+        warnings.warn(
+            f"{former} is fedsvp_jax.{module} now", DeprecationWarning, stacklevel=2
+        )
+        return getattr(around(module), name)
+
+    return found

@@ -8,10 +8,11 @@ fine-tuned on the coalition's data as utility.
 
 import dataclasses
 import functools
+import importlib
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -42,21 +43,21 @@ class ShapleySettings(Settings):
         "10. additive: train each attribute alone, blend their models for all other "
         "coalitions, and correct the blend by --shapley_trainings of random coalitions "
         "and their complements: unbiased. leave_one_out: as additive, but with "
-        "--shapley_trainings of all attributes but one: nearer, without an interval. "
-        "paired: --shapley_trainings as additive's, without the blend.",
-        choices=("exact", "additive", "leave_one_out", "paired"),
+        "--shapley_trainings of all attributes but one: nearer, for up to N trainings. "
+        "gp: a Gaussian process on what the blend lacks, whose --shapley_trainings are "
+        "chosen beforehand, N up to 10: nearest, with an interval.",
+        choices=("exact", "additive", "leave_one_out", "gp"),
         needs=NEEDS_ESTIMATION,
     )
     shapley_trainings: int = setting(
         6,
-        "Trainings of random coalitions per client and round. With additive and paired "
-        "an even number, since half of them are the complements of the others; they "
-        "make the estimate unbiased and give it a standard error. With additive, 0 "
-        "leaves the blend as it is, without a standard error. With leave_one_out, at "
-        "most N. Not read by exact.",
+        "Trainings of further coalitions per client and round. With additive an even "
+        "number, since half of them are the complements of the others; they make the "
+        "estimate unbiased and give it a standard error; 0 leaves the blend as it is, "
+        "without one. With leave_one_out, at most N. Not read by exact.",
         at_least=0,
         at_most=10_000,
-        needs=("shapley", ("additive", "leave_one_out", "paired")),
+        needs=("shapley", ("additive", "leave_one_out", "gp")),
     )
     utility: str = setting(
         "accuracy",
@@ -99,12 +100,7 @@ class ClientValueSettings(Settings):
 def check_client_values(
     config: ClientValueSettings, cohort_size: int, validation_examples: int
 ) -> None:
-    """Refuses values of clients that cannot be computed.
-
-    Raises:
-      ValueError: no examples to test on, a cohort beyond MAX_EXACT with exact, or
-        random models that cannot be paired.
-    """
+    """Raises ValueError: values of clients that cannot be computed."""
     if config.client_values == "none":
         return
     if validation_examples < 1:
@@ -136,11 +132,11 @@ def check_settings(config: ShapleySettings, num_attributes: int) -> None:
             f"num_attributes must be at most {MAX_ATTRIBUTES}, got {num_attributes}: "
             "merge attributes in the data, for example all rare categories into one"
         )
-    if config.shapley == "exact" and num_attributes > MAX_EXACT:
+    if config.shapley in ("exact", "gp") and num_attributes > MAX_EXACT:
         raise ValueError(
-            f"num_attributes must be at most {MAX_EXACT} with shapley=exact, which "
-            f"trains 2^N - 2 coalitions, got {num_attributes}: choose "
-            "--shapley=additive or --shapley=paired"
+            f"num_attributes must be at most {MAX_EXACT} with shapley={config.shapley},"
+            f" which knows all 2^N coalitions, got {num_attributes}: choose "
+            "--shapley=leave_one_out or --shapley=additive"
         )
     if config.shapley == "leave_one_out":
         if not 2 <= config.shapley_trainings <= num_attributes:
@@ -149,27 +145,27 @@ def check_settings(config: ShapleySettings, num_attributes: int) -> None:
                 f"shapley=leave_one_out, got {config.shapley_trainings}"
             )
         return
-    if config.shapley != "exact" and config.shapley_trainings % 2:
+    if config.shapley == "additive" and config.shapley_trainings % 2:
         raise ValueError(
             "shapley_trainings must be even, because they come in pairs, got "
             f"{config.shapley_trainings}"
         )
-    if config.shapley == "paired" and config.shapley_trainings < 2:
+    if config.shapley == "gp" and config.shapley_trainings < 1:
         raise ValueError(
-            "shapley_trainings must be at least 2 with shapley=paired, got "
+            "shapley_trainings must be at least 1 with shapley=gp, got "
             f"{config.shapley_trainings}"
         )
 
 
 @functools.cache
-def _weights(num_attributes: int) -> np.ndarray:
+def weights(num_attributes: int) -> np.ndarray:
     """(2**N, N) float64: the linear map from utilities to Shapley values.
 
     The marginal gain of a on top of S counts |S|!(N−|S|−1)!/N! of all orders;
     fractions keep the weights exact until the last rounding.
     """
     n = num_attributes
-    weights = np.zeros((2**n, n))
+    table = np.zeros((2**n, n))
     for mask in range(2**n):
         size = mask.bit_count()
         for a in range(n):
@@ -177,8 +173,8 @@ def _weights(num_attributes: int) -> np.ndarray:
                 orders = math.factorial(size - 1) * math.factorial(n - size)
             else:
                 orders = -math.factorial(size) * math.factorial(n - size - 1)
-            weights[mask, a] = float(Fraction(orders, math.factorial(n)))
-    return weights
+            table[mask, a] = float(Fraction(orders, math.factorial(n)))
+    return table
 
 
 def exact_shapley(utilities: Array) -> Array:
@@ -207,8 +203,8 @@ def exact_shapley(utilities: Array) -> Array:
             "the last axis of utilities must be 2**N with N from 1 to "
             f"{MAX_EXACT}, got {size}"
         )
-    weights = jnp.asarray(_weights(num_attributes), utilities.dtype)
-    return jnp.matmul(utilities, weights, precision=jax.lax.Precision.HIGHEST)
+    table = jnp.asarray(weights(num_attributes), utilities.dtype)
+    return jnp.matmul(utilities, table, precision=jax.lax.Precision.HIGHEST)
 
 
 class SampledValues(NamedTuple):
@@ -382,3 +378,21 @@ def contribution_ratio(
 ) -> Array:
     """R = ψ_p / Σ_a ψ_a of shape (...): see `contribution_ratio_with_flags`."""
     return contribution_ratio_with_flags(values, private, clip=clip).ratio
+
+
+def as_shapiq_game(utilities: np.ndarray) -> Any:
+    """The game of `exact_shapley`'s (2**N,) utilities as a `shapiq.Game`.
+
+    clients.jsonl has them for every upload with --shapley=exact.
+
+    Raises:
+      ImportError: shapiq is not installed.
+    """
+    base: Any = importlib.import_module("shapiq").Game
+    bits = 2 ** np.arange(len(utilities).bit_length() - 1)
+
+    class Known(base):  # type: ignore[misc, valid-type]
+        def value_function(self, coalitions: np.ndarray) -> np.ndarray:
+            return np.asarray(utilities, float)[np.atleast_2d(coalitions) @ bits]
+
+    return Known(len(bits), normalization_value=float(utilities[0]))

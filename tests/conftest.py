@@ -45,7 +45,10 @@ import pytest
 # worker waits long for the other at the end. `make durations` records them.
 DURATIONS = pathlib.Path(__file__).with_name("durations.json")
 # Folders of `make test-lab`.
-LAB = ("attacks", "check", "docs", "experiments", "pretrained", "report")
+LAB = (
+    *("attacks", "baselines", "check", "datasets", "docs", "engines", "experiments"),
+    *("pretrained", "report"),
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

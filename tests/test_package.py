@@ -30,9 +30,10 @@ LAYERS = (
     ("run",),
     ("deploy",),
     # What stands around the core, which imports none of it.
-    ("attacks", "check", "pretrained", "report"),
+    ("attacks", "baselines", "check", "datasets", "engines", "report"),
+    ("pretrained",),
 )
-TOUCH_FILES = ("attacks", "data", "deploy", "federation", "report", "run")
+TOUCH_FILES = ("attacks", "data", "datasets", "deploy", "pretrained", "report", "run")
 
 
 def module_name(path: pathlib.Path) -> str:

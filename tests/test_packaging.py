@@ -26,8 +26,9 @@ FOLDERS = ("fedsvp_jax", "experiments")
 # An adapter is of no use without its engine; pfl's extra lacks pfl itself.
 ENGINES = {
     "fedsvp_jax/deploy/flower.py": "flwr",
-    "fedsvp_jax/deploy/nvflare.py": "nvflare",
-    "fedsvp_jax/deploy/pfl.py": "pfl",
+    "fedsvp_jax/deploy/flower_sums.py": "flwr",
+    "fedsvp_jax/engines/nvflare.py": "nvflare",
+    "fedsvp_jax/engines/pfl.py": "pfl",
 }
 
 
@@ -159,19 +160,25 @@ def test_versions_agree_and_the_licence_is_there() -> None:
     assert "Apache License" in (ROOT / "LICENSE").read_text()
 
 
-def run(*words: object, cwd: pathlib.Path) -> str:
+def ended(*words: object, cwd: pathlib.Path) -> subprocess.CompletedProcess[str]:
     """Without PYTHONPATH, by which `make` lets a command see this folder."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    done = subprocess.run(
+    return subprocess.run(
         list(map(str, words)), cwd=cwd, env=environment, capture_output=True, text=True
     )
+
+
+def run(*words: object, cwd: pathlib.Path) -> str:
+    done = ended(*words, cwd=cwd)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 AROUND = (  # what the core works without: rooms of the package, and extras
-    *("experiments", "fedsvp_jax.attacks", "fedsvp_jax.check"),
-    *("fedsvp_jax.pretrained", "fedsvp_jax.report"),
+    *("experiments", "fedsvp_jax.attacks", "fedsvp_jax.baselines"),
+    "fedsvp_jax.check",
+    "fedsvp_jax.engines",
+    *("fedsvp_jax.datasets", "fedsvp_jax.pretrained", "fedsvp_jax.report"),
     *("flwr", "jax_privacy", "matplotlib", "mlflow", "nvflare", "pandas", "pfl"),
     *("plotly", "safetensors", "tensorboardX", "wandb"),
 )
@@ -182,12 +189,16 @@ def test_the_core_trains_without_what_stands_around_it(tmp_path: pathlib.Path) -
         import sys
         sys.modules |= dict.fromkeys({AROUND})
         import fedsvp_jax
+        import numpy as np
         from fedsvp_jax import deploy, influence, models
+        x = np.random.default_rng(0).random((60, 4), np.float32)
+        y = np.arange(60, dtype=np.int32) % 2
+        data = fedsvp_jax.Dataset("own", x, y, x, y, 2)
         config = fedsvp_jax.ExperimentConfig(
-            dataset="digits", model="mlp", num_clients=3, cohort_size=2, num_rounds=1,
-            local_epochs=1,
+            dataset="npz", num_clients=3, cohort_size=2, num_rounds=1, local_epochs=1
         )
-        fedsvp_jax.run.train(fedsvp_jax.resolve(config), "run")
+        config = fedsvp_jax.resolve(config, data)
+        fedsvp_jax.run.train(config, "run", dataset=data)
         fedsvp_jax.run.load_model("run").save("w.safetensors")
         print("sklearn" in sys.modules)
         """
@@ -196,25 +207,58 @@ def test_the_core_trains_without_what_stands_around_it(tmp_path: pathlib.Path) -
     assert shown.endswith("False\n")
 
 
-@pytest.mark.slow
-def test_a_wheel_in_an_empty_environment_runs_the_demo(tmp_path: pathlib.Path) -> None:
-    """Built from what git holds, installed with the pinned versions, run elsewhere."""
-    source, wheels = tmp_path / "source", tmp_path / "wheels"
+def installed(place: pathlib.Path, extra: str = "") -> pathlib.Path:
+    """The python of a new environment with a wheel of what git holds, pinned."""
+    source, wheels = place / "source", place / "wheels"
     names = run("git", "ls-files", "-z", cwd=ROOT).split("\0")
     for name in filter(None, names):
         target = source / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes((ROOT / name).read_bytes())
     run(sys.executable, "-m", "pip", "wheel", "-qq", "--no-deps", "-w", wheels, source,
-        cwd=tmp_path)  # fmt: skip
+        cwd=place)  # fmt: skip
     (wheel,) = wheels.glob("*.whl")
-    run(sys.executable, "-m", "venv", "venv", cwd=tmp_path)
-    python = tmp_path / "venv" / "bin" / "python"
-    pins = tmp_path / "pins.txt"
+    run(sys.executable, "-m", "venv", "venv", cwd=place)
+    python = place / "venv" / "bin" / "python"
+    pins = place / "pins.txt"
     text = (ROOT / "requirements" / "test.txt").read_text()
     pins.write_text("\n".join(re.findall(r"^[\w.-]+==.*?(?= \\|$)", text, re.M)))
-    run(python, "-m", "pip", "install", "-qq", "-c", pins, f"{wheel}[report]",
-        cwd=tmp_path)  # fmt: skip
+    run(python, "-m", "pip", "install", "-qq", "-c", pins, f"{wheel}{extra}", cwd=place)
+    return python
+
+
+@pytest.mark.slow
+def test_the_cores_wheel_trains_without_extras_and_names_what_is_missing(
+    tmp_path: pathlib.Path,
+) -> None:
+    python = installed(tmp_path)
+    fedsvp = python.with_name("fedsvp")
+    found = run(
+        python,
+        "-c",
+        "import importlib.util as u; print([n for n in "
+        "('flwr', 'jax_privacy', 'matplotlib', 'mlflow', 'nvflare', 'pandas', 'pfl', "
+        "'plotly', 'safetensors', 'tensorboardX', 'wandb') if u.find_spec(n)])",
+        cwd=tmp_path,
+    )
+    assert found == "[]\n"
+    round_ = ("--model=mlp", "--num_clients=3", "--cohort_size=2", "--num_rounds=1")
+    run(fedsvp, "train", *round_, "--num_hbc_clients=0", "--output_dir=a", cwd=tmp_path)
+    assert (tmp_path / "a" / "summary.json").is_file()
+    for words, extra in (
+        (("report", "a"), "report"),
+        (("train", *round_, "--output_dir=b", "--logger=tensorboard"), "tensorboard"),
+    ):
+        done = ended(fedsvp, *words, cwd=tmp_path)
+        *_, last = done.stderr.strip().splitlines()
+        assert done.returncode == 2 and f"pip install 'fedsvp_jax[{extra}]'" in last
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_a_wheel_in_an_empty_environment_runs_the_demo(tmp_path: pathlib.Path) -> None:
+    """Built from what git holds, installed with the pinned versions, run elsewhere."""
+    python = installed(tmp_path, "[report]")
     tiny = ("--num_rounds=2", "--seeds=0:1", "--epsilons=.5", "--mechanisms=fedsva")
     shown = run(python.with_name("fedsvp"), "demo", *tiny, cwd=tmp_path)
     assert "FedSVA" in shown

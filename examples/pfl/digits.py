@@ -26,7 +26,7 @@ from pfl.stats import MappedVectorStatistics
 
 from fedsvp_jax import ExperimentConfig, resolve
 from fedsvp_jax.deploy import SECRET, Client, Seeded, data_of
-from fedsvp_jax.deploy.pfl import LocalPrivacy
+from fedsvp_jax.engines.pfl import LocalPrivacy
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.federated_data import FederatedData, federate
 

@@ -6,9 +6,14 @@ The manual of each attack below says what its adversary sees.
       --output_dir=runs/attack
 """
 
+import json
+import pathlib
+
 from absl import flags
 
-from .. import command
+from fedsvp_jax.run.files import write_json
+
+from .. import command, provenance
 from . import (
     audit,
     canaries,
@@ -43,7 +48,10 @@ def main(_: list[str]) -> None:
     command.default_settings(values, chosen.DEFAULTS)
     config = command.settings_from_flags(values)
     command.start_jax(values)
+    stamp = provenance.stamp_of_run(config)  # before the code here can change
     chosen.run(values, config)
+    results = pathlib.Path(values.output_dir) / "results.json"
+    write_json(results, json.loads(results.read_text()) | {"provenance": stamp})
 
 
 def manual() -> str:

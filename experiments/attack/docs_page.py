@@ -87,6 +87,7 @@ def _blocks(docs_dir: pathlib.Path) -> dict[str, Callable[[], str]]:
     renderers: dict[str, Callable[[dict[str, Any]], str]] = {
         **{name: partial(acgan_block, docs_dir, name) for name in _RECONSTRUCTIONS},
         "membership": membership_results.page,
+        "membership_mechanisms": membership_results.lira_page,
         "audit": audit_results.page,
         "planted_bugs": planted_bugs.page,
         "canaries": canaries.page,

@@ -8,12 +8,11 @@ part, so an example is used by about half of the federations. Each federation is
 attacked in turn. The likelihood-ratio attack (LiRA) uses the other federations as
 models that the attacker trained itself; the loss threshold needs no other models.
 
-The federations run without noise, and under --mechanism at each of
---membership_epsilons. The models are made to remember: few examples, many local epochs,
-and a fifth of random labels, which can only be memorised. AUC
-is the mean over the attacked federations. TPR at a small FPR is taken over the scores
-of all federations together. Both have a 95 % interval by a jackknife over the
-federations.
+The federations run without noise, and under --mechanism, or each of --mechanisms, at
+each of --membership_epsilons. The models are made to remember: few examples, many local
+epochs, and a fifth of random labels, which can only be memorised. AUC is the mean over
+the attacked federations. TPR at a small FPR is taken over the scores of all federations
+together. Both have a 95 % interval by a jackknife over the federations.
 
   python -m experiments.attack --attack=membership --dataset=digits \\
       --output_dir=runs/membership
@@ -85,7 +84,7 @@ def define_flags() -> None:
     flags.DEFINE_list(
         "membership_epsilons",
         "0.01,0.1,1,10",
-        "Values of epsilon per upload at which --mechanism is attacked.",
+        "Values of epsilon per upload at which mechanisms are attacked.",
     )
     flags.DEFINE_list(
         "membership_rounds",
@@ -205,7 +204,7 @@ def attacked_rounds(texts: Sequence[str], num_rounds: int) -> list[int]:
 
 
 def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
-    """Attacks the federations without noise, then those of the mechanism."""
+    """Attacks the federations without noise, then those of the mechanisms."""
     flag_values.refuse_flags(
         values, ["epsilon"], "membership_epsilons gives its values"
     )
@@ -218,7 +217,9 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         )
     data = subset(full, values.membership_examples, LABEL_NOISE, config.seed)
     plan = SweepPlan(
-        mechanisms=tuple(dict.fromkeys(("none", config.mechanism))),
+        mechanisms=tuple(
+            dict.fromkeys(("none", *(values.mechanisms or [config.mechanism])))
+        ),
         epsilons=flag_values.numbers("membership_epsilons", values.membership_epsilons),
         seeds=tuple(range(config.seed, config.seed + values.membership_shadows)),
     )

@@ -57,6 +57,17 @@ def page(results: dict[str, Any]) -> str:
     )
 
 
+def lira_page(results: dict[str, Any]) -> str:
+    """LiRA after the last round, a line per mechanism and ε."""
+    last = max(row["round"] for row in results["rows"])
+    shown = [
+        row
+        for row in results["rows"]
+        if (row["round"], row["attack"]) == (last, "lira")
+    ]
+    return page(results | {"rows": shown})
+
+
 def draw(path: Path, rows: Sequence[Row]) -> None:
     """ROC curves of the last round, both axes logarithmic, one panel per attack."""
     last = max(row["round"] for row in rows)

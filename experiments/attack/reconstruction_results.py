@@ -213,7 +213,8 @@ def draw_scores(path: pathlib.Path, curves: dict[str, dict[str, list[float]]]) -
 
     def panel(axes: Any, score: str, title: str) -> None:
         for name, curve in curves.items():
-            look, label = style.of_mechanism(name), mechanisms.mechanism_label(name)
+            label = mechanisms.mechanism_label(name).replace("_", " ")
+            look = style.of_mechanism(name)
             figures.curve(axes, curve["round"], curve[score], look, label=label)
         figures.round_axis(axes)
         axes.set_title(title)
@@ -227,7 +228,7 @@ def draw_scores(path: pathlib.Path, curves: dict[str, dict[str, list[float]]]) -
     )
 
 
-def draw_kept(docs_dir: pathlib.Path) -> list[pathlib.Path]:
+def draw_kept(docs_dir: pathlib.Path, kind: str = "svg") -> list[pathlib.Path]:
     """Draws the scores by round whose points docs/results keeps; returns the paths.
 
     The cells of `PAPERS` share one figure, with a line per defence.
@@ -248,6 +249,6 @@ def draw_kept(docs_dir: pathlib.Path) -> list[pathlib.Path]:
             figures_of[file.stem] = results["curves"]
     drawn = []
     for name, curves in sorted(figures_of.items()):
-        drawn.append(docs_dir / "images" / f"{name}_scores.svg")
+        drawn.append(docs_dir / "images" / f"{name}_scores.{kind}")
         draw_scores(drawn[-1], curves)
     return drawn

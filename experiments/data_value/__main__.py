@@ -4,7 +4,7 @@
   python -m experiments.data_value --norun
 
 docs/data_value.md registers what is computed and what counts as yes and as no. A row is
-a federation under all arms and noises, kept in docs/results/data_value/DATASET.jsonl.
+a federation under all arms and noises, a line of docs/results/data_value/NAME_N.jsonl.
 Rows that are there are not computed again, so the command goes on where it was stopped.
 With --norun it writes the measured parts of the page from the rows.
 """
@@ -26,8 +26,8 @@ DOCS = pathlib.Path(__file__).parents[2] / "docs"
 def compute_missing(results: pathlib.Path, data_dir: pathlib.Path) -> None:
     """Adds the rows that are missing, one federation of each data set in turn."""
     data = {name: sources.load(name, data_dir / name) for name in DATASETS}
-    files = {name: results / f"{name}.jsonl" for name in DATASETS}
-    done = {name: {row["seed"] for row in kept_rows.read(files[name])} for name in data}
+    rows = docs_page.rows_of(results)
+    done = {name: {row["seed"] for row in rows[name]} for name in DATASETS}
     for seed in range(FEDERATIONS):
         for name in DATASETS:
             if seed in done[name]:
@@ -37,7 +37,7 @@ def compute_missing(results: pathlib.Path, data_dir: pathlib.Path) -> None:
             cost = round(time.process_time() - start, 1)
             stamp = provenance.stamp(data[name], seed)
             whole = {"seed": seed, "cpu_s": cost, **row, "provenance": stamp}
-            kept_rows.add(files[name], whole)
+            kept_rows.add(results / f"{name}_{seed // 100}.jsonl", whole)
             print(f"{name}, federation {seed}: {cost} CPU s", flush=True)
 
 

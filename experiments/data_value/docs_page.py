@@ -1,5 +1,6 @@
 """Writes docs/results/data_value.md from its rows, by the registered rules."""
 
+import collections
 import pathlib
 import statistics
 from functools import partial
@@ -17,7 +18,8 @@ def rows_of(results: pathlib.Path) -> analysis.Rows:
     return {
         name: [
             row
-            for row in kept_rows.read(results / f"{name}.jsonl")
+            for file in sorted(results.glob(f"{name}_*.jsonl"))
+            for row in kept_rows.read(file)
             if row["seed"] < FEDERATIONS
         ]
         for name in DATASETS
@@ -31,14 +33,14 @@ def _complete(rows: analysis.Rows) -> bool:
 def state(rows: analysis.Rows) -> str:
     """How many rows there are, and which code computed them."""
     every = [row for part in rows.values() for row in part]
-    commits = sorted({row["provenance"]["commit"] for row in every})
+    commits = collections.Counter(row["provenance"]["commit"] for row in every)
+    by_commit = ", ".join(f"{count} by `{one}`" for one, count in commits.items())
     hours = sum(row["cpu_s"] for row in every) / 3600
     counted = ", ".join(f"{len(rows[name])} {name}" for name in DATASETS)
     unfinished = "" if _complete(rows) else " **Unfinished: no verdict.**"
     return (
         f"Federations computed: {counted}, of {FEDERATIONS} each.{unfinished} CPU "
-        f"hours: {hours:.2f}. Commit of the code: "
-        f"{', '.join(f'`{one}`' for one in commits) or 'none'}."
+        f"hours: {hours:.2f}. Rows by the code's commit: {by_commit or 'none'}."
     )
 
 

@@ -5,7 +5,7 @@ import statistics
 from functools import partial
 from typing import Any, NamedTuple
 
-from fedsvp_jax.report import figures, labels, tables
+from fedsvp_jax.report import figures, labels, style, tables
 from fedsvp_jax.report.text_table import MISSING, markdown
 
 from .. import docs_blocks, kept_rows
@@ -25,7 +25,12 @@ _QUESTIONS = {
 }
 _NOT_PROVED = "H3c"  # an upper bound, no way to guide noise
 _UNITS = {"H1": "rank correlation", "H2": "points", "H3": "points"}
-_COLORS = {"yes": "#009E73", "no": "#D55E00", "undecided": "#666666"}
+_LOOKS = {
+    "yes": (style.OKABE_ITO[3], "D"),
+    "no": (style.OKABE_ITO[2], "s"),
+    "undecided": (style.GREY, "o"),
+}
+_WIDEST = 4.2  # of the figure's axis
 
 
 class Finding(NamedTuple):
@@ -211,32 +216,38 @@ def cost(results: pathlib.Path) -> str:
     return f"CPU minutes: {told}."
 
 
-def _draw(part: str, mine: list[Finding], axes: Any) -> None:
-    for place, one in enumerate(mine):
+def _draw(found: list[Finding], axes: Any) -> None:
+    """A line per effect, in multiples of the smallest that is worth having."""
+    for place, one in enumerate(found):
         if one.effect is None:
             continue
-        effect, color = one.effect, _COLORS[one.verdict]
-        axes.plot([effect.low, effect.high], [-place] * 2, color=color)
-        axes.plot(effect.mean, -place, "o", color=color)
-    axes.axvline(0, color="#333333", linewidth=1)
-    for worth in {one.hypothesis.worth for one in mine}:
-        axes.axvline(worth, color="#333333", linewidth=1, linestyle=":")
-    axes.set_yticks([-place for place in range(len(mine))])
-    axes.set_yticklabels([one.hypothesis.name for one in mine])
-    axes.set_title(part)
-    axes.set_xlabel(_UNITS[part])
+        color, marker = _LOOKS[one.verdict]
+        mean, low, high = (part / one.hypothesis.worth for part in one.effect[1:4])
+        if mean < -_WIDEST:  # one outlier would flatten all others
+            text = f"◀ −{-mean:.0f} times"
+            axes.text(-_WIDEST, -place, text, color=color, va="center", fontsize=7)
+            continue
+        axes.plot([low, high], [-place] * 2, color=color)
+        axes.plot(mean, -place, marker, color=color)
+    for verdict in dict.fromkeys(one.verdict for one in found):
+        color, marker = _LOOKS[verdict]
+        axes.plot([], [], marker, color=color, label=verdict)
+    axes.axvline(0, color=style.GREY, linewidth=1)
+    axes.axvline(1, color=style.GREY, linewidth=1, linestyle=":")
+    axes.set_xlim(-_WIDEST, 1.5)
+    axes.set_yticks([-place for place in range(len(found))])
+    axes.set_yticklabels([one.hypothesis.says for one in found])
+    axes.set_xlabel("effect / smallest effect worth having (dotted)")
 
 
 def draw(results: pathlib.Path, path: pathlib.Path) -> None:
-    """Effects with their 95 % intervals, one panel per question."""
-    found = findings(results)
-    figures.panels(
-        path,
-        [
-            partial(_draw, part, [one for one in found if one.part == part])
-            for part in PARTS
-        ],
-    )
+    """Effects with their 95 % intervals, without the mirror images of H1."""
+    shown = [
+        one
+        for one in findings(results)
+        if (one.part, one.hypothesis.name[-1]) != ("H1", "2")
+    ]
+    figures.panels(path, [partial(_draw, shown)], plot_height=3.2, wide=True)
 
 
 def blocks(results: pathlib.Path) -> dict[str, Any]:

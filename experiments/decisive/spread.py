@@ -123,7 +123,7 @@ def _spread(config: MechanismConfig, rule: Rule, *, guided: bool) -> Mechanism:
             base.claimed(even, epsilon, config.delta),
             std=multiplier * bound,
             sensitivity=bound,
-            at_upload=sensitivity.at_upload,
+            at_upload=not config.clip.in_steps,
             grid=None,  # the proof is about Gaussians
             num_examples=num_examples,
             key=key,

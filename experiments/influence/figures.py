@@ -32,27 +32,27 @@ _GRIDS = {
 
 
 def draw(
-    folder: pathlib.Path, summary: dict[str, Any], prefix: str = ""
+    folder: pathlib.Path, summary: dict[str, Any], prefix: str = "", kind: str = "svg"
 ) -> list[pathlib.Path]:
     """Draws those of figures 2 to 6 that the summary holds; returns their paths."""
     drawn = []
     for figure, one in (("figure3", _votes), ("figure4", _labels)):
         if figure in summary:
-            drawn.append(one(folder / f"{prefix}{figure}.svg", summary[figure]))
+            drawn.append(one(folder / f"{prefix}{figure}.{kind}", summary[figure]))
     for figure, (x, by, measures) in _GRIDS.items():
         if figure in summary:
-            path = folder / f"{prefix}{figure}.svg"
+            path = folder / f"{prefix}{figure}.{kind}"
             drawn.append(_lines(path, summary[figure], x, by, measures))
     return drawn
 
 
-def draw_kept(docs_dir: pathlib.Path) -> list[pathlib.Path]:
+def draw_kept(docs_dir: pathlib.Path, kind: str = "svg") -> list[pathlib.Path]:
     """Draws the figures of influence.md from the kept outcomes; returns their paths."""
     drawn = []
     for name, outcome in kept_outcomes(docs_dir).items():
         summary, on_page = outcome["summary"], shown(name, docs_dir)
         points = {key: summary[key] for key in summary if key in on_page}
-        drawn += draw(docs_dir / "images", points, f"influence_{name}_")
+        drawn += draw(docs_dir / "images", points, f"influence_{name}_", kind)
     return drawn
 
 

@@ -12,8 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import influence, models, prng
+from fedsvp_jax import models, prng
 from fedsvp_jax.algorithm.local_training import TrainingRecipe
+from fedsvp_jax.attacks import corruption
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
@@ -117,7 +118,7 @@ class Simulator:
             alpha=config.dirichlet_alpha,
             seed=seed,
         )
-        corrupted = influence.corrupted_participants(
+        corrupted = corruption.corrupted_participants(
             root, num_participants, config.corrupted_share
         )
         warmup = preprocessing.device_examples(
@@ -153,7 +154,7 @@ class Simulator:
         if not len(corrupted):
             return clean
         corrupt = partial(
-            influence.corrupt,
+            corruption.corrupt,
             count=indices.shape[1],
             kind=config.corruption,
             num_classes=self._num_classes,
@@ -166,7 +167,7 @@ class Simulator:
             clean.x[corrupted], clean.labels[corrupted], jnp.stack(keys)
         )
         inputs = clean.x
-        if config.corruption in influence.IMAGE_CORRUPTIONS:
+        if config.corruption in corruption.IMAGE_CORRUPTIONS:
             inputs = inputs.at[corrupted].set(changed.inputs)
         labels = clean.labels.at[corrupted].set(changed.labels)
         return Batches(inputs, labels, clean.weights)

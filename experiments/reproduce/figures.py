@@ -8,7 +8,7 @@ from typing import Any
 from fedsvp_jax import mechanisms
 from fedsvp_jax.report import figures, style
 
-from . import noise_response, published_noise, tables
+from . import published_noise, tables
 from .evidence import (
     CONTRIBUTION,
     NOISE_FIGURES,
@@ -19,84 +19,112 @@ from .evidence import (
 )
 from .results import Result
 
+# As titles call them.
+_DATA = {"cifar10": "CIFAR-10", "femnist": "FEMNIST (LEAF)"}
+_MODELS = {
+    "scatter_linear": "a linear layer on scattering features",
+    "small_cnn": "a small CNN",
+    "leaf_cnn": "LEAF's CNN",
+}
 
-def write_figures(evidence: Evidence, folder: Path) -> list[Path]:
+
+def write_figures(evidence: Evidence, folder: Path, kind: str = "svg") -> list[Path]:
     """Draws every figure for which there are results; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
-    responses = [
-        partial(_response, evidence=evidence, scenario=scenario, measured=measured)
-        for scenario in SCENARIOS
-        if (measured := published_noise.response_of(evidence, scenario))
-    ]
+    responses: list[Callable[[Any], None]] = []
+    for scenario in SCENARIOS:
+        measured = published_noise.response_of(evidence, scenario)
+        if measured is not None:
+            cells = published_noise.cells(evidence, scenario, measured)
+            responses.append(partial(_response, scenario=scenario, measured=measured))
+            responses.append(partial(_noises, cells=cells))
     if responses:
-        paths.append(figures.panels(folder / "noise_response.svg", responses))
-    panels: list[Callable[[Any], None]] = []
-    for preset in NOISE_FIGURES:
-        for _, result in sizes(evidence, preset)[-1:]:
-            shown = tables.shown_noise(result)
-            epsilons = sorted({group["epsilon"] for group in shown})
-            panels += [_by_round(preset, shown, e, "noise_l2") for e in epsilons]
-            if epsilons and not preset.endswith("emnist"):
-                panels.append(_by_round(preset, shown, epsilons[-1], "epsilon_spent"))
+        paths.append(
+            figures.panels(
+                folder / f"noise_response.{kind}", responses, plot_height=2.4
+            )
+        )
+    shown = {
+        result["settings"]["dataset"]: tables.shown_noise(result)
+        for preset in NOISE_FIGURES
+        for _, result in sizes(evidence, preset)[-1:]
+    }
+    epsilons = sorted({group["epsilon"] for one in shown.values() for group in one})
+    # A column per data set, a row per ε; the last row is what is spent.
+    panels = [
+        _by_round(_DATA.get(name, name), groups, epsilon, field)
+        for field, levels in (("noise_l2", epsilons), ("epsilon_spent", epsilons[-1:]))
+        for epsilon in levels
+        for name, groups in shown.items()
+    ]
     if panels:
-        paths.append(figures.panels(folder / "noise_by_round.svg", panels))
+        paths.append(figures.panels(folder / f"noise_by_round.{kind}", panels))
     for _, result in sizes(evidence, CONTRIBUTION)[-1:]:
         if tables.guided(result):
-            path = folder / "contribution.svg"
+            path = folder / f"contribution.{kind}"
             paths.append(figures.panels(path, [partial(_contribution, result=result)]))
     return paths
 
 
 def _response(
-    axes: Any,
-    evidence: Evidence,
-    scenario: Scenario,
-    measured: published_noise.Measured,
+    axes: Any, scenario: Scenario, measured: published_noise.Measured
 ) -> None:
-    """The measured curve (dotted: of each seed); filled: the formula's noise; hollow:
-    the needed noise."""
+    """Accuracy against noise: the mean over seeds, and each seed."""
     curve = measured.curve
     if len(measured.by_seed) > 1:
-        for one in measured.by_seed:
-            axes.plot(one.std, 100 * one.share, ":", color=style.GREY, linewidth=0.7)
-    axes.plot(curve.std, 100 * curve.share, "-", color=style.GREY)
-    in_legend = set()
-    for cell in published_noise.cells(evidence, scenario, measured):
-        points = style.of_mechanism(cell.mechanism).for_matplotlib()
-        points["linestyle"] = "none"
-        name = mechanisms.mechanism_label(cell.mechanism)
-        share = 100 * noise_response.share_at(curve, cell.formula)
-        axes.plot(
-            cell.formula,
-            share,
-            **points,
-            label=None if name in in_legend else name,
-        )
-        if cell.needed.exact:
-            axes.plot(
-                cell.needed.least,
-                100 * cell.share,
-                **points,
-                markersize=7,
-                markeredgewidth=0.8,
-                fillstyle="none",
-            )
-        in_legend.add(name)
-    hollow = {"marker": "o", "markersize": 7, "fillstyle": "none"}
-    axes.plot([], [], color=style.GREY, linestyle="none", **hollow, label="needed")
-    settings = measured.result["settings"]
+        for place, one in enumerate(measured.by_seed):
+            name = "single seeds" if place == 0 else None
+            shares = 100 * one.share
+            axes.plot(one.std, shares, color=style.GREY, linewidth=0.6, label=name)
+    seeds = len(measured.by_seed)
+    name = f"mean of {seeds} seeds" if seeds > 1 else "one seed"
+    look = style.numbered(0)
+    means = (100 * curve.share).tolist()
+    figures.curve(axes, curve.std.tolist(), means, look, label=name)
     figures.log_axis(axes, "x")
+    settings = measured.result["settings"]
+    data = _DATA.get(settings["dataset"], settings["dataset"])
     axes.set_title(
-        f"{scenario.name}, |D| = {scenario.num_examples:,.0f}\n"
-        f"curve: {settings['model']} on {settings['dataset']}"
+        f"{scenario.name} as published, |D| = {scenario.num_examples:,.0f}\n"
+        f"measured: {_MODELS.get(settings['model'], settings['model'])}, {data}"
     )
-    axes.set_xlabel("std of the averaged noise")
+    axes.set_xlabel("standard deviation of the averaged noise")
     axes.set_ylabel("% of the noise-free accuracy")
 
 
+def _noises(axes: Any, cells: list[published_noise.Cell]) -> None:
+    """Each published cell: the noise of its formula, joined with what it would need."""
+    names = list(dict.fromkeys(cell.mechanism for cell in cells))
+    for place, name in enumerate(names):
+        look = style.of_mechanism(name)._replace(dash="solid").for_matplotlib()
+        mine = sorted(
+            (cell for cell in cells if cell.mechanism == name),
+            key=lambda cell: (cell.table, cell.epsilon),
+        )
+        for row, cell in enumerate(mine):
+            height = -place - 0.8 * ((row + 0.5) / len(mine) - 0.5)
+            dots = look | {"linestyle": "none", "markersize": 3}
+            if cell.needed.exact:
+                ends = [cell.formula, cell.needed.least]
+                axes.plot(ends, [height] * 2, color=look["color"], linewidth=0.5)
+                axes.plot(ends[1], height, **dots, markerfacecolor="white")
+            axes.plot(cell.formula, height, **dots)
+    axes.set_yticks([-place for place in range(len(names))])
+    axes.set_yticklabels(
+        [mechanisms.mechanism_label(name).replace(" ", "\n") for name in names]
+    )
+    dot = {"marker": "o", "linestyle": "none", "color": style.GREY}
+    axes.plot([], [], **dot, label="by formula")
+    needed = "that the published accuracy needs"
+    axes.plot([], [], **dot, markerfacecolor="white", label=needed)
+    figures.log_axis(axes, "x")
+    axes.set_xlabel("standard deviation of the averaged noise")
+    axes.set_title("noise of the published cells")
+
+
 def _by_round(
-    preset: str, shown: list[Result], epsilon: float, field: str
+    data: str, shown: list[Result], epsilon: float, field: str
 ) -> Callable[[Any], None]:
     def draw(axes: Any) -> None:
         for group in shown:
@@ -116,7 +144,7 @@ def _by_round(
         label = "L2 norm of an upload's noise"
         if field == "epsilon_spent":
             label = "cumulative ε by basic composition"
-        axes.set_title(f"{preset.split('_')[-1]}, ε = {epsilon:g} per upload")
+        axes.set_title(f"{data}, ε = {epsilon:g} per upload")
         figures.round_axis(axes)
         axes.set_ylabel(label)
         axes.set_ylim(bottom=0)

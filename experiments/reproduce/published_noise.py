@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.mechanisms import MechanismConfig
-from fedsvp_jax.mechanisms.schedules import DpaSettings, TimeVaryingSettings
+from fedsvp_jax.mechanisms.baseline_settings import DpaSettings, TimeVaryingSettings
 
 from . import converged, estimates, noise_response, results
 from .evidence import FEDAVG, Evidence, Scenario, sizes

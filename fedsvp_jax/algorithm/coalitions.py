@@ -8,10 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import paired
+from fedsvp_jax.algorithm import residual_process
 from fedsvp_jax.structs import Array
-
-# Attributes of a coalition whose worth is known.
-KNOWN = {"additive": 1, "leave_one_out": 1, "paired": 0}
 
 
 class Group(NamedTuple):
@@ -28,13 +26,9 @@ Groups: TypeAlias = tuple[Group, ...]  # the full coalition comes last
 def planned_coalitions(estimator: str, num_attributes: int) -> list[int]:
     """Bitmasks of the coalitions that every client trains, whatever is drawn."""
     full = 2**num_attributes - 1
-    match estimator:
-        case "exact":
-            return list(range(1, full + 1))
-        case "additive" | "leave_one_out":
-            return sorted({full, *(1 << a for a in range(num_attributes))})
-        case _:
-            return [full]
+    if estimator == "exact":
+        return list(range(1, full + 1))
+    return sorted({full, *(1 << a for a in range(num_attributes))})
 
 
 def coalition_rows(masks: Sequence[int], num_attributes: int) -> np.ndarray:
@@ -96,9 +90,7 @@ def drawn_without_one(
     return left_out, rows & needed[:, None]
 
 
-def drawn_pairs(
-    estimator: str, key: Array, held: Array, num_pairs: int
-) -> tuple[paired.Pairs, Array]:
+def drawn_pairs(key: Array, held: Array, num_pairs: int) -> tuple[paired.Pairs, Array]:
     """The pairs, and (2P, N) bool: what is trained of them, the complements last.
 
     A row is empty where the worth of the coalition is known without a training.
@@ -106,7 +98,7 @@ def drawn_pairs(
     pairs = paired.draw_pairs(jax.random.fold_in(key, 0), held, num_pairs)
     rows = jnp.concatenate([pairs.coalitions, pairs.complements])
     size = jnp.sum(rows.astype(jnp.int32), axis=1, keepdims=True)
-    return pairs, rows & (size > KNOWN[estimator])
+    return pairs, rows & (size > 1)
 
 
 def drawn_coalitions(
@@ -119,4 +111,6 @@ def drawn_coalitions(
     """
     if estimator == "leave_one_out":
         return drawn_without_one(key, held, number, private_attribute)[1]
-    return drawn_pairs(estimator, key, held, number // 2)[1]
+    if estimator == "gp":
+        return residual_process.rows(key, held, number)
+    return drawn_pairs(key, held, number // 2)[1]

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import paired, shapley
+from fedsvp_jax.algorithm import residual_process
 from fedsvp_jax.algorithm.coalitions import (
-    KNOWN,
     Group,
     Groups,
     coalition_rows,
@@ -80,8 +80,8 @@ class Values(NamedTuple):
 class Surrogate(NamedTuple):
     """A game near the real one that needs no training.
 
-    No attribute, all, and coalitions of up to KNOWN attributes are worth as much in it
-    as in the real game.
+    No attribute, all, and single attributes are worth as much in it as in the real
+    game.
     """
 
     utility: Callable[[Array], Array]  # coalition (N,) bool -> () float32
@@ -256,7 +256,7 @@ def _blend(game: Game, key: Array) -> tuple[Weights, Surrogate]:
 def additive(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
     """The values of the blended game, corrected by number/2 random pairs."""
     trained, blend = _blend(game, key)
-    return trained, _corrected("additive", game, blend, key, number // 2)
+    return trained, corrected(game, blend, key, number // 2)
 
 
 def leave_one_out(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
@@ -282,6 +282,11 @@ def leave_one_out(game: Game, key: Array, number: int) -> tuple[Weights, Values]
       number: A, or fewer where fewer attributes are held.
     """
     trained, blend = _blend(game, key)
+    return trained, left_out_corrected(game, blend, key, number)
+
+
+def left_out_corrected(game: Game, blend: Surrogate, key: Array, number: int) -> Values:
+    """`leave_one_out` on any surrogate whose single attributes and all are exact."""
     held = game.held
     left_out, rows = drawn_without_one(key, held, number, game.private_attribute)
 
@@ -292,7 +297,7 @@ def leave_one_out(game: Game, key: Array, number: int) -> tuple[Weights, Values]
     weight = left_out_weight(jnp.sum(held.astype(jnp.int32)), game.num_attributes)
     change = jnp.where(measured, weight * (lacking - mean), 0)
     values = blend.values.at[left_out].add(-change)
-    return trained, Values(
+    return Values(
         values=jnp.where(held, values, 0),
         standard_errors=jnp.where(held, jnp.nan, 0),
         margins=jnp.where(held, jnp.nan, 0),
@@ -313,27 +318,28 @@ def left_out_weight(held: Array, num_attributes: int) -> Array:
     return harmonic[fewer] / number - 1 / (number + 1)
 
 
-def complementary(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
-    """From number/2 random pairs of complementary coalitions alone.
+def gaussian_process(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
+    """The values of the blended game, corrected by `residual_process`.
 
-    The surrogate is the straight line from U(empty) to U(all) by number of attributes.
+    Args:
+      key: names the attributes of the design.
+      number: m, coalitions of the design that are trained.
     """
-    trained, found = _train_planned(
-        game,
-        lambda _, trained: game.validation.utility(*trained),
-        jnp.zeros((1,)),
-        lambda _: 0,
+    trained, blend = _blend(game, key)
+    return trained, process_corrected(game, blend, key, number)
+
+
+def process_corrected(game: Game, blend: Surrogate, key: Array, number: int) -> Values:
+    """`gaussian_process` on any surrogate whose single attributes and all are exact."""
+    rows = residual_process.rows(key, game.held, number)
+    found = residual_process.correction(
+        key, game.held, _lacking(game, blend, rows), game.validation.resolution
     )
-    held = game.held
-    size = jnp.maximum(jnp.sum(held.astype(jnp.float32)), 1)
-    rise = (game.worth(held, found[0]) - game.empty) / size
-
-    def utility(coalition: Array) -> Array:
-        return game.empty + rise * jnp.sum((coalition & held).astype(jnp.float32))
-
-    values = jnp.where(held, rise, 0)
-    line = Surrogate(utility, values, jnp.zeros_like(values))
-    return trained, _corrected("paired", game, line, key, number // 2)
+    return Values(
+        values=jnp.where(game.held, blend.values + found.values, 0),
+        standard_errors=found.standard_errors,
+        margins=found.margins,
+    )
 
 
 def _lacking(game: Game, surrogate: Surrogate, rows: Array) -> Array:
@@ -358,12 +364,10 @@ def _lacking(game: Game, surrogate: Surrogate, rows: Array) -> Array:
     return jax.lax.fori_loop(0, number, lack, jnp.zeros((number,)))
 
 
-def _corrected(
-    estimator: str, game: Game, surrogate: Surrogate, key: Array, num_pairs: int
-) -> Values:
+def corrected(game: Game, surrogate: Surrogate, key: Array, num_pairs: int) -> Values:
     """The surrogate's values plus an unbiased estimate of what they lack."""
     held, validation = game.held, game.validation
-    pairs, rows = drawn_pairs(estimator, key, held, num_pairs)
+    pairs, rows = drawn_pairs(key, held, num_pairs)
     lacking = _lacking(game, surrogate, rows)
     found = paired.correction(
         pairs,
@@ -371,8 +375,8 @@ def _corrected(
         lacking[:num_pairs] - lacking[num_pairs:],
         resolution=validation.resolution,
     )
-    # With one attribute more than that, only the full coalition is left; it is known.
-    unknown = jnp.sum(held.astype(jnp.int32)) > KNOWN[estimator] + 1
+    # Of two attributes all coalitions are known.
+    unknown = jnp.sum(held.astype(jnp.int32)) > 2
     error = jnp.where(unknown, found.standard_error, 0)
     errors = jnp.where(held, jnp.hypot(error, surrogate.standard_errors), 0)
     return Values(
@@ -387,5 +391,5 @@ ESTIMATORS: Mapping[str, Callable[[Game, Array, int], tuple[Weights, Values]]] =
     "exact": exact,
     "additive": additive,
     "leave_one_out": leave_one_out,
-    "paired": complementary,
+    "gp": gaussian_process,
 }

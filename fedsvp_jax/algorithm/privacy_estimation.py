@@ -43,7 +43,7 @@ class EstimationPlan:
       private_attribute: the private one's index.
       groups: the coalitions that every client trains, by `coalition_groups`.
       validation_batch_size: examples in one batch of a utility.
-      estimator: `exact`, `additive`, `leave_one_out` or `paired`, of
+      estimator: `exact`, `additive`, `leave_one_out` or `gp`, of
         `shapley.ShapleySettings`.
       num_drawn: m, random coalitions that are trained too.
       utility: `accuracy` or `loss`.
@@ -78,11 +78,11 @@ def estimate_contribution(
     """Trains coalitions, and returns the full one's model and the values.
 
     The full coalition is the local model itself, to the bit the one that a run without
-    PE trains. Beside it `exact` trains 2**N - 2 coalitions, `additive` and
-    `leave_one_out` N + m and `paired` m. All share one key of training: an
-    attribute that a client holds nothing of changes no coalition, so its Shapley value
-    is 0 exactly (the dummy axiom), and the others' differences carry less noise. A
-    coalition without data is worth what the empty one is.
+    PE trains. Beside it `exact` trains 2**N - 2 coalitions, and the others N + m.
+    All share one key of training: an attribute that a client holds nothing of changes
+    no coalition, so its Shapley value is 0 exactly (the dummy axiom), and the others'
+    differences carry less noise. A coalition without data is worth what the empty one
+    is.
 
     No noise is in the steps and batches are shuffled, whatever the recipe says.
 

@@ -3,7 +3,7 @@
 They read the broadcast model and the server's test and validation set. The worst served
 are found by how many examples of each class and attribute every client holds, which one
 changed label moves: that score is for the experimenter alone, and is not released
-(`accounting.disclosure`). Where the data set does not tell the attributes of its test
+(`report.disclosure`). Where the data set does not tell the attributes of its test
 examples, a group is a class.
 """
 

@@ -6,51 +6,24 @@
     digests.npy                     (S, 32) uint8: SHA-256 of each client's examples
     test_inputs.npy, test_labels.npy
 
-The arrays are written in one pass, one client at a time. They are read by mapping the
+They are read by mapping the
 files into memory, so that the system can drop what was read when memory is short. A
 client's examples are compared with their digest whenever they are read.
 """
 
-import collections
-import contextlib
 import dataclasses
 import hashlib
 import json
-import shutil
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from fedsvp_jax.data.formats import files
 
-_VERSION = 2
-_FACTS = ("num_classes", "most_copies", "from_records")  # that the fingerprint binds
-_ARRAYS = ("inputs", "labels", "clients", "digests", "test_inputs", "test_labels")
-
-
-class ClientExamples(NamedTuple):
-    """One client's examples, as `write_store` takes them.
-
-    (`stored_clients.HeldExamples` are a client's examples as a run reads them.)
-    """
-
-    name: str | int  # clients are numbered in the order of their names
-    inputs: np.ndarray  # (n, *example_shape) uint8 or float32
-    labels: np.ndarray  # (n,) int32
-
-
-class StoreSource(NamedTuple):
-    """What a store is written from: a data set whose clients come one by one."""
-
-    name: str  # the data set's
-    clients: Iterable[ClientExamples]  # in any order; empty ones are left out
-    test_inputs: np.ndarray  # (m, *example_shape)
-    test_labels: np.ndarray  # (m,) int32
-    num_classes: int
-    most_copies: int = 1  # the most clients that hold one example
-    from_records: tuple[str, ...] = ()  # as `Dataset` has it
+VERSION = 2
+FACTS = ("num_classes", "most_copies", "from_records")  # that the fingerprint binds
+ARRAYS = ("inputs", "labels", "clients", "digests", "test_inputs", "test_labels")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +76,7 @@ class ClientStore:
         """
         rows = self.rows(client)
         inputs, labels = self.train_inputs[rows], self.train_labels[rows]
-        if _digest(inputs, labels) != self.digests[client].tobytes():
+        if digest_of(inputs, labels) != self.digests[client].tobytes():
             raise ValueError(
                 f"the client store {self.name} is damaged: the examples of its client "
                 f"{client} differ from their SHA-256; put a copy of it back or build "
@@ -112,22 +85,23 @@ class ClientStore:
         return inputs, labels
 
 
-def _digest(inputs: np.ndarray, labels: np.ndarray) -> bytes:
+def digest_of(inputs: np.ndarray, labels: np.ndarray) -> bytes:
+    """SHA-256 of one client's examples."""
     digest = hashlib.sha256(np.ascontiguousarray(inputs).data)
     digest.update(np.ascontiguousarray(labels).data)
     return digest.digest()
 
 
-def _fingerprint(arrays: dict[str, np.ndarray], facts: dict[str, Any]) -> str:
+def fingerprint_of(arrays: dict[str, np.ndarray], facts: dict[str, Any]) -> str:
     """SHA-256 of everything but the clients' examples, which have their digests."""
-    digest = hashlib.sha256(json.dumps([facts[name] for name in _FACTS]).encode())
+    digest = hashlib.sha256(json.dumps([facts[name] for name in FACTS]).encode())
     for name in ("clients", "digests", "test_inputs", "test_labels"):
         digest.update(np.ascontiguousarray(arrays[name]).data)
     return digest.hexdigest()
 
 
 def open_store(folder: Path) -> ClientStore:
-    """Opens a store that `write_store` made.
+    """Opens a store that `datasets.store_writer` made.
 
     Types and sizes of all arrays are checked, and the sum of all but the clients'
     examples, which are checked when they are read.
@@ -139,18 +113,18 @@ def open_store(folder: Path) -> ClientStore:
     text = files.read_bytes(folder / "store.json", what="a client store")
     try:
         about = json.loads(text)
-        if about["version"] != _VERSION:
+        if about["version"] != VERSION:
             raise ValueError(f"version {about['version']}")
-        known = {key: about[key] for key in ("name", "fingerprint", *_FACTS)}
+        known = {key: about[key] for key in ("name", "fingerprint", *FACTS)}
         known["from_records"] = tuple(map(str, known["from_records"]))
         shapes = {name: (tuple(s), t) for name, (s, t) in about["arrays"].items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(
             f"{folder / 'store.json'} is damaged ({error!r}); it must be written by "
-            f"experiments.build_store, version {_VERSION}"
+            f"experiments.build_store, version {VERSION}"
         ) from error
     arrays = {}
-    for name in _ARRAYS:
+    for name in ARRAYS:
         path = folder / f"{name}.npy"
         if not path.is_file():
             raise FileNotFoundError(f"{path} is missing; a client store needs it")
@@ -178,7 +152,7 @@ def open_store(folder: Path) -> ClientStore:
             f"{folder / 'clients.npy'} names rows beyond the {len(arrays['labels'])} "
             "of labels.npy, or a client without rows"
         )
-    if known["fingerprint"] != _fingerprint(arrays, known):
+    if known["fingerprint"] != fingerprint_of(arrays, known):
         raise ValueError(
             f"the client store {folder} is damaged: it differs from the SHA-256 in "
             "store.json; put a copy of it back or build it again"
@@ -192,139 +166,3 @@ def open_store(folder: Path) -> ClientStore:
         test_labels=arrays["test_labels"],
         **known,
     )
-
-
-def write_store(folder: Path, stream: StoreSource) -> ClientStore:
-    """Writes a store in one pass over the clients and opens it.
-
-    One client is in memory at a time. The folder gets its name when it is complete and
-    on the disk.
-
-    Args:
-      folder: must not exist yet.
-      stream: the clients and the server's test set.
-
-    Raises:
-      ValueError: the folder exists, arrays contradict one another, two clients have the
-        same name, or no client holds an example.
-    """
-    if folder.exists():
-        raise ValueError(f"output_dir {folder} exists; give a new folder")
-    beside = folder.with_name(folder.name + ".tmp")
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir(parents=True)
-    try:
-        _write(beside, stream)
-        for path in (*beside.iterdir(), beside):
-            files.sync(path)
-        beside.rename(folder)
-        files.sync(folder.parent)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
-    return open_store(folder)
-
-
-def _write(folder: Path, stream: StoreSource) -> None:
-    test = ClientExamples("the test set", stream.test_inputs, stream.test_labels)
-    _check(test, test, stream.num_classes)
-    names: list[Any] = []
-    digests: list[bytes] = []
-    places: list[tuple[int, int]] = []
-    num_rows = 0
-    with (
-        _growing(folder / "inputs.npy", test.inputs) as inputs,
-        _growing(folder / "labels.npy", test.labels) as labels,
-    ):
-        for client in stream.clients:
-            if not len(client.labels):
-                continue
-            _check(client, test, stream.num_classes)
-            for file, array in ((inputs, client.inputs), (labels, client.labels)):
-                file.write(np.ascontiguousarray(array).data)
-            digests.append(_digest(client.inputs, client.labels))
-            names.append(client.name)
-            places.append((num_rows, len(client.labels)))
-            num_rows += len(client.labels)
-    if not places:
-        raise ValueError(
-            "no client holds an example; a store needs at least one client"
-        )
-    if len(set(names)) < len(names):
-        (twice, _), *_ = collections.Counter(names).most_common(1)
-        raise ValueError(f"client {twice} comes twice; every name must be unique")
-    order = sorted(range(len(names)), key=names.__getitem__)
-    np.save(folder / "clients.npy", np.asarray(places, np.int64)[order])
-    sums = np.frombuffer(b"".join(digests), np.uint8).reshape(len(digests), -1)
-    np.save(folder / "digests.npy", sums[order])
-    for kind, array in (("inputs", test.inputs), ("labels", test.labels)):
-        np.save(folder / f"test_{kind}.npy", array)
-    arrays = {
-        name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
-        for name in _ARRAYS
-    }
-    facts = {name: getattr(stream, name) for name in _FACTS}
-    about = {
-        "version": _VERSION,
-        "name": stream.name,
-        **facts,
-        "fingerprint": _fingerprint(arrays, facts),
-        "arrays": {key: (a.shape, a.dtype.str) for key, a in arrays.items()},
-    }
-    (folder / "store.json").write_text(json.dumps(about, indent=2) + "\n")
-
-
-def _check(client: ClientExamples, test: ClientExamples, num_classes: int) -> None:
-    inputs, labels = client.inputs, client.labels
-    if inputs.dtype not in (np.uint8, np.float32) or inputs.ndim < 2:
-        raise ValueError(
-            f"client {client.name}: inputs must be uint8 or float32 with an axis of "
-            f"examples, got {inputs.dtype} of the shape {inputs.shape}"
-        )
-    if (inputs.dtype, inputs.shape[1:]) != (test.inputs.dtype, test.inputs.shape[1:]):
-        raise ValueError(
-            f"client {client.name}: examples are {inputs.dtype} of the shape "
-            f"{inputs.shape[1:]}, the test set's {test.inputs.dtype} of "
-            f"{test.inputs.shape[1:]}; they must agree"
-        )
-    if labels.dtype != np.int32 or labels.shape != inputs.shape[:1] or not len(labels):
-        raise ValueError(
-            f"client {client.name}: labels must be int32, one for each of "
-            f"{len(inputs)} examples, got {labels.dtype} of the shape {labels.shape}"
-        )
-    if labels.min() < 0 or labels.max() >= num_classes:
-        raise ValueError(
-            f"client {client.name}: labels must be in [0, {num_classes}), got "
-            f"{labels.min()} to {labels.max()}"
-        )
-    if inputs.dtype == np.float32 and not np.isfinite(inputs).all():
-        raise ValueError(
-            f"client {client.name}: inputs hold NaN or infinity; every feature must "
-            "be finite"
-        )
-
-
-@contextlib.contextmanager
-def _growing(path: Path, like: np.ndarray) -> Iterator[IO[bytes]]:
-    """An .npy file that rows can be appended to.
-
-    The header is overwritten at the end, with the number of rows. Its length does not
-    change, since numpy's header keeps room for the first axis to grow.
-    """
-    row_bytes = like.dtype.itemsize * int(np.prod(like.shape[1:], dtype=np.int64))
-
-    def header(num_rows: int) -> None:
-        shape = (num_rows, *like.shape[1:])
-        about = {"descr": like.dtype.str, "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(file, about)
-
-    with open(path, "wb") as file:
-        header(0)
-        start = file.tell()
-        yield file
-        num_rows = (file.tell() - start) // row_bytes
-        file.seek(0)
-        header(num_rows)
-        if file.tell() != start:
-            raise ValueError(
-                f"{path}: {num_rows} rows are too many for the header of an .npy file"
-            )

@@ -1,35 +1,22 @@
 """Data sets by name, and the settings that say which one is read."""
 
 import dataclasses
-import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
+from fedsvp_jax import extras
 from fedsvp_jax.data import client_store
-from fedsvp_jax.data.dataset import Dataset, Facts, RowSource, facts_of
-from fedsvp_jax.data.formats import cifar, embedded, idx, leaf, npz, table, tabular
-from fedsvp_jax.data.formats import tfds_source as tfds_format
+from fedsvp_jax.data.dataset import Dataset, Facts, facts_of
+from fedsvp_jax.data.formats import npz, table
 from fedsvp_jax.data.formats.table_settings import TableSettings
 from fedsvp_jax.settings import FEATURE_MODELS, setting
 
-_TFDS_PREFIX = "tfds:"
-
-_READERS: dict[str, Callable[[Path], Dataset]] = {
-    "cifar10": functools.partial(cifar.load_cifar, "cifar10"),
-    "cifar100": functools.partial(cifar.load_cifar, "cifar100"),
-    "femnist": leaf.load_femnist,
-    "adult": tabular.load_adult,
-}
-# Of these files the user may declare what else the records tell.
-_DECLARED: dict[str, Callable[[Path, TableSettings], Dataset]] = {
-    "mnist": functools.partial(idx.load_idx, "mnist"),
-    "fashion_mnist": functools.partial(idx.load_idx, "fashion_mnist"),
-    "emnist": functools.partial(idx.load_idx, "emnist"),
+# Files of one's own; `datasets` around the core reads published ones.
+_OWN: dict[str, Callable[[Path, TableSettings], Dataset]] = {
     "npz": npz.load_npz,
     "csv": table.load_csv,
 }
-
-NAMES = ("digits", *_DECLARED, *_READERS, "tfds:NAME")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +54,12 @@ class DataSettings(TableSettings):
     )
 
 
+def published() -> Mapping[str, Any]:
+    """`datasets.DATA_SETS`: by name, or by what stands before `:`."""
+    found: Mapping[str, Any] = extras.around("datasets").DATA_SETS
+    return found
+
+
 def load(
     name: str,
     data_dir: str | Path | None = None,
@@ -75,7 +68,8 @@ def load(
     """Reads the data set `name` from its standard files and checks it.
 
     Args:
-      name: one of `NAMES`; after `tfds:` the name that tensorflow-datasets uses.
+      name: npz, csv, a published data set, or `tfds:` and the name that
+        tensorflow-datasets uses.
       data_dir: the folder that holds the data set's files, or its parent folder. For
         `npz` and `csv` it is the file; for the MNIST format it may also be the file
         of the training images. `digits` needs none; `tfds:NAME` uses TFDS's own
@@ -88,17 +82,21 @@ def load(
         damaged.
     """
     folder = Path(data_dir).expanduser() if data_dir is not None else None
-    if name == "digits":
-        return embedded.load_digits()
-    if name.startswith(_TFDS_PREFIX) and name != _TFDS_PREFIX:
-        return tfds_format.load_tfds(name.removeprefix(_TFDS_PREFIX), folder)
-    if name not in _READERS | _DECLARED:
-        raise ValueError(f"dataset must be one of {', '.join(NAMES)}, got {name!r}")
-    if folder is None:
-        raise ValueError(f"dataset {name} needs data_dir, the folder of its files")
-    if name in _DECLARED:
-        return _DECLARED[name](folder, columns or TableSettings())
-    return _READERS[name](folder)
+    declared = columns or TableSettings()
+    needed = f"dataset {name} needs data_dir, the folder of its files"
+    if name in _OWN:
+        if folder is None:
+            raise ValueError(needed)
+        return _OWN[name](folder, declared)
+    family, _, inner = name.partition(":")
+    source = published().get(family)
+    if source is None or bool(inner) != (family == "tfds"):
+        names = ", ".join((*_OWN, *published()))
+        raise ValueError(f"dataset must be one of {names}:NAME, got {name!r}")
+    if folder is None and source.needs_folder:
+        raise ValueError(needed)
+    found: Dataset = source.load(inner or name, folder, declared)
+    return found
 
 
 def facts(config: DataSettings) -> Facts:
@@ -109,52 +107,16 @@ def facts(config: DataSettings) -> Facts:
     Raises:
       FileNotFoundError, ValueError: as `load`.
     """
-    if config.dataset == "adult":
-        return Facts(categories=tabular.CATEGORIES)
-    if config.data_dir is None:
-        return Facts()
-    path = Path(config.data_dir).expanduser()
+    path = Path(config.data_dir or "").expanduser()
     match config.dataset:
-        case "npz":
+        case "npz" if config.data_dir:
             return npz.npz_facts(path, config)
-        case "csv":
+        case "csv" if config.data_dir:
             return facts_of(table.load_csv(path, config))
-        case "store" if (path / "store.json").is_file():
+        case "store" if config.data_dir and (path / "store.json").is_file():
             store = client_store.open_store(path)
             return Facts(len(store.train_labels), store.clients[:, 1])
-    return Facts()
-
-
-def open_rows(
-    name: str,
-    data_dir: str | Path | None,
-    scratch: Path,
-    columns: TableSettings | None = None,
-) -> RowSource:
-    """Opens the data set `name`, whose training inputs are then read row by row.
-
-    `npz` and `tfds:NAME` leave them on disk; other data sets are loaded into memory.
-
-    Args:
-      name, data_dir, columns: as `load` takes them.
-      scratch: an empty folder, to which the inputs of an .npz file are unpacked.
-
-    Raises:
-      FileNotFoundError, ValueError: as `load`.
-    """
-    folder = Path(data_dir).expanduser() if data_dir is not None else None
-    if name == "npz" and folder is not None:
-        return npz.open_npz(folder, scratch, columns or TableSettings())
-    if name.startswith(_TFDS_PREFIX) and name != _TFDS_PREFIX:
-        return tfds_format.open_tfds(name.removeprefix(_TFDS_PREFIX), folder)
-    dataset = load(name, data_dir, columns)
-    return RowSource(
-        name=dataset.name,
-        train_labels=dataset.train_labels,
-        train_writers=dataset.train_writers,
-        rows=lambda index: dataset.train_inputs[index],
-        test_inputs=dataset.test_inputs,
-        test_labels=dataset.test_labels,
-        num_classes=dataset.num_classes,
-        from_records=dataset.from_records,
-    )
+        case "npz" | "csv" | "store":
+            return Facts()
+    found: Facts = published()[config.dataset.partition(":")[0]].facts
+    return found

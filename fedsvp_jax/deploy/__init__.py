@@ -24,7 +24,7 @@ from fedsvp_jax.deploy.answer import (
 from fedsvp_jax.deploy.client import Client, data_of, own_data
 from fedsvp_jax.deploy.policy import Policy, make_policy
 from fedsvp_jax.deploy.privatize import check_request, privatize
-from fedsvp_jax.deploy.randomness import SECRET, Seeded
+from fedsvp_jax.deploy.randomness import SECRET, Randomness, Seeded
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.site import Site, fingerprint
 from fedsvp_jax.deploy.state import ClientState, new_state
@@ -36,6 +36,7 @@ __all__ = [
     "ClientState",
     "Policy",
     "Public",
+    "Randomness",
     "Refused",
     "Seeded",
     "Site",

@@ -119,11 +119,14 @@ class Client:
         self._num_private = int((attributes == data.attributes.private).sum())
         self._randomness, self._data = randomness, data
         shape = data.examples.inputs.shape[1:]
-        self._settings = dataclasses.asdict(config) | {"example_shape": shape}
+        facts = {"example_shape": shape, "num_classes": data.num_classes}
+        self._settings = dataclasses.asdict(config) | facts
         by_name = (lambda count: build(num_classes=count)) if model is None else None
-        asked = plans.asked_of(config, self._model, by_name, data)
+        asked = plans.asked_of(self.policy.config, self._model, by_name, data)
         together = plans.sides(config, target, self._model, shape)
-        self._plan = plans.make_plan(config, data, target, together, asked)
+        self._plan = plans.make_plan(
+            config, self.policy.config, data, target, together, asked
+        )
         told = jax.tree.map(np.float32, self.policy.config)
         roots = [prng.run_keys(config.seed, None)]  # draws come from `randomness`
         cells = plans.make_cells([config], data, [told], [self.policy.allowance], roots)
@@ -168,7 +171,10 @@ class Client:
 
         Raises:
           Refused, OSError: as `begin_round` and `end_round`.
+          ValueError: the policy is `summed`: `flower_sums` masks what may leave.
         """
+        if self.policy.summed:
+            self.policy.check_takes_updates()
         return answer(
             self.site,
             received,

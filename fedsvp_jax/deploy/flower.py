@@ -96,6 +96,12 @@ def client_app(make_client: Callable[[fl.Context], Client]) -> ClientApp:
     return app
 
 
+def refused(message: fl.Message, refusal: Refused) -> fl.Message:
+    """The error that the server gets."""
+    error = fl.Error(code=_PRECONDITION_FAILED, reason=str(refusal))
+    return fl.Message(error, reply_to=message)
+
+
 def _reply(message: fl.Message, upload: _Upload) -> fl.Message:
     """The message that leaves: arrays and their number of examples, or an error."""
     try:
@@ -107,8 +113,7 @@ def _reply(message: fl.Message, upload: _Upload) -> fl.Message:
                 received.to_numpy_ndarrays(), _round_of(message)
             )
     except Refused as refusal:
-        error = fl.Error(code=_PRECONDITION_FAILED, reason=str(refusal))
-        return fl.Message(error, reply_to=message)
+        return refused(message, refusal)
     (name,) = message.content.array_records
     named = zip(received, map(fl.Array, arrays), strict=True)
     metrics = fl.MetricRecord({"num-examples": num_examples})

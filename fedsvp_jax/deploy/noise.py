@@ -4,15 +4,20 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.deploy.randomness import Secret
 from fedsvp_jax.mechanisms import MechanismConfig
 from fedsvp_jax.mechanisms.discrete_gaussian import (
+    Words,
+    decoded,
     discrete_gaussian,
+    encoded,
     rounded,
     step_variance,
 )
+from fedsvp_jax.mechanisms.grid import Grid, grid_step
 from fedsvp_jax.mechanisms.release import bounded_ratio, response_chance
 from fedsvp_jax.structs import NoiseInfo
 
@@ -71,6 +76,34 @@ def add_secret_noise(
         part.reshape(leaf.shape) for part, leaf in zip(noised, clipped, strict=True)
     ]
     return shaped, {"noise_std": std, "grid_step": step}
+
+
+def whole_numbers(
+    update: Sequence[np.ndarray], grid: Grid, std: float, words: Words | None
+) -> tuple[list[np.ndarray], float]:
+    """What a client adds to a sum that nobody sees the parts of, and γ.
+
+    Args:
+      update: clipped; noised on the grid already where `words` is None.
+      grid: the mechanism's.
+      std: of the client's share of the noise.
+      words: the source of its noise.
+
+    Returns:
+      int64 arrays in [−2^(b−1), 2^(b−1)), and γ.
+    """
+    step = float(grid_step(grid, jnp.float32(std)))
+    if words is None:
+        return [
+            np.rint(np.float64(leaf) / step).astype(np.int64) for leaf in update
+        ], step
+    vector = _flat(update)
+    sent = rounded(vector, step=step, norm_bound=float(grid.norm), words=words)
+    sent += discrete_gaussian(step_variance(std, step), vector.size, words)
+    sent = decoded(encoded(sent, grid.bits), grid.bits)
+    parts = np.split(sent, np.cumsum([leaf.size for leaf in update])[:-1])
+    shaped = zip(parts, update, strict=True)
+    return [part.reshape(leaf.shape) for part, leaf in shaped], step
 
 
 def released_in_secret(

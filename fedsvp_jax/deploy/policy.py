@@ -71,6 +71,13 @@ class Policy:
         return self.config.clip.asks
 
     @property
+    def summed(self) -> bool:
+        """Whether only the sum of a cohort's uploads has enough noise: whole numbers,
+        which may leave masked alone (`flower_sums`).
+        """
+        return self.mechanism.grid is not None and self.mechanism.claim.central
+
+    @property
     def clips(self) -> bool:
         """Whether an upload is clipped as one vector, which sends NaN to 0."""
         return self.config.clip.in_ball
@@ -83,8 +90,13 @@ class Policy:
 
         Raises:
           ValueError: a private query, which needs to know the private records; a clip
-            of the model, without the model.
+            of the model, without the model; noise that only a sum has enough of.
         """
+        if self.summed:
+            raise ValueError(
+                "noise_trust must be nobody here, where the server sees each upload: "
+                "with secure_aggregation take deploy.flower_sums.SumMod"
+            )
         if self.is_query:
             raise ValueError(
                 "sensitivity must not be attribute_records around another engine's "
@@ -217,16 +229,17 @@ def make_policy(
 
 def _check_deployable(name: str, mechanism: Mechanism) -> None:
     """Raises ValueError: the mechanism needs more than clients that add noise."""
-    if mechanism.grid is not None:
+    central = mechanism.claim.central
+    if mechanism.grid is not None and not central:
         raise ValueError(
             "noise_sampler must be gaussian for a deployed client, which draws "
             "discrete noise in any case, on the finest grid"
         )
-    if mechanism.claim.central:
+    if central and (mechanism.grid is None or mechanism.grid.apart is not None):
         raise ValueError(
             f"mechanism {name} protects a cohort's sum, which needs secure "
-            "aggregation; a deployed client hides its upload from the server: take "
-            "another mechanism or noise_trust=nobody"
+            "aggregation of whole numbers: noise_trust=secure_aggregation with "
+            "sensitivity=update_clip and noise_sampler=discrete; or noise_trust=nobody"
         )
     if mechanism.step_noise_std is not None:
         raise ValueError(

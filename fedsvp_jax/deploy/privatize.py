@@ -18,12 +18,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.deploy.noise import add_secret_noise, released_in_secret
+from fedsvp_jax.deploy.noise import (
+    add_secret_noise,
+    released_in_secret,
+    whole_numbers,
+)
 from fedsvp_jax.deploy.policy import Policy
 from fedsvp_jax.deploy.randomness import SECRET, Randomness, Seeded
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.state import ClientState
 from fedsvp_jax.mechanisms import nothing_private, release_contribution
+from fedsvp_jax.mechanisms.sensitivity import root_sharers
 from fedsvp_jax.prng import Stream
 from fedsvp_jax.run.files import plain
 from fedsvp_jax.structs import NoiseInfo
@@ -132,8 +137,9 @@ def finish(
       randomness: `SECRET`, or `Seeded` for tests, which hides nothing.
 
     Returns:
-      `(upload, state, record)`. The record stays with the client: it tells whether the
-      update was clipped, which no noise hides.
+      `(upload, state, record)`. Where the policy is `summed`, the upload is the update
+      in whole numbers of `record["grid_step"]`. The record stays with the client: it
+      tells whether the update was clipped, which no noise hides.
 
     Raises:
       Refused: the round is not the one that was charged, or its upload is made.
@@ -151,6 +157,7 @@ def finish(
         else None
     )
     grid: dict[str, Any] = {}
+    whole: Arrays = []
     if policy.is_query and (
         state.num_examples == 0 or round_num <= policy.config.private_from
     ):
@@ -173,7 +180,14 @@ def finish(
             raise Refused("the noise of an upload must be positive and finite")
         noised = [np.asarray(leaf) for leaf in clipped]
         memory = {name: float(value) for name, value in after.clients.items()}
-        if not isinstance(randomness, Seeded) and policy.name != "none":
+        if policy.summed:
+            words = None if isinstance(randomness, Seeded) else randomness.words
+            assert policy.mechanism.grid is not None
+            whole, step = whole_numbers(
+                noised, policy.mechanism.grid, float(info.noise_std), words
+            )
+            info, grid = _of_the_sum(info, policy), {"grid_step": step}
+        elif not isinstance(randomness, Seeded) and policy.name != "none":
             noised, grid = add_secret_noise(
                 noised, base, info, policy.config, randomness
             )
@@ -189,7 +203,7 @@ def finish(
         epsilon=float(info.epsilon),
         delta=float(info.delta),
     )
-    upload = [
+    upload = whole or [
         (old + new).astype(np.float32) for old, new in zip(base, noised, strict=True)
     ]
     record = _record(policy, state, info, round_num, ratio, randomness.hides) | grid
@@ -269,6 +283,16 @@ def _released(
         key=randomness.key(round_num, Stream.CONTRIBUTION_RELEASE),
     )
     return np.float32(released)
+
+
+def _of_the_sum(info: NoiseInfo, policy: Policy) -> NoiseInfo:
+    """As its claim counts a share of the cohort's noise: by all shares but h."""
+    root = np.float32(root_sharers(policy.config))
+    return dataclasses.replace(
+        info,
+        noise_multiplier=info.noise_multiplier * root,
+        sensitivity=info.sensitivity / root,
+    )
 
 
 def _record(

@@ -27,7 +27,7 @@ from fedsvp_jax.deploy.policy import Policy, make_policy
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.state import ClientState, new_state
 from fedsvp_jax.deploy.witness import Witness, WitnessFolder
-from fedsvp_jax.run.files import make_folder
+from fedsvp_jax.run.files import WriteError, make_folder
 
 
 class Site:
@@ -269,20 +269,14 @@ class Log:
         line = entry_line(site._key, before, kind, body)
         size, left = os.fstat(self._number).st_size, memoryview(line)
         try:
-            try:
-                while left:
-                    left = left[os.write(self._number, left) :]
-                os.fsync(self._number)
-            except OSError:
-                os.ftruncate(self._number, size)
-                raise
-            self._entries = [*self._entries, _entry(line, before)]
-            self.catch_up()
+            while left:
+                left = left[os.write(self._number, left) :]
+            os.fsync(self._number)
         except OSError as error:
-            raise OSError(
-                f"the client's log {site.path} or its witness cannot be written "
-                f"({error.strerror or error}): nothing is uploaded"
-            ) from error
+            os.ftruncate(self._number, size)
+            raise _unwritten(f"log {site.path}", error) from error
+        self._entries = [*self._entries, _entry(line, before)]
+        self.catch_up()
 
     def write(self, kind: str, state: ClientState, facts: Mapping[str, Any]) -> None:
         """An entry of a new state, with what an auditor adds up."""
@@ -296,7 +290,10 @@ class Log:
         seen = site.witness.last(site.name)
         if seen is None or seen.number < last.number:
             public = self._entries[0].body["site"]
-            site.witness.countersign(site.name, public, last.number, last.hash)
+            try:
+                site.witness.countersign(site.name, public, last.number, last.hash)
+            except OSError as error:
+                raise _unwritten("witness", error) from error
 
 
 def fingerprint(*records: str | os.PathLike[str] | np.ndarray) -> str:
@@ -321,6 +318,13 @@ def fingerprint(*records: str | os.PathLike[str] | np.ndarray) -> str:
             if not file.is_dir():
                 add(str(file.relative_to(place)), file.read_bytes())
     return whole.hexdigest()
+
+
+def _unwritten(what: str, error: OSError) -> OSError:
+    why = error.reason if isinstance(error, WriteError) else error.strerror or error
+    return OSError(
+        f"the client's {what} cannot be written ({why}): nothing is uploaded"
+    )
 
 
 def _entry(line: bytes, before: Entry | None) -> Entry:

@@ -13,7 +13,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from fedsvp_jax.accounting import Account, FilterCost, Participation
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import AccountedSettings, ExperimentConfig
 from fedsvp_jax.federation import plan
 from fedsvp_jax.influence import admission, privacy
 from fedsvp_jax.mechanisms import (
@@ -30,7 +30,7 @@ _NEAR = 0.999  # of total_epsilon: what is solved for spends it
 _STEPS = 40  # halvings of its logarithm: to 1e-11 relative, finer than float32
 
 
-def planned_cost(config: ExperimentConfig) -> FilterCost:
+def planned_cost(config: AccountedSettings) -> FilterCost:
     """What the influence filter's planned passes cost; nothing without a filter."""
     if config.influence_filter == "none":
         return FilterCost()
@@ -42,7 +42,7 @@ def planned_cost(config: ExperimentConfig) -> FilterCost:
     )
 
 
-def account_of(config: ExperimentConfig, mechanism: Mechanism, **who: Any) -> Account:
+def account_of(config: AccountedSettings, mechanism: Mechanism, **who: Any) -> Account:
     """The account of a run before its first round.
 
     Args:
@@ -54,7 +54,7 @@ def account_of(config: ExperimentConfig, mechanism: Mechanism, **who: Any) -> Ac
     return Account.of(mechanism, Participation.of(config, **who), config)
 
 
-def run_epsilon(config: ExperimentConfig, told: MechanismConfig) -> float:
+def run_epsilon(config: AccountedSettings, told: MechanismConfig) -> float:
     """ε of a client that uploads whenever it may, counted as --total_accounting says.
 
     In every round, or --max_uploads times. The influence filter's planned passes are

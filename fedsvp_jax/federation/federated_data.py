@@ -8,15 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import influence, prng
+from fedsvp_jax import extras, prng
 from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.algorithm.coalitions import coalition_rows, planned_coalitions
 from fedsvp_jax.common_settings import NoiseSettings
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import ExperimentConfig, FederationSettings
 from fedsvp_jax.data import partition, preprocessing, train_validation
 from fedsvp_jax.data.attributes import Attributes, AttributeSettings
 from fedsvp_jax.data.client_store import ClientStore
-from fedsvp_jax.data.corrupted_clients import CorruptedClients
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.stored_clients import StoredClients
 from fedsvp_jax.federation import loading
@@ -63,7 +62,7 @@ class FederatedData(NamedTuple):
         return int(self.num_train.max())
 
 
-def _num_curious(config: ExperimentConfig) -> int:
+def _num_curious(config: FederationSettings) -> int:
     """Honest-but-curious clients; a warning where all clients are."""
     if config.num_attributes == 1:
         return 0
@@ -97,12 +96,14 @@ def federate(
                 "influence_filter must be none in a sweep: each run withholds other "
                 f"examples for the centre; got {first.influence_filter}"
             )
-        dataset, warmup = loading.withhold(first, dataset)
+        dataset, warmup = loading.withhold(dataset, first.warmup_examples, first.seed)
     found = loading.example_attributes(first, dataset)
     examples = preprocessing.device_examples(
         dataset.train_inputs, dataset.train_labels, found.ids, dataset.train_targets
     )
-    by_seed: dict[int, CorruptedClients] = {}
+    by_seed: dict[int, Split] = {}
+    corrupted: dict[int, np.ndarray] = {}
+    changed = [examples]
     copies: dict[int, int] = {}
     protected = _protected(first, found)
     num_rows = len(dataset.train_labels)
@@ -119,26 +120,23 @@ def federate(
             how=config.split,
         )
         copies[config.seed] = train_validation.most_copies(split, protected)
-        made = influence.corrupt_clients(
-            examples,
-            split,
-            first_copy=num_rows,
-            kind=config.corruption,
-            num_classes=dataset.num_classes,
-            share_of_clients=config.corrupted_share,
-            share_of_points=config.corrupted_points,
-            root=prng.root_key(config.seed),
-        )
-        by_seed[config.seed] = made
-        num_rows += made.copies.labels.shape[0]
-    cells = [by_seed[config.seed] for config in configs]
-    split = train_validation.stack_splits([cell.split for cell in cells])
-    if num_rows > len(dataset.train_labels):
-        examples = jax.tree.map(
-            lambda *leaves: jnp.concatenate(leaves),
-            examples,
-            *(made.copies for made in by_seed.values()),
-        )
+        corrupted[config.seed] = np.zeros(config.num_clients, bool)
+        if config.corrupted_share > 0:
+            made = extras.around("attacks.corruption").corrupt_clients(
+                examples,
+                split,
+                first_copy=num_rows,
+                settings=config,
+                num_classes=dataset.num_classes,
+                root=prng.root_key(config.seed),
+            )
+            split, corrupted[config.seed] = made.split, made.corrupted
+            changed.append(made.copies)
+            num_rows += made.copies.labels.shape[0]
+        by_seed[config.seed] = split
+    split = train_validation.stack_splits([by_seed[c.seed] for c in configs])
+    if len(changed) > 1:
+        examples = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *changed)
     counts = _attribute_counts(split, np.asarray(examples.attributes), len(found.names))
     tested = loading.test_attributes(first, dataset)
     return FederatedData(
@@ -158,7 +156,7 @@ def federate(
         most_copies=tuple(copies[config.seed] for config in configs),
         from_records=_from_records(first, dataset),
         num_classes=dataset.num_classes,
-        corrupted=np.stack([cell.corrupted for cell in cells]),
+        corrupted=np.stack([corrupted[config.seed] for config in configs]),
         fingerprint=fingerprint,
         warmup=warmup,
         validation=chooses,

@@ -7,14 +7,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fedsvp_jax import prng
-from fedsvp_jax.config import EvaluationSettings, ExperimentConfig
+from fedsvp_jax import extras, prng
+from fedsvp_jax.config import EvaluationSettings, FederationSettings
 from fedsvp_jax.data import attributes, partition, preprocessing, sources
 from fedsvp_jax.data.attributes import Attributes, AttributeSettings
 from fedsvp_jax.data.client_store import ClientStore, open_store
 from fedsvp_jax.data.dataset import Column, Dataset, RowSource
 from fedsvp_jax.data.train_validation import least_examples
-from fedsvp_jax.federation import features
 from fedsvp_jax.prng import Stream
 from fedsvp_jax.settings import FEATURE_MODELS, TABLE_MODELS
 from fedsvp_jax.structs import Examples
@@ -22,7 +21,7 @@ from fedsvp_jax.structs import Examples
 Data = TypeVar("Data", bound=Dataset | ClientStore)
 
 
-def load_data(config: ExperimentConfig) -> Dataset | ClientStore:
+def load_data(config: FederationSettings) -> Dataset | ClientStore:
     """The data set by name, in memory or, for `store`, on disk.
 
     Raises:
@@ -47,7 +46,7 @@ def load_data(config: ExperimentConfig) -> Dataset | ClientStore:
     return _evaluated_on(store, config.max_test_examples)
 
 
-def load_dataset(config: ExperimentConfig, most: int | None = None) -> Dataset:
+def load_dataset(config: FederationSettings, most: int | None = None) -> Dataset:
     """The data set by name, in memory, in the layout that the model takes.
 
     Args:
@@ -71,13 +70,13 @@ def load_dataset(config: ExperimentConfig, most: int | None = None) -> Dataset:
     if most is not None and most < count:
         dataset = _trained_on(dataset, np.arange(most) * count // most)
     if config.model in FEATURE_MODELS:
-        dataset = features.of_images(
+        dataset = extras.around("pretrained.features").of_images(
             config.model, dataset, config.features_dir, weights=config.lite0_weights
         )
     return _evaluated_on(dataset, config.max_test_examples)
 
 
-def _check_inputs(config: ExperimentConfig, example_shape: tuple[int, ...]) -> None:
+def _check_inputs(config: FederationSettings, example_shape: tuple[int, ...]) -> None:
     images = len(example_shape) == 3
     if config.model not in TABLE_MODELS and not images:
         raise ValueError(
@@ -125,18 +124,18 @@ def _tested_on(dataset: Data, kept: np.ndarray) -> Data:
     return dataclasses.replace(dataset, **fewer)
 
 
-def withhold(config: ExperimentConfig, dataset: Dataset) -> tuple[Dataset, Examples]:
+def withhold(dataset: Dataset, wanted: int, seed: int) -> tuple[Dataset, Examples]:
     """The data without the centre's warm-up examples, and these.
 
     Raises:
       ValueError: warmup_examples leaves nothing to the clients.
     """
-    count, wanted = len(dataset.train_labels), config.warmup_examples
+    count = len(dataset.train_labels)
     if wanted >= count:
         raise ValueError(
             f"warmup_examples must be < {count}, the training examples, got {wanted}"
         )
-    rng = np.random.default_rng((config.seed, Stream.PARTITION, Stream.INFLUENCE))
+    rng = np.random.default_rng((seed, Stream.PARTITION, Stream.INFLUENCE))
     own, rest = np.split(rng.permutation(count), [wanted])
     rest.sort()
     warmup = preprocessing.device_examples(
@@ -297,7 +296,7 @@ def private_classes(config: AttributeSettings, num_classes: int) -> tuple[int, .
     return tuple(np.flatnonzero(found.ids == found.private).tolist())
 
 
-def neighbour_assumptions(config: ExperimentConfig) -> str:
+def neighbour_assumptions(config: FederationSettings) -> str:
     """What dealing and splitting the examples ask of two neighbouring data sets.
 
     The claim of a mechanism takes each client's training examples as given and their
@@ -326,7 +325,7 @@ def neighbour_assumptions(config: ExperimentConfig) -> str:
 
 
 def client_parts(
-    config: ExperimentConfig, dataset: Dataset | RowSource
+    config: FederationSettings, dataset: Dataset | RowSource
 ) -> list[np.ndarray]:
     """Each client's example indices, by `config.partition` and `config.seed`."""
     labels, seed = dataset.train_labels, config.seed

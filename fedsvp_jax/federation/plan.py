@@ -23,7 +23,12 @@ from fedsvp_jax.algorithm.privacy_estimation import EstimationPlan
 from fedsvp_jax.algorithm.private_query import Asked
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
 from fedsvp_jax.common_settings import NoiseSettings, RoundSettings
-from fedsvp_jax.config import ExperimentConfig, check_resolved
+from fedsvp_jax.config import (
+    AccountedSettings,
+    ExperimentConfig,
+    FederationSettings,
+    check_resolved,
+)
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
@@ -67,7 +72,7 @@ class Sizes(TypedDict, total=False):
     max_num_examples: int | None
 
 
-def sizes(config: ExperimentConfig, data: FederatedData) -> Sizes:
+def sizes(config: AccountedSettings, data: FederatedData) -> Sizes:
     """Of the clients that the data were dealt to."""
     return Sizes(
         batch_size=batch_size(config, data),
@@ -89,7 +94,7 @@ def least_examples(config: NoiseSettings, data: FederatedData) -> float:
 
 
 def sides(
-    config: ExperimentConfig,
+    config: FederationSettings,
     target: Target,
     model: Model,
     example_shape: Sequence[int],
@@ -164,7 +169,7 @@ def told_and_made(
     return told, claimed(make_mechanism(config.mechanism, told), config)
 
 
-def claimed(mechanism: Mechanism, config: ExperimentConfig) -> Mechanism:
+def claimed(mechanism: Mechanism, config: FederationSettings) -> Mechanism:
     """The mechanism with the claim that is left to it in a run of these settings."""
     claim = mechanism.claim
     if config.client_values != "none":
@@ -183,16 +188,12 @@ def mechanism_config(
     return told_and_made(config, **sizes)[0]
 
 
-def poisson_places(config: ExperimentConfig, data: FederatedData) -> int | None:
+def poisson_places(told: MechanismConfig) -> int | None:
     """M: room for a Poisson batch; None where batches are shuffled."""
-    size, largest = batch_size(config, data), data.max_num_examples
-    told = mechanism_config(
-        config, batch_size=size, min_num_examples=1, max_num_examples=largest
-    )
     if not subsampling.is_poisson(told):
         return None
-    batches = config.num_rounds * subsampling.most_steps(told)
-    return subsampling.poisson_places(size, largest, batches)
+    batches = told.num_rounds * subsampling.most_steps(told)
+    return subsampling.poisson_places(told.batch_size, told.max_num_examples, batches)
 
 
 def step_gradient(config: NoiseSettings) -> Gradient:
@@ -208,7 +209,7 @@ def step_gradient(config: NoiseSettings) -> Gradient:
 
 
 def asked_of(
-    config: ExperimentConfig,
+    told: MechanismConfig,
     model: Model,
     build: Callable[[int], Model] | None,
     data: FederatedData,
@@ -216,7 +217,7 @@ def asked_of(
     """What of the model the private query moves; None without one.
 
     Args:
-      config: resolved settings.
+      told: to the mechanism.
       model: of the run.
       build: number of classes -> the model; None where it is not built by name.
       data: for the shape of an example.
@@ -226,25 +227,25 @@ def asked_of(
         known, or `classes` or a --private_margin where the private attribute is no
         class.
     """
-    if not config.clip.asks:
+    if not told.clip.asks:
         return None
-    if config.private_margin > 0 and not data.private_classes:
+    if told.private_margin > 0 and not data.private_classes:
         raise ValueError(
             "private_margin must be 0 where the private attribute is no class, got "
-            f"{config.private_margin:g}"
+            f"{told.private_margin:g}"
         )
     example = preprocessing.normalize(data.examples.inputs[:1])
-    if config.private_layers == "all":
+    if told.private_layers == "all":
         params, _ = jax.eval_shape(model.init, jax.random.key(0), example)
         return tuple(True for _ in jax.tree.leaves(params))
     if build is None:
         raise ValueError(
             "private_layers must be all for a model that is not built by name, got "
-            f"{config.private_layers}"
+            f"{told.private_layers}"
         )
     is_last = jax.tree.leaves(backbone_of(build, example).is_last)
     shapes = jax.eval_shape(model.init, jax.random.key(0), example)[0]
-    if config.private_layers == "last":
+    if told.private_layers == "last":
         return tuple(is_last)
     if not data.private_classes:
         raise ValueError(
@@ -254,26 +255,32 @@ def asked_of(
     by_row = [leaf.shape[0] == data.num_classes for leaf in jax.tree.leaves(shapes)]
     if not all(row for row, last in zip(by_row, is_last, strict=True) if last):
         raise ValueError(
-            f"private_layers must be all or last for model {config.model}, whose last "
-            "layer does not keep a class's weights in a row, got classes"
+            "private_layers must be all or last for a model whose last layer does not "
+            "keep a class's weights in a row, got classes"
         )
     return tuple(data.private_classes if last else False for last in is_last)
 
 
 def make_plan(
     config: ExperimentConfig,
+    told: MechanismConfig,
     data: FederatedData,
     target: Target,
     together: Sides,
     asked: Asked | None = None,
 ) -> RoundPlan:
-    """The static choices of the round compiled for a target; `asked` as above."""
+    """The static choices of the round compiled for a target.
+
+    Args:
+      told: to the mechanism.
+      asked: as above.
+    """
     longest = data.split.validation.shape[-1]
     recipe = TrainingRecipe(
         batch_size=batch_size(config, data),
         local_epochs=config.local_epochs,
         gradient=step_gradient(config),
-        places=poisson_places(config, data),
+        places=poisson_places(told),
         local_steps=config.local_steps,
         augment=config.augment,
         proximal=config.proximal_mu > 0,

@@ -15,7 +15,7 @@ from fedsvp_jax.algorithm.evaluation import outputs_for
 from fedsvp_jax.algorithm.private_query import Asked
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
 from fedsvp_jax.common_settings import RoundSettings
-from fedsvp_jax.config import ExperimentConfig, check_resolved
+from fedsvp_jax.config import ExperimentConfig, FederationSettings, check_resolved
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
@@ -221,7 +221,7 @@ def _check_loss(
 
 
 def _check_utility(
-    config: ExperimentConfig, model: Model, data: FederatedData, mechanism: Mechanism
+    config: FederationSettings, model: Model, data: FederatedData, mechanism: Mechanism
 ) -> None:
     """Refuses a utility of coalitions that the model's loss gives no meaning to.
 
@@ -265,7 +265,9 @@ def _check_client_values(
         )
 
 
-def _check_momentum(config: ExperimentConfig, mechanism: Mechanism) -> None:
+def _check_momentum(
+    momentum: float, told: MechanismConfig, mechanism: Mechanism
+) -> None:
     """Refuses momentum of clients where the noise rests on what nobody has proved.
 
     Raises:
@@ -274,11 +276,11 @@ def _check_momentum(config: ExperimentConfig, mechanism: Mechanism) -> None:
     """
     claim = mechanism.claim
     granted = claim.relation != "none" and not claim.proved
-    if config.client_momentum > 0 and config.clip.granted and granted:
+    if momentum > 0 and told.clip.granted and granted:
         raise ValueError(
             "client_momentum must be 0 with sensitivity=paper, whose nominal bound "
             "2C/|D| was published for plain SGD; take another sensitivity, got "
-            f"{config.client_momentum:g}"
+            f"{momentum:g}"
         )
 
 
@@ -334,11 +336,11 @@ def build(
     if first.solve == "noise":
         configs = [solve_noise(one, **plans.sizes(one, data)) for one in configs]
     made = [plans.told_and_made(one, **plans.sizes(one, data)) for one in configs]
-    asked = plans.asked_of(first, model, build_model, data)
-    for _, mechanism in made:
+    asked = plans.asked_of(made[0][0], model, build_model, data)
+    for told, mechanism in made:
         check_noise(mechanism, first.num_clients, first.num_rounds)
         _check_grid(mechanism, first, model, data, asked)
-        _check_momentum(first, mechanism)
+        _check_momentum(first.client_momentum, told, mechanism)
         _check_utility(first, model, data, mechanism)
         _check_client_values(first, data, mechanism)
     allowances = [
@@ -376,7 +378,7 @@ def build(
         configs=tuple(configs),
         model=model,
         data=data,
-        plan=plans.make_plan(first, data, target, together, asked),
+        plan=plans.make_plan(first, made[0][0], data, target, together, asked),
         cells=cells,
         mechanism_configs=mechanism_configs,
         target=target,

@@ -1,7 +1,5 @@
 """Lazy influence: a private filter of corrupted contributors (arXiv 2205.11518)."""
 
-from fedsvp_jax.data.corrupted_clients import corrupt_clients, corrupted_participants
-from fedsvp_jax.data.corruption import CORRUPTIONS, IMAGE_CORRUPTIONS, corrupt
 from fedsvp_jax.influence.lazy import (
     Batches,
     FilterRates,
@@ -24,16 +22,11 @@ from fedsvp_jax.influence.threshold import (
 )
 
 __all__ = [
-    "CORRUPTIONS",
-    "IMAGE_CORRUPTIONS",
     "Batches",
     "FilterRates",
     "Filtration",
     "Guarantees",
     "Verdict",
-    "corrupt",
-    "corrupt_clients",
-    "corrupted_participants",
     "exact_vote_epsilon",
     "filtration",
     "flip_probability",

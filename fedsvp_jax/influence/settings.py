@@ -105,3 +105,34 @@ class FilterSettings(Settings):
         at_most=1,
         needs=_FILTERED,
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class CorruptionSettings(Settings):
+    """Corruption: clients whose data are bad."""
+
+    corruption: str = setting(
+        "random_labels",
+        "What is wrong with a corrupted client's examples: random_labels (as "
+        "published), flipped_pairs (labels of the next class), noisy_images, "
+        "occluded_images (a grey square over the image), or one_class (all labels the "
+        "same).",
+        choices=(
+            "random_labels",
+            "flipped_pairs",
+            "noisy_images",
+            "occluded_images",
+            "one_class",
+        ),
+        needs=("corrupted_share", ()),
+    )
+    corrupted_share: float = setting(
+        0.0, "Share of the clients that are corrupted.", at_least=0, at_most=1
+    )
+    corrupted_points: float = setting(
+        0.9,
+        "Share of a corrupted client's examples that are bad.",
+        at_least=0,
+        at_most=1,
+        needs=("corrupted_share", ()),
+    )

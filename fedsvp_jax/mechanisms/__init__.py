@@ -12,7 +12,6 @@ from fedsvp_jax.mechanisms.calibration import (
     with_analytic_multiplier,
 )
 from fedsvp_jax.mechanisms.config import MechanismConfig
-from fedsvp_jax.mechanisms.nbafl import nbafl_downlink_std
 from fedsvp_jax.mechanisms.registry import (
     BuiltInSettings,
     current_name,
@@ -29,7 +28,6 @@ from fedsvp_jax.mechanisms.registry import (
     unread_settings,
 )
 from fedsvp_jax.mechanisms.release import release_contribution, spends_release_budget
-from fedsvp_jax.mechanisms.schedules import dpa_factor, time_varying_factor
 from fedsvp_jax.mechanisms.shapley_guided import guided_multiplier, risk_tolerance
 
 __all__ = [
@@ -41,7 +39,6 @@ __all__ = [
     "analytic_multiplier",
     "classical_multiplier",
     "current_name",
-    "dpa_factor",
     "epsilon_sets_noise",
     "explained",
     "guided_multiplier",
@@ -51,14 +48,12 @@ __all__ = [
     "mechanism_names",
     "mechanism_settings",
     "mechanism_summary",
-    "nbafl_downlink_std",
     "noise_setting",
     "nothing_private",
     "register_mechanism",
     "release_contribution",
     "risk_tolerance",
     "spends_release_budget",
-    "time_varying_factor",
     "unread_settings",
     "with_analytic_multiplier",
 ]

@@ -16,8 +16,6 @@ from fedsvp_jax.mechanisms.subsampling import Subsampling
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
 
 NOTHING_ELSE = "nothing else leaves the client (no BatchNorm statistics)"
-
-
 _MOST_NAMED = 8  # of what was taken from the records, in one sentence
 _LOOKED_AT = 64  # rounds of a run, at most
 
@@ -50,10 +48,6 @@ class UploadNoise(NamedTuple):
     epsilon: Array  # () float32; inf without noise
     delta: Array  # () float32; 0 without noise
     risk_tolerance: Array  # () float32: T of FedSVA/FedSDP, else nan
-
-
-# (contribution_ratio, round_num) -> UploadNoise
-Calibration = Callable[[Array, Array], UploadNoise]
 
 
 class Mechanism(NamedTuple):
@@ -201,47 +195,37 @@ def nothing_private() -> NoiseInfo:
     )
 
 
-def gaussian_mechanism(
-    calibrate: Calibration,
-    sensitivity: Sensitivity,
-    claim: Basis,
-    *,
-    num_rounds: int,
-    needs_contribution: bool = False,
-) -> Mechanism:
-    """Clip as the sensitivity says, then add noise of std z(R, t)·Δ.
+class Law(NamedTuple):
+    """How much noise an upload gets, and what that rests on.
 
-    Args:
-      calibrate: z and the claim from R in [0, 1] and the round (from 0).
-      sensitivity: the clip and Δ.
-      claim: what the guarantee rests on.
+    Attributes:
+      calibrate: `(R, round, Δ) -> UploadNoise`: z and the claim from R in [0, 1], the
+        round (from 0) and the sensitivity, () each.
+      assumptions: in words, beside the clip's.
+      proved: whether the claim follows, where the clip's bound does.
+      any_epsilon: as in `Basis`.
       num_rounds: T where `calibrate` reads the round, else 1; what it makes of the
         round is taken to depend on T.
       needs_contribution: whether `calibrate` reads R. z, ε and δ are then monotone in
         it, and `counted_multiplier` is the least z (`check_noise` looks).
-    """
-    return calibrated_mechanism(
-        lambda ratio, round_num, bound: calibrate(ratio, round_num),
-        sensitivity,
-        claim,
-        num_rounds=num_rounds,
-        needs_contribution=needs_contribution,
-    )
-
-
-def calibrated_mechanism(
-    calibrate: Callable[[Array, Array, Array], UploadNoise],
-    sensitivity: Sensitivity,
-    claim: Basis,
-    *,
-    num_rounds: int = 1,
-    min_num_examples: Array | float = 1.0,
-    needs_contribution: bool = False,
-) -> Mechanism:
-    """As `gaussian_mechanism`, where `calibrate` reads Δ too.
-
-    Args:
       min_num_examples: m; it decides the largest Δ, with which an upload is promised.
+        Read where `calibrate` reads Δ.
+    """
+
+    calibrate: Callable[[Array, Array, Array], UploadNoise]
+    assumptions: tuple[str, ...] = ()
+    proved: bool = True
+    any_epsilon: bool = False
+    num_rounds: int = 1
+    needs_contribution: bool = False
+    min_num_examples: Array | float = 1.0
+
+
+def chain(clip: Sensitivity, law: Law) -> Mechanism:
+    """Clip an update as the sensitivity says, then add noise of std z(R, t, Δ)·Δ.
+
+    What settings add to any mechanism follows in `registry.make_mechanism`: the release
+    of R, a grid's sampler (`discrete_noise`), shares of a cohort (`shared_noise`).
     """
 
     def update(
@@ -254,42 +238,60 @@ def calibrated_mechanism(
         round_num: Array,
         params: Params,
     ) -> tuple[Params, MechanismState, NoiseInfo]:
-        clipped = sensitivity.clip(updates, params)
-        bound = sensitivity.bound(num_examples)
-        upload_noise = calibrate(bounded_ratio(contribution_ratio), round_num, bound)
+        clipped = clip.clip(updates, params)
+        bound = clip.bound(num_examples)
+        upload_noise = law.calibrate(
+            bounded_ratio(contribution_ratio), round_num, bound
+        )
         noised, info = noised_upload(
             clipped,
             upload_noise,
             std=upload_noise.noise_multiplier * bound,
             sensitivity=bound,
-            at_upload=sensitivity.at_upload,
-            grid=sensitivity.grid,
+            at_upload=not clip.rule.in_steps,
+            grid=clip.grid,
             num_examples=num_examples,
             key=key,
         )
         return noised, state, info
 
     def step_noise_std(contribution_ratio: Array, *, round_num: Array) -> Array:
-        bound = sensitivity.bound(jnp.ones((), jnp.float32))
+        bound = clip.bound(jnp.ones((), jnp.float32))
         ratio = bounded_ratio(contribution_ratio)
-        return calibrate(ratio, round_num, bound).noise_multiplier * bound
+        return law.calibrate(ratio, round_num, bound).noise_multiplier * bound
 
-    rounds = jnp.arange(num_rounds, dtype=jnp.int32)
-    ends = jnp.asarray([0.0, 1.0] if needs_contribution else [1.0], jnp.float32)
-    largest = sensitivity.bound(jnp.asarray(min_num_examples, jnp.float32))
-    of_rounds = jax.vmap(calibrate, (None, 0, None))
+    rounds = jnp.arange(law.num_rounds, dtype=jnp.int32)
+    reads_ratio = law.needs_contribution
+    ends = jnp.asarray([0.0, 1.0] if reads_ratio else [1.0], jnp.float32)
+    largest = clip.bound(jnp.asarray(law.min_num_examples, jnp.float32))
+    of_rounds = jax.vmap(law.calibrate, (None, 0, None))
     possible = jax.vmap(of_rounds, (0, None, None))(ends, rounds, largest)
     return Mechanism(
         init=stateless,
         update=update,
-        step_noise_std=None if sensitivity.at_upload else step_noise_std,
-        needs_contribution=needs_contribution,
-        claim=claim,
-        grid=sensitivity.grid,
-        follows_num_rounds=num_rounds > 1,
+        step_noise_std=step_noise_std if clip.rule.in_steps else None,
+        needs_contribution=reads_ratio,
+        claim=claim_of(
+            clip, *law.assumptions, proved=law.proved, any_epsilon=law.any_epsilon
+        ),
+        grid=clip.grid,
+        follows_num_rounds=law.num_rounds > 1,
         least_multiplier=jnp.squeeze(jnp.min(possible.counted_multiplier, axis=0)),
         most_epsilon=jnp.squeeze(jnp.max(possible.epsilon, axis=0)),
         most_delta=jnp.squeeze(jnp.max(possible.delta, axis=0)),
+    )
+
+
+def claim_of(
+    clip: Sensitivity, *more: str, proved: bool = True, any_epsilon: bool = False
+) -> Basis:
+    """The clip's claim with further assumptions; nominal if either is."""
+    return Basis(
+        relation=clip.relation,
+        proved=proved and not clip.rule.granted,
+        assumptions="; ".join((clip.assumptions, *more, NOTHING_ELSE)),
+        client_swap=clip.client_swap,
+        any_epsilon=any_epsilon,
     )
 
 
@@ -364,7 +366,8 @@ def check_noise(mechanism: Mechanism, num_clients: int, num_rounds: int) -> None
         return
     counted, most = played.noise_multiplier, 1 + 1e-5
     if not mechanism.claim.central:
-        least = np.broadcast_to(mechanism.least_multiplier, num_rounds)[rounds, None]
+        least = np.asarray(mechanism.least_multiplier)
+        least = least[rounds, None] if least.ndim else least
         what = "noise_multiplier of an upload must be at least least_multiplier"
         given = (ratios == 1) | mechanism.needs_contribution
         refuse((counted * most < least) & (least < math.inf) & given, what, counted)
@@ -373,22 +376,6 @@ def check_noise(mechanism: Mechanism, num_clients: int, num_rounds: int) -> None
         sure = np.min(std / played.sensitivity, axis=1, keepdims=True)
         what = "the counted_multiplier of a noise that follows R must be its least"
         refuse(counted > most * sure, what, counted)
-
-
-def claim_of(
-    sensitivity: Sensitivity,
-    *more: str,
-    proved: bool = True,
-    any_epsilon: bool = False,
-) -> Basis:
-    """The sensitivity's claim with further assumptions; nominal if either is."""
-    return Basis(
-        relation=sensitivity.relation,
-        proved=sensitivity.proved and proved,
-        assumptions="; ".join((sensitivity.assumptions, *more, NOTHING_ELSE)),
-        client_swap=sensitivity.client_swap,
-        any_epsilon=any_epsilon,
-    )
 
 
 def over_data(mechanism: Mechanism, from_records: Sequence[str]) -> Mechanism:

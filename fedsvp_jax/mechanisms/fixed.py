@@ -7,7 +7,7 @@ import flax.struct
 import jax.numpy as jnp
 
 from fedsvp_jax.mechanisms import base
-from fedsvp_jax.mechanisms.base import Mechanism, UploadNoise
+from fedsvp_jax.mechanisms.base import Law, Mechanism, UploadNoise
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 from fedsvp_jax.mechanisms.config import MechanismConfig
 from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
@@ -69,12 +69,10 @@ def make_gaussian(config: MechanismConfig) -> Mechanism:
             jnp.where(multiplier > 0, jnp.asarray(config.delta, jnp.float32), 0.0),
         )
 
-    mechanism = base.calibrated_mechanism(
-        calibrate,
+    mechanism = base.chain(
         sensitivity,
-        base.claim_of(sensitivity, any_epsilon=True),
-        min_num_examples=config.min_num_examples,
+        Law(calibrate, any_epsilon=True, min_num_examples=config.min_num_examples),
     )
-    if sensitivity.at_upload:
+    if mechanism.step_noise_std is None:
         return mechanism
     return mechanism._replace(step_noise_std=lambda ratio, round_num: std)

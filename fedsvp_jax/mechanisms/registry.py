@@ -4,14 +4,8 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from fedsvp_jax.mechanisms import (
-    dp_fedavg,
-    fixed,
-    nbafl,
-    reestimation,
-    schedules,
-    shapley_guided,
-)
+from fedsvp_jax.extras import around
+from fedsvp_jax.mechanisms import baseline_settings, dp_fedavg, fixed, shapley_guided
 from fedsvp_jax.mechanisms.base import Mechanism, free_before
 from fedsvp_jax.mechanisms.config import MechanismConfig, check_config
 from fedsvp_jax.mechanisms.discrete_noise import discrete
@@ -232,14 +226,24 @@ def mechanism_settings(name: str) -> type[Settings] | None:
 @dataclasses.dataclass(frozen=True)
 class BuiltInSettings(
     shapley_guided.ShapleyGuidedSettings,
-    nbafl.NbaflSettings,
-    schedules.TimeVaryingSettings,
-    schedules.DpaSettings,
-    reestimation.ReestimationSettings,
+    baseline_settings.NbaflSettings,
+    baseline_settings.TimeVaryingSettings,
+    baseline_settings.DpaSettings,
+    baseline_settings.ReestimationSettings,
     dp_fedavg.DpFedavgSettings,
     fixed.GaussianSettings,
 ):
     """Mechanisms: the own settings of all built-in ones, for `ExperimentConfig`."""
+
+
+def _baseline(module: str, name: str) -> Callable[[MechanismConfig], Mechanism]:
+    """A factory of the room around the core, loaded when the mechanism is made."""
+
+    def factory(config: MechanismConfig) -> Mechanism:
+        made: Mechanism = getattr(around(f"baselines.{module}"), name)(config)
+        return made
+
+    return factory
 
 
 _CONTRIBUTION = (  # read where the noise follows R
@@ -272,8 +276,8 @@ register_mechanism(
 )
 register_mechanism(
     "nbafl",
-    nbafl.make_nbafl,
-    settings=nbafl.NbaflSettings,
+    _baseline("nbafl", "make_nbafl"),
+    settings=baseline_settings.NbaflSettings,
     label="NbAFL",
     summary="NbAFL (Wei et al. 2020): constant noise on the uplink, on the downlink "
     "if asked for",
@@ -281,8 +285,8 @@ register_mechanism(
 )
 register_mechanism(
     "time_varying",
-    schedules.make_time_varying,
-    settings=schedules.TimeVaryingSettings,
+    _baseline("schedules", "make_time_varying"),
+    settings=baseline_settings.TimeVaryingSettings,
     label="Time-Varying DP",
     summary="Time-Varying DP (Yuan et al. 2023): noise in a geometric series of rounds",
     reconstruction=True,
@@ -290,8 +294,8 @@ register_mechanism(
 )
 register_mechanism(
     "reestimation",
-    reestimation.make_reestimation,
-    settings=reestimation.ReestimationSettings,
+    _baseline("reestimation", "make_reestimation"),
+    settings=baseline_settings.ReestimationSettings,
     label="Sensitivity re-estimation",
     summary="Sensitivity re-estimation (Xue et al. 2023): the clip follows past norms",
     reconstruction=True,
@@ -299,8 +303,8 @@ register_mechanism(
 )
 register_mechanism(
     "dpa",
-    schedules.make_dpa,
-    settings=schedules.DpaSettings,
+    _baseline("schedules", "make_dpa"),
+    settings=baseline_settings.DpaSettings,
     label="DPA",
     summary="Dynamic privacy allocation (Zhang et al. 2024): variances that minimise "
     "the final error bound",

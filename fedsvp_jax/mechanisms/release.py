@@ -21,8 +21,8 @@ from fedsvp_jax.structs import Array
 def bounded_ratio(ratio: Array | float) -> Array:
     """R in [0, 1], float32; 1, with which the noise is largest, where it is not finite.
 
-    Every R passes here before noise or a release follows it (`calibrated_mechanism`
-    and `release_contribution`): a NaN, which no comparison notices, must not decide
+    Every R passes here before noise or a release follows it (`base.chain` and
+    `release_contribution`): a NaN, which no comparison notices, must not decide
     whether an upload gets noise.
     """
     told = jnp.asarray(ratio, jnp.float32)

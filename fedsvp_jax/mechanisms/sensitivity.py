@@ -22,6 +22,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from fedsvp_jax.clips import Clip
 from fedsvp_jax.mechanisms import noise, subsampling
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
 from fedsvp_jax.mechanisms.grid import Grid, make_grid
@@ -33,14 +34,13 @@ class Sensitivity(NamedTuple):
     """A clipping rule and the L2 sensitivity that follows from it.
 
     Attributes:
+      rule: its name, and what follows from the name alone.
       clip: `(updates, params) -> (updates, clipped)`; `updates` is client minus
         server, `params` the broadcast model, `clipped` () float32 in {0, 1}.
-      bound: `num_examples -> ()` float32, the L2 sensitivity Δ. Of
-        `attribute_records` the number is |P|, that of the private attribute's.
-      at_upload: true where noise of std z·Δ goes on the upload; false where it
-        goes into the local steps (`per_example`) and Δ is a local step's.
+      bound: `num_examples -> ()` float32, the L2 sensitivity Δ: of an upload, or of a
+        local step where the noise goes into these. Of `attribute_records` the number
+        is |P|, that of the private attribute's.
       relation: the neighbouring relation, in words.
-      proved: whether Δ follows from the clip.
       assumptions: what the bound rests on, in words.
       client_swap: how far apart two clients' uploads can be, over Δ; None where
         nothing bounds it. Amplification by client sampling rests on it.
@@ -48,12 +48,10 @@ class Sensitivity(NamedTuple):
         is no grid for this rule.
     """
 
-    name: str
+    rule: Clip
     clip: Callable[[Params, Params], tuple[Params, Array]]
     bound: Callable[[Array], Array]
-    at_upload: bool
     relation: str
-    proved: bool
     assumptions: str
     client_swap: float | None = None
     grid: Grid | None = None
@@ -169,92 +167,92 @@ def _grid(
     config: MechanismConfig, bound: Callable[[Array], Array], *, shared: bool
 ) -> Grid | None:
     """Of clipped updates, and of private queries, which lie Δ apart at any length."""
-    if config.sensitivity == "update_clip":
-        return make_grid(config, config.l2_norm_clip, shared=shared)
-    if config.sensitivity == "attribute_records":
+    if config.clip.asks:
         return make_grid(config, config.private_clip, apart=bound, shared=shared)
+    if config.clip.in_ball and not config.clip.of_weights:
+        return make_grid(config, config.l2_norm_clip, shared=shared)
     return None
 
 
 def _own_sensitivity(config: MechanismConfig) -> Sensitivity:
-    c, scale = config.l2_norm_clip, config.noise_examples_scale
-    if config.sensitivity == "paper":
-        assumption = (
-            "granted, not proved: that 2C/|D| bounds an upload when batch-mean "
-            "gradients are clipped to C at every step"
-        )
-        if scale != 1:
-            assumption += (
-                f"; said of clients with {scale:g} times the examples that these have "
-                "(noise_examples_scale), whose own records this noise hides less"
-            )
-        return Sensitivity(
-            "paper",
-            no_clip,
-            lambda num_examples: published_bound(c, scaled_size(config, num_examples)),
-            at_upload=True,
-            relation="replace one record of a client",
-            proved=False,
-            assumptions=assumption,
-        )
-    if scale != 1:
+    rule, c = config.clip, jnp.asarray(config.l2_norm_clip, jnp.float32)
+    if rule.granted:
+        return _published(config)
+    if config.noise_examples_scale != 1:
         raise ValueError(
             "noise_examples_scale must be 1 unless sensitivity is paper: it makes the "
             "noise of other clients than there are, of which nothing is proved, got "
-            f"{scale:g} with sensitivity {config.sensitivity}"
-        )
-    if config.sensitivity == "weight_clip":
-        return Sensitivity(
-            "weight_clip",
-            lambda updates, params: clip_weights(updates, params, c),
-            lambda _: 2.0 * jnp.asarray(c, jnp.float32),
-            at_upload=True,
-            relation="replace all records of a client (one record among them)",
-            proved=True,
-            assumptions="the weights, as one vector, lie in a ball of radius C",
-            client_swap=1.0,
-        )
-    if config.sensitivity == "update_clip":
-        add_remove = config.relation == "add_remove"
-        return Sensitivity(
-            "update_clip",
-            lambda updates, params: clip_update(updates, params, c),
-            lambda _: (1.0 if add_remove else 2.0) * jnp.asarray(c, jnp.float32),
-            at_upload=True,
-            relation=(
-                "add or remove a client (its update against zero)"
-                if add_remove
-                else "replace all records of a client (one record among them)"
-            ),
-            proved=True,
-            assumptions="the update, as one vector, lies in a ball of radius C",
-            client_swap=2.0 if add_remove else 1.0,
+            f"{config.noise_examples_scale:g} with sensitivity {config.sensitivity}"
         )
     left_out = config.relation == "add_remove"
-    if config.sensitivity == "attribute_records":
+    if rule.asks:
+        return _private_query(config, left_out)
+    if rule.in_steps:
+        return _per_example(config, left_out)
+    whole_client = "replace all records of a client (one record among them)"
+    if rule.of_weights:
         return Sensitivity(
-            "attribute_records",
-            no_clip,
-            lambda num_private: query_bound(
-                config.private_clip,
-                num_private,
-                factor=1.0 if left_out else 2.0,
-            ),
-            at_upload=True,
-            relation=(
-                "leave one record of the private attribute out of a client's query; "
-                "records of other attributes are not protected"
-                if left_out
-                else "replace one record of the private attribute of a client by "
-                "another of that attribute; records of other attributes are not "
-                "protected"
-            ),
-            proved=True,
-            assumptions=(
-                "which records have the private attribute, and how many, is public; "
-                "the gradient of each of them is clipped"
-            ),
+            rule,
+            lambda updates, params: clip_weights(updates, params, config.l2_norm_clip),
+            lambda _: 2.0 * c,
+            whole_client,
+            "the weights, as one vector, lie in a ball of radius C",
+            client_swap=1.0,
         )
+    return Sensitivity(
+        rule,
+        lambda updates, params: clip_update(updates, params, config.l2_norm_clip),
+        lambda _: (1.0 if left_out else 2.0) * c,
+        "add or remove a client (its update against zero)"
+        if left_out
+        else whole_client,
+        "the update, as one vector, lies in a ball of radius C",
+        client_swap=2.0 if left_out else 1.0,
+    )
+
+
+def _published(config: MechanismConfig) -> Sensitivity:
+    """2C/|D|, which nobody has proved."""
+    scale, c = config.noise_examples_scale, config.l2_norm_clip
+    assumption = (
+        "granted, not proved: that 2C/|D| bounds an upload when batch-mean "
+        "gradients are clipped to C at every step"
+    )
+    if scale != 1:
+        assumption += (
+            f"; said of clients with {scale:g} times the examples that these have "
+            "(noise_examples_scale), whose own records this noise hides less"
+        )
+    return Sensitivity(
+        config.clip,
+        no_clip,
+        lambda num_examples: published_bound(c, scaled_size(config, num_examples)),
+        "replace one record of a client",
+        assumption,
+    )
+
+
+def _private_query(config: MechanismConfig, left_out: bool) -> Sensitivity:
+    """f·C/|P| of the answer to a private query."""
+    factor = 1.0 if left_out else 2.0
+    changed = (
+        "leave one record of the private attribute out of a client's query"
+        if left_out
+        else "replace one record of the private attribute of a client by another of "
+        "that attribute"
+    )
+    return Sensitivity(
+        config.clip,
+        no_clip,
+        lambda count: query_bound(config.private_clip, count, factor=factor),
+        f"{changed}; records of other attributes are not protected",
+        "which records have the private attribute, and how many, is public; the "
+        "gradient of each of them is clipped",
+    )
+
+
+def _per_example(config: MechanismConfig, left_out: bool) -> Sensitivity:
+    """Of a local step on examples whose gradients are clipped one by one."""
     poisson = subsampling.is_poisson(config)
     if poisson and not left_out:
         raise ValueError(
@@ -268,22 +266,19 @@ def _own_sensitivity(config: MechanismConfig) -> Sensitivity:
     )
     steps = subsampling.most_steps(config) if poisson else config.local_epochs
     return Sensitivity(
-        "per_example",
+        config.clip,
         no_clip,
         lambda _: per_example_bound(
-            c, steps=steps, batch_size=config.batch_size, left_out=left_out
+            config.l2_norm_clip,
+            steps=steps,
+            batch_size=config.batch_size,
+            left_out=left_out,
         ),
-        at_upload=False,
-        relation=(
-            "leave one record of a client out of its batches, whose other records and "
-            "divisors stay"
-            if left_out
-            else "replace one record of a client"
-        ),
-        proved=True,
-        assumptions=(
-            "every example's gradient is clipped to C, batches have the constant "
-            f"divisor B and {drawn}, and the model keeps no statistics across examples "
-            "(no BatchNorm)"
-        ),
+        "leave one record of a client out of its batches, whose other records and "
+        "divisors stay"
+        if left_out
+        else "replace one record of a client",
+        "every example's gradient is clipped to C, batches have the constant divisor "
+        f"B and {drawn}, and the model keeps no statistics across examples (no "
+        "BatchNorm)",
     )

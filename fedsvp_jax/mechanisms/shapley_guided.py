@@ -7,8 +7,7 @@ import flax.struct
 import jax.numpy as jnp
 
 from fedsvp_jax.float32 import reciprocal
-from fedsvp_jax.mechanisms import base
-from fedsvp_jax.mechanisms.base import Mechanism, UploadNoise
+from fedsvp_jax.mechanisms.base import Law, Mechanism, UploadNoise, chain
 from fedsvp_jax.mechanisms.calibration import check_calibration
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
 from fedsvp_jax.mechanisms.release import spends_release_budget
@@ -116,14 +115,13 @@ def _make(config: MechanismConfig, name: str) -> Mechanism:
             "is the printed formula, and the ledger counts it exactly"
         )
     check_calibration(config, has_analytic=False)
-    sensitivity = make_sensitivity(config)
     tolerance_of = risk_tolerance if name == "fedsva" else fedsdp_risk_tolerance
     release, floor = config.contribution_release, config.settings.noise_floor
     released = spends_release_budget(config)
 
-    def calibrate(contribution_ratio: Array, round_num: Array) -> UploadNoise:
-        del round_num
-        tolerance = tolerance_of(contribution_ratio, config.delta)
+    def calibrate(ratio: Array, round_num: Array, bound: Array) -> UploadNoise:
+        del round_num, bound
+        tolerance = tolerance_of(ratio, config.delta)
         # A released R follows earlier models, so z does too, and what it was cannot be
         # added up afterwards (a tally is no guarantee): the least z is counted.
         counted = tolerance_of(0.0, config.delta) if released else tolerance
@@ -135,16 +133,14 @@ def _make(config: MechanismConfig, name: str) -> Mechanism:
             risk_tolerance=tolerance,
         )
 
-    claim = base.claim_of(
-        sensitivity, RELEASE_ASSUMPTIONS[release], proved=release != "raw"
-    )
-    return base.gaussian_mechanism(
+    law = Law(
         calibrate,
-        sensitivity,
-        claim,
+        (RELEASE_ASSUMPTIONS[release],),
+        proved=release != "raw",
         num_rounds=1,
         needs_contribution=release != "worst_case",
     )
+    return chain(make_sensitivity(config), law)
 
 
 def make_fedsva(config: MechanismConfig) -> Mechanism:

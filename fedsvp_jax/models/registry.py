@@ -5,13 +5,13 @@ from collections.abc import Callable
 
 import flax.linen as nn
 
+from fedsvp_jax.extras import around
 from fedsvp_jax.models.adapters import from_linen
 from fedsvp_jax.models.cnn import CNN
 from fedsvp_jax.models.kernels import Kernels, check_kernels
 from fedsvp_jax.models.linear import make_linear
 from fedsvp_jax.models.mlp import MLP
 from fedsvp_jax.models.resnet import ResNet18
-from fedsvp_jax.models.vit import ViT
 from fedsvp_jax.settings import FEATURE_MODELS, TABLE_MODELS
 from fedsvp_jax.structs import Model
 
@@ -28,7 +28,9 @@ _BUILDERS: dict[str, Callable[[int, Kernels], nn.Module]] = {
     ),
     "resnet18": lambda classes, kernels: ResNet18(classes, "batch", kernels),
     "resnet18_gn": lambda classes, kernels: ResNet18(classes, "group", kernels),
-    "vit": lambda classes, kernels: ViT(classes, kernels=kernels),
+    "vit": lambda classes, kernels: around("pretrained.vit").ViT(
+        classes, kernels=kernels
+    ),
 }
 MODEL_NAMES: tuple[str, ...] = tuple(
     dict.fromkeys((*TABLE_MODELS, *_BUILDERS, *FEATURE_MODELS))

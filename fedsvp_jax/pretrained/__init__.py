@@ -1,7 +1,8 @@
-"""Networks with published weights, read from files; nothing is fetched.
+"""Networks with published weights, read from files, and features of images.
 
-A laboratory around the core: for the influence study, reconstructions, and
-`--model=lite0_linear`, which `federation.features` loads from here when a run asks.
+Around the core, which loads from here what `--model` names: vit, and the features that
+scatter_linear, scatter_channels_linear and lite0_linear are trained on. Nothing is
+fetched.
 """
 
 from fedsvp_jax.pretrained.hugging_face import load_hugging_face

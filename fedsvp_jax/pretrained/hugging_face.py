@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.models.vit import ViT
 from fedsvp_jax.pretrained.tensor_files import read_tensors
 from fedsvp_jax.pretrained.transplant import transplant
+from fedsvp_jax.pretrained.vit import ViT
 from fedsvp_jax.structs import Array, Params
 
 # Defaults of transformers' ViTConfig, for what config.json leaves out.

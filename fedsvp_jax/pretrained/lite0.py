@@ -17,7 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from fedsvp_jax.federation import features as stored
 from fedsvp_jax.models.batches import in_batches
 from fedsvp_jax.pretrained.tensor_files import read_tensors
 from fedsvp_jax.structs import Array
@@ -263,30 +262,6 @@ def normalized_features(weights: Weights, images: Array, *, side: int) -> Array:
     centred = found - found.mean(-1, keepdims=True)
     variance = jnp.square(centred).mean(-1, keepdims=True)
     return centred * lax.rsqrt(variance + 1e-5)
-
-
-def extractor(
-    image_shape: tuple[int, ...], weights: str | Path | None
-) -> stored.Extractor:
-    """The features of the model lite0_linear.
-
-    Args:
-      image_shape: (H, W, C), C 1 or 3.
-      weights: as `load_lite0` takes its path.
-
-    Raises:
-      FileNotFoundError, ValueError: as `load_lite0`, or another number of channels.
-    """
-    if image_shape[2] not in (1, 3):
-        raise ValueError(
-            "model lite0_linear takes images of 1 or 3 channels, got "
-            f"{image_shape[2]} channels"
-        )
-    path = Path(weights).expanduser() if weights else find_weights()
-    loaded = load_weights(path)
-    name = f"EfficientNet-Lite0 {stored.digest_of(loaded)} side={SIDE}"
-    apply = partial(normalized_features, side=SIDE)
-    return stored.Extractor(name, apply, loaded, 32)
 
 
 def _over_pixels(values: Array | np.ndarray) -> Array:

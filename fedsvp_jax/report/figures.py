@@ -121,15 +121,17 @@ def panels(
     draws: Sequence[Callable[[Any], None]],
     *,
     plot_height: float = _PLOT_HEIGHT,
+    wide: bool = False,
 ) -> Path:
     """Draws one panel at a column's width, or several in two columns.
 
-    Each panel has its own legend below it.
+    Each panel has its own legend below it; one that all share stands below them all.
 
     Args:
       path: where to write; its suffix (.svg, .pdf, .png) chooses the format.
       draws: one function per panel; it is called with matplotlib's axes.
       plot_height: of a panel without its legend, in inches.
+      wide: each panel is as wide as both columns.
 
     Returns:
       The figure's path.
@@ -145,21 +147,31 @@ def panels(
     kind = path.suffix.removeprefix(".").lower()
     if kind not in FORMATS:
         raise ValueError(f"path must end in one of .{', .'.join(FORMATS)}, got {path}")
-    columns = min(2, len(draws))
+    columns = 1 if wide else min(2, len(draws))
     rows = -(-len(draws) // columns)
     with matplotlib.rc_context(_STYLE):
         figure = Figure(layout="constrained")
         FigureCanvasAgg(figure)
         cells = figure.subfigures(rows, columns, squeeze=False).ravel()
-        lines = 0
+        drawn = []
         for cell, draw in zip(cells, draws, strict=False):
             axes = cell.subplots()
             draw(axes)
             axes.set_title(_wrapped(axes.get_title("left"), 46), loc="left")
             axes.set_ylabel(_wrapped(axes.get_ylabel(), 34))
-            lines = max(lines, _add_legend(cell, axes))
-        width = COLUMN if columns == 1 else DOUBLE
-        figure.set_size_inches(width, rows * (plot_height + _LEGEND_LINE * lines))
+            drawn.append((cell, axes))
+        width = DOUBLE if wide or columns == 2 else COLUMN
+        names = [axes.get_legend_handles_labels()[1] for _, axes in drawn]
+        if len(names) > 1 and all(one == names[0] for one in names):
+            below = _LEGEND_LINE * _add_legend(figure, drawn[0][1], width)
+        else:
+            share = width / columns
+            below = (
+                rows
+                * _LEGEND_LINE
+                * max(_add_legend(cell, axes, share) for cell, axes in drawn)
+            )
+        figure.set_size_inches(width, rows * plot_height + below)
         figure.savefig(path, dpi=200, metadata=_UNDATED.get(kind))
     return path
 
@@ -168,14 +180,14 @@ def _wrapped(text: str, width: int) -> str:
     return "\n".join(textwrap.fill(line, width) for line in text.split("\n"))
 
 
-def _add_legend(cell: Any, axes: Any) -> int:
-    """A legend below the panel where it has several curves; how many lines it takes."""
+def _add_legend(place: Any, axes: Any, width: float) -> int:
+    """A legend below a panel, or all, with several curves; how many lines it takes."""
     curves, names = axes.get_legend_handles_labels()
     if len(names) < 2:
         return 0
     longest = max(len(name) for name in names)
-    beside = max(1, min(len(names), int(COLUMN / (0.45 + 0.047 * longest))))
-    cell.legend(curves, names, loc="outside lower center", ncols=beside)
+    beside = max(1, min(len(names), int(width / (0.45 + 0.047 * longest))))
+    place.legend(curves, names, loc="outside lower center", ncols=beside)
     return -(-len(names) // beside)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.deploy.chain import Entry, read_entries, verifies
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.witness import Seen, read_seen
@@ -18,6 +19,7 @@ from fedsvp_jax.report import labels, page
 from fedsvp_jax.report.plots import Plot, Series
 
 _ROUNDING = 1 + 1e-5  # between two accountants, in float32 multipliers
+_SEEDED = "noise was seeded: every ε is nominal"
 
 
 class Row(NamedTuple):
@@ -199,7 +201,7 @@ def _notes(
     if first["data"] is None:
         found.append("the log is bound to no records")
     if any(entry.body.get("randomness", "secret") != "secret" for entry in entries):
-        found.append("noise was seeded: every ε is nominal")
+        found.append(_SEEDED)
     times = [entry.time for entry in entries]
     pairs = enumerate(itertools.pairwise(times), 2)
     back = [number for number, (before, after) in pairs if after < before]
@@ -212,12 +214,14 @@ def facts(ledger: Ledger) -> list[tuple[str, str]]:
     """What an auditor asks first: (name, value)."""
     promise = ledger.first["promise"]
     limit = promise["total_epsilon"]
+    status = "nominal" if _SEEDED in ledger.notes else promise.get("status")
     return [
         ("site", ledger.first["name"]),
         ("verdict", "not in order" if ledger.problems else "in order"),
         ("ε spent, added up anew", labels.significant(ledger.spent)),
         ("ε promised", "none" if limit is None else f"{limit:g}"),
         ("δ", f"{promise['target_delta']:g}"),
+        ("every ε is", meaning(promise, status)),
         ("rounds charged", str(len(ledger.rows))),
         ("of these sent", str(sum(bool(row.sent) for row in ledger.rows))),
     ]
@@ -295,7 +299,7 @@ def write_page(ledger: Ledger, path: Path, *, timestamp: str | None = None) -> P
 
 
 _SAID = (
-    *("mechanism", "adversary", "relation", "status", "assumptions"),
+    *("mechanism", "assumptions"),
     *("num_rounds", "max_uploads", "total_accounting", "release_epsilon"),
 )
 

@@ -25,9 +25,8 @@ from fedsvp_jax.run.early_stopping import Hook, check_reveal
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.files import replace_file
 from fedsvp_jax.run.folder import SharedFolder
-from fedsvp_jax.run.loggers import Loggers
 from fedsvp_jax.run.loop import Options
-from fedsvp_jax.run.session import Files, Session
+from fedsvp_jax.run.session import Files, Session, logs_of
 from fedsvp_jax.run.stopping import StopRequests
 from fedsvp_jax.run.trained_model import SCHEMA, probabilities
 from fedsvp_jax.settings import FEATURE_MODELS
@@ -71,7 +70,7 @@ def train(
       checkpoint_every: rounds between checkpoints.
       on_divergence: "stop" at NaN or infinity, or "continue".
       progress: draw a progress bar when standard error is a terminal.
-      loggers: names of `loggers.LOGGERS`; each writes to output_dir/NAME as well.
+      loggers: names of `report.loggers.LOGGERS`; each writes to output_dir/NAME.
       on_round: called after every round as `on_round(number, row)` with what was
         released of the row of metrics.jsonl, read-only; `run.STOP` as its answer ends
         the run, which is claimed at its planned length. Rounds then run in calls of
@@ -92,7 +91,7 @@ def train(
     check_reveal(reveal)
     data = dataset or loading.load_data(config)
     folder = SharedFolder(output_dir)
-    logs = Loggers(folder.path, loggers)
+    logs = logs_of(folder.path, loggers)
     program = federation.build([config], data, model=model, loss=loss)
     (config,) = program.configs
     trainer = Trainer(program, placement=placement)

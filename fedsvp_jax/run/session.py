@@ -4,7 +4,7 @@ import dataclasses
 import pathlib
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,11 +12,11 @@ import jax
 import numpy as np
 from tqdm import tqdm
 
-from fedsvp_jax import models
+from fedsvp_jax import extras, models
 from fedsvp_jax.accounting import claims
 from fedsvp_jax.algorithm.local_training import TrainingRecipe
 from fedsvp_jax.algorithm.state import RoundMetrics, ServerState
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import AccountedSettings
 from fedsvp_jax.devices import processes
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation.budget import planned_cost
@@ -29,7 +29,6 @@ from fedsvp_jax.run.checkpoint import SharedCheckpointer
 from fedsvp_jax.run.early_stopping import STOP, BestRound, shown
 from fedsvp_jax.run.files import plain
 from fedsvp_jax.run.folder import SharedFolder
-from fedsvp_jax.run.loggers import Loggers
 from fedsvp_jax.run.loop import Options
 from fedsvp_jax.run.planned_rounds import planned_account
 from fedsvp_jax.run.stopping import StopRequests
@@ -37,6 +36,34 @@ from fedsvp_jax.tree import cell_of, num_parameters, params_sha256
 
 BEST = "best"  # the folder of the best round's checkpoints
 _ENDED = "released models decide after which round the run ends"
+
+
+class Logs:
+    """Views of runs' rows in other tools; here of none, in `report.loggers` of some."""
+
+    def start(self, run: str, rows: Iterable[dict[str, Any]]) -> None:
+        """Begins a run's logs anew, with the rows that it goes on after."""
+
+    def add(self, run: str, row: Mapping[str, Any]) -> None:
+        """A row of the run."""
+
+    def flush(self) -> None:
+        """Lets the tools see what was added."""
+
+    def close(self) -> None:
+        """Ends the logs."""
+
+
+def logs_of(folder: pathlib.Path, names: Sequence[str]) -> Logs:
+    """The logs that `--logger` names.
+
+    Raises:
+      ValueError: a name is unknown, or its library is not installed.
+    """
+    if not names:
+        return Logs()
+    found: Logs = extras.around("report.loggers").Loggers(folder, names)
+    return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,7 +179,7 @@ class Session:
         self,
         trainer: Trainer,
         folder: SharedFolder,
-        logs: Loggers,
+        logs: Logs,
         files: Files,
         options: Options,
     ) -> None:
@@ -339,7 +366,7 @@ def _shown_spent(row: dict[str, Any]) -> dict[str, str]:
     return {"epsilon": f"{spent:.3g} at δ={row['target_delta']:g} ({words})"}
 
 
-def _solution(config: ExperimentConfig) -> str:
+def _solution(config: AccountedSettings) -> str:
     """What was solved for, in one line."""
     name, _ = noise_setting(config.mechanism)
     return (

@@ -21,9 +21,8 @@ from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.losses import ExampleLoss
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import SharedFolder
-from fedsvp_jax.run.loggers import Loggers
 from fedsvp_jax.run.loop import Options
-from fedsvp_jax.run.session import Files, Session
+from fedsvp_jax.run.session import Files, Session, logs_of
 from fedsvp_jax.run.stopping import StopRequests
 from fedsvp_jax.structs import Examples, Model
 
@@ -219,7 +218,7 @@ def sweep(
     # What cannot run is refused before anything is kept.
     chosen = max(trainer(configs).cell_chunk for configs in programs.values())
     folder = SharedFolder(output_dir)
-    logs = Loggers(folder.path, loggers)
+    logs = logs_of(folder.path, loggers)
     settings = recorded_settings(base, data, loss, model) | dataclasses.asdict(plan)
     settings |= {"cell_chunk_size": placement.cell_chunk_size or chosen} | environment()
     layout = dataclasses.asdict(placement)

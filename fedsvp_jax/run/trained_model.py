@@ -12,11 +12,10 @@ import numpy as np
 from flax import serialization, traverse_util
 
 import fedsvp_jax
-from fedsvp_jax import models
+from fedsvp_jax import extras, models
 from fedsvp_jax.algorithm.evaluation import outputs_for
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.formats.schema import Schema, from_toml, read_schema, to_toml
-from fedsvp_jax.federation import features
 from fedsvp_jax.models.batches import in_batches
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.files import replace_file
@@ -155,9 +154,11 @@ class TrainedModel:
         if name == "paper_cnn" and inputs.shape[1:] == (28, 28, 1):
             return preprocessing.enlarged_to_rgb32(inputs)
         if name in FEATURE_MODELS and inputs.ndim == 4:
-            return features.computed(
+            computed = extras.around("pretrained.features").computed
+            found: np.ndarray = computed(
                 name, inputs, weights=self.settings["lite0_weights"]
             )
+            return found
         return inputs
 
 

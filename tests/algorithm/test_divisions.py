@@ -84,7 +84,7 @@ CASES: list[dict[str, Any]] = [
     {"mechanism": "gaussian", "sensitivity": "attribute_records"},
     {"shapley": "additive", "contribution_release": "laplace"},
     {"shapley": "leave_one_out", "shapley_trainings": 3, "utility": "loss"},
-    {"shapley": "paired", "shapley_trainings": 4},
+    {"shapley": "gp", "shapley_trainings": 4},
 ]
 
 

@@ -285,7 +285,7 @@ def test_the_error_of_r_is_that_of_the_private_value_over_the_sum(
         assert estimation.ratio_error is None and estimation.shapley_errors is None
 
 
-@pytest.mark.parametrize("estimator", ["additive", "leave_one_out", "paired"])
+@pytest.mark.parametrize("estimator", ["additive", "leave_one_out", "gp"])
 def test_the_steps_of_drawn_coalitions_are_told_too(estimator: str) -> None:
     attributes = jnp.asarray([0] * 9 + [1] * 4 + [2] * 7 + [3] + [4] * 2)
     examples = Examples(jnp.zeros((23, 1)), jnp.zeros(23), attributes)

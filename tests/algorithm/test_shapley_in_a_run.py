@@ -71,7 +71,7 @@ ESTIMATES = ("shapley_values", "shapley_errors", "shapley_margins")
     [  # test_estimators.py holds each estimator's own laws
         {"shapley": "additive", "shapley_trainings": 2},
         pytest.param(
-            {"shapley": "paired", "shapley_trainings": 4, "utility": "loss"},
+            {"shapley": "gp", "shapley_trainings": 4, "utility": "loss"},
             marks=pytest.mark.slow,
         ),
         pytest.param(
@@ -79,7 +79,7 @@ ESTIMATES = ("shapley_values", "shapley_errors", "shapley_margins")
             marks=pytest.mark.slow,
         ),
     ],
-    ids=["additive", "paired", "leave_one_out"],
+    ids=["additive", "gp", "leave_one_out"],
 )
 def test_estimates_keep_the_axioms_and_leave_the_upload_as_it_is(
     changes: dict[str, Any], tmp_path: pathlib.Path

@@ -9,12 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsvp_jax.data.client_store import (
-    ClientExamples,
-    StoreSource,
-    open_store,
-    write_store,
-)
+from fedsvp_jax.data.client_store import open_store
+from fedsvp_jax.datasets.store_writer import ClientExamples, StoreSource, write_store
 
 
 def client(name: str | int, count: int, **changes: Any) -> ClientExamples:

@@ -13,6 +13,8 @@ import pytest
 import tiny_files
 
 from fedsvp_jax.data import sources
+from fedsvp_jax.data.formats import npz
+from fedsvp_jax.data.formats.table_settings import TableSettings
 
 pytestmark = [
     pytest.mark.across("every format of data"),
@@ -220,7 +222,7 @@ def test_npz_read_by_row_names_the_row_of_the_file(tmp_path: Path) -> None:
     features[4, 2] = np.nan
     changes = {"x_train": features, "x_test": features[:2]}
     np.savez(path, **(tiny_files.npz_arrays() | changes))
-    source = sources.open_rows("npz", path, tmp_path / "scratch")
+    source = npz.open_npz(path, tmp_path / "scratch", TableSettings())
     with pytest.raises(ValueError, match="first at row 4, column 2"):
         source.rows(np.array([1, 4]))
 

@@ -8,7 +8,7 @@ import pytest
 import tiny_files
 
 from fedsvp_jax.data import sources
-from fedsvp_jax.data.formats import tabular
+from fedsvp_jax.datasets import adult
 
 
 @pytest.mark.parametrize("name", list(tiny_files.WRITERS))
@@ -210,9 +210,9 @@ def test_g8_one_record_of_adult_leaves_the_features_of_all_others(
 
 def test_adult_one_hot_parts_sum_to_one_and_name_columns(tmp_path: Path) -> None:
     dataset = sources.load("adult", tiny_files.write_adult(tmp_path))
-    for name, categories in tabular.CATEGORIES.items():
+    for name, categories in adult.CATEGORIES.items():
         assert list(categories) == sorted(categories), name
-    sizes = [len(categories) for categories in tabular.CATEGORIES.values()]
+    sizes = [len(categories) for categories in adult.CATEGORIES.values()]
     assert sizes == [9, 16, 7, 15, 6, 5, 2, 42]  # "?" in three of adult.names' lists
     assert dataset.example_shape == (6 + sum(sizes),) == (108,)
     workclass = dataset.test_inputs[:, 6 : 6 + 9]

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from deployed import UPDATE_CLIP, model, policy, trained
+from deployed import SUMS, UPDATE_CLIP, model, policy, trained
 
 from fedsvp_jax import prng
 from fedsvp_jax.accounting import Account
@@ -119,6 +119,32 @@ def test_the_noise_is_on_the_grid_of_the_asked_std_and_the_clip_is_exact() -> No
     assert not np.array_equal(upload[0], again[0])
 
 
+def test_a_share_of_a_cohorts_noise_is_whole_numbers_claimed_against_colluders() -> (
+    None
+):
+    made = policy(**SUMS)
+    received = [np.zeros((200, 100), np.float32)]
+    far = [np.full((200, 100), 3, np.float32)]
+    upload, state, record = asked(
+        policy=made, state=new_state(made, 30), received=received, trained=far
+    )
+    (whole,) = upload
+    assert whole.dtype == np.int64 and np.abs(whole).max() < 2**15
+    std = record["grid_step"] * whole.std()
+    assert std == pytest.approx(record["noise_std"], rel=0.02)
+    # Three of five shares are the noise of an upload that stands alone.
+    assert record["noise_std"] == pytest.approx(1.993812 / math.sqrt(3), rel=1e-5)
+    alone = asked(received=received, trained=far)[2]
+    assert record["noise_multiplier"] == pytest.approx(alone["noise_multiplier"])
+    assert record["epsilon_spent"]["rdp"] == pytest.approx(
+        alone["epsilon_spent"]["rdp"]
+    )
+    assert record["status"]["rdp"] == "proved" and "2" in record["adversary"]
+    assert record["adversary"] != alone["adversary"]
+    with pytest.raises(Refused, match="round 1 is over"):
+        asked(policy=made, state=state)
+
+
 def test_where_rounding_may_part_neighbours_the_noise_grows_by_as_much() -> None:
     made = policy(**CASES["query"])
     zeros = [np.zeros_like(leaf) for leaf in model()]
@@ -222,6 +248,7 @@ def test_no_upload_exceeds_the_promise(promise: dict[str, Any]) -> None:
     ("changes", "words"),
     [
         ({"mechanism": "dp_fedavg"}, "needs secure aggregation"),
+        (SUMS | {"noise_sampler": "gaussian"}, "secure aggregation of whole numbers"),
         ({"mechanism": "reestimation"}, "has a step at the server"),
         ({"sensitivity": "per_example"}, "drawn in float32 in every local step"),
         ({"total_epsilon": 9.0, "total_accounting": "pld"}, "accounting must be rdp"),

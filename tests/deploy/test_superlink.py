@@ -1,27 +1,23 @@
 """The example over a real SuperLink and three SuperNodes on 127.0.0.1, with TLS."""
 
-import contextlib
-import os
 import pathlib
-import signal
-import socket
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 
 import jax
 import numpy as np
 import pytest
 from deployed import simulated
 from flax import serialization
+from superlink import ROOT, Federation
+
+from fedsvp_jax import prng
+from fedsvp_jax.deploy import Client, Seeded
+from fedsvp_jax.mechanisms.grid import residues
 
 pytest.importorskip("flwr")
 
-ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "flower"
-NODES = 3
-_SECONDS = 600  # for one run: a client's process imports JAX for every message
 
 pytestmark = [
     pytest.mark.across("the example, over servers and clients that are processes"),
@@ -29,157 +25,35 @@ pytestmark = [
 ]
 
 
-def _tool(name: str) -> str:
-    return str(pathlib.Path(sys.executable).with_name(name))
-
-
-def _free_ports(number: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-
-
-def _wait_for(port: int) -> None:
-    for _ in range(120):
-        with contextlib.suppress(OSError):
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            return
-        time.sleep(0.5)
-    raise TimeoutError(f"nothing listens on port {port}")
-
-
-def _certificates(folder: pathlib.Path) -> None:
-    """An authority of our own, and a server's certificate that it signed."""
-    (folder / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1")
-    new_key = ("openssl", "req", "-newkey", "rsa:2048", "-nodes")
-    for command in (
-        (*new_key, "-x509", "-keyout", "ca.key", "-out", "ca.crt", "-subj", "/CN=CA"),
-        (*new_key, "-keyout", "server.key", "-out", "csr", "-subj", "/CN=localhost"),
-        (
-            *("openssl", "x509", "-req", "-in", "csr", "-CA", "ca.crt"),
-            *("-CAkey", "ca.key", "-CAcreateserial", "-days", "2"),
-            *("-extfile", "names", "-out", "server.pem"),
-        ),
-    ):
-        subprocess.run(command, cwd=folder, check=True, capture_output=True)
-
-
-class Federation:
-    """A SuperLink and its SuperNodes; the clients' states are in `folder/state`."""
-
-    def __init__(self, folder: pathlib.Path) -> None:
-        self.folder = folder
-        self.state = folder / "state"
-        self._processes: list[subprocess.Popen[bytes]] = []
-        self._env = os.environ | {
-            "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
-            "PYTHONPATH": str(ROOT),
-            "JAX_PLATFORMS": "cpu",
-            "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
-            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-            "FEDSVP_TEST_SEED": "0",
-            "FLWR_TELEMETRY_ENABLED": "0",
-            "FLWR_HOME": str(folder / "home"),
-        }
-
-    def start(self) -> None:
-        (self.folder / "home").mkdir()
-        _certificates(self.folder)
-        link, *nodes = _free_ports(1 + NODES)
-        tls = (
-            *("--ssl-ca-certfile", "ca.crt", "--ssl-certfile", "server.pem"),
-            *("--ssl-keyfile", "server.key", "--host", "127.0.0.1"),
-        )
-        alone = "--disable-runtime-dependency-installation"
-        self._start("flower-superlink", *tls, "--port", str(link), alone)
-        _wait_for(link)
-        for number, port in enumerate(nodes):
-            self._start(
-                *("flower-supernode", *tls, "--port", str(port)),
-                *("--superlink", f"127.0.0.1:{link}", "--root-certificates", "ca.crt"),
-                *("--node-config", f'partition-id={number} state="{self.state}"'),
-            )
-        for port in nodes:
-            _wait_for(port)
-        (self.folder / "home" / "config.toml").write_text(
-            f'[superlink]\ndefault = "test"\n[superlink.test]\n'
-            f'address = "127.0.0.1:{link}"\n'
-            f'root-certificates = "{self.folder / "ca.crt"}"\n'
-        )
-
-    def begin(self, method: str) -> None:
-        """The clients' state files."""
-        command = (sys.executable, "-m", "digits.begin", f"--state={self.state}")
-        subprocess.run(
-            [*command, f"--method={method}"],
-            cwd=EXAMPLE,
-            env=self._env,
-            check=True,
-            capture_output=True,
-        )
-
-    def _start(self, name: str, *arguments: str) -> None:
-        with (self.folder / f"{len(self._processes)}-{name}.log").open("wb") as log:
-            self._processes.append(
-                subprocess.Popen(
-                    [_tool(name), *arguments],
-                    cwd=self.folder,
-                    env=self._env,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                )
-            )
-
-    def run(self, settings: str) -> tuple[str, list[np.ndarray]]:
-        """What `flwr run` printed, and the final model."""
-        model = self.folder / "model.msgpack"
-        ended = subprocess.run(
-            [
-                *(_tool("flwr"), "run", str(EXAMPLE), "--stream"),
-                *("--run-config", f'{settings} output="{model}"'),
-            ],
-            env=self._env,
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            check=False,
-        )
-        assert model.is_file(), ended
-        saved = serialization.msgpack_restore(model.read_bytes())
-        return ended.stdout + ended.stderr, jax.tree.leaves(saved["params"])
-
-    def stop(self) -> None:
-        for kind in (signal.SIGTERM, signal.SIGKILL):
-            for process in self._processes:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, kind)
-            time.sleep(2)
-        for process in self._processes:
-            process.wait(10)
-
-
 @pytest.fixture
 def flower(tmp_path: pathlib.Path) -> Iterator[Federation]:
-    made = Federation(tmp_path)
+    made = Federation(tmp_path, "flower", 3)
     try:
         yield made
     finally:
         made.stop()
 
 
+def model_of(file: pathlib.Path) -> list[np.ndarray]:
+    saved = serialization.msgpack_restore(file.read_bytes())
+    return jax.tree.leaves(saved["params"])
+
+
 @pytest.mark.parametrize("method", ["fedsva", "attribute"])
 def test_three_supernodes_end_with_the_simulators_model(
-    flower: Federation, method: str, monkeypatch: pytest.MonkeyPatch
+    flower: Federation,
+    method: str,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.syspath_prepend(str(EXAMPLE))
     from digits.federation import settings  # type: ignore[import-not-found]
 
-    flower.begin(method)
+    flower.begin("digits.begin", f"--state={flower.state}", f"--method={method}")
     flower.start()
-    told, arrays = flower.run(f'method="{method}"')
+    file = tmp_path / "model.msgpack"
+    told = flower.run(f'method="{method}" output="{file}"', file)
+    arrays = model_of(file)
     assert told.count("Received 3 results and 0 failures") == 5, told
     wanted = simulated(settings(method))
     for got, leaf in zip(arrays, wanted, strict=True):
@@ -187,13 +61,76 @@ def test_three_supernodes_end_with_the_simulators_model(
 
 
 def test_a_client_that_refuses_is_left_out_and_the_run_goes_on(
-    flower: Federation,
+    flower: Federation, tmp_path: pathlib.Path
 ) -> None:
-    flower.begin("fedsva")
+    flower.begin("digits.begin", f"--state={flower.state}")
     (flower.state / "client-2.json").write_text("damaged")
     flower.start()
-    told, arrays = flower.run('method="fedsva" num-server-rounds=2')
+    file = tmp_path / "model.msgpack"
+    told = flower.run(f'method="fedsva" num-server-rounds=2 output="{file}"', file)
+    arrays = model_of(file)
     assert told.count("Received 2 results and 1 failures") == 2, told
-    assert "is damaged" in told
+    assert "holds no entry" in told
     assert all(np.all(np.isfinite(leaf)) for leaf in arrays)
     assert (flower.state / "client-2.json").read_text() == "damaged"
+
+
+PHASES = ("", "setup", "share_keys", "collect_masked_vectors", "unmask")
+HOSPITALS = 5
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_five_supernodes_open_the_simulators_sum_though_one_is_killed(
+    phase: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables, secure sums, and a node that dies in each phase of Flower's protocol."""
+    monkeypatch.syspath_prepend(str(ROOT / "examples" / "flower_sums"))
+    from sums.federation import client_of, server_of  # type: ignore[import-not-found]
+
+    made = Federation(tmp_path, "flower_sums", HOSPITALS)
+    try:
+        made.begin("sums.federation", str(made.state), str(HOSPITALS))
+        made.start()
+        if phase:
+            killed = (0, PHASES.index(phase))
+            threading.Thread(target=made.kill_node, args=killed, daemon=True).start()
+        settings = f'hospitals={HOSPITALS} num-server-rounds=1 folder="{made.state}"'
+        told = made.run(settings, made.state / "sums.npz")
+    finally:
+        made.stop()
+    assert "Secure aggregation completed" in told, told
+    monkeypatch.setenv("FEDSVP_TEST_SEED", "0")
+    received = server_of(made.state, HOSPITALS).initial_arrays
+    total = [np.zeros(leaf.shape, np.int64) for leaf in received]
+    for number in range(0 if phase in ("", "unmask") else 1, HOSPITALS):
+        client = client_of(number, made.state, HOSPITALS)
+        trained = client.train(received, 1).arrays
+        sent = whole_numbers_of(client, received, trained, Seeded(0, number))
+        total = list(map(np.add, total, sent))
+    with np.load(made.state / "sums.npz") as saved:
+        for place, leaf in enumerate(total):
+            np.testing.assert_array_equal(saved[f"1-{place}"], leaf)
+    assert (made.state / "model.safetensors").is_file()
+
+
+def whole_numbers_of(
+    client: Client,
+    received: list[np.ndarray],
+    trained: Sequence[np.ndarray],
+    seeded: Seeded,
+) -> list[np.ndarray]:
+    """As the simulator's mechanism draws them, with the simulator's key."""
+    made = client.policy
+    update = [new - old for new, old in zip(trained, received, strict=True)]
+    upload, _, info = made.clip_and_noise(
+        update,
+        received,
+        {},
+        np.int32(client.num_examples),
+        np.float32(1),
+        np.int32(0),
+        seeded.key(1, prng.Stream.NOISE),
+    )
+    sent = residues(upload, made.mechanism.grid, std=info.noise_std)
+    half = 1 << (made.mechanism.grid.bits - 1)
+    return [(np.asarray(leaf, np.int64) + half) % (2 * half) - half for leaf in sent]

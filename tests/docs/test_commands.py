@@ -34,13 +34,7 @@ RUN = ("--model=mlp", "--num_rounds=2", "--cohort_size=4", "--local_epochs=1")
 SMALL: dict[str, tuple[str, ...]] = {
     "experiments.vectors": (),
     "experiments.gallery": (),
-    "experiments.shapley": (
-        "--num_attributes=3",
-        "--cohort_size=2",
-        "--model=mlp",
-        "--rounds=1",
-        "--repeats=2",
-    ),
+    "experiments.shapley": (),
     "experiments.shapley.docs_page": (),
     "experiments.attack": (
         "--num_rounds=1",
@@ -107,21 +101,10 @@ ELSEWHERE = {
         )
         for command in (
             "schema patients.csv",
+            "schema --confirm=schema.toml",
             "train --data=patients.csv",
             "report runs/proved",
             "predict runs/proved/model.safetensors",
-        )
-    },
-    **{  # shown without their folders
-        f"python -m experiments.shapley --dataset={study}": (
-            "experiments/shapley/test_study.py"
-            "::test_the_study_reports_errors_costs_and_coverage_and_is_resumed"
-        )
-        for study in (
-            "digits --num_attributes=5 --seed",
-            "digits --num_attributes=8 --seed",
-            "femnist",
-            "mnist",
         )
     },
     "python -m experiments.utility.noise_bits": (

@@ -30,14 +30,13 @@ def make_two_phase(config):
     rule = sensitivity.make_sensitivity(config)
     z = jnp.asarray(config.settings.late_multiplier, jnp.float32)
 
-    def calibrate(ratio, round_num):
+    def calibrate(ratio, round_num, bound):
         z_t = jnp.where(round_num < config.num_rounds // 2, 2 * z, z)
         epsilon = calibration.concentrated_epsilon(z_t, config.delta)
         return base.claimed(z_t, epsilon, config.delta)
 
-    claim = base.claim_of(rule, any_epsilon=True)
-    rounds = config.num_rounds
-    return base.gaussian_mechanism(calibrate, rule, claim, num_rounds=rounds)
+    law = base.Law(calibrate, any_epsilon=True, num_rounds=config.num_rounds)
+    return base.chain(rule, law)
 
 
 mechanisms.register_mechanism(

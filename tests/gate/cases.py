@@ -71,9 +71,9 @@ SETTINGS: dict[str, Changes] = {
         "shapley": "leave_one_out",
         "shapley_trainings": 2,
     },
-    "fedsva, paired": {
+    "fedsva, gp": {
         "num_attributes": 4,
-        "shapley": "paired",
+        "shapley": "gp",
         "shapley_trainings": 4,
     },
     "fedsva, loss": {"utility": "loss", "empty_utility": "initial"},

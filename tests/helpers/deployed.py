@@ -26,6 +26,14 @@ UPDATE_CLIP = {
     "delta": 1e-5,
 }
 
+SUMS = UPDATE_CLIP | {  # of which only the sum of five has enough noise
+    "num_clients": 5,
+    "cohort_size": 5,
+    "colluders": 2,
+    "noise_trust": "secure_aggregation",
+    "noise_sampler": "discrete",
+}
+
 
 @functools.cache
 def _policy(changes: tuple[tuple[str, Any], ...]) -> Policy:

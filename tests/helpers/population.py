@@ -52,7 +52,11 @@ class Watch:
 
 
 def build(folder: pathlib.Path, num_clients: int) -> None:
-    from fedsvp_jax.data.client_store import ClientExamples, StoreSource, write_store
+    from fedsvp_jax.datasets.store_writer import (
+        ClientExamples,
+        StoreSource,
+        write_store,
+    )
 
     rng = np.random.default_rng(0)
     prototypes = rng.integers(0, 256, (10, 8, 8, 1))

@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import influence, prng
+from fedsvp_jax import prng
+from fedsvp_jax.attacks import corruption
 from fedsvp_jax.influence import Batches, FilterRates, last_layer, pipeline
 from fedsvp_jax.structs import Array
 
@@ -37,10 +38,10 @@ def make_world(
     scaling, kernel = pipeline.fit_last_layer(
         raw, labels, num_classes=NUM_CLASSES, num_epochs=5, learning_rate=5.0
     )
-    bad = influence.corrupted_participants(root, num, 0.3)
+    bad = corruption.corrupted_participants(root, num, 0.3)
     x, labels = draw(train_key, num, num_train)
     for client in np.flatnonzero(bad):
-        made = influence.corrupt(
+        made = corruption.corrupt(
             x[client],
             labels[client],
             num_train,

@@ -17,10 +17,10 @@ class Part(NamedTuple):
     left_out: tuple[str, ...] = ()
 
 
-def _mechanism(*names: str, left_out: tuple[str, ...] = ()) -> Part:
+def _of(room: str, *names: str, left_out: tuple[str, ...] = ()) -> Part:
     return Part(
-        tuple(f"mechanisms/{name}.py" for name in names),
-        tuple(f"tests/mechanisms/test_{name}.py" for name in names),
+        tuple(f"{room}/{name}.py" for name in names),
+        tuple(f"tests/{room}/test_{name}.py" for name in names),
         left_out,
     )
 
@@ -34,19 +34,11 @@ PARTS = {
         ("tests/accounting",),
         left_out=("pld", "g1_a_cap"),
     ),
-    "noise": _mechanism(
-        "calibration",
-        "noise",
-        "release",
+    "noise": _of("mechanisms", "calibration", "noise", "release"),
+    "mechanisms": _of(
+        "mechanisms", "dp_fedavg", "shapley_guided", left_out=("median_norm",)
     ),
-    "mechanisms": _mechanism(
-        "dp_fedavg",
-        "nbafl",
-        "reestimation",
-        "schedules",
-        "shapley_guided",
-        left_out=("median_norm",),
-    ),
+    "baselines": _of("baselines", "nbafl", "reestimation", "schedules"),
     "shapley": Part(
         (
             "shapley.py",

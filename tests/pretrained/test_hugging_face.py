@@ -17,7 +17,7 @@ from fedsvp_jax import models, pretrained
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.influence import last_layer
-from fedsvp_jax.models.vit import ViT
+from fedsvp_jax.pretrained.vit import ViT
 
 CONFIG = {
     "model_type": "vit",

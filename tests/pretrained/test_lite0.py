@@ -14,9 +14,8 @@ from jax import lax
 from safetensors.numpy import save_file
 
 from fedsvp_jax import models, pretrained
-from fedsvp_jax.federation import features
 from fedsvp_jax.models import hugging_face
-from fedsvp_jax.pretrained import lite0
+from fedsvp_jax.pretrained import features, lite0
 
 
 def random_state() -> dict[str, np.ndarray]:

@@ -78,8 +78,8 @@ def assert_repeats(page: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "default settings",
         "infinite clip",
+        pytest.param("default settings", marks=pytest.mark.slow),
         pytest.param("infinite vote", marks=pytest.mark.slow),
     ],
 )

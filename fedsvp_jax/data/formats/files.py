@@ -10,35 +10,6 @@ import numpy as np
 _CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
 
 
-def find_folder(
-    data_dir: Path, subfolders: Sequence[str], marker: str, *, what: str
-) -> Path:
-    """The folder that holds the file `marker`: `data_dir` or one of `subfolders`.
-
-    Args:
-      data_dir: what the user named: the folder itself or its parent.
-      subfolders: the names under which the data set is usually unpacked.
-      marker: a file or folder that every copy of the data set has; the file may also
-        have the ending `.gz`.
-      what: the data set, for the error message.
-
-    Raises:
-      FileNotFoundError: `data_dir` is not a folder, or no folder holds `marker`.
-    """
-    if not data_dir.is_dir():
-        raise FileNotFoundError(
-            f"data_dir {data_dir} is not a folder; {what} expects one that holds "
-            f"{marker}"
-        )
-    for folder in (data_dir, *(data_dir / name for name in subfolders)):
-        if (folder / marker).exists() or (folder / f"{marker}.gz").exists():
-            return folder
-    places = " or ".join(f"{name}/{marker}" for name in subfolders)
-    raise FileNotFoundError(
-        f"data_dir {data_dir} holds neither {marker} nor {places}; {what} needs it"
-    )
-
-
 def read_bytes(path: Path, *, what: str) -> bytes:
     """The file's content.
 

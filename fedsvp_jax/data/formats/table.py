@@ -3,7 +3,7 @@
 Its schema says what every column is (`schema`, `encoding`). Columns of categories, and
 those of at most 64 different whole numbers, are also named columns, so that attributes
 can be the categories of one. Without a schema one is drafted from the records, and
-every claim is nominal (`draft.strict`).
+every claim is nominal (`datasets/draft.py`).
 """
 
 import dataclasses
@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from fedsvp_jax import extras
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.data.formats import column_values, csv_file, draft, encoding, files
+from fedsvp_jax.data.formats import column_values, csv_file, encoding, files
 from fedsvp_jax.data.formats.schema import Schema, SchemaColumn
 from fedsvp_jax.data.formats.table_settings import TableSettings
 from fedsvp_jax.settings import unknown
@@ -124,7 +125,7 @@ def from_table(
         raise ValueError(f"{name} has {rows} rows, too few to train and to test")
     dropped |= divides
     if schema is None:
-        schema, wrong = draft.strict(
+        schema, wrong = extras.around("datasets.draft").strict(
             columns, ~is_test, label=label, dropped=dropped, what=name
         )
     else:
@@ -133,7 +134,8 @@ def from_table(
     try:
         if schema.classes:
             what = f"{name}: column {label}"
-            classes = draft.classes(columns[label], schema.classes, what)
+            written = column_values.texts(columns[label], what)
+            classes = encoding.of_names(written, schema.classes, what)
     except ValueError as error:
         wrong.append(str(error))
     if client is not None:

@@ -5,9 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from fedsvp_jax.data.formats import csv_file, draft, schema
+from fedsvp_jax.data.formats import csv_file, schema
 from fedsvp_jax.data.formats.table import load_csv
 from fedsvp_jax.data.formats.table_settings import TableSettings
+from fedsvp_jax.datasets import draft
 
 pytestmark = [
     pytest.mark.across("reading a CSV, drafting its schema, encoding by it"),

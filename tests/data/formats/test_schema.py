@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.data.formats import draft
 from fedsvp_jax.data.formats.schema import Schema, SchemaColumn, from_toml, to_toml
 from fedsvp_jax.data.formats.table import from_table, load_csv, load_rows
 from fedsvp_jax.data.formats.table_settings import TableSettings
+from fedsvp_jax.datasets import draft
 from fedsvp_jax.federation import build
 
 pytestmark = pytest.mark.hole

@@ -1,0 +1,9 @@
+"""The noise that the papers compare theirs with, printed or reconstructed.
+
+`mechanisms.registry` knows them by name and loads this room when one is made.
+"""
+
+from fedsvp_jax.baselines.nbafl import nbafl_downlink_std
+from fedsvp_jax.baselines.schedules import dpa_factor, time_varying_factor
+
+__all__ = ["dpa_factor", "nbafl_downlink_std", "time_varying_factor"]

@@ -1,0 +1,1 @@
+"""Adapters of `deploy` to engines, each an extra: NVIDIA FLARE, pfl-research."""

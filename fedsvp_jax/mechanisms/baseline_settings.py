@@ -1,0 +1,74 @@
+"""Settings of the papers' baselines, whose noise `fedsvp_jax.baselines` makes."""
+
+import flax.struct
+
+from fedsvp_jax.settings import Settings, setting
+
+
+@flax.struct.dataclass(frozen=True)
+class NbaflSettings(Settings):
+    """Settings of nbafl."""
+
+    exposures: float = setting(
+        1.0,
+        "L, uploads that --epsilon is shared over.",
+        above=0,
+        traced=True,
+    )
+    downlink_noise: bool = setting(
+        False, "Add the noise of the downlink to the broadcast model too."
+    )
+    clip_weights: bool = setting(False, "Clip the uploaded weights to C as one vector.")
+
+
+@flax.struct.dataclass(frozen=True)
+class ScheduleSettings(Settings):
+    """Settings of both schedules."""
+
+    schedule_level: str = setting(
+        "budget",
+        "Level of a schedule's noise. budget: its T uploads spend what T uploads of "
+        "constant noise spend; first_round: it starts at the constant noise and falls "
+        "below it, so that later uploads spend more than epsilon.",
+        choices=("budget", "first_round"),
+    )
+
+
+@flax.struct.dataclass(frozen=True)
+class TimeVaryingSettings(ScheduleSettings):
+    """Settings of time_varying."""
+
+    decay: float = setting(
+        0.995,
+        "Theta, factor of the noise from round to round.",
+        above=0,
+        at_most=1,
+        traced=True,
+    )
+
+
+@flax.struct.dataclass(frozen=True)
+class DpaSettings(ScheduleSettings):
+    """Settings of dpa."""
+
+    contraction: float = setting(
+        0.98,
+        "c, factor by which the error shrinks per round, which sets the "
+        "schedule of the noise.",
+        above=0,
+        at_most=1,
+        traced=True,
+    )
+
+
+@flax.struct.dataclass(frozen=True)
+class ReestimationSettings(Settings):
+    """Settings of reestimation."""
+
+    norm_mix: float = setting(
+        0.5,
+        "Gamma, weight of the client's own past norm in its clip.",
+        at_least=0,
+        at_most=1,
+        traced=True,
+    )

@@ -1,0 +1,214 @@
+"""Images turned into features once, when a data set is loaded.
+
+Every mechanism, attack and ledger then works on vectors as on any other data set. The
+features of an example depend on that example and on public constants alone, so to
+replace a record of the images is to replace a record of the features.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from tqdm import tqdm
+
+from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.datasets import embedded
+from fedsvp_jax.models.batches import in_batches
+from fedsvp_jax.pretrained import lite0, scattering
+from fedsvp_jax.structs import Array, Params
+
+
+class Extractor(NamedTuple):
+    """What makes features of images.
+
+    Attributes:
+      name: of the features and of everything that decides their numbers; another name
+        is another file.
+      apply: (weights, (n, H, W, C) uint8 or float32) -> (n, f) float32.
+      weights: of a trained network, or constants of normalising; else {}.
+      batch_size: images in one call.
+    """
+
+    name: str
+    apply: Callable[[Params, Array], Array]
+    weights: Params
+    batch_size: int
+
+
+def of_images(
+    model: str,
+    dataset: Dataset,
+    folder: str | Path | None = None,
+    *,
+    weights: str | Path | None = None,
+) -> Dataset:
+    """The data set with features in the place of its images.
+
+    They are computed once and kept as a file, named by the model and a sum over the
+    images. A later call reads that file and gives the same bits.
+
+    Args:
+      model: one of `settings.FEATURE_MODELS`.
+      dataset: of images.
+      folder: where the features are kept; default: fedsvp_jax/features in the user's
+        cache.
+      weights: as `make_extractor` takes them.
+
+    Raises:
+      ValueError: the model cannot take these images, or lacks its weights, or the
+        kept file is damaged.
+      OSError: the folder cannot be written.
+    """
+    extractor = make_extractor(model, dataset.example_shape, weights)
+    digest = hashlib.sha256(extractor.name.encode())
+    for images in (dataset.train_inputs, dataset.test_inputs):
+        digest.update(repr((images.dtype.str, images.shape)).encode())
+        digest.update(np.ascontiguousarray(images).data)
+    place = Path(folder).expanduser() if folder else _users_cache()
+    path = place / f"{dataset.name.replace(':', '_')}-{digest.hexdigest()[:16]}.npy"
+    if not path.is_file():
+        _compute(extractor, dataset, path)
+    _check_sum(path)
+    found = np.load(path, mmap_mode="r", allow_pickle=False)
+    count = len(dataset.train_labels)
+    return dataclasses.replace(
+        dataset, train_inputs=found[:count], test_inputs=found[count:]
+    )
+
+
+def computed(
+    model: str, images: np.ndarray, *, weights: str | Path | None = None
+) -> np.ndarray:
+    """(n, f) float32: the features of some images, which are not kept.
+
+    Args:
+      model, weights: as of `of_images`.
+      images: (n, H, W, C).
+
+    Raises:
+      ValueError: as `make_extractor`.
+    """
+    extractor = make_extractor(model, images.shape[1:], weights)
+    apply = jax.jit(functools.partial(extractor.apply, extractor.weights))
+    return np.concatenate(list(in_batches(apply, images, extractor.batch_size)))
+
+
+def make_extractor(
+    model: str, image_shape: tuple[int, ...], weights: str | Path | None = None
+) -> Extractor:
+    """The features that the model takes, of images of this shape.
+
+    Args:
+      model: one of `settings.FEATURE_MODELS`.
+      image_shape: (H, W, C).
+      weights: the file of lite0_linear's; default: the installed package's.
+
+    Raises:
+      ValueError: the images have a shape that the features are not made for, or the
+        weights are not installed.
+      FileNotFoundError: there is no such file.
+    """
+    if model == "lite0_linear":
+        return _of_lite0(image_shape, weights)
+    side, other, _ = image_shape
+    least, multiple = scattering.LEAST_SIDE, scattering.STRIDE
+    if side != other or side < least or side % multiple:
+        raise ValueError(
+            f"model {model} takes square images whose side is a multiple of {multiple} "
+            f"and at least {least}, got {side}×{other}"
+        )
+    name = f"scattering J={scattering.SCALES} L={scattering.ANGLES}"
+    if model == "scatter_channels_linear":
+        constants = scattering.channel_constants(embedded.photographs(), side)
+        name += f" channels {_digest_of(constants)}"
+        return Extractor(name, scattering.channel_features, constants, 100)
+    name += f" groups={scattering.GROUPS}"
+    return Extractor(
+        name, lambda _, images: scattering.scattering_features(images), {}, 100
+    )
+
+
+def _digest_of(weights: Params) -> str:
+    """Eight hexadecimal digits of the numbers, for an `Extractor`'s name."""
+    digest = hashlib.sha256()
+    for leaf in jax.tree.leaves(weights):
+        digest.update(leaf.data)
+    return digest.hexdigest()[:8]
+
+
+def _of_lite0(
+    image_shape: tuple[int, ...], weights: str | Path | None = None
+) -> Extractor:
+    if image_shape[2] not in (1, 3):
+        raise ValueError(
+            "model lite0_linear takes images of 1 or 3 channels, got "
+            f"{image_shape[2]} channels"
+        )
+    path = Path(weights).expanduser() if weights else lite0.find_weights()
+    loaded = lite0.load_weights(path)
+    name = f"EfficientNet-Lite0 {_digest_of(loaded)} side={lite0.SIDE}"
+    apply = functools.partial(lite0.normalized_features, side=lite0.SIDE)
+    return Extractor(name, apply, loaded, 32)
+
+
+def _users_cache() -> Path:
+    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(caches).expanduser() / "fedsvp_jax" / "features"
+
+
+def _check_sum(path: Path) -> None:
+    """Raises ValueError: the kept features are not those that were computed."""
+    digest, size = hashlib.sha256(), hashlib.sha256().digest_size
+    with open(path, "rb") as file:
+        left = path.stat().st_size - size
+        while left > 0:
+            block = file.read(min(left, 2**24))
+            digest.update(block)
+            left -= len(block)
+        if file.read() != digest.digest():
+            raise ValueError(
+                f"{path} is damaged (it differs from its SHA-256); delete it, and the "
+                "features are computed again"
+            )
+
+
+def _compute(extractor: Extractor, dataset: Dataset, path: Path) -> None:
+    """Writes (training + test examples, f) float32; an interrupted file has no name."""
+    parts = (dataset.train_inputs, dataset.test_inputs)
+    count, batch = sum(map(len, parts)), extractor.batch_size
+    shape = (batch, *dataset.example_shape)
+    apply = jax.jit(functools.partial(extractor.apply, extractor.weights))
+    example = jax.ShapeDtypeStruct(shape, dataset.train_inputs.dtype)
+    width = jax.eval_shape(apply, example).shape[1]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        written = np.lib.format.open_memmap(
+            beside, mode="w+", dtype=np.float32, shape=(count, width)
+        )
+        bar = tqdm(
+            total=count,
+            unit="image",
+            desc=f"{extractor.name} features of {dataset.name}, kept in {path.parent}",
+        )
+        start = 0
+        for images in parts:
+            for found in in_batches(apply, images, batch):
+                written[start : start + len(found)] = found
+                start += len(found)
+                bar.update(len(found))
+        bar.close()
+        written.flush()
+        with open(beside, "r+b") as file:
+            digest = hashlib.file_digest(file, "sha256").digest()
+            file.write(digest)  # behind the array, where no reader of .npy looks
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)

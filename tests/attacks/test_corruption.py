@@ -1,0 +1,105 @@
+"""Corruption of one participant's examples, and of a federation's clients."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedsvp_jax import prng
+from fedsvp_jax.attacks import corruption
+from fedsvp_jax.influence.settings import CorruptionSettings
+from fedsvp_jax.structs import Examples, Split
+
+LABELS = jnp.arange(40, dtype=jnp.int32) % 10
+IMAGES = jax.random.randint(jax.random.key(0), (40, 8, 8, 1), 0, 256).astype(jnp.uint8)
+
+
+def corrupted(kind: str, share: float = 0.9, count: int = 40) -> corruption.Corrupted:
+    return corruption.corrupt(
+        IMAGES,
+        LABELS,
+        count,
+        kind=kind,
+        num_classes=10,
+        share=share,
+        key=jax.random.key(3),
+    )
+
+
+@pytest.mark.parametrize("kind", list(corruption.CORRUPTIONS))
+def test_a_share_of_the_points_is_corrupted_and_no_other(kind: str):
+    found = corrupted(kind, share=0.9, count=30)
+    changed = np.asarray(found.changed)
+    assert changed.sum() == 27 and not changed[30:].any()
+    assert found.inputs.dtype == IMAGES.dtype and found.labels.dtype == LABELS.dtype
+    kept = ~changed
+    np.testing.assert_array_equal(found.inputs[kept], IMAGES[kept])
+    np.testing.assert_array_equal(found.labels[kept], LABELS[kept])
+    images = kind in corruption.IMAGE_CORRUPTIONS
+    same_images = np.array_equal(found.inputs, IMAGES)
+    assert same_images != images
+    assert np.array_equal(found.labels, LABELS) == images
+
+
+def test_what_each_kind_does():
+    flipped = corrupted("flipped_pairs", share=1.0).labels
+    np.testing.assert_array_equal(flipped, (LABELS + 1) % 10)
+    assert len(np.unique(corrupted("one_class", share=1.0).labels)) == 1
+    random = np.asarray(corrupted("random_labels", share=1.0).labels)
+    assert len(np.unique(random)) > 5 and np.mean(random == LABELS) < 0.5
+    grey = np.asarray(corrupted("occluded_images", share=1.0).inputs) == 127
+    assert np.all(grey.reshape(40, -1).sum(1) >= 36)  # 6 of 8 pixels a side
+
+
+def test_the_same_key_gives_the_same_and_padding_does_not_count():
+    a, b = (corrupted("random_labels") for _ in range(2))
+    np.testing.assert_array_equal(a.labels, b.labels)
+    with pytest.raises(ValueError, match="corruption must be one of"):
+        corrupted("typo")
+    with pytest.raises(ValueError, match="needs images"):
+        corruption.corrupt(
+            jnp.zeros((4, 3)),
+            LABELS[:4],
+            4,
+            kind="occluded_images",
+            num_classes=10,
+            share=0.5,
+            key=jax.random.key(0),
+        )
+
+
+def test_a_corrupted_client_gets_copies_and_the_others_keep_theirs():
+    examples = Examples(IMAGES, LABELS, LABELS % 2)
+    rows = jnp.asarray([[0, 1, 2], [2, 3, 0], [4, 5, 0]], jnp.int32)
+    split = Split(
+        rows, jnp.asarray([3, 2, 2]), rows[:, :1] + 10, jnp.ones(3, jnp.int32)
+    )
+    made = corruption.corrupt_clients(
+        examples,
+        split,
+        first_copy=40,
+        settings=CorruptionSettings("flipped_pairs", 1 / 3, 1.0),
+        num_classes=10,
+        root=prng.root_key(0),
+    )
+    (bad,) = np.flatnonzero(made.corrupted)
+    copies = np.concatenate([LABELS, made.copies.labels])
+    for client in range(3):
+        count = int(split.num_train[client])
+        before = np.asarray(LABELS[split.train[client, :count]])
+        now = copies[np.asarray(made.split.train[client, :count])]
+        np.testing.assert_array_equal(now, (before + (client == bad)) % 10)
+        validates = copies[int(made.split.validation[client, 0])]
+        before = int(LABELS[split.validation[client, 0]])
+        assert validates == (before + (client == bad)) % 10
+    np.testing.assert_array_equal(
+        made.copies.attributes,
+        examples.attributes[
+            np.asarray(
+                [
+                    *split.train[bad, : int(split.num_train[bad])],
+                    split.validation[bad, 0],
+                ]
+            )
+        ],
+    )

@@ -1,0 +1,142 @@
+"""NbAFL: METHODS section 4's numbers."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from published import make, served, upload
+
+from fedsvp_jax import baselines
+
+PUBLISHED = {"l2_norm_clip": 20.0, "min_num_examples": 2000, "delta": 0.02}
+ORIGINAL = {
+    "l2_norm_clip": 20.0,
+    "min_num_examples": 100,
+    "delta": 0.01,
+    "epsilon": 60.0,
+    "exposures": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "std"), [(0.1, 0.575164), (0.2, 0.287582), (0.5, 0.115033)]
+)
+def test_uplink_at_the_published_set_up(epsilon: float, std: float):
+    config = {"epsilon": epsilon, "min_num_examples": 2000.0}
+    for exposures in (1.0, 10.0):
+        mechanism = make("nbafl", exposures=exposures, **config)
+        info = upload(mechanism, jnp.ones((1,)), num_examples=9000)[2]
+        np.testing.assert_allclose(info.noise_std, exposures * std, rtol=5e-6)
+
+
+def test_uplink_at_nbafls_own_set_up():
+    told = {key: value for key, value in ORIGINAL.items() if key != "exposures"}
+    mechanism = make("nbafl", allow_large_epsilon=True, **told)
+    info = upload(mechanism, jnp.ones((1,)))[2]
+    np.testing.assert_allclose(info.noise_std, 0.0207167, rtol=5e-6)
+
+
+@pytest.mark.parametrize(
+    ("num_rounds", "cohort_size", "std"),
+    [(25, 50, 0.00993540), (7, 50, 0.0), (25, 20, 0.0)],
+)
+def test_downlink_of_fifty_clients(num_rounds: int, cohort_size: int, std: float):
+    found = baselines.nbafl_downlink_std(
+        num_rounds=num_rounds, num_clients=50, cohort_size=cohort_size, **ORIGINAL
+    )
+    np.testing.assert_allclose(found, std, rtol=5e-6)
+
+
+def test_downlink_when_all_take_part_is_the_formula_without_sampling():
+    t, n, exposure = 25.0, 50.0, 1.0
+    c = np.sqrt(2 * np.log(1.25 / 0.01))
+    closed = 2 * c * 20 * np.sqrt(t**2 - exposure**2 * n) / (100 * n * 60)
+    found = baselines.nbafl_downlink_std(
+        num_rounds=25, num_clients=50, cohort_size=50, **ORIGINAL
+    )
+    np.testing.assert_allclose(found, closed, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("exposures", "std"), [(1, 1.144128), (40, 0.0)])
+def test_downlink_at_the_published_set_up(exposures: int, std: float):
+    found = baselines.nbafl_downlink_std(
+        epsilon=0.2,
+        exposures=exposures,
+        num_rounds=400,
+        num_clients=100,
+        cohort_size=10,
+        **PUBLISHED,
+    )
+    np.testing.assert_allclose(found, std, rtol=3e-6)
+
+
+def test_weights_are_clipped_as_one_vector_if_asked_for():
+    mechanism = make(
+        "nbafl",
+        epsilon=1e9,
+        allow_large_epsilon=True,
+        l2_norm_clip=2.0,
+        clip_weights=True,
+    )
+    start = jnp.asarray([1.0, 1.0])
+    update, _, info = upload(mechanism, jnp.asarray([2.0, 3.0]), params=start)
+    np.testing.assert_allclose(update["w"] + start, [1.2, 1.6], atol=1e-5)
+    assert info.clipped == 1
+
+
+def test_an_upload_claims_its_share_of_an_epsilon_for_several():
+    """z = c·L/ε, and L uploads of ε/L each spend ε."""
+    mechanism = make("nbafl", exposures=4.0, min_num_examples=1000.0)
+    info = upload(mechanism, jnp.ones((3,)), num_examples=5000)[2]
+    multiplier = np.sqrt(2 * np.log(1.25 / 0.02)) * 4 / 0.2
+    np.testing.assert_allclose(info.noise_multiplier, multiplier, rtol=1e-6)
+    np.testing.assert_allclose(info.sensitivity, 2 * 20 / 1000, rtol=1e-6)
+    np.testing.assert_allclose(info.noise_std, multiplier * 0.04, rtol=1e-6)
+    np.testing.assert_allclose(info.epsilon, 0.05, rtol=1e-6)
+    np.testing.assert_allclose(info.delta, 0.02, rtol=1e-6)
+    np.testing.assert_allclose(mechanism.least_multiplier, multiplier, rtol=1e-6)
+    np.testing.assert_allclose(mechanism.most_epsilon, 0.05, rtol=1e-6)
+    np.testing.assert_allclose(mechanism.most_delta, 0.02, rtol=1e-6)
+    assert mechanism.server is None and not mechanism.needs_contribution
+    assert not mechanism.uniform_weights and not mechanism.claim.proved
+
+
+def test_the_claim_follows_sensitivity_and_calibration():
+    claims = [
+        make("nbafl", sensitivity=choice, calibration=calibration).claim
+        for choice in ("paper", "update_clip")
+        for calibration in ("classical", "analytic")
+    ]
+    assert [claim.proved for claim in claims] == [False, False, True, True]
+    assert [claim.any_epsilon for claim in claims] == [False, True, False, True]
+    assert [claim.client_swap for claim in claims] == [None, None, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "clipped_to"),
+    [
+        ({}, None),
+        ({"sensitivity": "update_clip"}, 2.0),
+        ({"sensitivity": "update_clip", "clip_weights": True}, 2.0),
+    ],
+)
+def test_what_is_clipped_follows_the_sensitivity(
+    changes: dict, clipped_to: float | None
+):
+    mechanism = make("nbafl", l2_norm_clip=2.0, **changes)
+    start, update = jnp.asarray([1.0, 1.0]), jnp.asarray([3.0, 4.0])
+    sent, _, info = upload(mechanism, update, params=start)
+    whole = update if clipped_to is None else update * clipped_to / 5
+    drawn = info.noise_std * jax.random.normal(jax.random.key(0), (2,))
+    np.testing.assert_allclose(sent["w"], whole + drawn, rtol=1e-5)
+    assert bool(info.clipped) == (clipped_to is not None)
+
+
+def test_the_downlinks_noise_is_the_servers_keys_own():
+    mechanism = make("nbafl", min_num_examples=2000.0, downlink_noise=True)
+    key, params = jax.random.key(5), {"w": jnp.full((4,), 7.0)}
+    state = mechanism.init(100)
+    noised, after = served(mechanism, params, params, state=state, key=key)
+    drawn = 1.144128 * jax.random.normal(key, (4,))
+    np.testing.assert_allclose(noised["w"], 7.0 + drawn, rtol=1e-5)
+    assert after == state

@@ -1,0 +1,99 @@
+"""Sensitivity re-estimation (reconstruction): METHODS section 4."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from published import make, served, upload
+
+from fedsvp_jax.baselines import reestimation
+from fedsvp_jax.structs import MechanismState
+
+STATE = MechanismState(clients={"last_norm": 3.0}, shared={"global_norm": 5.0})
+
+
+def test_clip_and_noise_of_methods_section_4():
+    assert reestimation.reestimated_clip(20.0, 0.5, 3.0, 5.0) == 4
+    update = jnp.asarray([6.0, 8.0])
+    _, state, info = upload(make("reestimation"), update, state=STATE)
+    np.testing.assert_allclose(info.noise_std, 0.057516, rtol=1e-5)
+    assert info.clipped == 1
+    assert state.clients["last_norm"] == 10  # before the clip
+
+
+def test_the_first_clip_is_c_and_none_is_above_it_or_zero():
+    mechanism = make("reestimation")
+    first = mechanism.init(4)
+    assert np.all(np.asarray(first.clients["last_norm"]) == 20)
+    assert reestimation.reestimated_clip(20.0, 0.5, 90.0, 90.0) == 20
+    assert reestimation.reestimated_clip(20.0, 0.5, 0.0, 0.0) > 0
+
+
+def test_the_global_norm_is_rid_of_the_noise():
+    size, std, true = 40_000, 0.1, 30.0
+    step = jnp.full((size,), true / size**0.5)
+    noisy = step + std * jax.random.normal(jax.random.key(0), (size,))
+    assert np.linalg.norm(noisy) > 35
+    found = reestimation.denoised_norm({"w": noisy}, std)
+    np.testing.assert_allclose(found, true, rtol=0.02)
+    assert reestimation.denoised_norm({"w": step}, 10.0) == 0
+
+
+def test_the_server_takes_the_aggregates_std_from_those_who_took_part():
+    mechanism = make("reestimation")
+    info = upload(mechanism, jnp.asarray([6.0, 8.0]), state=STATE)[2]
+    stds = jnp.asarray([0.3, 0.4, 99.0])
+    infos = info.replace(noise_std=stds)
+    after, before = {"w": jnp.ones((4,))}, {"w": jnp.zeros((4,))}
+    valid = jnp.asarray([True, True, False])
+    _, state = served(mechanism, after, before, infos, valid)
+    # σ_agg² = (0.09 + 0.16)/4, d = 4: h² = 4 − 4·0.0625
+    np.testing.assert_allclose(state.shared["global_norm"], 3.75**0.5, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("choice", "bound"), [("paper", 2 * 4 / 2000), ("update_clip", 2 * 4.0)]
+)
+def test_an_upload_is_noised_for_its_own_clip_and_claims_the_target(
+    choice: str, bound: float
+):
+    mechanism = make("reestimation", sensitivity=choice)
+    update = jnp.asarray([6.0, 8.0])
+    sent, after, info = upload(mechanism, update, state=STATE)
+    multiplier = np.sqrt(2 * np.log(1.25 / 0.02)) / 0.2
+    np.testing.assert_allclose(info.noise_multiplier, multiplier, rtol=1e-6)
+    np.testing.assert_allclose(info.sensitivity, bound, rtol=1e-6)
+    np.testing.assert_allclose(info.noise_std, multiplier * bound, rtol=1e-6)
+    np.testing.assert_allclose([info.epsilon, info.delta], [0.2, 0.02], rtol=1e-6)
+    drawn = info.noise_std * jax.random.normal(jax.random.key(0), (2,))
+    np.testing.assert_allclose(sent["w"], 0.4 * update + drawn, rtol=1e-5)
+    assert after.shared["global_norm"] == 5
+    np.testing.assert_allclose(mechanism.least_multiplier, multiplier, rtol=1e-6)
+    np.testing.assert_allclose(mechanism.most_epsilon, 0.2, rtol=1e-6)
+    np.testing.assert_allclose(mechanism.most_delta, 0.02, rtol=1e-6)
+    claim = mechanism.claim
+    assert not claim.proved and claim.client_swap is None
+    assert "the client's own past norm, which no noise hides" in claim.assumptions
+
+
+def test_the_weight_of_the_own_norm_is_a_setting_and_the_least_clip_is_positive():
+    assert reestimation.reestimated_clip(20.0, 0.25, 4.0, 8.0) == 7
+    mechanism = make("reestimation", norm_mix=1.0)
+    info = upload(mechanism, jnp.ones((2,)), state=STATE)[2]
+    np.testing.assert_allclose(info.sensitivity, 2 * 3 / 2000, rtol=1e-6)
+    np.testing.assert_allclose(
+        reestimation.reestimated_clip(20.0, 0.5, 0.0, 0.0), 20e-6, rtol=1e-6
+    )
+    first = make("reestimation").init(4)
+    assert first.shared["global_norm"] == 20
+
+
+def test_the_global_norm_of_a_round_without_uploads_is_that_of_its_step():
+    mechanism = make("reestimation")
+    info = upload(mechanism, jnp.ones((2,)))[2]
+    infos = info.replace(noise_std=jnp.asarray([9.0, 9.0]))
+    after, before = {"w": jnp.full((4,), 2.0)}, {"w": jnp.full((4,), 5.0)}
+    kept, state = served(mechanism, after, before, infos, jnp.zeros((2,), bool))
+    np.testing.assert_allclose(state.shared["global_norm"], 6.0, rtol=1e-6)
+    np.testing.assert_array_equal(kept["w"], after["w"])
+    assert np.all(np.asarray(state.clients["last_norm"]) == 20)

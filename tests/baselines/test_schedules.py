@@ -1,0 +1,139 @@
+"""Time-varying and dynamic allocation: one budget, METHODS section 4's numbers."""
+
+import hypothesis
+import hypothesis.strategies as st
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from published import make, upload
+
+from fedsvp_jax import baselines
+from fedsvp_jax.mechanisms.config import Leaf
+
+
+def time_varying(num_rounds: int, rate: Leaf, base_std: Leaf = 1.0) -> jax.Array:
+    """(T,) σ_t."""
+    rounds = jnp.arange(num_rounds)
+    return base_std * baselines.time_varying_factor(num_rounds, rate, rounds)
+
+
+def dpa(num_rounds: int, rate: Leaf, base_std: Leaf = 1.0) -> jax.Array:
+    """(T,) σ_t."""
+    return base_std * baselines.dpa_factor(num_rounds, rate, jnp.arange(num_rounds))
+
+
+quick = hypothesis.settings(max_examples=15, deadline=None, derandomize=True)
+
+
+@quick
+@hypothesis.given(st.sampled_from((1, 4, 300)), st.floats(0.5, 1.0))
+def test_both_keep_the_budget_of_the_constant_noise(num_rounds: int, rate: float):
+    for stds in (
+        time_varying(num_rounds, rate),
+        dpa(num_rounds, rate),
+    ):
+        precision = np.sum(1 / np.square(np.asarray(stds, np.float64)))
+        np.testing.assert_allclose(precision, num_rounds, rtol=2e-4)
+
+
+@quick
+@hypothesis.given(st.sampled_from((1, 4, 400)), st.floats(0.9, 1.0))
+def test_dpa_is_time_varying_with_the_fourth_root(num_rounds: int, contraction: float):
+    np.testing.assert_allclose(
+        dpa(num_rounds, contraction),
+        time_varying(num_rounds, contraction**0.25),
+        rtol=5e-5,
+    )
+
+
+def test_dpa_minimises_the_final_error_among_schedules_of_its_budget():
+    rounds, contraction = 12, 0.8
+    weights = contraction ** np.arange(rounds - 1.0, -1, -1)
+    best = np.asarray(dpa(rounds, contraction), np.float64)
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        other = best * np.exp(0.2 * rng.standard_normal(rounds))
+        other *= np.sqrt(np.sum(other**-2.0) / np.sum(best**-2.0))
+        assert weights @ best**2 <= weights @ other**2 * (1 + 1e-6)
+
+
+def test_time_varying_at_four_rounds():
+    np.testing.assert_allclose(
+        time_varying(4, 0.8),
+        [1.484807, 1.187845, 0.950276, 0.760221],
+        atol=1e-6,
+    )
+
+
+def test_time_varying_at_the_published_length():
+    stds = time_varying(400, 0.995, 0.287582)
+    np.testing.assert_allclose(stds[0], 1.054126, rtol=2e-6)
+    np.testing.assert_allclose(stds[-1], 0.142660, rtol=5e-6)
+
+
+def test_dpa_at_the_published_length():
+    stds = dpa(400, 0.98, 0.287582)
+    np.testing.assert_allclose(stds[0], 1.066556, rtol=2e-6)
+
+
+def test_a_steep_schedule_does_not_overflow():
+    assert np.all(np.isfinite(time_varying(400, 0.8, 1.0)))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "rate"),
+    [
+        ("time_varying", {"decay": 0.8}, 0.8),
+        ("dpa", {"contraction": 0.8}, 0.8**0.25),
+    ],
+)
+def test_by_the_other_reading_the_first_round_has_the_constant_noise(
+    name: str, settings: dict, rate: float
+):
+    mechanism = make(name, num_rounds=4, schedule_level="first_round", **settings)
+    fall = rate ** np.arange(4.0)
+    constant = np.sqrt(2 * np.log(1.25 / 0.02)) / 0.2
+    np.testing.assert_allclose(mechanism.least_multiplier, constant * fall, rtol=1e-5)
+    np.testing.assert_allclose(mechanism.most_epsilon, 0.2 / fall, rtol=1e-5)
+    info = upload(mechanism, jnp.ones((3,)), round_num=3, num_examples=500)[2]
+    np.testing.assert_allclose(info.noise_multiplier, constant * fall[3], rtol=1e-5)
+
+
+def test_without_decay_the_noise_is_the_same_in_all_rounds():
+    for stds in (
+        time_varying(7, 1.0, 0.3),
+        dpa(7, 1.0, 0.3),
+    ):
+        np.testing.assert_allclose(stds, np.full(7, 0.3), rtol=1e-6)
+
+
+def test_a_traced_rate_gives_the_same_schedule():
+    for stds in (time_varying, dpa):
+        traced = jax.jit(lambda rate, base, stds=stds: stds(9, rate, base))(0.9, 0.3)
+        np.testing.assert_allclose(traced, stds(9, 0.9, 0.3), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("time_varying", {"decay": 0.8}), ("dpa", {"contraction": 0.8})],
+)
+def test_every_round_has_a_cost_of_its_own(name: str, settings: dict):
+    rounds = 4
+    mechanism = make(name, num_rounds=rounds, **settings)
+    factors = {"time_varying": time_varying, "dpa": dpa}[name](rounds, 0.8)
+    multiplier = np.sqrt(2 * np.log(1.25 / 0.02)) / 0.2
+    info = upload(mechanism, jnp.ones((3,)), round_num=2, num_examples=500)[2]
+    np.testing.assert_allclose(
+        info.noise_multiplier, multiplier * factors[2], rtol=1e-6
+    )
+    np.testing.assert_allclose(info.sensitivity, 2 * 20 / 500, rtol=1e-6)
+    np.testing.assert_allclose(
+        mechanism.least_multiplier, multiplier * factors, rtol=1e-6
+    )
+    np.testing.assert_allclose(mechanism.most_epsilon, 0.2 / factors, rtol=1e-6)
+    np.testing.assert_allclose(mechanism.most_delta, 0.02, rtol=1e-6)
+    assert not mechanism.claim.any_epsilon and not mechanism.needs_contribution
+    assert make(name, calibration="analytic").claim.any_epsilon
+    with pytest.raises(ValueError, match="epsilon must be < 1"):
+        make(name, epsilon=1.0)

@@ -1,0 +1,129 @@
+"""The adapter to pfl-research: in the environment of test-deploy."""
+
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+from deployed import UPDATE_CLIP, example, model, policy, simulated
+
+pytest.importorskip("pfl")
+
+from pfl.context import UserContext
+from pfl.stats import MappedVectorStatistics
+
+from fedsvp_jax.deploy import Refused, Seeded, Site
+from fedsvp_jax.engines.pfl import LocalPrivacy
+
+CONTEXT: Any = None  # of the server, which the postprocessor does not read
+
+
+def statistics(weight: float) -> MappedVectorStatistics:
+    named = {f"{place}": leaf for place, leaf in enumerate(model())}
+    stats = MappedVectorStatistics(named, weight=1.0)
+    stats.reweight(weight)
+    return stats
+
+
+def privacy(folder: pathlib.Path, **changes: Any) -> LocalPrivacy:
+    around = LocalPrivacy(folder, randomness=lambda user_id: Seeded(7, 2))
+    return began(around, **UPDATE_CLIP | changes)
+
+
+def began(around: LocalPrivacy, **changes: Any) -> LocalPrivacy:
+    """With a log of each user."""
+    for user in ("a/b", "c"):
+        Site(around.log_of(user), policy(**changes)).begin(30)
+    return around
+
+
+def processed(around: LocalPrivacy, weight: float = 1.0, user: str = "a/b") -> Any:
+    return around.postprocess_one_user(
+        stats=statistics(weight),
+        user_context=UserContext(num_datapoints=30, seed=5, user_id=user),
+    )
+
+
+def test_a_weighted_sum_is_the_weight_times_the_private_update(
+    tmp_path: pathlib.Path,
+) -> None:
+    once, _ = processed(privacy(tmp_path / "1"))
+    weighted, _ = processed(privacy(tmp_path / "2"), weight=30.0)
+    assert weighted.weight == 30
+    for name, leaf in once.items():
+        assert not np.allclose(leaf, statistics(1)[name], atol=0.01)
+        np.testing.assert_allclose(weighted[name], 30 * leaf, rtol=1e-5)
+    file = Site(tmp_path / "1" / "a%2Fb.json", policy(**UPDATE_CLIP))
+    assert int(file.read().sums["uploads"][0]) == 1
+
+
+def test_pfls_seed_does_not_decide_the_noise(tmp_path: pathlib.Path) -> None:
+    first, second = (
+        processed(began(LocalPrivacy(tmp_path / name), **UPDATE_CLIP))[0]["0"]
+        for name in "ab"
+    )
+    assert not np.allclose(first, second)
+
+
+def test_a_user_who_refuses_is_left_out_of_the_average(tmp_path: pathlib.Path) -> None:
+    around = privacy(tmp_path, max_uploads=1)
+    sent, told = processed(around, weight=30.0)
+    around.postprocess_server(
+        stats=sent, central_context=CONTEXT, aggregate_metrics=told
+    )
+    before = (tmp_path / "a%2Fb.json").read_bytes()
+    refused, told = processed(around, weight=30.0)
+    ((name, share),) = told
+    assert (name.description, share.overall_value) == ("refused uploads", 1)
+    other, _ = processed(around, weight=10.0, user="c")
+    average = refused + other
+    average.average()
+    for name, leaf in other.items():
+        np.testing.assert_allclose(average[name], leaf / 10, rtol=1e-6)
+    assert (tmp_path / "a%2Fb.json").read_bytes() == before
+    with pytest.raises(Refused, match="every user of round 2 refused"):
+        around.postprocess_server(
+            stats=refused, central_context=CONTEXT, aggregate_metrics=told
+        )
+
+
+@pytest.mark.hole
+def test_no_ratio_that_a_user_reports_switches_the_noise_off(
+    tmp_path: pathlib.Path,
+) -> None:
+    def raising(user: UserContext) -> float:
+        raise ValueError("record 17")
+
+    ratios: list[Any] = [float("nan"), float("-inf"), "none", raising]
+    for place, ratio in enumerate(ratios):
+        around = began(
+            LocalPrivacy(
+                tmp_path / str(place),
+                contribution=ratio if callable(ratio) else lambda user, r=ratio: r,
+            ),
+            mechanism="fedsva",
+        )
+        sent, _ = processed(around)
+        assert sent.weight == 1
+        assert np.std(sent["0"] - statistics(1)["0"]) > 0.1
+
+
+@pytest.mark.parametrize("sensitivity", ["attribute_records", "weight_clip"])
+def test_what_needs_more_than_the_update_is_refused(
+    sensitivity: str, tmp_path: pathlib.Path
+) -> None:
+    refused, _ = processed(privacy(tmp_path, sensitivity=sensitivity))
+    assert refused.weight == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fedsva", "update_clip"])
+def test_the_example_ends_with_the_simulators_model(
+    method: str, tmp_path: pathlib.Path
+) -> None:
+    digits = example("pfl/digits.py")
+    arrays, clients = digits.run(method, tmp_path, seed=0, new_state=True)
+    for got, leaf in zip(arrays, simulated(digits.settings(method)), strict=True):
+        np.testing.assert_allclose(got, leaf, rtol=1e-5, atol=1e-5)
+    for client in clients.values():
+        assert int(client.site.read().sums["uploads"][0]) == digits.ROUNDS

@@ -1,0 +1,109 @@
+"""The arena: recorded games, estimators of others, and the tables made of them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import ROOT
+
+from experiments import kept_rows
+from experiments.shapley import arena, record, rivals, tables
+from fedsvp_jax import shapley
+from fedsvp_jax.algorithm.coalitions import coalition_rows
+
+
+def additive_game(number: int = 5) -> rivals.Known:
+    """Every coalition is worth the sum of its members'."""
+    worth = coalition_rows(range(2**number), number) @ np.arange(1.0, number + 1)
+    return rivals.Known(worth, shapley.weights(number))
+
+
+@pytest.mark.parametrize(
+    "play", [rivals.regression_adjusted, rivals.eig], ids=lambda play: play.__name__
+)
+def test_others_rules_are_near_on_a_game_without_interactions(play: Any) -> None:
+    found = play(additive_game(), 30, 0)
+    np.testing.assert_allclose(found, [1, 2, 3, 4, 5], atol=0.5)
+
+
+def test_regression_adjusted_is_unbiased() -> None:
+    worth = np.random.default_rng(0).normal(size=32)
+    game = rivals.Known(worth, shapley.weights(5))
+    draws = np.asarray([rivals.regression_adjusted(game, 12, s) for s in range(3000)])
+    error = draws.std(0) / np.sqrt(len(draws))
+    assert np.all(np.abs(draws.mean(0) - worth @ game.shapley) < 4 * error)
+
+
+@pytest.mark.parametrize("kind", record.KINDS)
+def test_examples_are_dealt_as_the_kind_says(kind: str) -> None:
+    draw = np.random.default_rng(1)
+    features, labels = draw.normal(size=(100, 3)), draw.integers(0, 10, 100)
+    rows, attributes, wanted = record.dealt(kind, 5, features, labels, 3)
+    counts = np.bincount(attributes, minlength=5)
+    assert counts.min() >= 1 and len(rows) == len(attributes) == len(wanted)
+    kept = wanted == labels[rows]
+    assert kept[attributes < 4].all() and kept.all() == (kind != "harmful")
+    if kind == "rare":
+        assert counts[0] <= 3 < counts[1:].min()
+    if kind == "duplicate":
+        np.testing.assert_array_equal(rows[attributes == 3], rows[attributes == 4])
+    else:
+        assert len(set(rows.tolist())) == len(rows)
+    if kind == "grouped":
+        assert np.all(np.diff(labels[rows]) >= 0)
+
+
+def test_the_blend_is_exact_for_single_attributes_and_all() -> None:
+    logits = np.random.default_rng(0).normal(size=(4, 6, 3))  # of three and of all
+    mixed = record.blended(logits, np.asarray([2, 5, 1]))
+    np.testing.assert_allclose(mixed[[1, 2, 4, 7]], logits)
+
+
+def test_games_that_only_judge_are_apart_from_those_that_chose() -> None:
+    assert not record.HELD_OUT & record.DEVELOPMENT
+    rows = [{"game": f"digits {seed} 0 equal 5"} for seed in (0, 1)]
+    assert tables.held_out(rows) == rows[1:]
+
+
+def test_kept_games_are_played() -> None:
+    kept = ROOT / "docs" / "results" / "shapley" / "digits.jsonl"
+    game = next(one for one in kept_rows.read(kept) if one["players"] == 5)
+    assert len(game["worth"]["loss"]) == 2**5
+    found = arena.play(game, "loss", rivals=False)
+    assert found["gp:3N"].value_error < found["equal:0"].value_error
+    assert found["gp:N"].covered is not None and found["equal:0"].covered is None
+    lines = tables.summary([tables.row(game, "loss", n, r) for n, r in found.items()])
+    assert {line["trainings"] for line in lines} == {"0", "5", "10", "15", "20"}
+
+
+def test_a_table_compares_errors_on_the_same_games() -> None:
+    played = [
+        {"game": f"g {i} 5", "utility": u, "estimator": name, "value_error": e * i}
+        for i in (1, 2, 3)
+        for u in ("accuracy", "loss")
+        for name, e in (("gp:N", 1.0), ("equal:0", 2.0 + i / 10))
+    ]
+    (line,) = tables.compared(played, [("gp:N", "equal:0")])
+    assert line["error ÷ its error"].startswith("0.45") and line["finding"] == "wins"
+
+
+def test_a_game_that_shapiq_ships_has_our_exact_values() -> None:
+    pytest.importorskip("shapiq")
+    from shapiq.game_theory import ExactComputer
+    from shapiq_games.synthetic import SOUM
+
+    game = SOUM(n=6, n_basis_games=20, random_state=1)
+    utilities = np.asarray(game(coalition_rows(range(64), 6)), np.float32)
+    for played in (game, shapley.as_shapiq_game(utilities)):
+        found = ExactComputer(n_players=6, game=played)("SV", 1)
+        values = [found[(a,)] for a in range(6)]
+        mine = shapley.exact_shapley(utilities)
+        np.testing.assert_allclose(mine, values, atol=1e-6)
+
+
+def test_results_are_of_the_draws() -> None:
+    draws = [(np.asarray([0.5, 0.5]), np.asarray([0.2, 0.2]))] * 2
+    found = arena._result(np.asarray([0.4, 0.8]), draws, empty=0.0)
+    assert found.covered == 0.5 and found.margin == pytest.approx(0.2)
+    assert found.value_error == pytest.approx(np.sqrt((0.01 + 0.09) / 2))
+    assert found.ratio_error == pytest.approx(0.5 - 1 / 3, abs=1e-6)

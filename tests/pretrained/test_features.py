@@ -1,0 +1,128 @@
+"""Features that are computed once and take the images' place."""
+
+import dataclasses
+import pathlib
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from stores import digits_store
+from tiny_files import make
+
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.federation import loading
+from fedsvp_jax.models import make_model
+from fedsvp_jax.pretrained import features, scattering
+
+
+def pictures(**changes: Any) -> Any:
+    rng = np.random.default_rng(0)
+    drawn = rng.integers(0, 256, (16, 8, 8, 1), np.uint8)
+    return make(
+        train_inputs=drawn[:12],
+        train_labels=np.arange(12, dtype=np.int32) % 2,
+        test_inputs=drawn[12:],
+        test_labels=np.arange(4, dtype=np.int32) % 2,
+        num_classes=2,
+        train_writers=None,
+        columns={},
+        **changes,
+    )
+
+
+def test_every_image_becomes_its_own_features(tmp_path: pathlib.Path) -> None:
+    images = pictures()
+    found = features.of_images("scatter_linear", images, tmp_path)
+    for part in ("train", "test"):
+        expected = jax.jit(scattering.scattering_features)(
+            getattr(images, f"{part}_inputs")
+        )
+        np.testing.assert_allclose(
+            getattr(found, f"{part}_inputs"), expected, atol=1e-3
+        )
+        np.testing.assert_array_equal(
+            getattr(found, f"{part}_labels"), getattr(images, f"{part}_labels")
+        )
+
+
+def test_features_are_computed_once_and_kept(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = features.of_images("scatter_linear", pictures(), tmp_path)
+    (kept,) = tmp_path.iterdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(features, "_compute", None)
+        again = features.of_images("scatter_linear", pictures(), tmp_path)
+    assert again.fingerprint == first.fingerprint
+    other = pictures()
+    other.test_inputs[0, 0, 0] ^= 1
+    features.of_images("scatter_linear", other, tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+    assert kept.is_file()
+
+
+def test_an_interrupted_computation_leaves_no_file(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(features.os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        features.of_images("scatter_linear", pictures(), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("shape", [(8, 12, 1), (10, 10, 1), (4, 4, 3)])
+def test_images_without_whole_windows_are_refused(shape: tuple[int, int, int]) -> None:
+    with pytest.raises(ValueError, match="side is a multiple of 4 and at least 8"):
+        features.make_extractor("scatter_linear", shape)
+
+
+def test_a_data_set_is_loaded_as_features(tmp_path: pathlib.Path) -> None:
+    config = resolve(
+        ExperimentConfig(model="scatter_linear", features_dir=str(tmp_path))
+    )
+    found = loading.load_dataset(config)
+    assert found.example_shape == (81 * 2 * 2,)
+    assert found.name == "digits"
+    plain = loading.load_dataset(resolve(ExperimentConfig()))
+    np.testing.assert_array_equal(found.train_labels, plain.train_labels)
+
+
+def test_features_are_not_augmented() -> None:
+    config = resolve(ExperimentConfig(dataset="cifar10", model="scatter_linear"))
+    assert config.augment is False
+    asked = dataclasses.replace(config, dataset="digits", augment=True)
+    with pytest.raises(ValueError, match="augment does not go with model scatter"):
+        loading.load_dataset(asked)
+
+
+def test_a_store_is_refused(tmp_path: pathlib.Path) -> None:
+    digits_store(tmp_path / "store")
+    config = resolve(
+        ExperimentConfig(
+            dataset="store", data_dir=str(tmp_path / "store"), model="scatter_linear"
+        )
+    )
+    with pytest.raises(ValueError, match="needs the images in memory"):
+        loading.load_data(config)
+
+
+def test_images_that_were_not_made_features_are_refused() -> None:
+    model = make_model("scatter_linear", num_classes=2)
+    with pytest.raises(ValueError, match=r"takes vectors, got .*\(8, 8, 1\)"):
+        model.init(jax.random.key(0), jnp.zeros((1, 8, 8, 1)))
+
+
+def test_kept_features_that_were_changed_are_refused(tmp_path: pathlib.Path) -> None:
+    """D9: with one half of the file zeroed, training went on without a word."""
+    features.of_images("scatter_linear", pictures(), tmp_path)
+    (file,) = tmp_path.iterdir()
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2 :] = bytes(len(content) - len(content) // 2)
+    file.write_bytes(content)
+    with pytest.raises(ValueError, match="differs from its SHA-256"):
+        features.of_images("scatter_linear", pictures(), tmp_path)

@@ -1,0 +1,123 @@
+"""Loggers without a run: what is written for each tool, and what is missing."""
+
+import os
+import pathlib
+import sys
+import types
+from typing import Any
+
+import pytest
+from event_scalars import event_scalars
+
+from fedsvp_jax.report.loggers import LOGGERS, Loggers
+
+ROW = {"round": 3, "seed": 1, "epsilon": 0.5, "test_accuracy": 0.25, "test_loss": None}
+LATER = ROW | {"round": 4, "epsilon_spent": {"rdp": 2.0}}
+FOUND = {"test_accuracy": [(3, 0.25), (4, 0.25)], "epsilon_spent/rdp": [(4, 2.0)]}
+
+
+def write(folder: pathlib.Path, *names: str, run: str = "") -> None:
+    logs = Loggers(folder, names)
+    logs.start(run, [ROW])
+    logs.add(run, LATER)
+    logs.flush()
+    logs.close()
+
+
+def test_numbers_are_scalars_and_names_of_cells_are_not(tmp_path: pathlib.Path) -> None:
+    write(tmp_path, "tensorboard", "csv", run="a-0.5-1")
+    assert event_scalars(tmp_path / "tensorboard" / "a-0.5-1") == FOUND
+    text = (tmp_path / "csv" / "a-0.5-1" / "metrics.csv").read_text()
+    assert text == "round,test_accuracy,epsilon_spent/rdp\n3,0.25,\n4,0.25,2.0\n"
+
+
+def test_a_second_start_takes_the_place_of_the_first(tmp_path: pathlib.Path) -> None:
+    for _ in range(2):
+        write(tmp_path, "tensorboard", "csv")
+    assert event_scalars(tmp_path / "tensorboard") == FOUND
+    assert len((tmp_path / "csv" / "metrics.csv").read_text().splitlines()) == 3
+
+
+class Told:
+    """What a library was told, in turn."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *told, **named: self.calls.append((name, *told, named)) or self
+
+
+def test_wandb_is_told_round_by_round_and_sends_nothing(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    wandb = Told()
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+    write(tmp_path, "wandb", run="cell")
+    (first, started), *told = wandb.calls
+    assert first == "init" and started["mode"] == "offline"
+    assert started["name"] == "cell"
+    assert started["dir"] == str(tmp_path / "wandb" / "cell")
+    assert told == [
+        ("log", {"test_accuracy": 0.25}, {"step": 3}),
+        ("log", {"test_accuracy": 0.25, "epsilon_spent/rdp": 2.0}, {"step": 4}),
+        ("finish", {}),
+    ]
+
+
+def test_mlflow_writes_files_in_the_runs_folder(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "")  # put back after the test
+    monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE")
+    metrics: list[tuple[Any, ...]] = []
+    uris: list[str] = []
+
+    class Client:
+        def __init__(self, tracking_uri: str) -> None:
+            uris.append(tracking_uri)
+
+        def get_experiment_by_name(self, name: str) -> None:
+            return None
+
+        def create_experiment(self, name: str) -> str:
+            return name
+
+        def create_run(self, experiment: str, run_name: str) -> Any:
+            info = types.SimpleNamespace(run_id=f"{experiment}/{run_name}")
+            return types.SimpleNamespace(info=info)
+
+        def log_metric(self, run: str, name: str, value: float, step: int) -> None:
+            metrics.append((run, name, value, step))
+
+        def set_terminated(self, run: str) -> None:
+            metrics.append((run,))
+
+    module = types.SimpleNamespace(MlflowClient=Client)
+    monkeypatch.setitem(sys.modules, "mlflow", module)
+    write(tmp_path, "mlflow")
+    run = f"fedsvp_jax/{tmp_path.name}"
+    assert os.environ["MLFLOW_ALLOW_FILE_STORE"] == "true"
+    assert uris == [(tmp_path / "mlflow").as_uri()]
+    assert metrics == [
+        (run, "test_accuracy", 0.25, 3),
+        (run, "test_accuracy", 0.25, 4),
+        (run, "epsilon_spent/rdp", 2.0, 4),
+        (run,),
+    ]
+
+
+@pytest.mark.parametrize("name", [name for name in LOGGERS if name != "csv"])
+def test_a_missing_library_is_named_before_anything_is_written(
+    name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = {"tensorboard": "tensorboardX"}.get(name, name)
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ValueError, match=rf"pip install 'fedsvp_jax\[{name}\]'"):
+        Loggers(tmp_path, [name])
+    with pytest.raises(ValueError, match=r"logger must be one of .*mean tensorboard"):
+        Loggers(tmp_path, ["tensorbord"])
+    write(tmp_path)
+    assert not list(tmp_path.iterdir())
