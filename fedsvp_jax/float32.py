@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from fedsvp_jax.structs import Array
 
 ROUNDOFF = 2.0**-24
+_STAGE = 4096  # numbers that a pass of `staged_sum` makes one of
 
 
 def pairwise_sum(rows: Array) -> Array:
@@ -30,6 +31,33 @@ def pairwise_sum(rows: Array) -> Array:
         half = rows.shape[0] // 2
         rows = rows[:half] + rows[half:]
     return rows[0]
+
+
+def staged_sum(numbers: Array) -> tuple[Array, int]:
+    """The sum of all numbers of an array in few passes, and H of this order.
+
+    Each pass adds up at most `_STAGE` numbers in an order of the compiler's, fewer than
+    `_STAGE` additions to any of them, and a barrier keeps passes apart. A TPU fuses the
+    first with what makes the numbers, and a tree moves them log2 n times. A GPU starts
+    fewer kernels for the trees of small models.
+    """
+    height = 0
+    while numbers.ndim:
+        if numbers.ndim == 1 and numbers.size > _STAGE:
+            numbers = jnp.pad(numbers, (0, -numbers.size % 128)).reshape(-1, 128)
+        count, axes = 1, 0
+        while axes < numbers.ndim and count * numbers.shape[axes] <= _STAGE:
+            count, axes = count * numbers.shape[axes], axes + 1
+        if not axes:
+            blocks = -(-numbers.shape[0] // _STAGE)
+            count = -(-numbers.shape[0] // (8 * blocks)) * 8
+            missing = blocks * count - numbers.shape[0]
+            numbers = jnp.pad(numbers, [(0, missing), *[(0, 0)] * (numbers.ndim - 1)])
+            numbers = numbers.reshape(blocks, count, *numbers.shape[1:])
+        over = tuple(range(axes)) if axes else (1,)
+        numbers = jax.lax.optimization_barrier(jnp.sum(numbers, over))
+        height += count - 1
+    return numbers, height
 
 
 def add_compensated(total: Array, lost: Array, more: Array) -> tuple[Array, Array]:

@@ -19,10 +19,8 @@ from typing import Any
 
 from absl import flags
 
-from fedsvp_jax import mechanisms
-
 from .. import command, provenance
-from . import workloads
+from . import compiled, workloads
 
 ROOT = pathlib.Path(__file__).parents[2]
 COMPILERS = ROOT / ".accelerators"
@@ -35,7 +33,9 @@ COSTS = ("round_cycles", "step_cycles", "step_kernels", "watched_loops", "bytes"
 if __name__ == "__main__":  # a test reads the functions only
     flags.DEFINE_list("accelerators", list(_DEVICES), "Of these devices.")
     flags.DEFINE_list(
-        "works", list(_WORKS), "Of these workloads; `mechanisms` is every mechanism."
+        "works",
+        list(_WORKS),
+        "Of these workloads, or their rows (PE-W2:4); `mechanisms` is every mechanism.",
     )
     flags.DEFINE_bool("keep", False, f"Write the rows to {KEPT}.")
 
@@ -44,13 +44,13 @@ def tasks(devices: list[str], works: list[str]) -> list[tuple[str, str, int]]:
     """(device, workload, its row's number) of all rows."""
     count = {name: len(workloads.of_name(name)) for name in _WORKS}
     count[workloads.SWEEP] = 1
-    count["mechanisms"] = len(mechanisms.mechanism_names())
-    return [
-        (device, name, index)
-        for device in devices
-        for name in works
-        for index in range(count[name])
+    count["mechanisms"] = len(compiled.mechanism_rows())
+    rows = [
+        (name, int(row or index))
+        for name, _, row in (work.partition(":") for work in works)
+        for index in range(1 if row else count[name])
     ]
+    return [(device, *row) for device in devices for row in rows]
 
 
 def compile_row(device: str, name: str, index: int) -> dict[str, Any]:

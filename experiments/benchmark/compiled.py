@@ -237,15 +237,19 @@ def counted(trainer: Trainer, text: str) -> Counted:
     return count(next(loops(parts(text))))
 
 
+def mechanism_rows() -> list[tuple[str, int]]:
+    """Every mechanism with N = 1, 2 and 5 attributes."""
+    return [(name, number) for name in mechanism_names() for number in (1, 2, 5)]
+
+
 def make_trainer(name: str, index: int, device: Device) -> Trainer:
     """The trainer of a workload's row.
 
-    SWEEP is W2 with 25 seeds, and `mechanisms` W2 with every mechanism.
+    SWEEP is W2 with 25 seeds, and `mechanisms` W2 with every mechanism and N.
     """
     workload = workloads.of_name("W2")[0]
     if name == "mechanisms":
-        mechanism = mechanism_names()[index]
-        number = 2 if mechanism in ("fedsva", "fedsdp") else 1
+        mechanism, number = mechanism_rows()[index]
         workload = dataclasses.replace(
             workload, mechanism=mechanism, num_attributes=number, l2_norm_clip=1.0
         )

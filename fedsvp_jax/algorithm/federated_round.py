@@ -75,7 +75,7 @@ def federated_round(
     )
     chunk_size = plan.client_chunk_size
     lane_axes = outer_axes + ((lanes.LANE,) if chunk_size > 1 else ())
-    if plan.known_trips:
+    if plan.recipe.most_steps is not None:
         lane_axes = ()
     order = lanes.lane_order(jnp.where(valid, sizes, 0), chunk_size=chunk_size)
 

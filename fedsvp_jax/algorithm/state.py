@@ -51,7 +51,7 @@ class RoundPlan:
     test_batch_size: int
     eval_every: int
     num_rounds: int
-    known_trips: bool = False  # of every loop of a round; see `devices.target`
+    known_trips: bool = False  # of loops over lanes; see `devices.target`
     client_values: EstimationPlan | None = None  # of the cohort's; None: not computed
 
 

@@ -42,15 +42,24 @@ class Target:
     memory: int
 
     @property
-    def kernels(self) -> Literal["cpu", "plain"]:
+    def kernels(self) -> Literal["cpu", "cuda", "tpu"]:
         """The set of `models.kernels`."""
-        return "cpu" if self.platform == "cpu" else "plain"
+        return self.platform
 
-    def known_trips(self, together: Sides) -> bool:
-        """Whether every loop of a round has a number of turns known to the compiler.
+    @property
+    def known_trips(self) -> bool:
+        """Whether loops over lanes have a number of turns known to the compiler.
 
-        On a GPU the host waits before each turn of any other. Side by side, lanes idle
-        until the longest is done; on a TPU and alone, a training ends with its client.
+        On a GPU the host waits before each turn of any other. On a TPU a client in a
+        branch of its own is written to slow memory and back.
+        """
+        return self.platform != "cpu"
+
+    def known_steps(self, together: Sides) -> bool:
+        """Whether the loop over a training's steps has such a number too.
+
+        Side by side, lanes idle until the longest is done; on a TPU and alone, a
+        training ends with its client.
         """
         alone = together.clients == together.coalitions == 1
         return self.platform == "cuda" or (self.platform == "tpu" and not alone)

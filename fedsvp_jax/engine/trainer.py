@@ -26,6 +26,7 @@ from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.federation.cohort_stream import Cohort
 from fedsvp_jax.federation.program import Program
 from fedsvp_jax.structs import Array, Examples
+from fedsvp_jax.tree import norms_for
 
 _BY_CELL = PartitionSpec(lanes.SWEEP_AXIS)
 _BY_ROUND = PartitionSpec(None, lanes.SWEEP_AXIS)
@@ -221,7 +222,7 @@ class Trainer:
         # its data would stay in memory until Python looks for cycles.
         model, plan = self.program.model, self.program.plan
         placement, rounds_in_program = self.placement, self._rounds_in_program
-        chunk = self.cell_chunk
+        chunk, platform = self.cell_chunk, self.program.target.platform
 
         def run_cells(
             state: ServerState,
@@ -274,7 +275,8 @@ class Trainer:
             def one_round(
                 state: ServerState, round_num: Array
             ) -> tuple[ServerState, RoundMetrics]:
-                return run_cells(state, cells, data, devices, round_num)
+                with norms_for(platform):
+                    return run_cells(state, cells, data, devices, round_num)
 
             shapes = jax.eval_shape(one_round, state, first_round)[1]
             buffers = jax.tree.map(

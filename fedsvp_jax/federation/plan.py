@@ -287,9 +287,9 @@ def make_plan(
         momentum=config.client_momentum,
         compute_dtype=config.compute_dtype,
     )
-    known_trips = target.known_trips(together)
-    stacked = known_trips or together.coalitions > 1
-    if known_trips:
+    known_steps = target.known_steps(together)
+    stacked = known_steps or together.coalitions > 1
+    if known_steps:
         steps = upload_steps(recipe, data.max_num_examples)
         recipe = dataclasses.replace(recipe, most_steps=int(steps))
     return RoundPlan(
@@ -325,7 +325,7 @@ def make_plan(
         test_batch_size=min(config.eval_batch_size, data.test.labels.shape[0]),
         eval_every=config.eval_every,
         num_rounds=config.num_rounds,
-        known_trips=known_trips,
+        known_trips=target.known_trips,
         client_values=client_values.plan_of(
             config,
             config.cohort_size,

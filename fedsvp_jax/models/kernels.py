@@ -1,8 +1,9 @@
 """The products of networks: one face, with one set of kernels for each kind of device.
 
-"plain" are XLA's own operations, for GPUs and TPUs. "cpu" are matrix products that
-XLA:CPU runs fast (`convolution`, `pooling`, `products`). Both compute the same up to
-rounding; `tests/models/test_kernels.py` holds them together.
+"cuda" and "tpu" are XLA's own operations, but for the pool of a GPU: there XLA's own
+gradient takes three kernels and scatters. "cpu" are matrix products that XLA:CPU runs
+fast (`convolution`, `pooling`, `products`). All compute the same up to rounding;
+`tests/models/test_registry.py` holds them together.
 """
 
 from collections.abc import Sequence
@@ -14,14 +15,14 @@ from jax import lax
 from fedsvp_jax.models import convolution, pooling, products
 from fedsvp_jax.structs import Array
 
-Kernels: TypeAlias = Literal["cpu", "plain"]
+Kernels: TypeAlias = Literal["cpu", "cuda", "tpu"]
 Padding: TypeAlias = str | Sequence[tuple[int, int]]
 
 
 def check_kernels(kernels: str) -> None:
     """Raises a ValueError for the name of no set of kernels."""
     if kernels not in get_args(Kernels):
-        raise ValueError(f"kernels must be 'cpu' or 'plain', got {kernels!r}")
+        raise ValueError(f"kernels must be 'cpu', 'cuda' or 'tpu', got {kernels!r}")
 
 
 def conv2d(
@@ -75,7 +76,7 @@ def max_pool_2x2(x: Array, *, kernels: Kernels) -> Array:
     Returns:
       (batch, height // 2, width // 2, channels).
     """
-    if kernels == "cpu":
+    if kernels != "tpu":
         return pooling.max_pool_2x2(x)
     pooled: Array = nn.max_pool(x, (2, 2), (2, 2))
     return pooled

@@ -1,4 +1,4 @@
-"""The 2x2 max-pool, with a gradient that XLA:CPU computes in one pass."""
+"""The 2x2 max-pool, with a gradient that CPUs and GPUs compute in one pass."""
 
 import jax
 import jax.numpy as jnp

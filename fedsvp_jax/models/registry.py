@@ -58,7 +58,7 @@ def make_model(name: str, *, num_classes: int, kernels: Kernels = "cpu") -> Mode
     Args:
       name: one of `MODEL_NAMES`.
       num_classes: logits per example, >= 2.
-      kernels: of the kind of device that computes it: "cpu", or "plain" for others.
+      kernels: of the kind of device that computes it: "cpu", "cuda" or "tpu".
 
     Raises:
       ValueError: a name is unknown, or `num_classes` < 2.

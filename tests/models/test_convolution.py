@@ -108,7 +108,7 @@ def test_patches_equal_lax_convolution_at_the_models_own_shapes(
     fan_in = kernel_size[0] * kernel_size[1] * shape[-1]
     kernel = normal(1, *kernel_size[:2], shape[-1], kernel_size[2]) / fan_in**0.5
     results = []
-    for kernels in ("cpu", "plain"):
+    for kernels in ("cpu", "tpu"):
 
         def loss(x, kernel, kernels=kernels):
             y = conv2d(x, kernel, strides=strides, padding=padding, kernels=kernels)
@@ -139,7 +139,7 @@ def test_one_kernel_for_stacked_inputs_gives_each_lane_its_own_gradients():
 def test_conv2d_names_a_channel_mismatch_and_unknown_kernels():
     with pytest.raises(ValueError, match="kernel takes 3 input channels, x has 2"):
         conv2d(normal(0, 1, 4, 4, 2), normal(1, 3, 3, 3, 1), kernels="cpu")
-    with pytest.raises(ValueError, match="kernels must be 'cpu' or 'plain'"):
+    with pytest.raises(ValueError, match="kernels must be 'cpu', 'cuda' or 'tpu'"):
         conv2d(
             normal(0, 1, 4, 4, 2),
             normal(1, 3, 3, 2, 1),

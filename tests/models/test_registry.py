@@ -229,7 +229,7 @@ def test_both_sets_of_kernels_give_the_same_model_and_gradient(name):
     shape, num_classes = _QUICK_SHAPES[name]
     x = jax.random.normal(jax.random.key(0), (3, *shape), jnp.float32)
     found = []
-    for kernels in ("cpu", "plain"):
+    for kernels in ("cpu", "tpu"):
         model = models.make_model(name, num_classes=num_classes, kernels=kernels)
         params, stats = quick_jit(model.init)(jax.random.key(1), x)
 

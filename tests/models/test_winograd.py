@@ -102,4 +102,4 @@ def test_conv2d_takes_winograd_where_it_pays():
         ((8, 8, 8, 64), 64, {"padding": "VALID"}),
     ]:
         assert products(shape, features, **options) == 1
-    assert products((8, 8, 8, 64), 64, kernels="plain") == 0
+    assert products((8, 8, 8, 64), 64, kernels="tpu") == 0

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from experiments.benchmark import accelerators, compiled
-from fedsvp_jax.mechanisms import mechanism_names
 
 PROGRAM = """
 %step (p: s32[]) -> s32[] {
@@ -39,6 +38,12 @@ def test_loops_are_found_with_their_turns_cycles_and_kernels() -> None:
     assert (step.turns, step.cycles, step.kernels) == (4, 30, 1)
 
 
+def test_works_are_all_rows_or_one() -> None:
+    both = accelerators.tasks(["v5e", "h100"], ["SWEEP", "PE-W2:4"])
+    assert both[:2] == [("v5e", "SWEEP", 0), ("v5e", "PE-W2", 4)]
+    assert len(both) == 4 and len(accelerators.tasks(["v6e"], ["mechanisms"])) == 27
+
+
 def test_a_cost_more_than_a_tenth_above_the_kept_one_is_named() -> None:
     kept: dict[str, Any] = {"device": "v5e", "work": "W1", "index": 0}
     kept |= dict.fromkeys(accelerators.COSTS, 100) | {"step_kernels": None}
@@ -53,8 +58,8 @@ def test_a_cost_more_than_a_tenth_above_the_kept_one_is_named() -> None:
     not accelerators.COMPILERS.is_dir(), reason="needs `make accelerators`"
 )
 @pytest.mark.parametrize("device", compiled.DEVICES)
-@pytest.mark.parametrize("index", range(len(mechanism_names())))
-def test_the_round_of_every_mechanism_compiles_for_accelerators(
+@pytest.mark.parametrize("index", range(len(compiled.mechanism_rows())))
+def test_the_round_of_every_mechanism_and_n_compiles_for_accelerators(
     device: str, index: int
 ) -> None:
     row = accelerators.compile_row(device, "mechanisms", index)

@@ -32,7 +32,7 @@ def test_the_compiled_w1_round_on_a_cpu_contains_no_convolution_at_all() -> None
 
 def test_a_convolution_in_a_compiled_loop_would_be_seen() -> None:
     image, kernel = jnp.ones((2, 8, 8, 3)), jnp.ones((3, 3, 3, 3))
-    convolve = partial(conv2d, kernel=kernel, kernels="plain")
+    convolve = partial(conv2d, kernel=kernel, kernels="tpu")
     looped = jax.jit(lambda x: jax.lax.fori_loop(0, 3, lambda _, y: convolve(y), x))
     assert convolutions(looped.lower(image).compile())
 
@@ -103,7 +103,7 @@ def test_a_loop_counts_its_length_and_an_unused_product_nothing() -> None:
 def test_a_convolution_cannot_be_counted_by_mistake() -> None:
     image, kernel = jnp.ones((2, 8, 8, 3)), jnp.ones((3, 3, 3, 3))
     with pytest.raises(ValueError, match="holds a convolution"):
-        arithmetic.matmul_flops(partial(conv2d, kernel=kernel, kernels="plain"), image)
+        arithmetic.matmul_flops(partial(conv2d, kernel=kernel, kernels="tpu"), image)
 
 
 @pytest.mark.parametrize(

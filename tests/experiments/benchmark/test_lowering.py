@@ -60,7 +60,7 @@ def test_a_cpus_clients_side_by_side_have_no_grouped_convolution(name: str) -> N
 
     assert gradients("cpu") == lowering.count("")
     if name == "small_cnn":
-        assert gradients("plain").grouped_convolutions
+        assert gradients("tpu").grouped_convolutions
 
 
 def test_what_must_not_be_in_a_round_is_seen() -> None:
