@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from fedsvp_jax.data.formats import csv_file, draft, schema
+from fedsvp_jax.data.formats import csv_file, schema
+from fedsvp_jax.datasets import draft
 from fedsvp_jax.report.text_table import markdown
 
 from . import command, docs_blocks, goal, kept_rows, provenance
