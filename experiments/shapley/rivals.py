@@ -7,6 +7,7 @@ none and all, and a seed, and returns the values. shapiq counts these two.
 are not their authors' code.
 """
 
+import importlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -40,8 +41,7 @@ class Known(NamedTuple):
 
 def _shapiq(name: str, **settings: Any) -> Callable[[Known, int, int], np.ndarray]:
     def values(game: Known, asked: int, seed: int) -> np.ndarray:
-        from shapiq import approximator
-
+        approximator = importlib.import_module("shapiq.approximator")
         made = getattr(approximator, name)(
             n=game.players, random_state=seed, **settings
         )

@@ -217,7 +217,7 @@ def make_policy(
             "R"
         )
     _check_deployable(config.mechanism, mechanism)
-    check_noise(mechanism, 1, config.num_rounds)
+    check_noise(mechanism, 1, config.num_rounds, num_examples=min_num_examples)
     if config.mechanism != "none" and np.min(mechanism.least_multiplier) <= 0:
         raise ValueError(
             f"mechanism {config.mechanism} adds no noise with these settings, and a "

@@ -338,7 +338,10 @@ def build(
     made = [plans.told_and_made(one, **plans.sizes(one, data)) for one in configs]
     asked = plans.asked_of(made[0][0], model, build_model, data)
     for told, mechanism in made:
-        check_noise(mechanism, first.num_clients, first.num_rounds)
+        smallest = told.min_num_examples
+        check_noise(
+            mechanism, first.num_clients, first.num_rounds, num_examples=smallest
+        )
         _check_grid(mechanism, first, model, data, asked)
         _check_momentum(first.client_momentum, told, mechanism)
         _check_utility(first, model, data, mechanism)

@@ -337,8 +337,18 @@ def extreme_uploads(
     }
 
 
-def check_noise(mechanism: Mechanism, num_clients: int, num_rounds: int) -> None:
+def check_noise(
+    mechanism: Mechanism,
+    num_clients: int,
+    num_rounds: int,
+    *,
+    num_examples: Array | float = 1,
+) -> None:
     """Refuses a mechanism whose uploads would not carry the noise that is counted.
+
+    Args:
+      mechanism, num_clients, num_rounds: as `extreme_uploads`.
+      num_examples: m, of the smallest client, on which `least_multiplier` rests.
 
     Raises:
       ValueError: a noise multiplier or a std is negative, infinite or NaN. Or, of a
@@ -349,8 +359,9 @@ def check_noise(mechanism: Mechanism, num_clients: int, num_rounds: int) -> None
     rounds = np.unique(np.linspace(0, num_rounds - 1, _LOOKED_AT).astype(np.int32))
     ratios = np.linspace(0, 1, 9, dtype=np.float32)  # where none is read, it is 1
     upload = jax.vmap(player(mechanism, num_clients), (None, 0, None))
+    smallest = np.int32(num_examples)
     played = jax.device_get(
-        jax.jit(jax.vmap(upload, (None, None, 0)))(np.int32(1), ratios, rounds)
+        jax.jit(jax.vmap(upload, (None, None, 0)))(smallest, ratios, rounds)
     )
 
     def refuse(wrong: np.ndarray, what: str, values: np.ndarray) -> None:

@@ -38,7 +38,7 @@ class Group(NamedTuple):
     mechanism: str
     epsilon: float | None  # per upload; None where it does not set the noise
     noise_std: float | None  # of gaussian
-    total_epsilon: float | None = None  # of the run, where the noise was solved for it
+    total_epsilon: float | None  # of the run, where the noise was solved for it
 
     @property
     def setting(self) -> str:

@@ -121,8 +121,10 @@ def test_less_than_warnings_is_quiet(
     progress: bool, verbosity: int, shown: bool
 ) -> None:
     """--verbosity: 0 info, -1 warnings (the default), -2 errors alone."""
-    values = types.SimpleNamespace(progress=progress, verbosity=verbosity)
+    values = types.SimpleNamespace(progress=progress, verbosity=verbosity, quiet=False)
     assert command.shows_progress(values) is shown
+    values.quiet = True
+    assert not command.shows_progress(values)
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,12 @@ def account(seed: int, settings: dict[str, Any] | None = None) -> Drawn:
     told = plan.mechanism_config(config, **ends)
     mechanism = mechanisms.make_mechanism(config.mechanism, told)
     with mock.patch.object(noise, "add_gaussian_noise", _no_draw):
-        base.check_noise(mechanism, config.num_clients, config.num_rounds)
+        base.check_noise(
+            mechanism,
+            config.num_clients,
+            config.num_rounds,
+            num_examples=told.min_num_examples,
+        )
     before = account_of(
         config,
         mechanism,
