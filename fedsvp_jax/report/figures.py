@@ -186,7 +186,7 @@ def _add_legend(place: Any, axes: Any, width: float) -> int:
     if len(names) < 2:
         return 0
     longest = max(len(name) for name in names)
-    beside = max(1, min(len(names), int(width / (0.45 + 0.047 * longest))))
+    beside = max(1, min(len(names), int(width / (0.5 + 0.055 * longest))))
     place.legend(curves, names, loc="outside lower center", ncols=beside)
     return -(-len(names) // beside)
 
