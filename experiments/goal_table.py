@@ -93,15 +93,18 @@ def _confirmed(path: pathlib.Path, label: str | None, folder: pathlib.Path) -> s
 
 
 def _rows(
-    case: tuple[str, str | None, int | None], path: pathlib.Path, folder: pathlib.Path
+    case: tuple[str, str | None, int | None],
+    path: pathlib.Path,
+    folder: pathlib.Path,
+    done: set[tuple[str, int, int]],
 ) -> Any:
-    """A row per seed."""
+    """A row per seed that has none: `done` has table, clients and seed."""
     from fedsvp_jax import run
     from fedsvp_jax.config import ExperimentConfig, resolve
     from fedsvp_jax.data import sources
 
-    name, label, clients = case
-    dealt: dict[str, Any] = {} if clients is None else {"num_clients": clients}
+    name, label, dealt_to = case
+    dealt: dict[str, Any] = {} if dealt_to is None else {"num_clients": dealt_to}
     given = ExperimentConfig(
         dataset="csv",
         data_dir=str(path),
@@ -111,7 +114,8 @@ def _rows(
     )
     data = sources.load(given.dataset, given.data_dir, given)
     settings = goal.route_settings(given, data)
-    for seed in _SEEDS:
+    clients = resolve(dataclasses.replace(given, **settings), data).num_clients
+    for seed in [one for one in _SEEDS if (name, clients, one) not in done]:
         with tempfile.TemporaryDirectory() as place, run.shared_programs():
             config = resolve(dataclasses.replace(given, seed=seed, **settings), data)
             private = run.train(config, f"{place}/run", dataset=data)
@@ -120,7 +124,7 @@ def _rows(
         yield {
             "table": name,
             "clients": config.num_clients,
-            "named": clients is None and data.train_writers is not None,
+            "named": dealt_to is None and data.train_writers is not None,
             "epsilon": private["epsilon_spent"]["pld"],
             "status": private["status"]["pld"],
             "adversary": private["adversary"],
@@ -170,7 +174,10 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
 def compute(values: flags.FlagValues) -> None:
     """Trains what has no rows."""
     file = docs_blocks.DOCS / "results" / FILE
-    done = {(row["table"], row["clients"]) for row in kept_rows.read(file)}
+    done = {
+        (row["table"], row["clients"], row["provenance"]["seed"])
+        for row in kept_rows.read(file)
+    }
     with tempfile.TemporaryDirectory() as place:
         folder = pathlib.Path(place)
         files = command.named_folders(values.files, "files")
@@ -178,10 +185,9 @@ def compute(values: flags.FlagValues) -> None:
         if "flchain" in files:
             files["flchain"] = _flchain(files["flchain"], folder)
         for case in CASES:
-            if case[0] not in files or (case[0], case[2] or 1) in done:
-                continue
-            for row in _rows(case, files[case[0]], folder):
-                kept_rows.add(file, row)
+            if case[0] in files:
+                for row in _rows(case, files[case[0]], folder, done):
+                    kept_rows.add(file, row)
 
 
 if __name__ == "__main__":
