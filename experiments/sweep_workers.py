@@ -19,6 +19,8 @@ from tqdm import tqdm
 from fedsvp_jax.devices import cpu, target
 from fedsvp_jax.run import parts, sweep
 
+from . import subcommands
+
 _LEAST_ROUNDS = 1000  # of all cells; each worker compiles anew, some twenty seconds
 _STARTS = 20  # of one worker
 _SECONDS = 0.5  # between two looks at the workers
@@ -118,7 +120,7 @@ def run(
         )
     folder.mkdir(parents=True, exist_ok=True)
     places = [folder / f"{number}-{workers}" for number in range(1, workers + 1)]
-    own = [sys.executable, "-m", "experiments.sweep", *sys.argv[1:]]
+    own = [sys.executable, "-m", subcommands.module("sweep"), *sys.argv[1:]]
     own += ["--sweep_workers=1", "--resume", "--noreport", "--noprogress"]
     started: list[_Worker] = []
     try:

@@ -21,7 +21,7 @@ from typing import Any
 from absl import flags
 from tqdm import tqdm
 
-from .. import command, flag_values, kept_rows, provenance
+from .. import command, flag_values, kept_rows, provenance, subcommands
 
 flags.DEFINE_string(
     "scripts",
@@ -90,7 +90,7 @@ def _lines(line: list[str], folder: str, **environment: str) -> list[dict[str, A
 
 
 def _ours(work: str, rounds: int) -> dict[str, Any]:
-    line = [sys.executable, "-m", "experiments.benchmark", "--device=cpu"]
+    line = [sys.executable, "-m", subcommands.module("benchmark"), "--device=cpu"]
     (row,) = _lines([*line, f"--works={work}", f"--rounds={rounds}"], ".")
     return {
         "seconds_median": row["seconds_per_round_median"],

@@ -32,7 +32,7 @@ from absl import flags
 
 from fedsvp_jax.report.text_table import markdown
 
-from .. import command, flag_values, presets
+from .. import command, flag_values, presets, subcommands
 from . import converged, kept_cells, results, tables
 from .evidence import load
 
@@ -119,7 +119,7 @@ def run_preset(preset: presets.Preset, data_dir: str, folder: pathlib.Path) -> N
     finished = folder / "finished"
     if finished.exists() and finished.read_text() == repr(preset):
         return
-    line = [sys.executable, "-m", "experiments.sweep"]
+    line = [sys.executable, "-m", subcommands.module("sweep")]
     line += arguments(preset, data_dir, folder)
     ended = subprocess.run(line, cwd=ROOT)
     if ended.returncode:

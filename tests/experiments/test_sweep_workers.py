@@ -4,9 +4,12 @@ import os
 import pathlib
 import signal
 import time
+from collections.abc import Callable
 
 import pytest
 from commands import SMALL_RUN, assert_sentence, start, typed
+
+from experiments import subcommands, sweep_workers
 
 SWEEP = (
     "experiments.sweep",
@@ -29,6 +32,27 @@ def workers_of(process: int) -> list[int]:
     """Of a running sweep, its child processes."""
     children = pathlib.Path(f"/proc/{process}/task/{process}/children")
     return [int(word) for word in children.read_text().split()]
+
+
+def test_workers_start_from_any_folder(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the package is installed there is no `experiments` to import."""
+    asked: list[list[str]] = []
+
+    class Asked:
+        def __init__(self, line: list[str], folder: pathlib.Path) -> None:
+            asked.append(line)
+
+        def __getattr__(self, name: str) -> Callable[[], int]:
+            return lambda: 1
+
+    monkeypatch.setattr(sweep_workers, "_Worker", Asked)
+    monkeypatch.setattr(sweep_workers.parts, "merge", lambda places, target: None)
+    monkeypatch.setattr(subcommands, "__package__", "fedsvp_jax.experiments")
+    out = tmp_path / "sweep"
+    sweep_workers.run(out, 2, rounds=2, resume=False, progress=False)
+    assert [line[2] for line in asked] == ["fedsvp_jax.experiments.sweep"] * 2
 
 
 @pytest.mark.slow
