@@ -1,7 +1,7 @@
 """The table of --goal=proved on docs/own_data.md: what is left of tables at ε = 3.
 
   python -m experiments.goal_table --files=flchain=flchain.arff,adult=adult.csv
-  python -m experiments.goal_table --norun
+  python -m experiments.pages own_data
 
 The first trains the route and FedAvg on five seeds of every table that has a file (and
 of scikit-learn's breast cancer, which needs none), as `fedsvp schema`, `schema
@@ -171,7 +171,7 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     return docs_blocks.rewrite(docs_dir / "own_data.md", {"goal": block})
 
 
-def compute(values: flags.FlagValues) -> None:
+def main(_: list[str]) -> None:
     """Trains what has no rows."""
     file = docs_blocks.DOCS / "results" / FILE
     done = {
@@ -180,7 +180,7 @@ def compute(values: flags.FlagValues) -> None:
     }
     with tempfile.TemporaryDirectory() as place:
         folder = pathlib.Path(place)
-        files = command.named_folders(values.files, "files")
+        files = command.named_folders(flags.FLAGS.files, "files")
         files["breast_cancer"] = _breast_cancer(folder)
         if "flchain" in files:
             files["flchain"] = _flchain(files["flchain"], folder)
@@ -192,4 +192,4 @@ def compute(values: flags.FlagValues) -> None:
 
 if __name__ == "__main__":
     flags.DEFINE_list("files", [], "The tables, NAME=FILE.csv with commas between.")
-    docs_blocks.run_study(compute, rewrite, __doc__)
+    command.run(main, __doc__)

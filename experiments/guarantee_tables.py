@@ -1,14 +1,13 @@
 """Writes the measured and computed tables of docs/privacy.md and its results.
 
-  python -m experiments.guarantee_tables
-  python -m experiments.guarantee_tables --keep_guarantees=noise_scale=runs/noise_scale
-  python -m experiments.guarantee_tables --solve_budgets
+  python -m experiments.pages privacy
+  python -m experiments.pages privacy --keep=noise_scale=runs/noise_scale
 
 Each table is made from one file of docs/results/privacy. `composition`,
 `release_cost` and `promise` hold what the library computes now, and the table of events
-is the library's own. `budgets` holds what --solve=noise
-finds for every mechanism; --solve_budgets computes it anew (minutes). The others come
-from runs, which --keep_guarantees copies:
+is the library's own. `budgets` and `batches` hold what --solve=noise finds
+(`python -m experiments.budget_table`, minutes). The others come from runs, which --keep
+copies:
 
   noise_scale   the folder of `experiments.attack --attack=noise_scale`
   release_none, release_worst_case, release_laplace, release_randomized_response
@@ -27,8 +26,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from absl import flags
-
 from fedsvp_jax.accounting import composed_epsilon
 from fedsvp_jax.config import of_today
 from fedsvp_jax.mechanisms import shapley_guided
@@ -37,7 +34,7 @@ from fedsvp_jax.report.text_table import MISSING, markdown
 from fedsvp_jax.run.files import write_json
 
 from . import docs_blocks, flag_values
-from .budget_table import batches, batches_table, budgets, budgets_table
+from .budget_table import batches_table, budgets_table
 from .ledger_tables import (
     events_table,
     experimenter_table,
@@ -45,8 +42,6 @@ from .ledger_tables import (
     promise_table,
     public_list,
 )
-
-flags.DEFINE_bool("solve_budgets", False, "Compute what --solve=noise finds anew.")
 
 Json = dict[str, Any]
 _RELEASES = ("none", "worst_case", "laplace", "randomized_response")
@@ -319,17 +314,5 @@ def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
 
 def keep(name: str, folder: pathlib.Path, docs_dir: pathlib.Path) -> None:
     """Writes what the pages need of a run to results/privacy/NAME.json."""
-    flag_values.refuse_unknown("keep_guarantees", [name], KEEPERS)
+    flag_values.refuse_unknown("keep", [name], KEEPERS)
     write_json(docs_dir / "results/privacy" / f"{name}.json", KEEPERS[name](folder))
-
-
-def write(docs_dir: pathlib.Path) -> list[pathlib.Path]:
-    """Solves where --solve_budgets asks for it, and writes the pages' blocks anew."""
-    if flags.FLAGS.solve_budgets:
-        write_json(docs_dir / "results/privacy/budgets.json", budgets())
-        write_json(docs_dir / "results/privacy/batches.json", batches())
-    return rewrite(docs_dir)
-
-
-if __name__ == "__main__":
-    docs_blocks.run(write, __doc__, keep, "keep_guarantees")

@@ -5,7 +5,7 @@ The presets of experiments.train are those of `OF_TRAIN`.
 A file starts with comments, followed by one `--name=value` per line. `NAME.flags` is
 full size. The comments of `NAME_small.flags` list what was shrunk, one flag per line:
 `#   name: full value -> small value`. `NAME_medium.flags` holds the settings of the
-runs to convergence, whose mechanisms, ε and seeds `reproduce.converged` plans.
+runs to convergence; mechanism, ε and seed are those of a cell of the tables.
 """
 
 import pathlib

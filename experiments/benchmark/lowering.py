@@ -1,36 +1,17 @@
-"""Lowers every mechanism's round for CUDA and TPU on a CPU, and counts what is in it.
+"""What a round lowered for CUDA and TPU holds: collectives, float64, calls of the host.
 
-    python -m experiments.benchmark.lowering
-
-writes docs/results/lowering.json, shown by docs/results/scaling.md. The round is that
-of the benchmark's W1 (LEAF CNN) with 16 clients on 8 devices, two side by side on each;
-those of FedSVA and FedSDP have two attributes. JAX lowers a program for a device that
-is not there. It does not compile it, so nothing here says how fast the device is.
+JAX lowers a program for a device that is not there. It does not compile it, so nothing
+here says how fast the device is. tests/experiments/benchmark/test_lowering.py counts
+every mechanism's round; docs/results/scaling.md has the counts of a larger one.
 """
 
-import json
 import math
-import pathlib
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import jax
-
-from fedsvp_jax import mechanisms
-from fedsvp_jax.devices.target import named
-from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.run.environment import environment
 
-from .. import command
-from . import communication, workloads
-from .measure import make_trainer
-from .workloads import Workload
-
-RESULTS = pathlib.Path("docs/results/lowering.json")
 PLATFORMS = ("cuda", "tpu")
-_NUM_DEVICES = 8
-_SIDE_BY_SIDE = 2
 
 _OPERATION = re.compile(r"stablehlo\.(\w+)")
 _FLOAT64 = re.compile(r"tensor<(?:[\dx?]*x)?(?:f64|complex<)")
@@ -81,61 +62,3 @@ def count(program: str) -> Lowered:
 def lowered(trainer: Trainer) -> Lowered:
     """The trainer's rounds for its program's target."""
     return count(trainer.export().mlir_module())
-
-
-def row(mechanism: str) -> dict[str, Any]:
-    """A mechanism's counts on both platforms, and the bytes of each device."""
-    estimates = mechanism in ("fedsva", "fedsdp")
-    workload = Workload(
-        "LOWERING",
-        workloads.LEAF,
-        mechanism,
-        num_attributes=2 if estimates else 1,
-        l2_norm_clip=1.0,
-        cohort_size=_NUM_DEVICES * _SIDE_BY_SIDE,
-    )
-    trainers = {
-        platform: make_trainer(
-            workload,
-            Placement(num_devices=_NUM_DEVICES),
-            named(platform),
-            client_chunk_size=_SIDE_BY_SIDE,
-            num_rounds=100,  # some mechanisms' noise follows the round
-            eval_every=100,
-        )
-        for platform in PLATFORMS
-    }
-    trainer = trainers[PLATFORMS[0]]
-    state, _, data, *_ = trainer.arguments()
-    return {
-        "mechanism": mechanism,
-        "num_attributes": workload.num_attributes,
-        "num_parameters": _nbytes(state.params) // 4,
-        "cohort_size": workload.cohort_size,
-        "num_devices": _NUM_DEVICES,
-        "state_bytes": _nbytes(state),
-        "data_bytes": _nbytes(data[:2]),
-        "gathered_bytes_per_round": communication.gathered(trainer).total,
-        "platforms": {
-            platform: lowered(one)._asdict() for platform, one in trainers.items()
-        },
-    }
-
-
-def _nbytes(tree: Any) -> int:
-    return sum(
-        math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree)
-    )
-
-
-def main(_: list[str]) -> None:
-    """Lowers every mechanism's round, and writes the file."""
-    jax.config.update("jax_num_cpu_devices", _NUM_DEVICES)
-    rows = [row(mechanism) for mechanism in mechanisms.mechanism_names()]
-    result = {"environment": environment(), "rows": rows}
-    RESULTS.write_text(json.dumps(result, indent=1) + "\n")
-    command.print_files([RESULTS])
-
-
-if __name__ == "__main__":
-    command.run(main, __doc__)

@@ -28,6 +28,7 @@ from .evidence import (
     TABLES,
     Evidence,
     compiler_flags,
+    load,
     preset_command,
     provenance,
     published_score,
@@ -39,16 +40,25 @@ from .paired_gap import paired_gap
 from .results import Result
 
 
-def rewrite(docs_dir: Path, evidence: Evidence) -> Path:
+def rewrite(docs_dir: Path) -> Path:
     """Writes every block of reproduction.md and its tables; returns the page's path.
 
     Raises:
-      ValueError: the blocks there are not those of `BLOCKS`.
+      ValueError: a result is damaged, or the page's blocks are not those of `BLOCKS`.
     """
+    evidence = load(docs_dir / "results" / "reproduction")
     return docs_blocks.rewrite(
         docs_dir / "reproduction.md",
         {name: partial(block, evidence) for name, block in BLOCKS.items()},
     )
+
+
+def draw(docs_dir: Path, kind: str = "svg") -> list[Path]:
+    """Draws the page's figures; returns their paths."""
+    from . import figures  # which takes its groups from here
+
+    evidence = load(docs_dir / "results" / "reproduction")
+    return figures.write_figures(evidence, docs_dir / "images", kind)
 
 
 def _runs(evidence: Evidence) -> str:

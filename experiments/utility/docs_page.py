@@ -1,7 +1,4 @@
-"""Writes the tables of docs/results/utility.md from the folder beside it.
-
-python -m experiments.utility.docs_page
-"""
+"""Writes the tables of docs/results/utility.md from the folder beside it."""
 
 import pathlib
 from collections.abc import Sequence
@@ -100,7 +97,3 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     bits = folder / "noise_bits.json"
     blocks["noise_bits"] = docs_blocks.made_from(bits, noise_bits.table)
     return docs_blocks.rewrite(docs_dir / "results" / "utility.md", blocks)
-
-
-if __name__ == "__main__":
-    docs_blocks.run(rewrite, __doc__)

@@ -33,7 +33,7 @@ DATA = os.environ.get("FEDSVP_DATA", "")
 RUN = ("--model=mlp", "--num_rounds=2", "--cohort_size=4", "--local_epochs=1")
 SMALL: dict[str, tuple[str, ...]] = {
     "experiments.vectors": (),
-    "experiments.gallery": (),
+    "experiments.pages": (),
     "experiments.shapley": (),
     "experiments.shapley.docs_page": (),
     "experiments.attack": (
@@ -51,9 +51,6 @@ SMALL: dict[str, tuple[str, ...]] = {
         "--membership_shadows=5",
         "--membership_rounds=1",
     ),
-    "experiments.attack.docs_page": (),
-    "experiments.utility.docs_page": (),
-    "experiments.benchmark.docs_page": (),
     "experiments.build_store": (),
     "experiments.demo": (*RUN, "--seeds=0:1"),
     "experiments.influence": ("--num_participants=8", "--num_runs=1"),
@@ -107,10 +104,6 @@ ELSEWHERE = {
             "predict runs/proved/model.safetensors",
         )
     },
-    "python -m experiments.utility.noise_bits": (
-        "experiments/utility/test_noise_bits.py"
-        "::test_accuracies_and_refusals_are_kept_and_paired_by_seed"
-    ),
     "python -m experiments.utility --setup=": (
         "experiments/utility/test_routes.py"
         "::test_rows_that_are_there_are_not_computed_again"
@@ -126,25 +119,9 @@ ELSEWHERE = {
         "experiments/benchmark/test_profile.py"
         "::test_most_of_a_rounds_time_is_attributed_and_drawn"
     ),
-    "python -m experiments.benchmark.scaling": (
-        "experiments/benchmark/test_communication.py"
-        "::test_the_formula_is_what_the_compiled_round_gathers"
-    ),
     "python -m experiments.benchmark": (
         "experiments/benchmark/test_benchmark.py"
         "::test_the_command_prints_one_json_line_per_work"
-    ),
-    "python -m experiments.benchmark.number_formats --formats_data_dir=FOLDER": (
-        "experiments/benchmark/test_number_formats.py"
-        "::test_every_format_keeps_the_accuracy_of_every_seed_and_goes_on"
-    ),
-    "python -m experiments.decisive": (
-        "experiments/decisive/test_docs_page.py"
-        "::test_the_command_computes_what_is_missing_and_writes_the_page"
-    ),
-    "python -m experiments.data_value": (
-        "experiments/data_value/test_command.py"
-        "::test_the_command_computes_what_is_missing_and_shows_no_effect_before_the_end"
     ),
     "python -m experiments.reproduce": (
         "experiments/reproduce/test_reproduce.py"

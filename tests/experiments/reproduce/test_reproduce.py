@@ -6,7 +6,7 @@ import shutil
 import pytest
 from commands import ROOT, assert_refused
 
-from experiments import presets
+from experiments import pages, presets
 from experiments.reproduce import __main__ as reproduce
 from experiments.reproduce import results
 
@@ -61,7 +61,7 @@ def test_a_preset_is_run_once_kept_and_shown(
     assert kept["device_kind"] == "cpu"
     assert {"python", "jax", "numpy"} <= set(kept["versions"])
     results.write(docs / "results" / "reproduction" / f"{tiny.name}.json", kept)
-    reproduce.write_page(docs)
+    pages.written("reproduction", docs)
     page = (docs / "results" / "reproduction.md").read_text()
     (row,) = (x for x in page.splitlines() if x.startswith("| gap_digits, small"))
     assert f"| 2 | {row.split('|')[4].strip()} |" in row and kept["date"] in row

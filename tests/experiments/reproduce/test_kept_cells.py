@@ -1,25 +1,43 @@
-"""The tables to convergence: what is planned, kept, gone on with and counted."""
+"""The tables to convergence: what is kept, read and counted."""
 
-import datetime
 import json
-import signal
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from commands import ROOT
 
+from experiments import presets
 from experiments.reproduce import (
-    converged,
     kept_cells,
     open_question,
     published_noise,
     results,
 )
-from experiments.reproduce.converged import Cell
 from experiments.reproduce.evidence import SCENARIOS, Evidence
 
 KEPT = ROOT / "docs" / "results" / "reproduction"
+
+
+class Cell(NamedTuple):
+    """What tells one run from the others."""
+
+    preset: str
+    mechanism: str
+    level: float | None = None  # ε; the noise's std for `gaussian`; None for FedAvg
+    seed: int = 0
+    num_attributes: int = 2
+    schedule_level: str = "budget"  # of time_varying and dpa
+
+    @property
+    def name(self) -> str:
+        """The name of its file: `femnist/nbafl-0.2-n2-s0`."""
+        level = "" if self.level is None else f"-{self.level:g}"
+        reading = "" if self.schedule_level == "budget" else f"-{self.schedule_level}"
+        return (
+            f"{self.preset.removesuffix(presets.MEDIUM)}/{self.mechanism}{level}"
+            f"{reading}-n{self.num_attributes}-s{self.seed}"
+        )
 
 
 def kept_cell(cell: Cell, **more: Any) -> dict[str, Any]:
@@ -50,48 +68,21 @@ def write(folder: Path, *cells: dict[str, Any]) -> None:
         path.write_text(json.dumps(cell))
 
 
-def test_the_plan_measures_every_published_cell_and_what_teaches_most_first() -> None:
-    plan = converged.plan()
-    assert len(set(plan)) == len(plan)
-    names = [cell.name for cell in plan]
-    assert len(set(names)) == len(names)
-    everything = {cell["preset"] for cell in map(kept_cell, plan)}
-    assert everything == set(converged.SCENARIO_OF)
-    first = {cell.preset: [] for cell in plan}
-    for cell in plan:
-        first[cell.preset].append(cell.mechanism)
-    for mechanisms in first.values():
-        assert mechanisms[:9] == ["none", *8 * ["gaussian"]]
-    at_the_ends = [names.index(f"femnist/fedsva-{e}-n2-s0") for e in (0.2, 0.5)]
-    between = [names.index(f"cifar10/fedsva-{e}-n2-s0") for e in (0.3, 0.4)]
-    assert max(at_the_ends) < min(between)
-    more_seeds = [i for i, cell in enumerate(plan) if cell.seed]
-    two = [i for i, cell in enumerate(plan) if cell.num_attributes == 2]
-
-    first_seed = [i for i in two if not plan[i].seed]
-    assert max(first_seed) < min(more_seeds)
-    compared = {cell.mechanism for cell in plan[more_seeds[0] : more_seeds[0] + 7]}
-    assert compared == {"none", "nbafl", "fedsdp", "fedsva"}
-
-
-def test_when_all_is_kept_all_92_published_cells_are_measured(tmp_path: Path) -> None:
-    write(tmp_path, *map(kept_cell, converged.plan()))
-    measured = kept_cells.load(tmp_path)
+def test_all_92_published_cells_are_measured(tmp_path: Path) -> None:
+    measured = kept_cells.load(KEPT / kept_cells.KEPT)
     *_, total = kept_cells.progress(measured, results.published(KEPT))
     assert total["published cells"] == total["measured"] == "92"
-    assert total["at a length at which FedAvg has converged"] == "92"
     # FedAvg and ε = .2 and .5 of each mechanism: (1 + 10) + (1 + 8) of each scenario,
     # and N = 2 in Table 2, which is the same runs
     assert total["with 3 seeds"] == "42"
-    one = results.group_of(measured["cifar10_medium"], "fedsva", 0.2)
-    assert one is not None and one["seeds"] == [0, 1, 2]
-    assert one["last5"] == pytest.approx([0.8] * 3)
-    assert results.noise_std(one) == pytest.approx(0.03 / 10**0.5)
     assert "cifar10_medium_n5" in measured
-    lower = results.group_of(
-        measured["femnist_medium_first_round"], "time_varying", 0.2
+    write(
+        tmp_path, *(kept_cell(Cell("cifar10_medium", "fedsva", 0.2, s)) for s in (0, 1))
     )
-    assert lower is not None
+    one = results.group_of(kept_cells.load(tmp_path)["cifar10_medium"], "fedsva", 0.2)
+    assert one is not None and one["seeds"] == [0, 1]
+    assert one["last5"] == pytest.approx([0.8] * 2)
+    assert results.noise_std(one) == pytest.approx(0.03 / 10**0.5)
 
 
 def test_a_cell_that_still_gains_is_measured_but_not_converged(tmp_path: Path) -> None:
@@ -104,7 +95,11 @@ def test_a_cell_that_still_gains_is_measured_but_not_converged(tmp_path: Path) -
 
 
 def test_a_curve_says_nothing_before_its_last_planned_std(tmp_path: Path) -> None:
-    first = [cell for cell in converged.plan() if cell.preset == "femnist_medium"][:9]
+    stds = kept_cells.NOISE_STDS["femnist_medium"]
+    first = [
+        Cell("femnist_medium", "none"),
+        *(Cell("femnist_medium", "gaussian", std) for std in stds),
+    ]
     write(tmp_path, *map(kept_cell, first[:-1]))
     partial = Evidence(kept_cells.load(tmp_path), results.published(KEPT))
     (scenario,) = (s for s in SCENARIOS if s.response == "noise_response_emnist")
@@ -120,7 +115,7 @@ def test_the_curve_of_each_seed_has_its_own_verdict(tmp_path: Path) -> None:
     kept = []
     for seed, falls_at in ((0, 1.0), (1, 0.01)):
         kept.append(kept_cell(Cell("femnist_medium", "none", seed=seed)))
-        for std in converged.NOISE_STDS["femnist_medium"]:
+        for std in kept_cells.NOISE_STDS["femnist_medium"]:
             cell = Cell("femnist_medium", "gaussian", std, seed)
             rest = [0.8 / (1 + std / falls_at)] * 30
             kept.append(kept_cell(cell, accuracy=rest, upload_noise_std=std))
@@ -146,62 +141,16 @@ def test_a_damaged_cell_is_named(tmp_path: Path) -> None:
         kept_cells.load(tmp_path)
 
 
-class Runs:
-    """Stands for `one_run.train` and `converged.keep`: notes what would have run."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.trained: list[tuple[Any, Path]] = []
-        monkeypatch.setattr("fedsvp_jax.federation.loading.load_data", lambda _: None)
-        monkeypatch.setattr("fedsvp_jax.run.one_run.train", self.train)
-        monkeypatch.setattr(converged, "keep", self.keep)
-
-    def train(self, config: Any, folder: Path, **options: Any) -> None:
-        assert options["resume"] is True
-        self.trained.append((config, folder))
-
-    def keep(self, cell: Cell, folder: Path, target: Path, price: Any) -> None:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(cell.name)
-
-
-def test_the_same_call_runs_what_is_not_kept_yet(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    runs = Runs(monkeypatch)
-    cells = [
-        Cell("femnist_medium", "nbafl", 0.2),
-        Cell("femnist_medium", "gaussian", 0.03),
-    ]
-    places = {"data_dir": "d", "output_dir": tmp_path / "runs", "until": None}
-    kept = tmp_path / "kept"
-    converged.run(cells[:1], kept=kept, **places)
-    converged.run(cells, kept=kept, **places)
-    assert [folder.name for _, folder in runs.trained] == [
-        "nbafl-0.2-n2-s0",
-        "gaussian-0.03-n2-s0",
-    ]
-    nbafl, gaussian = (config for config, _ in runs.trained)
-    assert (nbafl.mechanism, nbafl.epsilon, nbafl.l2_norm_clip) == ("nbafl", 0.2, 20.0)
-    assert nbafl.noise_examples_scale == 85.9 and nbafl.augment is False
-    assert (gaussian.mechanism, gaussian.noise_std) == ("gaussian", 0.03)
-
-
-def test_it_stops_by_itself_when_the_time_is_over(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    sent: list[tuple[int, int]] = []
-    monkeypatch.setattr("os.kill", lambda pid, number: sent.append((pid, number)))
-    timer = converged.stop_at(datetime.datetime.now())
-    timer.join(timeout=5)
-    assert [number for _, number in sent] == [signal.SIGTERM]
-
-
-def test_the_kept_cells_are_of_the_plan() -> None:
+def test_a_kept_cell_has_the_settings_of_its_preset_and_its_name() -> None:
     """Files of other settings would be counted as measurements of these."""
-    names = {cell.name for cell in converged.plan()}
-    folder = KEPT / converged.KEPT
-    for path in folder.glob("*/*.json"):
+    for path in (KEPT / kept_cells.KEPT).glob("*/*.json"):
         cell = json.loads(path.read_text())
-        assert f"{path.parent.name}/{path.stem}" in names
         one = Cell(**{name: cell[name] for name in Cell._fields})
-        assert cell["settings"] == converged.settings(one), path
+        assert f"{path.parent.name}/{path.stem}" == one.name
+        wanted = presets.values(presets.read_preset(one.preset)) | one._asdict()
+        del wanted["preset"]
+        level = "noise_std" if one.mechanism == "gaussian" else "epsilon"
+        wanted[level] = wanted.pop("level")
+        if one.mechanism == "none":
+            del wanted["epsilon"]
+        assert cell["settings"] == wanted, path
