@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from fedsvp_jax.accounting.composition import (
     composed_epsilon,
 )
 from fedsvp_jax.accounting.events import FilterCost
-from fedsvp_jax.accounting.participation import Participation
+from fedsvp_jax.accounting.participation import Participation, Promised
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.accounting.views import VIEWS, averaged_multiplier
 from fedsvp_jax.mechanisms import Mechanism
@@ -49,13 +49,16 @@ class Recorded:
       uploads: (M,) whole.
       epsilon, delta: (M,) Σ as claimed.
       precision: (4, M) Σ1/z² by view.
-      least: (4,) the least multiplier of an upload by view.
+      least: (4,) the least multiplier of an upload by view; (4, G) of clients that are
+        promised an ε of their own, by `promised`.
       passes: of the influence filter.
       rounds: that were recorded.
       largest_claim: ε of one upload.
       even_cohort: the cohort's size while every round had the same, equal weights and
         equal noise, which amplification by sampling needs; -1 before the first, else 0.
       tally: what made the number of rounds follow the data, so that ε is a tally.
+      promised: every client once, where clients are promised an ε of their own, from
+        the smallest ε; () where one promise is for all.
     """
 
     mechanism: Mechanism
@@ -71,6 +74,7 @@ class Recorded:
     largest_claim: float = 0.0
     even_cohort: int = -1
     tally: str = ""
+    promised: tuple[Promised, ...] = ()
 
     @classmethod
     def of(
@@ -105,6 +109,27 @@ class Recorded:
         reasons = "; ".join(filter(None, (self.participation.nominal, nominal)))
         who = self.participation._replace(nominal=reasons)
         return dataclasses.replace(self, participation=who)
+
+    def promising(self, promised: Sequence[Promised]) -> Self:
+        """The account before its first round, with an ε for each client."""
+        least = np.full((len(VIEWS), len(promised)), math.inf)
+        return dataclasses.replace(self, promised=tuple(promised), least=least)
+
+    @property
+    def parts(self) -> tuple[Self, ...]:
+        """One account for each ε that is promised, of its clients alone."""
+        sums = ("uploads", "epsilon", "delta", "precision")
+        return tuple(
+            dataclasses.replace(
+                self,
+                mechanism=one.mechanism,
+                terms=dataclasses.replace(self.terms, total_epsilon=one.epsilon),
+                least=self.least[:, number],
+                promised=(),
+                **{name: getattr(self, name)[..., list(one.clients)] for name in sums},
+            )
+            for number, one in enumerate(self.promised)
+        )
 
     @property
     def proved(self) -> bool:
@@ -194,11 +219,22 @@ class Recorded:
             epsilon=added(self.epsilon, claimed),
             delta=added(self.delta, deltas),
             precision=added(self.precision, precision),
-            least=np.minimum(self.least, met.min(axis=1, initial=math.inf)),
+            least=self._least_after(ids, met),
             rounds=self.rounds + 1,
             largest_claim=max(self.largest_claim, claimed.max(initial=0.0)),
             even_cohort=size if self.even_cohort in (-1, size) else 0,
         )
+
+    def _least_after(self, ids: np.ndarray, met: np.ndarray) -> np.ndarray:
+        """`least` after uploads of these clients, whose multipliers are (4, K)."""
+        if not self.promised:
+            return np.minimum(self.least, met.min(axis=1, initial=math.inf))
+        after = self.least.copy()
+        for number, one in enumerate(self.promised):
+            of_these = met[:, np.isin(ids, one.clients)]
+            least = of_these.min(axis=1, initial=math.inf)
+            after[:, number] = np.minimum(after[:, number], least)
+        return after
 
     def record_pass(self) -> Self:
         """After one more pass of the influence filter, in which all take part."""
@@ -230,8 +266,19 @@ class Recorded:
             raise ValueError(f"method must be one of {', '.join(METHODS)}")
         if view not in VIEWS:
             raise ValueError(f"view must be one of {', '.join(VIEWS)}, got {view!r}")
-        number = VIEWS.index(view)
         chosen = self._chosen(client_id)
+        if self.promised:
+            return max(
+                part.epsilon_spent(
+                    method,
+                    delta,
+                    None if client_id is None else one.clients.index(client_id),
+                    view=view,
+                )
+                for one, part in zip(self.promised, self.parts, strict=True)
+                if client_id is None or client_id in one.clients
+            )
+        number = VIEWS.index(view)
         most = _not_exceeded(
             self.uploads[chosen], self.precision[number][chosen], self.epsilon[chosen]
         )

@@ -1,8 +1,10 @@
 """From settings and a federation to the static plan and the cells of a round."""
 
 import dataclasses
+import hashlib
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TypedDict, Unpack
 
 import jax
@@ -341,8 +343,9 @@ def make_cells(
     mechanisms: Sequence[MechanismConfig],
     allowances: Sequence[Allowance],
     roots: Sequence[prng.Keys],
+    by_client: MechanismConfig | None = None,
 ) -> Cell:
-    """The cells' values, stacked along a leading axis."""
+    """The cells' values, stacked along a leading axis; so is `by_client`."""
     rates = [
         TrainingRates(
             learning_rate=c.learning_rate,
@@ -362,6 +365,7 @@ def make_cells(
         rates=jax.tree.map(stack, *rates),
         mechanism=jax.tree.map(stack, *mechanisms),
         allowance=jax.tree.map(lambda *leaves: jnp.stack(leaves), *allowances),
+        by_client=by_client,
     )
 
 
@@ -382,6 +386,9 @@ def recorded_settings(
     if loss is not None:
         told = isinstance(dataset, Dataset) and dataset.train_targets is not None
         own = {"loss": name_of(loss), "has_targets": told}
+    if config.client_epsilons is not None:
+        content = Path(config.client_epsilons).expanduser().read_bytes()
+        own["client_epsilons_sha256"] = hashlib.sha256(content).hexdigest()
     return {
         **dataclasses.asdict(config),
         "client_chunk_size": together.clients,
