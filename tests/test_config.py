@@ -32,7 +32,13 @@ def test_every_data_set_resolves_to_settings_without_gaps(name: str) -> None:
     optional = {"data_dir", "features_dir", "lite0_weights"}
     optional |= {"label_column", "client_column", "drop_columns", "schema", "classes"}
     optional |= {"private_category", "patience", "influence_projection"}
-    optional |= {"total_epsilon", "max_test_examples", "max_uploads", "local_steps"}
+    optional |= {
+        "client_epsilons",
+        "total_epsilon",
+        "max_test_examples",
+        "max_uploads",
+        "local_steps",
+    }
     by_device = {"client_chunk_size", "coalition_chunk_size"}
     assert gaps == optional | by_device
     assert resolve(config) == config
