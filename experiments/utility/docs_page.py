@@ -10,9 +10,13 @@ from fedsvp_jax.report.text_table import MISSING, markdown
 from .. import docs_blocks
 from ..reproduce.paired_gap import paired_gap
 from . import noise_bits
-from .routes import SETUPS, WRITERS
 
 Row = dict[str, Any]
+TABLES = (
+    *("mnist_mlp", "femnist_cnn", "adult_sex", "adult_race"),
+    *("mnist_once", "femnist_once", "femnist_writers"),
+)
+_BANDS = {28: 10, 56: 5}  # size of the cohorts -> bands of the correlated noise
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -44,14 +48,14 @@ def table(rows: Sequence[Row]) -> str:
 def gaps(rows: Sequence[Row]) -> str:
     """Correlated minus independent noise, paired by seed, by size of the cohorts."""
     lines = []
-    for independent in WRITERS[1::2]:
-        size = independent.settings["cohort_size"]
-        correlated = next(
-            one for one in WRITERS[2::2] if one.settings["cohort_size"] == size
-        )
+    for size, bands in _BANDS.items():
         by_seed = [
-            {row["seed"]: row["accuracy"] for row in rows if row["route"] == one.name}
-            for one in (correlated, independent)
+            {
+                row["seed"]: row["accuracy"]
+                for row in rows
+                if row["route"] == f"{noise}, cohorts of {size}"
+            }
+            for noise in (f"correlated, b = {bands}", "independent noise")
         ]
         seeds = sorted(by_seed[0].keys() & by_seed[1].keys())
         if len(seeds) < 2:
@@ -89,8 +93,7 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     """Writes results/utility.md from the kept rows; returns the page's path."""
     folder = docs_dir / "results" / "utility"
     blocks = {
-        name: docs_blocks.made_from(folder / f"{name}.jsonl", table)
-        for name in (*SETUPS, "femnist_writers")
+        name: docs_blocks.made_from(folder / f"{name}.jsonl", table) for name in TABLES
     }
     writers = folder / "femnist_writers.jsonl"
     blocks["femnist_writers_gap"] = docs_blocks.made_from(writers, gaps)

@@ -84,7 +84,7 @@ ELSEWHERE = {
     ),
     "python -m experiments.train --preset=proved --dataset=mnist --data_dir=FOLDER": (
         "experiments/utility/test_routes.py"
-        "::test_the_preset_is_the_tables_route_but_for_what_is_named"
+        "::test_the_preset_is_a_proved_promise_and_what_is_typed_wins"
     ),
     "python -m experiments.influence --dataset=cifar10 --data_dir=$FEDSVP_DATA "
     "--model=lite0_linear": (
@@ -104,10 +104,6 @@ ELSEWHERE = {
             "predict runs/proved/model.safetensors",
         )
     },
-    "python -m experiments.utility --setup=": (
-        "experiments/utility/test_routes.py"
-        "::test_rows_that_are_there_are_not_computed_again"
-    ),
     "python -m experiments.attack --attack=planted_bugs": (
         "experiments/attack/test_planted_bugs.py"
         "::test_the_command_tells_the_bugs_and_resumes"

@@ -4,7 +4,7 @@ import pathlib
 import shutil
 
 import pytest
-from commands import ROOT, assert_refused
+from commands import ROOT
 
 from experiments import pages, presets
 from experiments.reproduce import __main__ as reproduce
@@ -115,12 +115,3 @@ def test_only_digits_goes_without_data() -> None:
     for name, line in lines.items():
         assert f"--flagfile=experiments/presets/{name}.flags" in line
         assert "--resume" in line
-
-
-def test_bad_input_is_one_line_and_nothing_is_written(tmp_path: pathlib.Path) -> None:
-    refused = {
-        "--only=fedsva_table9": "only, of size small, must be chosen from",
-        "--only=gap_digits": "only, of size small, must be chosen from",
-        "--size=tiny": "size",
-    }
-    assert_refused(["experiments.reproduce"], refused, tmp_path / "out")
