@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .. import presets
 from ..presets import MEDIUM, SMALL
 from . import kept_cells, results
 from .results import Result
@@ -120,7 +121,8 @@ def published_score(cell: Mapping[str, Any], name: str) -> str:
 def preset_command(name: str) -> str:
     """The command that runs one preset; of a medium one, with the row's mechanism."""
     if MEDIUM in name:
-        return f"python -m experiments.sweep --flagfile={flags_file(name)}"
+        file = f"{presets.FOLDER.name}/{flags_file(name)}"
+        return f"python -m experiments.sweep --flagfile=experiments/{file}"
     small = name.endswith(SMALL)
     size = "" if small else " --size=full"
     return f"python -m experiments.reproduce{size} --only={name}"

@@ -36,7 +36,6 @@ from .evidence import (
 )
 from .findings import findings
 from .open_question import percent, question_block
-from .paired_gap import paired_gap
 from .results import Result
 
 
@@ -264,9 +263,10 @@ def _gap(evidence: Evidence) -> str:
                 fedsva = results.group_of(result, "fedsva", nbafl["epsilon"])
                 if fedsva is None or fedsva["seeds"] != nbafl["seeds"]:
                     continue
-                if len(nbafl["seeds"]) < 2:  # one pair has no interval
+                gap = estimates.paired(fedsva["last5"], nbafl["last5"])
+                if gap is None or gap.interval is None:
                     continue
-                gap = paired_gap(fedsva["last5"], nbafl["last5"])
+                low, high = gap.interval
                 ratio = results.noise_std(fedsva) / results.noise_std(nbafl)
                 nbafl_last5, fedsva_last5 = (
                     labels.percent(*tables.mean_std(group["last5"]))
@@ -279,21 +279,13 @@ def _gap(evidence: Evidence) -> str:
                         "FedSVA's σ ÷ NbAFL's": f"{ratio:.4f}",
                         "NbAFL: last 5 %": nbafl_last5,
                         "FedSVA: last 5 %": fedsva_last5,
-                        "gap in percentage points": f"{100 * gap.mean:+.2f}",
-                        "95 % t interval": _interval(gap.t_interval),
-                        "95 % bootstrap interval": _interval(gap.bootstrap_interval),
-                        "95 % t interval contains 0": (
-                            "yes" if gap.contains_zero else "no"
-                        ),
+                        "gap in percentage points": f"{gap.value:+.2f}",
+                        "95 % t interval": f"{low:+.2f} … {high:+.2f}",
+                        "it contains 0": "yes" if low <= 0 <= high else "no",
                         **provenance([result], [nbafl, fedsva]),
                     }
                 )
     return markdown(rows)
-
-
-def _interval(limits: tuple[float, float]) -> str:
-    low, high = limits
-    return f"{100 * low:+.2f} … {100 * high:+.2f}"
 
 
 def _pictured(

@@ -8,7 +8,7 @@ from fedsvp_jax.report import labels, tables
 from fedsvp_jax.report.text_table import MISSING, markdown
 
 from .. import docs_blocks
-from ..reproduce.paired_gap import paired_gap
+from ..reproduce import estimates
 from . import noise_bits
 
 Row = dict[str, Any]
@@ -58,14 +58,14 @@ def gaps(rows: Sequence[Row]) -> str:
             for noise in (f"correlated, b = {bands}", "independent noise")
         ]
         seeds = sorted(by_seed[0].keys() & by_seed[1].keys())
-        if len(seeds) < 2:
+        gap = estimates.paired(*([one[seed] for seed in seeds] for one in by_seed))
+        if gap is None or gap.interval is None:
             return MISSING
-        gap = paired_gap(*([100 * one[seed] for seed in seeds] for one in by_seed))
-        low, high = gap.t_interval
+        low, high = gap.interval
         lines.append(
             {
                 "cohorts of": str(size),
-                "correlated − independent, points": f"{gap.mean:+.1f}",
+                "correlated − independent, points": f"{gap.value:+.1f}",
                 "95 % interval": f"{low:+.1f} to {high:+.1f}",
                 "seeds": str(gap.num_seeds),
             }

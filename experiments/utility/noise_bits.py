@@ -10,7 +10,7 @@ from typing import Any
 from fedsvp_jax.report import labels, tables
 from fedsvp_jax.report.text_table import markdown
 
-from ..reproduce.paired_gap import paired_gap
+from ..reproduce import estimates
 
 Row = dict[str, Any]
 
@@ -41,12 +41,12 @@ def _line(row: Row, rows: Sequence[Row]) -> dict[str, str]:
         line["accuracy %"] = f"refused: needs {least} bits"
         return line
     found = row["accuracies"]
-    gap = paired_gap(*([100 * one for one in which] for which in (found, plain)))
+    gap = estimates.paired(found, plain)
     line["accuracy %"] = labels.percent(*tables.mean_std(found), digits=1)
-    line["seeds"] = str(gap.num_seeds)
-    if row["bits"]:
-        low, high = gap.t_interval
-        line["minus Gaussian, points"] = f"{gap.mean:+.1f}"
+    line["seeds"] = str(len(found))
+    if row["bits"] and gap is not None and gap.interval is not None:
+        low, high = gap.interval
+        line["minus Gaussian, points"] = f"{gap.value:+.1f}"
         line["95 % interval"] = f"{low:+.1f} to {high:+.1f}"
     return line
 
