@@ -27,8 +27,9 @@ from fedsvp_jax.federation.federated_data import FederatedData, federate
 from fedsvp_jax.federation.loading import neighbour_assumptions
 from fedsvp_jax.federation.run_digest import run_digest
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
-from fedsvp_jax.mechanisms.base import check_noise, extreme_uploads, over_data
+from fedsvp_jax.mechanisms.base import over_data
 from fedsvp_jax.mechanisms.grid import check_grid
+from fedsvp_jax.mechanisms.played import check_noise, extreme_uploads
 from fedsvp_jax.structs import Array, Model, Params, cross_entropy
 from fedsvp_jax.tree import num_parameters
 
@@ -338,10 +339,8 @@ def build(
     made = [plans.told_and_made(one, **plans.sizes(one, data)) for one in configs]
     asked = plans.asked_of(made[0][0], model, build_model, data)
     for told, mechanism in made:
-        smallest = told.min_num_examples
-        check_noise(
-            mechanism, first.num_clients, first.num_rounds, num_examples=smallest
-        )
+        ends = told.min_num_examples, told.max_num_examples
+        check_noise(mechanism, first.num_clients, first.num_rounds, sizes=ends)
         _check_grid(mechanism, first, model, data, asked)
         _check_momentum(first.client_momentum, told, mechanism)
         _check_utility(first, model, data, mechanism)
