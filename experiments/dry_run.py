@@ -19,7 +19,7 @@ from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.federation import Program
 from fedsvp_jax.federation.client_promises import Group
 from fedsvp_jax.mechanisms import Mechanism, noise_setting
-from fedsvp_jax.mechanisms.base import extreme_uploads
+from fedsvp_jax.mechanisms.played import extreme_uploads
 from fedsvp_jax.report import figures, labels, spent, text_table
 from fedsvp_jax.run.folder import PLANNED
 from fedsvp_jax.tree import num_parameters

@@ -42,6 +42,11 @@ _PLANNED = (
     "that released models end before has spent no more"
 )
 _PROMISED = "kept for every client, however often the others upload"
+_BROKEN = (
+    "broken: a client has spent more, since uploads had less noise than the mechanism "
+    "said before the run"
+)
+_ROUNDING = 1e-5  # of what float32 numbers add up to, over the promise
 _AT_THE_END = ("basic", "rdp", "pld")
 METHODS = ("rdp", "pld")  # of every adversary's claims
 
@@ -313,21 +318,29 @@ def _basic(account: Recorded, name: str, assumptions: str) -> Claim:
 
 
 def _promised(account: Recorded) -> Claim:
-    """What was promised before the run, for all of it."""
+    """What was promised before the run, for all of it; nominal once it is broken.
+
+    A promise rests on what the mechanism said of its uploads beforehand, and a
+    mechanism from outside may record others.
+    """
     terms, delta, sound = account.terms, None, True
-    assert terms.total_epsilon is not None
-    if terms.total_accounting == "basic":
+    total, method = terms.total_epsilon, terms.total_accounting
+    assert total is not None
+    kept = account.epsilon_spent(method) <= total * (1 + _ROUNDING)
+    if method == "basic":
         plan = Plan(account)
         delta = plan.delta_of(plan.most_uploads)
         sound = _holds(account, account.largest_claim)
+        kept &= account.delta_spent() <= delta * (1 + _ROUNDING)
+    told = _PROMISED if kept else _BROKEN
     return _claim(
         account,
         adversary(account),
-        f"promise by {terms.total_accounting}",
-        terms.total_epsilon,
-        f"{_PROMISED}; {_assumptions(account)}",
+        f"promise by {method}",
+        total,
+        f"{told}; {_assumptions(account)}",
         delta=delta,
-        proved=sound,
+        proved=sound and kept,
     )
 
 

@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -151,30 +152,24 @@ class Recorded:
         """ε_r that an upload spends on R; 0 where R is not told."""
         return float(self.mechanism.release_epsilon)
 
-    def record(self, client_ids: Any, noise: NoiseInfo, weights: Any = None) -> Self:
-        """The account after one more round.
+    def counted(
+        self, noise: NoiseInfo, weights: Any = None
+    ) -> tuple[np.ndarray, np.ndarray, bool]:
+        """What a round's uploads count.
 
         Args:
-          client_ids: (K,) ids, each at most once; ids < 0 are empty places.
           noise: what the mechanism says of each upload; leaves (K,). Noise in the local
             steps is not shared: every view then counts the upload as the server does,
             but for a cohort that shares the noise of its one step.
           weights: (K,) p_i of the average, for the views that see it alone. Without
             them every view counts as the server's.
 
-        Raises:
-          ValueError: an unknown or repeated id.
+        Returns:
+          (4, K) z by view; (K,) ε claimed, of a claim about the average by this
+          cohort's; and whether noise and weights of the cohort are equal.
         """
-        ids = np.asarray(client_ids, np.int64)
-        taken = ids >= 0
-        ids = ids[taken]
-        if np.any(ids >= len(self.uploads)) or len(np.unique(ids)) != len(ids):
-            raise ValueError(
-                f"client_ids must be distinct and < {len(self.uploads)}, "
-                f"got {ids.tolist()}"
-            )
         multiplier, bound, at_upload, claimed, deltas = (
-            np.asarray(leaf, float)[taken]
+            np.asarray(leaf, float)
             for leaf in (
                 noise.noise_multiplier,
                 noise.sensitivity,
@@ -187,8 +182,9 @@ class Recorded:
         noised &= np.isfinite(multiplier)  # an upload of public data carries no noise
         std = np.where(noised, multiplier, 0) * np.where(noised, bound, 0)
         in_steps = np.any((std == 0) & (multiplier > 0) & np.isfinite(multiplier))
-        alone = weights is None or len(ids) == 0 or bool(in_steps)
-        share = np.ones(len(ids)) if alone else np.asarray(weights, float)[taken]
+        size = len(multiplier)
+        alone = weights is None or size == 0 or bool(in_steps)
+        share = np.ones(size) if alone else np.asarray(weights, float)
         known = (0, 1, self.participation.colluders)
         seen = dict.fromkeys(VIEWS, multiplier)
         if not alone:
@@ -198,11 +194,33 @@ class Recorded:
             }
         if self.view != "server" and not alone:
             met = seen[self.view]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                anew = concentrated_epsilon(jnp.asarray(met), jnp.asarray(deltas))
+            anew = concentrated_epsilon(jnp.asarray(met), jnp.asarray(deltas))
             claimed = np.where(met > 0, np.asarray(anew, float), math.inf)
             claimed = np.where(np.isinf(met), 0.0, claimed)
-        even = not alone and len(ids) > 1 and len({*std}) == len({*share}) == 1
+        even = not alone and size > 1 and len({*std}) == len({*share}) == 1
+        return np.stack([seen[view] for view in VIEWS]), claimed, even
+
+    def record(self, client_ids: Any, noise: NoiseInfo, weights: Any = None) -> Self:
+        """The account after one more round.
+
+        Args:
+          client_ids: (K,) ids, each at most once; ids < 0 are empty places.
+          noise, weights: as in `counted`.
+
+        Raises:
+          ValueError: an unknown or repeated id.
+        """
+        ids = np.asarray(client_ids, np.int64)
+        taken = ids >= 0
+        ids = ids[taken]
+        if np.any(ids >= len(self.uploads)) or len(np.unique(ids)) != len(ids):
+            raise ValueError(
+                f"client_ids must be distinct and < {len(self.uploads)}, "
+                f"got {ids.tolist()}"
+            )
+        noise = jax.tree.map(lambda leaf: np.asarray(leaf, float)[taken], noise)
+        shares = None if weights is None else np.asarray(weights, float)[taken]
+        met, claimed, even = self.counted(noise, shares)
         size = len(ids) if even else 0
 
         def added(before: np.ndarray, values: Any) -> np.ndarray:
@@ -210,14 +228,13 @@ class Recorded:
             after[..., ids] += values
             return after
 
-        met = np.stack([seen[view] for view in VIEWS])
         with np.errstate(divide="ignore"):
             precision = 1.0 / np.square(met)
         return dataclasses.replace(
             self,
             uploads=added(self.uploads, 1),
             epsilon=added(self.epsilon, claimed),
-            delta=added(self.delta, deltas),
+            delta=added(self.delta, noise.delta),
             precision=added(self.precision, precision),
             least=self._least_after(ids, met),
             rounds=self.rounds + 1,

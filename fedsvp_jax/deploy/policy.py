@@ -14,7 +14,7 @@ from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation import plan
 from fedsvp_jax.federation.budget import solve_noise
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
-from fedsvp_jax.mechanisms.base import check_noise
+from fedsvp_jax.mechanisms.played import check_noise
 from fedsvp_jax.run.files import plain
 from fedsvp_jax.settings import part
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo
@@ -223,7 +223,8 @@ def make_policy(
             "R"
         )
     _check_deployable(config.mechanism, mechanism)
-    check_noise(mechanism, 1, config.num_rounds, num_examples=min_num_examples)
+    sizes = min_num_examples, told.max_num_examples
+    check_noise(mechanism, 1, config.num_rounds, sizes=sizes)
     if config.mechanism != "none" and np.min(mechanism.least_multiplier) <= 0:
         raise ValueError(
             f"mechanism {config.mechanism} adds no noise with these settings, and a "

@@ -15,7 +15,7 @@ from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation.federated_data import FederatedData
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, grid
-from fedsvp_jax.mechanisms.base import extreme_uploads
+from fedsvp_jax.mechanisms.played import extreme_uploads
 from fedsvp_jax.structs import Array, Model, Params, cross_entropy
 from fedsvp_jax.tree import num_parameters
 

@@ -32,7 +32,8 @@ from fedsvp_jax.federation.federated_data import FederatedData, federate
 from fedsvp_jax.federation.loading import neighbour_assumptions
 from fedsvp_jax.federation.run_digest import run_digest
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
-from fedsvp_jax.mechanisms.base import check_noise, over_data
+from fedsvp_jax.mechanisms.base import over_data
+from fedsvp_jax.mechanisms.played import check_noise
 from fedsvp_jax.structs import Array, Model
 
 
@@ -222,10 +223,8 @@ def build(
     for told, mechanism in (
         (one.told, one.mechanism) for all_ in groups for one in all_
     ):
-        smallest = told.min_num_examples
-        check_noise(
-            mechanism, first.num_clients, first.num_rounds, num_examples=smallest
-        )
+        ends = told.min_num_examples, told.max_num_examples
+        check_noise(mechanism, first.num_clients, first.num_rounds, sizes=ends)
         checks.check_grid(mechanism, first, model, data, asked)
         checks.check_momentum(first.client_momentum, told, mechanism)
         checks.check_utility(first, model, data, mechanism)

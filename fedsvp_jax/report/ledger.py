@@ -90,30 +90,23 @@ def audit(
 
 
 def _rows(entries: Sequence[Entry]) -> list[Row]:
+    """One for every charge, whose upload takes its place; one for an upload alone."""
     promise = entries[0].body["promise"]
-    charged: dict[int, dict[str, Any]] = {}
+    rows: list[Row] = []
     for entry in entries[1:]:
         told = entry.body
-        row = charged.setdefault(told["round"], {"sent": "", "recorded": None})
-        row["z"] = float(told["noise_multiplier"])
+        number, z = told["round"], float(told["noise_multiplier"])
+        row = Row(number, entry.time, "", z, 0.0, None)
         if entry.kind == "upload":
-            row |= {"sent": entry.time, "recorded": told["epsilon_spent"]["rdp"]}
-        else:
-            row["charged"] = entry.time
-    rows, multipliers = [], []
-    for number, row in charged.items():
-        multipliers.append(row["z"])
-        recorded = row["recorded"]
-        rows.append(
-            Row(
-                number,
-                row.get("charged", ""),
-                row["sent"],
-                row["z"],
-                _epsilon(multipliers, promise),
-                None if recorded is None else float(recorded),
-            )
-        )
+            before = rows[-1] if rows else None
+            charged = ""
+            if before and before.round == number and not before.sent:
+                charged = rows.pop().charged
+            spent = told["epsilon_spent"]["rdp"]
+            recorded = None if spent is None else float(spent)
+            row = row._replace(charged=charged, sent=entry.time, recorded=recorded)
+        multipliers = [*(one.noise_multiplier for one in rows), z]
+        rows.append(row._replace(epsilon=_epsilon(multipliers, promise)))
     return rows
 
 
@@ -170,7 +163,16 @@ def _chain_problems(
 
 
 def _sum_problems(promise: dict[str, Any], rows: Sequence[Row]) -> list[str]:
-    found = []
+    found = [
+        f"round {row.round} was sent and never charged"
+        for row in rows
+        if not row.charged
+    ]
+    found += [
+        f"round {row.round} came after round {before.round}"
+        for before, row in itertools.pairwise(rows)
+        if row.round <= before.round
+    ]
     limit = promise["total_epsilon"]
     for row in rows:
         if limit is not None and not row.epsilon <= limit * _ROUNDING:

@@ -12,7 +12,7 @@ import numpy as np
 from fedsvp_jax.accounting import Account
 from fedsvp_jax.algorithm import aggregation, cohort
 from fedsvp_jax.federation import Program
-from fedsvp_jax.mechanisms.base import player
+from fedsvp_jax.mechanisms.played import player
 from fedsvp_jax.structs import Array, NoiseInfo
 
 

@@ -292,7 +292,7 @@ class Session:
         row["rdp_by_adversary"] = claims.by_adversary(account)
         self._folder.hold(files.rows, [row])
         if files.clients is not None:
-            uploads = records.client_rows(metrics, round_num=number)
+            uploads = records.client_rows(account, metrics, round_num=number)
             self._folder.hold(files.clients, uploads)
         self._logs.add(files.runs[cell], plain(row))
         self._note(cell, row)
