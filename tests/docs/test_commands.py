@@ -54,7 +54,6 @@ SMALL: dict[str, tuple[str, ...]] = {
     "experiments.build_store": (),
     "experiments.demo": (*RUN, "--seeds=0:1"),
     "experiments.influence": ("--num_participants=8", "--num_runs=1"),
-    "experiments.pretrain": ("--pretrain_epochs=1",),
     "experiments.predict": (),
     "experiments.report": (),
     "experiments.merge": (),

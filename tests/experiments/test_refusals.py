@@ -71,7 +71,7 @@ REFUSED = {
         "--vote_epsilon=0": "vote_epsilon",
         "--corruption=rust": "corruption must be one of",
         "--num_participants=1": "num_participants",
-        "--backbone=/nowhere/file": "/nowhere/file does not exist",
+        "--backbone=/nowhere/file": "backbone must be warmup, random or hf:NAME",
         "--warmup_examples=1790": "warmup_examples 1790",
     },
     "experiments.reproduce": {
