@@ -8,17 +8,18 @@ import pytest
 from commands import assert_resumed, succeeds
 
 from experiments.attack import audit, audit_claims, audit_play, planted_bugs
-from experiments.attack.audit_cases import Case
+from experiments.attack.audit_cases import DEPLOYED, Case
 from experiments.attack.bugs import BUGS
 from fedsvp_jax.config import ExperimentConfig, resolve
 
 CONFIG = resolve(ExperimentConfig(**audit.DEFAULTS))
-QUICK = ("noise_halved", "count", "release")
+QUICK = ("noise_halved", "count", "release", "share_missing")
 
 
 @functools.cache  # making the mechanisms takes a second, which collection shall not
 def cases() -> dict[str, Case]:
-    return {case.name: case for case in audit.audited_cases(["all"], CONFIG)}
+    named = ["all"], [DEPLOYED]
+    return {c.name: c for names in named for c in audit.audited_cases(names, CONFIG)}
 
 
 # Three stand for all in every run of the suite; the others are slow to compile.
