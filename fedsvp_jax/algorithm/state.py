@@ -71,6 +71,7 @@ class Cell:
     allowance: Allowance  # who may take part, so that the promise is kept
     cohort: Array | None = None  # (K,) int32: drawn by the host, ascending, then -1
     by_client: MechanismConfig | None = None  # (M,) leaves: told to each client's own
+    shares: Array | None = None  # (M,) float32 ≥ 1, of `aggregation.client_weights`
 
     def of_client(self, client: Array | int) -> "Cell":
         """The cell as this client sees it: with its own mechanism."""

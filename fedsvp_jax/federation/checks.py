@@ -146,6 +146,26 @@ def check_client_values(
         )
 
 
+def check_weighting(
+    config: ExperimentConfig, data: FederatedData, mechanism: Mechanism
+) -> None:
+    """Refuses weights by ε where clients have none of their own, or weigh the same.
+
+    Raises:
+      ValueError: what is missing, or which setting rules it out.
+    """
+    if config.weighting != "epsilon":
+        return
+    if data.promised[0] is None:
+        raise ValueError("weighting=epsilon needs client_epsilons, each client's ε")
+    if mechanism.uniform_weights or config.client_values != "none":
+        raise ValueError(
+            "weighting must not be epsilon where all clients of a cohort weigh the "
+            f"same (mechanism {config.mechanism}, noise_trust="
+            f"{config.noise_trust}), nor with client_values"
+        )
+
+
 def check_momentum(
     momentum: float, told: MechanismConfig, mechanism: Mechanism
 ) -> None:

@@ -148,3 +148,13 @@ def mechanisms_by_client(
         return told
 
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *map(of_cell, cells))
+
+
+def shares_by_client(
+    weighting: str, promised: Sequence[np.ndarray | None]
+) -> jax.Array | None:
+    """(cells, M) ε_i over the smallest, with weighting=epsilon; else None."""
+    if weighting != "epsilon":
+        return None
+    known = [one / one.min() for one in promised if one is not None]
+    return jnp.asarray(np.stack(known), jnp.float32)

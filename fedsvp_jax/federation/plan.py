@@ -343,9 +343,8 @@ def make_cells(
     mechanisms: Sequence[MechanismConfig],
     allowances: Sequence[Allowance],
     roots: Sequence[prng.Keys],
-    by_client: MechanismConfig | None = None,
 ) -> Cell:
-    """The cells' values, stacked along a leading axis; so is `by_client`."""
+    """The cells' values, stacked along a leading axis."""
     rates = [
         TrainingRates(
             learning_rate=c.learning_rate,
@@ -365,7 +364,6 @@ def make_cells(
         rates=jax.tree.map(stack, *rates),
         mechanism=jax.tree.map(stack, *mechanisms),
         allowance=jax.tree.map(lambda *leaves: jnp.stack(leaves), *allowances),
-        by_client=by_client,
     )
 
 

@@ -26,6 +26,7 @@ from fedsvp_jax.federation.client_promises import (
     mechanisms_by_client,
     promises_text,
     promising,
+    shares_by_client,
 )
 from fedsvp_jax.federation.cohort_stream import CohortStream
 from fedsvp_jax.federation.federated_data import FederatedData, federate
@@ -128,7 +129,8 @@ class Program:
     def equal_weights(self) -> bool:
         """Whether every client weighs the same in every cohort that may be drawn."""
         data = self.data
-        return self.uniform_weights or data.min_num_examples == data.max_num_examples
+        same = data.min_num_examples == data.max_num_examples
+        return self.uniform_weights or (same and self.cells.shares is None)
 
     def is_over(
         self, spent: Array | np.ndarray, admitted: Array | np.ndarray, done: int
@@ -228,6 +230,7 @@ def build(
         checks.check_grid(mechanism, first, model, data, asked)
         checks.check_momentum(first.client_momentum, told, mechanism)
         checks.check_utility(first, model, data, mechanism)
+        checks.check_weighting(first, data, mechanism)
         checks.check_client_values(first, data, mechanism)
     by_client = [
         () if promised is None else of
@@ -257,13 +260,10 @@ def build(
             configs, made, data.promised, strict=True
         )
     ]
-    cells = plans.make_cells(
-        configs,
-        data,
-        mechanism_configs,
-        allowances,
-        roots,
-        mechanisms_by_client(by_client, first.num_clients),
+    cells = dataclasses.replace(
+        plans.make_cells(configs, data, mechanism_configs, allowances, roots),
+        by_client=mechanisms_by_client(by_client, first.num_clients),
+        shares=shares_by_client(first.weighting, data.promised),
     )
     stream = None
     if data.reader is not None:

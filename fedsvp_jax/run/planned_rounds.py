@@ -34,6 +34,7 @@ def planned_account(program: Program, account: Account, spent: np.ndarray) -> Ac
         player(one, plan.num_clients)
         for one in [of.mechanism for of in promised] or [mechanism]
     ]
+    shares = program.cells.shares
     player_of = np.zeros(plan.num_clients, np.int32)
     for number, one in enumerate(promised):
         player_of[list(one.clients)] = number
@@ -58,7 +59,10 @@ def planned_account(program: Program, account: Account, spent: np.ndarray) -> Ac
         played = play(clients, sizes, ratios, round_num)
         least = jnp.argmin(played.noise_multiplier, axis=1)
         weights = aggregation.client_weights(
-            sizes, clients >= 0, uniform=program.uniform_weights
+            sizes,
+            clients >= 0,
+            uniform=program.uniform_weights,
+            shares=None if shares is None else shares[0][jnp.maximum(clients, 0)],
         )
 
         def at_least(leaf: Array) -> Array:

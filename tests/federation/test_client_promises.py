@@ -281,3 +281,42 @@ def test_without_an_epsilon_for_the_rest_it_is_refused(tmp_path: Path) -> None:
     config = promising(tmp_path, EPSILONS, **CASES["uploads"])
     with pytest.raises(ValueError, match="needs total_epsilon"):
         built(dataclasses.replace(config, total_epsilon=None))
+
+
+def test_weights_may_follow_the_epsilon_and_are_counted(tmp_path: Path) -> None:
+    """p_i in proportion to n_i·ε_i, in the average and in what an observer sees."""
+    config = promising(tmp_path, EPSILONS, cohort_size=7, **CASES["noise of uploads"])
+    by_epsilon = dataclasses.replace(config, weighting="epsilon", num_rounds=2)
+    run.train(by_epsilon, tmp_path / "run", dataset=digits())
+    rows = read_rows(tmp_path / "run" / "clients.jsonl")[:7]
+    held = np.asarray([row["num_examples"] for row in rows], float)
+    shares = held * np.asarray(EPSILONS)
+    weights = np.asarray([row["weight"] for row in rows])
+    np.testing.assert_allclose(weights, shares / shares.sum(), rtol=1e-6)
+    seen = read_rows(tmp_path / "run" / "metrics.jsonl")[0]["rdp_by_adversary"]
+    parts = weights * [row["noise_std"] for row in rows]
+    accountant = RdpAccountant()
+    least = min(np.linalg.norm(parts) / weights)  # Δ = C = 1
+    accountant.compose(dp_accounting.GaussianDpEvent(least))
+    observer = seen["outside observer of the final model"]
+    assert accountant.get_epsilon(1e-5) == pytest.approx(observer, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"client_epsilons": None}, "needs client_epsilons"),
+        ({"mechanism": "dp_fedavg", "solve": "uploads"}, "must not be epsilon"),
+        (
+            {"client_values": "additive", "validation_examples": 50},
+            "nor with client_values",
+        ),
+    ],
+)
+def test_weights_by_epsilon_are_refused_without_a_meaning(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    told = CASES["noise of uploads"] | {"weighting": "epsilon", "solve": "uploads"}
+    config = promising(tmp_path, [8.0] * 7, **told)
+    with pytest.raises(ValueError, match=said):
+        built(dataclasses.replace(config, noise_multiplier=9.0, **changes))
