@@ -212,7 +212,7 @@ def _spent(program: Program) -> str:
 def _promise(group: Group, account: Account) -> str:
     """`the 2 clients promised ε = 1 (0, 3): at most 4 uploads`."""
     who = client_groups.words(group.epsilon, group.clients)
-    return f"{who}: at most {account.plan.most_uploads} uploads each"
+    return f"the {who}: at most {account.plan.most_uploads} uploads each"
 
 
 def _price(program: Program) -> str:

@@ -1,6 +1,6 @@
 """Clients that are promised an ε of their own: which of them a claim is about."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,6 +12,7 @@ PUBLIC = (
     "which client is promised which ε was decided by public facts, without a look at "
     "the records"
 )
+_FOR = "; for the "
 _MOST_GROUPS = 8  # in a table; of more the smallest and the largest ε
 _MOST_NAMED = 8  # clients of a group
 AnyClaim = TypeVar("AnyClaim", bound=Any)
@@ -24,18 +25,32 @@ def shown(account: Recorded) -> list[tuple[Promised, Recorded]]:
 
 
 def words(epsilon: float, clients: Sequence[int]) -> str:
-    """`the 2 clients promised ε = 1 (0, 3)`."""
+    """`2 clients promised ε = 1 (0, 3)`, behind "the"."""
     count, named = len(clients), clients[:_MOST_NAMED]
     listed = ", ".join(map(str, named))
     more = f" and {count - len(named)} more" if count > len(named) else ""
     who = "client" if count == 1 else f"{count} clients"
-    return f"the {who} promised ε = {epsilon:g} ({listed}{more})"
+    return f"{who} promised ε = {epsilon:g} ({listed}{more})"
+
+
+def smallest_and_largest(guarantees: Iterable[Mapping[str, Any]]) -> list[float]:
+    """The ε promised by client in a run's table of claims; [] where all have one.
+
+    Args:
+      guarantees: of summary.json or a cell.
+    """
+    found = [
+        float(row["epsilon"])
+        for row in guarantees
+        if str(row["method"]).startswith("promise") and _FOR in str(row["relation"])
+    ]
+    return [min(found), max(found)] if found else []
 
 
 def of_group(claim: AnyClaim, promised: Promised, method: str = "") -> AnyClaim:
     """The claim, a `claims.Claim`, about these clients alone."""
     return claim._replace(
-        relation=f"{claim.relation}; for {words(promised.epsilon, promised.clients)}",
+        relation=f"{claim.relation}{_FOR}{words(promised.epsilon, promised.clients)}",
         method=", ".join(filter(None, (claim.method, method))),
     )
 

@@ -74,7 +74,7 @@ def groups_of(
             _ = account_of(mine, made).plan.allowance
         except ValueError as error:
             who = client_groups.words(float(epsilon), clients)
-            raise ValueError(f"client_epsilons: {who}: {error}") from error
+            raise ValueError(f"client_epsilons: the {who}: {error}") from error
         found.append(group)
     return tuple(found)
 

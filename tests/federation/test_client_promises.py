@@ -17,6 +17,9 @@ from fedsvp_jax.accounting import claims
 from fedsvp_jax.deploy import make_policy
 from fedsvp_jax.federation import Program, build
 from fedsvp_jax.mechanisms import noise_setting
+from fedsvp_jax.report import tables
+from fedsvp_jax.report.sweep_page import write_sweep_report
+from fedsvp_jax.run import sweep
 
 EPSILONS = [1.0, 2.0, 2.0, 8.0, 8.0, 4.0, 8.0]
 ALL = {"num_hbc_clients": 0, "num_attributes": 1, "partition": "iid"}
@@ -320,3 +323,41 @@ def test_weights_by_epsilon_are_refused_without_a_meaning(
     config = promising(tmp_path, [8.0] * 7, **told)
     with pytest.raises(ValueError, match=said):
         built(dataclasses.replace(config, noise_multiplier=9.0, **changes))
+
+
+def test_a_run_that_ends_early_is_claimed_at_its_planned_length_by_client(
+    tmp_path: Path,
+) -> None:
+    config = promising(tmp_path, EPSILONS, cohort_size=7, **CASES["noise of uploads"])
+    summary = run.train(
+        config,
+        tmp_path / "run",
+        dataset=digits(),
+        on_round=lambda number, row: run.STOP if number == 2 else None,
+    )
+    assert summary["rounds"] == 2
+    planned = [
+        row["epsilon"]
+        for row in summary["guarantees"]
+        if row["method"] == "rdp, 5 planned rounds" and row["adversary"] == "server"
+    ]
+    assert planned == [pytest.approx(max(EPSILONS), rel=1e-5)]
+
+
+def test_the_epsilon_page_of_a_sweep_says_the_smallest_and_the_largest(
+    tmp_path: Path,
+) -> None:
+    config = promising(tmp_path, EPSILONS, num_rounds=2, **CASES["noise of uploads"])
+    plan = sweep.SweepPlan(("none", "nbafl"), (), (0, 1), total_epsilons=(8.0,))
+    base = dataclasses.replace(config, total_epsilon=None, solve="uploads")
+    sweep.sweep(base, plan, tmp_path / "sweep", dataset=digits())
+    write_sweep_report(tmp_path / "sweep")
+    told = json.loads((tmp_path / "sweep" / "epsilon.json").read_text())
+    (point,) = told["points"]
+    assert point["epsilon_by_client"] == [1.0, 8.0]
+    assert point["epsilon"] == 8.0
+    text = (tmp_path / "sweep" / "epsilon.html").read_text()
+    assert "1 to 8 by client" in text
+    assert "for the client promised ε = 1 (0)" in text
+    tables.write_tables(tmp_path / "sweep")
+    assert "does not name" in (tmp_path / "sweep" / "table.md").read_text()
