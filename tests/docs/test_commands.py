@@ -41,7 +41,6 @@ SMALL: dict[str, tuple[str, ...]] = {
         "--cohort_size=2",
         "--attack_steps=2",
         "--num_images=20",
-        "--final_images=0",
         "--classifier_steps=20",
         "--audit_mechanisms=nbafl",
         "--audit_trials=40",
