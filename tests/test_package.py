@@ -30,10 +30,15 @@ LAYERS = (
     ("run",),
     ("deploy",),
     # What stands around the core, which imports none of it.
+    ("tables",),
+    ("store",),
     ("attacks", "baselines", "check", "datasets", "engines", "report"),
     ("pretrained",),
 )
-TOUCH_FILES = ("attacks", "data", "datasets", "deploy", "pretrained", "report", "run")
+TOUCH_FILES = (
+    *("attacks", "data", "datasets", "deploy", "pretrained", "report", "run", "store"),
+    "tables",
+)
 
 
 def module_name(path: pathlib.Path) -> str:

@@ -19,6 +19,8 @@ OUTSIDE = (  # rooms around the core
     "engines",
     "pretrained",
     "report",
+    "store",
+    "tables",
 )
 # Public calls, flat on purpose: each argument is a setting that a user names.
 FLAT = {
@@ -26,7 +28,6 @@ FLAT = {
     "run/sweep.py sweep",
     "settings.py setting",
     "mechanisms/registry.py register_mechanism",
-    "data/formats/table.py from_table",
 }
 
 

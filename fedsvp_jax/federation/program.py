@@ -28,8 +28,11 @@ from fedsvp_jax.federation.client_promises import (
     promising,
     shares_by_client,
 )
-from fedsvp_jax.federation.cohort_stream import CohortStream
-from fedsvp_jax.federation.federated_data import FederatedData, federate
+from fedsvp_jax.federation.federated_data import (
+    CohortStream,
+    FederatedData,
+    federate,
+)
 from fedsvp_jax.federation.loading import neighbour_assumptions
 from fedsvp_jax.federation.run_digest import run_digest
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
@@ -267,8 +270,7 @@ def build(
     )
     stream = None
     if data.reader is not None:
-        stream = CohortStream(
-            data.reader,
+        stream = data.reader.stream(
             root=roots[0].shared,
             num_rounds=first.num_rounds,
             cohorts=first.cohorts,

@@ -17,7 +17,6 @@ from functools import partial
 from typing import Any, Self
 
 from fedsvp_jax.config import of_before, of_today
-from fedsvp_jax.data.formats.files import sync
 from fedsvp_jax.devices import processes
 from fedsvp_jax.run.files import (
     BESIDE,
@@ -25,6 +24,7 @@ from fedsvp_jax.run.files import (
     make_folder,
     plain,
     replace_file,
+    sync,
     write_json,
 )
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from fedsvp_jax import federation
+from fedsvp_jax import extras, federation
 from fedsvp_jax.accounting import client_groups
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.data.formats.schema import to_toml
 from fedsvp_jax.devices import processes
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
@@ -107,7 +106,8 @@ def train(
         longer=lambda before: check_more_rounds(config, program.mechanism, before),
     )
     if isinstance(data, Dataset) and data.schema is not None and processes.is_first():
-        replace_file(folder.path / SCHEMA, to_toml(data.schema).encode())
+        text = extras.around("tables.schema").to_toml(data.schema)
+        replace_file(folder.path / SCHEMA, text.encode())
     with folder, StopRequests() as stop:
         session = Session(
             trainer,

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from fedsvp_jax.data import sources
-from fedsvp_jax.data.formats.schema import from_toml, to_toml
-from fedsvp_jax.data.formats.table import from_table
-from fedsvp_jax.data.formats.table_settings import TableSettings
-from fedsvp_jax.datasets import draft
+from fedsvp_jax.data.table_settings import TableSettings
+from fedsvp_jax.tables import draft
+from fedsvp_jax.tables.schema import from_toml, to_toml
+from fedsvp_jax.tables.table import from_table
 
 ROWS = 40
 AGES = np.arange(ROWS) + 20.0
