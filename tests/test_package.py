@@ -32,7 +32,7 @@ LAYERS = (
     # What stands around the core, which imports none of it.
     ("baselines", "tables"),
     ("store",),
-    ("attacks", "check", "datasets", "engines", "report"),
+    ("attacks", "check", "cluster", "datasets", "engines", "report"),
     ("pretrained",),
 )
 TOUCH_FILES = (

@@ -15,6 +15,7 @@ OUTSIDE = (  # rooms around the core
     "attacks",
     "baselines",
     "check",
+    "cluster.py",
     "datasets",
     "engines",
     "pretrained",

@@ -24,7 +24,7 @@ from fedsvp_jax.run import records, scores
 from fedsvp_jax.run.early_stopping import Hook, check_reveal
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.files import replace_file
-from fedsvp_jax.run.folder import SharedFolder
+from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.loop import Options
 from fedsvp_jax.run.session import Files, Session, logs_of
 from fedsvp_jax.run.stopping import StopRequests
@@ -90,7 +90,7 @@ def train(
     """
     check_reveal(reveal)
     data = dataset or loading.load_data(config)
-    folder = SharedFolder(output_dir)
+    folder = RunFolder(output_dir)
     logs = logs_of(folder.path, loggers)
     program = federation.build([config], data, model=model, loss=loss)
     (config,) = program.configs

@@ -25,10 +25,10 @@ from fedsvp_jax.influence.admission import Admission
 from fedsvp_jax.influence.pipeline import Centre
 from fedsvp_jax.mechanisms import noise_setting
 from fedsvp_jax.run import loop, records
-from fedsvp_jax.run.checkpoint import SharedCheckpointer
+from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.early_stopping import STOP, BestRound, shown
 from fedsvp_jax.run.files import plain
-from fedsvp_jax.run.folder import SharedFolder
+from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.loop import Options
 from fedsvp_jax.run.planned_rounds import planned_account
 from fedsvp_jax.run.stopping import StopRequests
@@ -178,7 +178,7 @@ class Session:
     def __init__(
         self,
         trainer: Trainer,
-        folder: SharedFolder,
+        folder: RunFolder,
         logs: Logs,
         files: Files,
         options: Options,
@@ -189,16 +189,14 @@ class Session:
         filtered = trainer.program.configs[0].influence_filter != "none"
         self.before_round = FilterHook(trainer) if filtered else None
         self.accounts = [one.said(options.nominal) for one in self._program.accounts]
-        self._checkpointer = SharedCheckpointer(files.checkpoints, folder.identity)
+        self._checkpointer = Checkpointer(files.checkpoints, folder.identity)
         self.state, self.done = loop.restore(trainer, self.accounts, self._checkpointer)
         self._scores: list[list[dict[str, Any]]] = [[] for _ in files.names]
         self._diverged: list[list[int]] = [[] for _ in files.names]
         self.stopped_by: str | None = None
         self.best = BestRound()
         self._is_best = False  # the newest round of the first cell
-        self._best = SharedCheckpointer(
-            files.checkpoints.with_name(BEST), folder.identity
-        )
+        self._best = Checkpointer(files.checkpoints.with_name(BEST), folder.identity)
         self._go_on_after_kept_rows()
         self._clock = time.perf_counter()
         config = self._program.configs[0]
