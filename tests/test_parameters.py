@@ -18,6 +18,7 @@ OUTSIDE = (  # rooms around the core
     "cluster.py",
     "datasets",
     "engines",
+    "influence",
     "pretrained",
     "report",
     "store",

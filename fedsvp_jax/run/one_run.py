@@ -18,7 +18,6 @@ from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.federation.run_digest import check_more_rounds
-from fedsvp_jax.influence import admission
 from fedsvp_jax.losses import ExampleLoss
 from fedsvp_jax.run import records, scores
 from fedsvp_jax.run.early_stopping import Hook, check_reveal
@@ -141,7 +140,7 @@ def train(
             summary["client_values"] = records.value_sums(rows, config.num_clients)
         if config.influence_filter != "none" or config.corrupted_share > 0:
             admitted = np.asarray(processes.to_host(session.state.admitted)[0])
-            summary |= admission.summary(
+            summary |= extras.around("influence.admission").summary(
                 config,
                 program.data.corrupted[0],
                 admitted,
