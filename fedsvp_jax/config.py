@@ -94,6 +94,8 @@ class ExecutionSettings(Settings):
 class FederationSettings(
     ExecutionSettings,
     shapley.ClientValueSettings,
+    FilterSettings,
+    CorruptionSettings,
     TrainingSettings,
     RoundSettings,
     PartitionSettings,
@@ -111,6 +113,7 @@ class AccountedSettings(
     PromiseSettings,
     NoiseSettings,
     MechanismChoice,
+    optimizers.ClientSettings,
     RoundSettings,
 ):
     """What a run's account follows from beside its mechanism."""

@@ -234,7 +234,7 @@ def build(
         checks.check_momentum(first.client_momentum, told, mechanism)
         checks.check_utility(first, model, data, mechanism)
         checks.check_weighting(first, data, mechanism)
-        checks.check_client_values(first, data, mechanism)
+        checks.check_client_values(first, data, mechanism, first.mechanism)
     by_client = [
         () if promised is None else of
         for promised, of in zip(data.promised, groups, strict=True)
