@@ -9,7 +9,7 @@ from fedsvp_jax.algorithm import private_query
 from fedsvp_jax.algorithm.evaluation import outputs_for
 from fedsvp_jax.algorithm.private_query import Asked
 from fedsvp_jax.common_settings import RoundSettings
-from fedsvp_jax.config import FederationSettings
+from fedsvp_jax.config import ExperimentConfig, FederationSettings
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
