@@ -124,7 +124,7 @@ def check_utility(
 
 
 def check_client_values(
-    config: ExperimentConfig, data: FederatedData, mechanism: Mechanism
+    config: FederationSettings, data: FederatedData, mechanism: Mechanism
 ) -> None:
     """Refuses values of clients where they have no meaning.
 
@@ -136,8 +136,8 @@ def check_client_values(
     if mechanism.claim.central:
         raise ValueError(
             "client_values must be none where the noise hides a cohort's sum and no "
-            f"single upload, as with mechanism {config.mechanism} here: a value tells "
-            f"of one upload; got {config.client_values}"
+            "single upload, as this mechanism's does: a value tells of one upload; got "
+            f"{config.client_values}"
         )
     if data.examples.targets is not None and config.client_value_utility != "loss":
         raise ValueError(
@@ -147,7 +147,7 @@ def check_client_values(
 
 
 def check_weighting(
-    config: ExperimentConfig, data: FederatedData, mechanism: Mechanism
+    config: FederationSettings, data: FederatedData, mechanism: Mechanism
 ) -> None:
     """Refuses weights by ε where clients have none of their own, or weigh the same.
 
@@ -161,8 +161,7 @@ def check_weighting(
     if mechanism.uniform_weights or config.client_values != "none":
         raise ValueError(
             "weighting must not be epsilon where all clients of a cohort weigh the "
-            f"same (mechanism {config.mechanism}, noise_trust="
-            f"{config.noise_trust}), nor with client_values"
+            "same, as this mechanism needs it, nor with client_values"
         )
 
 
