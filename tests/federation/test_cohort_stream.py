@@ -24,6 +24,7 @@ from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.engine.placement import Placement
+from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, federated_data
 from fedsvp_jax.federation.cohort_stream import CohortReader, CohortStream
 from fedsvp_jax.tree import params_sha256
@@ -133,6 +134,20 @@ def test_every_round_takes_the_one_compiled_program(store: ClientStore) -> None:
         trainer.advance(state, 2, 3)
     again, _ = trainer.advance(trainer.initial_state(), 0, 2)  # back to the start
     assert params_sha256(again.params) == first
+
+
+def test_a_client_more_takes_a_few_numbers_and_no_examples(tmp_path: pathlib.Path):
+    """Of what a round is handed; examples are mapped (tests/data/test_client_store.py).
+
+    So neither memory nor a round's time grows with the population.
+    """
+    taken = {}
+    for count in (8, 64):
+        store = digits_store(tmp_path / str(count), sizes=[20] * count)
+        trainer = Trainer(build([small(**CHANGES | {"num_clients": count})], store))
+        leaves = jax.tree.leaves(trainer.arguments())
+        taken[count] = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+    assert taken[64] - taken[8] <= 56 * 16  # bytes; one image has 64
 
 
 def reader_of(store: ClientStore) -> CohortReader:
