@@ -11,6 +11,7 @@ from small_runs import (
     SAME_BYTES,
     Stopped,
     contents,
+    run_small,
     shared_rounds,  # noqa: F401, a fixture
     shared_trainer,
     small,
@@ -18,7 +19,7 @@ from small_runs import (
 )
 from stores import digits_store, in_memory
 
-from fedsvp_jax import prng, run
+from fedsvp_jax import prng
 from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.data.client_store import ClientStore
@@ -58,19 +59,11 @@ def train(
     folder: pathlib.Path,
     data: Dataset | ClientStore,
     *,
-    rounds_per_call: int = 2,
-    num_devices: int = 1,
-    resume: bool = False,
-    **changes: Any,
+    changes: dict[str, Any] | None = None,
+    **how: Any,
 ) -> dict[str, Any]:
-    return run.train(
-        small(**(CHANGES | changes)),
-        folder,
-        dataset=data,
-        placement=Placement(num_devices=num_devices, rounds_per_call=rounds_per_call),
-        resume=resume,
-        checkpoint_every=2,
-    )
+    config = small(**CHANGES | (changes or {}))
+    return run_small(config, folder, dataset=data, **how)
 
 
 @pytest.fixture(scope="module")
@@ -113,8 +106,8 @@ def test_a_streamed_run_stopped_midway_resumes_to_the_same_bytes(
 def test_a_promise_ends_a_streamed_run_where_it_ends_the_run_in_memory(
     store: ClientStore, tmp_path: pathlib.Path
 ) -> None:
-    train(tmp_path / "memory", in_memory(store), **PROMISE)
-    train(tmp_path / "streamed", store, **PROMISE)
+    train(tmp_path / "memory", in_memory(store), changes=PROMISE)
+    train(tmp_path / "streamed", store, changes=PROMISE)
     assert contents(tmp_path / "streamed", FILES) == contents(
         tmp_path / "memory", FILES
     )
