@@ -52,9 +52,7 @@ def held(config: ExperimentConfig, dataset: Dataset) -> list[set[int]]:
     ],
     ids=str,
 )
-def test_every_partition_gives_every_client_examples_by_seed(
-    changes: dict[str, Any],
-) -> None:
+def test_every_partition_gives_every_client_examples_by_seed(changes):
     dataset = with_people()
     first = held(small(**changes), dataset)
     assert len(first) == 7 and all(first)
@@ -219,9 +217,7 @@ def test_a_model_needs_one_output_for_each_class(outputs: int) -> None:
         build([small()], digits(), model=model)
 
 
-def test_a_federation_in_which_nobody_holds_private_data_is_warned_of(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_federation_in_which_nobody_holds_private_data_is_warned_of(caplog):
     """U14."""
     federated_data.federate([small(num_hbc_clients=7)], digits())
     assert "num_hbc_clients = 7 is all clients: nobody holds" in caplog.text
