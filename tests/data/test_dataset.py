@@ -46,9 +46,7 @@ from fedsvp_jax.data.dataset import Column
         ),
     ],
 )
-def test_contradictions_are_refused_by_name(
-    changes: dict[str, Any], message: str
-) -> None:
+def test_contradictions_are_refused_by_name(changes, message):
     with pytest.raises(ValueError, match=message):
         make(**changes)
 

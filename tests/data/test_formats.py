@@ -31,9 +31,7 @@ def test_every_format_reads_the_same_twice(name: str, tmp_path: Path) -> None:
         ("adult", "adult"),
     ],
 )
-def test_data_dir_is_the_folder_or_its_parent(
-    name: str, folder: str, tmp_path: Path
-) -> None:
+def test_data_dir_is_the_folder_or_its_parent(name, folder, tmp_path):
     tiny_files.WRITERS[name](tmp_path)
     parent = sources.load(name, tmp_path)
     itself = sources.load(name, tmp_path / folder)
@@ -78,9 +76,7 @@ def test_emnist_images_are_turned_upright(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_other_idx_sets_are_read_by_the_training_images_path(
-    suffix: str, tmp_path: Path
-) -> None:
+def test_other_idx_sets_are_read_by_the_training_images_path(suffix, tmp_path):
     stems = ("emnist-letters-train", "emnist-letters-test")
     tiny_files.write_idx(tmp_path, *stems, suffix=suffix)
     path = tmp_path / f"emnist-letters-train-images-idx3-ubyte{suffix}"
@@ -173,9 +169,7 @@ def test_adult_amounts_of_money_are_scaled_on_a_log_scale(tmp_path: Path) -> Non
 
 
 @pytest.mark.hole
-def test_g8_one_record_of_adult_leaves_the_features_of_all_others(
-    tmp_path: Path,
-) -> None:
+def test_g8_one_record_of_adult_leaves_the_features_of_all_others(tmp_path):
     changes = {
         "age": "90",
         "fnlwgt": "1000000",

@@ -236,9 +236,7 @@ TIMES = pytest.mark.parametrize(
 
 @TIMES
 @pytest.mark.parametrize("name", READERS)
-def test_random_damage_never_raises_anything_else(
-    name: str, seconds: float, tmp_path: Path
-) -> None:
+def test_random_damage_never_raises_anything_else(name, seconds, tmp_path):
     fuzzed(name, READERS[name](tmp_path), seconds)
 
 

@@ -12,13 +12,12 @@ from small_runs import (
     SAME_BYTES,
     contents,
     digits,
+    run_small,
     saved_ledger,
     shared_rounds,  # noqa: F401, a fixture
     small,
 )
 
-from fedsvp_jax import run
-from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.run import checkpoint
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.files import WriteError
@@ -33,14 +32,9 @@ pytestmark = [
 
 
 def train(folder: pathlib.Path, *, resume: bool = True) -> dict[str, Any]:
-    return run.train(
-        small(mechanism="none", num_rounds=ROUNDS),
-        folder,
-        dataset=digits(),
-        placement=Placement(rounds_per_call=1),
-        resume=resume,
-        checkpoint_every=1,
-    )
+    config = small(mechanism="none", num_rounds=ROUNDS)
+    every = {"rounds_per_call": 1, "checkpoint_every": 1}
+    return run_small(config, folder, resume=resume, **every)
 
 
 def ledger(folder: pathlib.Path) -> dict[str, np.ndarray]:
@@ -117,9 +111,7 @@ def kill_everywhere(
         assert_same(run_folder, whole)
 
 
-def test_a_run_killed_at_a_write_resumes_to_the_same_bytes(
-    whole: pathlib.Path, num_writes: int, tmp_path: pathlib.Path
-) -> None:
+def test_a_run_killed_at_a_write_resumes_to_the_same_bytes(whole, num_writes, tmp_path):
     kill_everywhere(tmp_path, whole, places(num_writes, 5))
 
 
@@ -148,9 +140,7 @@ def test_a_full_disk_ends_the_run_with_a_way_on_and_it_resumes_to_the_same_bytes
         assert_same(folder, whole)
 
 
-def test_a_write_that_fails_names_the_checkpoint_that_is_kept(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_that_fails_names_the_checkpoint_that_is_kept(tmp_path, monkeypatch):
     save = Checkpointer.save
 
     def fails_in_round_three(self: Checkpointer, round_num: int, state: Any) -> None:
@@ -163,9 +153,7 @@ def test_a_write_that_fails_names_the_checkpoint_that_is_kept(
         train(tmp_path / "run")
 
 
-def test_another_version_of_the_state_and_other_data_are_refused(
-    whole: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_version_of_the_state_and_other_data_are_refused(whole, monkeypatch):
     before = contents(whole, SAME_BYTES)
     with monkeypatch.context() as patch:
         was = checkpoint.STATE_VERSION

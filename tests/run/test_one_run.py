@@ -4,7 +4,6 @@ import io
 import json
 import pathlib
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,15 +12,13 @@ from small_runs import (
     SAME_BYTES,
     Stopped,
     contents,
-    digits,
     read_rows,
+    run_small,
     shared_rounds,  # noqa: F401, a fixture
     small,
     stop_at,
 )
 
-from fedsvp_jax import run
-from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.report.adversaries import adversaries_plot
 from fedsvp_jax.report.read import read_run
 
@@ -38,25 +35,12 @@ PROMISE = {
 pytestmark = pytest.mark.usefixtures("shared_rounds")
 
 
-def train(
-    folder: pathlib.Path,
-    *,
-    rounds_per_call: int = 2,
-    resume: bool = False,
-    progress: bool = False,
-    loggers: Sequence[str] = (),
-    **changes: Any,
-) -> dict[str, Any]:
-    return run.train(
-        small(**changes),
-        folder,
-        dataset=digits(),
-        placement=Placement(rounds_per_call=rounds_per_call),
-        resume=resume,
-        checkpoint_every=2,
-        progress=progress,
-        loggers=loggers,
-    )
+HOW = ("rounds_per_call", "resume", "progress", "loggers")
+
+
+def train(folder: pathlib.Path, **changes: Any) -> dict[str, Any]:
+    how = {name: changes.pop(name) for name in HOW if name in changes}
+    return run_small(small(**changes), folder, **how)
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +50,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
-def test_a_run_writes_a_line_a_round_and_a_line_a_client_and_round(
-    whole: pathlib.Path,
-) -> None:
+def test_a_run_writes_a_line_a_round_and_a_line_a_client_and_round(whole):
     metrics = read_rows(whole / "metrics.jsonl")
     clients = read_rows(whole / "clients.jsonl")
     assert [row["round"] for row in metrics] == [1, 2, 3, 4, 5]
@@ -81,16 +63,12 @@ def test_a_run_writes_a_line_a_round_and_a_line_a_client_and_round(
     assert summary["num_parameters"] == 64 * 128 + 128 + 128 * 10 + 10
 
 
-def test_the_same_settings_give_the_same_bytes(
-    whole: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
+def test_the_same_settings_give_the_same_bytes(whole, tmp_path):
     train(tmp_path / "again")
     assert contents(tmp_path / "again", SAME_BYTES) == contents(whole, SAME_BYTES)
 
 
-def test_rounds_per_call_changes_no_byte(
-    whole: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
+def test_rounds_per_call_changes_no_byte(whole, tmp_path):
     train(tmp_path / "run", rounds_per_call=3)
     assert contents(tmp_path / "run", SAME_BYTES) == contents(whole, SAME_BYTES)
 
@@ -115,9 +93,7 @@ def test_a_run_stopped_midway_and_resumed_equals_an_uninterrupted_one(
         assert summary[name] == uninterrupted[name]
 
 
-def test_resuming_a_finished_run_changes_no_row_and_no_parameter(
-    whole: pathlib.Path,
-) -> None:
+def test_resuming_a_finished_run_changes_no_row_and_no_parameter(whole):
     before = contents(whole, SAME_BYTES)
     params = json.loads((whole / "summary.json").read_text())["params_sha256"]
     assert train(whole, resume=True)["params_sha256"] == params
@@ -132,9 +108,7 @@ def promised(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
-def test_a_promise_stops_the_run_before_the_upload_that_would_exceed_it(
-    promised: pathlib.Path,
-) -> None:
+def test_a_promise_stops_the_run_before_the_upload_that_would_exceed_it(promised):
     summary = json.loads((promised / "summary.json").read_text())
     clients = read_rows(promised / "clients.jsonl")
     metrics = read_rows(promised / "metrics.jsonl")
@@ -150,9 +124,7 @@ def test_a_promise_stops_the_run_before_the_upload_that_would_exceed_it(
     assert all(row["num_clients"] > 0 for row in metrics)
 
 
-def test_a_run_that_a_promise_ended_resumes_to_the_same_rows(
-    promised: pathlib.Path,
-) -> None:
+def test_a_run_that_a_promise_ended_resumes_to_the_same_rows(promised):
     before = contents(promised, SAME_BYTES)
     promise = {"total_epsilon": 1.0, "total_accounting": "basic", "epsilon": 0.3}
     summary = train(promised, resume=True, **promise, **PROMISE)
@@ -161,9 +133,7 @@ def test_a_run_that_a_promise_ended_resumes_to_the_same_rows(
 
 
 @pytest.mark.hole
-def test_a_promise_about_the_average_uploads_in_whole_cohorts_alone(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_promise_about_the_average_uploads_in_whole_cohorts_alone(tmp_path):
     """Against those who see the average; one client alone was counted before."""
     changes = PROMISE | {"mechanism": "dp_fedavg", "noise_multiplier": 12.0}
     summary = train(tmp_path / "run", total_epsilon=0.6, **changes)
@@ -214,16 +184,12 @@ def test_a_watched_run_shows_its_rounds_and_keeps_its_bytes(
     assert re.search(r"\d+:\d+<\d+:\d+, .*round", last)  # time so far, left, rate
 
 
-def test_without_a_terminal_nothing_is_shown(
-    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_terminal_nothing_is_shown(tmp_path, capsys):
     train(tmp_path / "run", progress=True)
     assert capsys.readouterr().err == ""
 
 
-def test_the_curves_by_adversary_end_in_what_the_run_promised(
-    whole: pathlib.Path,
-) -> None:
+def test_the_curves_by_adversary_end_in_what_the_run_promised(whole):
     summary = json.loads((whole / "summary.json").read_text())
     promised = {
         row["adversary"]: row["epsilon"]

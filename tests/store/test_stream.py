@@ -11,6 +11,7 @@ from small_runs import (
     SAME_BYTES,
     Stopped,
     contents,
+    run_small,
     shared_rounds,  # noqa: F401, a fixture
     shared_trainer,
     small,
@@ -18,12 +19,13 @@ from small_runs import (
 )
 from stores import digits_store, in_memory
 
-from fedsvp_jax import prng, run
+from fedsvp_jax import prng
 from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.engine.placement import Placement
+from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, federated_data
 from fedsvp_jax.store.stream import CohortReader, CohortStream
 from fedsvp_jax.tree import params_sha256
@@ -57,19 +59,11 @@ def train(
     folder: pathlib.Path,
     data: Dataset | ClientStore,
     *,
-    rounds_per_call: int = 2,
-    num_devices: int = 1,
-    resume: bool = False,
-    **changes: Any,
+    changes: dict[str, Any] | None = None,
+    **how: Any,
 ) -> dict[str, Any]:
-    return run.train(
-        small(**(CHANGES | changes)),
-        folder,
-        dataset=data,
-        placement=Placement(num_devices=num_devices, rounds_per_call=rounds_per_call),
-        resume=resume,
-        checkpoint_every=2,
-    )
+    config = small(**CHANGES | (changes or {}))
+    return run_small(config, folder, dataset=data, **how)
 
 
 @pytest.fixture(scope="module")
@@ -81,9 +75,7 @@ def whole(store: ClientStore, tmp_path_factory: pytest.TempPathFactory) -> pathl
 
 
 @pytest.mark.bits
-def test_a_streamed_run_has_the_bytes_of_the_run_in_memory(
-    whole: pathlib.Path, store: ClientStore, tmp_path: pathlib.Path
-) -> None:
+def test_a_streamed_run_has_the_bytes_of_the_run_in_memory(whole, store, tmp_path):
     train(tmp_path / "run", store)
     assert contents(tmp_path / "run", FILES) == contents(whole, FILES)
 
@@ -109,11 +101,9 @@ def test_a_streamed_run_stopped_midway_resumes_to_the_same_bytes(
     assert contents(folder, FILES) == contents(whole, FILES)
 
 
-def test_a_promise_ends_a_streamed_run_where_it_ends_the_run_in_memory(
-    store: ClientStore, tmp_path: pathlib.Path
-) -> None:
-    train(tmp_path / "memory", in_memory(store), **PROMISE)
-    train(tmp_path / "streamed", store, **PROMISE)
+def test_a_promise_ends_a_streamed_run_where_it_ends_the_run_in_memory(store, tmp_path):
+    train(tmp_path / "memory", in_memory(store), changes=PROMISE)
+    train(tmp_path / "streamed", store, changes=PROMISE)
     assert contents(tmp_path / "streamed", FILES) == contents(
         tmp_path / "memory", FILES
     )
@@ -133,6 +123,20 @@ def test_every_round_takes_the_one_compiled_program(store: ClientStore) -> None:
         trainer.advance(state, 2, 3)
     again, _ = trainer.advance(trainer.initial_state(), 0, 2)  # back to the start
     assert params_sha256(again.params) == first
+
+
+def test_a_client_more_takes_a_few_numbers_and_no_examples(tmp_path: pathlib.Path):
+    """Of what a round is handed; examples are mapped (tests/data/test_client_store.py).
+
+    So neither memory nor a round's time grows with the population.
+    """
+    taken = {}
+    for count in (8, 64):
+        store = digits_store(tmp_path / str(count), sizes=[20] * count)
+        trainer = Trainer(build([small(**CHANGES | {"num_clients": count})], store))
+        leaves = jax.tree.leaves(trainer.arguments())
+        taken[count] = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+    assert taken[64] - taken[8] <= 56 * 16  # bytes; one image has 64
 
 
 def reader_of(store: ClientStore) -> CohortReader:
@@ -211,9 +215,7 @@ def test_the_next_round_is_read_while_one_runs_and_none_beyond_the_last(
     assert asked == [0, 1, 2] and stream._ahead is None
 
 
-def test_an_error_of_the_reader_reaches_the_run(
-    store: ClientStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_of_the_reader_reaches_the_run(store, monkeypatch):
     def broken(*_: Any) -> None:
         raise OSError("the disk is gone")
 

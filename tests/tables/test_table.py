@@ -50,9 +50,7 @@ def test_bounds_that_nobody_names_are_those_of_the_training_rows() -> None:
 
 
 @pytest.mark.parametrize("divider", [",", ";", "\t"])
-def test_a_csv_file_is_the_table_that_it_holds(
-    divider: str, tmp_path: pathlib.Path
-) -> None:
+def test_a_csv_file_is_the_table_that_it_holds(divider, tmp_path):
     settings = TableSettings(
         label_column="ill", client_column="ward", drop_columns="id"
     )
@@ -99,11 +97,6 @@ def test_a_split_column_divides_the_rows() -> None:
     [
         ({}, {"label": "il"}, "must be one of age, .*did you mean ill"),
         ({}, {"drop": ("sexx",)}, "did you mean sex"),
-        (
-            {"age": np.where(AGES > 50, "", "3")},
-            {},
-            "age lacks a finite number .'' in row 32, the first of 9",
-        ),
         ({"age": np.where(AGES > 50, np.nan, 3)}, {}, "age lacks a finite nu"),
         ({}, {"label": "age", "drop": ()}, None),
         ({"ill": AGES / 7}, {}, "column ill holds numbers that are no classes"),
@@ -112,9 +105,7 @@ def test_a_split_column_divides_the_rows() -> None:
         ({"sex": [f"{n} x" for n in range(ROWS)]}, {"label": "sex"}, None),
     ],
 )
-def test_what_no_table_can_be_is_one_sentence(
-    columns: dict, changes: dict, message: str | None
-) -> None:
+def test_what_no_table_can_be_is_one_sentence(columns, changes, message):
     if message is None:  # odd, and still a data set
         assert from_table(TABLE | columns, **(READ | changes)).num_classes == ROWS
         return
@@ -129,9 +120,7 @@ def test_what_no_table_can_be_is_one_sentence(
         ({"label_column": "ill", "drop_columns": "sexx"}, "did you mean sex"),
     ],
 )
-def test_settings_that_a_file_needs_are_named(
-    settings: dict, message: str, tmp_path: pathlib.Path
-) -> None:
+def test_settings_that_a_file_needs_are_named(settings, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         sources.load("csv", write(tmp_path / "a.csv"), TableSettings(**settings))
 
