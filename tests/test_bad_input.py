@@ -137,7 +137,9 @@ def odd_config(path: pathlib.Path, num_clients: int, **more: Any) -> ExperimentC
 MIXED = [0, 1, 2, 0, 1, 2, 0, 1, 2, 0]
 
 
-def test_clients_with_no_private_or_only_private_data_take_part(tmp_path):
+def test_clients_with_no_private_or_only_private_data_take_part(
+    tmp_path: pathlib.Path,
+) -> None:
     """The private attribute adds nothing, or is all that there is to be learned."""
     path = odd_data(tmp_path, [MIXED, [1, 2] * 5, [0] * 10])
     run.train(odd_config(path, 3), tmp_path / "run")
@@ -152,7 +154,9 @@ def test_clients_with_no_private_or_only_private_data_take_part(tmp_path):
     assert any(row["shapley_values"][1] == 0 for row in rows)  # nothing else
 
 
-def test_an_empty_writer_and_one_with_one_example_are_left_out(tmp_path):
+def test_an_empty_writer_and_one_with_one_example_are_left_out(
+    tmp_path: pathlib.Path,
+) -> None:
     data = sources.load("npz", odd_data(tmp_path, [MIXED, [], [0], MIXED]))
     program = build([odd_config(tmp_path, 2)], data)
     assert program.data.min_num_examples == 8
@@ -173,7 +177,9 @@ REFUSED_DATA: dict[str, tuple[list[list[int]], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", list(REFUSED_DATA))
-def test_data_that_no_run_can_use_is_refused_and_nothing_is_written(case, tmp_path):
+def test_data_that_no_run_can_use_is_refused_and_nothing_is_written(
+    case: str, tmp_path: pathlib.Path
+) -> None:
     labels, changes, named = REFUSED_DATA[case]
     path = odd_data(tmp_path, labels)
     config = odd_config(path, **({"num_clients": 1} | changes))

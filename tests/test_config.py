@@ -114,7 +114,9 @@ def test_writers_with_enough_examples_are_the_clients(tmp_path: pathlib.Path) ->
     assert (config.cohort_size, config.num_hbc_clients) == (10, 0)
 
 
-def test_a_private_category_is_named_and_the_column_counts_the_attributes(tmp_path):
+def test_a_private_category_is_named_and_the_column_counts_the_attributes(
+    tmp_path: pathlib.Path,
+) -> None:
     own = ExperimentConfig(
         dataset="npz",
         data_dir=own_data(tmp_path),
@@ -149,7 +151,9 @@ FORMER = {"noise_trust": ("server", "nobody"), "contribution_release": ("none", 
 
 
 @pytest.mark.parametrize("name", FORMER)
-def test_a_value_under_its_former_name_is_that_of_today_with_a_notice(name):
+def test_a_value_under_its_former_name_is_that_of_today_with_a_notice(
+    name: str,
+) -> None:
     before, today = FORMER[name]
     with pytest.warns(FutureWarning, match=f"{name}={before} is named {name}={today}"):
         config = ExperimentConfig(**{name: before})  # type: ignore[arg-type]

@@ -230,7 +230,9 @@ def installed(place: pathlib.Path, extra: str = "") -> pathlib.Path:
 
 
 @pytest.mark.slow
-def test_the_cores_wheel_trains_without_extras_and_names_what_is_missing(tmp_path):
+def test_the_cores_wheel_trains_without_extras_and_names_what_is_missing(
+    tmp_path: pathlib.Path,
+) -> None:
     python = installed(tmp_path)
     fedsvp = python.with_name("fedsvp")
     found = run(

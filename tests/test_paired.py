@@ -71,7 +71,9 @@ HELD = {
 
 @pytest.mark.parametrize("name", HELD)
 @pytest.mark.parametrize("num_pairs", [1, 4, 11])
-def test_the_mean_over_2000_seeds_is_the_exact_value_within_its_error(name, num_pairs):
+def test_the_mean_over_2000_seeds_is_the_exact_value_within_its_error(
+    name: str, num_pairs: int
+) -> None:
     held = HELD[name]
     utility = table_game(held, seed=3)
     values, errors = estimates(utility, held, num_pairs, seeds=2000)
@@ -126,7 +128,9 @@ def test_unanimity_games_of_64_attributes_have_their_closed_form() -> None:
         assert (np.abs(values - exact) <= margins[:, None]).mean() >= 0.93
 
 
-def test_pairs_are_complements_among_the_held_and_each_is_as_likely_as_weighted():
+def test_pairs_are_complements_among_the_held_and_each_is_as_likely_as_weighted() -> (
+    None
+):
     held = HELD["all of five"]
     keys = jax.random.split(jax.random.key(0), 3000)
     pairs = draw_for_keys(keys, held, 2)

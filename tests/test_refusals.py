@@ -123,7 +123,9 @@ CHOSEN = {str(chosen): chosen for _, chosen, _ in REFUSED}
 
 
 @pytest.mark.parametrize(("name", "chosen", "wrong"), REFUSED, ids=str)
-def test_a_setting_that_does_not_fit_is_refused_by_its_name(name, chosen, wrong):
+def test_a_setting_that_does_not_fit_is_refused_by_its_name(
+    name: str, chosen: dict[str, Any], wrong: dict[str, Any]
+) -> None:
     assert taken(str(chosen))
     with pytest.raises(ValueError) as raised:
         build([small(**chosen | wrong)], digits())

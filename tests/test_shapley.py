@@ -271,7 +271,9 @@ def test_g11_truncation_has_no_error_bound_where_a_larger_coalition_may_be_worse
 
 @pytest.mark.hole
 @pytest.mark.parametrize("tolerance", [0.0, 0.1, 0.4])
-def test_g11_in_a_monotone_game_truncation_errs_by_the_tolerance_at_most(tolerance):
+def test_g11_in_a_monotone_game_truncation_errs_by_the_tolerance_at_most(
+    tolerance: float,
+):
     for seed in range(5):
         draws = np.random.default_rng(seed).random(8)
         table = [

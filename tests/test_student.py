@@ -8,7 +8,9 @@ from fedsvp_jax import student
 
 
 @pytest.mark.parametrize(("count", "quantile"), [(2, 12.7062), (3, 4.30265)])
-def test_half_the_interval_is_the_quantile_times_the_standard_error(count, quantile):
+def test_half_the_interval_is_the_quantile_times_the_standard_error(
+    count: int, quantile: float
+) -> None:
     assert student.half_width(0.1, count) == pytest.approx(
         quantile * 0.1 / math.sqrt(count), rel=1e-5
     )

@@ -26,7 +26,9 @@ def test_weighted_mean_of_two_clients_is_the_one_of_methods_section_4() -> None:
     ],
     ids=["uniform, with an empty place", "an empty cohort", "a single client"],
 )
-def test_weights_sum_to_one_over_those_who_take_part(sizes, valid, uniform, expected):
+def test_weights_sum_to_one_over_those_who_take_part(
+    sizes: list[int], valid: list[bool], uniform: bool, expected: list[float]
+) -> None:
     weights = aggregation.client_weights(
         jnp.asarray(sizes), jnp.asarray(valid), uniform=uniform
     )

@@ -1,6 +1,7 @@
 """Values of one round's clients: by hand for three of them, and the axioms."""
 
 import itertools
+import pathlib
 from typing import Any
 
 import jax
@@ -116,7 +117,9 @@ def test_the_blend_is_exact_where_outputs_are_linear_in_the_parameters() -> None
         np.testing.assert_allclose(blended, exact, atol=1e-5)
 
 
-def test_a_run_tells_values_that_share_out_what_a_round_gains(tmp_path):
+def test_a_run_tells_values_that_share_out_what_a_round_gains(
+    tmp_path: pathlib.Path,
+) -> None:
     """And they change no bit of the run; the page has their table."""
     silent = {"mechanism": "gaussian", "noise_std": 0.01, "num_rounds": 2}
     told = silent | {"validation_examples": 60, "client_values": "exact"}

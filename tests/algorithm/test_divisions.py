@@ -90,7 +90,9 @@ CASES: list[dict[str, Any]] = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("changes", CASES, ids=str)
-def test_a_round_divides_by_no_number_that_is_broadcast(changes):
+def test_a_round_divides_by_no_number_that_is_broadcast(
+    changes: dict[str, Any],
+) -> None:
     attributes = 4 if "shapley" in changes else None
     config = small(client_chunk_size=2, num_attributes=attributes, **changes)
     trainer = Trainer(build([config], digits()))

@@ -166,7 +166,9 @@ def test_exact_values_are_those_of_all_coalitions_and_the_full_model_is_kept() -
 @pytest.mark.parametrize(
     "counts", [[3, 9, 4, 6], [5, 0, 2], [0, 7, 0]], ids=["all", "two held", "one held"]
 )
-def test_the_blend_mixes_the_logits_by_examples_and_by_pairs_of_them(counts):
+def test_the_blend_mixes_the_logits_by_examples_and_by_pairs_of_them(
+    counts: list[int],
+) -> None:
     game, number = game_of(counts, 0, seed=3), len(counts)
     blend = blended(game, jax.random.key(0))
     held = sum(1 << a for a in range(number) if counts[a])
@@ -264,7 +266,9 @@ def test_of_eleven_attributes_the_blends_own_error_is_added() -> None:
     np.testing.assert_allclose(found.values, values + correction.values, atol=1e-5)
 
 
-def test_what_is_left_out_is_the_private_attribute_and_then_a_draw_of_the_held():
+def test_what_is_left_out_is_the_private_attribute_and_then_a_draw_of_the_held() -> (
+    None
+):
     held = jnp.asarray([True, False, True, True, True])
     orders = set()
     for seed in range(20):

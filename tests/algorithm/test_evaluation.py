@@ -97,7 +97,9 @@ def test_accuracy_by_class_is_the_mean_over_the_classs_examples() -> None:
 
 
 @pytest.mark.parametrize(("count", "batch_size"), [(17, 1), (17, 5), (3, 23), (0, 5)])
-def test_what_a_model_is_worth_on_validation_examples(count, batch_size):
+def test_what_a_model_is_worth_on_validation_examples(
+    count: int, batch_size: int
+) -> None:
     """Accuracy, or the nats by which the loss is below ln 3; 0 without examples."""
     right, losses = by_hand()
     order = np.random.default_rng(2).permutation(NUM_EXAMPLES).astype(np.int32)

@@ -97,7 +97,9 @@ PLAIN = {
         ("per example", 3),
     ],
 )
-def test_update_equals_a_plain_loop_over_the_same_shuffles(kind, count):
+def test_update_equals_a_plain_loop_over_the_same_shuffles(
+    kind: str, count: int
+) -> None:
     member = np.arange(20) < count
     start, trained = train(member, **PLAIN[kind])
     model, examples = make_model("mlp"), make_examples()
@@ -189,7 +191,9 @@ def test_shuffle_puts_members_first_and_ignores_the_padding() -> None:
 
 @pytest.mark.parametrize("gradient", ["clipped_mean", "per_example"])
 @pytest.mark.parametrize("stride", [3, 9])  # seven members; fewer than a batch
-def test_a_lane_never_reads_an_example_outside_its_coalition(gradient, stride):
+def test_a_lane_never_reads_an_example_outside_its_coalition(
+    gradient: str, stride: int
+) -> None:
     member = np.arange(20) % stride == 0
     clean = make_examples()
     poison = jnp.where(jnp.asarray(member)[:, None], clean.inputs, jnp.nan)
@@ -208,7 +212,9 @@ def test_a_lane_without_examples_keeps_the_broadcast_model() -> None:
     np.testing.assert_array_equal(steps, [0, 1, 1, 1, 2])
 
 
-def test_padding_of_a_batch_reads_no_gradient_in_vmapped_lanes_of_other_length():
+def test_padding_of_a_batch_reads_no_gradient_in_vmapped_lanes_of_other_length() -> (
+    None
+):
     model = make_model("mlp")
     examples = make_examples()
     params, stats = model.init(jax.random.key(0), examples.inputs[:1])
@@ -263,7 +269,9 @@ def test_a_linear_model_clips_every_example_without_their_gradients(
 
 
 @pytest.mark.parametrize("gradient_scale", ["kept", "left out"])
-def test_an_example_whose_gradient_overflows_counts_as_zero(gradient_scale):
+def test_an_example_whose_gradient_overflows_counts_as_zero(
+    gradient_scale: str,
+) -> None:
     """Its record is then hidden as any other is; NaN would tell of it."""
     made = make_model("scatter_linear")
 

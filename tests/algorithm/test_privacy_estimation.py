@@ -106,7 +106,9 @@ def estimated(made: Program, at: Address, **changes: Any) -> tuple[Weights, Esti
     [{}, INITIAL, {"sensitivity": "per_example"}],
     ids=str,
 )
-def test_an_estimation_is_the_shapley_value_of_independent_trainings(changes):
+def test_an_estimation_is_the_shapley_value_of_independent_trainings(
+    changes: dict[str, str],
+) -> None:
     """Which have no noise and shuffled batches, whatever the local training has."""
     made = build([small(num_attributes=2, **changes)], digits())
     cell, plan, examples = cell_of(made.cells, 0), made.plan, made.data.examples
@@ -177,7 +179,9 @@ def test_the_steps_of_a_coalition_are_those_of_its_own_examples() -> None:
     assert [int(number) for number in steps] == expected
 
 
-def test_the_error_of_r_is_that_of_the_private_value_over_the_sum(monkeypatch):
+def test_the_error_of_r_is_that_of_the_private_value_over_the_sum(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     made = build([small(num_attributes=3)], digits())
     at = Address(prng.root_key(0), 4)
 

@@ -132,7 +132,9 @@ def test_public_training_has_no_gradient_in_the_rows_that_are_asked(rows: tuple)
 
 
 @pytest.mark.parametrize("counts", [(0, 70), (1, 32), (33, 3)])
-def test_the_query_is_the_mean_of_clipped_gradients_of_a_clients_own_records(counts):
+def test_the_query_is_the_mean_of_clipped_gradients_of_a_clients_own_records(
+    counts: tuple[int, int],
+):
     """Also of clients side by side, whatever the other one holds."""
     rng, clip = np.random.default_rng(counts), 1.0 / (1 + counts[0] % 2)
     rows = np.stack([rng.permutation(90)[:80] for _ in counts]).astype(np.int32)

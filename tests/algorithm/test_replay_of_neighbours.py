@@ -436,7 +436,9 @@ SEEN_BY_THE_AUDIT = [
     ("name", "changes", "kind"),
     SEEN_BY_THE_AUDIT,
 )
-def test_a_bug_that_the_audit_sees_is_seen(name, changes, kind):
+def test_a_bug_that_the_audit_sees_is_seen(
+    name: str, changes: dict[str, Any], kind: str
+) -> None:
     with planted(BUGS[name]):
         assert kind in broken(replayed(**changes))
 

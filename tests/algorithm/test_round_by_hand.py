@@ -144,7 +144,9 @@ def keeps_statistics() -> Model:
     ],
     ids=lambda value: value["mechanism"] if isinstance(value, dict) else str(value),
 )
-def test_a_round_is_what_its_clients_send_summed_in_turn(chunk, changes, monkeypatch):
+def test_a_round_is_what_its_clients_send_summed_in_turn(
+    chunk: int, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With a place that nobody fills, and after rounds in which others uploaded.
 
     The clients have different sizes and the model keeps statistics.

@@ -97,7 +97,9 @@ def test_of_round_scores_every_few_rounds_and_the_last(monkeypatch: pytest.Monke
         assert found[4:] == (None, None)
 
 
-def test_the_validation_set_is_scored_with_the_test_set(monkeypatch):
+def test_the_validation_set_is_scored_with_the_test_set(
+    monkeypatch: pytest.MonkeyPatch,
+):
     two = Examples(jnp.zeros((2, 1)), jnp.asarray([0, 2]), jnp.zeros(2))
     found = scored(monkeypatch, jnp.int32(2), validation=two)
     np.testing.assert_allclose(found[4:], [0.6, 2.5])
@@ -106,7 +108,9 @@ def test_the_validation_set_is_scored_with_the_test_set(monkeypatch):
     assert np.all(np.isnan(jax.tree.leaves(unseen))) and len(unseen) == 6
 
 
-def test_what_a_round_does_not_tell_apart_is_not_scored(monkeypatch):
+def test_what_a_round_does_not_tell_apart_is_not_scored(
+    monkeypatch: pytest.MonkeyPatch,
+):
     changes = {"num_tested_attributes": 0, "differ_by_class": False}
     found = scored(monkeypatch, jnp.int32(2), **changes)
     np.testing.assert_allclose(found[:4], [0.7, 1.5, np.nan, np.nan], rtol=1e-6)

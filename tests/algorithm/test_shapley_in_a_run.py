@@ -29,7 +29,9 @@ def client_rows(folder: pathlib.Path, **changes: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("num_attributes", [2, pytest.param(6, marks=pytest.mark.slow)])
-def test_shapley_values_share_out_the_full_coalitions_utility(num_attributes, tmp_path):
+def test_shapley_values_share_out_the_full_coalitions_utility(
+    num_attributes: int, tmp_path: pathlib.Path
+) -> None:
     """Efficiency: the values sum to U(all) - U(empty); R is read off them."""
     rows = client_rows(tmp_path / "run", num_attributes=num_attributes)
     assert len(rows) == 3
@@ -68,7 +70,9 @@ ESTIMATES = ("shapley_values", "shapley_errors", "shapley_margins")
     ],
     ids=["additive", "gp", "leave_one_out"],
 )
-def test_estimates_keep_the_axioms_and_leave_the_upload_as_it_is(changes, tmp_path):
+def test_estimates_keep_the_axioms_and_leave_the_upload_as_it_is(
+    changes: dict[str, Any], tmp_path: pathlib.Path
+) -> None:
     """Efficiency, the dummy axiom to the bit, and the local model of an exact run."""
     shared = {
         "num_attributes": 4,
@@ -112,7 +116,9 @@ def test_estimates_keep_the_axioms_and_leave_the_upload_as_it_is(changes, tmp_pa
     assert spent[0]["basic"] == spent[1]["basic"]
 
 
-def test_sixty_four_attributes_without_a_correction_have_no_error(tmp_path):
+def test_sixty_four_attributes_without_a_correction_have_no_error(
+    tmp_path: pathlib.Path,
+) -> None:
     """Groups of writers, of which a client holds few; no interval is told."""
     writers = dataclasses.replace(
         digits(), train_writers=np.arange(len(digits().train_labels), dtype=np.int32)

@@ -83,7 +83,9 @@ def stream(purpose: prng.Stream, client_id: int = 0) -> jax.Array:
     return jax.random.fold_in(jax.random.fold_in(round_key(), int(purpose)), client_id)
 
 
-def test_every_purpose_of_a_client_has_the_key_of_its_address(monkeypatch):
+def test_every_purpose_of_a_client_has_the_key_of_its_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     used: dict[str, jax.Array] = {}
 
     def recorded(name: str, result: Any) -> Any:
@@ -123,7 +125,9 @@ def test_every_purpose_of_a_client_has_the_key_of_its_address(monkeypatch):
         )
 
 
-def test_the_server_and_the_cohort_draw_from_keys_of_their_own(monkeypatch):
+def test_the_server_and_the_cohort_draw_from_keys_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked: list[prng.Stream] = []
     address = prng.stream_key
 

@@ -60,7 +60,9 @@ def patterns(num_rounds: int, apart: int) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize(("num_rounds", "apart"), [(12, 3), (12, 5), (9, 2), (7, 7)])
-def test_no_pattern_of_uploads_moves_more_than_the_bound(num_rounds, apart):
+def test_no_pattern_of_uploads_moves_more_than_the_bound(
+    num_rounds: int, apart: int
+) -> None:
     """Adversarial: all uploads in one direction, some turned around."""
     c = banded(apart, num_rounds)
     norm = np.linalg.norm(correlated_noise.band_coefficients(apart))

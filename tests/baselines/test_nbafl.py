@@ -120,7 +120,9 @@ def test_the_claim_follows_sensitivity_and_calibration():
         ({"sensitivity": "update_clip", "clip_weights": True}, 2.0),
     ],
 )
-def test_what_is_clipped_follows_the_sensitivity(changes, clipped_to):
+def test_what_is_clipped_follows_the_sensitivity(
+    changes: dict, clipped_to: float | None
+):
     mechanism = make("nbafl", l2_norm_clip=2.0, **changes)
     start, update = jnp.asarray([1.0, 1.0]), jnp.asarray([3.0, 4.0])
     sent, _, info = upload(mechanism, update, params=start)

@@ -54,7 +54,9 @@ def test_the_server_takes_the_aggregates_std_from_those_who_took_part():
 @pytest.mark.parametrize(
     ("choice", "bound"), [("paper", 2 * 4 / 2000), ("update_clip", 2 * 4.0)]
 )
-def test_an_upload_is_noised_for_its_own_clip_and_claims_the_target(choice, bound):
+def test_an_upload_is_noised_for_its_own_clip_and_claims_the_target(
+    choice: str, bound: float
+):
     mechanism = make("reestimation", sensitivity=choice)
     update = jnp.asarray([6.0, 8.0])
     sent, after, info = upload(mechanism, update, state=STATE)

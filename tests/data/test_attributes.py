@@ -23,7 +23,9 @@ def test_two_attributes_are_the_private_class_and_the_rest() -> None:
     num_classes=st.integers(3, 62),
     data=st.data(),
 )
-def test_groups_of_classes_divide_them_evenly(num_classes, data):
+def test_groups_of_classes_divide_them_evenly(
+    num_classes: int, data: st.DataObject
+) -> None:
     count = data.draw(st.integers(3, min(6, num_classes)))
     private = data.draw(st.integers(0, num_classes - 1))
     found = attributes.class_private(
@@ -55,7 +57,9 @@ def test_one_class_an_attribute_is_allowed() -> None:
         (5, 11, "num_attributes"),
     ],
 )
-def test_impossible_class_attributes_are_refused(private, count, message):
+def test_impossible_class_attributes_are_refused(
+    private: int, count: int, message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         attributes.class_private(LABELS, private, num_classes=10, num_attributes=count)
 
@@ -70,7 +74,9 @@ def test_a_column_gives_its_codes_and_names() -> None:
 @pytest.mark.parametrize(
     ("categories", "private"), [(("Female", "Male"), "Other"), (("Male",), "Male")]
 )
-def test_a_column_needs_the_private_category_and_another(categories, private):
+def test_a_column_needs_the_private_category_and_another(
+    categories: tuple[str, ...], private: str
+) -> None:
     column = Column(np.zeros(3, np.int32), categories)
     with pytest.raises(ValueError, match="the private category must be one of"):
         attributes.from_column(column, private)

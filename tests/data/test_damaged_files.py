@@ -67,7 +67,9 @@ def test_what_is_missing_is_named(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", list(FILES))
-def test_a_truncated_file_and_one_of_another_kind_are_named(name, tmp_path):
+def test_a_truncated_file_and_one_of_another_kind_are_named(
+    name: str, tmp_path: Path
+) -> None:
     data_dir, file = tiny_files.WRITERS[name](tmp_path), tmp_path / FILES[name]
     whole = file.read_bytes()
     cut = [whole[: int(len(whole) * kept)] for kept in (0.0, 0.1, 0.55, 0.9, 0.99)]
@@ -99,7 +101,9 @@ def test_a_small_file_does_not_ask_for_much_memory(tmp_path: Path) -> None:
         ("fashion_mnist", [0, 1, 2], "3 labels"),
     ],
 )
-def test_idx_files_of_other_values_are_refused(name, values, message, tmp_path):
+def test_idx_files_of_other_values_are_refused(
+    name: str, values: list[int], message: str, tmp_path: Path
+) -> None:
     raw = tiny_files.idx_bytes(np.asarray(values, np.uint8))
     content = gzip.compress(raw) if FILES[name].endswith(".gz") else raw
     assert message in refused_with(name, tmp_path, lambda _: content)
@@ -152,7 +156,9 @@ def make_jagged(body: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_impossible_leaf_values_are_refused(damage, message, tmp_path):
+def test_impossible_leaf_values_are_refused(
+    damage: Callable[[dict[str, Any]], None], message: str, tmp_path: Path
+) -> None:
     def changed(raw: bytes) -> bytes:
         body = json.loads(raw)
         damage(body)
@@ -192,7 +198,9 @@ class Bomb:
         ({"column_hand_train": np.zeros(5)}, "column_hand_train is float64"),
     ],
 )
-def test_impossible_npz_arrays_are_refused(changes, message, tmp_path):
+def test_impossible_npz_arrays_are_refused(
+    changes: dict[str, np.ndarray], message: str, tmp_path: Path
+) -> None:
     path = tmp_path / "data.npz"
     np.savez(path, **(tiny_files.npz_arrays() | changes))
     assert message in refused("npz", path, needle=path)
@@ -244,7 +252,9 @@ def test_a_pickle_under_the_name_npz_is_not_loaded(tmp_path: Path) -> None:
         ("split", "validation", "'validation'"),
     ],
 )
-def test_impossible_adult_values_are_refused(column, value, message, tmp_path):
+def test_impossible_adult_values_are_refused(
+    column: str, value: str, message: str, tmp_path: Path
+) -> None:
     rows = tiny_files.adult_rows()
     rows[2][ADULT_HEADER.index(column)] = value
     path = tmp_path / "adult.csv"

@@ -46,7 +46,9 @@ from fedsvp_jax.data.dataset import Column
         ),
     ],
 )
-def test_contradictions_are_refused_by_name(changes, message):
+def test_contradictions_are_refused_by_name(
+    changes: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         make(**changes)
 

@@ -31,7 +31,9 @@ def test_every_format_reads_the_same_twice(name: str, tmp_path: Path) -> None:
         ("adult", "adult"),
     ],
 )
-def test_data_dir_is_the_folder_or_its_parent(name, folder, tmp_path):
+def test_data_dir_is_the_folder_or_its_parent(
+    name: str, folder: str, tmp_path: Path
+) -> None:
     tiny_files.WRITERS[name](tmp_path)
     parent = sources.load(name, tmp_path)
     itself = sources.load(name, tmp_path / folder)
@@ -76,7 +78,9 @@ def test_emnist_images_are_turned_upright(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_other_idx_sets_are_read_by_the_training_images_path(suffix, tmp_path):
+def test_other_idx_sets_are_read_by_the_training_images_path(
+    suffix: str, tmp_path: Path
+) -> None:
     stems = ("emnist-letters-train", "emnist-letters-test")
     tiny_files.write_idx(tmp_path, *stems, suffix=suffix)
     path = tmp_path / f"emnist-letters-train-images-idx3-ubyte{suffix}"
@@ -169,7 +173,9 @@ def test_adult_amounts_of_money_are_scaled_on_a_log_scale(tmp_path: Path) -> Non
 
 
 @pytest.mark.hole
-def test_g8_one_record_of_adult_leaves_the_features_of_all_others(tmp_path):
+def test_g8_one_record_of_adult_leaves_the_features_of_all_others(
+    tmp_path: Path,
+) -> None:
     changes = {
         "age": "90",
         "fnlwgt": "1000000",

@@ -236,7 +236,9 @@ TIMES = pytest.mark.parametrize(
 
 @TIMES
 @pytest.mark.parametrize("name", READERS)
-def test_random_damage_never_raises_anything_else(name, seconds, tmp_path):
+def test_random_damage_never_raises_anything_else(
+    name: str, seconds: float, tmp_path: Path
+) -> None:
     fuzzed(name, READERS[name](tmp_path), seconds)
 
 

@@ -71,7 +71,9 @@ def test_both_parts_hold_every_attribute_in_its_share(name: str) -> None:
     seed=st.integers(0, 2**31),
 )
 @settings(max_examples=200, deadline=None)
-def test_every_attribute_held_twice_is_in_both_parts(sizes, fraction, seed):
+def test_every_attribute_held_twice_is_in_both_parts(
+    sizes: list[int], fraction: float, seed: int
+) -> None:
     ids = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     if len(ids) < 2 or max(sizes) == 1:
         return
@@ -179,7 +181,9 @@ def test_g6_stratified_a_record_s_attribute_moves_others_and_changes_counts() ->
 
 @given(size=st.integers(2, 60), fraction=st.floats(0.05, 0.95), seed=st.integers(0, 99))
 @settings(max_examples=100, deadline=None)
-def test_by_position_the_counts_depend_on_the_length_alone(size, fraction, seed):
+def test_by_position_the_counts_depend_on_the_length_alone(
+    size: int, fraction: float, seed: int
+) -> None:
     expected = min(max(round(fraction * size), 1), size - 1)
     ids = np.random.default_rng(seed).integers(0, 3, size).astype(np.int32)
     for client in (0, 7):
@@ -251,7 +255,9 @@ def test_rows_are_int32_padded_with_zero() -> None:
         ({"seed": -1}, "seed must be >= 0, got -1"),
     ],
 )
-def test_impossible_split_settings_are_refused(changes, message):
+def test_impossible_split_settings_are_refused(
+    changes: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         split_of(PARTITIONS["iid"](10, 0), **changes)
 

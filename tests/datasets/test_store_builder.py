@@ -48,7 +48,9 @@ def test_leaf_users_are_clients_in_the_order_of_their_names(tmp_path: Path) -> N
     check_writers(build(tmp_path, data_dir, "femnist"), "femnist", data_dir)
 
 
-def test_leaf_files_are_read_one_at_a_time(tmp_path, monkeypatch):
+def test_leaf_files_are_read_one_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read: list[str] = []
     load = leaf._load_json
 
@@ -80,7 +82,9 @@ def test_npz_writers_are_clients(save: Any, tmp_path: Path) -> None:
     check_writers(store, "npz", path)
 
 
-def test_npz_inputs_are_mapped_and_turned_to_float32_by_client(tmp_path):
+def test_npz_inputs_are_mapped_and_turned_to_float32_by_client(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "data.npz"
     arrays = tiny_files.npz_arrays()
     features = {"x_train": np.eye(5), "x_test": np.ones((2, 5))}
@@ -93,7 +97,9 @@ def test_npz_inputs_are_mapped_and_turned_to_float32_by_client(tmp_path):
     np.testing.assert_array_equal(found, np.eye(5)[[3, 1]])
 
 
-def test_tfds_examples_are_divided_without_reading_them_all(tmp_path, monkeypatch):
+def test_tfds_examples_are_divided_without_reading_them_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tfds.display_progress_bar(False)
     made = RegisteredScans(data_dir=tmp_path, file_format="array_record")
     made.download_and_prepare()
@@ -114,7 +120,9 @@ def test_tfds_examples_are_divided_without_reading_them_all(tmp_path, monkeypatc
     assert store.num_classes == 4
 
 
-def test_data_without_writers_are_divided_by_the_named_partition(tmp_path):
+def test_data_without_writers_are_divided_by_the_named_partition(
+    tmp_path: Path,
+) -> None:
     store = build(tmp_path, None, "digits", partition="shards", num_clients=12, seed=2)
     kinds = [len(set(store.train_labels[store.rows(c)].tolist())) for c in range(12)]
     assert len(store.clients) == 12 and max(kinds) <= 4
@@ -128,14 +136,18 @@ def test_data_without_writers_are_divided_by_the_named_partition(tmp_path):
         ("femnist", "dataset femnist needs data_dir"),
     ],
 )
-def test_what_has_no_clients_is_refused(dataset, message, tmp_path):
+def test_what_has_no_clients_is_refused(
+    dataset: str, message: str, tmp_path: Path
+) -> None:
     with pytest.raises(ValueError, match=message):
         build(tmp_path, None, dataset, partition="by_writer")
     assert not (tmp_path / "store").exists()
 
 
 @pytest.mark.hole
-def test_n6_n7_a_store_says_who_holds_a_record_and_what_the_records_told(tmp_path):
+def test_n6_n7_a_store_says_who_holds_a_record_and_what_the_records_told(
+    tmp_path: Path,
+) -> None:
     data_dir = tiny_files.write_npz(tmp_path)
     settings = {"partition": "paper", "class_share": 1.0, "num_clients": 3}
     store = build(tmp_path, data_dir, "npz", **settings)

@@ -75,7 +75,9 @@ def test_a_prepared_data_set_is_read_without_tensorflow(
     assert dataset.fingerprint == sources.load(f"tfds:{name}", tmp_path).fingerprint
 
 
-def test_validation_stands_in_for_test_and_labels_count_the_classes(tmp_path):
+def test_validation_stands_in_for_test_and_labels_count_the_classes(
+    tmp_path: Path,
+) -> None:
     dataset = sources.load("tfds:validated_rows", write(ValidatedRows, tmp_path))
     assert dataset.num_classes == 5
     assert dataset.train_inputs.dtype == np.float32
@@ -93,14 +95,18 @@ def test_validation_stands_in_for_test_and_labels_count_the_classes(tmp_path):
         ),
     ],
 )
-def test_what_is_no_classification_task_is_refused(builder, name, message, tmp_path):
+def test_what_is_no_classification_task_is_refused(
+    builder: type, name: str, message: str, tmp_path: Path
+) -> None:
     write(builder, tmp_path)
     with pytest.raises(ValueError, match=message):
         sources.load(f"tfds:{name}", tmp_path)
 
 
 @pytest.mark.parametrize("name", ["no_such_data_set", "mnist", "registered_scans"])
-def test_what_is_not_prepared_is_refused_and_not_downloaded(name, tmp_path):
+def test_what_is_not_prepared_is_refused_and_not_downloaded(
+    name: str, tmp_path: Path
+) -> None:
     with pytest.raises(ValueError, match=f"tfds:{name} .* was expected") as caught:
         sources.load(f"tfds:{name}", tmp_path)
     assert "\n" not in str(caught.value)

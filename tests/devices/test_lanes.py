@@ -117,7 +117,9 @@ def chunks_of(order: np.ndarray, chunk_size: int) -> list[list[int]]:
 
 @pytest.mark.parametrize("chunk_size", [1, 3, 4])
 @pytest.mark.parametrize("num_lanes", [1, 12, 40])
-def test_every_place_has_one_lane_and_padding_is_bounded(num_lanes, chunk_size):
+def test_every_place_has_one_lane_and_padding_is_bounded(
+    num_lanes: int, chunk_size: int
+) -> None:
     @jax.jit
     def made(sizes: Array) -> tuple[Array, Array]:
         order = lanes.lane_order(sizes, chunk_size=chunk_size)
@@ -168,7 +170,9 @@ def test_a_client_has_the_same_bits_in_any_bucket_and_the_sum_on_any_devices(
     )
 
 
-def test_a_client_by_itself_runs_the_steps_that_it_needs(tmp_path):
+def test_a_client_by_itself_runs_the_steps_that_it_needs(
+    tmp_path: pathlib.Path,
+) -> None:
     """One epoch of batches of 5, for the private class, the others and both."""
     _, metrics = one_round(tmp_path, client_chunk_size=1)
     row = records.round_row(metrics, round_num=1)

@@ -22,7 +22,9 @@ def test_an_unknown_target_is_refused() -> None:
 
 
 @given(clients=SIZES, coalitions=SIZES, weights=st.integers(1, 10**9))
-def test_what_is_side_by_side_has_room_in_memory(clients, coalitions, weights):
+def test_what_is_side_by_side_has_room_in_memory(
+    clients: int, coalitions: int, weights: int
+) -> None:
     for platform in ("cuda", "tpu"):
         target = named(platform)
         found = target.sides(
@@ -56,7 +58,9 @@ ACCELERATORS = (("cuda", None), ("tpu", None), ("cpu", 2))
         ),
     ],
 )
-def test_the_round_of_every_target_is_that_of_a_cpu(estimator, targets):
+def test_the_round_of_every_target_is_that_of_a_cpu(
+    estimator: str, targets: tuple[tuple[str, int | None], ...]
+) -> None:
     """Plain kernels, stacked coalitions of unequal size, every lane in one axis.
 
     All run on this CPU. Clients hold up to two of three attributes, so there is one

@@ -4,12 +4,15 @@ import gc
 import weakref
 from typing import Any
 
+import pytest
 from small_runs import small, small_trainer
 
 from fedsvp_jax.engine import trainer as module
 
 
-def test_memory_of_the_compiler_is_given_back_before_the_first_round(monkeypatch):
+def test_memory_of_the_compiler_is_given_back_before_the_first_round(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     trainer = small_trainer(small())
     program, done = trainer._compiled, []
 

@@ -133,7 +133,9 @@ def test_what_ends_the_search_is_said(caplog: pytest.LogCaptureFixture) -> None:
     assert "epsilon must be < 1 with calibration='classical'" in text
 
 
-def test_a_setting_that_does_not_scale_the_noise_is_not_solved_for(monkeypatch):
+def test_a_setting_that_does_not_scale_the_noise_is_not_solved_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(budget, "noise_setting", lambda name: ("noise_std", False))
     with pytest.raises(
         ValueError, match="does not change the noise of mechanism nbafl"

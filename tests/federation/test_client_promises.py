@@ -118,7 +118,9 @@ def test_no_client_spends_more_than_it_was_promised(tmp_path: Path, case: str) -
         assert (uploads == config.num_rounds).all()
 
 
-def test_who_has_spent_its_epsilon_stays_away_and_the_others_go_on(tmp_path):
+def test_who_has_spent_its_epsilon_stays_away_and_the_others_go_on(
+    tmp_path: Path,
+) -> None:
     settings = CASES["uploads"] | {"epsilon": 1.5, "cohort_size": 7, "num_rounds": 4}
     config = promising(tmp_path, [1.6, 3.0, 50.0, 50.0, 50.0, 50.0, 50.0], **settings)
     summary = run.train(config, tmp_path / "run", dataset=digits())
@@ -171,7 +173,9 @@ def test_a_second_accountant_agrees(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", ["noise of uploads", "noise in steps"])
-def test_each_client_draws_the_noise_of_its_own_epsilon(tmp_path, case):
+def test_each_client_draws_the_noise_of_its_own_epsilon(
+    tmp_path: Path, case: str
+) -> None:
     """σ by client is the solved one, and what is drawn has it."""
     config = promising(tmp_path, EPSILONS, cohort_size=7, **CASES[case])
     program = built(config)
@@ -238,7 +242,9 @@ def test_the_same_is_nominal_where_one_promise_is(tmp_path: Path) -> None:
         assert not row.proved
 
 
-def test_a_deployed_site_with_its_own_epsilon_has_the_same_noise(tmp_path):
+def test_a_deployed_site_with_its_own_epsilon_has_the_same_noise(
+    tmp_path: Path,
+) -> None:
     config = promising(tmp_path, EPSILONS, **CASES["noise of uploads"])
     program = built(config)
     data = program.data
@@ -266,7 +272,9 @@ def test_a_deployed_site_with_its_own_epsilon_has_the_same_noise(tmp_path):
         ({"mechanism": "none"}, "the mechanism adds no noise"),
     ],
 )
-def test_a_promise_that_cannot_be_kept_names_its_clients(tmp_path, changes, said):
+def test_a_promise_that_cannot_be_kept_names_its_clients(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
     with pytest.raises(ValueError, match=said) as error:
         built(promising(tmp_path, EPSILONS, **changes))
     assert str(error.value).startswith("client_epsilons: the client promised ε = 1 (0)")

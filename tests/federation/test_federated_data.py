@@ -52,7 +52,9 @@ def held(config: ExperimentConfig, dataset: Dataset) -> list[set[int]]:
     ],
     ids=str,
 )
-def test_every_partition_gives_every_client_examples_by_seed(changes):
+def test_every_partition_gives_every_client_examples_by_seed(
+    changes: dict[str, Any],
+) -> None:
     dataset = with_people()
     first = held(small(**changes), dataset)
     assert len(first) == 7 and all(first)
@@ -217,7 +219,9 @@ def test_a_model_needs_one_output_for_each_class(outputs: int) -> None:
         build([small()], digits(), model=model)
 
 
-def test_a_federation_in_which_nobody_holds_private_data_is_warned_of(caplog):
+def test_a_federation_in_which_nobody_holds_private_data_is_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """U14."""
     federated_data.federate([small(num_hbc_clients=7)], digits())
     assert "num_hbc_clients = 7 is all clients: nobody holds" in caplog.text

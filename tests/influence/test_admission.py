@@ -45,7 +45,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return path
 
 
-def test_the_rejected_are_not_asked_and_the_record_says_who_and_why(whole):
+def test_the_rejected_are_not_asked_and_the_record_says_who_and_why(
+    whole: pathlib.Path,
+):
     metrics = read_rows(whole / "metrics.jsonl")
     clients = read_rows(whole / "clients.jsonl")
     passes = [row["influence_filter"] for row in metrics]
@@ -67,7 +69,9 @@ def test_the_rejected_are_not_asked_and_the_record_says_who_and_why(whole):
     assert summary["filtration"]["precision"] == 1.0
 
 
-def test_a_resumed_run_writes_the_same_bytes(whole, tmp_path):
+def test_a_resumed_run_writes_the_same_bytes(
+    whole: pathlib.Path, tmp_path: pathlib.Path
+):
     folder = tmp_path / "run"
     with pytest.MonkeyPatch.context() as patch:
         stop_at(patch, 4, "none")

@@ -14,7 +14,9 @@ from fedsvp_jax.influence import privacy
 @pytest.mark.parametrize(
     ("flip", "published"), [(0.5, 2.197225), (0.7550813375962909, 1.0)]
 )
-def test_the_price_of_a_vote_is_the_published_one_and_exactly_half(flip, published):
+def test_the_price_of_a_vote_is_the_published_one_and_exactly_half(
+    flip: float, published: float
+):
     np.testing.assert_allclose(influence.vote_epsilon(flip), published, rtol=1e-6)
     np.testing.assert_allclose(
         influence.exact_vote_epsilon(flip), published / 2, rtol=1e-6

@@ -25,7 +25,9 @@ def test_reconstructions_are_named_as_such():
     assert named == {"time_varying", "reestimation", "dpa", "fedsdp"}
 
 
-def test_a_mechanism_from_outside_says_its_label_and_what_sets_its_noise(monkeypatch):
+def test_a_mechanism_from_outside_says_its_label_and_what_sets_its_noise(
+    monkeypatch: pytest.MonkeyPatch,
+):
     monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
     none = registry._REGISTRY["none"].factory
     mechanisms.register_mechanism(

@@ -32,7 +32,9 @@ def test_none_tells_r_itself_and_the_worst_case_is_one():
 
 @pytest.mark.parametrize("method", ["laplace", "randomized_response"])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
-def test_no_event_is_likelier_by_more_than_e_to_the_epsilon(method, epsilon):
+def test_no_event_is_likelier_by_more_than_e_to_the_epsilon(
+    method: str, epsilon: float
+):
     low, high = (released(method, ratio, epsilon) for ratio in (0.0, 1.0))
     assert low.min() >= 0 and high.max() <= 1
     for threshold in (0.0, 0.25, 0.5, 0.75):

@@ -74,7 +74,9 @@ def three_rounds(mechanism: Mechanism, *, present: int, colluders: int) -> Book:
 
 
 @pytest.mark.parametrize("dropouts", range(1, COHORT - 1))
-def test_dropouts_and_colluders_share_h_and_the_rows_count_who_was_in_the_sum(dropouts):
+def test_dropouts_and_colluders_share_h_and_the_rows_count_who_was_in_the_sum(
+    dropouts: int,
+):
     mechanism = shared()
     z, planned = float(mechanism.least_multiplier), COHORT - COLLUDERS
     promised = composed_epsilon("gdp", 3 / z**2, 1e-5)

@@ -3,6 +3,7 @@
 import logging
 import pathlib
 import shutil
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -62,12 +63,16 @@ def files(folder: pathlib.Path) -> dict[str, bytes]:
     }
 
 
-def test_the_two_newest_are_kept_and_the_newest_is_restored(folder):
+def test_the_two_newest_are_kept_and_the_newest_is_restored(
+    folder: pathlib.Path,
+) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["6", "9"]
     assert_restored(restore(folder), 9)
 
 
-def test_without_a_checkpoint_there_is_nothing_to_restore(tmp_path):
+def test_without_a_checkpoint_there_is_nothing_to_restore(
+    tmp_path: pathlib.Path,
+) -> None:
     assert restore(tmp_path / "checkpoints") is None
     assert not (tmp_path / "checkpoints").exists()
 
@@ -78,7 +83,9 @@ def flip(path: pathlib.Path, position: int, bit: int) -> None:
     path.write_bytes(content)
 
 
-def test_a_flipped_bit_is_found_and_the_older_one_used(folder, caplog):
+def test_a_flipped_bit_is_found_and_the_older_one_used(
+    folder: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
     rng = np.random.default_rng(0)
     path = folder / "9"
     whole = path.read_bytes()
@@ -110,14 +117,18 @@ def replace(path: pathlib.Path) -> None:
     [truncate, lambda path: path.unlink(), lambda path: path.write_bytes(b""), replace],
     ids=["torn", "missing", "empty", "no file"],
 )
-def test_a_damaged_or_missing_file_is_found_and_nothing_is_deleted(damage, folder):
+def test_a_damaged_or_missing_file_is_found_and_nothing_is_deleted(
+    damage: Callable[[pathlib.Path], None], folder: pathlib.Path
+) -> None:
     damage(folder / "9")
     before = files(folder)
     assert_restored(restore(folder), 6)
     assert files(folder) == before
 
 
-def test_none_intact_is_one_error_that_names_all_and_deletes_nothing(folder):
+def test_none_intact_is_one_error_that_names_all_and_deletes_nothing(
+    folder: pathlib.Path,
+) -> None:
     truncate(folder / "9")
     flip(folder / "6", 100, 1)
     before = files(folder)
@@ -130,7 +141,9 @@ def test_none_intact_is_one_error_that_names_all_and_deletes_nothing(folder):
     assert files(folder) == before
 
 
-def test_a_damaged_checkpoint_is_replaced_when_its_round_comes_again(folder):
+def test_a_damaged_checkpoint_is_replaced_when_its_round_comes_again(
+    folder: pathlib.Path,
+) -> None:
     truncate(folder / "9")
     (folder / "12.tmp").write_text("of a save that was killed")
     checkpointer = Checkpointer(folder)
@@ -155,7 +168,9 @@ def test_a_checkpoint_comes_back_to_the_bit(tmp_path: pathlib.Path) -> None:
         assert restored[name].tobytes() == leaf.tobytes(), name
 
 
-def test_a_checkpoint_of_another_run_or_round_is_refused(tmp_path):
+def test_a_checkpoint_of_another_run_or_round_is_refused(
+    tmp_path: pathlib.Path,
+) -> None:
     """D9: --resume took a checkpoint of another seed, whose ε mixed both runs."""
     config = {"seed": 0, "num_rounds": 9, "state_version": STATE_VERSION}
     mine, place = identity(config), tmp_path / "checkpoints"

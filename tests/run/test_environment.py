@@ -1,6 +1,7 @@
 """What a run records about the machine and its software."""
 
 import os
+import pathlib
 import platform
 
 import pytest
@@ -25,7 +26,9 @@ def test_a_device_that_computes_wrongly_is_found_before_anything_is_written(
 
 
 @pytest.mark.hole
-def test_a_run_tells_its_threads_and_is_not_resumed_with_others(tmp_path, monkeypatch):
+def test_a_run_tells_its_threads_and_is_not_resumed_with_others(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Convolutions follow the number of threads, and so do the bits of a run."""
     monkeypatch.delenv("NPROC", raising=False)
     assert cpu.threads() == len(os.sched_getaffinity(0))

@@ -111,7 +111,9 @@ def kill_everywhere(
         assert_same(run_folder, whole)
 
 
-def test_a_run_killed_at_a_write_resumes_to_the_same_bytes(whole, num_writes, tmp_path):
+def test_a_run_killed_at_a_write_resumes_to_the_same_bytes(
+    whole: pathlib.Path, num_writes: int, tmp_path: pathlib.Path
+) -> None:
     kill_everywhere(tmp_path, whole, places(num_writes, 5))
 
 
@@ -140,7 +142,9 @@ def test_a_full_disk_ends_the_run_with_a_way_on_and_it_resumes_to_the_same_bytes
         assert_same(folder, whole)
 
 
-def test_a_write_that_fails_names_the_checkpoint_that_is_kept(tmp_path, monkeypatch):
+def test_a_write_that_fails_names_the_checkpoint_that_is_kept(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     save = Checkpointer.save
 
     def fails_in_round_three(self: Checkpointer, round_num: int, state: Any) -> None:
@@ -153,7 +157,9 @@ def test_a_write_that_fails_names_the_checkpoint_that_is_kept(tmp_path, monkeypa
         train(tmp_path / "run")
 
 
-def test_another_version_of_the_state_and_other_data_are_refused(whole, monkeypatch):
+def test_another_version_of_the_state_and_other_data_are_refused(
+    whole: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = contents(whole, SAME_BYTES)
     with monkeypatch.context() as patch:
         was = checkpoint.STATE_VERSION

@@ -131,7 +131,9 @@ def test_no_killed_client_sent_an_upload_that_its_ledger_did_not_count(
 
 @SLOW
 @pytest.mark.parametrize("number", [12, None])
-def test_a_run_killed_at_any_write_resumes_to_the_same_bytes(number, workers, tmp_path):
+def test_a_run_killed_at_any_write_resumes_to_the_same_bytes(
+    number: int | None, workers: Workers, tmp_path: Path
+) -> None:
     for place in killed(workers, "training", tmp_path, number):
         assert workers.run("training", place) == [0]
         assert_same_bytes(place / "run", tmp_path / "whole" / "run")
@@ -153,7 +155,9 @@ def test_of_two_processes_on_one_folder_one_writes_and_the_other_says_who(
 
 
 @pytest.mark.parametrize("step", [4, pytest.param(1, marks=SLOW)])
-def test_what_was_saved_is_there_after_memory_was_exhausted(step, workers, tmp_path):
+def test_what_was_saved_is_there_after_memory_was_exhausted(
+    step: int, workers: Workers, tmp_path: Path
+) -> None:
     """While it saves, and then while it loads; 1 MiB of arrays takes 8 MiB."""
     ended = Counter[int]()
     for spare in range(0, 72, step):

@@ -40,7 +40,9 @@ def test_numpy_becomes_plain_python_and_non_finite_becomes_null() -> None:
     assert json.loads(json.dumps(plain(content), allow_nan=False))
 
 
-def test_a_file_is_replaced_whole_and_leaves_nothing_beside_it(tmp_path):
+def test_a_file_is_replaced_whole_and_leaves_nothing_beside_it(
+    tmp_path: pathlib.Path,
+) -> None:
     write_json(tmp_path / "a.json", {"value": 1})
     with pytest.raises(TypeError):
         write_json(tmp_path / "a.json", {"value": object()})
@@ -56,7 +58,9 @@ def test_a_new_or_empty_folder_is_started(tmp_path: pathlib.Path) -> None:
         assert json.loads((folder / "config.json").read_text()) == {"seed": 0}
 
 
-def test_a_folder_that_holds_a_run_is_refused_unless_resumed(tmp_path):
+def test_a_folder_that_holds_a_run_is_refused_unless_resumed(
+    tmp_path: pathlib.Path,
+) -> None:
     folder = RunFolder(tmp_path / "run")
     folder.start({"seed": 0, "delta": 0.1}, resume=False)
     with pytest.raises(ValueError, match="already holds a run"):
@@ -64,7 +68,9 @@ def test_a_folder_that_holds_a_run_is_refused_unless_resumed(tmp_path):
     folder.start({"seed": 0, "delta": np.float32(0.1)}, resume=True)
 
 
-def test_resuming_another_configuration_names_the_differences(tmp_path):
+def test_resuming_another_configuration_names_the_differences(
+    tmp_path: pathlib.Path,
+) -> None:
     folder = RunFolder(tmp_path / "run")
     versions = {"jax": "1", "numpy": "2"}
     old = {"only_old": 1, "model": "mlp", "seed": 0, "versions": versions}
@@ -79,7 +85,9 @@ def test_resuming_another_configuration_names_the_differences(tmp_path):
 
 
 @pytest.mark.parametrize("resume", [False, True])
-def test_a_foreign_folder_or_file_is_refused_and_left_alone(resume, tmp_path):
+def test_a_foreign_folder_or_file_is_refused_and_left_alone(
+    resume: bool, tmp_path: pathlib.Path
+) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     for path in (tmp_path, tmp_path / "notes.txt"):
         with pytest.raises(ValueError, match="holds no run"):
@@ -103,7 +111,9 @@ def with_rounds(path: pathlib.Path, *rounds: int) -> RunFolder:
     return folder
 
 
-def test_rows_after_a_checkpoint_and_a_torn_last_line_are_dropped(tmp_path):
+def test_rows_after_a_checkpoint_and_a_torn_last_line_are_dropped(
+    tmp_path: pathlib.Path,
+) -> None:
     folder = with_rounds(tmp_path, 1, 2, 3)
     before = (tmp_path / "metrics.jsonl").read_text().splitlines(keepends=True)
     with open(tmp_path / "metrics.jsonl", "ab") as file:
@@ -142,7 +152,9 @@ def test_rows_that_something_else_changed_are_refused_and_left_alone(
     assert (tmp_path / "metrics.jsonl").read_bytes() == damage
 
 
-def test_a_folder_in_which_no_first_file_was_finished_is_started(tmp_path):
+def test_a_folder_in_which_no_first_file_was_finished_is_started(
+    tmp_path: pathlib.Path,
+) -> None:
     for number, resume in enumerate((False, True)):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -151,7 +163,9 @@ def test_a_folder_in_which_no_first_file_was_finished_is_started(tmp_path):
         assert [path.name for path in folder.iterdir()] == ["config.json"]
 
 
-def test_a_folder_that_another_process_writes_is_refused_until_it_ends(tmp_path):
+def test_a_folder_that_another_process_writes_is_refused_until_it_ends(
+    tmp_path: pathlib.Path,
+) -> None:
     """D4: two `--resume` at once wrote each round twice, and both said done."""
     program = (
         "import pathlib, sys; from fedsvp_jax.run.folder import RunFolder;"
@@ -173,7 +187,9 @@ def test_a_folder_that_another_process_writes_is_refused_until_it_ends(tmp_path)
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["config.json"]
 
 
-def test_a_row_that_stands_twice_is_refused_and_left_alone(tmp_path):
+def test_a_row_that_stands_twice_is_refused_and_left_alone(
+    tmp_path: pathlib.Path,
+) -> None:
     twice = b'{"round": 1}\n{"round": 2}\n{"round": 1}\n'
     (tmp_path / "metrics.jsonl").write_bytes(twice)
     with pytest.raises(ValueError, match="line 3, stands there twice"):
@@ -197,7 +213,9 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: pathlib.Path) -> None:
         RunFolder(tmp_path / "file" / "run").start({}, resume=True)
 
 
-def test_a_setting_that_came_later_and_is_not_given_keeps_the_checkpoints(tmp_path):
+def test_a_setting_that_came_later_and_is_not_given_keeps_the_checkpoints(
+    tmp_path: pathlib.Path,
+) -> None:
     old = {"seed": 0, "num_rounds": 3, "state_version": STATE_VERSION}
     folder = RunFolder(tmp_path / "run")
     folder.start(old, resume=False)
@@ -225,7 +243,9 @@ def fail_once(patch: pytest.MonkeyPatch, name: str) -> None:
     patch.setattr(os, name, full)
 
 
-def test_rows_that_cannot_be_written_leave_the_file_as_it_was(tmp_path, monkeypatch):
+def test_rows_that_cannot_be_written_leave_the_file_as_it_was(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = with_rounds(tmp_path, 1)
     fail_once(monkeypatch, "fsync")
     with pytest.raises(WriteError, match=r"No space left on device.*--resume"):

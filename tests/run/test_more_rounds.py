@@ -67,7 +67,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
-def test_more_rounds_of_a_finished_run_are_those_of_a_longer_one(whole, tmp_path):
+def test_more_rounds_of_a_finished_run_are_those_of_a_longer_one(
+    whole: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     """Also the row of the former last round, which alone was tested out of turn."""
     train(tmp_path / "run", 3)
     assert "pld" in rows(tmp_path / "run")[-1]["epsilon_spent"]
@@ -135,7 +137,9 @@ def epsilons(summary: dict[str, Any], status: str, ends: str = "") -> dict[Any, 
     ],
     ids=str,
 )
-def test_a_run_that_a_hook_ends_is_claimed_at_its_planned_length(settings, tmp_path):
+def test_a_run_that_a_hook_ends_is_claimed_at_its_planned_length(
+    settings: dict[str, Any], tmp_path: pathlib.Path
+) -> None:
     """Before, "proved" stood at the ε of the rounds that were run."""
     settings = PROVED | settings
     whole = train(tmp_path / "whole", 7, settings=settings)
@@ -255,7 +259,9 @@ def test_a_run_that_goes_on_after_a_look_is_nominal(tmp_path: pathlib.Path) -> N
     assert run.load_model(folder).rounds == 4
 
 
-def test_a_run_without_a_gain_ends_and_resumes_to_the_same_bytes(whole, tmp_path):
+def test_a_run_without_a_gain_ends_and_resumes_to_the_same_bytes(
+    whole: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     folder = tmp_path / "run"
     told = {"settings": {"patience": 1}, "keep_best": True}
     summary = train(folder, 5, **told)
@@ -284,7 +290,9 @@ def test_the_best_round_is_told_by_validation_where_rows_tell_it() -> None:
     assert not best.waited(None) and best.waited(0) and not best.waited(1)
 
 
-def test_validation_examples_end_a_run_and_choose_its_best_round(tmp_path):
+def test_validation_examples_end_a_run_and_choose_its_best_round(
+    tmp_path: pathlib.Path,
+) -> None:
     told = {"settings": {"patience": 1, "validation_examples": 100}}
     summary = train(tmp_path, 5, **told)
     found = {row["round"]: row for row in rows(tmp_path)}

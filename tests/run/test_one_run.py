@@ -50,7 +50,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
-def test_a_run_writes_a_line_a_round_and_a_line_a_client_and_round(whole):
+def test_a_run_writes_a_line_a_round_and_a_line_a_client_and_round(
+    whole: pathlib.Path,
+) -> None:
     metrics = read_rows(whole / "metrics.jsonl")
     clients = read_rows(whole / "clients.jsonl")
     assert [row["round"] for row in metrics] == [1, 2, 3, 4, 5]
@@ -63,12 +65,16 @@ def test_a_run_writes_a_line_a_round_and_a_line_a_client_and_round(whole):
     assert summary["num_parameters"] == 64 * 128 + 128 + 128 * 10 + 10
 
 
-def test_the_same_settings_give_the_same_bytes(whole, tmp_path):
+def test_the_same_settings_give_the_same_bytes(
+    whole: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     train(tmp_path / "again")
     assert contents(tmp_path / "again", SAME_BYTES) == contents(whole, SAME_BYTES)
 
 
-def test_rounds_per_call_changes_no_byte(whole, tmp_path):
+def test_rounds_per_call_changes_no_byte(
+    whole: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     train(tmp_path / "run", rounds_per_call=3)
     assert contents(tmp_path / "run", SAME_BYTES) == contents(whole, SAME_BYTES)
 
@@ -93,7 +99,9 @@ def test_a_run_stopped_midway_and_resumed_equals_an_uninterrupted_one(
         assert summary[name] == uninterrupted[name]
 
 
-def test_resuming_a_finished_run_changes_no_row_and_no_parameter(whole):
+def test_resuming_a_finished_run_changes_no_row_and_no_parameter(
+    whole: pathlib.Path,
+) -> None:
     before = contents(whole, SAME_BYTES)
     params = json.loads((whole / "summary.json").read_text())["params_sha256"]
     assert train(whole, resume=True)["params_sha256"] == params
@@ -108,7 +116,9 @@ def promised(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
-def test_a_promise_stops_the_run_before_the_upload_that_would_exceed_it(promised):
+def test_a_promise_stops_the_run_before_the_upload_that_would_exceed_it(
+    promised: pathlib.Path,
+) -> None:
     summary = json.loads((promised / "summary.json").read_text())
     clients = read_rows(promised / "clients.jsonl")
     metrics = read_rows(promised / "metrics.jsonl")
@@ -124,7 +134,9 @@ def test_a_promise_stops_the_run_before_the_upload_that_would_exceed_it(promised
     assert all(row["num_clients"] > 0 for row in metrics)
 
 
-def test_a_run_that_a_promise_ended_resumes_to_the_same_rows(promised):
+def test_a_run_that_a_promise_ended_resumes_to_the_same_rows(
+    promised: pathlib.Path,
+) -> None:
     before = contents(promised, SAME_BYTES)
     promise = {"total_epsilon": 1.0, "total_accounting": "basic", "epsilon": 0.3}
     summary = train(promised, resume=True, **promise, **PROMISE)
@@ -133,7 +145,9 @@ def test_a_run_that_a_promise_ended_resumes_to_the_same_rows(promised):
 
 
 @pytest.mark.hole
-def test_a_promise_about_the_average_uploads_in_whole_cohorts_alone(tmp_path):
+def test_a_promise_about_the_average_uploads_in_whole_cohorts_alone(
+    tmp_path: pathlib.Path,
+) -> None:
     """Against those who see the average; one client alone was counted before."""
     changes = PROMISE | {"mechanism": "dp_fedavg", "noise_multiplier": 12.0}
     summary = train(tmp_path / "run", total_epsilon=0.6, **changes)
@@ -184,12 +198,16 @@ def test_a_watched_run_shows_its_rounds_and_keeps_its_bytes(
     assert re.search(r"\d+:\d+<\d+:\d+, .*round", last)  # time so far, left, rate
 
 
-def test_without_a_terminal_nothing_is_shown(tmp_path, capsys):
+def test_without_a_terminal_nothing_is_shown(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     train(tmp_path / "run", progress=True)
     assert capsys.readouterr().err == ""
 
 
-def test_the_curves_by_adversary_end_in_what_the_run_promised(whole):
+def test_the_curves_by_adversary_end_in_what_the_run_promised(
+    whole: pathlib.Path,
+) -> None:
     summary = json.loads((whole / "summary.json").read_text())
     promised = {
         row["adversary"]: row["epsilon"]

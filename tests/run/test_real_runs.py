@@ -1,6 +1,7 @@
 """One round on the real files of the folder that FEDSVP_DATA names."""
 
 import os
+import pathlib
 from typing import Any
 
 import pytest
@@ -30,7 +31,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", list(SETTINGS))
-def test_a_round_of_fedsva_runs_on_the_real_files(name, tmp_path):
+def test_a_round_of_fedsva_runs_on_the_real_files(
+    name: str, tmp_path: pathlib.Path
+) -> None:
     config = ExperimentConfig(
         dataset=name,
         data_dir=FOLDER,

@@ -84,7 +84,9 @@ def test_cells_summaries_are_in_the_plans_order(whole: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize(("mechanism", "epsilon"), [("none", None), ("fedsva", 0.4)])
-def test_a_cell_is_the_single_run_to_the_bit(mechanism, epsilon, whole, tmp_path):
+def test_a_cell_is_the_single_run_to_the_bit(
+    mechanism: str, epsilon: float | None, whole: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     alone = run.train(
         small(mechanism=mechanism, epsilon=epsilon or 0.2, seed=2, **ROUNDS),
         tmp_path / "run",
@@ -121,7 +123,9 @@ def test_a_sweep_stopped_midway_and_resumed_equals_an_uninterrupted_one(
         assert [step for step, _ in noise] == [1, 2, 3]
 
 
-def test_parts_that_ran_apart_merge_to_the_sweep_in_one_process(whole, tmp_path):
+def test_parts_that_ran_apart_merge_to_the_sweep_in_one_process(
+    whole: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     folders = [tmp_path / "second", tmp_path / "first"]
     for folder, part in zip(folders, ("2/2", "1/2"), strict=True):
         plan = SweepPlan(("none",), EPSILONS, seeds=(0, 2), part=part)

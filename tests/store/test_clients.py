@@ -1,6 +1,8 @@
 """Clients of a store hold what the partition in memory gives them."""
 
 import dataclasses
+from pathlib import Path
+from typing import Any
 
 import chex
 import numpy as np
@@ -24,7 +26,9 @@ from fedsvp_jax.federation import federated_data
     ],
     ids=str,
 )
-def test_a_store_gives_every_client_what_memory_gives(changes, tmp_path):
+def test_a_store_gives_every_client_what_memory_gives(
+    changes: dict[str, Any], tmp_path: Path
+) -> None:
     store = digits_store(tmp_path / "store")
     dataset = in_memory(store)
     config = small(partition="by_writer", num_clients=8, **changes)
@@ -51,7 +55,9 @@ def test_a_store_gives_every_client_what_memory_gives(changes, tmp_path):
         np.testing.assert_array_equal(held.attributes, whole.attributes.ids[rows])
 
 
-def test_a_client_left_without_data_is_refused_in_the_same_words(tmp_path):
+def test_a_client_left_without_data_is_refused_in_the_same_words(
+    tmp_path: Path,
+) -> None:
     """Classes 0 to 4 are private, and the curious client holds no other."""
     store = digits_store(tmp_path / "store", sizes=(30, 30, 30))
     labels = np.where(np.asarray(store.train_labels) < 90, 0, 0).astype(np.int32)
@@ -79,7 +85,9 @@ def test_a_client_left_without_data_is_refused_in_the_same_words(tmp_path):
     ],
     ids=str,
 )
-def test_what_a_store_does_not_have_is_refused(changes, message, tmp_path):
+def test_what_a_store_does_not_have_is_refused(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
     config = small(**({"dataset": "store", "partition": "by_writer"} | changes))
     with pytest.raises(ValueError, match=message):
         federated_data.federate([config], digits_store(tmp_path / "store"))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,9 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_does_not_fit_is_refused_and_nothing_stays(case, tmp_path):
+def test_what_does_not_fit_is_refused_and_nothing_stays(
+    case: str, tmp_path: Path
+) -> None:
     clients, message = WRONG[case]
     with pytest.raises(ValueError, match=message):
         write_store(tmp_path / "store", stream(*clients))
@@ -145,14 +148,18 @@ def _other_version(path: Path) -> None:
         ("store.json", Path.unlink, "store.json is missing; a client store needs it"),
     ],
 )
-def test_a_damaged_store_is_refused(name, damage, message, tmp_path):
+def test_a_damaged_store_is_refused(
+    name: str, damage: Callable[[Path], Any], message: str, tmp_path: Path
+) -> None:
     write_store(tmp_path / "store", stream(client(0, 4), client(1, 3)))
     damage(tmp_path / "store" / name)
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         open_store(tmp_path / "store")
 
 
-def test_a_client_whose_examples_were_changed_is_refused_when_it_is_read(tmp_path):
+def test_a_client_whose_examples_were_changed_is_refused_when_it_is_read(
+    tmp_path: Path,
+) -> None:
     """D9: a store's fingerprint was written and never compared."""
     store = write_store(tmp_path / "store", stream(client(0, 4), client(1, 3)))
     file = tmp_path / "store" / "inputs.npy"

@@ -75,7 +75,9 @@ def whole(store: ClientStore, tmp_path_factory: pytest.TempPathFactory) -> pathl
 
 
 @pytest.mark.bits
-def test_a_streamed_run_has_the_bytes_of_the_run_in_memory(whole, store, tmp_path):
+def test_a_streamed_run_has_the_bytes_of_the_run_in_memory(
+    whole: pathlib.Path, store: ClientStore, tmp_path: pathlib.Path
+) -> None:
     train(tmp_path / "run", store)
     assert contents(tmp_path / "run", FILES) == contents(whole, FILES)
 
@@ -101,7 +103,9 @@ def test_a_streamed_run_stopped_midway_resumes_to_the_same_bytes(
     assert contents(folder, FILES) == contents(whole, FILES)
 
 
-def test_a_promise_ends_a_streamed_run_where_it_ends_the_run_in_memory(store, tmp_path):
+def test_a_promise_ends_a_streamed_run_where_it_ends_the_run_in_memory(
+    store: ClientStore, tmp_path: pathlib.Path
+) -> None:
     train(tmp_path / "memory", in_memory(store), changes=PROMISE)
     train(tmp_path / "streamed", store, changes=PROMISE)
     assert contents(tmp_path / "streamed", FILES) == contents(
@@ -215,7 +219,9 @@ def test_the_next_round_is_read_while_one_runs_and_none_beyond_the_last(
     assert asked == [0, 1, 2] and stream._ahead is None
 
 
-def test_an_error_of_the_reader_reaches_the_run(store, monkeypatch):
+def test_an_error_of_the_reader_reaches_the_run(
+    store: ClientStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_: Any) -> None:
         raise OSError("the disk is gone")
 

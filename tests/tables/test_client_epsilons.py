@@ -63,7 +63,9 @@ def test_clients_are_called_as_the_data_call_them(tmp_path: Path) -> None:
         ("e.yaml", "3: 1", "must be a .toml, .json or .csv file"),
     ],
 )
-def test_a_mistake_is_one_sentence_that_names_the_client(tmp_path, name, text, said):
+def test_a_mistake_is_one_sentence_that_names_the_client(
+    tmp_path: Path, name: str, text: str, said: str
+) -> None:
     with pytest.raises(ValueError, match="client_epsilons") as error:
         read_client_epsilons(file_of(tmp_path, name, text), NUMBERED, 1.0)
     assert said in str(error.value)

@@ -125,7 +125,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", list(REFUSED))
-def test_what_could_be_meant_in_two_ways_is_refused(name, tmp_path):
+def test_what_could_be_meant_in_two_ways_is_refused(
+    name: str, tmp_path: pathlib.Path
+) -> None:
     content, message = REFUSED[name]
     if message is None:  # plain texts: nobody knows which day is meant
         assert load(tmp_path / "a.csv", content).columns["d"].categories == (
@@ -161,7 +163,9 @@ def test_all_columns_that_are_wrong_are_named_at_once(tmp_path: pathlib.Path) ->
         (["=1+1", "b"], ("=1+1", "b")),
     ],
 )
-def test_labels_are_what_is_written(labels, classes, tmp_path):
+def test_labels_are_what_is_written(
+    labels: list[str], classes: tuple[str, ...], tmp_path: pathlib.Path
+) -> None:
     """01 and 1 were one class, and so were 2^53 and 2^53 + 1."""
     y = [labels[n % len(labels)] for n in range(ROWS)]
     data = load(tmp_path / "a.csv", table_of(y=y))
@@ -189,7 +193,9 @@ def test_labels_are_what_is_written(labels, classes, tmp_path):
         (table_of(t=with_one(LABELS, "NA", "")), {"drop_columns": "t"}),
     ],
 )
-def test_marks_blanks_and_what_is_left_out_change_nothing(content, told, tmp_path):
+def test_marks_blanks_and_what_is_left_out_change_nothing(
+    content: str | bytes, told: dict[str, str], tmp_path: pathlib.Path
+) -> None:
     plain = load(tmp_path / "a.csv", table_of())
     assert load(tmp_path / "b.csv", content, **told).fingerprint == plain.fingerprint
 
@@ -202,7 +208,9 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=2
     divider=st.sampled_from(",;\t"),
 )
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_every_text_that_is_written_is_read(rows, divider, tmp_path):
+def test_every_text_that_is_written_is_read(
+    rows: list[tuple[str, str, str]], divider: str, tmp_path: pathlib.Path
+) -> None:
     path = tmp_path / "a.csv"
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, delimiter=divider, quoting=csv.QUOTE_ALL)
@@ -229,7 +237,9 @@ def _long_cell(file: io.TextIOBase) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("write", [_wide, _long_cell])
-def test_time_and_memory_follow_the_size_of_the_file(write, tmp_path):
+def test_time_and_memory_follow_the_size_of_the_file(
+    write, tmp_path: pathlib.Path
+) -> None:
     """100,000 columns took 202 s; one long cell asked for 14.9 GiB (D7)."""
     path = tmp_path / "a.csv"
     with path.open("w") as file:
@@ -280,7 +290,9 @@ READ = {  # a cell, by which decimal: the number that it is, or what is said of 
 
 
 @pytest.mark.parametrize(("cell", "decimal"), list(READ))
-def test_a_number_is_what_its_schema_says(cell, decimal, tmp_path):
+def test_a_number_is_what_its_schema_says(
+    cell: str, decimal: str, tmp_path: pathlib.Path
+) -> None:
     schema = tmp_path / "schema.toml"
     schema.write_text(DECLARED.format(decimal=decimal))
     content = table_of(x=with_one(["7"] * ROWS, cell), split=SPLIT)

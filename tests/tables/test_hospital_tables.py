@@ -110,7 +110,9 @@ def drafted(content: str | bytes, folder: pathlib.Path) -> draft.Draft:
 
 
 @pytest.mark.parametrize("name", list(READ))
-def test_a_table_is_read_as_its_hospital_meant_it(name, tmp_path):
+def test_a_table_is_read_as_its_hospital_meant_it(
+    name: str, tmp_path: pathlib.Path
+) -> None:
     found, _ = drafted(READ[name], tmp_path)
     assert tuple(column.type for column in found.columns.values()) == KINDS
     assert (found.label, found.client) == ("death", "hospital")
@@ -128,7 +130,9 @@ def test_a_table_is_read_as_its_hospital_meant_it(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", list(REFUSED))
-def test_a_table_that_nobody_can_read_is_refused_with_its_remedy(name, tmp_path):
+def test_a_table_that_nobody_can_read_is_refused_with_its_remedy(
+    name: str, tmp_path: pathlib.Path
+) -> None:
     content, sentence = REFUSED[name]
     with pytest.raises(ValueError, match=sentence):
         found, _ = drafted(content, tmp_path)
@@ -138,7 +142,9 @@ def test_a_table_that_nobody_can_read_is_refused_with_its_remedy(name, tmp_path)
 
 
 @pytest.mark.parametrize("cell", ["{} %", "{} mg/dl", "1'{}"])
-def test_a_number_with_a_unit_is_left_out_with_a_word(cell, tmp_path):
+def test_a_number_with_a_unit_is_left_out_with_a_word(
+    cell: str, tmp_path: pathlib.Path
+) -> None:
     content = text(creatinine=lambda n, value: cell.format(value))
     found, notes = drafted(content, tmp_path)
     assert found.columns["creatinine"].type == "drop"

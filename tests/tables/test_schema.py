@@ -1,6 +1,7 @@
 """What the records tell makes claims nominal; what is declared does not (N7)."""
 
 import dataclasses
+import pathlib
 
 import numpy as np
 import pytest
@@ -37,7 +38,9 @@ READ_OFF = {"from_data": True}
     ill=st.sampled_from(ILL),
 )
 @settings(max_examples=50, deadline=None)
-def test_n7_a_changed_record_of_a_declared_table_changes_no_other(row, wage, town, ill):
+def test_n7_a_changed_record_of_a_declared_table_changes_no_other(
+    row: int, wage: float, town: str, ill: str
+) -> None:
     """One outlier moved the features of 799 of 800 records of an undeclared one."""
     neighbour = {key: values.copy() for key, values in TABLE.items()}
     for key, value in (("wage", wage), ("town", town), ("ill", ill)):
@@ -77,7 +80,9 @@ def test_n7_a_changed_record_of_a_declared_table_changes_no_other(row, wage, tow
         ),
     ],
 )
-def test_n7_what_the_records_tell_is_listed(changes, told):
+def test_n7_what_the_records_tell_is_listed(
+    changes: dict, told: tuple[str, ...]
+) -> None:
     schema = dataclasses.replace(DECLARED, **changes)
     assert from_table(TABLE, schema=schema).from_records == told
     again = from_toml(to_toml(schema), "a.toml")
@@ -94,7 +99,9 @@ CELLS = st.sampled_from(["", "NA", "1", "2.5", "900", "2024-12-31", "a", "b", "c
     cell=CELLS,
 )
 @settings(max_examples=100, deadline=None)
-def test_n18_whatever_one_record_decides_of_a_draft_is_marked(cells, ids, row, cell):
+def test_n18_whatever_one_record_decides_of_a_draft_is_marked(
+    cells: list[str], ids: bool, row: int, cell: str
+) -> None:
     """A column was left out without a mark, for one cell that was not there."""
     names = [f"k{i}" for i in range(24)] if ids else cells
     table = {"a": np.array(cells), "b": np.array(names), "ill": np.array(ILL * 12)}
@@ -144,7 +151,9 @@ def test_n7_claims_are_nominal_until_everything_is_declared() -> None:
         assert proved == public and ("the categories of town" in said) != public
 
 
-def test_n7_arrays_of_ones_own_declare_their_classes_and_categories(tmp_path):
+def test_n7_arrays_of_ones_own_declare_their_classes_and_categories(
+    tmp_path: pathlib.Path,
+) -> None:
     path = tmp_path / "a.npz"
     np.savez(
         path,
@@ -215,12 +224,16 @@ def test_a_star_takes_whatever_was_not_declared() -> None:
         ),
     ],
 )
-def test_a_schema_that_says_something_else_is_refused(columns, message):
+def test_a_schema_that_says_something_else_is_refused(
+    columns: str, message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         from_toml(f"schema = 1\n{columns}", "a.toml")
 
 
-def test_rows_of_another_file_become_the_features_that_training_had(tmp_path):
+def test_rows_of_another_file_become_the_features_that_training_had(
+    tmp_path: pathlib.Path,
+) -> None:
     """By the schema alone, the table of the training being gone."""
     head = "id,ward,age,dose,size,kind"
     rows = [

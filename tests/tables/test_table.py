@@ -50,7 +50,9 @@ def test_bounds_that_nobody_names_are_those_of_the_training_rows() -> None:
 
 
 @pytest.mark.parametrize("divider", [",", ";", "\t"])
-def test_a_csv_file_is_the_table_that_it_holds(divider, tmp_path):
+def test_a_csv_file_is_the_table_that_it_holds(
+    divider: str, tmp_path: pathlib.Path
+) -> None:
     settings = TableSettings(
         label_column="ill", client_column="ward", drop_columns="id"
     )
@@ -105,7 +107,9 @@ def test_a_split_column_divides_the_rows() -> None:
         ({"sex": [f"{n} x" for n in range(ROWS)]}, {"label": "sex"}, None),
     ],
 )
-def test_what_no_table_can_be_is_one_sentence(columns, changes, message):
+def test_what_no_table_can_be_is_one_sentence(
+    columns: dict, changes: dict, message: str | None
+) -> None:
     if message is None:  # odd, and still a data set
         assert from_table(TABLE | columns, **(READ | changes)).num_classes == ROWS
         return
@@ -120,7 +124,9 @@ def test_what_no_table_can_be_is_one_sentence(columns, changes, message):
         ({"label_column": "ill", "drop_columns": "sexx"}, "did you mean sex"),
     ],
 )
-def test_settings_that_a_file_needs_are_named(settings, message, tmp_path):
+def test_settings_that_a_file_needs_are_named(
+    settings: dict, message: str, tmp_path: pathlib.Path
+) -> None:
     with pytest.raises(ValueError, match=message):
         sources.load("csv", write(tmp_path / "a.csv"), TableSettings(**settings))
 
