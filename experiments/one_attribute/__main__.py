@@ -24,7 +24,7 @@ from .registered import ARMS, CLIENTS, EPSILON, SEEDS, config
 def _row(arm: str, clients: int, cell: dict[str, Any]) -> dict[str, Any]:
     """What is kept of one cell of a sweep."""
     numbers = ("final5_accuracy", "final5_private_accuracy", "params_sha256")
-    claim = next(
+    claim: dict[str, Any] = next(
         (
             one
             for one in cell["guarantees"]

@@ -15,7 +15,7 @@ WORTH = 0.5  # points of accuracy: the smallest gain that is worth a weaker prom
 CLIENTS = (20, 100, 400)  # the fewer, the more private records a client has
 ARMS = ("attribute records", "all records", "left out", "FedAvg")
 
-_COMMON = {
+_COMMON: dict[str, Any] = {
     "dataset": "mnist",
     "model": "scatter_linear",
     "partition": "iid",
