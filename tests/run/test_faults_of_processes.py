@@ -15,6 +15,8 @@ import pytest
 from commands import ROOT, assert_same_bytes, environment
 from saved_work import check_client, check_run
 
+from tests.faults.rows import keep
+
 pytestmark = pytest.mark.across("what is saved when processes die or meet")
 CHANGES = "openat,write,ftruncate,truncate,fsync,rename,mkdir,unlink,rmdir"
 SLOW = pytest.mark.slow
@@ -107,7 +109,8 @@ def killed(workers: Workers, work: str, folder: Path, number: int | None) -> Ite
         yield place
         shutil.rmtree(place)
     assert died >= 0.9 * len(places[::step])
-    print(f"\n{work}: killed at {died} of {len(places)} system calls")
+    tried = len(places[::step])
+    keep("killed", work, tried=tried, held=tried, calls=len(places), died=died)
 
 
 TIMES = pytest.mark.parametrize("number", [6, pytest.param(None, marks=SLOW)])
@@ -130,11 +133,10 @@ def test_no_killed_client_sent_an_upload_that_its_ledger_did_not_count(
 
 
 @SLOW
-@pytest.mark.parametrize("number", [12, None])
 def test_a_run_killed_at_any_write_resumes_to_the_same_bytes(
-    number: int | None, workers: Workers, tmp_path: Path
+    workers: Workers, tmp_path: Path
 ) -> None:
-    for place in killed(workers, "training", tmp_path, number):
+    for place in killed(workers, "training", tmp_path, None):
         assert workers.run("training", place) == [0]
         assert_same_bytes(place / "run", tmp_path / "whole" / "run")
 
@@ -151,7 +153,7 @@ def test_of_two_processes_on_one_folder_one_writes_and_the_other_says_who(
         assert set(both) <= {0, 3} and 0 in both, both
         ended.update(both)
         check_run(folder, 4)
-    print(f"\n{times} starts of two: {ended[3]} waited or ended, 0 folders damaged")
+    keep("of two", "run", tried=times, held=times, refused=ended[3])
 
 
 @pytest.mark.parametrize("step", [4, pytest.param(1, marks=SLOW)])
@@ -167,4 +169,5 @@ def test_what_was_saved_is_there_after_memory_was_exhausted(
             ended.update(workers.run("large run", folder, spare=spare * 2**20))
         check_run(folder, reported(folder), size=2**20)
     assert set(ended) == {0, 4} and ended[4] >= 4, ended
-    print(f"\nmemory exhausted {ended[4]} times: nothing that was saved is lost")
+    keep("memory", "run", tried=sum(ended.values()), held=sum(ended.values()),
+         exhausted=ended[4])  # fmt: skip
