@@ -1,5 +1,6 @@
 """The tables of what was broken on purpose, from docs/results/testing/faults.jsonl."""
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +14,11 @@ FILE = "results/testing/faults.jsonl"  # in docs
 
 
 def _each(rows: list[Row]) -> str:
-    return ", ".join(f"{row['case']} {_all([row])}" for row in rows)
+    def work(row: Row) -> str:
+        return row["case"].partition(",")[0]
+
+    groups = itertools.groupby(rows, work)
+    return ", ".join(f"{name} {_all(list(some))}" for name, some in groups)
 
 
 def _all(rows: list[Row]) -> str:
