@@ -3,6 +3,7 @@
 import os
 import pathlib
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 
@@ -10,6 +11,7 @@ import pytest
 from commands import SMALL_RUN, assert_sentence, start, typed
 
 from experiments import subcommands, sweep_workers
+from tests.faults.rows import keep
 
 SWEEP = (
     "experiments.sweep",
@@ -19,8 +21,10 @@ SWEEP = (
     "--seeds=0:2",
     "--num_rounds=30",
     "--noreport",
+    "--rounds_per_call=1",
     "--checkpoint_every=5",
 )
+ROWS = 8 * 30
 FILES = ("config.json", "results.jsonl", "cells.json", "table.md", "table.csv")
 
 
@@ -55,25 +59,66 @@ def test_workers_start_from_any_folder(
     assert [line[2] for line in asked] == ["fedsvp_jax.experiments.sweep"] * 2
 
 
-@pytest.mark.slow
-def test_killed_workers_are_taken_up_again_and_write_the_bytes_of_one_process(
-    tmp_path: pathlib.Path,
-) -> None:
-    alone, apart = tmp_path / "alone", tmp_path / "apart"
-    ended = typed(*SWEEP, "--sweep_workers=1", f"--output_dir={alone}")
+def rows_of(folder: pathlib.Path) -> int:
+    """What the workers of a sweep have written."""
+    files = folder.with_name(f"{folder.name}.parts").glob("*/results.jsonl")
+    return sum(file.read_bytes().count(b"\n") for file in files)
+
+
+def wait_for_rows(process: subprocess.Popen[str], folder: pathlib.Path, n: int) -> None:
+    while not workers_of(process.pid) or rows_of(folder) < n:
+        assert process.poll() is None
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The sweep in one process."""
+    folder = tmp_path_factory.mktemp("alone") / "sweep"
+    ended = typed(*SWEEP, "--sweep_workers=1", f"--output_dir={folder}")
     assert ended.status == 0, ended.stderr
-    killed = set()
+    return folder
+
+
+@pytest.mark.slow
+def test_a_worker_killed_at_ten_moments_is_taken_up_again_with_the_same_bytes(
+    alone: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    apart, killed = tmp_path / "apart", set[int]()
     with start(*SWEEP, "--sweep_workers=2", f"--output_dir={apart}") as process:
-        while process.poll() is None and len(killed) < 4:
-            time.sleep(4)
-            for worker in workers_of(process.pid)[:1]:
-                os.kill(worker, signal.SIGKILL)
-                killed.add(worker)
+        for number in range(10):
+            wait_for_rows(process, apart, number * ROWS // 12)
+            worker = workers_of(process.pid)[number % len(workers_of(process.pid))]
+            os.kill(worker, signal.SIGKILL)
+            killed.add(worker)
+            while worker in workers_of(process.pid):  # it is started again
+                time.sleep(0.02)
         _, errors = process.communicate()
     assert process.returncode == 0, errors
-    assert len(killed) > 1
     assert contents(apart) == contents(alone)
-    assert sorted(tmp_path.iterdir()) == [alone, apart]
+    assert sorted(tmp_path.iterdir()) == [apart]
+    keep("workers", "of a worker", tried=10, held=len(killed))
+
+
+@pytest.mark.slow
+def test_a_sweep_killed_at_ten_moments_is_resumed_with_the_same_bytes(
+    alone: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """At last without its workers: the next is refused until these have ended."""
+    apart = tmp_path / "apart"
+    line = (*SWEEP, "--sweep_workers=2", f"--output_dir={apart}", "--resume")
+    for number in range(10):
+        with start(*line) as process:
+            wait_for_rows(process, apart, number * ROWS // 12)
+            workers = workers_of(process.pid)
+            process.kill()
+            for worker in workers if number < 9 else []:
+                os.kill(worker, signal.SIGKILL)
+    while (ended := typed(*line)).status:
+        assert_sentence(ended, "is being written by")
+    assert contents(apart) == contents(alone)
+    assert sorted(tmp_path.iterdir()) == [apart]
+    keep("workers", "of the sweep", tried=10, held=10)
 
 
 def test_workers_beside_what_must_be_one_process_are_refused(
