@@ -112,6 +112,13 @@ FAULTS = {
         "killed",
         _each,
     ),
+    "two devices": Fault(
+        "a sweep of fedsva, four ε and six seeds, 60 rounds, dealt to two devices: the "
+        "parameters of one process",
+        "tests/experiments/test_sweep_workers.py",
+        "two_devices",
+        _each,
+    ),
     "noise": Fault(
         "calls of every mechanism × release, simulated and deployed, with any bits for "
         "R: every upload has its noise, and no ledger exceeds its promise",
