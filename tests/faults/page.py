@@ -98,6 +98,14 @@ FAULTS = {
         "damage",
         _fuzzed,
     ),
+    "odd values": Fault(
+        "one value of a JSON file replaced by another type, a number that is none or "
+        "too large, or nothing, also in a log that its site signs anew: read, or "
+        "refused in a sentence",
+        "tests/data/test_odd_values.py",
+        "odd",
+        _all,
+    ),
     "layouts": Fault(
         "1, 2 and 8 devices × 1, 2 and 4 threads × ε of .3, .5 and .7, for every "
         "mechanism on 8×8 and 32×32: the devices change no bit",
