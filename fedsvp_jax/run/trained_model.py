@@ -239,7 +239,7 @@ def _of_file(path: pathlib.Path, model: Model | None) -> TrainedModel:
     try:
         told = json.loads(metadata[_METADATA])
         settings, rounds = told["settings"], int(told["rounds"])
-        num_classes, *shape = settings["num_classes"], *settings["example_shape"]
+        num_classes, shape = settings["num_classes"], [*settings["example_shape"]]
         if not all(type(n) is int and 0 < n < 2**31 for n in (num_classes, *shape)):
             raise ValueError("classes and shapes are counts")
         name, text = str(settings["model"]), told["schema"]

@@ -1,11 +1,11 @@
 """The tables of what was broken on purpose, from docs/results/testing/faults.jsonl."""
 
-import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from experiments import kept_rows
+from fedsvp_jax.mechanisms import mechanism_names
 from fedsvp_jax.report.text_table import markdown
 
 from .rows import Row
@@ -14,11 +14,15 @@ FILE = "results/testing/faults.jsonl"  # in docs
 
 
 def _each(rows: list[Row]) -> str:
-    def work(row: Row) -> str:
-        return row["case"].partition(",")[0]
-
-    groups = itertools.groupby(rows, work)
-    return ", ".join(f"{name} {_all(list(some))}" for name, some in groups)
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row["case"].partition(", ")[0], []).append(row)
+    told = []
+    for name, some in groups.items():
+        of = [row["case"].partition(", ")[2] for row in some]
+        which = f" ({', '.join(of)})" if any(of) else ""
+        told.append(f"{name}{which} {_all(some)}")
+    return ", ".join(told)
 
 
 def _all(rows: list[Row]) -> str:
@@ -40,17 +44,19 @@ def _fuzzed(rows: list[Row]) -> str:
     fewest = min(rows, key=lambda row: row["tried"])
     refused = sum(row["refused"] for row in rows)
     slowest = max(row["slowest_seconds"] for row in rows)
+    names = ", ".join(row["case"] for row in rows)
     return (
-        f"{_all(rows)} files for {len(rows)} readers, the fewest {fewest['tried']:,} "
-        f"for {fewest['case']}; {refused:,} refused in a sentence, the others read; "
-        f"the slowest took {slowest:.2g} s"
+        f"{_all(rows)} files for {len(rows)} readers ({names}), the fewest "
+        f"{fewest['tried']:,}; {refused:,} refused in a sentence, the others read; the "
+        f"slowest took {slowest:.2g} s"
     )
 
 
 def _layouts(rows: list[Row]) -> str:
     follow = [row["case"] for row in rows if row["others_by_threads"]]
     told = f"{len(follow)} of {len(rows)} follow the threads, which config.json tells"
-    return f"{_all(rows)} runs of {len(rows)} settings; {told}"
+    settings = f"{len(rows)} of {2 * len(mechanism_names())} settings"
+    return f"{_all(rows)} runs of {settings}; {told}"
 
 
 class Fault(NamedTuple):
