@@ -161,7 +161,7 @@ def summary(rows: list[Row]) -> str:
             {
                 "what was done": fault.done,
                 "file, word": f"`{fault.file}`, `{fault.word}`",
-                "held": fault.result(chosen) if chosen else "not run",
+                "held": fault.result(chosen) if chosen else "no kept row yet",
             }
             for name, fault in FAULTS.items()
             for chosen in [of_fault(rows, name)]
