@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedsvp_jax import mechanisms, optimizers, shapley
-from fedsvp_jax.accounting.settings import PromiseSettings
+from fedsvp_jax.accounting.settings import ClientPromiseSettings, PromiseSettings
 from fedsvp_jax.common_settings import NoiseSettings, RoundSettings, TrainingSettings
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.attributes import AttributeSettings
@@ -106,7 +106,12 @@ class FederationSettings(
 
 @dataclasses.dataclass(frozen=True)
 class AccountedSettings(
-    FilterSettings, PromiseSettings, NoiseSettings, MechanismChoice, RoundSettings
+    FilterSettings,
+    ClientPromiseSettings,
+    PromiseSettings,
+    NoiseSettings,
+    MechanismChoice,
+    RoundSettings,
 ):
     """What a run's account follows from beside its mechanism."""
 
@@ -120,6 +125,7 @@ class ExperimentConfig(
     shapley.ClientValueSettings,
     FilterSettings,
     CorruptionSettings,
+    ClientPromiseSettings,
     PromiseSettings,
     mechanisms.BuiltInSettings,
     PrivateQuerySettings,

@@ -25,8 +25,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 FOLDERS = ("fedsvp_jax", "experiments")
 # An adapter is of no use without its engine; pfl's extra lacks pfl itself.
 ENGINES = {
-    "fedsvp_jax/deploy/flower.py": "flwr",
-    "fedsvp_jax/deploy/flower_sums.py": "flwr",
+    "fedsvp_jax/engines/flower.py": "flwr",
+    "fedsvp_jax/engines/flower_sums.py": "flwr",
     "fedsvp_jax/engines/nvflare.py": "nvflare",
     "fedsvp_jax/engines/pfl.py": "pfl",
 }

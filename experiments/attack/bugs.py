@@ -15,6 +15,7 @@ from fedsvp_jax.algorithm import (
     private_answer,
     private_query,
 )
+from fedsvp_jax.deploy import noise as deployed_noise
 from fedsvp_jax.influence import lazy
 from fedsvp_jax.mechanisms import dp_fedavg, noise, release, sensitivity
 from fedsvp_jax.run import early_stopping
@@ -106,6 +107,13 @@ def _answered(_: _Function, holds: Any, noised: Any, info: Any) -> Any:
     nothing = mechanisms.nothing_private()
     said = jax.tree.map(lambda a, b: jnp.where(holds, a, b), info, nothing)
     return noised, said
+
+
+def _no_empty_share(
+    right: _Function, update: Any, grid: Any, std: float, words: Any
+) -> Any:
+    empty = not any(np.any(leaf) for leaf in update)
+    return right(update, grid, std, None if empty else words)
 
 
 BUGS = {
@@ -273,6 +281,20 @@ BUGS = {
         _answered,
         "gaussian-attribute_records-private_record_asked_later",
         "a private query is answered before the round from which it is counted",
+    ),
+    "share_halved": Bug(
+        deployed_noise,
+        "discrete_gaussian",
+        lambda right, variance, number, words: right(variance / 4, number, words),
+        "nbafl-update_clip-deployed_sum",
+        "a deployed client's share of the sum's noise is halved",
+    ),
+    "share_missing": Bug(
+        deployed_noise,
+        "whole_numbers",
+        _no_empty_share,
+        "nbafl-update_clip-deployed_sum",
+        "a deployed client adds no share to the sum where its update is 0",
     ),
     "votes": Bug(
         lazy,

@@ -76,6 +76,7 @@ class Dataset:
       test_labels: (m,), as `train_labels`.
       num_classes: number of classes; some of them may have no example.
       train_writers: (n,) int32, who wrote each training example, or None.
+      writer_names: what writer i is called, where the data name them.
       class_names: what the classes are called, or None.
       columns: named properties of the training examples.
       test_columns: those of the test examples, where they are known; with the
@@ -107,6 +108,7 @@ class Dataset:
     test_targets: np.ndarray | None = None
     from_records: tuple[str, ...] = ()
     schema: "Schema | None" = None
+    writer_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         for part in ("train", "test"):

@@ -20,6 +20,7 @@ from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.stored_clients import StoredClients
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.cohort_stream import CohortReader
+from fedsvp_jax.federation.promised_epsilons import client_names, promised_epsilons
 from fedsvp_jax.shapley import ShapleySettings
 from fedsvp_jax.structs import Examples, Split
 
@@ -48,6 +49,7 @@ class FederatedData(NamedTuple):
     corrupted: np.ndarray  # (cells, M) bool
     fingerprint: str  # of the data set that all of this was made of
     reader: CohortReader | None = None  # of a store
+    promised: tuple[np.ndarray | None, ...] = (None,)  # (M,) ε by client, by cell
     warmup: Examples | None = None  # the centre's own, of the influence filter
     validation: Examples | None = None  # the server's own, to choose the best round
 
@@ -105,13 +107,16 @@ def federate(
     corrupted: dict[int, np.ndarray] = {}
     changed = [examples]
     copies: dict[int, int] = {}
+    called: dict[int, list[str]] = {}
     protected = _protected(first, found)
     num_rows = len(dataset.train_labels)
     for config in configs:
         if config.seed in by_seed:
             continue
+        parts = loading.client_parts(config, dataset)
+        called[config.seed] = client_names(config, dataset, parts)
         split = train_validation.make_split(
-            loading.client_parts(config, dataset),
+            parts,
             found.ids,
             private_attribute=found.private,
             num_hbc=_num_curious(config),
@@ -160,6 +165,9 @@ def federate(
         fingerprint=fingerprint,
         warmup=warmup,
         validation=chooses,
+        promised=tuple(
+            promised_epsilons(config, called[config.seed]) for config in configs
+        ),
     )
 
 
@@ -242,6 +250,7 @@ def _federate_store(config: ExperimentConfig, store: ClientStore) -> FederatedDa
         fingerprint=fingerprint,
         validation=chooses,
         reader=reader,
+        promised=(promised_epsilons(config, list(map(str, clients.chosen))),),
     )
 
 

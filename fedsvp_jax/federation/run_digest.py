@@ -32,7 +32,7 @@ _CHANGES_NOTHING = {
     field.name
     for settings in (EvaluationSettings, ExecutionSettings, ClientValueSettings)
     for field in dataclasses.fields(settings)
-} | {"data_dir", "features_dir", "schema"}
+} | {"data_dir", "features_dir", "schema", "client_epsilons"}
 
 # What follows T, and when
 _FOLLOWS: dict[str, Callable[[ExperimentConfig], bool]] = {
@@ -94,9 +94,9 @@ def run_digest(
       config: resolved, its noise solved for.
       mechanism: made from it.
       fingerprint: of the data.
-      own: says what the settings do not name: a model or a loss of one's own. Of a
-        model the shapes are known here and of a loss the name, not what they compute:
-        runs that differ in more share their noise.
+      own: says what the settings do not name: the ε of each client, a model or a loss
+        of one's own. Of a model the shapes are known here and of a loss the name, not
+        what they compute: runs that differ in more share their noise.
 
     Returns:
       None with --paired_noise.

@@ -94,33 +94,25 @@ def audit(
 
 
 def _rows(entries: Sequence[Entry]) -> list[Row]:
+    """One for every charge, whose upload takes its place; one for an upload alone."""
     promise = entries[0].body["promise"]
-    charged: dict[int, dict[str, Any]] = {}
+    rows: list[Row] = []
     for entry in entries[1:]:
         told = entry.body
-        if type(told["round"]) is not int:
-            raise TypeError(f"{told['round']!r} is no round")
-        row = charged.setdefault(told["round"], {"sent": "", "recorded": None})
-        row["z"] = _number(told["noise_multiplier"])
+        number, z = told["round"], _number(told["noise_multiplier"])
+        if type(number) is not int:
+            raise TypeError(f"{number!r} is no round")
+        row = Row(number, entry.time, "", z, 0.0, None)
         if entry.kind == "upload":
-            recorded = told["epsilon_spent"]["rdp"]
-            row["sent"] = entry.time
-            row["recorded"] = None if recorded is None else _number(recorded)
-        else:
-            row["charged"] = entry.time
-    rows, multipliers = [], []
-    for number, row in charged.items():
-        multipliers.append(row["z"])
-        rows.append(
-            Row(
-                number,
-                row.get("charged", ""),
-                row["sent"],
-                row["z"],
-                _epsilon(multipliers, promise),
-                row["recorded"],
-            )
-        )
+            before = rows[-1] if rows else None
+            charged = ""
+            if before and before.round == number and not before.sent:
+                charged = rows.pop().charged
+            spent = told["epsilon_spent"]["rdp"]
+            recorded = None if spent is None else _number(spent)
+            row = row._replace(charged=charged, sent=entry.time, recorded=recorded)
+        multipliers = [*(one.noise_multiplier for one in rows), z]
+        rows.append(row._replace(epsilon=_epsilon(multipliers, promise)))
     return rows
 
 
@@ -199,7 +191,16 @@ def _chain_problems(
 
 
 def _sum_problems(promise: dict[str, Any], rows: Sequence[Row]) -> list[str]:
-    found = []
+    found = [
+        f"round {row.round} was sent and never charged"
+        for row in rows
+        if not row.charged
+    ]
+    found += [
+        f"round {row.round} came after round {before.round}"
+        for before, row in itertools.pairwise(rows)
+        if row.round <= before.round
+    ]
     limit = promise["total_epsilon"]
     for row in rows:
         if limit is not None and not row.epsilon <= limit * _ROUNDING:

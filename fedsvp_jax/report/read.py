@@ -126,16 +126,6 @@ def _named_as_today(row: Row) -> Row:
     return of_today(row)
 
 
-def read_object(path: Path) -> tuple[Row, str]:
-    """A JSON file's object and the hash of its bytes.
-
-    Raises:
-      ValueError: the file is missing or holds no object.
-    """
-    text = _text(path)
-    return _object(path, text), _hashes({path.name: text})[path.name]
-
-
 def number(value: object) -> float | None:
     """The number as a float; None for null, NaN and infinities.
 

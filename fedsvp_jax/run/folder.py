@@ -72,9 +72,9 @@ class RunFolder:
     """The folder of one run or sweep; as a context, it frees the folder at its end."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._lock: int | None = None  # descriptor of the locked file
         self.path = pathlib.Path(path)
         self.identity = ""  # of the run, from `start` on
-        self._lock: int | None = None  # descriptor of the locked file
 
     def __enter__(self) -> Self:
         return self

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedsvp_jax import federation
+from fedsvp_jax.accounting import client_groups
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
@@ -132,7 +133,8 @@ def train(
             **summary,
             "attributes": attributes.names,
             "private_attribute": attributes.private,
-            "by_client": session.accounts[0].by_client(),
+            "by_client": session.accounts[0].by_client()
+            | client_groups.by_client(session.accounts[0]),
         }
         if config.client_values != "none":
             rows = folder.rows("clients.jsonl")

@@ -211,9 +211,8 @@ class Session:
             disable=None if options.progress and processes.is_first() else True,
         )
         if options.progress and processes.is_first():
-            for one in self._program.configs:
-                if one.solve == "noise":
-                    tqdm.write(_solution(one), file=sys.stderr)
+            for one in self._program.solved():
+                tqdm.write(_solution(one), file=sys.stderr)
 
     def _go_on_after_kept_rows(self) -> None:
         """Drops the rows of rounds after the checkpoint, and reads the others."""
@@ -293,7 +292,7 @@ class Session:
         row["rdp_by_adversary"] = claims.by_adversary(account)
         self._folder.hold(files.rows, [row])
         if files.clients is not None:
-            uploads = records.client_rows(metrics, round_num=number)
+            uploads = records.client_rows(account, metrics, round_num=number)
             self._folder.hold(files.clients, uploads)
         self._logs.add(files.runs[cell], plain(row))
         self._note(cell, row)

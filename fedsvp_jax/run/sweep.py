@@ -77,7 +77,10 @@ class SweepPlan:
         """One per ε and seed; of FedAvg, which keeps no promise, one per seed."""
         reference = name == "none"
         solve = "uploads" if reference else "noise"
-        base = dataclasses.replace(base, mechanism=name, solve=solve)
+        told = None if reference else base.client_epsilons
+        base = dataclasses.replace(
+            base, mechanism=name, solve=solve, client_epsilons=told
+        )
         return [
             dataclasses.replace(base, total_epsilon=total, seed=seed)
             for total in ((None,) if reference else self.total_epsilons)

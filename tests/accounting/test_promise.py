@@ -14,6 +14,7 @@ from fedsvp_jax.accounting import (
     Allowance,
     FilterCost,
     Participation,
+    claims,
     composed_epsilon,
 )
 from fedsvp_jax.accounting.promise import Plan
@@ -21,6 +22,7 @@ from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.influence import privacy
 from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
+from fedsvp_jax.mechanisms.base import free_before
 
 NOISY = [name for name in mechanisms.mechanism_names() if name != "none"]
 RELEASES = ("raw", "worst_case", "laplace", "randomized_response")
@@ -94,9 +96,14 @@ def test_the_promise_is_kept_and_one_upload_more_would_break_it(
     uploads = played.account.uploads
     assert uploads.max() >= 1 and played.rounds < ROUNDS  # the promise ended the run
     assert played.spent() <= total * (1 + 1e-6)
+    *_, before = claims.table(played.account, methods=())
     everybody = np.arange(CLIENTS)
     played.upload(everybody[: size if played.mechanism.claim.central else CLIENTS])
     assert played.spent() > total
+    *_, after = claims.table(played.account, methods=())
+    assert before.assumptions.startswith("kept for every client")
+    assert before.proved == played.account.proved
+    assert after.assumptions.startswith("broken") and not after.proved  # N21
 
 
 def plan_of(
@@ -216,7 +223,8 @@ REFUSED = {
         "total_epsilon = 0.001 is less than one upload costs by rdp; raise it or add",
     ),
     "one upload by basic composition": (
-        {"total_epsilon": 0.1, "total_accounting": "basic"},
+        {"total_epsilon": 0.1, "total_accounting": "basic"}
+        | {"num_rounds": 1, "delta": 0.6},
         "total_epsilon = 0.1 is less than one upload costs by basic",
     ),
     "delta of one upload": (
@@ -289,6 +297,10 @@ def test_with_a_limit_uneven_uploads_all_cost_as_much_as_the_costliest():
     config, mechanism = told("dpa", **(SET_UP | OWN["dpa"]), max_uploads=3)
     costs = plan_of(PromiseSettings(), config, mechanism)
     assert np.all(costs.precision == costs.precision[-1])
+    later = free_before(mechanism, 2, ROUNDS)
+    costs = plan_of(PromiseSettings(), config, later)
+    for values in (costs.precision, costs.epsilon, costs.delta):
+        assert not np.any(values[:2]) and np.all(values[2:] == values.max())
 
 
 @pytest.mark.hole

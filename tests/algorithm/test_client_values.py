@@ -17,7 +17,6 @@ from small_runs import (
 
 from fedsvp_jax import report, run
 from fedsvp_jax.algorithm.client_values import client_values, plan_of
-from fedsvp_jax.federation import build
 from fedsvp_jax.shapley import ClientValueSettings
 from fedsvp_jax.structs import Examples, Model, Weights
 
@@ -165,23 +164,3 @@ def test_a_run_tells_values_that_share_out_what_a_round_gains(
 
 
 FILES = ("metrics", "clients")
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"validation_examples": 0}, "validation_examples of at least 1"),
-        ({"cohort_size": 11, "num_clients": 12}, "cohort_size must be at most 10"),
-        (
-            {"client_values": "additive", "client_value_models": 3},
-            "client_value_models must be even",
-        ),
-        ({"mechanism": "dp_fedavg"}, "client_values must be none where"),
-    ],
-)
-def test_values_that_cannot_be_computed_are_refused(
-    changes: dict[str, Any], words: str
-) -> None:
-    settings = {"client_values": "exact", "validation_examples": 60} | changes
-    with pytest.raises(ValueError, match=words):
-        build([small(**settings)], digits())

@@ -129,6 +129,12 @@ def of_check(name: str) -> Callable[[Path], Reader]:
     return of_file(case.name, case.text.encode(), lambda path: reader(path, facts))
 
 
+def of_table(path: Path) -> None:
+    data = sources.load("csv", path, AGED)
+    assert np.isfinite(data.train_inputs).all()
+    assert data.class_names is not None and "" not in data.class_names
+
+
 TABLE = b"age,job,y,split\n" + b"".join(
     b"%d.5,%s,%s,%s\n" % (n, b"ab"[n % 2 :][:1], b"no" if n % 3 else b"yes", part)
     for n, part in enumerate([b"train"] * 12 + [b"test"] * 6)
@@ -148,7 +154,7 @@ READERS: dict[str, Callable[[Path], Reader]] = {
     "leaf": of_data("femnist", "femnist/train/all_data_1.json"),
     "npz": of_data("npz", "data.npz"),
     "adult": of_data("adult", "adult/adult.csv"),
-    "csv": of_file("a.csv", TABLE, lambda path: sources.load("csv", path, AGED)),
+    "csv": of_file("a.csv", TABLE, of_table),
     "torch zip": of_file("w.pt", zlib.decompress(base64.b64decode(ZIP)), read_tensors),
     "torch old": of_file("w.pt", zlib.decompress(base64.b64decode(OLD)), read_tensors),
     "safetensors": of_file(
@@ -201,6 +207,7 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
 
 def fuzzed(name: str, reader: Reader, files: int, seconds: float) -> None:
     """Reads so many damaged files, and more until the time is over."""
+    files = max(files, 500) if name == "csv" else files
     content, ends = reader.file.read_bytes(), time.monotonic() + seconds
     reader.read()  # whole, it is taken
     taken = refused = first = 0

@@ -125,28 +125,6 @@ def test_a_column_and_writer_groups_are_attributes_too() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"partition": "by_writer"}, "partition=by_writer needs writers"),
-        ({"attributes": "writer_groups"}, "attributes=writer_groups needs writers"),
-        ({"attributes": "column:sex"}, "attributes=column:sex.* columns none"),
-        ({"attributes": "class:3"}, "attributes must be class, column:NAME"),
-        ({"attributes": "colour"}, "attributes must be class, column:NAME"),
-        (
-            {"private_attribute": 10},
-            "private_attribute must be one of the 10 classes, 0 to 9; got 10",
-        ),
-    ],
-    ids=str,
-)
-def test_what_the_data_do_not_have_is_refused(
-    changes: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        federated_data.federate([small(**changes)], digits())
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
         ({"private_attribute": 2}, "private_attribute must be in"),
         ({"num_attributes": 3}, "num_attributes must be 2, the categories"),
     ],

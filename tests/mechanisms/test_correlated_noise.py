@@ -174,36 +174,6 @@ def test_one_band_is_dp_fedavg_itself() -> None:
     assert correlated_noise.band_coefficients(1).tolist() == [1.0]
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"cohorts": "drawn"}, "noise_bands = 5 needs cohorts=cyclic"),
-        ({"noise_bands": 6}, "noise_bands must be at most 5, the rounds from one"),
-        (
-            {"adaptive_clip": True, "count_noise_std": 4.0},
-            "noise_bands must be 1 with adaptive_clip",
-        ),
-    ],
-)
-def test_bands_that_nothing_keeps_are_refused(
-    changes: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        make("dp_fedavg", **changed(**changes))
-
-
-def test_momentum_of_sums_without_their_noise_is_refused() -> None:
-    bands = {"mechanism": "dp_fedavg", "cohorts": "cyclic", "noise_bands": 2}
-    resolve(ExperimentConfig(**bands))
-    for step in (
-        {"server_momentum": 0.5},
-        {"server_learning_rate": 2.0},  # twice the sum, and its noise once
-        {"server_optimizer": "yogi"},
-    ):
-        with pytest.raises(ValueError, match="noise_bands must be 1 unless"):
-            resolve(ExperimentConfig(**bands | step))
-
-
 def test_a_total_is_solved_for_over_the_turns_of_a_client() -> None:
     config = resolve(
         ExperimentConfig(

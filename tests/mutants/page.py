@@ -53,7 +53,7 @@ def scores_table(results: Mapping[str, Json], known: Mapping[Any, str]) -> str:
     """One row per module: mutants made, run, killed, equivalent, left, score."""
     rows, sums = [], [0] * 5
     for module, found in results.items():
-        equivalent = sum(_key(change) in known for change in found["left"])
+        equivalent = sum(key(change) in known for change in found["left"])
         counts = [
             found["mutants"],
             found["run"],
@@ -86,7 +86,7 @@ def _row(name: str, counts: Sequence[int]) -> dict[str, str]:
     }
 
 
-def _key(change: Json) -> tuple[str, ...]:
+def key(change: Json) -> tuple[str, ...]:
     return tuple(change[name] for name in _CHANGE)
 
 
@@ -116,8 +116,8 @@ def write_pages(docs: pathlib.Path) -> None:
     results = json.loads((docs / MUTANTS).read_text())
     known = reasons()
     left = [change for found in results.values() for change in found["left"]]
-    alike = [(c, known[_key(c)]) for c in left if _key(c) in known]
-    survived = [(c, c["status"]) for c in left if _key(c) not in known]
+    alike = [(c, known[key(c)]) for c in left if key(c) in known]
+    survived = [(c, c["status"]) for c in left if key(c) not in known]
     blocks = {
         "scores": lambda: scores_table(results, known) + waiting(results),
         "equivalent": lambda: left_table(alike, "why no test can notice it"),

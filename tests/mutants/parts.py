@@ -34,9 +34,10 @@ PARTS = {
         ("tests/accounting",),
         left_out=("pld", "g1_a_cap"),
     ),
-    "noise": _of("mechanisms", "calibration", "noise", "release"),
+    "noise": _of("mechanisms", "calibration", "noise", "played", "release"),
     "mechanisms": _of(
-        "mechanisms", "dp_fedavg", "shapley_guided", left_out=("median_norm",)
+        *("mechanisms", "correlated_noise", "dp_fedavg", "shapley_guided"),
+        left_out=("median_norm",),
     ),
     "baselines": _of("baselines", "nbafl", "reestimation", "schedules"),
     "shapley": Part(
@@ -70,6 +71,7 @@ PARTS = {
             "tests/algorithm/test_attribute_records.py",
             "tests/algorithm/test_private_query.py",
             "tests/algorithm/test_round_score.py",
+            "tests/test_float32.py",
         ),
         left_out=(
             "neighbour",

@@ -71,7 +71,7 @@ def test_empty_places_of_the_cohort_count_nowhere() -> None:
     assert (row["steps_needed"], row["steps_run"]) == (10, 15)
     assert row["contribution_ratio_mean"] == 0.75
     assert (row["num_clipped_ratios"], row["num_degenerate_ratios"]) == (1, 1)
-    clients = records.client_rows(metrics(), round_num=3)
+    clients = records.client_rows(Book(7).account, metrics(), round_num=3)
     assert [client["client"] for client in clients] == [4, 6]
     assert [client["weight"] for client in clients] == [0.75, 0.25]
 
@@ -79,7 +79,9 @@ def test_empty_places_of_the_cohort_count_nowhere() -> None:
 def test_a_mechanism_without_estimation_has_no_contribution_to_report() -> None:
     row = records.round_row(metrics(estimated=False), round_num=1)
     assert row["contribution_ratio_mean"] is None
-    (first, _) = records.client_rows(metrics(estimated=False), round_num=1)
+    (first, _) = records.client_rows(
+        Book(7).account, metrics(estimated=False), round_num=1
+    )
     assert "shapley_values" not in first and "contribution_ratio" not in first
 
 

@@ -130,7 +130,7 @@ def from_table(
         )
     else:
         schema, wrong = _of_table(schema, columns, label, dropped, name)
-    classes, writers = None, None
+    classes, writers, writer_names = None, None, None
     try:
         if schema.classes:
             what = f"{name}: column {label}"
@@ -145,7 +145,8 @@ def from_table(
         if (of_row == "").any():
             at = column_values.place(of_row, of_row == "")
             wrong.append(f"{what} names no client {at}; name one, or leave the row out")
-        writers = np.unique(of_row, return_inverse=True)[1][train].astype(np.int32)
+        known, of_row = np.unique(of_row, return_inverse=True)
+        writers, writer_names = of_row[train].astype(np.int32), tuple(known.tolist())
     features = any(one.type != "drop" for one in schema.columns.values())
     if features:
         encoded = encoding.encode(
@@ -170,6 +171,7 @@ def from_table(
         num_classes=len(classes.categories),
         class_names=classes.categories,
         train_writers=writers,
+        writer_names=writer_names,
         columns={k: c._replace(codes=c.codes[train]) for k, c in named.items()},
         test_columns={k: c._replace(codes=c.codes[tested]) for k, c in named.items()},
         from_records=described.from_records,

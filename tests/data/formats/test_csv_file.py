@@ -6,9 +6,7 @@ import pathlib
 import resource
 import time
 
-import numpy as np
 import pytest
-from damage import mutated
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -220,30 +218,6 @@ def test_every_text_that_is_written_is_read(
     read = csv_file.read_csv(path)
     columns = [[text.strip() for text in column] for column in zip(*rows, strict=True)]
     assert [read[name].tolist() for name in "abc"] == (columns or [[], [], []])
-
-
-CORPUS = [
-    table_of().encode(),
-    table_of(split=SPLIT, t=LABELS).encode(),
-    table_of(t=[f"{n}" for n in range(ROWS)]).replace(",", ";").encode(),
-]
-
-
-@pytest.mark.parametrize(
-    "number", [500, pytest.param(10_000, marks=pytest.mark.slow)], ids=str
-)
-@pytest.mark.parametrize("content", CORPUS, ids=range(len(CORPUS)))
-def test_a_damaged_file_is_a_sentence_or_a_table(
-    content: bytes, number: int, tmp_path: pathlib.Path
-) -> None:
-    for damaged in mutated(content, number):
-        try:
-            data = load(tmp_path / "a.csv", damaged)
-        except ValueError as error:
-            assert str(error) and "\x1b" not in str(error)
-            continue
-        assert np.isfinite(data.train_inputs).all()
-        assert data.class_names is not None and "" not in data.class_names
 
 
 def _wide(file: io.TextIOBase) -> None:

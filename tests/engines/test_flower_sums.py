@@ -28,7 +28,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from fedsvp_jax import prng
 from fedsvp_jax.accounting.claims import adversary
 from fedsvp_jax.deploy import Seeded, Site, Trained
-from fedsvp_jax.deploy.flower_sums import (
+from fedsvp_jax.engines.flower_sums import (
     SumMod,
     SumStrategy,
     SumWorkflow,
@@ -263,7 +263,7 @@ def test_masks_read_the_whole_key() -> None:
 
 def test_other_adapters_do_not_send_a_share_unmasked(tmp_path: pathlib.Path) -> None:
     made = policy(**SUMS)
-    with pytest.raises(ValueError, match=r"take deploy\.flower_sums\.SumMod"):
+    with pytest.raises(ValueError, match=r"take engines\.flower_sums\.SumMod"):
         made.check_takes_updates()
     with pytest.raises(ValueError, match="must be secure_aggregation"):
         protocol(policy(**UPDATE_CLIP))

@@ -23,7 +23,7 @@ from flwr.app import (
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedsvp_jax.deploy import Seeded, Site
-from fedsvp_jax.deploy.flower import PrivacyMod
+from fedsvp_jax.engines.flower import PrivacyMod
 
 TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1  # as flwr sets
 CONTEXT: Any = Context(0, 0, {}, RecordDict(), {})
