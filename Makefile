@@ -10,7 +10,7 @@ LANE := $(wildcard tests/test_*.py) tests/accounting/test_composition.py \
 	tests/devices/test_compiler_flags.py tests/run/test_one_run.py
 BITS := tests/algorithm/test_evaluation.py tests/algorithm/test_federated_round.py \
 	tests/devices/test_lanes.py tests/engine/test_own_loop.py \
-	tests/federation/test_cohort_stream.py
+	tests/store/test_stream.py
 REFERENCES := .venv-references
 REFERENCES_STAMP := $(REFERENCES)/.installed
 DEPLOY := .venv-deploy

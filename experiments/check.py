@@ -66,7 +66,11 @@ def main(arguments: list[str]) -> None:
         parameters=_PARAMETERS.value,
         largest_weight=_WEIGHT.value,
     )
-    noises = check.READERS[arguments[1]](path, facts)
+    try:
+        noises = check.READERS[arguments[1]](path, facts)
+    except OSError as error:
+        why = error.strerror or error
+        raise ValueError(f"{path} cannot be read: {why}") from error
     if not noises:
         raise ValueError(f"{path}: nothing that is known adds noise there")
     found = [_result(noise) for noise in noises]

@@ -17,7 +17,7 @@ from fedsvp_jax.data.dataset import Dataset, Facts, facts_of
 from fedsvp_jax.data.partition import PartitionSettings
 from fedsvp_jax.data.sources import DataSettings
 from fedsvp_jax.data.train_validation import least_examples
-from fedsvp_jax.influence.settings import CorruptionSettings, FilterSettings
+from fedsvp_jax.filter_settings import CorruptionSettings, FilterSettings
 from fedsvp_jax.mechanisms.private_query import PrivateQuerySettings
 from fedsvp_jax.settings import (
     FEATURE_MODELS,
@@ -94,6 +94,8 @@ class ExecutionSettings(Settings):
 class FederationSettings(
     ExecutionSettings,
     shapley.ClientValueSettings,
+    FilterSettings,
+    CorruptionSettings,
     TrainingSettings,
     RoundSettings,
     PartitionSettings,
@@ -111,6 +113,7 @@ class AccountedSettings(
     PromiseSettings,
     NoiseSettings,
     MechanismChoice,
+    optimizers.ClientSettings,
     RoundSettings,
 ):
     """What a run's account follows from beside its mechanism."""

@@ -15,9 +15,10 @@ from fedsvp_jax.algorithm import (
     private_answer,
     private_query,
 )
+from fedsvp_jax.baselines import dp_fedavg
 from fedsvp_jax.deploy import noise as deployed_noise
 from fedsvp_jax.influence import lazy
-from fedsvp_jax.mechanisms import dp_fedavg, noise, release, sensitivity
+from fedsvp_jax.mechanisms import noise, release, sensitivity
 from fedsvp_jax.run import early_stopping
 
 _Function = Callable[..., Any]

@@ -89,6 +89,8 @@ def _blocks(docs_dir: pathlib.Path) -> dict[str, Callable[[], str]]:
         "membership_mechanisms": membership_results.lira_page,
         "audit": audit_results.page,
         "planted_bugs": planted_bugs.page,
+        "audit_sum": audit_results.page,
+        "planted_bugs_sum": planted_bugs.page,
         "canaries": canaries.page,
         "gradient_inversion": inversion_results.page,
         "gradient_inversion_mnist": inversion_results.page,

@@ -15,8 +15,8 @@ from functools import partial
 from typing import Any
 
 from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.filter_settings import FilterSettings
 from fedsvp_jax.influence import privacy
-from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.report.text_table import markdown
 from fedsvp_jax.run.files import write_json
 

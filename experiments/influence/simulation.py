@@ -20,6 +20,7 @@ from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.influence import Batches, last_layer, pipeline
 from fedsvp_jax.influence.last_layer import FrozenNetwork
 from fedsvp_jax.influence.pipeline import FilterInputs
+from fedsvp_jax.models.last_layer import backbone_of
 from fedsvp_jax.pretrained import load_hugging_face
 from fedsvp_jax.structs import Array, Examples, Model, Params, Weights
 
@@ -97,7 +98,7 @@ class Simulator:
             self.backbone = {"model": "vit", "hugging_face": checkpoint}
             return
         self._model = self._build(data.num_classes)
-        self._backbone = last_layer.backbone_of(self._build, self._example)
+        self._backbone = backbone_of(self._build, self._example)
 
     def simulation(self, num_participants: int, run: int) -> Simulation:
         """The simulation number `run`; its seed is the experiment's seed plus `run`."""

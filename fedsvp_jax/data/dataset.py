@@ -5,12 +5,9 @@ import functools
 import hashlib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from fedsvp_jax.data.formats.schema import Schema
 
 
 def integer_labels(labels: np.ndarray) -> np.ndarray | None:
@@ -87,7 +84,8 @@ class Dataset:
       test_targets: (m, ...), likewise.
       from_records: what of the preprocessing was taken from the records, in words: a
         record that changes may change it for all, so every claim is nominal then.
-      schema: of the table that it was, by which other rows become examples; or None.
+      schema: of the table that it was, by which other rows become examples
+        (`tables.schema.Schema`); or None.
 
     Raises:
       ValueError: a shape, a type or a value is not as described, or two of them
@@ -107,7 +105,7 @@ class Dataset:
     train_targets: np.ndarray | None = None
     test_targets: np.ndarray | None = None
     from_records: tuple[str, ...] = ()
-    schema: "Schema | None" = None
+    schema: Any = None
     writer_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:

@@ -68,7 +68,7 @@ def check_outputs(model: Model, data: FederatedData) -> None:
 
 
 def check_loss(
-    config: ExperimentConfig,
+    config: FederationSettings,
     dataset: Dataset | ClientStore,
     model: Model | None,
     loss: losses.ExampleLoss | None,
@@ -124,9 +124,9 @@ def check_utility(
 
 
 def check_client_values(
-    config: ExperimentConfig, data: FederatedData, mechanism: Mechanism
+    config: FederationSettings, data: FederatedData, mechanism: Mechanism, name: str
 ) -> None:
-    """Refuses values of clients where they have no meaning.
+    """Refuses values of clients where they have no meaning; `name` is the mechanism's.
 
     Raises:
       ValueError: which setting, and what it must be.
@@ -136,7 +136,7 @@ def check_client_values(
     if mechanism.claim.central:
         raise ValueError(
             "client_values must be none where the noise hides a cohort's sum and no "
-            f"single upload, as with mechanism {config.mechanism} here: a value tells "
+            f"single upload, as with mechanism {name} here: a value tells "
             f"of one upload; got {config.client_values}"
         )
     if data.examples.targets is not None and config.client_value_utility != "loss":

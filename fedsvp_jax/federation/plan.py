@@ -37,7 +37,6 @@ from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.devices.target import Sides, Target, here
 from fedsvp_jax.federation.federated_data import FederatedData
 from fedsvp_jax.federation.run_digest import PAIRED
-from fedsvp_jax.influence.last_layer import backbone_of
 from fedsvp_jax.losses import ExampleLoss, name_of
 from fedsvp_jax.mechanisms import (
     Mechanism,
@@ -48,6 +47,7 @@ from fedsvp_jax.mechanisms import (
     with_analytic_multiplier,
 )
 from fedsvp_jax.models import make_model
+from fedsvp_jax.models.last_layer import backbone_of
 from fedsvp_jax.optimizers import ClientSettings, ServerSettings
 from fedsvp_jax.settings import FEATURE_MODELS, TABLE_MODELS, part
 from fedsvp_jax.structs import Array, Model, Params

@@ -28,8 +28,11 @@ from fedsvp_jax.federation.client_promises import (
     promising,
     shares_by_client,
 )
-from fedsvp_jax.federation.cohort_stream import CohortStream
-from fedsvp_jax.federation.federated_data import FederatedData, federate
+from fedsvp_jax.federation.federated_data import (
+    CohortStream,
+    FederatedData,
+    federate,
+)
 from fedsvp_jax.federation.loading import neighbour_assumptions
 from fedsvp_jax.federation.run_digest import run_digest
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
@@ -231,7 +234,7 @@ def build(
         checks.check_momentum(first.client_momentum, told, mechanism)
         checks.check_utility(first, model, data, mechanism)
         checks.check_weighting(first, data, mechanism)
-        checks.check_client_values(first, data, mechanism)
+        checks.check_client_values(first, data, mechanism, first.mechanism)
     by_client = [
         () if promised is None else of
         for promised, of in zip(data.promised, groups, strict=True)
@@ -267,8 +270,7 @@ def build(
     )
     stream = None
     if data.reader is not None:
-        stream = CohortStream(
-            data.reader,
+        stream = data.reader.stream(
             root=roots[0].shared,
             num_rounds=first.num_rounds,
             cohorts=first.cohorts,

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fedsvp_jax import extras
 from fedsvp_jax.config import AccountedSettings, FederationSettings
-from fedsvp_jax.data.client_epsilons import read_client_epsilons
 from fedsvp_jax.data.dataset import Dataset
 
 
@@ -28,7 +28,9 @@ def promised_epsilons(
             "client_epsilons needs total_epsilon, the ε of the clients that "
             f"{config.client_epsilons} does not name"
         )
-    return read_client_epsilons(config.client_epsilons, names, config.total_epsilon)
+    read = extras.around("tables.client_epsilons").read_client_epsilons
+    found: np.ndarray = read(config.client_epsilons, names, config.total_epsilon)
+    return found
 
 
 def client_names(

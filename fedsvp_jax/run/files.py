@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from fedsvp_jax.data.formats.files import sync
-
 BESIDE = ".tmp"  # ends the name of a file that is not whole yet
 
 
@@ -83,6 +81,15 @@ def replace_file(path: pathlib.Path, *parts: bytes, mode: int = 0o666) -> None:
         with contextlib.suppress(OSError):
             beside.unlink()
         raise WriteError(path, error.strerror or str(error)) from error
+
+
+def sync(path: str | os.PathLike[str]) -> None:
+    """Returns when a file's content, or the names in a folder, are on the disk."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
 
 
 def make_folder(path: pathlib.Path) -> None:

@@ -24,10 +24,11 @@ from experiments.attack.bugs import BUGS
 from experiments.attack.planted_bugs import planted
 from fedsvp_jax import mechanisms
 from fedsvp_jax.algorithm import aggregation, local_training
+from fedsvp_jax.baselines import dp_fedavg
 from fedsvp_jax.engine import trainer
 from fedsvp_jax.federation import build
 from fedsvp_jax.influence import lazy
-from fedsvp_jax.mechanisms import base, dp_fedavg, noise
+from fedsvp_jax.mechanisms import base, noise
 from fedsvp_jax.structs import Rows
 
 pytestmark = pytest.mark.across("every stage of a round, of two neighbours")

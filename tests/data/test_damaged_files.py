@@ -15,8 +15,8 @@ import tiny_files
 from tiny_files import ADULT_HEADER
 
 from fedsvp_jax.data import sources
-from fedsvp_jax.data.formats import npz
-from fedsvp_jax.data.formats.table_settings import TableSettings
+from fedsvp_jax.data.table_settings import TableSettings
+from fedsvp_jax.tables import npz
 
 pytestmark = [
     pytest.mark.across("every format of data"),

@@ -32,13 +32,13 @@ from stores import digits_store
 from fedsvp_jax import check, run
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
-from fedsvp_jax.data.client_store import open_store
-from fedsvp_jax.data.formats.table import TableSettings
+from fedsvp_jax.data.table_settings import TableSettings
 from fedsvp_jax.deploy import Site
 from fedsvp_jax.pretrained.tensor_files import read_tensors
 from fedsvp_jax.report import read
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.folder import RunFolder
+from fedsvp_jax.store.folder import examples_of, open_store
 from tests.faults.rows import keep
 
 from experiments import config_file, predict  # isort: skip
@@ -92,7 +92,7 @@ def of_store(file: str) -> Callable[[Path], Reader]:
     def read_all(place: Path) -> None:
         store = open_store(place)
         for client in range(len(store.clients)):
-            store.examples(client)
+            examples_of(store, client)
 
     def made(folder: Path) -> Reader:
         digits_store(folder / "store", sizes=(5, 7))

@@ -22,12 +22,12 @@ from small_folders import whole_run, whole_sweep  # noqa: F401, fixtures
 from stores import digits_store
 
 from fedsvp_jax import check, run
-from fedsvp_jax.data.client_store import open_store
 from fedsvp_jax.deploy import Site, Trained, answer
 from fedsvp_jax.deploy.chain import Entry, Key, entry_line
 from fedsvp_jax.report import ledger, read
 from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.safetensors import read_safetensors
+from fedsvp_jax.store.folder import examples_of, open_store
 from tests.faults.rows import keep
 
 pytestmark = pytest.mark.across("every reader of JSON")
@@ -130,7 +130,7 @@ def of_store(_: Path, to: Path) -> Read:
     def read_all() -> None:
         store = open_store(to / "store")
         for client in range(len(store.clients)):
-            store.examples(client)
+            examples_of(store, client)
 
     file = to / "store" / "store.json"
     return Read(json.loads(file.read_text()), whole_file(file), read_all)

@@ -108,7 +108,8 @@ def test_a_sweep_killed_at_ten_moments_is_resumed_with_the_same_bytes(
 ) -> None:
     """At last without its workers: the next is refused until these have ended."""
     apart = tmp_path / "apart"
-    line = (*SWEEP, "--sweep_workers=2", f"--output_dir={apart}", "--resume")
+    flags = ("--sweep_workers=2", f"--output_dir={apart}", "--resume", "--noprogress")
+    line = (*SWEEP, *flags)
     for number in range(10):
         with start(*line) as process:
             wait_for_rows(process, apart, number * ROWS // 12)

@@ -52,7 +52,7 @@ class Watch:
 
 
 def build(folder: pathlib.Path, num_clients: int) -> None:
-    from fedsvp_jax.datasets.store_writer import (
+    from fedsvp_jax.store.writer import (
         ClientExamples,
         StoreSource,
         write_store,

@@ -35,11 +35,12 @@ PARTS = {
         left_out=("pld", "g1_a_cap"),
     ),
     "noise": _of("mechanisms", "calibration", "noise", "played", "release"),
-    "mechanisms": _of(
-        *("mechanisms", "correlated_noise", "dp_fedavg", "shapley_guided"),
+    "mechanisms": _of("mechanisms", "shapley_guided"),
+    "baselines": _of(
+        "baselines",
+        *("correlated_noise", "dp_fedavg", "nbafl", "reestimation", "schedules"),
         left_out=("median_norm",),
     ),
-    "baselines": _of("baselines", "nbafl", "reestimation", "schedules"),
     "shapley": Part(
         (
             "shapley.py",

@@ -12,7 +12,6 @@ import pytest
 from fedsvp_jax.run.checkpoint import (
     STATE_VERSION,
     Checkpointer,
-    SharedCheckpointer,
 )
 from fedsvp_jax.run.folder import identity
 
@@ -158,10 +157,10 @@ def test_a_damaged_checkpoint_is_replaced_when_its_round_comes_again(
 
 def test_a_checkpoint_comes_back_to_the_bit(tmp_path: pathlib.Path) -> None:
     state = {"x": np.asarray([-0.0, np.nan, 1e-40], np.float32), "n": np.int32(7)}
-    checkpointer = SharedCheckpointer(tmp_path / "checkpoints")
+    checkpointer = Checkpointer(tmp_path / "checkpoints")
     assert checkpointer.restore(state) is None
     checkpointer.save(4, state)
-    again = SharedCheckpointer(tmp_path / "checkpoints").restore(state)
+    again = Checkpointer(tmp_path / "checkpoints").restore(state)
     assert again is not None
     restored, round_num = again
     assert round_num == 4

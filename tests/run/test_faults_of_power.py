@@ -15,7 +15,7 @@ import pytest
 from saved_work import a_client, a_run, check_client, check_run
 from stores import digits_store
 
-from fedsvp_jax.data.client_store import open_store
+from fedsvp_jax.store.folder import open_store
 from tests.faults.rows import keep
 
 pytestmark = pytest.mark.across("what is saved when the power goes")

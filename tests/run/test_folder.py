@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from fedsvp_jax.devices import processes
-from fedsvp_jax.run.checkpoint import STATE_VERSION, SharedCheckpointer
+from fedsvp_jax.run.checkpoint import STATE_VERSION, Checkpointer
 from fedsvp_jax.run.files import WriteError, plain, write_json
-from fedsvp_jax.run.folder import RunFolder, SharedFolder, identity
+from fedsvp_jax.run.folder import RunFolder, identity
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -272,7 +272,7 @@ def test_a_whole_file_that_cannot_be_written_leaves_the_old_one(
 def test_the_first_process_writes_what_the_folder_itself_would(
     tmp_path: pathlib.Path,
 ) -> None:
-    folder = SharedFolder(tmp_path / "run")
+    folder = RunFolder(tmp_path / "run")
     folder.start({"seed": 0}, resume=False)
     folder.append("metrics.jsonl", [{"round": 1}, {"round": 2}])
     folder.keep_rounds("metrics.jsonl", 1)
@@ -286,7 +286,7 @@ def test_the_first_process_writes_what_the_folder_itself_would(
 def test_held_rows_are_written_once_and_not_again_when_they_could_not_be(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = SharedFolder(tmp_path / "run")
+    folder = RunFolder(tmp_path / "run")
     folder.start({}, resume=False)
     folder.hold("metrics.jsonl", [{"round": 1}])
     folder.hold("metrics.jsonl", [{"round": 2}])
@@ -310,9 +310,9 @@ def test_held_rows_are_written_once_and_not_again_when_they_could_not_be(
 def test_a_follower_writes_nothing(tmp_path: pathlib.Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(processes, "is_first", lambda: False)
-        folder = SharedFolder(tmp_path / "run")
+        folder = RunFolder(tmp_path / "run")
         folder.append("metrics.jsonl", [{"round": 1}])
         folder.write("summary.json", {"rounds": 1})
-        checkpointer = SharedCheckpointer(tmp_path / "run" / "checkpoints")
+        checkpointer = Checkpointer(tmp_path / "run" / "checkpoints")
         checkpointer.save(1, {"x": np.zeros(2, np.float32)})
     assert not (tmp_path / "run").exists()

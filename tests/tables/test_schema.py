@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.data.formats.schema import Schema, SchemaColumn, from_toml, to_toml
-from fedsvp_jax.data.formats.table import from_table, load_csv, load_rows
-from fedsvp_jax.data.formats.table_settings import TableSettings
-from fedsvp_jax.datasets import draft
+from fedsvp_jax.data.table_settings import TableSettings
 from fedsvp_jax.federation import build
+from fedsvp_jax.tables import draft
+from fedsvp_jax.tables.schema import Schema, SchemaColumn, from_toml, to_toml
+from fedsvp_jax.tables.table import from_table, load_csv, load_rows
 
 pytestmark = pytest.mark.hole
 ROWS = 60

@@ -25,7 +25,7 @@ from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.federation import build, federated_data
-from fedsvp_jax.federation.cohort_stream import CohortReader, CohortStream
+from fedsvp_jax.store.stream import CohortReader, CohortStream
 from fedsvp_jax.tree import params_sha256
 
 CHANGES = {

@@ -1,6 +1,5 @@
 """Finding files and checking what was read; every error names the path."""
 
-import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -19,15 +18,6 @@ def read_bytes(path: Path, *, what: str) -> bytes:
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing; {what} needs it")
     return path.read_bytes()
-
-
-def sync(path: str | os.PathLike[str]) -> None:
-    """Returns when a file's content, or the names in a folder, are on the disk."""
-    number = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
 
 
 def most_bytes(size: int) -> int:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsvp_jax.data.client_store import open_store
-from fedsvp_jax.datasets.store_writer import ClientExamples, StoreSource, write_store
+from fedsvp_jax.store.folder import examples_of, open_store
+from fedsvp_jax.store.writer import ClientExamples, StoreSource, write_store
 
 
 def client(name: str | int, count: int, **changes: Any) -> ClientExamples:
@@ -167,6 +167,6 @@ def test_a_client_whose_examples_were_changed_is_refused_when_it_is_read(
     content[-1] ^= 1
     file.write_bytes(content)
     store = open_store(tmp_path / "store")
-    store.examples(0)
+    examples_of(store, 0)
     with pytest.raises(ValueError, match="examples of its client 1 differ"):
-        store.examples(1)
+        examples_of(store, 1)

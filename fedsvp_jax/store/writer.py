@@ -1,4 +1,4 @@
-"""Writes clients on disk, one at a time: what `data.client_store` opens."""
+"""Writes clients on disk, one at a time: what `folder` opens."""
 
 import collections
 import contextlib
@@ -10,22 +10,22 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.data.client_store import (
+from fedsvp_jax.data.client_store import ClientStore
+from fedsvp_jax.run.files import sync
+from fedsvp_jax.store.folder import (
     ARRAYS,
     FACTS,
     VERSION,
-    ClientStore,
     digest_of,
     fingerprint_of,
     open_store,
 )
-from fedsvp_jax.data.formats import files
 
 
 class ClientExamples(NamedTuple):
     """One client's examples, as `write_store` takes them.
 
-    (`stored_clients.HeldExamples` are a client's examples as a run reads them.)
+    (`clients.HeldExamples` are a client's examples as a run reads them.)
     """
 
     name: str | int  # clients are numbered in the order of their names
@@ -67,9 +67,9 @@ def write_store(folder: Path, stream: StoreSource) -> ClientStore:
     try:
         _write(beside, stream)
         for path in (*beside.iterdir(), beside):
-            files.sync(path)
+            sync(path)
         beside.rename(folder)
-        files.sync(folder.parent)
+        sync(folder.parent)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return open_store(folder)

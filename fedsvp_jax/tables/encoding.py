@@ -12,10 +12,10 @@ import numpy as np
 from numpy.dtypes import StringDType
 
 from fedsvp_jax.data.dataset import Column
-from fedsvp_jax.data.formats import column_values, files
-from fedsvp_jax.data.formats.column_values import place
-from fedsvp_jax.data.formats.schema import OTHERS, Schema, SchemaColumn
 from fedsvp_jax.settings import MAX_ATTRIBUTES
+from fedsvp_jax.tables import column_values, files
+from fedsvp_jax.tables.column_values import place
+from fedsvp_jax.tables.schema import OTHERS, Schema, SchemaColumn
 
 _WHOLE = re.compile(r"-?[0-9]{1,400}")
 _POINT = re.compile(r"\.0*$")

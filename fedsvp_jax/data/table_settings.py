@@ -2,8 +2,9 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
-from fedsvp_jax.data.formats.schema import Schema, read_schema
+from fedsvp_jax.extras import around
 from fedsvp_jax.settings import Settings, setting
 
 _NEEDS = ("dataset", ("csv",))
@@ -61,12 +62,12 @@ class TableSettings(Settings):
         names = (self.drop_columns or "").split(",")
         return [name.strip() for name in names if name.strip()]
 
-    def declared(self) -> Schema | None:
-        """The schema; None without one.
+    def declared(self) -> Any:
+        """The schema (`tables.schema.Schema`); None without one.
 
         Raises:
           OSError, ValueError: as `read_schema`.
         """
         if self.schema is None:
             return None
-        return read_schema(Path(self.schema).expanduser())
+        return around("tables.schema").read_schema(Path(self.schema).expanduser())

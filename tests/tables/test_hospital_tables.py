@@ -5,10 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from fedsvp_jax.data.formats import csv_file, schema
-from fedsvp_jax.data.formats.table import load_csv
-from fedsvp_jax.data.formats.table_settings import TableSettings
-from fedsvp_jax.datasets import draft
+from fedsvp_jax.data.table_settings import TableSettings
+from fedsvp_jax.tables import csv_file, draft, schema
+from fedsvp_jax.tables.table import load_csv
 
 pytestmark = [
     pytest.mark.across("reading a CSV, drafting its schema, encoding by it"),

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsvp_jax.data.client_epsilons import read_client_epsilons
+from fedsvp_jax.tables.client_epsilons import read_client_epsilons
 
 NUMBERED = [str(number) for number in range(5)]
 NAMED = ["west", "north", "0-1"]

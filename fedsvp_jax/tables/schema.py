@@ -47,8 +47,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fedsvp_jax.data.formats import column_values, files
 from fedsvp_jax.settings import unknown
+from fedsvp_jax.tables import column_values, files
 
 OTHERS = "*"  # the category of whatever has none of its own
 MOST_CLASSES = 1000

@@ -8,7 +8,7 @@ while round t runs.
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,16 +17,9 @@ import numpy as np
 from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.data import preprocessing
-from fedsvp_jax.data.stored_clients import StoredClients
-from fedsvp_jax.structs import Array, Examples, Split
-
-
-class Cohort(NamedTuple):
-    """One round's clients and their examples."""
-
-    clients: Array  # (K,) int32 ascending, then -1 where nobody takes part
-    split: Split  # leaves (K, ...), indices into `examples`
-    examples: Examples  # (num_examples, ...), zeros at the end
+from fedsvp_jax.federation.federated_data import Cohort
+from fedsvp_jax.store.clients import StoredClients
+from fedsvp_jax.structs import Array, Split
 
 
 class CohortReader(NamedTuple):
@@ -75,6 +68,10 @@ class CohortReader(NamedTuple):
             ),
             preprocessing.device_examples(inputs, labels, attributes),
         )
+
+    def stream(self, **how: Any) -> "CohortStream":
+        """The cohorts of a run, with what `CohortStream` takes besides."""
+        return CohortStream(self, **how)
 
 
 class CohortStream:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from published import make, served, upload
 
+from fedsvp_jax.baselines import dp_fedavg
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.mechanisms import calibration, dp_fedavg
+from fedsvp_jax.mechanisms import calibration
 from fedsvp_jax.settings import LEAST_CLIP
 
 

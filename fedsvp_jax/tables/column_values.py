@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.dtypes import StringDType
 
-from fedsvp_jax.data.formats import files
+from fedsvp_jax.tables import files
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _COMMA = re.compile(r"[+-]?[0-9.]*[0-9],[0-9]+")

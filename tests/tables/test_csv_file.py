@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fedsvp_jax.data.formats import csv_file
-from fedsvp_jax.data.formats.table import load_csv
-from fedsvp_jax.data.formats.table_settings import TableSettings
+from fedsvp_jax.data.table_settings import TableSettings
+from fedsvp_jax.tables import csv_file
+from fedsvp_jax.tables.table import load_csv
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Windows-1252")
 ROWS = 20

@@ -20,9 +20,9 @@ from fedsvp_jax.data.dataset import (
     integer_labels,
     non_finite,
 )
-from fedsvp_jax.data.formats import encoding, files
-from fedsvp_jax.data.formats.table_settings import TableSettings
+from fedsvp_jax.data.table_settings import TableSettings
 from fedsvp_jax.settings import unknown
+from fedsvp_jax.tables import encoding, files
 
 _REQUIRED = ("x_train", "y_train", "x_test", "y_test")
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from fedsvp_jax.data import sources
-from fedsvp_jax.data.formats.schema import from_toml, to_toml
-from fedsvp_jax.data.formats.table import from_table
-from fedsvp_jax.data.formats.table_settings import TableSettings
-from fedsvp_jax.datasets import draft
+from fedsvp_jax.data.table_settings import TableSettings
+from fedsvp_jax.tables import draft
+from fedsvp_jax.tables.schema import from_toml, to_toml
+from fedsvp_jax.tables.table import from_table
 
 ROWS = 40
 AGES = np.arange(ROWS) + 20.0
@@ -178,3 +178,9 @@ def test_a_draft_reads_the_table_that_it_was_drafted_of() -> None:
     assert draft.guessed(texts) == ("dead", "ward")
     with pytest.raises(ValueError, match="column more is not in the schema"):
         from_table(texts | {"more": texts["id"]}, schema=again)
+
+
+def test_the_former_place_gives_from_table_with_a_warning() -> None:
+    with pytest.warns(DeprecationWarning, match=r"is fedsvp_jax\.tables\.table now"):
+        from fedsvp_jax.data.formats.table import from_table as former
+    assert former is from_table

@@ -12,6 +12,7 @@ import numpy as np
 
 from fedsvp_jax.data import train_validation
 from fedsvp_jax.data.client_store import ClientStore
+from fedsvp_jax.store.folder import examples_of
 
 
 class HeldExamples(NamedTuple):
@@ -63,7 +64,7 @@ class StoredClients:
           ValueError: the client has no training or no validation examples, or the
             store is damaged.
         """
-        inputs, labels = self.store.examples(int(self.chosen[client]))
+        inputs, labels = examples_of(self.store, int(self.chosen[client]))
         attributes = self._attributes(client)
         train, validation = self._divided(client, attributes)
         held = np.concatenate([train, validation])

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.dtypes import StringDType
 
-from fedsvp_jax.data.formats import files
+from fedsvp_jax.tables import files
 
 _CELLS = 2**18  # cells of rows in Python's objects at a time
 _DIVIDERS = ",;\t|"

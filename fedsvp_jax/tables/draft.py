@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsvp_jax.data.dataset import Column
-from fedsvp_jax.data.formats import column_values, encoding, files
-from fedsvp_jax.data.formats.column_values import place
-from fedsvp_jax.data.formats.schema import (
+from fedsvp_jax.tables import column_values, encoding, files
+from fedsvp_jax.tables.column_values import place
+from fedsvp_jax.tables.schema import (
     MOST_CLASSES,
     MOST_VALUES,
     OTHERS,

@@ -11,10 +11,10 @@ import scipy.linalg
 from published import make, upload
 
 from fedsvp_jax import prng
+from fedsvp_jax.baselines import correlated_noise
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation.budget import run_epsilon, solve_noise
 from fedsvp_jax.federation.plan import mechanism_config
-from fedsvp_jax.mechanisms import correlated_noise
 from fedsvp_jax.structs import NoiseInfo
 
 KEY = prng.root_key(3)
