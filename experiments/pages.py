@@ -36,6 +36,7 @@ WRITERS = {
     "features": "features.docs_page",
     "influence": "influence.docs_page",
     "mixed_baselines": "reproduce.mixed_baselines",
+    "one_attribute": "one_attribute.docs_page",
     "own_data": "goal_table",
     "performance": "benchmark.docs_page",
     "privacy": "guarantee_tables",

@@ -9,7 +9,7 @@ from fedsvp_jax.algorithm import private_query
 from fedsvp_jax.algorithm.evaluation import outputs_for
 from fedsvp_jax.algorithm.private_query import Asked
 from fedsvp_jax.common_settings import RoundSettings
-from fedsvp_jax.config import ExperimentConfig, FederationSettings
+from fedsvp_jax.config import FederationSettings
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
@@ -147,7 +147,7 @@ def check_client_values(
 
 
 def check_weighting(
-    config: ExperimentConfig, data: FederatedData, mechanism: Mechanism
+    config: FederationSettings, data: FederatedData, mechanism: Mechanism
 ) -> None:
     """Refuses weights by ε where clients have none of their own, or weigh the same.
 
@@ -161,8 +161,7 @@ def check_weighting(
     if mechanism.uniform_weights or config.client_values != "none":
         raise ValueError(
             "weighting must not be epsilon where all clients of a cohort weigh the "
-            f"same (mechanism {config.mechanism}, noise_trust="
-            f"{config.noise_trust}), nor with client_values"
+            "same, as this mechanism needs it, nor with client_values"
         )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedsvp_jax.accounting import Account, client_groups
 from fedsvp_jax.accounting.participation import Promised
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import AccountedSettings, ExperimentConfig
 from fedsvp_jax.federation import plan
 from fedsvp_jax.federation.budget import account_of, solve_noise
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
@@ -67,7 +67,7 @@ def groups_of(
         clients = tuple(np.flatnonzero(epsilons == epsilon).tolist())
         try:
             if config.solve == "noise":
-                _check_own_noise(mine, **sizes)
+                _check_own_noise(mine, plan.told_and_made(mine, **sizes)[1])
                 mine = solve_noise(mine, **sizes)
             told, made = plan.told_and_made(mine, **sizes)
             group = Group(float(epsilon), mine, told, made, clients)
@@ -79,9 +79,8 @@ def groups_of(
     return tuple(found)
 
 
-def _check_own_noise(config: ExperimentConfig, **sizes: Unpack[plan.Sizes]) -> None:
+def _check_own_noise(config: AccountedSettings, mechanism: Mechanism) -> None:
     """Refuses a noise that no client can have of its own."""
-    _, mechanism = plan.told_and_made(config, **sizes)
     if mechanism.claim.central or mechanism.server is not None:
         raise ValueError(
             "solve must be uploads with client_epsilons for mechanism "

@@ -110,25 +110,6 @@ def test_the_order_of_clients_and_empty_places_change_nothing() -> None:
         np.testing.assert_allclose(padded[:3], values, atol=1e-5)
 
 
-def test_duplicates_are_worth_the_same() -> None:
-    twice = found(UPLOADS[[0, 1, 1]], [5, 20, 20])
-    assert twice[1] == pytest.approx(twice[2], abs=1e-6)
-
-
-def test_an_upload_that_adds_more_to_every_coalition_is_worth_more() -> None:
-    """Steps of 1, 2 and 3 times the same way down a convex loss, of equal weight."""
-    downhill = -0.2 * np.asarray(jax.grad(_loss)(jnp.asarray(START)))
-    steps = downhill * np.asarray([1, 2, 3], np.float32)[:, None, None]
-    first, second, third = found(steps, [7, 7, 7])
-    assert first < second < third
-
-
-def _loss(weights: jax.Array) -> jax.Array:
-    logits = jnp.asarray(INPUTS) @ weights
-    rows = jnp.arange(COUNT)
-    return jnp.mean(jax.nn.logsumexp(logits, 1) - logits[rows, jnp.asarray(LABELS)])
-
-
 def test_the_blend_is_exact_where_outputs_are_linear_in_the_parameters() -> None:
     exact = found(UPLOADS, SIZES)
     for models in (0, 4):

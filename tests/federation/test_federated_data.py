@@ -64,15 +64,6 @@ def test_every_partition_gives_every_client_examples_by_seed(
         assert sum(map(len, first)) == len(set().union(*first))
 
 
-def test_honest_but_curious_clients_hold_nothing_private() -> None:
-    made = federated_data.federate([small(num_hbc_clients=2)], digits())
-    without = 0
-    for client in range(7):
-        rows = made.split.train[0, client, : int(made.split.num_train[0, client])]
-        without += not np.any(made.attributes.ids[np.asarray(rows)] == 0)
-    assert without == 2
-
-
 def test_cells_of_one_seed_share_a_split_and_other_seeds_have_others() -> None:
     configs = [small(seed=0), small(seed=0, epsilon=0.3), small(seed=1)]
     split = federated_data.federate(configs, digits()).split

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from flax import serialization
 
-from fedsvp_jax import models
+from fedsvp_jax import models, run
 from fedsvp_jax.algorithm import local_training
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Dataset
@@ -116,6 +116,20 @@ def stop_at(patch: pytest.MonkeyPatch, round_num: int, mechanism: str) -> None:
             raise Stopped
 
     patch.setattr(loop.records, "check_finite", check)
+
+
+def run_small(
+    config: ExperimentConfig,
+    folder: pathlib.Path,
+    *,
+    rounds_per_call: int = 2,
+    num_devices: int = 1,
+    **named: Any,
+) -> dict[str, Any]:
+    """`run.train` on digits, or on `dataset`, with a checkpoint every second round."""
+    placement = Placement(num_devices=num_devices, rounds_per_call=rounds_per_call)
+    usual = {"dataset": digits(), "placement": placement, "checkpoint_every": 2}
+    return run.train(config, folder, **usual | named)
 
 
 def read_rows(path: pathlib.Path) -> list[dict[str, Any]]:

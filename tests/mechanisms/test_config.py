@@ -12,8 +12,9 @@ from fedsvp_jax.mechanisms import MechanismConfig
 
 
 def test_a_number_that_was_not_given_is_asked_for_and_a_client_has_an_example():
-    with pytest.raises(ValueError, match="min_num_examples must be at least 1"):
-        make("nbafl", min_num_examples=0.0)
+    for name, value in (("min_num_examples", 0.0), ("cohort_size", 101)):
+        with pytest.raises(ValueError, match=f"^{name} must be"):
+            make("nbafl", **{name: value})
     with pytest.raises(ValueError, match="delta must be given"):
         mechanisms.make_mechanism("nbafl", dataclasses.replace(SET_UP, delta=None))
 

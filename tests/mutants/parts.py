@@ -17,10 +17,13 @@ class Part(NamedTuple):
     left_out: tuple[str, ...] = ()
 
 
+REFUSALS = "tests/test_refusals.py"
+
+
 def _of(room: str, *names: str, left_out: tuple[str, ...] = ()) -> Part:
     return Part(
         tuple(f"{room}/{name}.py" for name in names),
-        tuple(f"tests/{room}/test_{name}.py" for name in names),
+        (*(f"tests/{room}/test_{name}.py" for name in names), REFUSALS),
         left_out,
     )
 
@@ -73,6 +76,7 @@ PARTS = {
             "tests/algorithm/test_private_query.py",
             "tests/algorithm/test_round_score.py",
             "tests/test_float32.py",
+            REFUSALS,
         ),
         left_out=(
             "neighbour",
@@ -130,9 +134,9 @@ PARTS = {
         tuple(
             f"mechanisms/{name}.py" for name in ("base", "config", "fixed", "registry")
         ),
-        tuple(
-            f"tests/mechanisms/test_{name}.py"
-            for name in ("base", "config", "registry")
+        (
+            *(f"tests/mechanisms/test_{name}.py" for name in ("base", "config")),
+            *("tests/mechanisms/test_registry.py", REFUSALS),
         ),
     ),
 }

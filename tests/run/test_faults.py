@@ -12,13 +12,12 @@ from small_runs import (
     SAME_BYTES,
     contents,
     digits,
+    run_small,
     saved_ledger,
     shared_rounds,  # noqa: F401, a fixture
     small,
 )
 
-from fedsvp_jax import run
-from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.run import checkpoint
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.files import WriteError
@@ -33,14 +32,9 @@ pytestmark = [
 
 
 def train(folder: pathlib.Path, *, resume: bool = True) -> dict[str, Any]:
-    return run.train(
-        small(mechanism="none", num_rounds=ROUNDS),
-        folder,
-        dataset=digits(),
-        placement=Placement(rounds_per_call=1),
-        resume=resume,
-        checkpoint_every=1,
-    )
+    config = small(mechanism="none", num_rounds=ROUNDS)
+    every = {"rounds_per_call": 1, "checkpoint_every": 1}
+    return run_small(config, folder, resume=resume, **every)
 
 
 def ledger(folder: pathlib.Path) -> dict[str, np.ndarray]:

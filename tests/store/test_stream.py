@@ -11,6 +11,7 @@ from small_runs import (
     SAME_BYTES,
     Stopped,
     contents,
+    run_small,
     shared_rounds,  # noqa: F401, a fixture
     shared_trainer,
     small,
@@ -18,12 +19,13 @@ from small_runs import (
 )
 from stores import digits_store, in_memory
 
-from fedsvp_jax import prng, run
+from fedsvp_jax import prng
 from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.engine.placement import Placement
+from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, federated_data
 from fedsvp_jax.store.stream import CohortReader, CohortStream
 from fedsvp_jax.tree import params_sha256
@@ -57,19 +59,11 @@ def train(
     folder: pathlib.Path,
     data: Dataset | ClientStore,
     *,
-    rounds_per_call: int = 2,
-    num_devices: int = 1,
-    resume: bool = False,
-    **changes: Any,
+    changes: dict[str, Any] | None = None,
+    **how: Any,
 ) -> dict[str, Any]:
-    return run.train(
-        small(**(CHANGES | changes)),
-        folder,
-        dataset=data,
-        placement=Placement(num_devices=num_devices, rounds_per_call=rounds_per_call),
-        resume=resume,
-        checkpoint_every=2,
-    )
+    config = small(**CHANGES | (changes or {}))
+    return run_small(config, folder, dataset=data, **how)
 
 
 @pytest.fixture(scope="module")
@@ -112,8 +106,8 @@ def test_a_streamed_run_stopped_midway_resumes_to_the_same_bytes(
 def test_a_promise_ends_a_streamed_run_where_it_ends_the_run_in_memory(
     store: ClientStore, tmp_path: pathlib.Path
 ) -> None:
-    train(tmp_path / "memory", in_memory(store), **PROMISE)
-    train(tmp_path / "streamed", store, **PROMISE)
+    train(tmp_path / "memory", in_memory(store), changes=PROMISE)
+    train(tmp_path / "streamed", store, changes=PROMISE)
     assert contents(tmp_path / "streamed", FILES) == contents(
         tmp_path / "memory", FILES
     )
@@ -133,6 +127,20 @@ def test_every_round_takes_the_one_compiled_program(store: ClientStore) -> None:
         trainer.advance(state, 2, 3)
     again, _ = trainer.advance(trainer.initial_state(), 0, 2)  # back to the start
     assert params_sha256(again.params) == first
+
+
+def test_a_client_more_takes_a_few_numbers_and_no_examples(tmp_path: pathlib.Path):
+    """Of what a round is handed; examples are mapped (tests/data/test_client_store.py).
+
+    So neither memory nor a round's time grows with the population.
+    """
+    taken = {}
+    for count in (8, 64):
+        store = digits_store(tmp_path / str(count), sizes=[20] * count)
+        trainer = Trainer(build([small(**CHANGES | {"num_clients": count})], store))
+        leaves = jax.tree.leaves(trainer.arguments())
+        taken[count] = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+    assert taken[64] - taken[8] <= 56 * 16  # bytes; one image has 64
 
 
 def reader_of(store: ClientStore) -> CohortReader:
