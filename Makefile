@@ -185,7 +185,8 @@ $(AUDIT_STAMP): $(BUILD_PARTS) requirements/audit.txt
 audit: $(AUDIT_STAMP)
 	$(AUDIT)/bin/python requirements/audit.py $(RUNS)/sbom
 
-# Hypothesis writes and damages files for every reader, for FUZZ_SECONDS in all.
+# Hypothesis damages files for every reader, FUZZ_FILES (10,000) for each or more, for
+# FUZZ_SECONDS in all.
 fuzz: setup
 	FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest -s -m slow tests/data/test_fuzz.py
 

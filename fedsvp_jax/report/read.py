@@ -136,7 +136,11 @@ def number(value: object) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"must be a number or null, got {value!r}")
-    return float(value) if math.isfinite(value) else None
+    try:
+        found = float(value)
+    except OverflowError:  # a whole number beyond all floats, which 1e999 is too
+        return None
+    return found if math.isfinite(found) else None
 
 
 # What rows and summaries say of ε spent (`claims.row`).

@@ -48,6 +48,11 @@ class WriteError(OSError):
         self.reason = reason
 
 
+def printable(text: str) -> str:
+    """The text with control characters spelt out: what files say moves no cursor."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def replace_file(path: pathlib.Path, *parts: bytes, mode: int = 0o666) -> None:
     """Writes the parts, one after another, as the whole file or not at all.
 

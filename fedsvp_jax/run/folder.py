@@ -38,7 +38,8 @@ def identity(config: dict[str, Any]) -> str:
     The number of rounds may grow and does not count, nor what was planned. Versions
     before state 12 kept none: "".
     """
-    if config.get("state_version", 0) < 12:
+    version = config.get("state_version", 0)
+    if not isinstance(version, int) or version < 12:
         return ""
     settings = of_before(config)
     for name in ("num_rounds", PLANNED_ROUNDS):

@@ -190,7 +190,7 @@ def load_model(
         raise ValueError(f"{place} holds no run: there is no {file.name}") from error
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{file} is damaged ({error})") from error
-    if "example_shape" not in settings:
+    if not isinstance(settings, dict) or "example_shape" not in settings:
         raise ValueError(
             f"{place} is not the folder of a run of this version: its config.json does "
             "not say which shape an example has (sweeps keep no model by itself)"
@@ -233,7 +233,7 @@ def _claims_of(folder: pathlib.Path) -> tuple[dict[str, Any], ...]:
     try:
         told = json.loads((folder / "summary.json").read_bytes())
         return tuple(told["guarantees"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ()
 
 
@@ -243,8 +243,9 @@ def _of_file(path: pathlib.Path, model: Model | None) -> TrainedModel:
     try:
         told = json.loads(metadata[_METADATA])
         settings, rounds = told["settings"], int(told["rounds"])
-        num_classes = int(settings["num_classes"])
-        shape = (1, *map(int, settings["example_shape"]))
+        num_classes, shape = settings["num_classes"], [*settings["example_shape"]]
+        if not all(type(n) is int and 0 < n < 2**31 for n in (num_classes, *shape)):
+            raise ValueError("classes and shapes are counts")
         name, text = str(settings["model"]), told["schema"]
         claims = tuple(told["claims"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -254,9 +255,8 @@ def _of_file(path: pathlib.Path, model: Model | None) -> TrainedModel:
         ) from error
     schema = None if text is None else _schemas().from_toml(str(text), str(path))
     model = model or models.make_model(name, num_classes=num_classes)
-    shapes = jax.eval_shape(
-        model.init, jax.random.key(0), jax.ShapeDtypeStruct(shape, np.float32)
-    )
+    example = jax.ShapeDtypeStruct((1, *shape), np.float32)
+    shapes = jax.eval_shape(model.init, jax.random.key(0), example)
     saved = traverse_util.unflatten_dict(
         {name: leaf[None] for name, leaf in leaves.items()}, sep="/"
     )

@@ -73,15 +73,16 @@ def shared_trainer(program: Program, *, placement: Placement | None = None) -> T
 
 def small_trainer(
     *configs: ExperimentConfig,
+    data: Dataset | None = None,
     placement: Placement | None = None,
     target: Target | None = None,
 ) -> Trainer:
-    """The shared Trainer of some cells on digits."""
-    target = target or here()
+    """The shared Trainer of some cells, on digits where no data set is given."""
+    target, data = target or here(), data or digits()
     model = _make_model(
-        configs[0].model, num_classes=digits().num_classes, kernels=target.kernels
+        configs[0].model, num_classes=data.num_classes, kernels=target.kernels
     )
-    program = build(configs, digits(), model=model, target=target)
+    program = build(configs, data, model=model, target=target)
     return shared_trainer(program, placement=placement)
 
 

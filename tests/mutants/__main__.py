@@ -31,12 +31,12 @@ from mutmut.mutation.file_mutation import MutatedFile, mutate_file_contents
 from mutmut.stats import status_by_exit_code
 from mutmut.utils.format_utils import get_mutant_name, mangled_name_from_mutant_name
 
-from .page import key, reasons, write_page
+from .page import DOCS, MUTANTS, key, reasons, write_pages
 from .parts import PARTS
 
 ROOT = pathlib.Path(__file__).parents[2]
 PACKAGE = pathlib.Path("fedsvp_jax")
-RESULTS = ROOT / "docs/results/testing/mutants.json"
+RESULTS = DOCS / MUTANTS
 SEED = 0
 NOT_RUN = "not checked"
 NOTICED = ("killed", "timeout")  # a mutant that never ends is noticed by who waits
@@ -258,7 +258,7 @@ def main() -> None:
         RESULTS.parent.mkdir(parents=True, exist_ok=True)
         RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
     if since is None:
-        write_page(results)
+        write_pages(DOCS)
 
 
 def print_left(found: dict[str, Any]) -> None:
