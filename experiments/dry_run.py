@@ -202,10 +202,12 @@ def _spent(program: Program) -> str:
             )
         )
     if program.mechanism.claim.central:
-        lines.append(
-            f"A cohort of fewer than {config.cohort_size} clients has less noise in "
-            "its average, and the run would count it."
+        what = (
+            "does not upload"
+            if accounts[0].plan.least_cohort > 1
+            else "has less noise in its average, and the run would count it"
         )
+        lines.append(f"A cohort of fewer than {config.cohort_size} clients {what}.")
     return "\n".join(lines)
 
 

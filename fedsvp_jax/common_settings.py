@@ -18,15 +18,16 @@ class RoundSettings(Settings):
         "drawn",
         "drawn: every cohort is a uniform draw of its own. cyclic: the clients are "
         "dealt once into cohorts that take turns, so num_clients/cohort_size rounds "
-        "lie between two uploads of a client. Under a promise that rests on a whole "
-        "cohort, one that is not whole does not upload.",
+        "lie between two uploads of a client. Where a claim rests on a whole cohort, "
+        "one that is not whole does not upload.",
         choices=("drawn", "cyclic"),
     )
     num_rounds: int = setting(50, "T: rounds.", at_least=1)
     max_uploads: int | None = setting(
         None,
         "The most uploads of one client over the run that spend its budget; a client "
-        "that has sent so many is not asked again. --solve=noise then adds the least "
+        "that has sent so many is not asked again. Where a claim rests on a whole "
+        "cohort, one that is not whole does not upload. --solve=noise adds the least "
         "noise for so many. Default: one in every round.",
         at_least=1,
     )

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import mechanisms, prng
-from fedsvp_jax.accounting import Account, recorded
+from fedsvp_jax.accounting import Account, views
 from fedsvp_jax.algorithm import (
     cohort,
     local_training,
@@ -240,7 +240,7 @@ BUGS = {
         "a share of the cohort's noise is divided by K − h, not by its root",
     ),
     "colluders": Bug(
-        recorded,
+        views,
         "averaged_multiplier",
         lambda right, multiplier, std, weights, known: right(
             multiplier, std, weights, 0
@@ -249,7 +249,7 @@ BUGS = {
         "the noise that colluders know is counted against them",
     ),
     "weights": Bug(
-        recorded,
+        views,
         "averaged_multiplier",
         _equal_weights,
         "gaussian-update_clip-unequal_weights",

@@ -42,10 +42,7 @@ _PLANNED = (
     "that released models end before has spent no more"
 )
 _PROMISED = "kept for every client, however often the others upload"
-_BROKEN = (
-    "broken: a client has spent more, since uploads had less noise than the mechanism "
-    "said before the run"
-)
+_BROKEN = "broken: uploads had less noise than the mechanism said before the run"
 _ROUNDING = 1e-5  # of what float32 numbers add up to, over the promise
 _AT_THE_END = ("basic", "rdp", "pld")
 METHODS = ("rdp", "pld")  # of every adversary's claims
@@ -318,11 +315,7 @@ def _basic(account: Recorded, name: str, assumptions: str) -> Claim:
 
 
 def _promised(account: Recorded) -> Claim:
-    """What was promised before the run, for all of it; nominal once it is broken.
-
-    A promise rests on what the mechanism said of its uploads beforehand, and a
-    mechanism from outside may record others.
-    """
+    """What was promised before the run, for all of it; nominal once it is broken."""
     terms, delta, sound = account.terms, None, True
     total, method = terms.total_epsilon, terms.total_accounting
     assert total is not None

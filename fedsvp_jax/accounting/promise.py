@@ -122,8 +122,8 @@ class Plan:
         """What keeps `total_epsilon`; everybody may always take part without one.
 
         A claim about the average (`Basis.central`) rests on a whole cohort's noise, so
-        its rounds need a whole cohort of clients who may take part. The run ends when
-        there is none.
+        where a promise or `max_uploads` ends clients' turns its rounds need a whole
+        cohort of those who may take part. The run ends when there is none.
 
         Raises:
           ValueError: the mechanism adds no noise, or the filter's events, or they and
@@ -141,8 +141,9 @@ class Plan:
     @property
     def least_cohort(self) -> int:
         """So many must be able to take part for a round to have a cohort."""
-        promises = self._terms.total_epsilon is not None
-        central = promises and self._account.mechanism.claim.central
+        limited = self._terms.total_epsilon, self._who.max_uploads
+        thins = any(limit is not None for limit in limited)
+        central = thins and self._account.mechanism.claim.central
         return self._who.cohort_size if central else 1
 
     @property

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.accounting.composition import (
@@ -18,9 +17,8 @@ from fedsvp_jax.accounting.composition import (
 from fedsvp_jax.accounting.events import FilterCost
 from fedsvp_jax.accounting.participation import Participation, Promised
 from fedsvp_jax.accounting.settings import PromiseSettings
-from fedsvp_jax.accounting.views import VIEWS, averaged_multiplier
+from fedsvp_jax.accounting.views import VIEWS, Counted, counted
 from fedsvp_jax.mechanisms import Mechanism
-from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 from fedsvp_jax.structs import NoiseInfo
 
 
@@ -152,60 +150,16 @@ class Recorded:
         """ε_r that an upload spends on R; 0 where R is not told."""
         return float(self.mechanism.release_epsilon)
 
-    def counted(
-        self, noise: NoiseInfo, weights: Any = None
-    ) -> tuple[np.ndarray, np.ndarray, bool]:
-        """What a round's uploads count.
-
-        Args:
-          noise: what the mechanism says of each upload; leaves (K,). Noise in the local
-            steps is not shared: every view then counts the upload as the server does,
-            but for a cohort that shares the noise of its one step.
-          weights: (K,) p_i of the average, for the views that see it alone. Without
-            them every view counts as the server's.
-
-        Returns:
-          (4, K) z by view; (K,) ε claimed, of a claim about the average by this
-          cohort's; and whether noise and weights of the cohort are equal.
-        """
-        multiplier, bound, at_upload, claimed, deltas = (
-            np.asarray(leaf, float)
-            for leaf in (
-                noise.noise_multiplier,
-                noise.sensitivity,
-                noise.noise_std,
-                noise.epsilon,
-                noise.delta,
-            )
-        )
-        noised = (at_upload > 0) | (self.view != "server")
-        noised &= np.isfinite(multiplier)  # an upload of public data carries no noise
-        std = np.where(noised, multiplier, 0) * np.where(noised, bound, 0)
-        in_steps = np.any((std == 0) & (multiplier > 0) & np.isfinite(multiplier))
-        size = len(multiplier)
-        alone = weights is None or size == 0 or bool(in_steps)
-        share = np.ones(size) if alone else np.asarray(weights, float)
-        known = (0, 1, self.participation.colluders)
-        seen = dict.fromkeys(VIEWS, multiplier)
-        if not alone:
-            seen |= {
-                view: averaged_multiplier(multiplier, std, share, of_others)
-                for view, of_others in zip(VIEWS[1:], known, strict=True)
-            }
-        if self.view != "server" and not alone:
-            met = seen[self.view]
-            anew = concentrated_epsilon(jnp.asarray(met), jnp.asarray(deltas))
-            claimed = np.where(met > 0, np.asarray(anew, float), math.inf)
-            claimed = np.where(np.isinf(met), 0.0, claimed)
-        even = not alone and size > 1 and len({*std}) == len({*share}) == 1
-        return np.stack([seen[view] for view in VIEWS]), claimed, even
+    def counted(self, noise: NoiseInfo, weights: Any = None) -> Counted:
+        """What a round's uploads count: `views.counted` of the claim's view."""
+        return counted(noise, weights, self.view, self.participation.colluders)
 
     def record(self, client_ids: Any, noise: NoiseInfo, weights: Any = None) -> Self:
         """The account after one more round.
 
         Args:
           client_ids: (K,) ids, each at most once; ids < 0 are empty places.
-          noise, weights: as in `counted`.
+          noise, weights: as in `views.counted`.
 
         Raises:
           ValueError: an unknown or repeated id.

@@ -64,7 +64,7 @@ class FilterHook:
             least = int(program.cells.allowance.least_cohort[0])
             raise ValueError(
                 f"the influence filter admits {admitted.sum()} clients, and no cohort "
-                f"has the {least} that total_epsilon needs; lower --cohort_size"
+                f"has the {least} that its claim needs; lower --cohort_size"
                 if least > 1
                 else "the influence filter admits nobody"
             )

@@ -86,7 +86,7 @@ def client_rows(
     in each local step (sensitivity `per_example`); the other one is 0.
     """
     clients = valid_clients(metrics)
-    _, claimed, _ = account.counted(clients.noise, clients.weight)
+    claimed = account.counted(clients.noise, clients.weight).epsilon
     rows = []
     for place, client_id in enumerate(clients.client_id):
         client = cell_of(clients, place)

@@ -156,9 +156,12 @@ def test_each_adversary_s_number_in_a_row_is_that_of_its_claim() -> None:
 
 def test_what_votes_will_decide_is_nominal_before_the_run_and_after_it() -> None:
     told = {"mechanism": "nbafl", "sensitivity": "update_clip"}
-    voted = before(**told, influence_filter="join", contribution_noise=8.0)
+    quiet = {"contribution_noise": 8.0, "vote_epsilon": 0.1}
+    voted = before(**told, influence_filter="join", **quiet)
     assert claims.planned_row(before(**told))["status"]["rdp"] == "proved"
-    assert set(claims.planned_row(voted)["status"].values()) == {"nominal"}
+    planned = claims.planned_row(voted)
+    assert all(map(np.isfinite, planned["epsilon_spent"].values()))
+    assert set(planned["status"].values()) == {"nominal"}
     tally = claims.table(voted.record_pass(), methods=("rdp",))
     assert {one.proved for one in tally} == {False}
 

@@ -284,6 +284,22 @@ def test_a_limit_on_uploads_holds_with_and_without_a_promise(total: float | None
     assert uploads_in_a_row(plan_of(promise, config, mechanism).allowance) == 2
 
 
+@pytest.mark.hole
+@pytest.mark.parametrize("size", [4, 5])
+def test_n24_a_limit_on_uploads_needs_whole_cohorts_for_a_claim_about_them(
+    size: int,
+) -> None:
+    """A dry run said 2.46, proved, and the last two clients had spent 2.99."""
+    told = {"noise_multiplier": 4.0, "max_uploads": 2, "num_rounds": 6, "delta": 1e-5}
+    promise = PromiseSettings()
+    played = Played("dp_fedavg", promise, num_clients=7, cohort_size=size, **told)
+    assert set(played.sizes) == {size} and played.rounds < 6
+    plan = played.account.plan
+    for method in ("basic", "rdp"):
+        planned = claims.planned_row(played.account, plan.always)["epsilon_spent"]
+        assert played.account.epsilon_spent(method) <= planned[method] * (1 + 1e-5)
+
+
 def test_a_promise_may_allow_fewer_uploads_than_the_limit():
     config, mechanism = told("nbafl", **SET_UP, max_uploads=20)
     free, _ = told("nbafl", **SET_UP)

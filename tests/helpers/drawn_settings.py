@@ -166,7 +166,10 @@ def account(seed: int, settings: dict[str, Any] | None = None) -> Drawn:
         equal_weights=True,
         nominal="by chance" if rng.random() < 0.1 else "",
     )
-    kept, planned = before.plan.allowance, claims.planned_row(before)
+    kept, planned = (
+        before.plan.allowance,
+        claims.planned_row(before, before.plan.always),
+    )
     after, uploaded = before, []
     for number, metrics in enumerate(_rounds(config, mechanism, sizes, kept, rng), 1):
         if number > MOST_ROUNDS:

@@ -158,37 +158,6 @@ def test_g19_a_page_shows_the_claimed_epsilon_and_never_the_unread_setting(
 
 
 @pytest.mark.hole
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"mechanism": "dp_fedavg", "noise_multiplier": 4.0},
-        {"mechanism": "gaussian", "noise_std": 1.0, "sensitivity": "update_clip"}
-        | {"noise_trust": "secure_aggregation"},
-    ],
-    ids=lambda settings: settings["mechanism"],
-)
-def test_n22_an_upload_of_a_smaller_cohort_is_shown_with_what_it_spends(
-    settings: dict[str, Any], tmp_path: Path
-) -> None:
-    """A page said 1.231, proved, of a round of two in which 1.759 was spent."""
-    told = {"cohort_size": 4, "max_uploads": 2, "num_rounds": 6, "delta": 1e-5}
-    config = small(num_hbc_clients=0, model="mlp", **told, **settings)
-    summary = run.train(config, tmp_path, dataset=digits())
-    assert set(summary["status"].values()) == {"proved"}
-    uploads = read_rows(tmp_path / "clients.jsonl")
-    sizes = [row["num_clients"] for row in read_rows(tmp_path / "metrics.jsonl")]
-    assert sizes == [4, 4, 4, 2]
-    spent_by = [
-        sum(row["epsilon"] for row in uploads if row["client"] == client)
-        for client in range(7)
-    ]
-    assert spent_by == pytest.approx(summary["by_client"]["epsilon"], rel=1e-5)
-    least, most = (op(row["epsilon"] for row in uploads) for op in (min, max))
-    assert 1.4 * least < most
-    assert f"ε per upload {least:.4g} to {most:.4g} at δ′" in page_of(tmp_path)
-
-
-@pytest.mark.hole
 def test_g19_results_give_no_epsilon_to_mechanisms_whose_noise_it_does_not_set(
     sweep_dir: Path,
 ) -> None:

@@ -95,6 +95,19 @@ def test_the_account_gets_what_was_applied_to_those_who_took_part() -> None:
     assert precision["observer"][4] < precision["server"][4]
 
 
+@pytest.mark.hole
+def test_n22_an_upload_of_a_smaller_cohort_is_told_with_what_it_spends() -> None:
+    """A page said 1.231, proved, of a round of two in which 1.759 was spent."""
+    of_two = metrics()
+    of_two.clients.noise.delta[:] = 1e-5
+    before = Book(7, view="observer", proved=True).account
+    after = records.record_round(before, of_two)
+    rows = records.client_rows(before, of_two, round_num=1)
+    told = [row["epsilon"] for row in rows]
+    assert told == pytest.approx(after.epsilon[[4, 6]].tolist(), rel=1e-6)
+    assert told != [0.5, 0.25]  # as the mechanism says of a whole cohort
+
+
 def test_noise_in_the_local_steps_hides_nobody_in_the_average() -> None:
     in_steps = metrics()
     in_steps.clients.noise.noise_std[:] = 0
