@@ -78,8 +78,9 @@ class ClientValueSettings(Settings):
         "Shapley value of each client of a round, on --validation_examples. exact: "
         "test every coalition's average, 2^K - 1 models, cohorts up to 10. additive: "
         "test each upload alone and all of them, blend their outputs for the others, "
-        "and correct by --client_value_models. No model is trained.",
-        choices=("none", "exact", "additive"),
+        "and correct by --client_value_models. gp: as additive, with coalitions chosen "
+        "beforehand. No model is trained.",
+        choices=("none", "exact", "additive", "gp"),
     )
     client_value_models: int = setting(
         0,
@@ -87,13 +88,13 @@ class ClientValueSettings(Settings):
         "which makes the values unbiased and gives them an interval.",
         at_least=0,
         at_most=10_000,
-        needs=("client_values", ("additive",)),
+        needs=("client_values", ("additive", "gp")),
     )
     client_value_utility: str = setting(
         "accuracy",
         "What a coalition's model is worth: accuracy or loss, as --utility.",
         choices=("accuracy", "loss"),
-        needs=("client_values", ("exact", "additive")),
+        needs=("client_values", ("exact", "additive", "gp")),
     )
 
 

@@ -1,4 +1,4 @@
-"""Writes the measured parts of docs/shapley.md from docs/results/shapley/arena.jsonl.
+"""Writes the measured parts of docs/shapley.md from docs/results/shapley.
 
 python -m experiments.shapley.docs_page
 """
@@ -8,7 +8,7 @@ import pathlib
 from fedsvp_jax.report.text_table import markdown
 
 from .. import docs_blocks, kept_rows
-from . import tables
+from . import contributors, tables
 
 _RULE, _KERNEL = "ShaplEIG's rule (our code)", "KernelSHAP, paired (shapiq)"
 PAIRS = [
@@ -34,6 +34,7 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
         {
             "compared": lambda: markdown(tables.compared(played, PAIRS)),
             "arena": lambda: markdown(tables.summary(played)),
+            **contributors.blocks(docs_dir),
         },
     )
 
