@@ -335,10 +335,13 @@ def process_corrected(game: Game, blend: Surrogate, key: Array, number: int) -> 
     found = residual_process.correction(
         key, game.held, _lacking(game, blend, rows), game.validation.resolution
     )
+    errors = found.standard_errors
+    if game.num_attributes > shapley.MAX_EXACT:  # else the blend's values are exact
+        errors = jnp.where(game.held, jnp.hypot(errors, blend.standard_errors), 0)
     return Values(
         values=jnp.where(game.held, blend.values + found.values, 0),
-        standard_errors=found.standard_errors,
-        margins=found.margins,
+        standard_errors=errors,
+        margins=residual_process.DEVIATIONS * errors,
     )
 
 
