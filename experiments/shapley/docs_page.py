@@ -11,16 +11,22 @@ from .. import docs_blocks, kept_rows
 from . import contributors, tables
 
 _RULE, _KERNEL = "ShaplEIG's rule (our code)", "KernelSHAP, paired (shapiq)"
+_LEVERAGE, _TREES = "LeverageSHAP (shapiq)", "regression MSR, trees (shapiq)"
 PAIRS = [
     ("gp:N", "leave_one_out:N"),
     ("gp:N", f"{_RULE}, 2N"),
-    ("leave_one_out:N", f"{_RULE}, 2N"),
     ("gp:N", f"{_KERNEL}, 2N"),
+    ("gp:N", f"{_LEVERAGE}, 2N"),
+    ("gp:N", f"{_TREES}, 2N"),
     ("gp:N", "additive:N"),
     ("gp:N", "additive:0"),
     ("gp:N", "equal:0"),
     ("gp:3N", f"{_RULE}, 4N"),
     ("gp:3N", f"{_KERNEL}, 4N"),
+    ("gp:3N", f"{_LEVERAGE}, 4N"),
+    ("gp:3N", f"{_TREES}, 4N"),
+    ("gp:3N", "OddSHAP (shapiq), 4N"),
+    ("gp:3N", "ProxySPEX (shapiq), 4N"),
     ("gp:3N", "additive:3N"),
 ]
 

@@ -39,9 +39,16 @@ class Known(NamedTuple):
         return np.asarray(self.worth[rows @ bits])
 
 
-def _shapiq(name: str, **settings: Any) -> Callable[[Known, int, int], np.ndarray]:
-    def values(game: Known, asked: int, seed: int) -> np.ndarray:
+Rival = Callable[[Known, int, int], np.ndarray | None]
+
+
+def _shapiq(name: str, **settings: Any) -> Rival:
+    """shapiq's approximator; None where this version of shapiq has none such."""
+
+    def values(game: Known, asked: int, seed: int) -> np.ndarray | None:
         approximator = importlib.import_module("shapiq.approximator")
+        if not hasattr(approximator, name):
+            return None
         made = getattr(approximator, name)(
             n=game.players, random_state=seed, **settings
         )
@@ -163,8 +170,12 @@ def left_out(worth: np.ndarray) -> np.ndarray:
     return worth[full] - worth[[full ^ 1 << a for a in range(full.bit_length())]]
 
 
-RIVALS: dict[str, Callable[[Known, int, int], np.ndarray]] = {
+RIVALS: dict[str, Rival] = {
     "KernelSHAP, paired (shapiq)": _shapiq("KernelSHAP", pairing_trick=True),
+    "LeverageSHAP (shapiq)": _shapiq("LeverageSHAP"),
+    "OddSHAP (shapiq)": _shapiq("OddSHAP"),
+    "ProxySPEX (shapiq)": _shapiq("ProxySPEX", index="SV", max_order=1, hpo=False),
+    "regression MSR, trees (shapiq)": _shapiq("RegressionMSR", index="SV"),
     "permutations (shapiq)": _shapiq("PermutationSamplingSV"),
     "SVARM (shapiq)": _shapiq("SVARM"),
     "regression-adjusted (our code)": regression_adjusted,

@@ -26,7 +26,7 @@ from fedsvp_jax.devices import lanes
 from fedsvp_jax.float32 import reciprocal
 from fedsvp_jax.structs import Array, Weights
 
-BLEND_ORDERS = 32  # random orders, each both ways, where N > shapley.MAX_EXACT
+BLEND_ORDERS = 128  # random orders, each both ways, where N > shapley.MAX_EXACT
 
 
 class Game(NamedTuple):
@@ -237,20 +237,31 @@ def _blend(game: Game, key: Array) -> tuple[Weights, Surrogate]:
         )
         return game.worth(coalition, validation.utility_of(blend))
 
-    if num_attributes <= shapley.MAX_EXACT:
-        rows = jnp.asarray(coalition_rows(range(full + 1), num_attributes))
-        utilities = jax.lax.map(utility, rows, batch_size=64)
-        values = shapley.exact_shapley(utilities)
-        errors = jnp.zeros_like(values)
-    else:
-        values, errors = shapley.sampled_shapley(
+    values = surrogate_values(utility, num_attributes, key)
+    return trained, Surrogate(utility, *values)
+
+
+def surrogate_values(
+    utility: Callable[[Array], Array], number: int, key: Array
+) -> shapley.SampledValues:
+    """A surrogate's values: exact to N = 10, else of random orders, with their errors.
+
+    Args:
+      utility: coalition (N,) bool -> () float32.
+      number: N.
+      key: draws the orders.
+    """
+    if number > shapley.MAX_EXACT:
+        return shapley.sampled_shapley(
             utility,
-            num_attributes,
+            number,
             num_permutations=BLEND_ORDERS,
             key=jax.random.fold_in(key, 1),
             both_ways=True,
         )
-    return trained, Surrogate(utility, values, errors)
+    rows = jnp.asarray(coalition_rows(range(2**number), number))
+    values = shapley.exact_shapley(jax.lax.map(utility, rows, batch_size=64))
+    return shapley.SampledValues(values, jnp.zeros_like(values))
 
 
 def additive(game: Game, key: Array, number: int) -> tuple[Weights, Values]:

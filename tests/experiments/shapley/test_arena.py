@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import ROOT
+from small_runs import digits
 
 from experiments import kept_rows
-from experiments.shapley import arena, record, rivals, tables
+from experiments.shapley import arena, record, ridge, rivals, tables
 from fedsvp_jax import shapley
 from fedsvp_jax.algorithm.coalitions import coalition_rows
 
@@ -55,14 +56,27 @@ def test_examples_are_dealt_as_the_kind_says(kind: str) -> None:
 
 def test_the_blend_is_exact_for_single_attributes_and_all() -> None:
     logits = np.random.default_rng(0).normal(size=(4, 6, 3))  # of three and of all
-    mixed = record.blended(logits, np.asarray([2, 5, 1]))
+    rows = coalition_rows(range(8), 3)
+    mixed = record.blended(logits, np.asarray([2, 5, 1]), rows)
     np.testing.assert_allclose(mixed[[1, 2, 4, 7]], logits)
 
 
 def test_games_that_only_judge_are_apart_from_those_that_chose() -> None:
-    assert not record.HELD_OUT & record.DEVELOPMENT
+    assert not (record.HELD_OUT | ridge.HELD_OUT) & record.DEVELOPMENT
     rows = [{"game": f"digits {seed} 0 equal 5"} for seed in (0, 1)]
     assert tables.held_out(rows) == rows[1:]
+
+
+def test_a_ridge_game_solves_every_coalition(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ridge, "PLAYERS", 4)
+    monkeypatch.setattr(ridge, "CHUNK", 8)
+    data = digits()
+    game = next(ridge.games(data, 7))
+    worth = game["worth"]["loss"]
+    assert worth.shape == game["blend"]["accuracy"].shape == (16,)
+    assert worth[0] == -1 and worth[-1] > worth[[1, 2, 4, 8]].max() > -1
+    exact = [0b1, 0b10, 0b100, 0b1000, 0b1111]
+    np.testing.assert_allclose(game["blend"]["loss"][exact], worth[exact])
 
 
 def test_kept_games_are_played() -> None:
@@ -84,7 +98,8 @@ def test_a_table_compares_errors_on_the_same_games() -> None:
         for name, e in (("gp:N", 1.0), ("equal:0", 2.0 + i / 10))
     ]
     (line,) = tables.compared(played, [("gp:N", "equal:0")])
-    assert line["error ÷ its error"].startswith("0.45") and line["finding"] == "wins"
+    cell = line["N ≤ 10, later, 3 games"]
+    assert cell.startswith("0.45") and cell.endswith("wins")
 
 
 def test_a_game_that_shapiq_ships_has_our_exact_values() -> None:
