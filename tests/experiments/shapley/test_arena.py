@@ -1,14 +1,17 @@
 """The arena: recorded games, estimators of others, and the tables made of them."""
 
+import sys
+import types
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from commands import ROOT
 from small_runs import digits
 
 from experiments import kept_rows
-from experiments.shapley import arena, record, ridge, rivals, tables
+from experiments.shapley import arena, record, ridge, rivals, tables, unanimity
 from fedsvp_jax import shapley
 from fedsvp_jax.algorithm.coalitions import coalition_rows
 
@@ -103,17 +106,30 @@ def test_a_table_compares_errors_on_the_same_games() -> None:
 
 
 def test_a_game_that_shapiq_ships_has_our_exact_values() -> None:
-    pytest.importorskip("shapiq")
-    from shapiq.game_theory import ExactComputer
-    from shapiq_games.synthetic import SOUM
+    """SOUM, written down; the kept row compares with shapiq itself."""
+    for seed in range(5):
+        game = unanimity.drawn(6, 20, seed)
+        mine = shapley.exact_shapley(jnp.asarray(game.worth, jnp.float32))
+        np.testing.assert_allclose(mine, game.values, atol=1e-6)
+        near = unanimity.near(game.worth)
+        known = [0, 63, *(1 << a for a in range(6))]
+        np.testing.assert_allclose(near[known], game.worth[known], atol=1e-12)
+    told = unanimity.within(3)
+    assert min(told.values()) > 0.8 and len(told) == 5
+    (row,) = kept_rows.read(ROOT / "docs" / unanimity.FILE)
+    assert row["largest_difference"] < 1e-6
 
-    game = SOUM(n=6, n_basis_games=20, random_state=1)
-    utilities = np.asarray(game(coalition_rows(range(64), 6)), np.float32)
-    for played in (game, shapley.as_shapiq_game(utilities)):
-        found = ExactComputer(n_players=6, game=played)("SV", 1)
-        values = [found[(a,)] for a in range(6)]
-        mine = shapley.exact_shapley(utilities)
-        np.testing.assert_allclose(mine, values, atol=1e-6)
+
+def test_others_can_play_our_games(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Base:
+        def __init__(self, number: int, normalization_value: float) -> None:
+            self.told = number, normalization_value
+
+    monkeypatch.setitem(sys.modules, "shapiq", types.SimpleNamespace(Game=Base))
+    game = shapley.as_shapiq_game(np.asarray([0.5, 1, 2, 4]))
+    assert game.told == (2, 0.5)
+    asked = np.asarray([[False, True], [True, True]])
+    np.testing.assert_array_equal(game.value_function(asked), [2, 4])
 
 
 def test_results_are_of_the_draws() -> None:
