@@ -43,11 +43,10 @@ class ShapleySettings(Settings):
         "exact: train every coalition of attributes, 2^N - 2 extra trainings, N up to "
         "10. additive: train each attribute alone, blend their models for all other "
         "coalitions, and correct the blend by --shapley_trainings of random coalitions "
-        "and their complements: unbiased. leave_one_out: as additive, but with "
-        "--shapley_trainings of all attributes but one: nearer, for up to N trainings. "
+        "and their complements: unbiased. "
         "gp: a Gaussian process on what the blend lacks, whose --shapley_trainings are "
         "chosen beforehand: nearest, with an interval.",
-        choices=("exact", "additive", "leave_one_out", "gp"),
+        choices=("exact", "additive", "gp"),
         needs=NEEDS_ESTIMATION,
     )
     shapley_trainings: int = setting(
@@ -55,10 +54,10 @@ class ShapleySettings(Settings):
         "Trainings of further coalitions per client and round. With additive an even "
         "number, since half of them are the complements of the others; they make the "
         "estimate unbiased and give it a standard error; 0 leaves the blend as it is, "
-        "without one. With leave_one_out, at most N. Not read by exact.",
+        "without one. Not read by exact.",
         at_least=0,
         at_most=10_000,
-        needs=("shapley", ("additive", "leave_one_out", "gp")),
+        needs=("shapley", ("additive", "gp")),
     )
     utility: str = setting(
         "accuracy",
@@ -147,13 +146,6 @@ def check_settings(config: ShapleySettings, num_attributes: int) -> None:
             f"num_attributes must be at most {MAX_EXACT} with shapley=exact, which "
             f"trains all 2^N coalitions, got {num_attributes}: choose --shapley=gp"
         )
-    if config.shapley == "leave_one_out":
-        if not 2 <= config.shapley_trainings <= num_attributes:
-            raise ValueError(
-                "shapley_trainings must be from 2 to num_attributes with "
-                f"shapley=leave_one_out, got {config.shapley_trainings}"
-            )
-        return
     if config.shapley == "additive" and config.shapley_trainings % 2:
         raise ValueError(
             "shapley_trainings must be even, because they come in pairs, got "

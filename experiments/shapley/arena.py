@@ -50,7 +50,6 @@ def _game(worth: Array, counts: Array, resolution: float) -> estimators.Game:
     bits = 2 ** jnp.arange(number, dtype=jnp.int32)
     return estimators.Game(
         num_attributes=number,
-        private_attribute=PRIVATE,
         groups=(coalitions.Group(1, (2**number - 1,)),),
         batch_size=1,
         start=Weights(jnp.int32(0), {}),
@@ -81,8 +80,6 @@ def ours(
     near = estimators.Surrogate(
         near_worth, *estimators.surrogate_values(near_worth, counts.shape[0], key)
     )
-    if name == "leave_one_out":
-        return estimators.left_out_corrected(game, near, key, number)
     if name == "gp":
         return estimators.process_corrected(game, near, key, number)
     return estimators.corrected(game, near, key, number // 2)
@@ -96,7 +93,6 @@ def entrants(number: int) -> dict[str, tuple[int, Callable[..., Any] | None]]:
     mine: dict[str, tuple[int, Callable[..., Any] | None]] = {
         "equal:0": (0, None),
         "additive:0": (number, None),
-        "leave_one_out:N": (2 * number, None),
         "gp:N": (2 * number, None),
         "gp:2N": (3 * number, None),
         "gp:3N": (4 * number, None),
@@ -166,7 +162,7 @@ def _can_play(name: str, number: int) -> bool:
 
 
 # They draw nothing, or take a second for each game.
-_DRAWN_ONCE = {"equal:0", "additive:0", "leave_one_out:N"} | {
+_DRAWN_ONCE = {"equal:0", "additive:0"} | {
     f"{name}, {times}N"
     for name in ("ShaplEIG's rule (our code)", "ProxySPEX (shapiq)")
     for times in (2, 4)

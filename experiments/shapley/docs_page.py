@@ -8,7 +8,7 @@ import pathlib
 from fedsvp_jax.report.text_table import markdown
 
 from .. import docs_blocks, kept_rows
-from . import contributors, tables
+from . import contributors, tables, unanimity
 
 _RULE, _KERNEL = "ShaplEIG's rule (our code)", "KernelSHAP, paired (shapiq)"
 _LEVERAGE, _TREES = "LeverageSHAP (shapiq)", "regression MSR, trees (shapiq)"
@@ -40,6 +40,9 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
         {
             "compared": lambda: markdown(tables.compared(played, PAIRS)),
             "arena": lambda: markdown(tables.summary(played)),
+            "unanimity": lambda: unanimity.sentence(
+                kept_rows.read(docs_dir / unanimity.FILE)[-1]
+            ),
             **contributors.blocks(docs_dir),
         },
     )

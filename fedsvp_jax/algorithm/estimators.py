@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from fedsvp_jax import paired, shapley
 from fedsvp_jax.algorithm import residual_process
@@ -19,7 +18,6 @@ from fedsvp_jax.algorithm.coalitions import (
     Groups,
     coalition_rows,
     drawn_pairs,
-    drawn_without_one,
 )
 from fedsvp_jax.algorithm.evaluation import Validation
 from fedsvp_jax.devices import lanes
@@ -34,7 +32,6 @@ class Game(NamedTuple):
 
     Attributes:
       num_attributes: N.
-      private_attribute: the private one's index.
       groups: the coalitions that every client trains; the full one comes last.
       batch_size: B of every other training.
       start: the broadcast model.
@@ -47,7 +44,6 @@ class Game(NamedTuple):
     """
 
     num_attributes: int
-    private_attribute: int
     groups: Groups
     batch_size: int
     start: Weights
@@ -270,65 +266,6 @@ def additive(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
     return trained, corrected(game, blend, key, number // 2)
 
 
-def leave_one_out(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
-    """The values of the blended game, corrected by coalitions that lack one attribute.
-
-    With D_a = U(all but a) - (U of the blend) of the A attributes that were left out,
-    and n held attributes,
-
-        psi_a = psi_a(blend) - c (D_a - mean of D),  c = H_(n-2)/(n-2) - 1/(n-1)
-
-    with H_k = 1 + 1/2 + ... + 1/k, and the other values are the blend's. This is what
-    the values change by if the blend errs for a coalition S of s attributes by
-
-        (s - 1)/(n - 2) times the mean of D_b over the attributes b that S lacks.
-
-    That is D_a for all but a, and 0 for one attribute and for all of them, whose
-    utilities are known; D of an attribute that was not left out is taken to be the mean
-    of the others. Where this model of the error is wrong the estimate is biased; it has
-    no standard error.
-
-    Args:
-      key: draws which attributes are left out after the private one.
-      number: A, or fewer where fewer attributes are held.
-    """
-    trained, blend = _blend(game, key)
-    return trained, left_out_corrected(game, blend, key, number)
-
-
-def left_out_corrected(game: Game, blend: Surrogate, key: Array, number: int) -> Values:
-    """`leave_one_out` on any surrogate whose single attributes and all are exact."""
-    held = game.held
-    left_out, rows = drawn_without_one(key, held, number, game.private_attribute)
-
-    lacking = _lacking(game, blend, rows)
-    measured = jnp.any(rows, axis=1)
-    number_measured = jnp.sum(measured.astype(jnp.float32))
-    mean = jnp.sum(lacking) / jnp.maximum(number_measured, 1)
-    weight = left_out_weight(jnp.sum(held.astype(jnp.int32)), game.num_attributes)
-    change = jnp.where(measured, weight * (lacking - mean), 0)
-    values = blend.values.at[left_out].add(-change)
-    return Values(
-        values=jnp.where(held, values, 0),
-        standard_errors=jnp.where(held, jnp.nan, 0),
-        margins=jnp.where(held, jnp.nan, 0),
-    )
-
-
-def left_out_weight(held: Array, num_attributes: int) -> Array:
-    """() c = H_(n-2)/(n-2) - 1/(n-1) of `leave_one_out`, for n >= 3 held attributes.
-
-    Args:
-      held: () int32, n.
-      num_attributes: N, the most that n may be.
-    """
-    sizes = np.arange(1, num_attributes + 1)
-    harmonic = jnp.asarray(np.append(0, np.cumsum(1 / sizes)), jnp.float32)
-    fewer = jnp.maximum(held - 2, 1)  # of fewer attributes nothing is left out
-    number = fewer.astype(jnp.float32)
-    return harmonic[fewer] / number - 1 / (number + 1)
-
-
 def gaussian_process(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
     """The values of the blended game, corrected by `residual_process`.
 
@@ -349,11 +286,9 @@ def process_corrected(game: Game, blend: Surrogate, key: Array, number: int) -> 
     errors = found.standard_errors
     if game.num_attributes > shapley.MAX_EXACT:  # else the blend's values are exact
         errors = jnp.where(game.held, jnp.hypot(errors, blend.standard_errors), 0)
-    return Values(
-        values=jnp.where(game.held, blend.values + found.values, 0),
-        standard_errors=errors,
-        margins=residual_process.DEVIATIONS * errors,
-    )
+    margins = residual_process.DEVIATIONS * errors
+    values = jnp.where(game.held, blend.values + found.values, 0)
+    return Values(values, standard_errors=errors, margins=margins)
 
 
 def _lacking(game: Game, surrogate: Surrogate, rows: Array) -> Array:
@@ -404,6 +339,5 @@ def corrected(game: Game, surrogate: Surrogate, key: Array, num_pairs: int) -> V
 ESTIMATORS: Mapping[str, Callable[[Game, Array, int], tuple[Weights, Values]]] = {
     "exact": exact,
     "additive": additive,
-    "leave_one_out": leave_one_out,
     "gp": gaussian_process,
 }

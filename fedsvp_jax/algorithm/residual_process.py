@@ -14,7 +14,7 @@ they lack, K the covariance and E its nugget,
 
 Cov/s^2 does not depend on d. So X is chosen before, one coalition after the other, each
 the one that lowers the trace of Cov most; all are trained as one batch. The first n are
-those that lack one attribute each: the design of `leave_one_out`. Beyond ten attributes
+those that lack one attribute each. Beyond ten attributes
 it chooses among these and 256 coalitions that are drawn once for all.
 
 l and the nugget were chosen on the development games of docs/shapley.md among 9 pairs,

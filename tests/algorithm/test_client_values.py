@@ -154,31 +154,31 @@ def test_the_blend_is_exact_where_outputs_are_linear_in_the_parameters() -> None
         np.testing.assert_allclose(blended, exact, atol=1e-5)
 
 
-def test_of_twelve_clients_the_process_is_near_the_exact_values_and_says_how_near() -> (
-    None
-):
-    """Outputs that bend in the parameters, so that no blend of them is exact."""
-    number, draw = 12, np.random.default_rng(5)
-    uploads = draw.normal(size=(number, FEATURES, CLASSES)).astype(np.float32)
+def test_of_twelve_clients_the_process_is_near_and_says_how_near() -> None:
+    """Outputs bend in the parameters, so that no blend of them is exact."""
+    number, draw = 12, np.random.default_rng(0)
     sizes = draw.integers(1, 20, number).tolist()
     rows = coalition_rows(range(2**number), number) * np.asarray(sizes)
     shares = rows / np.maximum(rows.sum(1, keepdims=True), 1)
-    moved = np.einsum("sk,kfc->sfc", shares, uploads.astype(np.float64))
-    logits = bent(INPUTS @ (START + RATE * moved))
-    wanted = np.take_along_axis(logits, LABELS[None, :, None].astype(int), 2)[..., 0]
-    worth = np.mean(wanted - np.log(np.exp(logits).sum(2)), axis=1)
-    exact = worth @ shapley.weights(number)
-    errors = {}
-    for kind, models in (("additive", 0), ("gp", 12), ("gp", 36)):
-        told = valued(uploads, sizes, kind, model=BENT, client_value_models=models)
-        errors[kind, models] = np.abs(np.asarray(told.values) - exact)
-        np.testing.assert_allclose(np.sum(told.values), worth[-1] - worth[0], atol=2e-4)
-        if models:
-            margins = np.asarray(told.margins)
-            assert np.mean(errors[kind, models] <= margins) > 0.8
-            assert margins.mean() < 6 * errors[kind, models].mean()
-    means = [error.mean() for error in errors.values()]
-    assert means[0] > means[1] > means[2], means
+    nearer, inside = [], []
+    for _ in range(3):
+        uploads = draw.normal(size=(number, FEATURES, CLASSES)).astype(np.float32)
+        moved = np.einsum("sk,kfc->sfc", shares, uploads.astype(np.float64))
+        logits = bent(INPUTS @ (START + RATE * moved))
+        wanted = np.take_along_axis(logits, LABELS[None, :, None].astype(int), 2)
+        worth = np.mean(wanted[..., 0] - np.log(np.exp(logits).sum(2)), axis=1)
+        exact = worth @ shapley.weights(number)
+        told = {
+            kind: valued(uploads, sizes, kind, model=BENT, client_value_models=models)
+            for kind, models in (("additive", 0), ("gp", 24))
+        }
+        blend, mine = (abs(np.asarray(one.values) - exact) for one in told.values())
+        nearer.append(mine.mean() / blend.mean())
+        inside.append(np.mean(mine <= np.asarray(told["gp"].margins)))
+        total = np.sum(told["gp"].values)
+        np.testing.assert_allclose(total, worth[-1] - worth[0], atol=2e-4)
+    assert max(nearer) < 0.9, nearer
+    assert np.mean(inside) > 0.8, inside
 
 
 def test_a_run_tells_values_that_share_out_what_a_round_gains(

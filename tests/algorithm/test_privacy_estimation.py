@@ -240,7 +240,7 @@ def test_the_estimator_is_told_the_clients_game(
 ) -> None:
     found = Values(jnp.asarray([0.2, 0.1, 0.1]), jnp.arange(8.0))
     estimation, game, examples = told_estimation(monkeypatch, estimator, found)
-    assert game.num_attributes == 3 and game.private_attribute == 2
+    assert game.num_attributes == 3
     assert game.groups == (Group(2, (5, 7)),) and game.batch_size == 9
     assert game.start == ("params", "stats") and game.empty == 0
     np.testing.assert_array_equal(game.counts, [2, 0, 2])
@@ -285,7 +285,7 @@ def test_the_error_of_r_is_that_of_the_private_value_over_the_sum(
         assert estimation.ratio_error is None and estimation.shapley_errors is None
 
 
-@pytest.mark.parametrize("estimator", ["additive", "leave_one_out", "gp"])
+@pytest.mark.parametrize("estimator", ["additive", "gp"])
 def test_the_steps_of_drawn_coalitions_are_told_too(estimator: str) -> None:
     attributes = jnp.asarray([0] * 9 + [1] * 4 + [2] * 7 + [3] + [4] * 2)
     examples = Examples(jnp.zeros((23, 1)), jnp.zeros(23), attributes)
@@ -298,7 +298,7 @@ def test_the_steps_of_drawn_coalitions_are_told_too(estimator: str) -> None:
         recipe, plan, examples, held, pairs_key=key
     )
     counts = np.asarray([9, 4, 7, 1, 0])
-    rows = coalitions.drawn_coalitions(estimator, key, jnp.asarray(counts > 0), 4, 1)
+    rows = coalitions.drawn_coalitions(estimator, key, jnp.asarray(counts > 0), 4)
     drawn = (np.asarray(rows) * counts).sum(axis=1)
     expected = [9 // 3, 4 // 3, 7 // 3, 21 // 5, 21 // 5]
     expected += [n // 6 if n >= 6 else min(n, 1) for n in drawn.tolist()]

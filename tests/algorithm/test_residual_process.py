@@ -45,7 +45,7 @@ def test_values_and_deviations_are_the_posteriors_by_hand(
 
 @pytest.mark.parametrize("number", [4, 6, 13])
 def test_the_coalitions_that_tell_most_first_lack_one_attribute(number: int) -> None:
-    """And the values are then the blend's less c (D_a - mean D), as `leave_one_out`."""
+    """And the values are then the blend's less c (D_a - mean D)."""
     rows = residual_process.design(number, number).rows[number]
     assert sorted(rows.sum(1)) == [number - 1] * number
     weights = residual_process.design(number, number).weights[number]
