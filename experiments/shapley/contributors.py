@@ -153,7 +153,7 @@ def verdicts(rows: Sequence[Row]) -> str:
             {
                 "measure": measure,
                 f"`{MINE}` less": rival,
-                "difference (95 %)": (
+                f"difference, {len(numbers)} seeds (95 %)": (
                     f"{statistics.fmean(numbers):+.3f} ({low:+.3f} to {high:+.3f})"
                 ),
                 "finding": verdict,
@@ -163,8 +163,10 @@ def verdicts(rows: Sequence[Row]) -> str:
 
 
 def blocks(docs_dir: pathlib.Path) -> dict[str, Callable[[], str]]:
-    """What docs_page writes of these rows."""
+    """What docs_page writes of the seeds that were played on all data sets."""
     rows = kept_rows.read(docs_dir / FILE)
+    seeds = [{row["seed"] for row in rows if row["dataset"] == d} for d in DATASETS]
+    rows = [row for row in rows if row["seed"] in set.intersection(*seeds)]
     return {"clients": lambda: verdicts(rows), "scores": lambda: table(rows)}
 
 

@@ -163,7 +163,9 @@ def federate(name: str, x: Array, y: Array, server: Examples, key: Array) -> Tol
             return local_update(model, RECIPE, rates, weights, rows, draws)
 
         trained = jax.vmap(train)(x, y, jnp.arange(CLIENTS, dtype=jnp.int32))
-        updates = jax.tree.map(lambda a, b: a - b, trained.params, weights.params)
+        updates = jax.tree.map(
+            lambda new, old: new - old[None], trained.params, weights.params
+        )
         found = {
             which: client_values(
                 model,
