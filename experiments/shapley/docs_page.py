@@ -23,11 +23,8 @@ PAIRS = [
     ("gp:N", "equal:0"),
     ("gp:3N", f"{_RULE}, 4N"),
     ("gp:3N", f"{_KERNEL}, 4N"),
-    ("gp:3N", f"{_LEVERAGE}, 4N"),
-    ("gp:3N", f"{_TREES}, 4N"),
     ("gp:3N", "OddSHAP (shapiq), 4N"),
     ("gp:3N", "ProxySPEX (shapiq), 4N"),
-    ("gp:3N", "additive:3N"),
 ]
 
 
