@@ -43,18 +43,16 @@ class ShapleySettings(Settings):
         "exact: train every coalition of attributes, 2^N - 2 extra trainings, N up to "
         "10. additive: train each attribute alone, blend their models for all other "
         "coalitions, and correct the blend by --shapley_trainings of random coalitions "
-        "and their complements: unbiased. "
-        "gp: a Gaussian process on what the blend lacks, whose --shapley_trainings are "
-        "chosen beforehand: nearest, with an interval.",
+        "and their complements: unbiased. gp: correct it by a Gaussian process, whose "
+        "--shapley_trainings are chosen beforehand: nearest, with an interval.",
         choices=("exact", "additive", "gp"),
         needs=NEEDS_ESTIMATION,
     )
     shapley_trainings: int = setting(
         6,
         "Trainings of further coalitions per client and round. With additive an even "
-        "number, since half of them are the complements of the others; they make the "
-        "estimate unbiased and give it a standard error; 0 leaves the blend as it is, "
-        "without one. Not read by exact.",
+        "number, half of them complements of the others; they make the estimate unbiased "
+        "and give it a standard error; 0 leaves the blend as it is.",
         at_least=0,
         at_most=10_000,
         needs=("shapley", ("additive", "gp")),
@@ -79,14 +77,13 @@ class ClientValueSettings(Settings):
         "test every coalition's average, 2^K - 1 models, cohorts up to 10. additive: "
         "test each upload alone and all of them, blend their outputs for the others, "
         "and correct by --client_value_models. gp: as additive, with models chosen "
-        "beforehand, cohorts up to 64: nearest above 10. No model is trained.",
+        "beforehand, cohorts up to 64. No model is trained.",
         choices=("none", "exact", "additive", "gp"),
     )
     client_value_models: int = setting(
         0,
-        "Further coalitions that are tested and give the values an interval. With "
-        "additive an even number, since half are the complements of the others; the "
-        "values are unbiased then.",
+        "Further coalitions that are tested and give an interval. With additive an "
+        "even number, half of them complements; the values are unbiased then.",
         at_least=0,
         at_most=10_000,
         needs=("client_values", ("additive", "gp")),
@@ -115,12 +112,12 @@ def check_client_values(
             f"cohort_size must be at most {MAX_EXACT} with client_values=exact, which "
             f"tests 2^K - 1 models, got {cohort_size}: choose --client_values=gp"
         )
-    if config.client_values == "gp" and cohort_size > MAX_ATTRIBUTES:
-        raise ValueError(
-            f"cohort_size must be at most {MAX_ATTRIBUTES} with client_values=gp, got "
-            f"{cohort_size}: choose --client_values=additive"
-        )
     if config.client_values == "gp":
+        if cohort_size > MAX_ATTRIBUTES:
+            raise ValueError(
+                f"cohort_size must be at most {MAX_ATTRIBUTES} with client_values=gp, "
+                f"got {cohort_size}: choose --client_values=additive"
+            )
         _check_designed("client_value_models", config.client_value_models, cohort_size)
     elif config.client_value_models % 2:
         raise ValueError(
@@ -143,8 +140,8 @@ def check_settings(config: ShapleySettings, num_attributes: int) -> None:
         )
     if config.shapley == "exact" and num_attributes > MAX_EXACT:
         raise ValueError(
-            f"num_attributes must be at most {MAX_EXACT} with shapley=exact, which "
-            f"trains all 2^N coalitions, got {num_attributes}: choose --shapley=gp"
+            f"num_attributes must be at most {MAX_EXACT} with shapley=exact, got "
+            f"{num_attributes}: choose --shapley=gp"
         )
     if config.shapley == "additive" and config.shapley_trainings % 2:
         raise ValueError(
@@ -156,12 +153,10 @@ def check_settings(config: ShapleySettings, num_attributes: int) -> None:
 
 
 def _check_designed(name: str, number: int, players: int) -> None:
-    """Raises ValueError: coalitions of gp's design that there are not."""
+    """Raises ValueError: coalitions that gp's design does not have."""
     if number < 1 or (number > MOST_DESIGNED and players > MAX_EXACT):
-        raise ValueError(
-            f"{name} must be at least 1 with gp, and at most {MOST_DESIGNED} where "
-            f"more than {MAX_EXACT} play, got {number}"
-        )
+        most = f"{MOST_DESIGNED} where more than {MAX_EXACT} play, got {number}"
+        raise ValueError(f"{name} must be at least 1 with gp, and at most {most}")
 
 
 @functools.cache
