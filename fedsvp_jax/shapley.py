@@ -51,7 +51,7 @@ class ShapleySettings(Settings):
     shapley_trainings: int = setting(
         6,
         "Trainings of further coalitions per client and round. With additive an even "
-        "number, half of them complements of the others; they make the estimate unbiased "
+        "number, half of them complements; they make the estimate unbiased "
         "and give it a standard error; 0 leaves the blend as it is.",
         at_least=0,
         at_most=10_000,
