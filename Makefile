@@ -10,7 +10,7 @@ LANE := $(wildcard tests/test_*.py) tests/accounting/test_composition.py \
 	tests/devices/test_compiler_flags.py tests/run/test_one_run.py
 BITS := tests/algorithm/test_evaluation.py tests/algorithm/test_federated_round.py \
 	tests/devices/test_lanes.py tests/engine/test_own_loop.py \
-	tests/federation/test_cohort_stream.py
+	tests/store/test_stream.py
 REFERENCES := .venv-references
 REFERENCES_STAMP := $(REFERENCES)/.installed
 DEPLOY := .venv-deploy
@@ -185,7 +185,8 @@ $(AUDIT_STAMP): $(BUILD_PARTS) requirements/audit.txt
 audit: $(AUDIT_STAMP)
 	$(AUDIT)/bin/python requirements/audit.py $(RUNS)/sbom
 
-# Hypothesis writes and damages files for every reader, for FUZZ_SECONDS in all.
+# Hypothesis damages files for every reader, FUZZ_FILES (10,000) for each or more, for
+# FUZZ_SECONDS in all.
 fuzz: setup
 	FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest -s -m slow tests/data/test_fuzz.py
 

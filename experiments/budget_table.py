@@ -1,4 +1,10 @@
-"""The tables of what --solve=noise finds, by mechanism and by way to draw batches."""
+"""What --solve=noise finds, by mechanism and by way to draw batches.
+
+  python -m experiments.budget_table
+
+Writes budgets.json and batches.json of docs/results/privacy (minutes); the tables of
+docs/results/privacy.md are made from them (`python -m experiments.pages privacy`).
+"""
 
 from typing import Any
 
@@ -7,6 +13,9 @@ from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation import plan
 from fedsvp_jax.federation.budget import run_epsilon
 from fedsvp_jax.report.text_table import markdown
+from fedsvp_jax.run.files import write_json
+
+from . import command, docs_blocks
 
 Json = dict[str, Any]
 _BUDGET, _BUDGET_ROUNDS = 2.0, 10  # a client's ε over its uploads
@@ -134,3 +143,15 @@ def batches_table(results: Json) -> str:
         f"\\|D\\| = {results['num_examples']}, ε of the run by PLD at "
         f"δ = {results['delta']:g}, for a record that is left out."
     )
+
+
+def main(_: list[str]) -> None:
+    """Solves, and keeps what was found."""
+    folder = docs_blocks.DOCS / "results" / "privacy"
+    write_json(folder / "budgets.json", budgets())
+    write_json(folder / "batches.json", batches())
+    command.print_files([folder / "budgets.json", folder / "batches.json"])
+
+
+if __name__ == "__main__":
+    command.run(main, __doc__)

@@ -24,7 +24,7 @@ import tempfile
 from absl import flags
 
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.data.formats.table import TableSettings
+from fedsvp_jax.data.table_settings import TableSettings
 
 from . import command
 
@@ -57,13 +57,14 @@ def main(_: list[str]) -> None:
         values, cohort_size=1, num_hbc_clients=0, batch_size=1
     )
 
-    from fedsvp_jax.datasets import store_builder, store_writer
+    from fedsvp_jax.datasets import store_builder
+    from fedsvp_jax.store import writer
 
     folder = pathlib.Path(values.output_dir).expanduser()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".build_") as scratch:
         stream = store_builder.store_source(config, pathlib.Path(scratch))
-        store = store_writer.write_store(folder, stream)
+        store = writer.write_store(folder, stream)
     sizes = store.clients[:, 1]
     print(
         f"{len(sizes)} clients with {sizes.min()} to {sizes.max()} examples each, "

@@ -66,7 +66,11 @@ def main(arguments: list[str]) -> None:
         parameters=_PARAMETERS.value,
         largest_weight=_WEIGHT.value,
     )
-    noises = check.READERS[arguments[1]](path, facts)
+    try:
+        noises = check.READERS[arguments[1]](path, facts)
+    except OSError as error:
+        why = error.strerror or error
+        raise ValueError(f"{path} cannot be read: {why}") from error
     if not noises:
         raise ValueError(f"{path}: nothing that is known adds noise there")
     found = [_result(noise) for noise in noises]
@@ -136,8 +140,9 @@ def _result(noise: Any) -> dict[str, Any]:
 
 def _show(found: dict[str, Any]) -> None:
     from fedsvp_jax.report import text_table
+    from fedsvp_jax.run.files import printable
 
-    print(f"{found['source']}: {found['noise']}")
+    print(printable(f"{found['source']}: {found['noise']}"))
     rows = [
         {name: command.shown(value) for name, value in row.items()}
         for row in found["claims"]
@@ -145,7 +150,7 @@ def _show(found: dict[str, Any]) -> None:
     print(text_table.aligned(rows))
     for kind, words in (("assumed", "assumptions"), ("nominal", "nominal_because")):
         for line in found[words]:
-            print(f"{kind}: {line}")
+            print(printable(f"{kind}: {line}"))
     for one in found["stated"]:
         claim = (
             f"stated: ε = {one['epsilon']:g} at δ = {one['delta']:g}, {one['per']}, "

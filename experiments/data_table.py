@@ -1,7 +1,7 @@
 """The tables of docs/results/data.md: what was read, and which rows name a commit.
 
   python -m experiments.data_table --data_dir=$FEDSVP_DATA
-  python -m experiments.data_table --norun
+  python -m experiments.pages data
 
 The first reads every data set and keeps its counts in docs/results/data.jsonl; the
 second writes the tables from kept rows.
@@ -17,7 +17,7 @@ from absl import flags
 from fedsvp_jax.data import sources
 from fedsvp_jax.report.text_table import markdown
 
-from . import docs_blocks, kept_rows, provenance
+from . import command, docs_blocks, kept_rows, provenance
 
 FILE = "data.jsonl"
 # Name, folder below --data_dir, and where the files are from.
@@ -97,16 +97,17 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     return docs_blocks.rewrite(results / "data.md", blocks)
 
 
-def compute(values: flags.FlagValues) -> None:
+def main(_: list[str]) -> None:
     """Reads the data sets that have no row."""
     file = docs_blocks.DOCS / "results" / FILE
+    data_dir = pathlib.Path(flags.FLAGS.data_dir)
     done = {row["name"] for row in kept_rows.read(file)}
     for name, folder, source in DATA:
         if name not in done:
-            place = None if folder is None else pathlib.Path(values.data_dir) / folder
+            place = None if folder is None else data_dir / folder
             kept_rows.add(file, row_of(name, source, place))
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("data_dir", None, "Folder of the data sets' folders.")
-    docs_blocks.run_study(compute, rewrite, __doc__, needs=["data_dir"])
+    flags.DEFINE_string("data_dir", None, "Folder of the data sets.", required=True)
+    command.run(main, __doc__)

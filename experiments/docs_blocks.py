@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from absl import flags
-
 from fedsvp_jax.report import read
 from fedsvp_jax.report.text_table import MISSING
 
@@ -58,60 +56,9 @@ def rewrite(page: Path, blocks: Mapping[str, Callable[[], str]]) -> Path:
     return page
 
 
-def run(
-    write: Callable[[Path], Path | Sequence[Path]],
-    manual: str | None,
-    keep: Callable[[str, Path, Path], None] | None = None,
-    flag: str = "keep",
-) -> None:
-    """The command of a page: keeps the runs that its flag names, then writes the page.
-
-    Args:
-      write: docs -> what it wrote there.
-      manual: what --help prints above the flags.
-      keep: name, folder and docs -> copies what the page needs of a run.
-      flag: which names the runs, as NAME=FOLDER.
-    """
-    if keep is not None:
-        flags.DEFINE_list(flag, [], "Runs to keep, NAME=FOLDER with commas between.")
-
-    def main(_: list[str]) -> None:
-        if keep is not None:
-            runs = command.named_folders(flags.FLAGS[flag].value or [], flag)
-            for name, folder in runs.items():
-                keep(name, folder, DOCS)
-        written = write(DOCS)
-        command.print_files([written] if isinstance(written, Path) else written)
-
-    command.run(main, manual)
-
-
-def run_study(
-    compute: Callable[[flags.FlagValues], None],
-    write: Callable[[Path], Path],
-    manual: str | None,
-    needs: Sequence[str] = (),
-) -> None:
-    """The command of a study: computes what is missing, and writes the page from it.
-
-    Args:
-      compute: values of the flags -> nothing; it keeps its rows in DOCS.
-      write: docs -> the page that it wrote there.
-      manual: what --help prints above the flags.
-      needs: flags without which nothing can be computed.
-    """
-    flags.DEFINE_bool("run", True, "Compute what is missing; --norun writes the page.")
-
-    def main(_: list[str]) -> None:
-        values = flags.FLAGS
-        for name in needs if values.run else ():
-            if values[name].value is None:
-                raise ValueError(f"{name} must be given, unless --norun is")
-        if values.run:
-            compute(values)
-        print(write(DOCS))
-
-    command.run(main, manual)
+def run(write: Callable[[Path], Path], manual: str | None) -> None:
+    """The command that writes a page; `experiments.pages` writes every one."""
+    command.run(lambda _: command.print_files([write(DOCS)]), manual)
 
 
 def mean_and_range(shares: Sequence[float]) -> str:

@@ -1,6 +1,5 @@
 """Checks of flags that absl cannot make."""
 
-import shlex
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
@@ -54,24 +53,6 @@ def refuse_unknown(flag: str, names: Iterable[str], known: Collection[str]) -> N
             raise ValueError(
                 f"{flag} must be chosen from {', '.join(known)}, got {name!r}"
             )
-
-
-def typed_command(
-    program: str, values: flags.FlagValues, without: Collection[str] = ()
-) -> str:
-    """The command line that was typed, which repeats a result.
-
-    Args:
-      program: "shapley" for `python -m experiments.shapley`.
-      values: the flags.
-      without: flags that are left out, such as folders of this machine.
-    """
-    typed = [
-        values[name].serialize()
-        for name in values
-        if values[name].present and name not in without
-    ]
-    return shlex.join(["python", "-m", f"experiments.{program}", *typed])
 
 
 def refuse_flags(values: flags.FlagValues, names: Iterable[str], reason: str) -> None:

@@ -1,21 +1,13 @@
 """Writes the measured and computed tables of docs/privacy.md and its results.
 
-  python -m experiments.guarantee_tables
-  python -m experiments.guarantee_tables --keep_guarantees=noise_scale=runs/noise_scale
-  python -m experiments.guarantee_tables --solve_budgets
+  python -m experiments.pages privacy
 
 Each table is made from one file of docs/results/privacy. `composition`,
 `release_cost` and `promise` hold what the library computes now, and the table of events
-is the library's own. `budgets` holds what --solve=noise
-finds for every mechanism; --solve_budgets computes it anew (minutes). The others come
-from runs, which --keep_guarantees copies:
-
-  noise_scale   the folder of `experiments.attack --attack=noise_scale`
-  release_none, release_worst_case, release_laplace, release_randomized_response
-                the folder of `experiments.sweep` with this --contribution_release
-  release_same_spent, release_update_clip
-                the same with worst_case, at other ε or another --sensitivity
-
+is the library's own. `budgets` and `batches` hold what --solve=noise finds
+(`python -m experiments.budget_table`, minutes). The others are of finished runs: the
+attack --attack=noise_scale, and sweeps of FedSVA with each --contribution_release, at
+other ε (`same_spent`) and another --sensitivity (`update_clip`).
 A table whose file is missing says that nothing was measured.
 """
 
@@ -27,17 +19,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from absl import flags
-
 from fedsvp_jax.accounting import composed_epsilon
 from fedsvp_jax.config import of_today
 from fedsvp_jax.mechanisms import shapley_guided
-from fedsvp_jax.report import labels, read, spent, tables
+from fedsvp_jax.report import labels, spent, tables
 from fedsvp_jax.report.text_table import MISSING, markdown
 from fedsvp_jax.run.files import write_json
 
-from . import docs_blocks, flag_values
-from .budget_table import batches, batches_table, budgets, budgets_table
+from . import docs_blocks
+from .budget_table import batches_table, budgets_table
 from .ledger_tables import (
     events_table,
     experimenter_table,
@@ -45,8 +35,6 @@ from .ledger_tables import (
     promise_table,
     public_list,
 )
-
-flags.DEFINE_bool("solve_budgets", False, "Compute what --solve=noise finds anew.")
 
 Json = dict[str, Any]
 _RELEASES = ("none", "worst_case", "laplace", "randomized_response")
@@ -105,52 +93,6 @@ def release_cost() -> Json:
             for name, release, epsilon in rows
         ],
     }
-
-
-def kept_noise_scale(folder: pathlib.Path) -> Json:
-    """The table of the attack, without its uploads."""
-    results = json.loads((folder / "results.json").read_text())
-    results.pop("uploads")
-    return results | {"config": json.loads((folder / "config.json").read_text())}
-
-
-def kept_release(folder: pathlib.Path) -> Json:
-    """Last-five accuracies by ε and seed, and the ε spent, of a FedSVA sweep.
-
-    `without_noise` holds those of FedAvg, where the sweep has it.
-    """
-    sweep = read.read_sweep(folder)
-    summaries = {
-        row.epsilon: row
-        for row in tables.summarize(sweep.results)
-        if row.mechanism == "fedsva"
-    }
-    rows, without_noise = [], []
-    for group, seeds in tables.groups(sweep.results).items():
-        scores = {
-            seed: score[1]
-            for seed, run in seeds.items()
-            if (score := tables.best_and_last5(run))
-        }
-        if group.mechanism == "fedsva":
-            rows.append(
-                {
-                    "epsilon": group.epsilon,
-                    "seeds": list(scores),
-                    "last5": list(scores.values()),
-                    "epsilon_spent_pld": summaries[group.epsilon].epsilon_spent["pld"],
-                    "status": summaries[group.epsilon].status["pld"],
-                }
-            )
-        else:
-            without_noise = list(scores.values())
-    return {"rows": rows, "without_noise": without_noise, "config": sweep.config}
-
-
-KEEPERS: dict[str, Callable[[pathlib.Path], Json]] = {
-    "noise_scale": kept_noise_scale,
-    **{f"release_{name}": kept_release for name in (*_RELEASES, *_MORE_RELEASES)},
-}
 
 
 def composition_table(results: Json) -> str:
@@ -315,21 +257,3 @@ def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
         docs_blocks.rewrite(docs_dir / name, of_page)
         for name, of_page in blocks.items()
     ]
-
-
-def keep(name: str, folder: pathlib.Path, docs_dir: pathlib.Path) -> None:
-    """Writes what the pages need of a run to results/privacy/NAME.json."""
-    flag_values.refuse_unknown("keep_guarantees", [name], KEEPERS)
-    write_json(docs_dir / "results/privacy" / f"{name}.json", KEEPERS[name](folder))
-
-
-def write(docs_dir: pathlib.Path) -> list[pathlib.Path]:
-    """Solves where --solve_budgets asks for it, and writes the pages' blocks anew."""
-    if flags.FLAGS.solve_budgets:
-        write_json(docs_dir / "results/privacy/budgets.json", budgets())
-        write_json(docs_dir / "results/privacy/batches.json", batches())
-    return rewrite(docs_dir)
-
-
-if __name__ == "__main__":
-    docs_blocks.run(write, __doc__, keep, "keep_guarantees")

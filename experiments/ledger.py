@@ -27,6 +27,7 @@ _PAGE = flags.DEFINE_string("page", None, "Where the auditor's page is written."
 def main(arguments: list[str]) -> None:
     """Prints the ledger, and ends with 1 where something is not in order."""
     from fedsvp_jax.report import ledger, text_table
+    from fedsvp_jax.run.files import printable
 
     if len(arguments) != 2:
         raise ValueError("name one log")
@@ -35,11 +36,11 @@ def main(arguments: list[str]) -> None:
     if rows := ledger.table(found):
         print(text_table.aligned(rows))
     for name, value in ledger.facts(found):
-        print(f"{name}: {value}")
+        print(printable(f"{name}: {value}"))
     for line in found.notes:
-        print(f"note: {line}")
+        print(printable(f"note: {line}"))
     for line in found.problems:
-        print(f"NOT IN ORDER: {line}")
+        print(printable(f"NOT IN ORDER: {line}"))
     if _PAGE.value is not None:
         command.print_files([ledger.write_page(found, pathlib.Path(_PAGE.value))])
     if found.problems:

@@ -50,7 +50,9 @@ def flag_error(error: flags.Error) -> str:
 
 
 def one_line(error: BaseException | str) -> str:
-    return " ".join(str(error).split())
+    from fedsvp_jax.run.files import printable  # `fedsvp` starts without the package
+
+    return printable(" ".join(str(error).split()))
 
 
 def of_memory(error: BaseException) -> str | None:

@@ -72,7 +72,7 @@ def _own_data(
 
 def _examples(path: Path) -> np.ndarray:
     """The array of an .npy file."""
-    from fedsvp_jax.data.formats import files
+    from fedsvp_jax.tables import files
 
     try:
         return np.load(path, allow_pickle=False)
@@ -94,8 +94,8 @@ def main(arguments: Sequence[str]) -> None:
     if len(arguments) not in (2, 3):
         raise ValueError("name one folder of a run, or a model file, and the inputs")
     from fedsvp_jax import run
-    from fedsvp_jax.data.formats import table
     from fedsvp_jax.federation import loading
+    from fedsvp_jax.tables import table
 
     place = Path(arguments[1])
     trained = run.load_model(place)

@@ -5,13 +5,12 @@ The presets of experiments.train are those of `OF_TRAIN`.
 A file starts with comments, followed by one `--name=value` per line. `NAME.flags` is
 full size. The comments of `NAME_small.flags` list what was shrunk, one flag per line:
 `#   name: full value -> small value`. `NAME_medium.flags` holds the settings of the
-runs to convergence, whose mechanisms, ε and seeds `reproduce.converged` plans.
+runs to convergence; mechanism, ε and seed are those of a cell of the tables.
 """
 
 import pathlib
 import re
-import typing
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 FOLDER = pathlib.Path(__file__).with_name("presets")
 SMALL = "_small"
@@ -79,30 +78,6 @@ def read_preset(name: str) -> Preset:
                 f"{path} holds the line {line!r}, which is neither a flag nor a comment"
             )
     return Preset(name, head[0], head[1:], flags)
-
-
-def values(preset: Preset) -> dict[str, Any]:
-    """The flags of a preset as settings of `ExperimentConfig`.
-
-    Raises:
-      ValueError: a flag is no setting, or its text is not of the setting's type.
-    """
-    from fedsvp_jax.config import ExperimentConfig
-
-    kinds = typing.get_type_hints(ExperimentConfig)
-    unknown = sorted(set(preset.flags) - set(kinds))
-    if unknown:
-        raise ValueError(
-            f"preset {preset.name} must hold settings alone, got {', '.join(unknown)}"
-        )
-    return {name: _parsed(text, kinds[name]) for name, text in preset.flags.items()}
-
-
-def _parsed(text: str, kind: Any) -> Any:
-    if kind is bool:
-        return {"true": True, "false": False}[text]
-    alternatives = typing.get_args(kind) or (kind,)
-    return next(one for one in alternatives if one is not type(None))(text)
 
 
 def preset_names(size: str | None = None) -> list[str]:

@@ -1,13 +1,13 @@
-"""Rebuilds report pages from the files of runs, sweeps, attacks and influence.
+"""Rebuilds report pages from the files of runs and sweeps.
 
   python -m experiments.report DIR [DIR …]
 
-DIR is the --output_dir of an experiment. Every folder gets report.html. The folder of a
-sweep also gets table.md and table.csv, and its table is printed. If several folders of
-runs and sweeps are named, they are compared in compare.html, which is written to their
-common parent folder or to --compare_to, and in a table, which is printed. Tables for a
-paper: --format=latex. --figure=pdf or svg also draws each page as a figure,
-and every plot of a run or sweep by itself in DIR/figures, one column wide.
+DIR is the --output_dir of a run or a sweep, and gets report.html. That of a sweep also
+gets table.md and table.csv, and its table is printed. If several folders are named,
+they are compared in compare.html, which is written to their common parent folder or to
+--compare_to, and in a table, which is printed. Tables for a paper: --format=latex.
+--figure=pdf or svg also draws each page as a figure, and every plot by itself in
+DIR/figures, one column wide.
 
 Exit status: 0 done; 2 a folder is missing or damaged (one line says why).
 """
@@ -62,13 +62,11 @@ def rebuild(
             paths += report.figures.draw_each(folder, figure)
         summary = tables.summarize(read.read_sweep(folder).results)
         return paths, printed.table(tables.shown_cells(summary)) + "\n"
-    if read.is_run(folder):
-        paths = [report.write_run_report(folder, timestamp=timestamp)]
-        if figure:
-            paths.append(report.figures.draw_run(folder, target))
-            paths += report.figures.draw_each(folder, figure)
-        return paths, ""
-    return [report.write_figures_report(folder, timestamp=timestamp)], ""
+    paths = [report.write_run_report(folder, timestamp=timestamp)]
+    if figure:
+        paths.append(report.figures.draw_run(folder, target))
+        paths += report.figures.draw_each(folder, figure)
+    return paths, ""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -83,16 +81,15 @@ def main(arguments: Sequence[str]) -> None:
         for folder in folders:
             paths, text = rebuild(folder, figure=figure, timestamp=timestamp)
             print(text + "\n".join(map(str, paths)))
-        compared = [f for f in folders if read.is_run(f) or read.is_sweep(f)]
-        if len({os.path.abspath(folder) for folder in compared}) > 1:
-            common = os.path.commonpath([os.path.abspath(f.parent) for f in compared])
+        if len({os.path.abspath(folder) for folder in folders}) > 1:
+            common = os.path.commonpath([os.path.abspath(f.parent) for f in folders])
             target = Path(_COMPARE_TO.value or common)
-            page = report.write_compare_report(compared, target, timestamp=timestamp)
+            page = report.write_compare_report(folders, target, timestamp=timestamp)
             paths = [page]
             if figure:
                 picture = target / f"compare.{figure}"
-                paths.append(report.figures.draw_comparison(compared, picture))
-            print(printed.table(comparison_table(read_all(compared))))
+                paths.append(report.figures.draw_comparison(folders, picture))
+            print(printed.table(comparison_table(read_all(folders))))
             print("\n".join(map(str, paths)))
     except ImportError as error:
         raise ValueError(str(error)) from error

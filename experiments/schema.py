@@ -57,9 +57,9 @@ def confirm(path: pathlib.Path) -> None:
     Raises:
       OSError, ValueError: as `read_schema`.
     """
-    from fedsvp_jax.data.formats.column_values import date_of
-    from fedsvp_jax.data.formats.schema import read_schema
     from fedsvp_jax.run.files import replace_file
+    from fedsvp_jax.tables.column_values import date_of
+    from fedsvp_jax.tables.schema import read_schema
 
     marked = read_schema(path)
     text = path.read_text(encoding="utf-8-sig")
@@ -88,10 +88,9 @@ def main(arguments: Sequence[str]) -> None:
         return confirm(pathlib.Path(_CONFIRM.value))
     if len(arguments) != 2:
         raise ValueError("name one CSV file")
-    from fedsvp_jax.data.formats import csv_file, schema
-    from fedsvp_jax.datasets import draft
     from fedsvp_jax.run.files import replace_file
     from fedsvp_jax.settings import unknown
+    from fedsvp_jax.tables import csv_file, draft, schema
 
     path, target = pathlib.Path(arguments[1]), pathlib.Path(_OUTPUT.value)
     if target.exists():

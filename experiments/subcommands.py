@@ -24,7 +24,6 @@ MODULES = (
     "influence",
     "shapley",
     "build_store",
-    "pretrain",
     "reproduce",
     "benchmark",
 )

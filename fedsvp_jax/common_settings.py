@@ -18,15 +18,16 @@ class RoundSettings(Settings):
         "drawn",
         "drawn: every cohort is a uniform draw of its own. cyclic: the clients are "
         "dealt once into cohorts that take turns, so num_clients/cohort_size rounds "
-        "lie between two uploads of a client. Under a promise that rests on a whole "
-        "cohort, one that is not whole does not upload.",
+        "lie between two uploads of a client. Where a claim rests on a whole cohort, "
+        "one that is not whole does not upload.",
         choices=("drawn", "cyclic"),
     )
     num_rounds: int = setting(50, "T: rounds.", at_least=1)
     max_uploads: int | None = setting(
         None,
         "The most uploads of one client over the run that spend its budget; a client "
-        "that has sent so many is not asked again. --solve=noise then adds the least "
+        "that has sent so many is not asked again. Where a claim rests on a whole "
+        "cohort, one that is not whole does not upload. --solve=noise adds the least "
         "noise for so many. Default: one in every round.",
         at_least=1,
     )
@@ -82,9 +83,10 @@ class TrainingSettings(Settings):
     )
     weighting: str = setting(
         "examples",
-        "Weights of the average of uploads: examples (n_i/n) or uniform (the authors' "
-        "public code).",
-        choices=("examples", "uniform"),
+        "Weights of the average of uploads: examples (n_i/n), uniform (the authors' "
+        "public code), or epsilon (in proportion to n_i·ε_i with the clients' own ε of "
+        "--client_epsilons: uploads of more noise count less).",
+        choices=("examples", "uniform", "epsilon"),
     )
     compute_dtype: str = setting(
         "float32",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedsvp_jax import mechanisms, optimizers, shapley
-from fedsvp_jax.accounting.settings import PromiseSettings
+from fedsvp_jax.accounting.settings import ClientPromiseSettings, PromiseSettings
 from fedsvp_jax.common_settings import NoiseSettings, RoundSettings, TrainingSettings
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.attributes import AttributeSettings
@@ -17,7 +17,7 @@ from fedsvp_jax.data.dataset import Dataset, Facts, facts_of
 from fedsvp_jax.data.partition import PartitionSettings
 from fedsvp_jax.data.sources import DataSettings
 from fedsvp_jax.data.train_validation import least_examples
-from fedsvp_jax.influence.settings import CorruptionSettings, FilterSettings
+from fedsvp_jax.filter_settings import CorruptionSettings, FilterSettings
 from fedsvp_jax.mechanisms.private_query import PrivateQuerySettings
 from fedsvp_jax.settings import (
     FEATURE_MODELS,
@@ -94,6 +94,8 @@ class ExecutionSettings(Settings):
 class FederationSettings(
     ExecutionSettings,
     shapley.ClientValueSettings,
+    FilterSettings,
+    CorruptionSettings,
     TrainingSettings,
     RoundSettings,
     PartitionSettings,
@@ -106,7 +108,13 @@ class FederationSettings(
 
 @dataclasses.dataclass(frozen=True)
 class AccountedSettings(
-    FilterSettings, PromiseSettings, NoiseSettings, MechanismChoice, RoundSettings
+    FilterSettings,
+    ClientPromiseSettings,
+    PromiseSettings,
+    NoiseSettings,
+    MechanismChoice,
+    optimizers.ClientSettings,
+    RoundSettings,
 ):
     """What a run's account follows from beside its mechanism."""
 
@@ -120,6 +128,7 @@ class ExperimentConfig(
     shapley.ClientValueSettings,
     FilterSettings,
     CorruptionSettings,
+    ClientPromiseSettings,
     PromiseSettings,
     mechanisms.BuiltInSettings,
     PrivateQuerySettings,

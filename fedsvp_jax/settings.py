@@ -6,7 +6,7 @@ one theme. `config.ExperimentConfig` inherits all of them, so a function that re
 theme takes that theme's class, and a whole configuration can be handed to it.
 
 Settings that all mechanisms share are declared in common_settings.py, those of one
-mechanism in the mechanism's own file, those of the filter in influence/settings.py,
+mechanism in the mechanism's own file, those of the filter in filter_settings.py,
 those of the optimisers in optimizers.py, those of the Shapley values in shapley.py, and
 those of data sets, attributes and partition in data/.
 """

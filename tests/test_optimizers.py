@@ -103,12 +103,9 @@ def test_learning_rates_by_round_are_the_formulas() -> None:
         np.testing.assert_allclose(found, rates, rtol=1e-5)
 
 
-def test_momentum_of_clients_is_refused_where_a_bound_was_granted_for_plain_sgd() -> (
-    None
-):
-    config = small(client_momentum=0.5)  # fedsva with sensitivity=paper
-    with pytest.raises(ValueError, match="client_momentum must be 0 with sensitivity"):
-        build([config], digits())
+def test_momentum_of_clients_is_taken_where_no_bound_is_granted_for_plain_sgd() -> None:
+    """It is refused with `paper`: tests/test_refusals.py."""
+    config = small(client_momentum=0.5)
     for change in (
         {"sensitivity": "update_clip"},
         {"sensitivity": "weight_clip"},

@@ -18,22 +18,34 @@ ROOT = PACKAGE.parent
 LAYERS = (
     ("clips", "extras", "settings", "structs"),
     ("float32",),
-    ("common_settings", "losses", "optimizers", "prng", "student", "tree"),
+    (
+        "common_settings",
+        "filter_settings",
+        "losses",
+        "optimizers",
+        "prng",
+        "student",
+        "tree",
+    ),
     ("shapley", "paired", "devices", "data", "models"),
     ("mechanisms",),
     ("accounting",),
     ("algorithm",),
-    ("influence",),
     ("config",),
     ("federation", "plugin"),
     ("engine",),
     ("run",),
     ("deploy",),
     # What stands around the core, which imports none of it.
-    ("attacks", "baselines", "check", "datasets", "engines", "report"),
+    ("baselines", "influence", "tables"),
+    ("store",),
+    ("attacks", "check", "cluster", "datasets", "engines", "report"),
     ("pretrained",),
 )
-TOUCH_FILES = ("attacks", "data", "datasets", "deploy", "pretrained", "report", "run")
+TOUCH_FILES = (
+    *("attacks", "data", "datasets", "deploy", "pretrained", "report", "run", "store"),
+    "tables",
+)
 
 
 def module_name(path: pathlib.Path) -> str:

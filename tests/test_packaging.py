@@ -25,8 +25,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 FOLDERS = ("fedsvp_jax", "experiments")
 # An adapter is of no use without its engine; pfl's extra lacks pfl itself.
 ENGINES = {
-    "fedsvp_jax/deploy/flower.py": "flwr",
-    "fedsvp_jax/deploy/flower_sums.py": "flwr",
+    "fedsvp_jax/engines/flower.py": "flwr",
+    "fedsvp_jax/engines/flower_sums.py": "flwr",
     "fedsvp_jax/engines/nvflare.py": "nvflare",
     "fedsvp_jax/engines/pfl.py": "pfl",
 }
@@ -178,7 +178,9 @@ AROUND = (  # what the core works without: rooms of the package, and extras
     *("experiments", "fedsvp_jax.attacks", "fedsvp_jax.baselines"),
     "fedsvp_jax.check",
     "fedsvp_jax.engines",
+    "fedsvp_jax.influence",
     *("fedsvp_jax.datasets", "fedsvp_jax.pretrained", "fedsvp_jax.report"),
+    *("fedsvp_jax.store", "fedsvp_jax.tables"),
     *("flwr", "jax_privacy", "matplotlib", "mlflow", "nvflare", "pandas", "pfl"),
     *("plotly", "safetensors", "tensorboardX", "wandb"),
 )
@@ -190,7 +192,7 @@ def test_the_core_trains_without_what_stands_around_it(tmp_path: pathlib.Path) -
         sys.modules |= dict.fromkeys({AROUND})
         import fedsvp_jax
         import numpy as np
-        from fedsvp_jax import deploy, influence, models
+        from fedsvp_jax import deploy, models
         x = np.random.default_rng(0).random((60, 4), np.float32)
         y = np.arange(60, dtype=np.int32) % 2
         data = fedsvp_jax.Dataset("own", x, y, x, y, 2)

@@ -56,7 +56,7 @@ def test_every_setting_has_its_default_and_its_limits_in_one_place() -> None:
         if name in FIELDS and not by_setting
     ]
     # A schema and what it is kept with say these of one table, and have no default.
-    of_tables = ("data/dataset.py", "formats/schema.py", "run/trained_model.py")
+    of_tables = ("data/dataset.py", "tables/schema.py", "run/trained_model.py")
     facts = {"schema", "classes", "test_fraction"}
     assert not [
         (path, name)

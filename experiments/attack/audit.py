@@ -37,6 +37,8 @@ worst that are known:
     laplace, randomized response
                          update and R are both replaced; R's release is seen too
     votes                the test set of a tester: all of its votes change
+    deployed sum         as "presence", in the whole numbers that deployed clients add
+                         to a secure sum; the adversary knows those of 7 of the ten
     contribution         the batch of a contributor to the influence filter
 
 The claims are the ledger's, from the noise that was really applied: after one upload
@@ -75,8 +77,8 @@ from fedsvp_jax.federation import plan
 from fedsvp_jax.run.files import write_json
 
 from .. import command, flag_values
-from . import audit_play, audit_results
-from .audit_cases import FILTER, Case, cases_of
+from . import audit_play, audit_results, audit_verdicts
+from .audit_cases import DEPLOYED, FILTER, Case, cases_of
 from .resumable import finished_or_made
 
 DEFAULTS = {"num_rounds": 4, "delta": 1e-5, "noise_std": 1.0, "batch_size": 10}
@@ -87,7 +89,8 @@ def define_flags() -> None:
     flags.DEFINE_list(
         "audit_mechanisms",
         "all",
-        "Mechanisms to audit, and influence_filter; `all` takes all that add noise.",
+        "Mechanisms to audit, influence_filter, and deployed_sum; `all` takes all but "
+        "the last.",
     )
     flags.DEFINE_integer(
         "audit_seeds",
@@ -124,7 +127,7 @@ def audited_cases(names: list[str], config: ExperimentConfig) -> list[Case]:
             "audit_mechanisms must add noise, got 'none', which has no ε to audit"
         )
     for name in names:
-        if name != FILTER:
+        if name not in (FILTER, DEPLOYED):
             plan.mechanism_config(dataclasses.replace(config, mechanism=name))
     return [case for name in names for case in cases_of(name, config)]
 
@@ -184,7 +187,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         played = finished_or_made(folder, case.name, partial(play, case))
         for rows, more in zip(by_seed, played, strict=True):
             rows += more
-    by_seed = [audit_play.with_verdicts(rows) for rows in by_seed]
+    by_seed = [audit_verdicts.with_verdicts(rows) for rows in by_seed]
     results: dict[str, Any] = {
         "attack": values.attack,
         "trials": values.audit_trials,

@@ -10,6 +10,7 @@ from fedsvp_jax.federation import plan
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 
 FILTER = "influence_filter"  # audited beside the mechanisms
+DEPLOYED = "deployed_sum"  # audited where it is named: what a real client adds to a sum
 SECRET = "record in secret batches"  # of batches that nobody but the client knows
 SEVERAL = "record in several secret batches"
 SUMMED = "record in summed secret batches"
@@ -19,6 +20,7 @@ ASKED_LATER = "private record asked later"
 COLLUDERS = "colluders"  # worlds in which other clients tell the adversary their noise
 TURNS = ("turns", "thinned turns")  # worlds of whole federations in cyclic cohorts
 PROMISED = ("promise", *TURNS)  # worlds in which a promise ends the uploads
+IN_SUM = "deployed sum"
 STOPPED = "early end"  # worlds in which a hook ends the run
 # Stages that all mechanisms share are audited with some of them, whose noise fits.
 _PROMISED = ("nbafl", "gaussian", "dp_fedavg")
@@ -28,6 +30,12 @@ _NOTHING: Mapping[str, Any] = {}
 _STEP_STD, _QUERY_STD = {"noise_std": 0.2}, {"noise_std": 0.02}
 _CYCLIC = {"cohorts": "cyclic", "num_clients": 20, "num_rounds": 8}  # four turns each
 _COLLUDERS = 7  # of a cohort of 10
+_DEPLOYED: Mapping[str, Any] = {
+    "noise_trust": "secure_aggregation",
+    "noise_sampler": "discrete",
+    "calibration": "analytic",
+    "epsilon": 4.0,
+}
 _SILENT = 2  # rounds in which nobody is asked
 
 
@@ -76,6 +84,9 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
                 changes={"contribution_noise": 2.0},
             ),
         ]
+    if mechanism == DEPLOYED:
+        changes = {**_DEPLOYED, "colluders": _COLLUDERS}
+        return [Case("nbafl", "update_clip", "add_remove", IN_SUM, changes=changes)]
     replaced = partial(Case, mechanism, "update_clip", "replace_one")
     removed = partial(Case, mechanism, "update_clip", "add_remove")
     printed = partial(Case, mechanism, "paper", "replace_one")

@@ -4,9 +4,11 @@ The games of a case are compiled once and played with every seed's key.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from fedsvp_jax import prng
 from fedsvp_jax.accounting import Account, Participation, composed_epsilon
@@ -17,13 +19,14 @@ from fedsvp_jax.attacks import (
     audit_bands,
     audit_cohorts,
     audit_filter,
+    audit_sums,
     audit_training,
     epsilon_bounds,
 )
 from fedsvp_jax.attacks.audit import Player, Scores
-from fedsvp_jax.attacks.multiple_tests import holm
 from fedsvp_jax.clips import CLIPS
 from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.deploy import make_policy
 from fedsvp_jax.influence import pipeline
 from fedsvp_jax.mechanisms import (
     Mechanism,
@@ -38,6 +41,7 @@ from .audit_cases import (
     BANDS,
     COLLUDERS,
     FILTER,
+    IN_SUM,
     PROMISED,
     SECRET,
     SEVERAL,
@@ -128,8 +132,9 @@ class Prepared(NamedTuple):
 
 def prepare(setting: Setting, case: Case) -> Prepared:
     """The case's game, compiled at its first use."""
-    if case.mechanism == FILTER:
-        return _prepare_filter(setting, case)
+    if case.mechanism == FILTER or case.worlds == IN_SUM:
+        own = _prepare_filter if case.mechanism == FILTER else _prepare_sum
+        return own(setting, case)
     config = setting.config
     asks = CLIPS[case.sensitivity].asks
     num_examples = setting.num_examples // (_PRIVATE if asks else 1)
@@ -321,6 +326,24 @@ def _prepare_filter(setting: Setting, case: Case) -> Prepared:
     return Prepared(play, lambda _: claims, True, nan)
 
 
+def _prepare_sum(setting: Setting, case: Case) -> Prepared:
+    config, num_examples = case.settings(setting.config), setting.num_examples
+    policy = make_policy(config, min_num_examples=num_examples)
+    told, far = policy.config, _BEYOND * float(policy.config.l2_norm_clip)
+    play = audit_sums.sums_player(
+        policy,
+        np.eye(1, _NARROW, dtype=np.float32)[0] * np.float32(far),
+        told.cohort_size - told.colluders,
+        num_rounds=config.num_rounds,
+        num_games=setting.num_games,
+    )
+    of_uploads = partial(audit_claims.of_uploads, policy.mechanism, told, pooled=True)
+    claims = partial(
+        of_uploads, present=told.cohort_size, target_delta=config.target_delta
+    )
+    return Prepared(play, claims, policy.mechanism.claim.proved, far)
+
+
 def rows_of(setting: Setting, case: Case, prepared: Prepared, seed: int) -> list[Row]:
     """One seed's games: one row after one upload and one after all of them."""
     key = prng.stream_key(prng.root_key(seed), prng.Stream.CANARY)
@@ -373,27 +396,3 @@ def _largest(
     if not delta < 1:
         return 0.0
     return max(bounds(delta=delta, significance=level).values())
-
-
-def beaten_claims(rows: Sequence[Row]) -> list[list[str]]:
-    """Of each row the claims that Holm's test rejects at 5 %.
-
-    The family is every claim of every row: with a probability of 95 % no true claim is
-    among the rejected.
-    """
-    rejected = iter(holm([p for row in rows for p in row["p_values"].values()]))
-    return [[name for name in row["p_values"] if next(rejected)] for row in rows]
-
-
-def with_verdicts(rows: Sequence[Row]) -> list[Row]:
-    """The rows of one seed with the claims that are rejected, and a verdict."""
-    return [
-        row
-        | {
-            "beaten": beaten,
-            "status": (
-                "holds" if not beaten else "VIOLATED" if row["claimed"] else "no claim"
-            ),
-        }
-        for row, beaten in zip(rows, beaten_claims(rows), strict=True)
-    ]

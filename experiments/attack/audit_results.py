@@ -102,6 +102,9 @@ def page(results: dict[str, Any]) -> str:
     )
 
 
+FIGURE = "audit", "audit"  # kept results, and the picture's name
+
+
 def draw(path: Path, rows: Sequence[Row]) -> None:
     """Audited ε against claimed ε (PLD); above the diagonal a claim is too small."""
 

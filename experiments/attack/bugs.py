@@ -8,15 +8,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import mechanisms, prng
-from fedsvp_jax.accounting import Account, recorded
+from fedsvp_jax.accounting import Account, views
 from fedsvp_jax.algorithm import (
     cohort,
     local_training,
     private_answer,
     private_query,
 )
+from fedsvp_jax.baselines import dp_fedavg
+from fedsvp_jax.deploy import noise as deployed_noise
 from fedsvp_jax.influence import lazy
-from fedsvp_jax.mechanisms import dp_fedavg, noise, release, sensitivity
+from fedsvp_jax.mechanisms import noise, release, sensitivity
 from fedsvp_jax.run import early_stopping
 
 _Function = Callable[..., Any]
@@ -106,6 +108,13 @@ def _answered(_: _Function, holds: Any, noised: Any, info: Any) -> Any:
     nothing = mechanisms.nothing_private()
     said = jax.tree.map(lambda a, b: jnp.where(holds, a, b), info, nothing)
     return noised, said
+
+
+def _no_empty_share(
+    right: _Function, update: Any, grid: Any, std: float, words: Any
+) -> Any:
+    empty = not any(np.any(leaf) for leaf in update)
+    return right(update, grid, std, None if empty else words)
 
 
 BUGS = {
@@ -231,7 +240,7 @@ BUGS = {
         "a share of the cohort's noise is divided by K − h, not by its root",
     ),
     "colluders": Bug(
-        recorded,
+        views,
         "averaged_multiplier",
         lambda right, multiplier, std, weights, known: right(
             multiplier, std, weights, 0
@@ -240,7 +249,7 @@ BUGS = {
         "the noise that colluders know is counted against them",
     ),
     "weights": Bug(
-        recorded,
+        views,
         "averaged_multiplier",
         _equal_weights,
         "gaussian-update_clip-unequal_weights",
@@ -273,6 +282,20 @@ BUGS = {
         _answered,
         "gaussian-attribute_records-private_record_asked_later",
         "a private query is answered before the round from which it is counted",
+    ),
+    "share_halved": Bug(
+        deployed_noise,
+        "discrete_gaussian",
+        lambda right, variance, number, words: right(variance / 4, number, words),
+        "nbafl-update_clip-deployed_sum",
+        "a deployed client's share of the sum's noise is halved",
+    ),
+    "share_missing": Bug(
+        deployed_noise,
+        "whole_numbers",
+        _no_empty_share,
+        "nbafl-update_clip-deployed_sum",
+        "a deployed client adds no share to the sum where its update is 0",
     ),
     "votes": Bug(
         lazy,

@@ -49,7 +49,8 @@ from fedsvp_jax.run import records
 from fedsvp_jax.run.files import write_json
 
 from .. import command, flag_values, printed
-from .audit_play import beaten_claims, promise_of
+from .audit_play import promise_of
+from .audit_verdicts import beaten_claims
 from .resumable import finished_or_made
 
 DEFAULTS = {

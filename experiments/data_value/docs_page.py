@@ -9,8 +9,7 @@ from fedsvp_jax.report.text_table import markdown
 
 from .. import docs_blocks, kept_rows, provenance
 from . import analysis
-from .cell import NOISES, REFERENCE
-from .registered import DATASETS, FEDERATIONS, LEAST_AREA
+from .registered import DATASETS, FEDERATIONS, LEAST_AREA, NOISES, REFERENCE
 
 
 def rows_of(results: pathlib.Path) -> analysis.Rows:

@@ -11,7 +11,6 @@ from fedsvp_jax.report.text_table import MISSING, markdown
 from .. import docs_blocks, kept_rows
 from . import verdicts
 from .registered import ARMS, HYPOTHESES, PARTS, Hypothesis
-from .risk import Study
 from .verdicts import Effect, Verdict
 
 Row = dict[str, Any]
@@ -155,7 +154,7 @@ def arms(results: pathlib.Path) -> str:
     lines = []
     for arm in ARMS:
         rows = rows_of(results, arm.name)
-        if isinstance(arm.work, Study) or not rows:
+        if arm.part == "H1" or not rows:
             continue
 
         def shown(name: str, rows: list[Row] = rows) -> str:
@@ -182,7 +181,7 @@ def repeats(results: pathlib.Path) -> str:
     lines = []
     for arm in ARMS:
         rows = rows_of(results, arm.name)
-        if not isinstance(arm.work, Study) or not rows:
+        if arm.part != "H1" or not rows:
             continue
         names = ("value_reliability", "risk_reliability")
         values, risks = (statistics.fmean(row[name] for row in rows) for name in names)
@@ -240,14 +239,16 @@ def _draw(found: list[Finding], axes: Any) -> None:
     axes.set_xlabel("effect / smallest effect worth having (dotted)")
 
 
-def draw(results: pathlib.Path, path: pathlib.Path) -> None:
+def draw(docs_dir: pathlib.Path, kind: str = "svg") -> list[pathlib.Path]:
     """Effects with their 95 % intervals, without the mirror images of H1."""
+    results = docs_dir / "results" / "decisive"
+    path = docs_dir / "images" / f"decisive.{kind}"
     shown = [
         one
         for one in findings(results)
         if (one.part, one.hypothesis.name[-1]) != ("H1", "2")
     ]
-    figures.panels(path, [partial(_draw, shown)], plot_height=3.2, wide=True)
+    return [figures.panels(path, [partial(_draw, shown)], plot_height=3.2, wide=True)]
 
 
 def blocks(results: pathlib.Path) -> dict[str, Any]:
@@ -257,7 +258,6 @@ def blocks(results: pathlib.Path) -> dict[str, Any]:
 
 
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
-    """Writes decisive.md's blocks and its figure from the kept rows."""
+    """Writes decisive.md's blocks from the kept rows."""
     results = docs_dir / "results" / "decisive"
-    draw(results, docs_dir / "images" / "decisive.svg")
     return docs_blocks.rewrite(docs_dir / "decisive.md", blocks(results))

@@ -1,14 +1,11 @@
 """What docs/appendix/preregistration.md registers: arms, seeds and hypotheses.
 
-An arm is a way to compute one number per seed: a study of H1, or the settings of a run.
-Its rows are in docs/results/decisive/ARM.jsonl. A hypothesis is about rows of one arm,
-or about the difference of two arms, paired by seed.
+An arm is a way to compute one number per seed, by code that docs/decisive.md names by
+its commit. Its rows are in docs/results/decisive/ARM.jsonl. A hypothesis is about rows
+of one arm, or about the difference of two arms, paired by seed.
 """
 
-from typing import Any, Literal, NamedTuple
-
-from .guidance import CLIENTS, CONSTANT, RECORDS, as_printed, spread_by
-from .risk import Study
+from typing import NamedTuple
 
 POOLS, CLIENT_PAIRS, RECORD_PAIRS = 20, 16, 10
 CLASS_POOLS = 40  # with ten players each, single correlations vary more
@@ -16,11 +13,10 @@ PARTS = ("H1", "H2", "H3")
 
 
 class Arm(NamedTuple):
-    """One series of cells."""
+    """One series of rows."""
 
     part: str  # of PARTS
     name: str
-    work: Study | dict[str, Any]
     seeds: int
 
 
@@ -44,36 +40,21 @@ class Hypothesis(NamedTuple):
     worth: float
 
 
-def _classes(players: Literal["equal_classes", "uneven_classes"]) -> Study:
-    return Study("mnist", records=200, players=players)
-
-
 ARMS = (
-    Arm("H1", "mnist_records", Study("mnist"), POOLS),
-    Arm("H1", "mnist_records_mislabelled", Study("mnist", random_labels=0.1), POOLS),
-    Arm("H1", "adult_records", Study("adult"), POOLS),
-    Arm("H1", "mnist_equal_classes", _classes("equal_classes"), CLASS_POOLS),
-    Arm("H1", "mnist_uneven_classes", _classes("uneven_classes"), POOLS),
-    Arm("H2", "clients_constant", CLIENTS | CONSTANT, CLIENT_PAIRS),
-    *(
-        Arm("H2", f"clients_{release}", CLIENTS | as_printed(release), CLIENT_PAIRS)
-        for release in ("worst_case", "laplace", "randomized_response")
-    ),
-    Arm(
-        "H2",
-        "clients_spread",
-        CLIENTS | spread_by("randomized_response"),
-        CLIENT_PAIRS,
-    ),
-    Arm("H3", "records_even", RECORDS | CONSTANT, RECORD_PAIRS),
-    Arm("H3", "records_public", RECORDS | {"mechanism": "spread_public"}, RECORD_PAIRS),
-    Arm(
-        "H3",
-        "records_released",
-        RECORDS | spread_by("randomized_response", 0.25),
-        RECORD_PAIRS,
-    ),
-    Arm("H3", "records_unreleased", RECORDS | spread_by("raw"), RECORD_PAIRS),
+    Arm("H1", "mnist_records", POOLS),
+    Arm("H1", "mnist_records_mislabelled", POOLS),
+    Arm("H1", "adult_records", POOLS),
+    Arm("H1", "mnist_equal_classes", CLASS_POOLS),
+    Arm("H1", "mnist_uneven_classes", POOLS),
+    Arm("H2", "clients_constant", CLIENT_PAIRS),
+    Arm("H2", "clients_worst_case", CLIENT_PAIRS),
+    Arm("H2", "clients_laplace", CLIENT_PAIRS),
+    Arm("H2", "clients_randomized_response", CLIENT_PAIRS),
+    Arm("H2", "clients_spread", CLIENT_PAIRS),
+    Arm("H3", "records_even", RECORD_PAIRS),
+    Arm("H3", "records_public", RECORD_PAIRS),
+    Arm("H3", "records_released", RECORD_PAIRS),
+    Arm("H3", "records_unreleased", RECORD_PAIRS),
 )
 
 

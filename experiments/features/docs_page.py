@@ -1,9 +1,6 @@
 """Writes the measured table of docs/results/features.md.
 
-  python -m experiments.features.docs_page
-
-Its rows are the files of docs/results/features, which `python -m experiments.features`
-writes.
+Its rows are the files of docs/results/features; the page says which code computed them.
 """
 
 import itertools
@@ -15,8 +12,8 @@ from typing import Any
 from fedsvp_jax.report.text_table import markdown
 
 from .. import docs_blocks, kept_rows
-from .cells import FULL_BATCH
 
+FULL_BATCH = 1_000_000  # more than any client holds: one step is an epoch
 _FEATURES = {
     "scatter_linear": "scattering",
     "scatter_channels_linear": "scattering, by channel",
@@ -93,7 +90,3 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     """Writes the table from the kept rows; returns the page's path."""
     blocks = {"heads": lambda: table(rows(docs_dir))}
     return docs_blocks.rewrite(docs_dir / "results" / "features.md", blocks)
-
-
-if __name__ == "__main__":
-    docs_blocks.run(rewrite, __doc__)

@@ -82,9 +82,8 @@ flags.DEFINE_string(
     "backbone",
     "warmup",
     "Network that computes the features: warmup (the model, trained on the centre's "
-    "examples), random (the model without training), a file written by "
-    "experiments.pretrain, or hf:NAME, a Vision Transformer in Hugging Face's cache or "
-    "in the folder NAME (--model is then ignored).",
+    "examples), random (the model without training), or hf:NAME, a Vision Transformer "
+    "in Hugging Face's cache or in the folder NAME (--model is then ignored).",
 )
 flags.DEFINE_list("figures", [], "Larger figures to draw as well: 2, 5, 6.")
 flags.DEFINE_list(

@@ -1,6 +1,6 @@
 """Writes the measured parts of docs/influence.md.
 
-  python -m experiments.influence.docs_page --keep=mnist_iid=runs/influence_mnist
+  python -m experiments.pages influence --keep=mnist_iid=runs/influence_mnist
 
 Each file of docs/results/influence holds the settings and the summary of one run of
 `experiments.influence`; the tables are made from all of them. --keep adds or replaces
@@ -15,8 +15,8 @@ from functools import partial
 from typing import Any
 
 from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.filter_settings import FilterSettings
 from fedsvp_jax.influence import privacy
-from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.report.text_table import markdown
 from fedsvp_jax.run.files import write_json
 
@@ -256,10 +256,6 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     return docs_blocks.rewrite(docs_dir / "influence.md", {"plan": plan, **blocks})
 
 
-def write(docs_dir: pathlib.Path) -> list[pathlib.Path]:
-    """Writes the page's blocks and draws its figures; returns the paths."""
-    return [rewrite(docs_dir), *figures.draw_kept(docs_dir)]
-
-
-if __name__ == "__main__":
-    docs_blocks.run(write, __doc__, keep)
+def draw(docs_dir: pathlib.Path, kind: str = "svg") -> list[pathlib.Path]:
+    """Draws the page's figures; returns their paths."""
+    return figures.draw_kept(docs_dir, kind)

@@ -4,7 +4,6 @@ A simulation draws its participants' examples from all images of a data set. It 
 federation, no rounds and no test set.
 """
 
-import pathlib
 from functools import partial
 from typing import NamedTuple
 
@@ -21,10 +20,10 @@ from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.influence import Batches, last_layer, pipeline
 from fedsvp_jax.influence.last_layer import FrozenNetwork
 from fedsvp_jax.influence.pipeline import FilterInputs
+from fedsvp_jax.models.last_layer import backbone_of
 from fedsvp_jax.pretrained import load_hugging_face
 from fedsvp_jax.structs import Array, Examples, Model, Params, Weights
 
-from . import backbone
 from .participants import draw_participants
 
 TRAINED_HERE = ("warmup", "random")  # backbones that each run makes for itself
@@ -68,8 +67,8 @@ class Simulator:
     Args:
       config: resolved settings.
       data: its training and test images are used alike.
-      choice: the flag --backbone: warmup, random, a file of `experiments.pretrain`, or
-        hf: and the name or folder of a Vision Transformer.
+      choice: the flag --backbone: warmup, random, or hf: and the name or folder of a
+        Vision Transformer.
 
     Attributes:
       pretrained: the network that all runs share; None for warmup and random.
@@ -90,18 +89,16 @@ class Simulator:
         self._num_classes = data.num_classes
         self._example = preprocessing.normalize(jnp.asarray(self._inputs[:1]))
         self.pretrained, self.backbone = None, choice
+        if choice not in TRAINED_HERE and not choice.startswith(_HUGGING_FACE):
+            known = ", ".join(TRAINED_HERE)
+            raise ValueError(f"backbone must be {known} or hf:NAME, got {choice!r}")
         if choice.startswith(_HUGGING_FACE):
             checkpoint = choice.removeprefix(_HUGGING_FACE)
             self.pretrained = hugging_face_network(checkpoint, self._example)
             self.backbone = {"model": "vit", "hugging_face": checkpoint}
             return
         self._model = self._build(data.num_classes)
-        self._backbone = last_layer.backbone_of(self._build, self._example)
-        if choice not in TRAINED_HERE:
-            path = pathlib.Path(choice).expanduser()
-            params, stats, about = backbone.load(path, self._build, self._example)
-            self.pretrained = last_layer.freeze(self._backbone, params, stats)
-            self.backbone = about
+        self._backbone = backbone_of(self._build, self._example)
 
     def simulation(self, num_participants: int, run: int) -> Simulation:
         """The simulation number `run`; its seed is the experiment's seed plus `run`."""

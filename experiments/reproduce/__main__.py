@@ -2,26 +2,18 @@
 
   python -m experiments.reproduce --data_dir=DATA
   python -m experiments.reproduce --only=gap_digits_small
-  python -m experiments.reproduce --size=medium --minutes=60
-  python -m experiments.reproduce --size=medium --progress
   python -m experiments.reproduce --size=full --only=fedsva_table1_cifar10
-  python -m experiments.reproduce --norun
 
 Each preset (experiments/presets/*.flags) is one sweep in a process of its own, which
 writes to --output_dir/NAME. The same command continues where it was stopped or killed.
 When a preset is finished, its result is written to docs/results/reproduction/NAME.json,
 and the measured tables and figures of docs/reproduction.md are made again from all of
-these files.
-
---size=medium runs the published tables to convergence, cell by cell, in the order of
-`converged.plan`, and keeps every finished cell as a file of
-docs/results/reproduction/medium. The same command goes on where it was stopped or
-killed; --progress says which published cells are measured.
+these files, as `python -m experiments.pages reproduction` does without a run. The cells
+of the presets *_medium.flags are all kept; any of them is a run of experiments.sweep.
 
 Exit status: 0 done; 2 bad input, or a sweep failed (one line says why).
 """
 
-import datetime
 import os
 import pathlib
 import subprocess
@@ -30,29 +22,12 @@ import time
 
 from absl import flags
 
-from fedsvp_jax.report.text_table import markdown
-
-from .. import command, flag_values, presets, subcommands
-from . import converged, kept_cells, results, tables
-from .evidence import load
+from .. import command, flag_values, pages, presets, subcommands
+from . import results
 
 ROOT = pathlib.Path(__file__).parents[2]
 
-flags.DEFINE_enum("size", "small", presets.SIZES, "Size of the presets to run.")
-flags.DEFINE_float(
-    "minutes",
-    None,
-    "Of --size=medium: stop after so many minutes, with the round's state saved.",
-    lower_bound=0,
-)
-flags.DEFINE_bool(
-    "progress", False, "Of --size=medium: only say which published cells are measured."
-)
-flags.DEFINE_string(
-    "compilation_cache_dir",
-    str(ROOT / ".cache" / "compiled"),
-    "Of --size=medium: folder of compiled programs.",
-)
+flags.DEFINE_enum("size", "small", ("small", "full"), "Size of the presets to run.")
 flags.DEFINE_list("only", [], "Presets to run. Default: all presets of --size.")
 flags.DEFINE_string(
     "data_dir",
@@ -60,9 +35,6 @@ flags.DEFINE_string(
     "Folder with the standard files of the data sets. Default: $FEDSVP_DATA.",
 )
 flags.DEFINE_string("output_dir", "runs/reproduce", "Folder for the sweeps.")
-flags.DEFINE_bool(
-    "run", True, "Run the presets; --norun only writes the page from the kept results."
-)
 
 
 def chosen(size: str, only: list[str]) -> list[presets.Preset]:
@@ -130,35 +102,6 @@ def run_preset(preset: presets.Preset, data_dir: str, folder: pathlib.Path) -> N
     finished.write_text(repr(preset))
 
 
-def write_page(docs_dir: pathlib.Path) -> list[pathlib.Path]:
-    """Rewrites the blocks and figures of the page from docs/results/reproduction.
-
-    Raises:
-      ValueError: a result or the page is damaged.
-    """
-    from . import figures
-
-    evidence = load(docs_dir / "results" / "reproduction")
-    page = tables.rewrite(docs_dir, evidence)
-    return [page, *figures.write_figures(evidence, docs_dir / "images")]
-
-
-def run_cells(values: flags.FlagValues, docs_dir: pathlib.Path) -> None:
-    """Runs the cells of the tables to convergence that are not kept yet."""
-    wanted = [presets.read_preset(name) for name in presets.preset_names("medium")]
-    command.start_jax(values)
-    until = None
-    if values.minutes is not None:
-        until = datetime.datetime.now() + datetime.timedelta(minutes=values.minutes)
-    converged.run(
-        converged.plan(),
-        data_dir=find_data(values.data_dir, wanted),
-        output_dir=pathlib.Path(values.output_dir).absolute() / converged.KEPT,
-        kept=docs_dir / "results" / "reproduction" / converged.KEPT,
-        until=until,
-    )
-
-
 def main(_: list[str]) -> None:
     """Runs the chosen presets and writes the page."""
     values = flags.FLAGS
@@ -168,35 +111,26 @@ def main(_: list[str]) -> None:
             f"{docs_dir} must hold reproduction.md and results/, as a clone of the "
             "repository has them"
         )
-    if values.size == "medium":
-        if values.run and not values.progress:
-            run_cells(values, docs_dir)
-        evidence = load(docs_dir / "results" / "reproduction")
-        print(markdown(kept_cells.progress(evidence.measured, evidence.published)))
-        return
     wanted = chosen(values.size, values.only)
     output_dir = pathlib.Path(values.output_dir).absolute()
-    if values.run:
-        data_dir = find_data(values.data_dir, wanted)
-        for number, preset in enumerate(wanted, 1):
-            started = time.perf_counter()
-            print(f"[{number}/{len(wanted)}] {preset.name}: {preset.title}", flush=True)
-            folder = output_dir / preset.name
-            run_preset(preset, data_dir, folder)
-            shown = arguments(
-                preset, "$FEDSVP_DATA", pathlib.Path("runs/reproduce") / preset.name
-            )
-            result = results.collect(
-                folder,
-                name=preset.name,
-                command=f"python -m experiments.sweep {' '.join(shown)}",
-            )
-            target = docs_dir / "results" / "reproduction" / f"{preset.name}.json"
-            results.write(target, result)
-            print(f"    {time.perf_counter() - started:.0f} s: {target}", flush=True)
-            write_page(docs_dir)
-    for path in write_page(docs_dir):
-        print(path)
+    data_dir = find_data(values.data_dir, wanted)
+    for number, preset in enumerate(wanted, 1):
+        started = time.perf_counter()
+        print(f"[{number}/{len(wanted)}] {preset.name}: {preset.title}", flush=True)
+        folder = output_dir / preset.name
+        run_preset(preset, data_dir, folder)
+        shown = arguments(
+            preset, "$FEDSVP_DATA", pathlib.Path("runs/reproduce") / preset.name
+        )
+        result = results.collect(
+            folder,
+            name=preset.name,
+            command=f"python -m experiments.sweep {' '.join(shown)}",
+        )
+        target = docs_dir / "results" / "reproduction" / f"{preset.name}.json"
+        results.write(target, result)
+        print(f"    {time.perf_counter() - started:.0f} s: {target}", flush=True)
+        command.print_files(pages.written("reproduction", docs_dir))
 
 
 if __name__ == "__main__":

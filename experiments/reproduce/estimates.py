@@ -1,6 +1,8 @@
 """Means over seeds with their 95 % intervals, and differences that are paired by seed.
 
-One seed has no interval: how much another seed would change is not known then.
+A seed fixes the partition, the first weights, the cohorts and the random numbers of the
+noise, so the difference of two runs with one seed varies less than either run. One seed
+has no interval: how much another seed would change is not known then.
 """
 
 import statistics
@@ -9,7 +11,6 @@ from typing import NamedTuple
 
 from fedsvp_jax import student
 
-from .paired_gap import paired_gap
 from .results import Result
 
 
@@ -61,12 +62,12 @@ def gap(first: Result | None, second: Result | None) -> Estimate | None:
     if first is None or second is None:
         return None
     seeds = common_seeds(first, second)
-    a, b = (last5(group, seeds) for group in (first, second))
-    if len(seeds) < 2:
-        return Estimate(100 * (a[0] - b[0]), None, 1) if seeds else None
-    pair = paired_gap(a, b)
-    low, high = pair.t_interval
-    return Estimate(100 * pair.mean, (100 * low, 100 * high), pair.num_seeds)
+    return paired(*(last5(group, seeds) for group in (first, second)))
+
+
+def paired(a: Sequence[float], b: Sequence[float]) -> Estimate | None:
+    """a − b in points; the i-th numbers of both belong to one seed."""
+    return of_seeds([one - other for one, other in zip(a, b, strict=True)])
 
 
 def common_seeds(*groups: Result) -> list[int]:

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .. import presets
 from ..presets import MEDIUM, SMALL
-from . import converged, kept_cells, results
+from . import kept_cells, results
 from .results import Result
 
 CONVERGED = "converged"  # the size of what was measured to convergence
@@ -106,7 +107,7 @@ def load(folder: Path) -> Evidence:
     Raises:
       ValueError: a file is damaged.
     """
-    kept = folder / converged.KEPT
+    kept = folder / kept_cells.KEPT
     measured = results.load(folder) | kept_cells.load(kept)
     return Evidence(measured, results.published(folder))
 
@@ -118,9 +119,10 @@ def published_score(cell: Mapping[str, Any], name: str) -> str:
 
 
 def preset_command(name: str) -> str:
-    """The command that runs one preset and rewrites the page."""
+    """The command that runs one preset; of a medium one, with the row's mechanism."""
     if MEDIUM in name:
-        return "python -m experiments.reproduce --size=medium"
+        file = f"{presets.FOLDER.name}/{flags_file(name)}"
+        return f"python -m experiments.sweep --flagfile=experiments/{file}"
     small = name.endswith(SMALL)
     size = "" if small else " --size=full"
     return f"python -m experiments.reproduce{size} --only={name}"

@@ -9,7 +9,6 @@ from fedsvp_jax import mechanisms
 
 from . import (
     closeness,
-    converged,
     estimates,
     kept_cells,
     published_noise,
@@ -227,7 +226,7 @@ def _conventions(evidence: Evidence) -> Iterator[str]:
     counts, total, folders = [], 0, []
     for scenario in SCENARIOS:
         measured = published_noise.response_of(evidence, scenario)
-        if measured is None or measured.result["preset"] not in converged.NOISE_STDS:
+        if measured is None or measured.result["preset"] not in kept_cells.NOISE_STDS:
             continue
         cells = published_noise.cells(evidence, scenario, measured)
         group = [cell for cell in cells if cell.has_printed_formula]

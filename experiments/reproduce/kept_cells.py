@@ -1,7 +1,10 @@
 """The kept cells of the tables to convergence, read as results of presets.
 
-`load` turns the files that `converged.keep` wrote into what a sweep would have given:
-one result per preset and number of attributes, with one group per mechanism and level.
+A cell is one mechanism at one ε (or at one given std of the noise), one seed and one
+number of attributes, in one scenario (experiments/presets/*_medium.flags). All are
+computed: docs/results/reproduction/medium/NAME.json. `load` turns them into what a
+sweep would have given: one result per preset and number of attributes, with one group
+per mechanism and level.
 """
 
 import statistics
@@ -11,10 +14,20 @@ from typing import Any
 
 from fedsvp_jax.report import read
 
-from .converged import CONVERGED, SCENARIO_OF
 from .results import Result, group_of
 
-_SHARED = ("date", "device_kind", "versions", "xla_flags")
+KEPT = "medium"  # the folder of the cells, in docs/results/reproduction
+SCENARIO_OF = {  # preset -> the column of the published tables
+    "cifar10_medium": "ResNet-18 @ CIFAR-10",
+    "femnist_medium": "CNN @ FEMNIST",
+}
+# Stds of an upload's noise: from where accuracy hardly falls to what the printed
+# formulas give at the published ε or above: .115 to .575 and .0083 to .0412.
+NOISE_STDS = {
+    "femnist_medium": (0.003, 0.0083, 0.0146, 0.0206, 0.0412, 0.0824, 0.15, 0.3),
+    "cifar10_medium": (0.0003, 0.001, 0.003, 0.01, 0.03, 0.115, 0.288, 0.575),
+}
+CONVERGED = 0.01  # of accuracy: the most that a converged run gains in its last fifth
 
 
 def load(folder: Path) -> dict[str, Result]:
@@ -23,7 +36,7 @@ def load(folder: Path) -> dict[str, Result]:
     Those of the other reading of the schedules are `PRESET_first_round`.
 
     Raises:
-      ValueError: a file was not written by `converged.keep`.
+      ValueError: a file is not that of a cell.
     """
     by_preset: dict[str, list[Result]] = {}
     for path in sorted(folder.glob("*/*.json")):

@@ -23,7 +23,6 @@ from .evidence import (
 )
 from .published_noise import (
     Cell,
-    against_nbafl,
     cells,
     explained,
     published_config,
@@ -68,7 +67,6 @@ def question_block(scenario: Scenario) -> Callable[[Evidence], str]:
                 _curve_table(result),
                 _check_of_the_curve(evidence, scenario, curve),
                 _cell_table(evidence, scenario, published, curve),
-                _plain_answer(published),
                 _convention_table(published, scenario),
             ]
         )
@@ -192,77 +190,6 @@ def _between(cell: Cell) -> str:
         _reading(noise_response.quotient(needed, cell.formula)) for needed in ends
     )
     return low if low == high else f"{low} to {high}"
-
-
-def _plain_answer(published: Sequence[Cell]) -> str:
-    """Sentences: which cells are consistent, and what no convention can explain."""
-    lines = [
-        sentence
-        for name, group in _by_formula(published).items()
-        for sentence in _formula_answer(name, group)
-    ]
-    for table in dict.fromkeys(cell.table for cell in published):
-        guided = "fedsva" if "FedSVA" in table else "fedsdp"
-        label = mechanisms.mechanism_label(guided)
-        of_table = [cell for cell in published if cell.table == table]
-        needs, formulas = against_nbafl(of_table, guided)
-        if needs:
-            lines.append(
-                f"- {table}: at the same ε, NbAFL's accuracies need "
-                f"{_span(needs, '.3g')} times as much noise as {label}'s, while by "
-                + (
-                    f"our reconstruction of {label}'s formula"
-                    if mechanisms.is_reconstruction(guided)
-                    else "the printed formulas"
-                )
-                + f" {label} has {_span(formulas, '.3f')} times as much noise as "
-                "NbAFL, at equal |D| and R = .5. The conventions below cannot explain "
-                "this, since each changes both by the same factor."
-            )
-    return "\n".join(lines) + "\n"
-
-
-def _span(values: Sequence[float], form: str) -> str:
-    """`1.4 to 4.7`; one number where both ends look alike."""
-    low, high = format(min(values), form), format(max(values), form)
-    return low if low == high else f"{low} to {high}"
-
-
-def _formula_answer(name: str, group: Sequence[Cell]) -> list[str]:
-    """Sentences about the cells of the printed or of the reconstructed formulas."""
-    known = ", ".join(
-        dict.fromkeys(mechanisms.mechanism_label(cell.mechanism) for cell in group)
-    )
-    consistent = [cell for cell in group if cell.consistent]
-    whose = {
-        "printed": f"The printed formulas ({known}) are",
-        "reconstructed": f"Our reconstructed formulas ({known}) are",
-    }[name]
-    lines = [
-        f"- {whose} consistent with {len(consistent)} of {len(group)} published cells: "
-        "there, the formula's noise and the needed noise differ by at most a factor "
-        f"of {noise_response.FACTOR:g}."
-    ]
-    if name == "reconstructed":
-        lines[0] += (
-            " The constants of these formulas are our choice, so their cells say "
-            "nothing about what the papers printed."
-        )
-    exact = [cell.factor.least for cell in group if cell.factor.exact]
-    if exact:
-        spread = max(exact) / min(exact)
-        lines.append(
-            f"- To reach the {len(exact)} published accuracies of these mechanisms "
-            f"that lie on the curve, the {name} noise would have to be multiplied by "
-            f"{min(exact):.3g} to {max(exact):.3g}. The largest of these factors is "
-            f"{spread:.3g} times the smallest, so "
-            + (
-                "no single factor explains all of these cells."
-                if spread > noise_response.FACTOR**2
-                else "a single factor could explain all of these cells."
-            )
-        )
-    return lines
 
 
 def _convention_table(published: Sequence[Cell], scenario: Scenario) -> str:

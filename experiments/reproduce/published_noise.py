@@ -14,7 +14,7 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.mechanisms import MechanismConfig
 from fedsvp_jax.mechanisms.baseline_settings import DpaSettings, TimeVaryingSettings
 
-from . import converged, estimates, noise_response, results
+from . import estimates, kept_cells, noise_response, results
 from .evidence import FEDAVG, Evidence, Scenario, sizes
 from .results import Result
 
@@ -44,7 +44,7 @@ def response_of(evidence: Evidence, scenario: Scenario) -> Measured | None:
     result = measured[-1][1]
     fedavg = results.group_of(result, "none")
     noisy = [g for g in result["groups"] if g["mechanism"] == "gaussian"]
-    planned = converged.NOISE_STDS.get(result["preset"], ())
+    planned = kept_cells.NOISE_STDS.get(result["preset"], ())
     if fedavg is None or len(noisy) < max(2, len(planned)):
         return None
     seeds = estimates.common_seeds(fedavg, *noisy)

@@ -28,6 +28,7 @@ from .evidence import (
     TABLES,
     Evidence,
     compiler_flags,
+    load,
     preset_command,
     provenance,
     published_score,
@@ -35,20 +36,28 @@ from .evidence import (
 )
 from .findings import findings
 from .open_question import percent, question_block
-from .paired_gap import paired_gap
 from .results import Result
 
 
-def rewrite(docs_dir: Path, evidence: Evidence) -> Path:
+def rewrite(docs_dir: Path) -> Path:
     """Writes every block of reproduction.md and its tables; returns the page's path.
 
     Raises:
-      ValueError: the blocks there are not those of `BLOCKS`.
+      ValueError: a result is damaged, or the page's blocks are not those of `BLOCKS`.
     """
+    evidence = load(docs_dir / "results" / "reproduction")
     return docs_blocks.rewrite(
         docs_dir / "reproduction.md",
         {name: partial(block, evidence) for name, block in BLOCKS.items()},
     )
+
+
+def draw(docs_dir: Path, kind: str = "svg") -> list[Path]:
+    """Draws the page's figures; returns their paths."""
+    from . import figures  # which takes its groups from here
+
+    evidence = load(docs_dir / "results" / "reproduction")
+    return figures.write_figures(evidence, docs_dir / "images", kind)
 
 
 def _runs(evidence: Evidence) -> str:
@@ -254,9 +263,10 @@ def _gap(evidence: Evidence) -> str:
                 fedsva = results.group_of(result, "fedsva", nbafl["epsilon"])
                 if fedsva is None or fedsva["seeds"] != nbafl["seeds"]:
                     continue
-                if len(nbafl["seeds"]) < 2:  # one pair has no interval
+                gap = estimates.paired(fedsva["last5"], nbafl["last5"])
+                if gap is None or gap.interval is None:
                     continue
-                gap = paired_gap(fedsva["last5"], nbafl["last5"])
+                low, high = gap.interval
                 ratio = results.noise_std(fedsva) / results.noise_std(nbafl)
                 nbafl_last5, fedsva_last5 = (
                     labels.percent(*tables.mean_std(group["last5"]))
@@ -269,21 +279,13 @@ def _gap(evidence: Evidence) -> str:
                         "FedSVA's σ ÷ NbAFL's": f"{ratio:.4f}",
                         "NbAFL: last 5 %": nbafl_last5,
                         "FedSVA: last 5 %": fedsva_last5,
-                        "gap in percentage points": f"{100 * gap.mean:+.2f}",
-                        "95 % t interval": _interval(gap.t_interval),
-                        "95 % bootstrap interval": _interval(gap.bootstrap_interval),
-                        "95 % t interval contains 0": (
-                            "yes" if gap.contains_zero else "no"
-                        ),
+                        "gap in percentage points": f"{gap.value:+.2f}",
+                        "95 % t interval": f"{low:+.2f} … {high:+.2f}",
+                        "it contains 0": "yes" if low <= 0 <= high else "no",
                         **provenance([result], [nbafl, fedsva]),
                     }
                 )
     return markdown(rows)
-
-
-def _interval(limits: tuple[float, float]) -> str:
-    low, high = limits
-    return f"{100 * low:+.2f} … {100 * high:+.2f}"
 
 
 def _pictured(

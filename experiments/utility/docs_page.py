@@ -1,7 +1,4 @@
-"""Writes the tables of docs/results/utility.md from the folder beside it.
-
-python -m experiments.utility.docs_page
-"""
+"""Writes the tables of docs/results/utility.md from the folder beside it."""
 
 import pathlib
 from collections.abc import Sequence
@@ -11,11 +8,15 @@ from fedsvp_jax.report import labels, tables
 from fedsvp_jax.report.text_table import MISSING, markdown
 
 from .. import docs_blocks
-from ..reproduce.paired_gap import paired_gap
+from ..reproduce import estimates
 from . import noise_bits
-from .routes import SETUPS, WRITERS
 
 Row = dict[str, Any]
+TABLES = (
+    *("mnist_mlp", "femnist_cnn", "adult_sex", "adult_race"),
+    *("mnist_once", "femnist_once", "femnist_writers"),
+)
+_BANDS = {28: 10, 56: 5}  # size of the cohorts -> bands of the correlated noise
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -47,24 +48,24 @@ def table(rows: Sequence[Row]) -> str:
 def gaps(rows: Sequence[Row]) -> str:
     """Correlated minus independent noise, paired by seed, by size of the cohorts."""
     lines = []
-    for independent in WRITERS[1::2]:
-        size = independent.settings["cohort_size"]
-        correlated = next(
-            one for one in WRITERS[2::2] if one.settings["cohort_size"] == size
-        )
+    for size, bands in _BANDS.items():
         by_seed = [
-            {row["seed"]: row["accuracy"] for row in rows if row["route"] == one.name}
-            for one in (correlated, independent)
+            {
+                row["seed"]: row["accuracy"]
+                for row in rows
+                if row["route"] == f"{noise}, cohorts of {size}"
+            }
+            for noise in (f"correlated, b = {bands}", "independent noise")
         ]
         seeds = sorted(by_seed[0].keys() & by_seed[1].keys())
-        if len(seeds) < 2:
+        gap = estimates.paired(*([one[seed] for seed in seeds] for one in by_seed))
+        if gap is None or gap.interval is None:
             return MISSING
-        gap = paired_gap(*([100 * one[seed] for seed in seeds] for one in by_seed))
-        low, high = gap.t_interval
+        low, high = gap.interval
         lines.append(
             {
                 "cohorts of": str(size),
-                "correlated − independent, points": f"{gap.mean:+.1f}",
+                "correlated − independent, points": f"{gap.value:+.1f}",
                 "95 % interval": f"{low:+.1f} to {high:+.1f}",
                 "seeds": str(gap.num_seeds),
             }
@@ -92,15 +93,10 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     """Writes results/utility.md from the kept rows; returns the page's path."""
     folder = docs_dir / "results" / "utility"
     blocks = {
-        name: docs_blocks.made_from(folder / f"{name}.jsonl", table)
-        for name in (*SETUPS, "femnist_writers")
+        name: docs_blocks.made_from(folder / f"{name}.jsonl", table) for name in TABLES
     }
     writers = folder / "femnist_writers.jsonl"
     blocks["femnist_writers_gap"] = docs_blocks.made_from(writers, gaps)
     bits = folder / "noise_bits.json"
     blocks["noise_bits"] = docs_blocks.made_from(bits, noise_bits.table)
     return docs_blocks.rewrite(docs_dir / "results" / "utility.md", blocks)
-
-
-if __name__ == "__main__":
-    docs_blocks.run(rewrite, __doc__)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from fedsvp_jax.accounting import client_groups
 from fedsvp_jax.accounting.copies import epsilon_of_copies, relation_of_copies
 from fedsvp_jax.accounting.events import ANY_CHANGE
 from fedsvp_jax.accounting.promise import Plan
@@ -41,6 +42,8 @@ _PLANNED = (
     "that released models end before has spent no more"
 )
 _PROMISED = "kept for every client, however often the others upload"
+_BROKEN = "broken: uploads had less noise than the mechanism said before the run"
+_ROUNDING = 1e-5  # of what float32 numbers add up to, over the promise
 _AT_THE_END = ("basic", "rdp", "pld")
 METHODS = ("rdp", "pld")  # of every adversary's claims
 
@@ -199,6 +202,14 @@ def table(
       In a fixed order: adversaries from the strongest to the weakest.
     """
     found = _spent(account, methods)
+    groups = client_groups.shown(account)
+    for promised, part in groups:
+        found += [
+            client_groups.of_group(one, promised, f"of {promised.epsilon:g} promised")
+            for one in _spent(part, methods)
+            if (one.adversary, one.copies) == (adversary(part), 1)
+            and one.method in methods
+        ]
     if tally := _tally(account):
         why = _TALLY.format(tally)
         found = [
@@ -214,7 +225,8 @@ def table(
             for one in _spent(planned, methods)
             if one.method != "none"
         ]
-    if account.terms.total_epsilon is not None:
+    found += [client_groups.of_group(_promised(part), one) for one, part in groups]
+    if account.terms.total_epsilon is not None and not groups:
         found.append(_promised(account))
     nothing = account.mechanism.claim.relation == "none"
     return [one for one in found if not nothing or math.isfinite(one.epsilon)]
@@ -303,21 +315,25 @@ def _basic(account: Recorded, name: str, assumptions: str) -> Claim:
 
 
 def _promised(account: Recorded) -> Claim:
-    """What was promised before the run, for all of it."""
+    """What was promised before the run, for all of it; nominal once it is broken."""
     terms, delta, sound = account.terms, None, True
-    assert terms.total_epsilon is not None
-    if terms.total_accounting == "basic":
+    total, method = terms.total_epsilon, terms.total_accounting
+    assert total is not None
+    kept = account.epsilon_spent(method) <= total * (1 + _ROUNDING)
+    if method == "basic":
         plan = Plan(account)
         delta = plan.delta_of(plan.most_uploads)
         sound = _holds(account, account.largest_claim)
+        kept &= account.delta_spent() <= delta * (1 + _ROUNDING)
+    told = _PROMISED if kept else _BROKEN
     return _claim(
         account,
         adversary(account),
-        f"promise by {terms.total_accounting}",
-        terms.total_epsilon,
-        f"{_PROMISED}; {_assumptions(account)}",
+        f"promise by {method}",
+        total,
+        f"{told}; {_assumptions(account)}",
         delta=delta,
-        proved=sound,
+        proved=sound and kept,
     )
 
 

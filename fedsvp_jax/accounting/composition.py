@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.mechanisms.calibration import gaussian_epsilon_bound
+from fedsvp_jax.mechanisms.calibration import gaussian_epsilon
 from fedsvp_jax.mechanisms.subsampling import SampledSteps
 
 METHODS = ("basic", "rdp", "pld", "gdp")
@@ -35,7 +35,6 @@ _LARGEST_PLD = 100.0  # ε beyond which no distribution of privacy losses is com
 _GRID_POINTS = 1e5  # beyond ε = 10 the grid coarsens: 0.3 s at any ε
 _LEAST_LOSS = 1e-6  # precisions of steps below which sampling is not counted
 _STEP_INTERVAL = 0.005  # of the std of one step's loss: ε to 1e-5 relative
-_EXACT = (1e-12, 1e6)  # precisions at which dp-accounting's Gaussian ε keeps its digits
 
 
 class Sums(NamedTuple):
@@ -126,25 +125,13 @@ def _composed(
         if largest > _LARGEST_PLD:
             return largest
         return _pld_epsilon(precision, delta, responses, largest, steps)
-    exact = _gaussian_epsilon(precision, delta)
+    exact = gaussian_epsilon(precision, delta)
     largest = exact + sum(count * epsilon for count, epsilon in responses)
     if method == "gdp":
         return largest
     if exact > _LARGEST_PLD:  # dp-accounting overflows there; exact without responses
         return largest
     return _pld_epsilon(precision, delta, responses, largest)
-
-
-def _gaussian_epsilon(precision: float, delta: float) -> float:
-    """ε at δ of one Gaussian, exact; from above where that value loses its digits."""
-    from dp_accounting import gaussian_mechanism
-
-    if precision == 0:
-        return 0.0
-    if not _EXACT[0] <= precision <= _EXACT[1]:
-        return gaussian_epsilon_bound(precision, delta)
-    with np.errstate(divide="ignore"):  # of a δ that is 0 in floating point
-        return float(gaussian_mechanism.get_epsilon_gaussian(precision**-0.5, delta))
 
 
 def _rdp_epsilon(

@@ -55,7 +55,7 @@ def _epsilon(account: Recorded, method: str, view: str) -> float:
         uploads=float(most(account.uploads).sum()),
         precision=float(total),
         epsilon=0.0,
-        least=float(account.least[number]),
+        least=float(account.least[number].min()),
     )
     one = dataclasses.replace(account, mechanism=mechanism)
     return one.composed(method, sums, account.filter_cost.times(copies))

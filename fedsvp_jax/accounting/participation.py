@@ -4,6 +4,15 @@ from typing import Any, NamedTuple
 
 from fedsvp_jax.accounting.events import FilterCost
 from fedsvp_jax.common_settings import RoundSettings
+from fedsvp_jax.mechanisms import Mechanism
+
+
+class Promised(NamedTuple):
+    """Clients that are promised the same ε of their own (--client_epsilons)."""
+
+    epsilon: float  # of each of them over the run
+    clients: tuple[int, ...]  # ascending
+    mechanism: Mechanism  # the noise of theirs
 
 
 class Participation(NamedTuple):

@@ -12,6 +12,7 @@ decides about. They are charged first; the uploads have the rest.
 """
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -35,7 +36,7 @@ class Allowance(NamedTuple):
     """
 
     costs: Array | np.ndarray  # (T,) int32: of an upload in each round
-    budget: Array | np.ndarray  # () int32: the most that a client may spend
+    budget: Array | np.ndarray  # () or (M,) int32: the most that a client may spend
     least_cohort: Array | np.ndarray  # () int32: so many must be able to take part
 
 
@@ -121,37 +122,65 @@ class Plan:
         """What keeps `total_epsilon`; everybody may always take part without one.
 
         A claim about the average (`Basis.central`) rests on a whole cohort's noise, so
-        its rounds need a whole cohort of clients who may take part. The run ends when
-        there is none.
+        where a promise or `max_uploads` ends clients' turns its rounds need a whole
+        cohort of those who may take part. The run ends when there is none.
 
         Raises:
           ValueError: the mechanism adds no noise, or the filter's events, or they and
             one upload, are too much already.
         """
+        if self._account.promised:
+            return _of_all([Plan(one) for one in self._account.parts], self._account)
+        least, found = self.least_cohort, self.limits
+        if found is None:
+            return self._at_most(least)
+        shares, fits = found
+        unit = self._unit
+        return _allowance(np.ceil(shares * unit), math.floor(fits * unit), least)
+
+    @property
+    def least_cohort(self) -> int:
+        """So many must be able to take part for a round to have a cohort."""
+        limited = self._terms.total_epsilon, self._who.max_uploads
+        thins = any(limit is not None for limit in limited)
+        central = thins and self._account.mechanism.claim.central
+        return self._who.cohort_size if central else 1
+
+    @property
+    def _unit(self) -> int:
+        """What the costliest upload costs, in int32."""
+        return _UNITS // self._who.num_rounds
+
+    @cached_property
+    def limits(self) -> tuple[np.ndarray, float] | None:
+        """(T,) costs over the largest, and how many of the largest are allowed.
+
+        None where a client keeps the promise whenever it uploads.
+
+        Raises:
+          ValueError: as `allowance`.
+        """
         total = self._terms.total_epsilon
         if total is None:
-            return self._at_most(1)
+            return None
         self.check_filter()
         if not np.all(np.isfinite(self.precision)):
             raise ValueError(
                 f"total_epsilon = {total} cannot be promised: the mechanism adds no "
                 "noise in proportion to a sensitivity"
             )
-        central = self._account.mechanism.claim.central
-        least = self._who.cohort_size if central else 1
         limit = total
         if self._terms.total_accounting == "basic":
             limit *= 1 + _ROUNDING
         if self.promised(self.always) <= limit:
-            return self._at_most(least)
+            return None
         if self._terms.total_accounting == "basic":
             shares, fits = self._fitting_claims(limit)
         else:
             shares, fits = self._fitting_noise(limit)
         if fits < 1:
             self._refuse_upload()
-        unit = _UNITS // self._who.num_rounds
-        return _allowance(np.ceil(shares * unit), math.floor(fits * unit), least)
+        return shares, fits
 
     def _at_most(self, least_cohort: int) -> Allowance:
         """All may take part, where uploads are limited in so many rounds that cost."""
@@ -242,6 +271,27 @@ class Plan:
         )
 
 
+def _of_all(plans: Sequence[Plan], account: Recorded) -> Allowance:
+    """One allowance for clients with an ε of their own, with a budget (M,) each.
+
+    All pay the same costs: in each round the largest share that any of the promises
+    gives it, at which each client's own costs are no more.
+    """
+    first, limits = plans[0], [plan.limits for plan in plans]
+    limited = [found[0] for found in limits if found is not None]
+    free, cap = first._at_most(first.least_cohort), account.participation.max_uploads
+    costs, unlimited = np.asarray(free.costs), int(free.budget)
+    if limited:
+        costs = np.ceil(np.max(limited, axis=0) * first._unit)
+        unlimited = int(costs.sum()) if cap is None else cap * first._unit
+    budget = np.zeros(account.participation.num_clients)
+    for promised, found in zip(account.promised, limits, strict=True):
+        budget[list(promised.clients)] = (
+            unlimited if found is None else math.floor(found[1] * first._unit)
+        )
+    return _allowance(costs, budget, first.least_cohort)
+
+
 def _total(values: np.ndarray, uploads: float | None) -> float:
     """Of one upload in every round, or of so many of the costliest."""
     if uploads is None:
@@ -254,6 +304,8 @@ def _steps(shares: np.ndarray) -> int:
     return 1 if shares.min() == 1 else _STEPS
 
 
-def _allowance(costs: np.ndarray, budget: int, least_cohort: int) -> Allowance:
+def _allowance(
+    costs: np.ndarray, budget: int | np.ndarray, least_cohort: int
+) -> Allowance:
     leaves = (costs, budget, least_cohort)
     return Allowance(*(np.asarray(leaf, np.int32) for leaf in leaves))

@@ -2,10 +2,10 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 
 from fedsvp_jax.accounting.composition import (
@@ -15,11 +15,10 @@ from fedsvp_jax.accounting.composition import (
     composed_epsilon,
 )
 from fedsvp_jax.accounting.events import FilterCost
-from fedsvp_jax.accounting.participation import Participation
+from fedsvp_jax.accounting.participation import Participation, Promised
 from fedsvp_jax.accounting.settings import PromiseSettings
-from fedsvp_jax.accounting.views import VIEWS, averaged_multiplier
+from fedsvp_jax.accounting.views import VIEWS, Counted, counted
 from fedsvp_jax.mechanisms import Mechanism
-from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 from fedsvp_jax.structs import NoiseInfo
 
 
@@ -49,13 +48,16 @@ class Recorded:
       uploads: (M,) whole.
       epsilon, delta: (M,) Σ as claimed.
       precision: (4, M) Σ1/z² by view.
-      least: (4,) the least multiplier of an upload by view.
+      least: (4,) the least multiplier of an upload by view; (4, G) of clients that are
+        promised an ε of their own, by `promised`.
       passes: of the influence filter.
       rounds: that were recorded.
       largest_claim: ε of one upload.
       even_cohort: the cohort's size while every round had the same, equal weights and
         equal noise, which amplification by sampling needs; -1 before the first, else 0.
       tally: what made the number of rounds follow the data, so that ε is a tally.
+      promised: every client once, where clients are promised an ε of their own, from
+        the smallest ε; () where one promise is for all.
     """
 
     mechanism: Mechanism
@@ -71,6 +73,7 @@ class Recorded:
     largest_claim: float = 0.0
     even_cohort: int = -1
     tally: str = ""
+    promised: tuple[Promised, ...] = ()
 
     @classmethod
     def of(
@@ -106,6 +109,27 @@ class Recorded:
         who = self.participation._replace(nominal=reasons)
         return dataclasses.replace(self, participation=who)
 
+    def promising(self, promised: Sequence[Promised]) -> Self:
+        """The account before its first round, with an ε for each client."""
+        least = np.full((len(VIEWS), len(promised)), math.inf)
+        return dataclasses.replace(self, promised=tuple(promised), least=least)
+
+    @property
+    def parts(self) -> tuple[Self, ...]:
+        """One account for each ε that is promised, of its clients alone."""
+        sums = ("uploads", "epsilon", "delta", "precision")
+        return tuple(
+            dataclasses.replace(
+                self,
+                mechanism=one.mechanism,
+                terms=dataclasses.replace(self.terms, total_epsilon=one.epsilon),
+                least=self.least[:, number],
+                promised=(),
+                **{name: getattr(self, name)[..., list(one.clients)] for name in sums},
+            )
+            for number, one in enumerate(self.promised)
+        )
+
     @property
     def proved(self) -> bool:
         """Whether the mechanism's claim is, and nothing makes it nominal."""
@@ -126,16 +150,16 @@ class Recorded:
         """ε_r that an upload spends on R; 0 where R is not told."""
         return float(self.mechanism.release_epsilon)
 
+    def counted(self, noise: NoiseInfo, weights: Any = None) -> Counted:
+        """What a round's uploads count: `views.counted` of the claim's view."""
+        return counted(noise, weights, self.view, self.participation.colluders)
+
     def record(self, client_ids: Any, noise: NoiseInfo, weights: Any = None) -> Self:
         """The account after one more round.
 
         Args:
           client_ids: (K,) ids, each at most once; ids < 0 are empty places.
-          noise: what the mechanism says of each upload; leaves (K,). Noise in the local
-            steps is not shared: every view then counts the upload as the server does,
-            but for a cohort that shares the noise of its one step.
-          weights: (K,) p_i of the average, for the views that see it alone. Without
-            them every view counts as the server's.
+          noise, weights: as in `views.counted`.
 
         Raises:
           ValueError: an unknown or repeated id.
@@ -148,36 +172,9 @@ class Recorded:
                 f"client_ids must be distinct and < {len(self.uploads)}, "
                 f"got {ids.tolist()}"
             )
-        multiplier, bound, at_upload, claimed, deltas = (
-            np.asarray(leaf, float)[taken]
-            for leaf in (
-                noise.noise_multiplier,
-                noise.sensitivity,
-                noise.noise_std,
-                noise.epsilon,
-                noise.delta,
-            )
-        )
-        noised = (at_upload > 0) | (self.view != "server")
-        noised &= np.isfinite(multiplier)  # an upload of public data carries no noise
-        std = np.where(noised, multiplier, 0) * np.where(noised, bound, 0)
-        in_steps = np.any((std == 0) & (multiplier > 0) & np.isfinite(multiplier))
-        alone = weights is None or len(ids) == 0 or bool(in_steps)
-        share = np.ones(len(ids)) if alone else np.asarray(weights, float)[taken]
-        known = (0, 1, self.participation.colluders)
-        seen = dict.fromkeys(VIEWS, multiplier)
-        if not alone:
-            seen |= {
-                view: averaged_multiplier(multiplier, std, share, of_others)
-                for view, of_others in zip(VIEWS[1:], known, strict=True)
-            }
-        if self.view != "server" and not alone:
-            met = seen[self.view]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                anew = concentrated_epsilon(jnp.asarray(met), jnp.asarray(deltas))
-            claimed = np.where(met > 0, np.asarray(anew, float), math.inf)
-            claimed = np.where(np.isinf(met), 0.0, claimed)
-        even = not alone and len(ids) > 1 and len({*std}) == len({*share}) == 1
+        noise = jax.tree.map(lambda leaf: np.asarray(leaf, float)[taken], noise)
+        shares = None if weights is None else np.asarray(weights, float)[taken]
+        met, claimed, even = self.counted(noise, shares)
         size = len(ids) if even else 0
 
         def added(before: np.ndarray, values: Any) -> np.ndarray:
@@ -185,20 +182,30 @@ class Recorded:
             after[..., ids] += values
             return after
 
-        met = np.stack([seen[view] for view in VIEWS])
         with np.errstate(divide="ignore"):
             precision = 1.0 / np.square(met)
         return dataclasses.replace(
             self,
             uploads=added(self.uploads, 1),
             epsilon=added(self.epsilon, claimed),
-            delta=added(self.delta, deltas),
+            delta=added(self.delta, noise.delta),
             precision=added(self.precision, precision),
-            least=np.minimum(self.least, met.min(axis=1, initial=math.inf)),
+            least=self._least_after(ids, met),
             rounds=self.rounds + 1,
             largest_claim=max(self.largest_claim, claimed.max(initial=0.0)),
             even_cohort=size if self.even_cohort in (-1, size) else 0,
         )
+
+    def _least_after(self, ids: np.ndarray, met: np.ndarray) -> np.ndarray:
+        """`least` after uploads of these clients, whose multipliers are (4, K)."""
+        if not self.promised:
+            return np.minimum(self.least, met.min(axis=1, initial=math.inf))
+        after = self.least.copy()
+        for number, one in enumerate(self.promised):
+            of_these = met[:, np.isin(ids, one.clients)]
+            least = of_these.min(axis=1, initial=math.inf)
+            after[:, number] = np.minimum(after[:, number], least)
+        return after
 
     def record_pass(self) -> Self:
         """After one more pass of the influence filter, in which all take part."""
@@ -230,8 +237,19 @@ class Recorded:
             raise ValueError(f"method must be one of {', '.join(METHODS)}")
         if view not in VIEWS:
             raise ValueError(f"view must be one of {', '.join(VIEWS)}, got {view!r}")
-        number = VIEWS.index(view)
         chosen = self._chosen(client_id)
+        if self.promised:
+            return max(
+                part.epsilon_spent(
+                    method,
+                    delta,
+                    None if client_id is None else one.clients.index(client_id),
+                    view=view,
+                )
+                for one, part in zip(self.promised, self.parts, strict=True)
+                if client_id is None or client_id in one.clients
+            )
+        number = VIEWS.index(view)
         most = _not_exceeded(
             self.uploads[chosen], self.precision[number][chosen], self.epsilon[chosen]
         )

@@ -22,6 +22,7 @@ import numpy as np
 
 from fedsvp_jax.accounting import claims
 from fedsvp_jax.accounting.account import Account
+from fedsvp_jax.accounting.promise import Plan
 from fedsvp_jax.mechanisms.calibration import analytic_multiplier
 
 FALSE_ALARMS = 0.01
@@ -108,4 +109,8 @@ def uploads_left(account: Account) -> int | None:
     """Uploads that a promise still allows every client; None where none was made."""
     if account.terms.total_epsilon is None:
         return None
-    return max(0, account.plan.most_uploads - int(account.uploads.max()))
+    left = (
+        Plan(one).most_uploads - int(one.uploads.max())
+        for one in account.parts or (account,)
+    )
+    return max(0, min(left))

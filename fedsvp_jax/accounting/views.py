@@ -1,6 +1,13 @@
 """Who sees what of an upload, and through how much noise."""
 
+import math
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
 import numpy as np
+
+from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
+from fedsvp_jax.structs import NoiseInfo
 
 # What an adversary sees of a client's upload: the upload itself ("server"), or the
 # cohort's average, of whose noise it knows the part of 0, 1 or h other clients.
@@ -56,3 +63,57 @@ def averaged_multiplier(
     hidden = (weights > 0) & np.isfinite(noise_multiplier)
     averaged = np.where(own > 0, np.where(hidden, noise_multiplier, 0.0) * ratio, 0.0)
     return np.where(hidden, averaged, np.inf)
+
+
+class Counted(NamedTuple):
+    """What the uploads of a round count."""
+
+    multiplier: np.ndarray  # (4, K) z by view
+    epsilon: np.ndarray  # (K,) claimed; of an average, by the cohort that there was
+    even: bool  # whether noise and weights of the cohort are equal
+
+
+def counted(
+    noise: NoiseInfo, weights: Any | None, view: str, colluders: int
+) -> Counted:
+    """What a round's uploads count, by all views.
+
+    Args:
+      noise: what the mechanism says of each upload; leaves (K,). Noise in the local
+        steps is not shared: every view then counts the upload as the server does,
+        but for a cohort that shares the noise of its one step.
+      weights: (K,) p_i of the average, for the views that see it alone. Without
+        them every view counts as the server's.
+      view: of the claim.
+      colluders: h.
+    """
+    multiplier, bound, at_upload, claimed, deltas = (
+        np.asarray(leaf, float)
+        for leaf in (
+            noise.noise_multiplier,
+            noise.sensitivity,
+            noise.noise_std,
+            noise.epsilon,
+            noise.delta,
+        )
+    )
+    noised = (at_upload > 0) | (view != "server")
+    noised &= np.isfinite(multiplier)  # an upload of public data carries no noise
+    std = np.where(noised, multiplier, 0) * np.where(noised, bound, 0)
+    in_steps = np.any((std == 0) & (multiplier > 0) & np.isfinite(multiplier))
+    size = len(multiplier)
+    alone = weights is None or size == 0 or bool(in_steps)
+    share = np.ones(size) if alone else np.asarray(weights, float)
+    seen = dict.fromkeys(VIEWS, multiplier)
+    if not alone:
+        seen |= {
+            other: averaged_multiplier(multiplier, std, share, known)
+            for other, known in zip(VIEWS[1:], (0, 1, colluders), strict=True)
+        }
+    if view != "server" and not alone:
+        met = seen[view]
+        anew = concentrated_epsilon(jnp.asarray(met), jnp.asarray(deltas))
+        claimed = np.where(met > 0, np.asarray(anew, float), math.inf)
+        claimed = np.where(np.isinf(met), 0.0, claimed)
+    even = not alone and size > 1 and len({*std}) == len({*share}) == 1
+    return Counted(np.stack([seen[one] for one in VIEWS]), claimed, even)

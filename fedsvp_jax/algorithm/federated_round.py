@@ -71,7 +71,10 @@ def federated_round(
     valid = clients >= 0
     sizes = cell.split.num_train[rows]
     weights = aggregation.client_weights(
-        sizes, valid, uniform=plan.uniform_weights or mechanism.uniform_weights
+        sizes,
+        valid,
+        uniform=plan.uniform_weights or mechanism.uniform_weights,
+        shares=None if cell.shares is None else cell.shares[jnp.maximum(clients, 0)],
     )
     chunk_size = plan.client_chunk_size
     lane_axes = outer_axes + ((lanes.LANE,) if chunk_size > 1 else ())

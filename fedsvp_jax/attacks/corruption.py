@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import prng
-from fedsvp_jax.influence.settings import CorruptionSettings
+from fedsvp_jax.filter_settings import CorruptionSettings
 from fedsvp_jax.structs import Array, Examples, Split
 
 _NOISE_STD = 1.0  # in units of half a pixel's range, or of the features' own std

@@ -13,7 +13,6 @@ from fedsvp_jax import prng
 from fedsvp_jax.algorithm.state import ServerState
 from fedsvp_jax.attacks import gan, reconstruction
 from fedsvp_jax.attacks.classifier import BATCH
-from fedsvp_jax.attacks.many_images import CHUNK, ManyImages
 from fedsvp_jax.attacks.poisoning import Poison
 from fedsvp_jax.attacks.reconstruction import AttackerState, AttackPlan, Holdings
 from fedsvp_jax.attacks.scores import Examiner, Scores
@@ -165,11 +164,6 @@ class CuriousClients:
         key = prng.stream_key(self._root, prng.Stream.ATTACKER, self._nobody)
         return self._make(state.generator, key, self.attack.num_images, label)
 
-    def many_reconstructions(self, state: AttackerState, chunk: int) -> Array:
-        """(A, CHUNK, *image_shape) of the private class; other latents by chunk."""
-        key = prng.stream_key(self._root, prng.Stream.ATTACKER, self._nobody + 1)
-        return self._make(state.generator, jax.random.fold_in(key, chunk), CHUNK)
-
     def initial_state(self) -> dict[str, Any]:
         """The states of the server and of the attackers before round 0."""
         attackers = reconstruction.init_attackers(self.plan, self._root, self._ids)
@@ -242,7 +236,6 @@ def run_mechanism(
     examiner: Examiner,
     classes: list[int],
     folder: RunFolder,
-    many: ManyImages | None = None,
 ) -> tuple[dict[str, Any], dict[int, Array]]:
     """Runs all rounds under one mechanism; an interrupted run is continued.
 
@@ -253,7 +246,6 @@ def run_mechanism(
       examiner: scores the reconstructions.
       classes: classes that are reconstructed after the last round.
       folder: holds scores.jsonl and the checkpoints.
-      many: compares many images of the private class after the last round.
 
     Returns:
       `(summary, images)`: for each class the final scores, means over the attackers,
@@ -290,11 +282,7 @@ def run_mechanism(
             distance=f"{np.mean([s.frechet_distance for s in scores]):.1f}",
         )
         checkpointer.save(round_num + 1, state)
-    summary, shown = _final(clients, examiner, state["attackers"], classes, folder)
-    if many is not None:
-        make = partial(clients.many_reconstructions, state["attackers"])
-        summary["many_images"] = many.of_attackers(make)
-    return summary, shown
+    return _final(clients, examiner, state["attackers"], classes, folder)
 
 
 def _rows(

@@ -1,4 +1,4 @@
-"""The noise that the papers compare theirs with, printed or reconstructed.
+"""The noise that others are compared with: DP-FedAvg, and that of the papers' tables.
 
 `mechanisms.registry` knows them by name and loads this room when one is made.
 """

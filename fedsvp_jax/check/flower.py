@@ -66,7 +66,7 @@ def _app(path: pathlib.Path) -> tuple[dict[str, Any], list[pathlib.Path]]:
         app = tomllib.loads(path.read_text(encoding="utf-8"))["tool"]["flwr"]["app"]
         module = str(app["components"]["clientapp"]).partition(":")[0]
         config = _flat(app.get("config", {}))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(
             f"{path} is no pyproject.toml of a Flower app, which has a table "
             "[tool.flwr.app.components]"

@@ -137,15 +137,19 @@ def finite(
     Raises:
       ValueError: it is none, not finite, or not in its range.
     """
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not (above < value < math.inf and at_least <= value <= at_most):
+    try:
+        usual = isinstance(value, int | float) and not isinstance(value, bool)
+        number = float(value) if usual else math.nan
+    except OverflowError:  # a whole number beyond all floats
+        number = math.inf
+    if not (above < number < math.inf and at_least <= number <= at_most):
         limit = f" > {above:g}" if math.isfinite(above) else ""
         limit = f" >= {at_least:g}" if math.isfinite(at_least) else limit
         limit += f" and <= {at_most:g}" if math.isfinite(at_most) else ""
         raise ValueError(
             f"{name} of {source} must be a finite number{limit}, got {value!r}"
         )
-    return float(value)
+    return number
 
 
 def whole(source: str, name: str, value: Any) -> int:

@@ -41,7 +41,7 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
     """
     try:
         told: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not TOML that can be read: {error}") from error
     told |= facts.overrides
     claim = told.get("stated", {})

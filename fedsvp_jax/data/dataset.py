@@ -5,12 +5,9 @@ import functools
 import hashlib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from fedsvp_jax.data.formats.schema import Schema
 
 
 def integer_labels(labels: np.ndarray) -> np.ndarray | None:
@@ -76,6 +73,7 @@ class Dataset:
       test_labels: (m,), as `train_labels`.
       num_classes: number of classes; some of them may have no example.
       train_writers: (n,) int32, who wrote each training example, or None.
+      writer_names: what writer i is called, where the data name them.
       class_names: what the classes are called, or None.
       columns: named properties of the training examples.
       test_columns: those of the test examples, where they are known; with the
@@ -86,7 +84,8 @@ class Dataset:
       test_targets: (m, ...), likewise.
       from_records: what of the preprocessing was taken from the records, in words: a
         record that changes may change it for all, so every claim is nominal then.
-      schema: of the table that it was, by which other rows become examples; or None.
+      schema: of the table that it was, by which other rows become examples
+        (`tables.schema.Schema`); or None.
 
     Raises:
       ValueError: a shape, a type or a value is not as described, or two of them
@@ -106,7 +105,8 @@ class Dataset:
     train_targets: np.ndarray | None = None
     test_targets: np.ndarray | None = None
     from_records: tuple[str, ...] = ()
-    schema: "Schema | None" = None
+    schema: Any = None
+    writer_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         for part in ("train", "test"):

@@ -1,22 +1,16 @@
 """Data sets by name, and the settings that say which one is read."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from fedsvp_jax import extras
-from fedsvp_jax.data import client_store
-from fedsvp_jax.data.dataset import Dataset, Facts, facts_of
-from fedsvp_jax.data.formats import npz, table
-from fedsvp_jax.data.formats.table_settings import TableSettings
+from fedsvp_jax.data.dataset import Dataset, Facts
+from fedsvp_jax.data.table_settings import TableSettings
 from fedsvp_jax.settings import FEATURE_MODELS, setting
 
-# Files of one's own; `datasets` around the core reads published ones.
-_OWN: dict[str, Callable[[Path, TableSettings], Dataset]] = {
-    "npz": npz.load_npz,
-    "csv": table.load_csv,
-}
+_OWN = ("npz", "csv")  # files that `tables` reads; `datasets` reads published ones
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +81,8 @@ def load(
     if name in _OWN:
         if folder is None:
             raise ValueError(needed)
-        return _OWN[name](folder, declared)
+        own: Dataset = extras.around("tables").load(name, folder, declared)
+        return own
     family, _, inner = name.partition(":")
     source = published().get(family)
     if source is None or bool(inner) != (family == "tfds"):
@@ -108,15 +103,12 @@ def facts(config: DataSettings) -> Facts:
       FileNotFoundError, ValueError: as `load`.
     """
     path = Path(config.data_dir or "").expanduser()
-    match config.dataset:
-        case "npz" if config.data_dir:
-            return npz.npz_facts(path, config)
-        case "csv" if config.data_dir:
-            return facts_of(table.load_csv(path, config))
-        case "store" if config.data_dir and (path / "store.json").is_file():
-            store = client_store.open_store(path)
-            return Facts(len(store.train_labels), store.clients[:, 1])
-        case "npz" | "csv" | "store":
-            return Facts()
-    found: Facts = published()[config.dataset.partition(":")[0]].facts
+    if config.dataset == "store" and config.data_dir:
+        found: Facts = extras.around("store").facts(path)
+    elif config.dataset in _OWN and config.data_dir:
+        found = extras.around("tables").facts(config.dataset, path, config)
+    elif config.dataset in (*_OWN, "store"):
+        found = Facts()
+    else:
+        found = published()[config.dataset.partition(":")[0]].facts
     return found

@@ -29,8 +29,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsvp_jax.data.dataset import Column, Dataset
-from fedsvp_jax.data.formats import csv_file
 from fedsvp_jax.datasets import folders
+from fedsvp_jax.tables import csv_file
 
 
 class _Scale(NamedTuple):

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.data.formats import files
 from fedsvp_jax.datasets import folders
+from fedsvp_jax.tables import files
 
 _PIXELS = 3 * 32 * 32
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.data.formats import files
-from fedsvp_jax.data.formats.table_settings import TableSettings
+from fedsvp_jax.data.table_settings import TableSettings
 from fedsvp_jax.datasets import folders
+from fedsvp_jax.tables import files
 
 _IMAGES, _LABELS = "images-idx3-ubyte", "labels-idx1-ubyte"
 _FOLDERS = {

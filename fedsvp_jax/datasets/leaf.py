@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.data.formats import files
 from fedsvp_jax.datasets import folders
-from fedsvp_jax.datasets.store_writer import ClientExamples, StoreSource
+from fedsvp_jax.store.writer import ClientExamples, StoreSource
+from fedsvp_jax.tables import files
 
 _SIDE = 28
 _NUM_CLASSES = 62

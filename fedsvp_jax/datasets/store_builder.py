@@ -8,10 +8,10 @@ import numpy as np
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.dataset import RowSource
-from fedsvp_jax.data.formats import npz
 from fedsvp_jax.datasets import leaf, tfds_source
-from fedsvp_jax.datasets.store_writer import ClientExamples, StoreSource
 from fedsvp_jax.federation import loading
+from fedsvp_jax.store.writer import ClientExamples, StoreSource
+from fedsvp_jax.tables import npz
 
 
 def store_source(config: ExperimentConfig, scratch: Path) -> StoreSource:

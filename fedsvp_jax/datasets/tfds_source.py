@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedsvp_jax.data.dataset import Dataset, RowSource
-from fedsvp_jax.data.formats import files
+from fedsvp_jax.tables import files
 
 _BLOCK = 4096  # undecoded examples in memory while the labels are read
 _TEST_SPLITS = ("test", "validation")  # the first that exists is the test set

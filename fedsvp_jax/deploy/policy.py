@@ -14,7 +14,7 @@ from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation import plan
 from fedsvp_jax.federation.budget import solve_noise
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
-from fedsvp_jax.mechanisms.base import check_noise
+from fedsvp_jax.mechanisms.played import check_noise
 from fedsvp_jax.run.files import plain
 from fedsvp_jax.settings import part
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo
@@ -95,7 +95,7 @@ class Policy:
         if self.summed:
             raise ValueError(
                 "noise_trust must be nobody here, where the server sees each upload: "
-                "with secure_aggregation take deploy.flower_sums.SumMod"
+                "with secure_aggregation take engines.flower_sums.SumMod"
             )
         if self.is_query:
             raise ValueError(
@@ -187,8 +187,14 @@ def make_policy(
     Raises:
       ValueError: settings that cannot be kept outside the simulator: noise in local
         steps, noise that only the cohort's sum has enough of, a mechanism with a step
-        at the server, no noise at all, a promise that not even one upload keeps.
+        at the server, no noise at all, a promise that not even one upload keeps, or
+        promises of others.
     """
+    if config.client_epsilons is not None:
+        raise ValueError(
+            "client_epsilons must be left out of a deployed client, which promises "
+            "its own total_epsilon; sites may promise different ones"
+        )
     facts: dict[str, Any] = {
         "min_num_examples": min_num_examples,
         "max_num_examples": max_num_examples,
@@ -217,7 +223,8 @@ def make_policy(
             "R"
         )
     _check_deployable(config.mechanism, mechanism)
-    check_noise(mechanism, 1, config.num_rounds, num_examples=min_num_examples)
+    sizes = min_num_examples, told.max_num_examples
+    check_noise(mechanism, 1, config.num_rounds, sizes=sizes)
     if config.mechanism != "none" and np.min(mechanism.least_multiplier) <= 0:
         raise ValueError(
             f"mechanism {config.mechanism} adds no noise with these settings, and a "

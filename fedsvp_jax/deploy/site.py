@@ -21,13 +21,12 @@ from typing import Any
 import numpy as np
 
 from fedsvp_jax import plugin
-from fedsvp_jax.data.formats.files import sync
 from fedsvp_jax.deploy.chain import Entry, Key, entry_line, read_entries
 from fedsvp_jax.deploy.policy import Policy, make_policy
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.state import ClientState, new_state
 from fedsvp_jax.deploy.witness import Witness, WitnessFolder
-from fedsvp_jax.run.files import WriteError, make_folder
+from fedsvp_jax.run.files import WriteError, make_folder, sync
 
 
 class Site:

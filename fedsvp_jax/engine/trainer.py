@@ -23,7 +23,7 @@ from fedsvp_jax.algorithm.state import (
 )
 from fedsvp_jax.devices import compiler_flags, lanes, memory, processes
 from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.federation.cohort_stream import Cohort
+from fedsvp_jax.federation.federated_data import Cohort
 from fedsvp_jax.federation.program import Program
 from fedsvp_jax.structs import Array, Examples
 from fedsvp_jax.tree import norms_for

@@ -34,8 +34,10 @@ from fedsvp_jax.deploy.site import Site
 class LocalPrivacy(Postprocessor):
     """Clips, noises and counts the statistics of every user.
 
-    It stands behind the weighting among the backend's `postprocessors`. The statistics
-    of a user who refuses become zeros of weight 0: they are left out of the average.
+    It stands behind the weighting among the backend's `postprocessors`, whose weight
+    does not leave: what a user counts in the average is the number of training examples
+    that its log declares, which is public. The statistics of a user who refuses become
+    zeros of weight 0: they are left out of the average.
     The metric `refused uploads` tells which share of the cohort refused.
 
     pfl simulates: a user has trained before any postprocessor is called, so a training
@@ -47,6 +49,7 @@ class LocalPrivacy(Postprocessor):
         `fedsvp site init`, or `Site(log_of(user_id), policy).begin(num_examples)`. What
         is promised stands there; users may promise different things.
       contribution: R of a user, where the noise follows it.
+      uniform: every user counts the same.
       first_round: number of the first round that the run has, from 1; of a run that
         goes on, the first that the users have not answered.
       randomness: of a user's id; `Seeded` for tests. pfl's seeds are not used.
@@ -60,25 +63,28 @@ class LocalPrivacy(Postprocessor):
         folder: str | os.PathLike[str],
         *,
         contribution: Callable[[UserContext], float] | None = None,
+        uniform: bool = False,
         first_round: int = 1,
         randomness: Callable[[str], Randomness] = lambda user_id: SECRET,
     ) -> None:
         self._folder = pathlib.Path(folder)
         self._contribution, self._randomness = contribution, randomness
-        self._round = first_round
+        self._round, self._uniform = first_round, uniform
 
     def postprocess_one_user(
         self, *, stats: WeightedStatistics, user_context: UserContext
     ) -> tuple[WeightedStatistics, Metrics]:
         """The statistics as they leave the user, and whether the user refused."""
         ops = get_ops()
-        weight, (_, sums) = stats.weight, stats.get_weights()
-        update = [np.asarray(ops.to_numpy(leaf)) / np.float32(weight) for leaf in sums]
+        own, (_, sums) = np.float32(stats.weight), stats.get_weights()
+        with np.errstate(divide="ignore", invalid="ignore"):  # of a weight 0
+            update = [np.asarray(ops.to_numpy(leaf)) / own for leaf in sums]
         zeros = [np.zeros_like(leaf) for leaf in update]
         refused = False
         try:
             with refusing():
-                upload = self._answer(zeros, update, user_context)
+                upload, declared = self._answer(zeros, update, user_context)
+            weight = 1.0 if self._uniform else float(declared)
         except Refused:
             refused, upload, weight = True, zeros, 0.0
         private = stats.from_weights(
@@ -100,17 +106,18 @@ class LocalPrivacy(Postprocessor):
 
     def _answer(
         self, zeros: list[np.ndarray], update: list[np.ndarray], user: UserContext
-    ) -> list[np.ndarray]:
+    ) -> tuple[list[np.ndarray], int]:
+        """The upload, and the number of examples that the log declares."""
         ratio, site = self._contribution, Site(self.log_of(user.user_id))
         site.policy.check_takes_updates(with_model=False)
-        upload, _ = answer(
+        upload, record = answer(
             site,
             zeros,
             lambda: Trained(update, None if ratio is None else ratio(user)),
             round_num=self._round,
             randomness=self._randomness(user.user_id),
         )
-        return upload
+        return upload, int(record["num_examples"])
 
     def postprocess_server(
         self,

@@ -12,10 +12,10 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from fedsvp_jax import extras
 from fedsvp_jax.accounting import Account, FilterCost, Participation
 from fedsvp_jax.config import AccountedSettings, ExperimentConfig
 from fedsvp_jax.federation import plan
-from fedsvp_jax.influence import admission, privacy
 from fedsvp_jax.mechanisms import (
     Mechanism,
     MechanismConfig,
@@ -34,12 +34,8 @@ def planned_cost(config: AccountedSettings) -> FilterCost:
     """What the influence filter's planned passes cost; nothing without a filter."""
     if config.influence_filter == "none":
         return FilterCost()
-    return privacy.filter_cost(
-        config,
-        num_participants=config.num_clients,
-        delta=config.target_delta,
-        passes=admission.num_passes(config, config.num_rounds),
-    )
+    cost: FilterCost = extras.around("influence.admission").planned_cost(config)
+    return cost
 
 
 def account_of(config: AccountedSettings, mechanism: Mechanism, **who: Any) -> Account:

@@ -2,28 +2,48 @@
 
 import logging
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import extras, prng
-from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.algorithm.coalitions import coalition_rows, planned_coalitions
 from fedsvp_jax.common_settings import NoiseSettings
 from fedsvp_jax.config import ExperimentConfig, FederationSettings
-from fedsvp_jax.data import partition, preprocessing, train_validation
+from fedsvp_jax.data import preprocessing, train_validation
 from fedsvp_jax.data.attributes import Attributes, AttributeSettings
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.data.stored_clients import StoredClients
 from fedsvp_jax.federation import loading
-from fedsvp_jax.federation.cohort_stream import CohortReader
+from fedsvp_jax.federation.promised_epsilons import client_names, promised_epsilons
 from fedsvp_jax.shapley import ShapleySettings
-from fedsvp_jax.structs import Examples, Split
+from fedsvp_jax.structs import Array, Examples, Split
 
 _LOG = logging.getLogger(__name__)
+
+
+class Cohort(NamedTuple):
+    """One round's clients and their examples, where these are read round by round."""
+
+    clients: Array  # (K,) int32 ascending, then -1 where nobody takes part
+    split: Split  # leaves (K, ...), indices into `examples`
+    examples: Examples  # (num_examples, ...), zeros at the end
+
+
+class CohortStream(Protocol):
+    """Who reads them: `store.stream`."""
+
+    def take(self, round_num: int, spent: Array) -> Cohort:
+        """The cohort of a round, after which clients had spent (M,) int32."""
+
+
+class CohortReader(Protocol):
+    """The clients of a store."""
+
+    def stream(self, **how: Any) -> CohortStream:
+        """Their cohorts in a run: its root, num_rounds, cohorts and allowance."""
 
 
 class FederatedData(NamedTuple):
@@ -48,6 +68,7 @@ class FederatedData(NamedTuple):
     corrupted: np.ndarray  # (cells, M) bool
     fingerprint: str  # of the data set that all of this was made of
     reader: CohortReader | None = None  # of a store
+    promised: tuple[np.ndarray | None, ...] = (None,)  # (M,) ε by client, by cell
     warmup: Examples | None = None  # the centre's own, of the influence filter
     validation: Examples | None = None  # the server's own, to choose the best round
 
@@ -62,7 +83,7 @@ class FederatedData(NamedTuple):
         return int(self.num_train.max())
 
 
-def _num_curious(config: FederationSettings) -> int:
+def num_curious(config: FederationSettings) -> int:
     """Honest-but-curious clients; a warning where all clients are."""
     if config.num_attributes == 1:
         return 0
@@ -84,8 +105,8 @@ def federate(
     point to copies at the end of the examples. Of a store, one cell's.
     """
     if isinstance(dataset, ClientStore):
-        (config,) = configs
-        return _federate_store(config, dataset)
+        federated: FederatedData = extras.around("store").federate(*configs, dataset)
+        return federated
     first, fingerprint = configs[0], dataset.fingerprint
     withheld = loading.withhold_validation(first, dataset)
     dataset, chooses = withheld
@@ -105,16 +126,19 @@ def federate(
     corrupted: dict[int, np.ndarray] = {}
     changed = [examples]
     copies: dict[int, int] = {}
+    called: dict[int, list[str]] = {}
     protected = _protected(first, found)
     num_rows = len(dataset.train_labels)
     for config in configs:
         if config.seed in by_seed:
             continue
+        parts = loading.client_parts(config, dataset)
+        called[config.seed] = client_names(config, dataset, parts)
         split = train_validation.make_split(
-            loading.client_parts(config, dataset),
+            parts,
             found.ids,
             private_attribute=found.private,
-            num_hbc=_num_curious(config),
+            num_hbc=num_curious(config),
             train_fraction=config.train_fraction,
             seed=config.seed,
             how=config.split,
@@ -150,9 +174,9 @@ def federate(
         private_classes=()
         if dataset.train_targets is not None
         else loading.private_classes(first, dataset.num_classes),
-        coalition_sizes=_largest_coalitions(first, counts),
+        coalition_sizes=largest_coalitions(first, counts),
         num_train=np.asarray(split.num_train),
-        min_num_private=_least_held(counts[:, found.private]),
+        min_num_private=least_held(counts[:, found.private]),
         most_copies=tuple(copies[config.seed] for config in configs),
         from_records=_from_records(first, dataset),
         num_classes=dataset.num_classes,
@@ -160,88 +184,9 @@ def federate(
         fingerprint=fingerprint,
         warmup=warmup,
         validation=chooses,
-    )
-
-
-def _federate_store(config: ExperimentConfig, store: ClientStore) -> FederatedData:
-    """The federation of a store's clients; what a run in memory has, to the number.
-
-    Raises:
-      ValueError: the partition is not `by_writer`: a store knows its clients.
-    """
-    if config.partition != "by_writer":
-        raise ValueError(
-            "partition must be by_writer for dataset store, whose clients are given, "
-            f"got {config.partition}"
-        )
-    if config.influence_filter != "none" or config.corrupted_share > 0:
-        raise ValueError(
-            "influence_filter must be none and corrupted_share 0 for dataset store: "
-            "both need every client's examples at hand"
-        )
-    fingerprint = store.fingerprint
-    store, chooses = loading.withhold_validation(config, store)
-    num_stored = len(store.clients)
-    found = loading.attributes_of(
-        config,
-        config.dataset,
-        labels=np.arange(store.num_classes, dtype=np.int32),
-        num_classes=store.num_classes,
-        writers=np.arange(num_stored, dtype=np.int32),
-        columns={},
-    )
-    clients = StoredClients(
-        store=store,
-        chosen=partition.draw_writers(
-            np.arange(num_stored),
-            store.clients[:, 1],
-            config.num_clients,
-            min_examples=train_validation.least_examples(
-                config.dataset, config.batch_size, config.train_fraction
-            ),
-            seed=config.seed,
+        promised=tuple(
+            promised_epsilons(config, called[config.seed]) for config in configs
         ),
-        attribute_table=found.ids,
-        by_client=config.num_attributes > 1 and config.attributes == "writer_groups",
-        num_attributes=config.num_attributes,
-        private_attribute=found.private,
-        num_hbc=_num_curious(config),
-        train_fraction=config.train_fraction,
-        seed=config.seed,
-        split=config.split,
-    )
-    train, validation = clients.attribute_counts()
-    num_train, num_validation = train.sum(1), validation.sum(1)
-    held = np.sort(num_train + num_validation)
-    reader = CohortReader(
-        clients,
-        cohort_size=config.cohort_size,
-        num_examples=int(held[-config.cohort_size :].sum()),
-        longest_train=int(num_train.max()),
-        longest_validation=int(num_validation.max()),
-    )
-    nobody = np.full(config.cohort_size, cohort.NOBODY, np.int32)
-    empty = reader.read(nobody)
-    tested = loading.test_attributes(config, store)
-    return FederatedData(
-        examples=empty.examples,
-        test=preprocessing.device_examples(
-            store.test_inputs, store.test_labels, tested
-        ),
-        num_tested_attributes=0 if tested is None else len(found.names),
-        split=jax.tree.map(lambda leaf: leaf[None], empty.split),
-        attributes=found,
-        private_classes=loading.private_classes(config, store.num_classes),
-        coalition_sizes=_largest_coalitions(config, train),
-        num_train=num_train[None],
-        min_num_private=_least_held(train[:, found.private]),
-        most_copies=(store.most_copies,),
-        from_records=store.from_records,
-        num_classes=store.num_classes,
-        corrupted=np.zeros((1, config.num_clients), bool),
-        fingerprint=fingerprint,
-        validation=chooses,
-        reader=reader,
     )
 
 
@@ -271,12 +216,12 @@ def _protected(config: NoiseSettings, found: Attributes) -> np.ndarray:
     return np.ones(len(found.ids), bool)
 
 
-def _least_held(counts: np.ndarray) -> int:
+def least_held(counts: np.ndarray) -> int:
     """The least count above 0; 1 where all are 0."""
     return int(counts[counts > 0].min(initial=counts.max(initial=1)))
 
 
-def _largest_coalitions(config: ShapleySettings, counts: np.ndarray) -> dict[int, int]:
+def largest_coalitions(config: ShapleySettings, counts: np.ndarray) -> dict[int, int]:
     """Bitmask -> most examples that a client holds of it; counts (M, N).
 
     Of the coalitions that every client trains.

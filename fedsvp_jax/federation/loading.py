@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,7 +10,7 @@ from fedsvp_jax import extras, prng
 from fedsvp_jax.config import EvaluationSettings, FederationSettings
 from fedsvp_jax.data import attributes, partition, preprocessing, sources
 from fedsvp_jax.data.attributes import Attributes, AttributeSettings
-from fedsvp_jax.data.client_store import ClientStore, open_store
+from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Column, Dataset, RowSource
 from fedsvp_jax.data.train_validation import least_examples
 from fedsvp_jax.prng import Stream
@@ -29,21 +28,8 @@ def load_data(config: FederationSettings) -> Dataset | ClientStore:
     """
     if config.dataset != "store":
         return load_dataset(config)
-    if config.data_dir is None:
-        raise ValueError("dataset store needs data_dir, where its files are")
-    store = open_store(Path(config.data_dir).expanduser())
-    if config.model == "paper_cnn" and store.example_shape == (28, 28, 1):
-        raise ValueError(
-            "model paper_cnn takes 32×32×3 images, which a store is not enlarged to; "
-            "use model=leaf_cnn"
-        )
-    if config.model in FEATURE_MODELS:
-        raise ValueError(
-            f"model {config.model} needs the images in memory, where their features "
-            "are computed; name the data set that the store was made of"
-        )
-    _check_inputs(config, store.example_shape)
-    return _evaluated_on(store, config.max_test_examples)
+    stored: ClientStore = extras.around("store").load(config)
+    return stored
 
 
 def load_dataset(config: FederationSettings, most: int | None = None) -> Dataset:
@@ -65,7 +51,7 @@ def load_dataset(config: FederationSettings, most: int | None = None) -> Dataset
     dataset = sources.load(config.dataset, config.data_dir, config)
     if config.model == "paper_cnn" and dataset.example_shape == (28, 28, 1):
         dataset = preprocessing.to_rgb32(dataset)
-    _check_inputs(config, dataset.example_shape)
+    check_inputs(config, dataset.example_shape)
     count = len(dataset.train_labels)
     if most is not None and most < count:
         dataset = _trained_on(dataset, np.arange(most) * count // most)
@@ -73,10 +59,11 @@ def load_dataset(config: FederationSettings, most: int | None = None) -> Dataset
         dataset = extras.around("pretrained.features").of_images(
             config.model, dataset, config.features_dir, weights=config.lite0_weights
         )
-    return _evaluated_on(dataset, config.max_test_examples)
+    return evaluated_on(dataset, config.max_test_examples)
 
 
-def _check_inputs(config: FederationSettings, example_shape: tuple[int, ...]) -> None:
+def check_inputs(config: FederationSettings, example_shape: tuple[int, ...]) -> None:
+    """Raises ValueError: the model or `augment` does not go with such examples."""
     images = len(example_shape) == 3
     if config.model not in TABLE_MODELS and not images:
         raise ValueError(
@@ -92,7 +79,7 @@ def _check_inputs(config: FederationSettings, example_shape: tuple[int, ...]) ->
         )
 
 
-def _evaluated_on(dataset: Data, most: int | None) -> Data:
+def evaluated_on(dataset: Data, most: int | None) -> Data:
     """The data with at most so many test examples, evenly spaced."""
     count = len(dataset.test_labels)
     if most is None or most >= count:

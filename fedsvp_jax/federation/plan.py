@@ -1,8 +1,10 @@
 """From settings and a federation to the static plan and the cells of a round."""
 
 import dataclasses
+import hashlib
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TypedDict, Unpack
 
 import jax
@@ -35,7 +37,6 @@ from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.devices.target import Sides, Target, here
 from fedsvp_jax.federation.federated_data import FederatedData
 from fedsvp_jax.federation.run_digest import PAIRED
-from fedsvp_jax.influence.last_layer import backbone_of
 from fedsvp_jax.losses import ExampleLoss, name_of
 from fedsvp_jax.mechanisms import (
     Mechanism,
@@ -46,6 +47,7 @@ from fedsvp_jax.mechanisms import (
     with_analytic_multiplier,
 )
 from fedsvp_jax.models import make_model
+from fedsvp_jax.models.last_layer import backbone_of
 from fedsvp_jax.optimizers import ClientSettings, ServerSettings
 from fedsvp_jax.settings import FEATURE_MODELS, TABLE_MODELS, part
 from fedsvp_jax.structs import Array, Model, Params
@@ -382,6 +384,9 @@ def recorded_settings(
     if loss is not None:
         told = isinstance(dataset, Dataset) and dataset.train_targets is not None
         own = {"loss": name_of(loss), "has_targets": told}
+    if config.client_epsilons is not None:
+        content = Path(config.client_epsilons).expanduser().read_bytes()
+        own["client_epsilons_sha256"] = hashlib.sha256(content).hexdigest()
     return {
         **dataclasses.asdict(config),
         "client_chunk_size": together.clients,

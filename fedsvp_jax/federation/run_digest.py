@@ -19,7 +19,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from fedsvp_jax.config import EvaluationSettings, ExecutionSettings, ExperimentConfig
+from fedsvp_jax.config import (
+    AccountedSettings,
+    EvaluationSettings,
+    ExecutionSettings,
+    ExperimentConfig,
+)
 from fedsvp_jax.mechanisms import Mechanism, unread_settings
 from fedsvp_jax.prng import Digest
 from fedsvp_jax.shapley import ClientValueSettings
@@ -32,10 +37,10 @@ _CHANGES_NOTHING = {
     field.name
     for settings in (EvaluationSettings, ExecutionSettings, ClientValueSettings)
     for field in dataclasses.fields(settings)
-} | {"data_dir", "features_dir", "schema"}
+} | {"data_dir", "features_dir", "schema", "client_epsilons"}
 
 # What follows T, and when
-_FOLLOWS: dict[str, Callable[[ExperimentConfig], bool]] = {
+_FOLLOWS: dict[str, Callable[[AccountedSettings], bool]] = {
     "the promise of total_epsilon is for all rounds": lambda c: (
         c.total_epsilon is not None
     ),
@@ -50,7 +55,7 @@ _FOLLOWS: dict[str, Callable[[ExperimentConfig], bool]] = {
 }
 
 
-def follows_num_rounds(config: ExperimentConfig, mechanism: Mechanism) -> str | None:
+def follows_num_rounds(config: AccountedSettings, mechanism: Mechanism) -> str | None:
     """Why the first rounds would be others in a run of another length; None if not."""
     for why, follows in _FOLLOWS.items():
         if follows(config):
@@ -63,7 +68,7 @@ def follows_num_rounds(config: ExperimentConfig, mechanism: Mechanism) -> str | 
 
 
 def check_more_rounds(
-    config: ExperimentConfig, mechanism: Mechanism, before: int
+    config: AccountedSettings, mechanism: Mechanism, before: int
 ) -> None:
     """Refuses to go on to more rounds where the first ones would have been others.
 
@@ -94,9 +99,9 @@ def run_digest(
       config: resolved, its noise solved for.
       mechanism: made from it.
       fingerprint: of the data.
-      own: says what the settings do not name: a model or a loss of one's own. Of a
-        model the shapes are known here and of a loss the name, not what they compute:
-        runs that differ in more share their noise.
+      own: says what the settings do not name: the ε of each client, a model or a loss
+        of one's own. Of a model the shapes are known here and of a loss the name, not
+        what they compute: runs that differ in more share their noise.
 
     Returns:
       None with --paired_noise.

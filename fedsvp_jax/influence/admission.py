@@ -13,10 +13,11 @@ import numpy as np
 
 from fedsvp_jax import prng
 from fedsvp_jax.accounting import FilterCost
+from fedsvp_jax.config import AccountedSettings
+from fedsvp_jax.filter_settings import FilterSettings
 from fedsvp_jax.influence import last_layer, pipeline, privacy
 from fedsvp_jax.influence.lazy import Batches, Verdict, lazy_influence
 from fedsvp_jax.influence.pipeline import Centre
-from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.influence.threshold import filtration
 from fedsvp_jax.prng import AnyKey
 from fedsvp_jax.structs import Array, Examples, Params, Split, Weights
@@ -31,6 +32,16 @@ def num_passes(settings: FilterSettings, rounds: int) -> int:
             return 1
         case _:
             return -(-rounds // settings.influence_every)
+
+
+def planned_cost(config: AccountedSettings) -> FilterCost:
+    """What the planned passes of a run cost."""
+    return privacy.filter_cost(
+        config,
+        num_participants=config.num_clients,
+        delta=config.target_delta,
+        passes=num_passes(config, config.num_rounds),
+    )
 
 
 class Admission:

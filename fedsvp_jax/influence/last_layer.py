@@ -7,7 +7,6 @@ bias on a batch of one class would raise that class for every image, and all tes
 without that class would vote against a clean contributor.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ import jax.numpy as jnp
 import optax
 
 from fedsvp_jax.algorithm.evaluation import outputs_for
+from fedsvp_jax.models.last_layer import Backbone
 from fedsvp_jax.structs import Array, Model, Params
 
 
@@ -29,54 +29,12 @@ class Scaling:
     scale: Array  # () float32: root mean square L2 norm of P(f − mean)
 
 
-class Backbone(NamedTuple):
-    """A network cut before its last layer, without weights."""
-
-    model: Model  # its logits are the features
-    is_last: Params  # per parameter a bool: whether it belongs to the last layer
-    width: int  # d
-
-
 class FrozenNetwork(NamedTuple):
     """A network whose logits are the features, with the weights that it keeps."""
 
     model: Model
     params: Params
     stats: Params
-
-
-def backbone_of(build: Callable[[int], Model], example: Array) -> Backbone:
-    """The network before the last layer.
-
-    The last layer is recognised by its shape, which depends on the number of classes.
-    If it has d outputs, the identity as kernel and 0 as bias, it returns its input: the
-    network's logits are then the features.
-
-    Args:
-      build: number of classes -> Model.
-      example: one input batch.
-
-    Raises:
-      ValueError: the model does not end in one dense layer (a kernel and perhaps a
-        bias).
-    """
-    two, three = (
-        jax.eval_shape(build(count).init, jax.random.key(0), example)[0]
-        for count in (2, 3)
-    )
-    is_last = jax.tree.map(lambda a, b: a.shape != b.shape, two, three)
-    changed = [
-        (a.shape, b.shape)
-        for a, b in zip(jax.tree.leaves(two), jax.tree.leaves(three), strict=True)
-        if a.shape != b.shape
-    ]
-    kernels = [pair for pair in changed if len(pair[0]) == 2]
-    if len(kernels) != 1 or any(len(pair[0]) > 2 for pair in changed):
-        raise ValueError(
-            "the influence filter needs a model that ends in one dense layer"
-        )
-    ((width,),) = ({*a} & {*b} for a, b in kernels)
-    return Backbone(build(width), is_last, width)
 
 
 def freeze(backbone: Backbone, params: Params, stats: Params) -> FrozenNetwork:

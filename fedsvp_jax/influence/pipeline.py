@@ -19,11 +19,12 @@ import jax.numpy as jnp
 from fedsvp_jax.algorithm import local_training
 from fedsvp_jax.algorithm.local_training import Draws, TrainingRates, TrainingRecipe
 from fedsvp_jax.data import preprocessing
+from fedsvp_jax.filter_settings import FilterSettings
 from fedsvp_jax.influence import last_layer
-from fedsvp_jax.influence.last_layer import Backbone, FrozenNetwork, Scaling
+from fedsvp_jax.influence.last_layer import FrozenNetwork, Scaling
 from fedsvp_jax.influence.lazy import Batches, FilterRates
 from fedsvp_jax.influence.privacy import flip_probability
-from fedsvp_jax.influence.settings import FilterSettings
+from fedsvp_jax.models.last_layer import Backbone, backbone_of
 from fedsvp_jax.structs import Array, Examples, Model, Rows, Weights
 
 _FEATURE_BATCH = 250  # examples that pass through the network at once
@@ -60,10 +61,10 @@ class Centre:
         """The network before its last layer.
 
         Raises:
-          ValueError: as `last_layer.backbone_of`.
+          ValueError: as `backbone_of`.
         """
         example = preprocessing.normalize(self.examples.inputs[:1])
-        return last_layer.backbone_of(self.build, example)
+        return backbone_of(self.build, example)
 
     def warm_up(self, start: Weights, key: Array) -> Weights:
         """The whole model after SGD on all of the examples, in an order that key draws.

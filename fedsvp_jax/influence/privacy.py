@@ -7,7 +7,7 @@ import math
 from typing import NamedTuple
 
 from fedsvp_jax.accounting import FilterCost, composed_epsilon
-from fedsvp_jax.influence.settings import FilterSettings
+from fedsvp_jax.filter_settings import FilterSettings
 
 
 def vote_epsilon(flip_probability: float) -> float:

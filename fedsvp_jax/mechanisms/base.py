@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.mechanisms.grid import Grid, add_discrete_noise
@@ -17,7 +16,6 @@ from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
 
 NOTHING_ELSE = "nothing else leaves the client (no BatchNorm statistics)"
 _MOST_NAMED = 8  # of what was taken from the records, in one sentence
-_LOOKED_AT = 64  # rounds of a run, at most
 
 
 class Basis(NamedTuple):
@@ -293,100 +291,6 @@ def claim_of(
         client_swap=clip.client_swap,
         any_epsilon=any_epsilon,
     )
-
-
-def player(
-    mechanism: Mechanism, num_clients: int
-) -> Callable[[Array, Array, Array], NoiseInfo]:
-    """(|D|, R, round) -> what the mechanism says of such an upload; none is noised."""
-    memory = mechanism.init(num_clients).of(0)
-    one = {"w": jnp.ones((1,), jnp.float32)}
-
-    def upload(num_examples: Array, ratio: Array, round_num: Array) -> NoiseInfo:
-        return mechanism.update(
-            one,
-            memory,
-            key=None,
-            num_examples=num_examples,
-            contribution_ratio=ratio,
-            round_num=round_num,
-            params=one,
-        )[2]
-
-    return upload
-
-
-def extreme_uploads(
-    mechanism: Mechanism, num_clients: int, num_rounds: int, *, num_examples: int = 1
-) -> dict[tuple[int, float], NoiseInfo]:
-    """Uploads of the first and the last round, by round (from 0) and R, 0 and 1.
-
-    Args:
-      mechanism: with concrete settings.
-      num_clients: M.
-      num_rounds: T.
-      num_examples: the client's training examples.
-    """
-    upload = jax.jit(player(mechanism, num_clients))  # by operations it takes a second
-    return {
-        (round_num, ratio): upload(
-            np.int32(num_examples), np.float32(ratio), np.int32(round_num)
-        )
-        for round_num in (0, num_rounds - 1)
-        for ratio in (0.0, 1.0)
-    }
-
-
-def check_noise(
-    mechanism: Mechanism,
-    num_clients: int,
-    num_rounds: int,
-    *,
-    num_examples: Array | float = 1,
-) -> None:
-    """Refuses a mechanism whose uploads would not carry the noise that is counted.
-
-    Args:
-      mechanism, num_clients, num_rounds: as `extreme_uploads`.
-      num_examples: m, of the smallest client, on which `least_multiplier` rests.
-
-    Raises:
-      ValueError: a noise multiplier or a std is negative, infinite or NaN. Or, of a
-        claim that is called proved: an upload counts less than `least_multiplier`, on
-        which a promise rests; or it counts a noise that follows R, or more than it has,
-        so that what was spent would depend on the data.
-    """
-    rounds = np.unique(np.linspace(0, num_rounds - 1, _LOOKED_AT).astype(np.int32))
-    ratios = np.linspace(0, 1, 9, dtype=np.float32)  # where none is read, it is 1
-    upload = jax.vmap(player(mechanism, num_clients), (None, 0, None))
-    smallest = np.int32(num_examples)
-    played = jax.device_get(
-        jax.jit(jax.vmap(upload, (None, None, 0)))(smallest, ratios, rounds)
-    )
-
-    def refuse(wrong: np.ndarray, what: str, values: np.ndarray) -> None:
-        for at in zip(*np.nonzero(wrong), strict=True):
-            where = f"round {rounds[at[0]] + 1} at R = {ratios[at[1]]:g}"
-            raise ValueError(f"{what}, got {values[at]} in {where}")
-
-    for name in ("noise_multiplier", "noise_std", "step_noise_std"):
-        value = getattr(played, name)
-        what = f"{name} of an upload must be at least 0 and finite"
-        refuse(~((value >= 0) & (value < math.inf)), what, value)
-    if not mechanism.claim.proved:
-        return
-    counted, most = played.noise_multiplier, 1 + 1e-5
-    if not mechanism.claim.central:
-        least = np.asarray(mechanism.least_multiplier)
-        least = least[rounds, None] if least.ndim else least
-        what = "noise_multiplier of an upload must be at least least_multiplier"
-        given = (ratios == 1) | mechanism.needs_contribution
-        refuse((counted * most < least) & (least < math.inf) & given, what, counted)
-    if mechanism.needs_contribution:
-        std = played.noise_std + played.step_noise_std
-        sure = np.min(std / played.sensitivity, axis=1, keepdims=True)
-        what = "the counted_multiplier of a noise that follows R must be its least"
-        refuse(counted > most * sure, what, counted)
 
 
 def over_data(mechanism: Mechanism, from_records: Sequence[str]) -> Mechanism:

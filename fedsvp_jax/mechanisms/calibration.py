@@ -11,6 +11,7 @@ from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
 from fedsvp_jax.structs import Array
 
 _LARGEST_EXACT = 5e5  # ε to which dp-accounting's root keeps its digits
+_EXACT = (1e-12, 1e6)  # precisions at which dp-accounting's Gaussian ε keeps its digits
 
 
 def classical_constant(delta: Leaf) -> Array:
@@ -69,6 +70,23 @@ def gaussian_epsilon_bound(precision: float, delta: float) -> float:
 
     quantile = float(stats.norm.isf(delta))
     return max(0.0, precision / 2 + math.sqrt(precision) * quantile)
+
+
+def gaussian_epsilon(precision: float, delta: float) -> float:
+    """ε at δ of one Gaussian, exact; from above where that value loses its digits.
+
+    Args:
+      precision: 1/z², finite.
+      delta: δ in (0, 1).
+    """
+    from dp_accounting import gaussian_mechanism
+
+    if precision == 0:
+        return 0.0
+    if not _EXACT[0] <= precision <= _EXACT[1]:
+        return gaussian_epsilon_bound(precision, delta)
+    with np.errstate(divide="ignore"):  # of a δ that is 0 in floating point
+        return float(gaussian_mechanism.get_epsilon_gaussian(precision**-0.5, delta))
 
 
 def concentrated_epsilon(noise_multiplier: Leaf, delta: Leaf) -> Array:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from fedsvp_jax.extras import around
-from fedsvp_jax.mechanisms import baseline_settings, dp_fedavg, fixed, shapley_guided
+from fedsvp_jax.mechanisms import baseline_settings, fixed, shapley_guided
 from fedsvp_jax.mechanisms.base import Mechanism, free_before
 from fedsvp_jax.mechanisms.config import MechanismConfig, check_config
 from fedsvp_jax.mechanisms.discrete_noise import discrete
@@ -230,7 +230,7 @@ class BuiltInSettings(
     baseline_settings.TimeVaryingSettings,
     baseline_settings.DpaSettings,
     baseline_settings.ReestimationSettings,
-    dp_fedavg.DpFedavgSettings,
+    baseline_settings.DpFedavgSettings,
     fixed.GaussianSettings,
 ):
     """Mechanisms: the own settings of all built-in ones, for `ExperimentConfig`."""
@@ -313,8 +313,8 @@ register_mechanism(
 )
 register_mechanism(
     "dp_fedavg",
-    dp_fedavg.make_dp_fedavg,
-    settings=dp_fedavg.DpFedavgSettings,
+    _baseline("dp_fedavg", "make_dp_fedavg"),
+    settings=baseline_settings.DpFedavgSettings,
     label="DP-FedAvg",
     epsilon_sets_noise=False,
     noise_setting="noise_multiplier",

@@ -6,7 +6,6 @@ files -> read -> plots (what to show) -> plotly_spec | figures (who draws it)
 
 from fedsvp_jax.report import figures, frames, tables
 from fedsvp_jax.report.compare_page import write_compare_report
-from fedsvp_jax.report.figures_page import write_figures_report
 from fedsvp_jax.report.run_page import write_run_report
 from fedsvp_jax.report.sweep_page import write_sweep_report
 
@@ -15,7 +14,6 @@ __all__ = [
     "frames",
     "tables",
     "write_compare_report",
-    "write_figures_report",
     "write_run_report",
     "write_sweep_report",
 ]

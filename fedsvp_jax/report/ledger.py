@@ -20,6 +20,9 @@ from fedsvp_jax.report.plots import Plot, Series
 
 _ROUNDING = 1 + 1e-5  # between two accountants, in float32 multipliers
 _SEEDED = "noise was seeded: every ε is nominal"
+# What a log that holds something else than a site writes raises, since a site may sign
+# anything. Of a number: `math.exp` of a large one, `float` of a larger one.
+_WRONG = (KeyError, TypeError, AttributeError, ValueError, OverflowError)
 
 
 class Row(NamedTuple):
@@ -82,39 +85,57 @@ def audit(
         problems += _chain_problems(entries, path.name, witness, site_key)
         problems += _sum_problems(first["promise"], rows)
         notes = _notes(entries, first, witness)
-    except (KeyError, TypeError, AttributeError) as error:
+        _check_promise(first)
+    except _WRONG as error:
         raise ValueError(
-            f"{path.name} is signed, but is no site's log: it lacks {error}"
+            f"{path.name} is signed, but is no site's log: {error!r}"
         ) from None
     return Ledger(path.name, first, len(entries), rows, problems, notes)
 
 
 def _rows(entries: Sequence[Entry]) -> list[Row]:
+    """One for every charge, whose upload takes its place; one for an upload alone."""
     promise = entries[0].body["promise"]
-    charged: dict[int, dict[str, Any]] = {}
+    rows: list[Row] = []
     for entry in entries[1:]:
         told = entry.body
-        row = charged.setdefault(told["round"], {"sent": "", "recorded": None})
-        row["z"] = float(told["noise_multiplier"])
+        number, z = told["round"], _number(told["noise_multiplier"])
+        if type(number) is not int:
+            raise TypeError(f"{number!r} is no round")
+        row = Row(number, entry.time, "", z, 0.0, None)
         if entry.kind == "upload":
-            row |= {"sent": entry.time, "recorded": told["epsilon_spent"]["rdp"]}
-        else:
-            row["charged"] = entry.time
-    rows, multipliers = [], []
-    for number, row in charged.items():
-        multipliers.append(row["z"])
-        recorded = row["recorded"]
-        rows.append(
-            Row(
-                number,
-                row.get("charged", ""),
-                row["sent"],
-                row["z"],
-                _epsilon(multipliers, promise),
-                None if recorded is None else float(recorded),
-            )
-        )
+            before = rows[-1] if rows else None
+            charged = ""
+            if before and before.round == number and not before.sent:
+                charged = rows.pop().charged
+            spent = told["epsilon_spent"]["rdp"]
+            recorded = None if spent is None else _number(spent)
+            row = row._replace(charged=charged, sent=entry.time, recorded=recorded)
+        multipliers = [*(one.noise_multiplier for one in rows), z]
+        rows.append(row._replace(epsilon=_epsilon(multipliers, promise)))
     return rows
+
+
+def _number(value: Any) -> float:
+    """A number; infinity may be a word, and NaN is none."""
+    if math.isnan(number := float(value)):
+        raise ValueError("NaN is no number")
+    return number
+
+
+def _check_promise(first: dict[str, Any]) -> None:
+    """Raises one of `_WRONG`: the first entry lacks what the page tells of it."""
+    promise = first["promise"]
+    limits = [promise[name] for name in ("total_epsilon", "max_uploads")]
+    for value in (promise["target_delta"], *(one for one in limits if one is not None)):
+        if isinstance(value, str | bool):
+            raise TypeError(f"{value!r} is no number")
+        _number(value)
+    words = [promise.get(name, "") for name in ("status", "adversary", "relation")]
+    for word in (first["name"], *words):
+        if not isinstance(word, str):
+            raise TypeError(f"{word!r} is no word")
+    _ = [promise[name] for name in _SAID]
 
 
 def _epsilon(multipliers: Sequence[float], promise: dict[str, Any]) -> float:
@@ -170,7 +191,16 @@ def _chain_problems(
 
 
 def _sum_problems(promise: dict[str, Any], rows: Sequence[Row]) -> list[str]:
-    found = []
+    found = [
+        f"round {row.round} was sent and never charged"
+        for row in rows
+        if not row.charged
+    ]
+    found += [
+        f"round {row.round} came after round {before.round}"
+        for before, row in itertools.pairwise(rows)
+        if row.round <= before.round
+    ]
     limit = promise["total_epsilon"]
     for row in rows:
         if limit is not None and not row.epsilon <= limit * _ROUNDING:

@@ -126,16 +126,6 @@ def _named_as_today(row: Row) -> Row:
     return of_today(row)
 
 
-def read_object(path: Path) -> tuple[Row, str]:
-    """A JSON file's object and the hash of its bytes.
-
-    Raises:
-      ValueError: the file is missing or holds no object.
-    """
-    text = _text(path)
-    return _object(path, text), _hashes({path.name: text})[path.name]
-
-
 def number(value: object) -> float | None:
     """The number as a float; None for null, NaN and infinities.
 
@@ -146,7 +136,11 @@ def number(value: object) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"must be a number or null, got {value!r}")
-    return float(value) if math.isfinite(value) else None
+    try:
+        found = float(value)
+    except OverflowError:  # a whole number beyond all floats, which 1e999 is too
+        return None
+    return found if math.isfinite(found) else None
 
 
 # What rows and summaries say of ε spent (`claims.row`).

@@ -109,6 +109,13 @@ def axis_title(meanings: Mapping[str, str], delta: str = "") -> str:
     return marked(title, " | ".join(told))
 
 
+def by_client_note(config: read.Row) -> str:
+    """Of a sweep's config.json: whose ε of the run the rows name; "" if everybody's."""
+    if config.get("client_epsilons") is None:
+        return ""
+    return "\nε of the run: of clients that client_epsilons does not name.\n"
+
+
 def claimed(clients: Sequence[read.Row], name: str) -> str:
     """`0.5` or `0.1 to 0.13`, what the uploads claimed; empty without a guarantee.
 

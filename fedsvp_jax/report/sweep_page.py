@@ -13,6 +13,7 @@ from fedsvp_jax.report import (
     page,
     provenance,
     read,
+    spent,
     tables,
 )
 from fedsvp_jax.report.sweep_plots import sweep_plots
@@ -40,7 +41,7 @@ def write_sweep_report(sweep_dir: str | Path, *, timestamp: str | None = None) -
             "Accuracy against ε of the run",
             "".join(map(page.plot_figure, first)),
         ),
-        ("table", "Results", _table(rows, sweep.cells)),
+        ("table", "Results", _table(rows, sweep)),
         ("rounds", "Curves by round", "".join(map(page.plot_figure, curves))),
         (
             "provenance",
@@ -67,7 +68,7 @@ def write_sweep_report(sweep_dir: str | Path, *, timestamp: str | None = None) -
     )
 
 
-def _table(rows: list[tables.SummaryRow], cells: list[read.Row]) -> str:
+def _table(rows: list[tables.SummaryRow], sweep: read.SweepFiles) -> str:
     shown = tables.shown_cells(rows)
     texts = [list(row.values()) for row in shown]
     picked = (
@@ -83,9 +84,11 @@ def _table(rows: list[tables.SummaryRow], cells: list[read.Row]) -> str:
         " ε: budget of one upload. Noise L2: mean L2 norm of the noise on one upload."
         " ε spent: after the last round, the largest over seeds. Basic composition"
         " holds at Σδ, the sum of the uploads' δ. Nominal: not proved."
+        f" {spent.by_client_note(sweep.config)}"
     )
     by_mechanism = {
-        mechanisms.mechanism_label(str(cell.get("mechanism"))): cell for cell in cells
+        mechanisms.mechanism_label(str(cell.get("mechanism"))): cell
+        for cell in sweep.cells
     }
     note = guarantees.nominal_note(by_mechanism)
     return (

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from fedsvp_jax import mechanisms, student
 from fedsvp_jax.report import labels, read, spent, text_table
+from fedsvp_jax.report.paired_tests import holm_adjusted, paired_p
 from fedsvp_jax.run.early_stopping import METRICS, BestRound, best_round
 
 _BY_METHOD = ("epsilon_spent", "status")
@@ -132,37 +133,16 @@ def summarize(results: Sequence[read.Row]) -> list[SummaryRow]:
     fedavg = next((row for row in summaries if row.mechanism == "none"), None)
     by_seed = [_last5_by_seed(seeds) for seeds in found.values()]
     free = next((by_seed[n] for n, g in enumerate(found) if g.mechanism == "none"), {})
-    p_values = [None if one is free else _paired_p(one, free) for one in by_seed]
+    p_values = [None if one is free else paired_p(one, free) for one in by_seed]
     return [
         dataclasses.replace(_with_gap(row, fedavg), last5_p=p)
-        for row, p in zip(summaries, _holm(p_values), strict=True)
+        for row, p in zip(summaries, holm_adjusted(p_values), strict=True)
     ]
 
 
 def _last5_by_seed(seeds: dict[int, list[read.Row]]) -> dict[int, float]:
     scores = {seed: best_and_last5(run) for seed, run in seeds.items()}
     return {seed: score[1] for seed, score in scores.items() if score is not None}
-
-
-def _paired_p(one: dict[int, float], other: dict[int, float]) -> float | None:
-    """Two-sided p of the differences by seed; None below two or without a spread."""
-    gaps = [one[seed] - other[seed] for seed in one if seed in other]
-    if len(gaps) < 2 or statistics.stdev(gaps) == 0:
-        return None
-    return student.p_value(
-        statistics.fmean(gaps) / (statistics.stdev(gaps) / len(gaps) ** 0.5),
-        len(gaps) - 1,
-    )
-
-
-def _holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Adjusted for all rows of the table (Holm 1979), so that 0.05 is the whole's."""
-    known = sorted((p, n) for n, p in enumerate(p_values) if p is not None)
-    found, largest = list(p_values), 0.0
-    for rank, (p, place) in enumerate(known):
-        largest = max(largest, min(1.0, p * (len(known) - rank)))
-        found[place] = largest
-    return found
 
 
 def csv_table(rows: Sequence[SummaryRow]) -> str:
@@ -250,7 +230,8 @@ def write_tables(sweep_dir: str | Path) -> tuple[Path, Path]:
     """
     rows = summarize(read.read_sweep(sweep_dir).results)
     markdown, table = Path(sweep_dir) / "table.md", Path(sweep_dir) / "table.csv"
-    read.write_text(markdown, text_table.markdown(shown_cells(rows)))
+    note = spent.by_client_note(read.read_sweep(sweep_dir).config)
+    read.write_text(markdown, text_table.markdown(shown_cells(rows)) + note)
     read.write_text(table, csv_table(rows))
     return markdown, table
 

@@ -8,6 +8,8 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 
+from fedsvp_jax.run.files import printable
+
 FORMATS = ("text", "markdown", "latex")
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -49,7 +51,8 @@ Row = Mapping[str, str]
 
 def aligned(rows: Sequence[Row]) -> str:
     """Columns of equal width, without Markdown's marks: the first flush left."""
-    lines = [[*rows[0]], *([text.strip("*`") for text in row.values()] for row in rows)]
+    cells = ([printable(text.strip("*`")) for text in row.values()] for row in rows)
+    lines = [[*rows[0]], *cells]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(

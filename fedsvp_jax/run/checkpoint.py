@@ -28,7 +28,7 @@ STATE_VERSION = 14
 
 
 class Checkpointer:
-    """The newest checkpoints of one run.
+    """The newest checkpoints of one run, which process 0 writes and reads.
 
     Args:
       folder: of the checkpoints.
@@ -50,15 +50,17 @@ class Checkpointer:
     def save(self, round_num: int, state: Any) -> None:
         """Saves a pytree of arrays after `round_num` rounds; returns when on disk.
 
-        Of the checkpoints before it, the newest intact one stays.
+        Of the checkpoints before it, the newest intact one stays. Parts that other
+        processes hold are gathered.
 
         Raises:
           WriteError: it cannot be written; every other checkpoint is as it was.
         """
-        if round_num in self._intact:
+        whole = processes.to_host(state)
+        if round_num in self._intact or not processes.is_first():
             return
         file = self._folder / str(round_num)
-        content = serialization.to_bytes(jax.device_get(state))
+        content = serialization.to_bytes(whole)
         try:
             make_folder(self._folder)
         except OSError as error:
@@ -79,12 +81,24 @@ class Checkpointer:
         Raises:
           ValueError: as `newest`.
         """
-        found = self.newest()
-        if found is None:
+        saved: Any = None
+
+        def read() -> int | None:
+            nonlocal saved
+            found = self.newest()
+            if found is None:
+                return None
+            content, round_num = found
+            self._intact = [round_num]
+            saved = serialization.from_bytes(like, content)
+            return round_num
+
+        round_num = processes.from_first(read)
+        if round_num is None:
             return None
-        content, round_num = found
-        self._intact = [round_num]
-        return serialization.from_bytes(like, content), round_num
+        if saved is None:  # only its shapes count here
+            saved = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), like)
+        return processes.arrays_from_first(saved), round_num
 
     def newest(self) -> tuple[bytes, int] | None:
         """Content and round of the newest intact checkpoint; None without any.
@@ -119,36 +133,3 @@ class Checkpointer:
     def _sum(self, content: bytes, round_num: int) -> bytes:
         own = f"{self._identity} {round_num}\n" if self._identity else ""
         return hashlib.sha256(own.encode() + content).hexdigest().encode()
-
-
-class SharedCheckpointer:
-    """`Checkpointer` of process 0, which sends what it restores to the others."""
-
-    def __init__(self, folder: pathlib.Path, identity: str = "") -> None:
-        self._own = Checkpointer(folder, identity) if processes.is_first() else None
-
-    def save(self, round_num: int, state: Any) -> None:
-        """As `Checkpointer.save`; parts that other processes hold are gathered."""
-        whole = processes.to_host(state)
-        if self._own is not None:
-            self._own.save(round_num, whole)
-
-    def restore(self, like: Any) -> tuple[Any, int] | None:
-        """As `Checkpointer.restore`: process 0 reads, and sends what it read."""
-        saved: Any = None
-
-        def read() -> int | None:
-            nonlocal saved
-            assert self._own is not None
-            found = self._own.restore(like)
-            if found is None:
-                return None
-            saved, round_num = found
-            return round_num
-
-        round_num = processes.from_first(read)
-        if round_num is None:
-            return None
-        if saved is None:  # only its shapes count here
-            saved = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), like)
-        return processes.arrays_from_first(saved), round_num

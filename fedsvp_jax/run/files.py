@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from fedsvp_jax.data.formats.files import sync
-
 BESIDE = ".tmp"  # ends the name of a file that is not whole yet
 
 
@@ -50,6 +48,11 @@ class WriteError(OSError):
         self.reason = reason
 
 
+def printable(text: str) -> str:
+    """The text with control characters spelt out: what files say moves no cursor."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def replace_file(path: pathlib.Path, *parts: bytes, mode: int = 0o666) -> None:
     """Writes the parts, one after another, as the whole file or not at all.
 
@@ -78,6 +81,15 @@ def replace_file(path: pathlib.Path, *parts: bytes, mode: int = 0o666) -> None:
         with contextlib.suppress(OSError):
             beside.unlink()
         raise WriteError(path, error.strerror or str(error)) from error
+
+
+def sync(path: str | os.PathLike[str]) -> None:
+    """Returns when a file's content, or the names in a folder, are on the disk."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
 
 
 def make_folder(path: pathlib.Path) -> None:

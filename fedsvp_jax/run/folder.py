@@ -13,11 +13,9 @@ import os
 import pathlib
 import platform
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any, Self
 
 from fedsvp_jax.config import of_before, of_today
-from fedsvp_jax.data.formats.files import sync
 from fedsvp_jax.devices import processes
 from fedsvp_jax.run.files import (
     BESIDE,
@@ -25,6 +23,7 @@ from fedsvp_jax.run.files import (
     make_folder,
     plain,
     replace_file,
+    sync,
     write_json,
 )
 
@@ -39,7 +38,8 @@ def identity(config: dict[str, Any]) -> str:
     The number of rounds may grow and does not count, nor what was planned. Versions
     before state 12 kept none: "".
     """
-    if config.get("state_version", 0) < 12:
+    version = config.get("state_version", 0)
+    if not isinstance(version, int) or version < 12:
         return ""
     settings = of_before(config)
     for name in ("num_rounds", PLANNED_ROUNDS):
@@ -68,12 +68,17 @@ def _asks_for_more(old: dict[str, Any], new: dict[str, Any]) -> bool:
 
 
 class RunFolder:
-    """The folder of one run or sweep; as a context, it frees the folder at its end."""
+    """The folder of one run or sweep; as a context, it frees the folder at its end.
+
+    Of several processes, which all make the same calls, process 0 reads and writes, and
+    what it refuses, all refuse.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._lock: int | None = None  # descriptor of the locked file
         self.path = pathlib.Path(path)
         self.identity = ""  # of the run, from `start` on
-        self._lock: int | None = None  # descriptor of the locked file
+        self._held: dict[str, list[dict[str, Any]]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -118,6 +123,7 @@ class RunFolder:
                 (self.path / LOCK).unlink()
             os.close(lock)
 
+    @processes.by_first
     def start(
         self,
         config: dict[str, Any],
@@ -220,6 +226,8 @@ class RunFolder:
         Raises:
           WriteError: they cannot be written; the file is as it was.
         """
+        if not processes.is_first():
+            return
         lines = "".join(json.dumps(plain(r), allow_nan=False) + "\n" for r in rows)
         path, left = self.path / name, memoryview(lines.encode())
         try:
@@ -237,6 +245,7 @@ class RunFolder:
         except OSError as error:
             raise WriteError(path, error.strerror or str(error)) from error
 
+    @processes.by_first
     def keep_rounds(
         self,
         name: str,
@@ -306,29 +315,13 @@ class RunFolder:
         if whole != content:
             replace_file(file, whole)
 
+    @processes.by_first
     def rows(self, name: str) -> list[dict[str, Any]]:
         """The lines of a json-lines file; none when it is not there."""
         file = self.path / name
         if not file.exists():
             return []
         return [json.loads(line) for line in file.read_text().splitlines()]
-
-
-class SharedFolder(RunFolder):
-    """`RunFolder` of process 0; every process makes the same calls."""
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        super().__init__(path)
-        self._held: dict[str, list[dict[str, Any]]] = {}
-
-    def start(self, config: dict[str, Any], **how: Any) -> int | None:
-        """As `RunFolder.start`; what process 0 refuses, all refuse."""
-        return processes.from_first(partial(super().start, config, **how))
-
-    def append(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
-        """As `RunFolder.append`."""
-        if processes.is_first():
-            super().append(name, rows)
 
     def hold(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
         """Keeps lines for `write_held`."""
@@ -338,19 +331,11 @@ class SharedFolder(RunFolder):
         """Appends what is held; what cannot be written is not tried again.
 
         Raises:
-          WriteError: as `RunFolder.append`.
+          WriteError: as `append`.
         """
         held, self._held = self._held, {}
         for name, rows in held.items():
             self.append(name, rows)
-
-    def keep_rounds(self, name: str, done: int, **how: Any) -> None:
-        """As `RunFolder.keep_rounds`."""
-        processes.from_first(partial(super().keep_rounds, name, done, **how))
-
-    def rows(self, name: str) -> list[dict[str, Any]]:
-        """As `RunFolder.rows`."""
-        return processes.from_first(partial(super().rows, name))
 
     def write(self, name: str, content: Any) -> None:
         """Writes a JSON file whole or not at all."""

@@ -13,7 +13,7 @@ from fedsvp_jax.algorithm.state import RoundMetrics, ServerState
 from fedsvp_jax.devices import processes
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.run import records
-from fedsvp_jax.run.checkpoint import SharedCheckpointer
+from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.early_stopping import Hook
 from fedsvp_jax.run.files import WriteError
 from fedsvp_jax.run.stopping import StopRequests
@@ -102,7 +102,7 @@ def _content(state: ServerState, accounts: Sequence[Account]) -> dict[str, Any]:
 
 
 def restore(
-    trainer: Trainer, accounts: list[Account], checkpointer: SharedCheckpointer
+    trainer: Trainer, accounts: list[Account], checkpointer: Checkpointer
 ) -> tuple[ServerState, int]:
     """The newest intact checkpoint's `(state, rounds done)`, or the start.
 
@@ -129,7 +129,7 @@ def drive(
     state: ServerState,
     done: int,
     *,
-    checkpointer: SharedCheckpointer,
+    checkpointer: Checkpointer,
     options: Options,
     stop: StopRequests,
     watcher: Watcher,

@@ -7,24 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from fedsvp_jax import federation
+from fedsvp_jax import extras, federation
+from fedsvp_jax.accounting import client_groups
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.data.formats.schema import to_toml
 from fedsvp_jax.devices import processes
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.federation.run_digest import check_more_rounds
-from fedsvp_jax.influence import admission
 from fedsvp_jax.losses import ExampleLoss
 from fedsvp_jax.run import records, scores
 from fedsvp_jax.run.early_stopping import Hook, check_reveal
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.files import replace_file
-from fedsvp_jax.run.folder import SharedFolder
+from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.loop import Options
 from fedsvp_jax.run.session import Files, Session, logs_of
 from fedsvp_jax.run.stopping import StopRequests
@@ -90,7 +89,7 @@ def train(
     """
     check_reveal(reveal)
     data = dataset or loading.load_data(config)
-    folder = SharedFolder(output_dir)
+    folder = RunFolder(output_dir)
     logs = logs_of(folder.path, loggers)
     program = federation.build([config], data, model=model, loss=loss)
     (config,) = program.configs
@@ -106,7 +105,8 @@ def train(
         longer=lambda before: check_more_rounds(config, program.mechanism, before),
     )
     if isinstance(data, Dataset) and data.schema is not None and processes.is_first():
-        replace_file(folder.path / SCHEMA, to_toml(data.schema).encode())
+        text = extras.around("tables.schema").to_toml(data.schema)
+        replace_file(folder.path / SCHEMA, text.encode())
     with folder, StopRequests() as stop:
         session = Session(
             trainer,
@@ -132,14 +132,15 @@ def train(
             **summary,
             "attributes": attributes.names,
             "private_attribute": attributes.private,
-            "by_client": session.accounts[0].by_client(),
+            "by_client": session.accounts[0].by_client()
+            | client_groups.by_client(session.accounts[0]),
         }
         if config.client_values != "none":
             rows = folder.rows("clients.jsonl")
             summary["client_values"] = records.value_sums(rows, config.num_clients)
         if config.influence_filter != "none" or config.corrupted_share > 0:
             admitted = np.asarray(processes.to_host(session.state.admitted)[0])
-            summary |= admission.summary(
+            summary |= extras.around("influence.admission").summary(
                 config,
                 program.data.corrupted[0],
                 admitted,

@@ -12,7 +12,7 @@ import numpy as np
 from fedsvp_jax.accounting import Account
 from fedsvp_jax.algorithm import aggregation, cohort
 from fedsvp_jax.federation import Program
-from fedsvp_jax.mechanisms.base import player
+from fedsvp_jax.mechanisms.played import player
 from fedsvp_jax.structs import Array, NoiseInfo
 
 
@@ -28,9 +28,20 @@ def planned_account(program: Program, account: Account, spent: np.ndarray) -> Ac
       spent: (M,) int32, as in `ServerState`, after these rounds.
     """
     plan, costs = program.plan, program.cells.allowance.costs[0]
-    mechanism = program.mechanism
+    mechanism, promised = program.mechanism, account.promised
     ratios = jnp.asarray([0.0, 1.0] if mechanism.needs_contribution else [1.0])
-    upload = player(mechanism, plan.num_clients)
+    players = [
+        player(one, plan.num_clients)
+        for one in [of.mechanism for of in promised] or [mechanism]
+    ]
+    shares = program.cells.shares
+    player_of = np.zeros(plan.num_clients, np.int32)
+    for number, one in enumerate(promised):
+        player_of[list(one.clients)] = number
+
+    def upload(client: Array, size: Array, ratio: Array, round_num: Array) -> NoiseInfo:
+        branch = jnp.asarray(player_of)[client]
+        return jax.lax.switch(branch, players, size, ratio, round_num)
 
     @jax.jit
     def round_of(spent: Array, round_num: Array) -> tuple[Array, NoiseInfo, Array]:
@@ -43,11 +54,15 @@ def planned_account(program: Program, account: Account, spent: np.ndarray) -> Ac
             cohorts=plan.cohorts,
         )
         sizes = jnp.asarray(program.data.num_train[0])[clients]
-        play = jax.vmap(jax.vmap(upload, (None, 0, None)), (0, None, None))
-        played = play(sizes, ratios, round_num)
+        by_ratio = jax.vmap(upload, (None, None, 0, None))
+        play = jax.vmap(by_ratio, (0, 0, None, None))
+        played = play(clients, sizes, ratios, round_num)
         least = jnp.argmin(played.noise_multiplier, axis=1)
         weights = aggregation.client_weights(
-            sizes, clients >= 0, uniform=program.uniform_weights
+            sizes,
+            clients >= 0,
+            uniform=program.uniform_weights,
+            shares=None if shares is None else shares[0][jnp.maximum(clients, 0)],
         )
 
         def at_least(leaf: Array) -> Array:

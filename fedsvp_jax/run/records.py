@@ -74,13 +74,19 @@ def round_row(metrics: RoundMetrics, *, round_num: int) -> dict[str, Any]:
     return row
 
 
-def client_rows(metrics: RoundMetrics, *, round_num: int) -> list[dict[str, Any]]:
+def client_rows(
+    account: Account, metrics: RoundMetrics, *, round_num: int
+) -> list[dict[str, Any]]:
     """The lines of clients.jsonl of one round: what `record_round` hands on, and more.
+
+    `epsilon` is what the account counts: of a claim about the average, that of the
+    cohort that there was, which may be smaller than a whole one.
 
     `noise_std` is the std of the noise on the upload, `step_noise_std` that of noise
     in each local step (sensitivity `per_example`); the other one is 0.
     """
     clients = valid_clients(metrics)
+    claimed = account.counted(clients.noise, clients.weight).epsilon
     rows = []
     for place, client_id in enumerate(clients.client_id):
         client = cell_of(clients, place)
@@ -95,7 +101,7 @@ def client_rows(metrics: RoundMetrics, *, round_num: int) -> list[dict[str, Any]
             "step_noise_std": client.noise.step_noise_std,
             "noise_l2": client.noise.noise_l2,
             "sensitivity": client.noise.sensitivity,
-            "epsilon": client.noise.epsilon,
+            "epsilon": np.float32(claimed[place]),
             "delta": client.noise.delta,
             "risk_tolerance": client.noise.risk_tolerance,
         }

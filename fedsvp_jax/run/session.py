@@ -8,27 +8,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import jax
 import numpy as np
 from tqdm import tqdm
 
-from fedsvp_jax import extras, models
+from fedsvp_jax import extras
 from fedsvp_jax.accounting import claims
-from fedsvp_jax.algorithm.local_training import TrainingRecipe
 from fedsvp_jax.algorithm.state import RoundMetrics, ServerState
 from fedsvp_jax.config import AccountedSettings
 from fedsvp_jax.devices import processes
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation.budget import planned_cost
-from fedsvp_jax.influence import Verdict, admission
-from fedsvp_jax.influence.admission import Admission
-from fedsvp_jax.influence.pipeline import Centre
 from fedsvp_jax.mechanisms import noise_setting
 from fedsvp_jax.run import loop, records
-from fedsvp_jax.run.checkpoint import SharedCheckpointer
+from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.early_stopping import STOP, BestRound, shown
 from fedsvp_jax.run.files import plain
-from fedsvp_jax.run.folder import SharedFolder
+from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.loop import Options
 from fedsvp_jax.run.planned_rounds import planned_account
 from fedsvp_jax.run.stopping import StopRequests
@@ -95,67 +89,6 @@ class Files:
         return self.names.index({name: row[name] for name in self.names[0]})
 
 
-class FilterHook:
-    """The influence filter before the rounds at which a pass is due."""
-
-    def __init__(self, trainer: Trainer) -> None:
-        program, self._trainer = trainer.program, trainer
-        config = program.configs[0]
-        assert program.data.warmup is not None
-        centre = Centre(
-            program.data.warmup,
-            lambda count: models.make_model(
-                config.model, num_classes=count, kernels=program.target.kernels
-            ),
-            program.data.num_classes,
-            TrainingRecipe(config.batch_size, config.backbone_epochs, "mean"),
-            config.learning_rate,
-        )
-        self._admission = Admission(
-            config,
-            program.data.examples,
-            cell_of(program.data.split, 0),
-            centre,
-            num_rounds=config.num_rounds,
-            root=cell_of(program.cells.root, 0),
-        )
-        self.verdict: Verdict | None = None  # of the pass before the next round
-        self.cost = planned_cost(config)._replace(passes=1)
-
-    def rounds_until_due(self, done: int) -> int:
-        """As `Admission.rounds_until_due`."""
-        return self._admission.rounds_until_due(done)
-
-    def __call__(self, state: ServerState, done: int) -> ServerState:
-        """Judges all clients: the state with those who may take part.
-
-        Raises:
-          ValueError: they are too few for any round to have a cohort.
-        """
-        host = processes.to_host(state)
-        params, stats = cell_of((host.params, host.stats), 0)
-        self.verdict = jax.device_get(self._admission.decide(params, stats, done))
-        assert self.verdict is not None
-        admitted = ~self.verdict.rejected[None]
-        program = self._trainer.program
-        if program.is_over(np.zeros_like(host.spent), admitted, done):
-            least = int(program.cells.allowance.least_cohort[0])
-            raise ValueError(
-                f"the influence filter admits {admitted.sum()} clients, and no cohort "
-                f"has the {least} that total_epsilon needs; lower --cohort_size"
-                if least > 1
-                else "the influence filter admits nobody"
-            )
-        return self._trainer.place(dataclasses.replace(host, admitted=admitted))
-
-    def take_record(self) -> dict[str, Any] | None:
-        """What the next row keeps of a pass; None where there was none."""
-        verdict, self.verdict = self.verdict, None
-        if verdict is None:
-            return None
-        return admission.verdict_record(verdict, self.cost)
-
-
 class Session:
     """The cells of one program, from the newest checkpoint to their last round.
 
@@ -178,7 +111,7 @@ class Session:
     def __init__(
         self,
         trainer: Trainer,
-        folder: SharedFolder,
+        folder: RunFolder,
         logs: Logs,
         files: Files,
         options: Options,
@@ -187,18 +120,18 @@ class Session:
         self._folder, self._logs, self._files = folder, logs, files
         self._options = options
         filtered = trainer.program.configs[0].influence_filter != "none"
-        self.before_round = FilterHook(trainer) if filtered else None
+        self.before_round: Any = None
+        if filtered:
+            self.before_round = extras.around("influence.hook").FilterHook(trainer)
         self.accounts = [one.said(options.nominal) for one in self._program.accounts]
-        self._checkpointer = SharedCheckpointer(files.checkpoints, folder.identity)
+        self._checkpointer = Checkpointer(files.checkpoints, folder.identity)
         self.state, self.done = loop.restore(trainer, self.accounts, self._checkpointer)
         self._scores: list[list[dict[str, Any]]] = [[] for _ in files.names]
         self._diverged: list[list[int]] = [[] for _ in files.names]
         self.stopped_by: str | None = None
         self.best = BestRound()
         self._is_best = False  # the newest round of the first cell
-        self._best = SharedCheckpointer(
-            files.checkpoints.with_name(BEST), folder.identity
-        )
+        self._best = Checkpointer(files.checkpoints.with_name(BEST), folder.identity)
         self._go_on_after_kept_rows()
         self._clock = time.perf_counter()
         config = self._program.configs[0]
@@ -211,9 +144,8 @@ class Session:
             disable=None if options.progress and processes.is_first() else True,
         )
         if options.progress and processes.is_first():
-            for one in self._program.configs:
-                if one.solve == "noise":
-                    tqdm.write(_solution(one), file=sys.stderr)
+            for one in self._program.solved():
+                tqdm.write(_solution(one), file=sys.stderr)
 
     def _go_on_after_kept_rows(self) -> None:
         """Drops the rows of rounds after the checkpoint, and reads the others."""
@@ -293,7 +225,7 @@ class Session:
         row["rdp_by_adversary"] = claims.by_adversary(account)
         self._folder.hold(files.rows, [row])
         if files.clients is not None:
-            uploads = records.client_rows(metrics, round_num=number)
+            uploads = records.client_rows(account, metrics, round_num=number)
             self._folder.hold(files.clients, uploads)
         self._logs.add(files.runs[cell], plain(row))
         self._note(cell, row)

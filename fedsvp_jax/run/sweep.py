@@ -20,7 +20,7 @@ from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.losses import ExampleLoss
 from fedsvp_jax.run.environment import environment
-from fedsvp_jax.run.folder import SharedFolder
+from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.loop import Options
 from fedsvp_jax.run.session import Files, Session, logs_of
 from fedsvp_jax.run.stopping import StopRequests
@@ -77,7 +77,10 @@ class SweepPlan:
         """One per ε and seed; of FedAvg, which keeps no promise, one per seed."""
         reference = name == "none"
         solve = "uploads" if reference else "noise"
-        base = dataclasses.replace(base, mechanism=name, solve=solve)
+        told = None if reference else base.client_epsilons
+        base = dataclasses.replace(
+            base, mechanism=name, solve=solve, client_epsilons=told
+        )
         return [
             dataclasses.replace(base, total_epsilon=total, seed=seed)
             for total in ((None,) if reference else self.total_epsilons)
@@ -217,7 +220,7 @@ def sweep(
 
     # What cannot run is refused before anything is kept.
     chosen = max(trainer(configs).cell_chunk for configs in programs.values())
-    folder = SharedFolder(output_dir)
+    folder = RunFolder(output_dir)
     logs = logs_of(folder.path, loggers)
     settings = recorded_settings(base, data, loss, model) | dataclasses.asdict(plan)
     settings |= {"cell_chunk_size": placement.cell_chunk_size or chosen} | environment()

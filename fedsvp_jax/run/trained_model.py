@@ -15,7 +15,6 @@ import fedsvp_jax
 from fedsvp_jax import extras, models
 from fedsvp_jax.algorithm.evaluation import outputs_for
 from fedsvp_jax.data import preprocessing
-from fedsvp_jax.data.formats.schema import Schema, from_toml, read_schema, to_toml
 from fedsvp_jax.models.batches import in_batches
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.files import replace_file
@@ -53,7 +52,8 @@ class TrainedModel:
       stats: un-trained statistics (BatchNorm's), {} without any.
       rounds: rounds done.
       settings: what config.json says; of a model file, a part of it.
-      schema: of a table: how rows become examples, and what the classes are called.
+      schema: of a table: how rows become examples, and what the classes are called
+        (`tables.schema.Schema`); or None.
       claims: the guarantees of summary.json; none before the run's end.
     """
 
@@ -62,7 +62,7 @@ class TrainedModel:
     stats: Params
     rounds: int
     settings: dict[str, Any]
-    schema: Schema | None = None
+    schema: Any = None
     claims: tuple[dict[str, Any], ...] = ()
 
     def outputs(self, inputs: np.ndarray) -> np.ndarray:
@@ -139,7 +139,7 @@ class TrainedModel:
                     if name in self.settings
                 },
                 "rounds": self.rounds,
-                "schema": self.schema and to_toml(self.schema),
+                "schema": self.schema and _schemas().to_toml(self.schema),
                 "claims": self.claims,
                 "version": fedsvp_jax.__version__,
             }
@@ -190,7 +190,7 @@ def load_model(
         raise ValueError(f"{place} holds no run: there is no {file.name}") from error
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{file} is damaged ({error})") from error
-    if "example_shape" not in settings:
+    if not isinstance(settings, dict) or "example_shape" not in settings:
         raise ValueError(
             f"{place} is not the folder of a run of this version: its config.json does "
             "not say which shape an example has (sweeps keep no model by itself)"
@@ -219,9 +219,13 @@ def load_model(
     )
 
 
-def _schema_of(folder: pathlib.Path) -> Schema | None:
+def _schemas() -> Any:
+    return extras.around("tables.schema")
+
+
+def _schema_of(folder: pathlib.Path) -> Any:
     file = folder / SCHEMA
-    return read_schema(file) if file.is_file() else None
+    return _schemas().read_schema(file) if file.is_file() else None
 
 
 def _claims_of(folder: pathlib.Path) -> tuple[dict[str, Any], ...]:
@@ -229,7 +233,7 @@ def _claims_of(folder: pathlib.Path) -> tuple[dict[str, Any], ...]:
     try:
         told = json.loads((folder / "summary.json").read_bytes())
         return tuple(told["guarantees"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ()
 
 
@@ -239,8 +243,9 @@ def _of_file(path: pathlib.Path, model: Model | None) -> TrainedModel:
     try:
         told = json.loads(metadata[_METADATA])
         settings, rounds = told["settings"], int(told["rounds"])
-        num_classes = int(settings["num_classes"])
-        shape = (1, *map(int, settings["example_shape"]))
+        num_classes, shape = settings["num_classes"], [*settings["example_shape"]]
+        if not all(type(n) is int and 0 < n < 2**31 for n in (num_classes, *shape)):
+            raise ValueError("classes and shapes are counts")
         name, text = str(settings["model"]), told["schema"]
         claims = tuple(told["claims"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -248,11 +253,10 @@ def _of_file(path: pathlib.Path, model: Model | None) -> TrainedModel:
             f"{path} is no model file of fedsvp; `fedsvp predict RUN --export=FILE` "
             "writes one"
         ) from error
-    schema = None if text is None else from_toml(str(text), str(path))
+    schema = None if text is None else _schemas().from_toml(str(text), str(path))
     model = model or models.make_model(name, num_classes=num_classes)
-    shapes = jax.eval_shape(
-        model.init, jax.random.key(0), jax.ShapeDtypeStruct(shape, np.float32)
-    )
+    example = jax.ShapeDtypeStruct((1, *shape), np.float32)
+    shapes = jax.eval_shape(model.init, jax.random.key(0), example)
     saved = traverse_util.unflatten_dict(
         {name: leaf[None] for name, leaf in leaves.items()}, sep="/"
     )

@@ -1,5 +1,6 @@
 """The account and its accountants: laws, METHODS section 5's numbers, guarantees."""
 
+import dataclasses
 import math
 import time
 
@@ -182,6 +183,15 @@ def test_votes_and_releases_compose_with_gaussians_as_dp_accountings():
     )
 
 
+def test_of_fewer_uploads_with_less_noise_the_dearer_count():
+    book = Book(2)
+    for client, uploads, z in ((0, 3, 10.0), (1, 1, 1.0)):
+        for _ in range(uploads):
+            record(book, [client], multiplier=z, epsilon=1e-3)
+    assert book.epsilon_spent("rdp") == book.epsilon_spent("rdp", client_id=1)
+    assert book.epsilon_spent("basic") == book.epsilon_spent("basic", client_id=0)
+
+
 def test_a_checkpoint_restores_the_account_exactly():
     cost = FilterCost(1, 5.0, 0.7, 1e-6, 4, 0.3)
     who = {"filter_cost": cost, "colluders": 2}
@@ -332,6 +342,19 @@ def test_sampling_amplifies_only_with_a_client_level_bound_and_secret_cohorts():
     assert amplified.relation == "replace a client"
     every_round = composition.composed_epsilon("rdp", 20 / (4 * 10), 1e-5)
     assert amplified.epsilon < every_round
+    alone = rdp_privacy_accountant.RdpAccountant(
+        neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE
+    )
+    gaussian = dp_accounting.GaussianDpEvent(2.0 * math.sqrt(10))
+    drawn = dp_accounting.SampledWithoutReplacementDpEvent(100, 10, gaussian)
+    for _ in range(20):
+        alone.compose(drawn)
+    assert amplified.epsilon == pytest.approx(alone.get_epsilon(1e-5), rel=1e-6)
+    once.account = dataclasses.replace(
+        once.account,
+        mechanism=once.account.mechanism._replace(release_epsilon=0.1),
+    )
+    assert who not in rows_of(once, equal_weights=True)  # R is told at every upload
 
 
 def test_uneven_noise_or_weights_rule_amplification_out():
@@ -365,7 +388,9 @@ def test_uploads_of_public_data_cost_nothing_and_hide_nobody():
 def test_an_upload_of_public_data_in_a_shared_sum_makes_no_number_nan():
     """inf·0 would make every ε of the cohort NaN."""
     book = Book(3, proved=True, view="observer")
-    record(book, [0, 1], multiplier=[4.0, np.inf], std=[0.2, 0.0], weights=0.5)
+    z, std, delta = [4.0, np.inf], [0.2, 0.0], [1e-5, 0.0]
+    record(book, [0, 1], multiplier=z, std=std, delta=delta, weights=0.5)
+    assert book.epsilon_spent("basic", client_id=1) == 0
     alone = composition.composed_epsilon("gdp", 1 / 4.0**2, 1e-5)
     for view in views.VIEWS:
         assert book.epsilon_spent("gdp", 1e-5, view=view) == pytest.approx(alone)

@@ -68,6 +68,10 @@ def test_what_makes_a_run_nominal_stands_in_every_row() -> None:
     assert account.proved and not other.proved
     for row in claims.table(other):
         assert row.status == "nominal" and row.assumptions.endswith(who.nominal)
+    assert account.said("") == account
+    assert other.said("seen").participation.nominal == f"{who.nominal}; seen"
+    for row in claims.table(account.said("seen"), methods=("rdp",)):
+        assert row.proved is False and row.assumptions.endswith("; seen")
 
 
 def test_one_upload_is_proved_where_bound_and_formula_are() -> None:
@@ -140,6 +144,26 @@ def test_basic_composition_is_not_proved_where_delta_has_reached_one() -> None:
         rows = claims.table(book.account, methods=())
         (basic,) = (row for row in rows if row.method == "basic")
         assert basic.delta == 2 * delta and basic.proved == proved
+
+
+def test_each_adversary_s_number_in_a_row_is_that_of_its_claim() -> None:
+    book = Book(7, proved=True)
+    record(book, [1, 2, 3], multiplier=[3.0, 4.0, 5.0], weights=1 / 3)
+    claimed = claims.table(book.account, methods=("rdp",))
+    rows = {one.adversary: one.epsilon for one in claimed if one.method == "rdp"}
+    assert claims.by_adversary(book.account) == rows and len({*rows.values()}) == 3
+
+
+def test_what_votes_will_decide_is_nominal_before_the_run_and_after_it() -> None:
+    told = {"mechanism": "nbafl", "sensitivity": "update_clip"}
+    quiet = {"contribution_noise": 8.0, "vote_epsilon": 0.1}
+    voted = before(**told, influence_filter="join", **quiet)
+    assert claims.planned_row(before(**told))["status"]["rdp"] == "proved"
+    planned = claims.planned_row(voted)
+    assert all(map(np.isfinite, planned["epsilon_spent"].values()))
+    assert set(planned["status"].values()) == {"nominal"}
+    tally = claims.table(voted.record_pass(), methods=("rdp",))
+    assert {one.proved for one in tally} == {False}
 
 
 def test_planned_rows_have_the_methods_that_were_asked_for() -> None:

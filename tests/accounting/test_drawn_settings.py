@@ -12,7 +12,7 @@ from fedsvp_jax.accounting import composition
 
 pytestmark = pytest.mark.across("settings, promises, account and pages at once")
 
-FAST = range(15)
+FAST = range(24)
 
 
 @pytest.fixture(autouse=True)

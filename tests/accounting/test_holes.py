@@ -21,9 +21,10 @@ from fedsvp_jax.accounting import (
     composed_epsilon,
 )
 from fedsvp_jax.accounting.settings import PromiseSettings
+from fedsvp_jax.baselines import dp_fedavg
+from fedsvp_jax.filter_settings import FilterSettings
 from fedsvp_jax.influence import privacy
-from fedsvp_jax.influence.settings import FilterSettings
-from fedsvp_jax.mechanisms import base, dp_fedavg, registry
+from fedsvp_jax.mechanisms import base, registry
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 from fedsvp_jax.tree import cell_of
 

@@ -14,13 +14,15 @@ from fedsvp_jax.accounting import (
     Allowance,
     FilterCost,
     Participation,
+    claims,
     composed_epsilon,
 )
 from fedsvp_jax.accounting.promise import Plan
 from fedsvp_jax.accounting.settings import PromiseSettings
+from fedsvp_jax.filter_settings import FilterSettings
 from fedsvp_jax.influence import privacy
-from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
+from fedsvp_jax.mechanisms.base import free_before
 
 NOISY = [name for name in mechanisms.mechanism_names() if name != "none"]
 RELEASES = ("raw", "worst_case", "laplace", "randomized_response")
@@ -94,9 +96,14 @@ def test_the_promise_is_kept_and_one_upload_more_would_break_it(
     uploads = played.account.uploads
     assert uploads.max() >= 1 and played.rounds < ROUNDS  # the promise ended the run
     assert played.spent() <= total * (1 + 1e-6)
+    *_, before = claims.table(played.account, methods=())
     everybody = np.arange(CLIENTS)
     played.upload(everybody[: size if played.mechanism.claim.central else CLIENTS])
     assert played.spent() > total
+    *_, after = claims.table(played.account, methods=())
+    assert before.assumptions.startswith("kept for every client")
+    assert before.proved == played.account.proved
+    assert after.assumptions.startswith("broken") and not after.proved  # N21
 
 
 def plan_of(
@@ -216,7 +223,8 @@ REFUSED = {
         "total_epsilon = 0.001 is less than one upload costs by rdp; raise it or add",
     ),
     "one upload by basic composition": (
-        {"total_epsilon": 0.1, "total_accounting": "basic"},
+        {"total_epsilon": 0.1, "total_accounting": "basic"}
+        | {"num_rounds": 1, "delta": 0.6},
         "total_epsilon = 0.1 is less than one upload costs by basic",
     ),
     "delta of one upload": (
@@ -276,6 +284,22 @@ def test_a_limit_on_uploads_holds_with_and_without_a_promise(total: float | None
     assert uploads_in_a_row(plan_of(promise, config, mechanism).allowance) == 2
 
 
+@pytest.mark.hole
+@pytest.mark.parametrize("size", [4, 5])
+def test_n24_a_limit_on_uploads_needs_whole_cohorts_for_a_claim_about_them(
+    size: int,
+) -> None:
+    """A dry run said 2.46, proved, and the last two clients had spent 2.99."""
+    told = {"noise_multiplier": 4.0, "max_uploads": 2, "num_rounds": 6, "delta": 1e-5}
+    promise = PromiseSettings()
+    played = Played("dp_fedavg", promise, num_clients=7, cohort_size=size, **told)
+    assert set(played.sizes) == {size} and played.rounds < 6
+    plan = played.account.plan
+    for method in ("basic", "rdp"):
+        planned = claims.planned_row(played.account, plan.always)["epsilon_spent"]
+        assert played.account.epsilon_spent(method) <= planned[method] * (1 + 1e-5)
+
+
 def test_a_promise_may_allow_fewer_uploads_than_the_limit():
     config, mechanism = told("nbafl", **SET_UP, max_uploads=20)
     free, _ = told("nbafl", **SET_UP)
@@ -289,6 +313,10 @@ def test_with_a_limit_uneven_uploads_all_cost_as_much_as_the_costliest():
     config, mechanism = told("dpa", **(SET_UP | OWN["dpa"]), max_uploads=3)
     costs = plan_of(PromiseSettings(), config, mechanism)
     assert np.all(costs.precision == costs.precision[-1])
+    later = free_before(mechanism, 2, ROUNDS)
+    costs = plan_of(PromiseSettings(), config, later)
+    for values in (costs.precision, costs.epsilon, costs.delta):
+        assert not np.any(values[:2]) and np.all(values[2:] == values.max())
 
 
 @pytest.mark.hole

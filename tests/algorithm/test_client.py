@@ -153,9 +153,3 @@ def test_an_empty_place_trains_on_nothing() -> None:
     assert metrics.client_id == -1 and metrics.num_examples == 0
     assert metrics.update_l2 == 0 and np.all(np.asarray(metrics.steps) == 0)
     assert not any(np.any(np.asarray(leaf)) for leaf in jax.tree.leaves(parts))
-
-
-def test_an_upload_or_statistics_that_are_not_finite_are_told() -> None:
-    made = program(mechanism="none", learning_rate=3e38)
-    _, (_, metrics, _) = whole(made)
-    assert not metrics.finite

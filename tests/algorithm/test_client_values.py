@@ -18,7 +18,6 @@ from small_runs import (
 from fedsvp_jax import report, run, shapley
 from fedsvp_jax.algorithm.client_values import client_values, plan_of
 from fedsvp_jax.algorithm.coalitions import coalition_rows
-from fedsvp_jax.federation import build
 from fedsvp_jax.shapley import ClientValueSettings
 from fedsvp_jax.structs import Examples, Model, Weights
 
@@ -128,25 +127,6 @@ def test_the_order_of_clients_and_empty_places_change_nothing() -> None:
         np.testing.assert_allclose(padded[:3], values, atol=1e-5)
 
 
-def test_duplicates_are_worth_the_same() -> None:
-    twice = found(UPLOADS[[0, 1, 1]], [5, 20, 20])
-    assert twice[1] == pytest.approx(twice[2], abs=1e-6)
-
-
-def test_an_upload_that_adds_more_to_every_coalition_is_worth_more() -> None:
-    """Steps of 1, 2 and 3 times the same way down a convex loss, of equal weight."""
-    downhill = -0.2 * np.asarray(jax.grad(_loss)(jnp.asarray(START)))
-    steps = downhill * np.asarray([1, 2, 3], np.float32)[:, None, None]
-    first, second, third = found(steps, [7, 7, 7])
-    assert first < second < third
-
-
-def _loss(weights: jax.Array) -> jax.Array:
-    logits = jnp.asarray(INPUTS) @ weights
-    rows = jnp.arange(COUNT)
-    return jnp.mean(jax.nn.logsumexp(logits, 1) - logits[rows, jnp.asarray(LABELS)])
-
-
 def test_the_blend_is_exact_where_outputs_are_linear_in_the_parameters() -> None:
     exact = found(UPLOADS, SIZES)
     for models in (0, 4):
@@ -209,24 +189,3 @@ def test_a_run_tells_values_that_share_out_what_a_round_gains(
 
 
 FILES = ("metrics", "clients")
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"validation_examples": 0}, "validation_examples of at least 1"),
-        ({"cohort_size": 11, "num_clients": 12}, "cohort_size must be at most 10"),
-        (
-            {"client_values": "additive", "client_value_models": 3},
-            "client_value_models must be even",
-        ),
-        ({"client_values": "gp"}, "client_value_models must be at least 1 with gp"),
-        ({"mechanism": "dp_fedavg"}, "client_values must be none where"),
-    ],
-)
-def test_values_that_cannot_be_computed_are_refused(
-    changes: dict[str, Any], words: str
-) -> None:
-    settings = {"client_values": "exact", "validation_examples": 60} | changes
-    with pytest.raises(ValueError, match=words):
-        build([small(**settings)], digits())

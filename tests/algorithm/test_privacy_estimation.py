@@ -23,9 +23,8 @@ from fedsvp_jax.algorithm import (
 from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.algorithm.coalitions import Group, coalition_groups, coalition_members
 from fedsvp_jax.algorithm.estimators import Game, Values
-from fedsvp_jax.algorithm.local_training import TrainingRecipe
-from fedsvp_jax.algorithm.privacy_estimation import EstimationPlan
-from fedsvp_jax.federation import build, federated_data
+from fedsvp_jax.algorithm.privacy_estimation import Estimation, EstimationPlan
+from fedsvp_jax.federation import Program, build, federated_data
 from fedsvp_jax.structs import Examples, Rows, Split, Weights
 from fedsvp_jax.tree import cell_of
 
@@ -87,27 +86,36 @@ def test_coalition_sizes_are_the_most_that_any_client_holds() -> None:
         assert size == max(held)
 
 
+INITIAL = {"empty_utility": "initial", "utility": "loss"}
+
+
+def estimated(made: Program, at: Address, **changes: Any) -> tuple[Weights, Estimation]:
+    """Of client 1, at the initial model."""
+    cell, plan = cell_of(made.cells, 0), made.plan
+    start = Weights(*made.model.init(jax.random.key(0), made.example))
+    return privacy_estimation.estimate_contribution(
+        *(made.model, plan.recipe, cell.rates),
+        dataclasses.replace(plan.estimation, **changes),
+        *(start, made.data.examples, cell_of(cell.split, 1), at),
+    )
+
+
 @pytest.mark.usefixtures("quick_training")
-@pytest.mark.parametrize("empty_utility", ["zero", "initial"])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, INITIAL, {"sensitivity": "per_example"}],
+    ids=str,
+)
 def test_an_estimation_is_the_shapley_value_of_independent_trainings(
-    empty_utility: str,
+    changes: dict[str, str],
 ) -> None:
-    made = build([small(num_attributes=2, empty_utility=empty_utility)], digits())
+    """Which have no noise and shuffled batches, whatever the local training has."""
+    made = build([small(num_attributes=2, **changes)], digits())
     cell, plan, examples = cell_of(made.cells, 0), made.plan, made.data.examples
     held, at = cell_of(cell.split, 1), Address(jax.random.key(3), 1)
     params, stats = made.model.init(jax.random.key(0), made.example)
-    trained, found = jax.jit(
-        lambda: privacy_estimation.estimate_contribution(
-            made.model,
-            plan.recipe,
-            cell.rates,
-            dataclasses.replace(plan.estimation, private_attribute=1),
-            Weights(params, stats),
-            examples,
-            held,
-            at,
-        )
-    )()
+    trained, found = jax.jit(lambda: estimated(made, at, private_attribute=1))()
+    silent = dataclasses.replace(plan.recipe, gradient="clipped_mean")
 
     @jax.jit
     def accuracy(params: Any) -> Any:
@@ -118,18 +126,19 @@ def test_an_estimation_is_the_shapley_value_of_independent_trainings(
             held.num_validation,
             batch_size=plan.estimation.validation_batch_size,
             lane_axes=(),
+            kind=plan.estimation.utility,
         ).utility(params, stats)
 
     rows = np.asarray(held.train)
     real = np.arange(len(rows)) < int(held.num_train)
     attributes = np.asarray(examples.attributes)[rows]
-    utilities = [float(accuracy(params)) if empty_utility == "initial" else 0.0]
+    utilities = [float(accuracy(params)) if "empty_utility" in changes else 0.0]
     for mask in (1, 2, 3):
         member = real & np.isin(attributes, [a for a in (0, 1) if mask >> a & 1])
         alone, _ = local_training.local_update(
             made.model,
             dataclasses.replace(
-                plan.recipe,
+                silent,
                 batch_size=dict(
                     (m, size)
                     for size, masks, _ in plan.estimation.groups
@@ -170,119 +179,39 @@ def test_the_steps_of_a_coalition_are_those_of_its_own_examples() -> None:
     assert [int(number) for number in steps] == expected
 
 
-def told_estimation(
-    monkeypatch: pytest.MonkeyPatch, estimator: str, found: Values, **changes: Any
-) -> tuple[Any, Game, Any]:
-    """An estimation whose estimator finds these values; its game; the local trainings.
-
-    The client holds rows 0, 1, 2 and 4 of five, of the attributes 2, 0, 2 and 0; the
-    last row of its split is padding. The empty coalition's model is worth 3.
-    """
-    games: list[Game] = []
-
-    at = Address(prng.root_key(0), 4, lane_axes=("lanes",))
-
-    def stand_in(game: Game, *told: Any) -> Any:
-        assert told == (at.stream(prng.Stream.COALITIONS), 5)
-        games.append(game)
-        return ("params'", "stats'"), found
-
-    trainings = []
-
-    def local_update(*told: Any, **named: Any) -> Any:
-        trainings.append((told, named))
-        return "trained", "stats"
-
-    patched = {**estimators.ESTIMATORS, estimator: stand_in}
-    monkeypatch.setattr(estimators, "ESTIMATORS", patched)
-    monkeypatch.setattr(local_training, "local_update", local_update)
-    monkeypatch.setattr(evaluation.Validation, "utility", lambda *told: told[1:])
-    examples = Examples(jnp.zeros((5, 1)), jnp.zeros(5), jnp.asarray([2, 0, 2, 1, 0]))
-    held = Split(jnp.asarray([0, 1, 2, 4, 3]), jnp.int32(4), "rows", "count")
-    plan = EstimationPlan(
-        num_attributes=3,
-        private_attribute=2,
-        groups=(Group(2, (5, 7)),),
-        validation_batch_size=6,
-        estimator=estimator,
-        num_drawn=5,
-        utility="loss",
-    )
-    recipe = changes.pop("recipe", TrainingRecipe(9, 1, "mean"))
-    start: Any = Weights("params", "stats")
-    given_models: Any = ("model", recipe, "rates")
-    trained, estimation = privacy_estimation.estimate_contribution(
-        *given_models,
-        dataclasses.replace(plan, **changes),
-        start,
-        examples,
-        held,
-        at,
-    )
-    assert trained == ("params'", "stats'")
-    (game,) = games
-    group = Group(8, (1,), 3)
-    assert game.train(jnp.asarray([True, False, False]), group) == ("trained", "stats")
-    (((*told, rows, draws), named),) = trainings
-    plain = "mean" if recipe.gradient == "mean" else "clipped_mean"  # without noise
-    own = TrainingRecipe(8, 1, plain, most_steps=3)
-    assert told == ["model", own, "rates", start]
-    assert rows[:2] == (examples, held.train)
-    np.testing.assert_array_equal(rows.member, [False, True, False, True, False])
-    assert draws == (at.stream(prng.Stream.LOCAL_TRAINING), None)
-    assert named == {"lane_axes": ("lanes",)}
-    return estimation, game, examples
-
-
-@pytest.mark.parametrize("estimator", estimators.ESTIMATORS)
-def test_the_estimator_is_told_the_clients_game(
-    estimator: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = Values(jnp.asarray([0.2, 0.1, 0.1]), jnp.arange(8.0))
-    estimation, game, examples = told_estimation(monkeypatch, estimator, found)
-    assert game.num_attributes == 3
-    assert game.groups == (Group(2, (5, 7)),) and game.batch_size == 9
-    assert game.start == ("params", "stats") and game.empty == 0
-    np.testing.assert_array_equal(game.counts, [2, 0, 2])
-    assert game.validation == evaluation.Validation(
-        "model",  # type: ignore[arg-type]
-        examples,
-        "rows",  # type: ignore[arg-type]
-        "count",  # type: ignore[arg-type]
-        batch_size=6,
-        lane_axes=("lanes",),
-        kind="loss",
-    )
-    assert estimation.utilities is found.utilities
-    np.testing.assert_allclose(estimation.contribution_ratio, 0.25, rtol=1e-6)
-    assert not estimation.clipped and not estimation.degenerate
-    assert estimation[5:] == (None, None, None, None)
-    private = TrainingRecipe(9, 1, "per_example", places=12, local_steps=4)
-    initial = {"empty_utility": "initial", "recipe": private}
-    _, game, _ = told_estimation(monkeypatch, estimator, found, **initial)
-    assert game.empty == ("params", "stats")  # what the broadcast model is worth
-
-
 def test_the_error_of_r_is_that_of_the_private_value_over_the_sum(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    made = build([small(num_attributes=3)], digits())
+    at = Address(prng.root_key(0), 4)
+
+    def of(found: Values) -> Estimation:
+        def stand_in(game: Game, key: jax.Array, number: int) -> Any:
+            assert key == at.stream(prng.Stream.COALITIONS) and number == 5
+            assert game.num_attributes == 3
+            recipe: Any = game.train(jnp.ones(3, bool), Group(8, (1,), 3))
+            assert (recipe.batch_size, recipe.most_steps) == (8, 3)
+            return game.start, found
+
+        monkeypatch.setitem(estimators.ESTIMATORS, "additive", stand_in)
+        monkeypatch.setattr(local_training, "local_update", lambda *told, **_: told[1])
+        asked = {"private_attribute": 2, "estimator": "additive", "num_drawn": 5}
+        return estimated(made, at, **asked)[1]
+
     errors, margins = jnp.asarray([0.5, 0.0, 0.2]), jnp.asarray([1.0, 0.0, 0.6])
     found = Values(jnp.asarray([-0.3, 0.0, -0.1]), None, errors, margins)
-    estimation, *_ = told_estimation(monkeypatch, "additive", found)
+    estimation = of(found)
     np.testing.assert_allclose(estimation.contribution_ratio, 0.25, rtol=1e-6)
     np.testing.assert_allclose(estimation.ratio_error, 0.2 / 0.4, rtol=1e-6)
     np.testing.assert_allclose(estimation.ratio_margin, 0.6 / 0.4, rtol=1e-6)
     assert estimation.shapley_errors is errors and estimation.utilities is None
     assert estimation.shapley_margins is margins
-    cancelled = found._replace(values=jnp.asarray([-0.1, 0.0, 0.1]))
-    estimation, *_ = told_estimation(monkeypatch, "additive", cancelled)
-    assert estimation.degenerate and estimation.contribution_ratio == 1
-    assert np.isnan(estimation.ratio_error) and np.isnan(estimation.ratio_margin)
+    cancelled = of(found._replace(values=jnp.asarray([-0.1, 0.0, 0.1])))
+    assert cancelled.degenerate and cancelled.contribution_ratio == 1
+    assert np.isnan(cancelled.ratio_error) and np.isnan(cancelled.ratio_margin)
     for lacking in ({"standard_errors": None}, {"margins": None}):
-        estimation, *_ = told_estimation(
-            monkeypatch, "additive", found._replace(**lacking)
-        )
-        assert estimation.ratio_error is None and estimation.shapley_errors is None
+        without = of(found._replace(**lacking))
+        assert without.ratio_error is None and without.shapley_errors is None
 
 
 @pytest.mark.parametrize("estimator", ["additive", "gp"])

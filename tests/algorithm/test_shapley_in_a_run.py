@@ -52,17 +52,6 @@ def test_shapley_values_share_out_the_full_coalitions_utility(
             assert row["clipped"] == (not 0 <= share <= 1)
 
 
-def test_the_empty_coalition_may_be_worth_what_the_broadcast_model_is(
-    tmp_path: pathlib.Path,
-) -> None:
-    rows = client_rows(tmp_path / "run", empty_utility="initial")
-    assert any(row["utilities"][0] > 0 for row in rows)
-    for row in rows:
-        assert sum(row["shapley_values"]) == pytest.approx(
-            row["utilities"][-1] - row["utilities"][0], abs=1e-5
-        )
-
-
 ESTIMATES = ("shapley_values", "shapley_errors", "shapley_margins")
 
 
@@ -118,18 +107,6 @@ def test_estimates_keep_the_axioms_and_leave_the_upload_as_it_is(
         for name in ("exact", "run")
     ]
     assert spent[0]["basic"] == spent[1]["basic"]
-
-
-def test_two_attributes_are_known_exactly_once_each_is_trained_alone(
-    tmp_path: pathlib.Path,
-) -> None:
-    exact = client_rows(tmp_path / "exact")
-    rows = client_rows(tmp_path / "run", shapley="additive", shapley_trainings=2)
-    for row, known in zip(rows, exact, strict=True):
-        np.testing.assert_allclose(
-            row["shapley_values"], known["shapley_values"], atol=1e-6
-        )
-        assert row["shapley_errors"] == [0, 0] and row["shapley_margins"] == [0, 0]
 
 
 def test_sixty_four_attributes_without_a_correction_have_no_error(

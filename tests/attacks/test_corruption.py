@@ -7,7 +7,7 @@ import pytest
 
 from fedsvp_jax import prng
 from fedsvp_jax.attacks import corruption
-from fedsvp_jax.influence.settings import CorruptionSettings
+from fedsvp_jax.filter_settings import CorruptionSettings
 from fedsvp_jax.structs import Examples, Split
 
 LABELS = jnp.arange(40, dtype=jnp.int32) % 10

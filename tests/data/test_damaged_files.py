@@ -1,6 +1,7 @@
 """A missing or damaged file is one sentence that names the path."""
 
 import gzip
+import io
 import json
 import pickle
 import zipfile
@@ -11,10 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny_files
+from tiny_files import ADULT_HEADER
 
 from fedsvp_jax.data import sources
-from fedsvp_jax.data.formats import npz
-from fedsvp_jax.data.formats.table_settings import TableSettings
+from fedsvp_jax.data.table_settings import TableSettings
+from fedsvp_jax.tables import npz
 
 pytestmark = [
     pytest.mark.across("every format of data"),
@@ -51,41 +53,29 @@ def refused_with(name: str, tmp_path: Path, damage: Callable[[bytes], bytes]) ->
 
 
 @pytest.mark.parametrize("name", list(FILES))
-def test_a_missing_data_dir_is_named(name: str, tmp_path: Path) -> None:
-    nowhere = tmp_path / "nowhere"
-    with pytest.raises(FileNotFoundError, match=r"nowhere.*expects"):
-        sources.load(name, nowhere)
-
-
-@pytest.mark.parametrize("name", list(FILES))
-def test_data_dir_must_be_given(name: str) -> None:
+def test_what_is_missing_is_named(name: str, tmp_path: Path) -> None:
+    """The setting, the folder, the files in it, and one of the files."""
     with pytest.raises(ValueError, match=f"dataset {name} needs data_dir"):
         sources.load(name)
-
-
-@pytest.mark.parametrize("name", [name for name in FILES if name != "npz"])
-def test_a_folder_without_the_files_is_named(name: str, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=str(tmp_path)):
-        sources.load(name, tmp_path)
-
-
-@pytest.mark.parametrize("name", ["mnist", "fashion_mnist", "emnist", "cifar10"])
-def test_a_missing_file_is_named(name: str, tmp_path: Path) -> None:
-    data_dir = tiny_files.WRITERS[name](tmp_path)
-    (tmp_path / FILES[name]).unlink()
-    refused(name, data_dir, needle=FILES[name].rsplit("/")[-1].removesuffix(".gz"))
+    assert "expects" in refused(name, tmp_path / "nowhere", needle="nowhere")
+    if name != "npz":
+        refused(name, tmp_path, needle=tmp_path)
+    data_dir, file = tiny_files.WRITERS[name](tmp_path), tmp_path / FILES[name]
+    file.unlink()
+    if name in ("mnist", "fashion_mnist", "emnist", "cifar10"):
+        refused(name, data_dir, needle=file.name.removesuffix(".gz"))
 
 
 @pytest.mark.parametrize("name", list(FILES))
-@pytest.mark.parametrize("kept", [0.0, 0.1, 0.55, 0.9, 0.99])
-def test_a_truncated_file_is_named(name: str, kept: float, tmp_path: Path) -> None:
-    refused_with(name, tmp_path, lambda raw: raw[: int(len(raw) * kept)])
-
-
-@pytest.mark.parametrize("name", list(FILES))
-def test_a_file_of_another_kind_is_named(name: str, tmp_path: Path) -> None:
-    other = b"\x80\xff\x00 no such format " * 7
-    refused_with(name, tmp_path, lambda _: other)
+def test_a_truncated_file_and_one_of_another_kind_are_named(
+    name: str, tmp_path: Path
+) -> None:
+    data_dir, file = tiny_files.WRITERS[name](tmp_path), tmp_path / FILES[name]
+    whole = file.read_bytes()
+    cut = [whole[: int(len(whole) * kept)] for kept in (0.0, 0.1, 0.55, 0.9, 0.99)]
+    for damaged in (*cut, b"\x80\xff\x00 no such format " * 7):
+        file.write_bytes(damaged)
+        refused(name, data_dir, needle=file)
 
 
 def test_a_small_file_does_not_ask_for_much_memory(tmp_path: Path) -> None:
@@ -244,16 +234,12 @@ def test_npz_without_an_array_names_it(tmp_path: Path) -> None:
 
 
 def test_a_pickle_under_the_name_npz_is_not_loaded(tmp_path: Path) -> None:
-    path = tmp_path / "data.npz"
-    path.write_bytes(pickle.dumps(Bomb()))
-    refused("npz", path, needle=path)
-
-
-def test_a_bare_array_under_the_name_npz_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "data.npz"
-    with path.open("wb") as handle:
-        np.save(handle, np.zeros(3))
-    refused("npz", path, needle=path)
+    """Nor a bare array."""
+    bare = io.BytesIO()
+    np.save(bare, np.zeros(3))
+    for content in (pickle.dumps(Bomb()), bare.getvalue()):
+        (tmp_path / "data.npz").write_bytes(content)
+        refused("npz", tmp_path / "data.npz", needle=tmp_path / "data.npz")
 
 
 @pytest.mark.parametrize(
@@ -270,23 +256,21 @@ def test_impossible_adult_values_are_refused(
     column: str, value: str, message: str, tmp_path: Path
 ) -> None:
     rows = tiny_files.adult_rows()
-    rows[2][tiny_files.ADULT_HEADER.index(column)] = value
+    rows[2][ADULT_HEADER.index(column)] = value
     path = tmp_path / "adult.csv"
-    tiny_files.write_csv(path, rows, tiny_files.ADULT_HEADER)
+    tiny_files.write_csv(path, rows, ADULT_HEADER)
     assert message in refused("adult", tmp_path, needle=path)
 
 
-def test_adult_without_a_column_names_it(tmp_path: Path) -> None:
-    path = tmp_path / "adult.csv"
-    header = [name if name != "race" else "tribe" for name in tiny_files.ADULT_HEADER]
-    tiny_files.write_csv(path, tiny_files.adult_rows(), header)
-    assert "lacks the column race" in refused("adult", tmp_path, needle=path)
-
-
-def test_adult_of_one_split_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "adult.csv"
-    tiny_files.write_csv(path, tiny_files.adult_rows()[:4], tiny_files.ADULT_HEADER)
-    assert "train and test" in refused("adult", tmp_path, needle=path)
+def test_adult_without_a_column_or_a_split_names_it(tmp_path: Path) -> None:
+    path, rows, header = tmp_path / "adult.csv", tiny_files.adult_rows(), ADULT_HEADER
+    other = [name if name != "race" else "tribe" for name in header]
+    for written, names, message in (
+        (rows, other, "lacks the column race"),
+        (rows[:4], header, "train and test"),
+    ):
+        tiny_files.write_csv(path, written, names)
+        assert message in refused("adult", tmp_path, needle=path)
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:

@@ -44,22 +44,14 @@ def test_every_example_has_an_owner(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(PARTITIONS))
-@pytest.mark.parametrize("clients", [0, -1])
-def test_no_clients_are_refused(name: str, clients: int) -> None:
-    with pytest.raises(ValueError, match=f"num_clients.*got {clients}"):
-        PARTITIONS[name](clients, 0)
-
-
-@pytest.mark.parametrize("name", DISJOINT)
-def test_more_clients_than_data_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="num_clients must be between"):
-        PARTITIONS[name](1001, 0)
-
-
-@pytest.mark.parametrize("name", list(PARTITIONS))
-def test_a_negative_seed_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="seed must be >= 0, got -1"):
-        PARTITIONS[name](20, -1)
+def test_impossible_numbers_of_clients_and_seeds_are_refused(name: str) -> None:
+    wrong = [(clients, 0, f"num_clients.*got {clients}") for clients in (0, -1)]
+    wrong.append((20, -1, "seed must be >= 0, got -1"))
+    if name in DISJOINT:
+        wrong.append((1001, 0, "num_clients must be between"))
+    for clients, seed, message in wrong:
+        with pytest.raises(ValueError, match=message):
+            PARTITIONS[name](clients, seed)
 
 
 def test_iid_sizes_differ_by_one_at_most() -> None:
@@ -92,14 +84,6 @@ def test_paper_draws_do_not_depend_on_the_number_of_clients() -> None:
 def test_paper_share_gives_at_least_one_example_a_class() -> None:
     (indices,) = partition.paper(LABELS, 1, share=0.001, seed=0)
     np.testing.assert_array_equal(np.bincount(LABELS[indices]), [1] * 10)
-
-
-@pytest.mark.parametrize("share", [0.0, -0.1, 1.1, float("nan")])
-def test_an_impossible_share_is_refused(share: float) -> None:
-    with pytest.raises(
-        ValueError, match="class_share must be greater than 0 and at most 1"
-    ):
-        partition.paper(LABELS, 2, share=share, seed=0)
 
 
 def test_shards_hold_few_classes() -> None:
@@ -137,35 +121,25 @@ def test_dirichlet_grants_the_minimum() -> None:
     assert min(len(part) for part in parts) >= 30
 
 
-def test_dirichlet_says_when_the_minimum_is_out_of_reach() -> None:
-    with pytest.raises(
-        ValueError,
-        match=r"dirichlet_alpha=0.01 .* fewer than 19 examples.*--num_clients",
-    ):
-        partition.dirichlet(LABELS, 50, alpha=0.01, min_examples=19, seed=0)
-    with pytest.raises(ValueError, match="num_clients must be between"):
-        partition.dirichlet(LABELS, 50, alpha=1.0, min_examples=21, seed=0)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: partition.dirichlet(LABELS, 2, alpha=0.0, seed=0), "alpha"),
+def test_impossible_partition_settings_are_refused() -> None:
+    dirichlet, shards, paper = partition.dirichlet, partition.shards, partition.paper
+    wrong: list[tuple[Callable[..., Parts], int, dict[str, float], str]] = [
+        (dirichlet, 2, {"alpha": 0.0}, "alpha must be"),
+        (dirichlet, 2, {"alpha": 1.0, "min_examples": 0}, "min_examples must be"),
+        (dirichlet, 50, {"alpha": 1.0, "min_examples": 21}, "num_clients must be betw"),
         (
-            lambda: partition.dirichlet(LABELS, 2, alpha=1.0, min_examples=0, seed=0),
-            "min_examples",
+            *(dirichlet, 50, {"alpha": 0.01, "min_examples": 19}),
+            "dirichlet_alpha=0.01 .* fewer than 19 examples.*--num_clients",
         ),
-        (
-            lambda: partition.shards(LABELS, 2, shards_per_client=0, seed=0),
-            "shards_per_client",
+        (shards, 2, {"shards_per_client": 0}, "shards_per_client must be"),
+        *(
+            (paper, 2, {"share": share}, "class_share must be greater than 0 and at mo")
+            for share in (0.0, -0.1, 1.1, float("nan"))
         ),
-    ],
-)
-def test_impossible_partition_settings_are_refused(
-    call: Callable[[], Parts], message: str
-) -> None:
-    with pytest.raises(ValueError, match=f"{message} must be"):
-        call()
+    ]
+    for divide, clients, settings, message in wrong:
+        with pytest.raises(ValueError, match=message):
+            divide(LABELS, clients, **settings, seed=0)
 
 
 def test_by_writer_gives_all_of_one_writer_to_a_client() -> None:

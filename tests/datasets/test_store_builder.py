@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 import tiny_files
-from tfds_builders import Rows
+from tfds_builders import RegisteredScans
 
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import sources
-from fedsvp_jax.data.client_store import ClientStore, open_store
+from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.datasets import leaf, store_builder
-from fedsvp_jax.datasets.store_writer import write_store
+from fedsvp_jax.store.folder import open_store
+from fedsvp_jax.store.writer import write_store
 
 
 def build(
@@ -100,11 +101,11 @@ def test_tfds_examples_are_divided_without_reading_them_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tfds.display_progress_bar(False)
-    Rows(data_dir=tmp_path, file_format="array_record").download_and_prepare()
-    whole = sources.load("tfds:rows", tmp_path)
-    store = build(
-        tmp_path, tmp_path, "tfds:rows", partition="iid", num_clients=3, seed=1
-    )
+    made = RegisteredScans(data_dir=tmp_path, file_format="array_record")
+    made.download_and_prepare()
+    name = "tfds:registered_scans"
+    whole = sources.load(name, tmp_path)
+    store = build(tmp_path, tmp_path, name, partition="iid", num_clients=3, seed=1)
     np.testing.assert_array_equal(store.clients[:, 1], [4, 4, 4])
     written = {
         image.tobytes(): y

@@ -12,6 +12,7 @@ from flax import serialization
 from superlink import ROOT, Federation
 
 from fedsvp_jax import prng
+from fedsvp_jax.accounting.claims import adversary
 from fedsvp_jax.deploy import Client, Seeded
 from fedsvp_jax.mechanisms.grid import residues
 
@@ -107,6 +108,11 @@ def test_five_supernodes_open_the_simulators_sum_though_one_is_killed(
         trained = client.train(received, 1).arrays
         sent = whole_numbers_of(client, received, trained, Seeded(0, number))
         total = list(map(np.add, total, sent))
+        claim = client.site.read().account(client.policy).row(last=False)
+        assert claim["adversary"] == adversary(client.policy.account, "colluders")
+        assert claim["epsilon_spent"]["rdp"] == pytest.approx(
+            client.policy.account.plan.promised(1), rel=1e-5
+        )
     with np.load(made.state / "sums.npz") as saved:
         for place, leaf in enumerate(total):
             np.testing.assert_array_equal(saved[f"1-{place}"], leaf)

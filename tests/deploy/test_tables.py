@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from deployed import EXAMPLES
 
-from fedsvp_jax.data.formats.schema import read_schema
-from fedsvp_jax.data.formats.table import load_rows
 from fedsvp_jax.deploy import answer
 from fedsvp_jax.run.trained_model import load_model
+from fedsvp_jax.tables.schema import read_schema
+from fedsvp_jax.tables.table import load_rows
 
 pytestmark = [
     pytest.mark.across("hospitals with a schema, of whom one has one outcome"),

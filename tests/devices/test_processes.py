@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
+from fedsvp_jax import cluster
 from fedsvp_jax.devices import processes
 from fedsvp_jax.engine.placement import Placement
 
@@ -57,13 +58,13 @@ def test_more_devices_than_jax_sees_are_refused() -> None:
 
 def test_only_a_failed_collective_of_several_is_explained_by_another_process() -> None:
     gone = ValueError("UNKNOWN: Gloo AllGather failed: Connection closed by peer")
-    assert processes.explain(gone) is None  # there is but one
+    assert cluster.explain(gone) is None  # there is but one
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(processes, "started", lambda: True)
-        explained = processes.explain(gone)
+        explained = cluster.explain(gone)
         assert explained is not None and "another process stopped" in explained
         assert "--resume" in explained
-        assert processes.explain(ValueError("epsilon must be > 0")) is None
+        assert cluster.explain(ValueError("epsilon must be > 0")) is None
 
 
 def test_an_integer_stays_an_integer_on_the_way_to_the_host() -> None:

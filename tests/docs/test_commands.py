@@ -33,7 +33,7 @@ DATA = os.environ.get("FEDSVP_DATA", "")
 RUN = ("--model=mlp", "--num_rounds=2", "--cohort_size=4", "--local_epochs=1")
 SMALL: dict[str, tuple[str, ...]] = {
     "experiments.vectors": (),
-    "experiments.gallery": (),
+    "experiments.pages": (),
     "experiments.shapley": (),
     "experiments.shapley.docs_page": (),
     "experiments.attack": (
@@ -41,7 +41,6 @@ SMALL: dict[str, tuple[str, ...]] = {
         "--cohort_size=2",
         "--attack_steps=2",
         "--num_images=20",
-        "--final_images=0",
         "--classifier_steps=20",
         "--audit_mechanisms=nbafl",
         "--audit_trials=40",
@@ -51,13 +50,9 @@ SMALL: dict[str, tuple[str, ...]] = {
         "--membership_shadows=5",
         "--membership_rounds=1",
     ),
-    "experiments.attack.docs_page": (),
-    "experiments.utility.docs_page": (),
-    "experiments.benchmark.docs_page": (),
     "experiments.build_store": (),
     "experiments.demo": (*RUN, "--seeds=0:1"),
     "experiments.influence": ("--num_participants=8", "--num_runs=1"),
-    "experiments.pretrain": ("--pretrain_epochs=1",),
     "experiments.predict": (),
     "experiments.report": (),
     "experiments.merge": (),
@@ -87,7 +82,7 @@ ELSEWHERE = {
     ),
     "python -m experiments.train --preset=proved --dataset=mnist --data_dir=FOLDER": (
         "experiments/utility/test_routes.py"
-        "::test_the_preset_is_the_tables_route_but_for_what_is_named"
+        "::test_the_preset_is_a_proved_promise_and_what_is_typed_wins"
     ),
     "python -m experiments.influence --dataset=cifar10 --data_dir=$FEDSVP_DATA "
     "--model=lite0_linear": (
@@ -107,14 +102,6 @@ ELSEWHERE = {
             "predict runs/proved/model.safetensors",
         )
     },
-    "python -m experiments.utility.noise_bits": (
-        "experiments/utility/test_noise_bits.py"
-        "::test_accuracies_and_refusals_are_kept_and_paired_by_seed"
-    ),
-    "python -m experiments.utility --setup=": (
-        "experiments/utility/test_routes.py"
-        "::test_rows_that_are_there_are_not_computed_again"
-    ),
     "python -m experiments.attack --attack=planted_bugs": (
         "experiments/attack/test_planted_bugs.py"
         "::test_the_command_tells_the_bugs_and_resumes"
@@ -126,25 +113,9 @@ ELSEWHERE = {
         "experiments/benchmark/test_profile.py"
         "::test_most_of_a_rounds_time_is_attributed_and_drawn"
     ),
-    "python -m experiments.benchmark.scaling": (
-        "experiments/benchmark/test_communication.py"
-        "::test_the_formula_is_what_the_compiled_round_gathers"
-    ),
     "python -m experiments.benchmark": (
         "experiments/benchmark/test_benchmark.py"
         "::test_the_command_prints_one_json_line_per_work"
-    ),
-    "python -m experiments.benchmark.number_formats --formats_data_dir=FOLDER": (
-        "experiments/benchmark/test_number_formats.py"
-        "::test_every_format_keeps_the_accuracy_of_every_seed_and_goes_on"
-    ),
-    "python -m experiments.decisive": (
-        "experiments/decisive/test_docs_page.py"
-        "::test_the_command_computes_what_is_missing_and_writes_the_page"
-    ),
-    "python -m experiments.data_value": (
-        "experiments/data_value/test_command.py"
-        "::test_the_command_computes_what_is_missing_and_shows_no_effect_before_the_end"
     ),
     "python -m experiments.reproduce": (
         "experiments/reproduce/test_reproduce.py"

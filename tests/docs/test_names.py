@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import subprocess
 
 import pytest
 
@@ -65,3 +66,44 @@ def test_the_figures_of_the_leading_table_stand_on_the_pages_that_it_links() -> 
         table = (page.parent / linked).read_text()
         for figure in cells.split("|")[2:5]:
             assert re.search(rf"(?<![\d.]){re.escape(figure.strip())}(?!\d)", table)
+
+
+FROZEN = {
+    (page, commit, module)
+    for page in PAGES
+    for block in re.findall(r"^```text\n(.*?)^```$", page.read_text(), re.M | re.S)
+    for commit in re.findall(r"git worktree add --detach \S+ (\w+)", block)
+    for module in re.findall(r"python -m ([\w.]+)", block)
+}
+
+
+def _has_history() -> bool:
+    """Whether this checkout has all commits; an archive or a shallow clone has not."""
+    said = subprocess.run(
+        ["git", "rev-parse", "--is-shallow-repository"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    return said.stdout.strip() == "false"
+
+
+@pytest.mark.skipif(not _has_history(), reason="no history of the code")
+def test_the_commit_of_a_finished_study_has_the_code_that_its_page_starts() -> None:
+    assert len(FROZEN) >= 7
+    for page, commit, module in FROZEN:
+        path = module.replace(".", "/")
+        listed = subprocess.run(
+            [
+                "git",
+                "ls-tree",
+                "--name-only",
+                commit,
+                f"{path}.py",
+                f"{path}/__main__.py",
+            ],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+        assert listed.stdout, (page, commit, module, listed.stderr)

@@ -1,26 +1,28 @@
-"""docs/results/testing.md shows the results, and the reasons that are listed."""
+"""docs/testing.md shows the results, and the reasons that are listed."""
 
-import json
 import pathlib
 import re
+import shutil
 
-import pytest
-
+from tests.faults import page as faults
 from tests.mutants import page, parts
 
 ROOT = pathlib.Path(__file__).parents[2]
-RESULTS = json.loads((ROOT / "docs/results/testing/mutants.json").read_text())
 
 
 def test_the_page_is_what_the_results_say(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: pathlib.Path,
 ) -> None:
-    copy = tmp_path / "testing.md"
-    copy.write_text(page.PAGE.read_text())
-    kept = copy.read_text()
-    monkeypatch.setattr(page, "PAGE", copy)
-    page.write_page(RESULTS)
-    assert copy.read_text() == kept
+    docs = shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    page.write_pages(docs)
+    for name in ("testing.md", "results/testing.md"):
+        assert (docs / name).read_text() == (ROOT / "docs" / name).read_text()
+
+
+def test_a_fault_names_tests_that_exist() -> None:
+    for fault in faults.FAULTS.values():
+        names = re.findall(r"def (test_\w+)", (ROOT / fault.file).read_text())
+        assert any(fault.word in name for name in names), fault
 
 
 def test_the_parts_name_modules_and_tests_that_exist() -> None:

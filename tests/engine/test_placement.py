@@ -1,9 +1,7 @@
 """The same bits on any layout of up to eight devices, both axes dealt or one."""
 
 import json
-import os
 import pathlib
-import random
 import subprocess
 import sys
 from typing import Any
@@ -12,7 +10,9 @@ import pytest
 from commands import environment
 
 from fedsvp_jax.mechanisms import mechanism_names
+from tests.faults.rows import keep
 
+RESIDUES = {"noise_sampler": "discrete", "noise_trust": "secure_aggregation"}
 SCRIPT = pathlib.Path(__file__).parents[1] / "helpers" / "eight_devices.py"
 
 
@@ -64,6 +64,10 @@ def test_no_epsilon_has_other_bits_on_two_devices(name: str) -> None:
         {"mechanism": "gaussian", "sensitivity": "attribute_records"},
         {"mechanism": "nbafl", "sensitivity": "per_example"},
         {"shapley": "additive", "num_attributes": 5, "epsilon": 0.3},
+        {"shapley": "gp", "num_attributes": 4, "shapley_trainings": 2},
+        {"shapley": "gp", "num_attributes": 4, "shapley_trainings": 2},
+        {"model": "small_cnn", "compute_dtype": "bfloat16"},
+        {"mechanism": "gaussian", "sensitivity": "update_clip", **RESIDUES},
         {"mechanism": "dp_fedavg", "adaptive_clip": True},
     ],
     ids=str,
@@ -74,30 +78,28 @@ def test_other_rounds_have_the_bits_of_one_device_on_two(changes: Any) -> None:
 
 
 @pytest.mark.slow
-def test_bits_follow_the_threads_of_convolutions_and_nothing_else() -> None:
-    """Of mechanisms × ε × sizes so many as FEDSVP_SETTINGS says, drawn once.
-
-    config.json tells the threads, and a run is not resumed with others.
-    """
-    sizes = ({"model": "mlp"}, {"model": "small_cnn", "side": 32})
-    every = [
-        {"mechanism": name, "epsilon": epsilon, **size}
-        for name in mechanism_names()
-        for epsilon in (0.3, 0.5, 0.7)
-        for size in sizes
+@pytest.mark.parametrize(("model", "side"), [("mlp", 8), ("small_cnn", 32)])
+@pytest.mark.parametrize("name", mechanism_names())
+def test_bits_follow_the_threads_of_convolutions_and_nothing_else(
+    name: str, model: str, side: int
+) -> None:
+    """config.json tells the threads, and a run is not resumed with others."""
+    changes = {"mechanism": name, "model": model, "side": side}
+    changes |= {"num_rounds": 2, "class_share": 0.01}
+    epsilons, devices, threads = (0.3, 0.5, 0.7), (1, 2, 8), (1, 2, 4)
+    layouts = [
+        (10, 5, 0, number, changes | {"epsilon": epsilon})
+        for number in devices
+        for epsilon in epsilons
     ]
-    random.Random(0).shuffle(every)
-    others = 0
-    drawn = every[: int(os.environ.get("FEDSVP_SETTINGS", "6"))]
-    for changes in drawn:
-        by_threads = []
-        for threads in (1, 2, 4):
-            layouts = [(10, 5, 0, devices, changes) for devices in (1, 2, 8)]
-            one, two, eight = hashes(*layouts, threads=threads)
-            assert one == two == eight, (changes, threads)
-            by_threads.append(one)
-        same = all(one == by_threads[0] for one in by_threads)
-        assert same or changes["model"] != "mlp", changes
-        others += not same
-    print(f"\n{len(drawn)} settings: {others} follow the number of threads, none the "
-          "devices")  # fmt: skip
+    by_threads = []
+    for number in threads:
+        found = hashes(*layouts, threads=number)
+        one, *others = (found[i : i + 3] for i in range(0, len(found), 3))
+        assert all(other == one for other in others), number
+        by_threads.append(one)
+    same = all(one == by_threads[0] for one in by_threads)
+    assert same or model != "mlp"
+    tried = len(layouts) * len(threads)
+    keep("layouts", f"{name}, {side}×{side}", tried=tried, held=tried,
+         others_by_threads=not same)  # fmt: skip

@@ -44,17 +44,34 @@ def processed(around: LocalPrivacy, weight: float = 1.0, user: str = "a/b") -> A
     )
 
 
-def test_a_weighted_sum_is_the_weight_times_the_private_update(
+def test_what_leaves_is_the_private_update_by_the_declared_number_of_examples(
     tmp_path: pathlib.Path,
 ) -> None:
-    once, _ = processed(privacy(tmp_path / "1"))
+    same = began(
+        LocalPrivacy(
+            tmp_path / "1", randomness=lambda user_id: Seeded(7, 2), uniform=True
+        ),
+        **UPDATE_CLIP,
+    )
+    once, _ = processed(same)
     weighted, _ = processed(privacy(tmp_path / "2"), weight=30.0)
-    assert weighted.weight == 30
+    assert (once.weight, weighted.weight) == (1, 30)
     for name, leaf in once.items():
         assert not np.allclose(leaf, statistics(1)[name], atol=0.01)
         np.testing.assert_allclose(weighted[name], 30 * leaf, rtol=1e-5)
     file = Site(tmp_path / "1" / "a%2Fb.json", policy(**UPDATE_CLIP))
     assert int(file.read().sums["uploads"][0]) == 1
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("weight", [0.0, 1e-3, 1.0, 17.0, 1e9, float("nan")])
+def test_a_users_own_weight_does_not_leave(
+    tmp_path: pathlib.Path, weight: float
+) -> None:
+    """It may be computed from records, and no noise hides it."""
+    sent, _ = processed(privacy(tmp_path), weight=weight)
+    assert sent.weight == 30
+    assert all(np.all(np.isfinite(leaf)) for _, leaf in sent.items())
 
 
 def test_pfls_seed_does_not_decide_the_noise(tmp_path: pathlib.Path) -> None:
@@ -79,7 +96,7 @@ def test_a_user_who_refuses_is_left_out_of_the_average(tmp_path: pathlib.Path) -
     average = refused + other
     average.average()
     for name, leaf in other.items():
-        np.testing.assert_allclose(average[name], leaf / 10, rtol=1e-6)
+        np.testing.assert_allclose(average[name], leaf / 30, rtol=1e-6)
     assert (tmp_path / "a%2Fb.json").read_bytes() == before
     with pytest.raises(Refused, match="every user of round 2 refused"):
         around.postprocess_server(
@@ -104,8 +121,7 @@ def test_no_ratio_that_a_user_reports_switches_the_noise_off(
             mechanism="fedsva",
         )
         sent, _ = processed(around)
-        assert sent.weight == 1
-        assert np.std(sent["0"] - statistics(1)["0"]) > 0.1
+        assert np.std(sent["0"] / sent.weight - statistics(1)["0"]) > 0.1
 
 
 @pytest.mark.parametrize("sensitivity", ["attribute_records", "weight_clip"])

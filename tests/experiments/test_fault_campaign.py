@@ -18,6 +18,8 @@ from commands import (
 )
 from small_runs import saved_ledger
 
+from tests.faults.rows import keep
+
 pytestmark = pytest.mark.slow
 
 ROUNDS = 120
@@ -62,11 +64,6 @@ def assert_same_run(folder: pathlib.Path, whole: pathlib.Path) -> None:
         np.testing.assert_array_equal(left[name], right[name])
 
 
-def report(fault: str, tried: int, survived: int, **more: int) -> None:
-    counts = {"fault": fault, "tried": tried, "survived": survived, **more}
-    print("\n" + json.dumps(counts))
-
-
 # A command whose files may not grow beyond so many bytes.
 LIMITED = """
 import resource, runpy, sys
@@ -103,7 +100,7 @@ def test_a_file_size_limit_ends_in_one_line_and_the_run_resumes(
         assert not folder.exists()
     succeeds(*train_line(folder, cache))
     assert_same_run(folder, whole)
-    report(f"file size limit of {limit} bytes", 1, 1)
+    keep("file size", f"{limit} bytes", tried=1, held=1)
 
 
 MEMORY = """

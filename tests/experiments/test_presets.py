@@ -8,7 +8,7 @@ from experiments.reproduce import evidence
 from fedsvp_jax.optimizers import METHODS
 
 NAMES = presets.preset_names()
-# A medium preset leaves the mechanisms to converged.plan.
+# A medium preset leaves the mechanisms to who runs one of its cells.
 PLANNED = ("--mechanisms=none,nbafl,time_varying,reestimation,dpa,fedsva",)
 SMALLER = [*presets.preset_names("small"), *presets.preset_names("medium")]
 
@@ -47,7 +47,7 @@ def test_a_smaller_preset_differs_only_in_what_its_head_says(name: str) -> None:
     small = presets.read_preset(name)
     (against,) = (line for line in small.head if line.startswith("Against "))
     full = presets.read_preset(against.removeprefix("Against ")[: -len(".flags:")])
-    planned = ("mechanisms", "epsilons", "seeds")  # converged.plan has them
+    planned = ("mechanisms", "epsilons", "seeds")  # of each cell
     if name.endswith(presets.MEDIUM):
         full = full._replace(
             flags={k: v for k, v in full.flags.items() if k not in planned}

@@ -1,15 +1,18 @@
 """A sweep in several processes: the bytes of one, also when workers are killed."""
 
+import json
 import os
 import pathlib
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 
 import pytest
-from commands import SMALL_RUN, assert_sentence, start, typed
+from commands import SMALL_RUN, assert_sentence, program, start, typed
 
 from experiments import subcommands, sweep_workers
+from tests.faults.rows import keep
 
 SWEEP = (
     "experiments.sweep",
@@ -19,8 +22,10 @@ SWEEP = (
     "--seeds=0:2",
     "--num_rounds=30",
     "--noreport",
+    "--rounds_per_call=1",
     "--checkpoint_every=5",
 )
+ROWS = 8 * 30
 FILES = ("config.json", "results.jsonl", "cells.json", "table.md", "table.csv")
 
 
@@ -55,25 +60,102 @@ def test_workers_start_from_any_folder(
     assert [line[2] for line in asked] == ["fedsvp_jax.experiments.sweep"] * 2
 
 
-@pytest.mark.slow
-def test_killed_workers_are_taken_up_again_and_write_the_bytes_of_one_process(
-    tmp_path: pathlib.Path,
-) -> None:
-    alone, apart = tmp_path / "alone", tmp_path / "apart"
-    ended = typed(*SWEEP, "--sweep_workers=1", f"--output_dir={alone}")
+def rows_of(folder: pathlib.Path) -> int:
+    """What the workers of a sweep have written."""
+    files = folder.with_name(f"{folder.name}.parts").glob("*/results.jsonl")
+    return sum(file.read_bytes().count(b"\n") for file in files)
+
+
+def wait_for_rows(process: subprocess.Popen[str], folder: pathlib.Path, n: int) -> None:
+    while not workers_of(process.pid) or rows_of(folder) < n:
+        assert process.poll() is None
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The sweep in one process."""
+    folder = tmp_path_factory.mktemp("alone") / "sweep"
+    line = (*SWEEP, "--sweep_workers=1", f"--output_dir={folder}")
+    ended = typed(*line, timeout=3000)
     assert ended.status == 0, ended.stderr
-    killed = set()
+    return folder
+
+
+@pytest.mark.slow
+def test_a_worker_killed_at_ten_moments_is_taken_up_again_with_the_same_bytes(
+    alone: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    apart, killed = tmp_path / "apart", set[int]()
     with start(*SWEEP, "--sweep_workers=2", f"--output_dir={apart}") as process:
-        while process.poll() is None and len(killed) < 4:
-            time.sleep(4)
-            for worker in workers_of(process.pid)[:1]:
-                os.kill(worker, signal.SIGKILL)
-                killed.add(worker)
+        for number in range(10):
+            wait_for_rows(process, apart, number * ROWS // 12)
+            worker = workers_of(process.pid)[number % len(workers_of(process.pid))]
+            os.kill(worker, signal.SIGKILL)
+            killed.add(worker)
+            while worker in workers_of(process.pid):  # it is started again
+                time.sleep(0.02)
         _, errors = process.communicate()
     assert process.returncode == 0, errors
-    assert len(killed) > 1
     assert contents(apart) == contents(alone)
-    assert sorted(tmp_path.iterdir()) == [alone, apart]
+    assert sorted(tmp_path.iterdir()) == [apart]
+    keep("workers", "of a worker", tried=10, held=len(killed))
+
+
+@pytest.mark.slow
+def test_a_sweep_killed_at_ten_moments_is_resumed_with_the_same_bytes(
+    alone: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """At last without its workers: the next is refused until these have ended."""
+    apart = tmp_path / "apart"
+    flags = ("--sweep_workers=2", f"--output_dir={apart}", "--resume", "--noprogress")
+    line = (*SWEEP, *flags)
+    for number in range(10):
+        with start(*line) as process:
+            wait_for_rows(process, apart, number * ROWS // 12)
+            workers = workers_of(process.pid)
+            process.kill()
+            for worker in workers if number < 9 else []:
+                os.kill(worker, signal.SIGKILL)
+    while (ended := typed(*line, timeout=3000)).status:
+        assert_sentence(ended, "is being written by")
+    assert contents(apart) == contents(alone)
+    assert sorted(tmp_path.iterdir()) == [apart]
+    keep("workers", "of the sweep", tried=10, held=10)
+
+
+TWO_DEVICES = """
+import runpy, sys
+import jax
+jax.config.update("jax_num_cpu_devices", 2)
+sys.argv = sys.argv[1:]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.slow
+def test_a_sweep_on_two_devices_has_the_bits_of_one(tmp_path: pathlib.Path) -> None:
+    line = (
+        "experiments.sweep",
+        "--dataset=digits",
+        "--mechanisms=fedsva",
+        "--epsilons=.2,.3,.4,.5",
+        "--seeds=0:6",
+        "--num_rounds=60",
+        "--noreport",
+    )
+    alone, dealt = tmp_path / "alone", tmp_path / "dealt"
+    one = (*line, "--sweep_workers=1", f"--output_dir={alone}")
+    assert typed(*one, timeout=3000).status == 0
+    two = (*line, "--sweep_devices=2", f"--output_dir={dealt}")
+    assert program(TWO_DEVICES, *two, timeout=3000).status == 0
+    one_cells, two_cells = (
+        [row["params_sha256"] for row in json.loads((f / "cells.json").read_text())]
+        for f in (alone, dealt)
+    )
+    assert len(set(one_cells)) == 24
+    assert one_cells == two_cells
+    keep("two devices", "parameters of cells", tried=24, held=24)
 
 
 def test_workers_beside_what_must_be_one_process_are_refused(

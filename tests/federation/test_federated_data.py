@@ -64,15 +64,6 @@ def test_every_partition_gives_every_client_examples_by_seed(
         assert sum(map(len, first)) == len(set().union(*first))
 
 
-def test_honest_but_curious_clients_hold_nothing_private() -> None:
-    made = federated_data.federate([small(num_hbc_clients=2)], digits())
-    without = 0
-    for client in range(7):
-        rows = made.split.train[0, client, : int(made.split.num_train[0, client])]
-        without += not np.any(made.attributes.ids[np.asarray(rows)] == 0)
-    assert without == 2
-
-
 def test_cells_of_one_seed_share_a_split_and_other_seeds_have_others() -> None:
     configs = [small(seed=0), small(seed=0, epsilon=0.3), small(seed=1)]
     split = federated_data.federate(configs, digits()).split
@@ -120,28 +111,6 @@ def test_a_column_and_writer_groups_are_attributes_too() -> None:
     groups = small(attributes="writer_groups", num_attributes=3)
     found = loading.example_attributes(groups, with_people())
     assert found.private == 0 and set(found.ids.tolist()) == {0, 1, 2}
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"partition": "by_writer"}, "partition=by_writer needs writers"),
-        ({"attributes": "writer_groups"}, "attributes=writer_groups needs writers"),
-        ({"attributes": "column:sex"}, "attributes=column:sex.* columns none"),
-        ({"attributes": "class:3"}, "attributes must be class, column:NAME"),
-        ({"attributes": "colour"}, "attributes must be class, column:NAME"),
-        (
-            {"private_attribute": 10},
-            "private_attribute must be one of the 10 classes, 0 to 9; got 10",
-        ),
-    ],
-    ids=str,
-)
-def test_what_the_data_do_not_have_is_refused(
-    changes: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        federated_data.federate([small(**changes)], digits())
 
 
 @pytest.mark.parametrize(

@@ -58,10 +58,10 @@ def start(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def typed(*arguments: str) -> Ended:
+def typed(*arguments: str, timeout: float = 300) -> Ended:
     """`python -m ARGUMENTS` in a process of its own, to its end."""
     with start(*arguments) as process:
-        out, err = process.communicate(timeout=300)
+        out, err = process.communicate(timeout=timeout)
     return Ended(process.returncode, out, err)
 
 

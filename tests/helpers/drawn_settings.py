@@ -25,7 +25,7 @@ from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation import plan, solve_noise
 from fedsvp_jax.federation.budget import account_of
 from fedsvp_jax.influence import admission, privacy
-from fedsvp_jax.mechanisms import Mechanism, base, noise
+from fedsvp_jax.mechanisms import Mechanism, noise, played
 from fedsvp_jax.report import guarantees as guarantees_page
 from fedsvp_jax.report import spent as spent_text
 from fedsvp_jax.run import records
@@ -117,8 +117,14 @@ def drawn(seed: int) -> dict[str, Any]:
         "contribution_noise": number(1.0, 1e-6, 1e6, 0.0, 1e-37, 3e38),
         "noise_trust": one("nobody", "nobody", "secure_aggregation"),
         "noise_sampler": one("gaussian", "gaussian", "discrete"),
+        "cohorts": one("drawn", "drawn", "cyclic"),
+        "max_uploads": one(None, None, 1, 3),
     }
-    ordinary = ("num_clients", "cohort_size", "num_hbc_clients", "mechanism")
+    ordinary = ["num_clients", "cohort_size", "num_hbc_clients", "mechanism"]
+    if settings["sensitivity"] == "per_example" and one(False, True):
+        poisson = {"batches": "poisson", "local_steps": one(None, 1, 3)}
+        settings |= {"relation": "add_remove"} | poisson
+        ordinary += ["sensitivity", "relation", *poisson]
     kept = {key: value for key, value in settings.items() if rng.random() < 0.6}
     return kept | {key: settings[key] for key in ordinary}
 
@@ -148,11 +154,11 @@ def account(seed: int, settings: dict[str, Any] | None = None) -> Drawn:
     told = plan.mechanism_config(config, **ends)
     mechanism = mechanisms.make_mechanism(config.mechanism, told)
     with mock.patch.object(noise, "add_gaussian_noise", _no_draw):
-        base.check_noise(
+        played.check_noise(
             mechanism,
             config.num_clients,
             config.num_rounds,
-            num_examples=told.min_num_examples,
+            sizes=(told.min_num_examples, told.max_num_examples),
         )
     before = account_of(
         config,
@@ -160,7 +166,10 @@ def account(seed: int, settings: dict[str, Any] | None = None) -> Drawn:
         equal_weights=True,
         nominal="by chance" if rng.random() < 0.1 else "",
     )
-    kept, planned = before.plan.allowance, claims.planned_row(before)
+    kept, planned = (
+        before.plan.allowance,
+        claims.planned_row(before, before.plan.always),
+    )
     after, uploaded = before, []
     for number, metrics in enumerate(_rounds(config, mechanism, sizes, kept, rng), 1):
         if number > MOST_ROUNDS:
@@ -208,24 +217,31 @@ def _rounds(
 
     # The schedules' noise changes with the round; some rounds stand for those around.
     every = max(1, config.num_rounds // 3)
+    dealt = rng.permutation(len(sizes))
+    turns = len(sizes) // config.cohort_size if config.cohorts == "cyclic" else 1
     for round_num in range(config.num_rounds):
         if round_num % every == 0:
             ratios = rng.choice([0.0, 1.0, 0.3], len(sizes)).astype(np.float32)
             if not mechanism.needs_contribution:
                 ratios[:] = 1.0
             with mock.patch.object(noise, "add_gaussian_noise", _no_draw):
-                played = info(jnp.asarray(sizes), jnp.asarray(ratios), round_num)
-            infos = jax.device_get(played)
+                uploads = info(jnp.asarray(sizes), jnp.asarray(ratios), round_num)
+            infos = jax.device_get(uploads)
         able = np.flatnonzero(cohort.may_take_part(kept, spent, round_num))
         if not len(able):
             return
+        if turns > 1:
+            turn = dealt.reshape(turns, -1)[round_num % turns]
+            able = np.intersect1d(able, turn)
         count = min(config.cohort_size, len(able))
         if count < kept.least_cohort:
-            return
+            if turns == 1:
+                return
+            count = 0  # the turn of a cohort that is not whole
         chosen = np.sort(rng.choice(able, count, replace=False))
         spent[chosen] += kept.costs[round_num]
         share = np.ones(count) if uniform else sizes[chosen].astype(np.float64)
-        yield _metrics(chosen, share / share.sum(), infos)
+        yield _metrics(chosen, share / max(share.sum(), 1.0), infos)
 
 
 def _no_draw(tree: Any, std: Any, *, key: Any) -> tuple[Any, Any]:

@@ -4,7 +4,8 @@
 
 A line a layout: the SHA-256 of every cell's parameters after three rounds. There are
 two cells where SWEEP_DEVICES > 0; 0 stands for one cell. A fifth entry is a JSON object
-of other settings; `side` of 32 enlarges the images to 32×32.
+of other settings; `side` of 32 enlarges the images to 32×32. Layouts of an equal plan
+share their compiled rounds.
 """
 
 import dataclasses
@@ -14,11 +15,9 @@ from typing import Any
 
 import jax
 import numpy as np
-from small_runs import digits, small
+from small_runs import digits, small, small_trainer
 
 from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import build
 from fedsvp_jax.tree import cell_of, params_sha256
 
 
@@ -35,19 +34,22 @@ def hashes(
         data = dataclasses.replace(data, train_inputs=train, test_inputs=test)
     configs = [
         small(
-            num_clients=12,
-            cohort_size=cohort,
-            client_chunk_size=chunk,
-            class_share=0.02,
-            num_rounds=3,
-            **{"epsilon": epsilon} | changes,
+            **{
+                "num_clients": 12,
+                "cohort_size": cohort,
+                "client_chunk_size": chunk,
+                "class_share": 0.02,
+                "num_rounds": 3,
+                "epsilon": epsilon,
+            }
+            | changes,
         )
         for epsilon in ((0.3, 0.7) if sweep else (0.5,))
     ]
     placement = Placement(
         num_devices=devices, sweep_devices=max(1, sweep), rounds_per_call=3
     )
-    trainer = Trainer(build(configs, data), placement=placement)
+    trainer = small_trainer(*configs, data=data, placement=placement)
     state, _ = trainer.advance(trainer.initial_state(), 0, 3)
     params = jax.device_get(state.params)
     return [params_sha256(cell_of(params, cell)) for cell in range(len(configs))]

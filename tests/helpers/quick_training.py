@@ -33,6 +33,7 @@ def quick_training(monkeypatch: pytest.MonkeyPatch) -> None:
         scale = 0.01 * recipe.batch_size * rates.learning_rate
         told = held.astype(jnp.float32) * scale
         told = told + jax.random.uniform(draws.key) + rates.step_noise_std
+        told = told + 0.01 * len(recipe.gradient) + (recipe.places or 0)
         told = jnp.where(jnp.any(member), told, 0.0)
         moved = jax.tree.map(lambda leaf: leaf + told * (0.1 + leaf), start.params)
         if drift is not None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from flax import serialization
 
-from fedsvp_jax import models
+from fedsvp_jax import models, run
 from fedsvp_jax.algorithm import local_training
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Dataset
@@ -73,15 +73,16 @@ def shared_trainer(program: Program, *, placement: Placement | None = None) -> T
 
 def small_trainer(
     *configs: ExperimentConfig,
+    data: Dataset | None = None,
     placement: Placement | None = None,
     target: Target | None = None,
 ) -> Trainer:
-    """The shared Trainer of some cells on digits."""
-    target = target or here()
+    """The shared Trainer of some cells, on digits where no data set is given."""
+    target, data = target or here(), data or digits()
     model = _make_model(
-        configs[0].model, num_classes=digits().num_classes, kernels=target.kernels
+        configs[0].model, num_classes=data.num_classes, kernels=target.kernels
     )
-    program = build(configs, digits(), model=model, target=target)
+    program = build(configs, data, model=model, target=target)
     return shared_trainer(program, placement=placement)
 
 
@@ -115,6 +116,20 @@ def stop_at(patch: pytest.MonkeyPatch, round_num: int, mechanism: str) -> None:
             raise Stopped
 
     patch.setattr(loop.records, "check_finite", check)
+
+
+def run_small(
+    config: ExperimentConfig,
+    folder: pathlib.Path,
+    *,
+    rounds_per_call: int = 2,
+    num_devices: int = 1,
+    **named: Any,
+) -> dict[str, Any]:
+    """`run.train` on digits, or on `dataset`, with a checkpoint every second round."""
+    placement = Placement(num_devices=num_devices, rounds_per_call=rounds_per_call)
+    usual = {"dataset": digits(), "placement": placement, "checkpoint_every": 2}
+    return run.train(config, folder, **usual | named)
 
 
 def read_rows(path: pathlib.Path) -> list[dict[str, Any]]:

@@ -83,29 +83,3 @@ class TrainOnly(ValidatedRows, skip_registration=True):
 
     def _split_generators(self, _: Any) -> dict[str, Any]:
         return {"train": self._generate_examples()}
-
-
-class Rows(tfds.core.GeneratorBasedBuilder, skip_registration=True):
-    """Twelve images of three kinds, as PNG."""
-
-    VERSION = tfds.core.Version("1.0.0")
-
-    def _info(self) -> tfds.core.DatasetInfo:
-        features = {
-            "scan": tfds.features.Image(shape=(5, 5, 1)),
-            "kind": tfds.features.ClassLabel(num_classes=4),
-        }
-        return tfds.core.DatasetInfo(
-            builder=self,
-            features=tfds.features.FeaturesDict(features),
-            supervised_keys=("scan", "kind"),
-        )
-
-    def _split_generators(self, _: Any) -> dict[str, Any]:
-        return {"train": self._examples(12), "test": self._examples(3)}
-
-    def _examples(self, count: int) -> Any:
-        for i, image in enumerate(tiny_files.images(count, 5, 1)):
-            yield i, {"scan": tiny_files.png(image), "kind": i % 3}
-
-    _generate_examples = _examples

@@ -15,9 +15,9 @@ from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, federated_data
 from fedsvp_jax.influence import Verdict, admission
+from fedsvp_jax.influence.hook import FilterHook
 from fedsvp_jax.report.adversaries import adversaries_plot
 from fedsvp_jax.report.read import read_run
-from fedsvp_jax.run.session import FilterHook
 
 FILTERED: dict[str, Any] = {
     "mechanism": "none",

@@ -7,6 +7,7 @@ import pytest
 
 from fedsvp_jax import models
 from fedsvp_jax.influence import last_layer
+from fedsvp_jax.models.last_layer import backbone_of
 from fedsvp_jax.structs import Model
 
 
@@ -23,7 +24,7 @@ def test_the_features_times_the_last_layer_are_the_logits(name: str):
     example = images[:1].astype(jnp.float32)
     model = build(7)
     params, stats = model.init(jax.random.key(1), example)
-    cut = last_layer.backbone_of(build, example)
+    cut = backbone_of(build, example)
     network = last_layer.freeze(cut, params, stats)
     found = last_layer.features(*network, images, batch_size=2)
     normal = (images.astype(jnp.float32) - 127.5) / 127.5

@@ -1,8 +1,6 @@
 """A mechanism's settings: each of its own kind, checked together; tracers pass."""
 
 import dataclasses
-import math
-from typing import Any
 
 import jax
 import numpy as np
@@ -13,28 +11,10 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.mechanisms import MechanismConfig
 
 
-@pytest.mark.parametrize(
-    ("name", "field", "value"),
-    [
-        ("nbafl", "epsilon", math.nan),
-        ("nbafl", "min_num_examples", 0.0),
-        ("nbafl", "cohort_size", 101),
-        ("nbafl", "exposures", 0.0),
-        ("gaussian", "noise_std", -0.1),
-        ("time_varying", "decay", 1.5),
-        ("dpa", "contraction", 0.0),
-        ("reestimation", "norm_mix", 2.0),
-        ("dp_fedavg", "noise_multiplier", -1.0),
-        ("fedsva", "noise_floor", 0.0),
-        ("nbafl", "relation", "swap"),
-    ],
-)
-def test_a_bad_value_is_refused_with_its_name(name: str, field: str, value: Any):
-    with pytest.raises(ValueError, match=f"{field} must be"):
-        make(name, **{field: value})
-
-
-def test_a_number_that_was_not_given_is_asked_for():
+def test_a_number_that_was_not_given_is_asked_for_and_a_client_has_an_example():
+    for name, value in (("min_num_examples", 0.0), ("cohort_size", 101)):
+        with pytest.raises(ValueError, match=f"^{name} must be"):
+            make("nbafl", **{name: value})
     with pytest.raises(ValueError, match="delta must be given"):
         mechanisms.make_mechanism("nbafl", dataclasses.replace(SET_UP, delta=None))
 

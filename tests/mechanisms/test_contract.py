@@ -231,13 +231,6 @@ def test_per_example_noise_goes_into_the_steps_and_not_on_the_upload(name: str):
     np.testing.assert_allclose(step, info.step_noise_std, rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["reestimation", "dp_fedavg"])
-@pytest.mark.parametrize("choice", ["weight_clip", "per_example", "attribute_records"])
-def test_mechanisms_with_a_clip_of_their_own_refuse_another(name: str, choice: str):
-    with pytest.raises(ValueError, match="sensitivity must be paper or update_clip"):
-        mechanism_of(name, sensitivity=choice)
-
-
 def test_claims_are_nominal_wherever_a_step_is_not_proved():
     def proved(name: str, **changes) -> bool:
         return mechanism_of(name, **changes).claim.proved

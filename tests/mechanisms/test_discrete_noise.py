@@ -7,7 +7,6 @@ from ledgers import Book, record
 from published import make, upload
 
 from fedsvp_jax.accounting import claims, composed_epsilon
-from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 
 CLIPPED = {"sensitivity": "update_clip", "l2_norm_clip": 1.0, "delta": 1e-5}
@@ -45,28 +44,6 @@ def test_the_noise_is_as_strong_as_gaussian_and_the_claim_is_by_zcdp(name, chang
         assert float(np.max(grid.most_epsilon)) >= float(info.epsilon) * (1 - 1e-6)
 
 
-@pytest.mark.parametrize(
-    ("name", "changes"),
-    [
-        ("nbafl", {"sensitivity": "paper"}),
-        ("nbafl", {"sensitivity": "weight_clip"}),
-        ("nbafl", {"sensitivity": "per_example"}),
-        ("nbafl", CLIPPED | {"downlink_noise": True}),
-        ("fedsva", CLIPPED),  # σ follows R
-        ("reestimation", CLIPPED),  # the clip follows the client
-        (
-            "dp_fedavg",
-            {"l2_norm_clip": 1.0, "adaptive_clip": True, "count_noise_std": 3},
-        ),
-        ("dp_fedavg", {"l2_norm_clip": 1.0, "noise_bands": 2, "cohorts": "cyclic"}),
-    ],
-)
-def test_what_is_not_proved_of_discrete_noise_is_refused(name, changes):
-    make(name, **changes)
-    with pytest.raises(ValueError, match="noise_sampler must be gaussian"):
-        make(name, noise_sampler="discrete", **changes)
-
-
 def test_the_account_counts_it_by_rdp_alone():
     mechanism = make("nbafl", noise_sampler="discrete", **CLIPPED)
     book = Book(4, mechanism, who={"equal_weights": True}, client_swap=1.0)
@@ -80,15 +57,3 @@ def test_the_account_counts_it_by_rdp_alone():
     rows = claims.table(book.account)
     assert {row.method for row in rows} == {"basic", "rdp"}
     assert all(row.proved for row in rows if row.method == "rdp")
-
-
-def test_a_promise_by_exact_gaussians_is_refused():
-    with pytest.raises(ValueError, match="total_accounting must be rdp or basic"):
-        resolve(
-            ExperimentConfig(
-                dataset="digits",
-                noise_sampler="discrete",
-                total_epsilon=1.0,
-                total_accounting="pld",
-            )
-        )

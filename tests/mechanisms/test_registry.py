@@ -85,6 +85,27 @@ def test_what_a_mechanism_does_not_read_is_known():
     assert mechanisms.unread_settings("unknown") == frozenset()
 
 
+def test_only_what_reads_r_spends_on_its_release():
+    told = {"contribution_release": "laplace", "release_epsilon": 0.25}
+    spent = {
+        name: mechanisms.make_mechanism(name, published(name, **told)).release_epsilon
+        for name in ("fedsva", "nbafl", "dpa", "reestimation")
+    }
+    assert spent == {"fedsva": 0.25, "nbafl": 0, "dpa": 0, "reestimation": 0}
+    free = mechanisms.make_mechanism("fedsva", published("fedsva"))
+    assert free.release_epsilon == 0 and free.needs_contribution
+
+
+def test_a_formula_is_explained_with_what_r_can_change():
+    told = {"delta": 0.02, "noise_floor": 1e-3}
+    assert registry.explained("fedsva", told) == (
+        "T = R − ln δ², σ = Δ·√max(T, β)/ε and δ′ = 1.25·e^(−max(T, β)/2), with δ = "
+        "0.02 and β = 0.001: R can change the noise by at most 6.2 %."
+    )
+    assert registry.explained("nbafl", told) == ""
+    assert registry.explained("unknown", told) == ""
+
+
 def test_an_unknown_name_is_refused_with_the_nearest_one():
     with pytest.raises(ValueError, match="did you mean fedsva"):
         mechanisms.make_mechanism("fedsav", published())

@@ -44,14 +44,10 @@ def test_a_scale_gives_the_noise_of_a_client_with_so_many_times_the_examples(nam
     np.testing.assert_allclose(few.sensitivity, 2 * 20 / 26_000, rtol=1e-6)
 
 
-def test_a_scaled_noise_is_nominal_and_refused_where_something_is_proved():
+def test_a_scaled_noise_is_nominal():
     rule = sensitivity.make_sensitivity(published(noise_examples_scale=5.0))
     assert not base.claim_of(rule).proved
     assert "5 times the examples that these have" in rule.assumptions
-    with pytest.raises(ValueError, match="noise_examples_scale must be 1 unless"):
-        sensitivity.make_sensitivity(
-            published(noise_examples_scale=5.0, sensitivity="update_clip")
-        )
 
 
 def test_clipped_weights_lie_on_the_sphere_along_the_trained_ones():
@@ -115,8 +111,6 @@ def test_the_least_clip_still_clips_what_float32_can_square() -> None:
         kept, was = clip_by_l2_norm(long, bound)
         length = float(np.linalg.norm(np.asarray(kept["w"], np.float64)))
         assert (length <= bound * (1 + 1e-5)) == bool(was) == (bound > 1e-19)
-    with pytest.raises(ValueError, match="l2_norm_clip must be at least 1e-06"):
-        published(l2_norm_clip=1e-20)
 
 
 def test_a_cohort_that_shares_its_noise_divides_the_bound_of_the_smallest_client():

@@ -63,11 +63,7 @@ def test_room_is_exceeded_once_in_a_million_runs_by_clients_of_any_size():
     assert subsampling.poisson_places(50, 40, 1) == 40  # the whole data
 
 
-def test_what_is_not_proved_is_refused():
-    with pytest.raises(ValueError, match="relation must be add_remove with batches"):
-        make_mechanism(
-            "nbafl", published("nbafl", **POISSON | {"relation": "replace_one"})
-        )
+def test_a_largest_client_that_is_too_small_is_refused():
     with pytest.raises(ValueError, match="max_num_examples must be at least"):
         subsampling.subsampling(published(**POISSON | {"max_num_examples": 7}))
 

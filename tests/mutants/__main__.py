@@ -31,12 +31,12 @@ from mutmut.mutation.file_mutation import MutatedFile, mutate_file_contents
 from mutmut.stats import status_by_exit_code
 from mutmut.utils.format_utils import get_mutant_name, mangled_name_from_mutant_name
 
-from .page import write_page
+from .page import DOCS, MUTANTS, key, reasons, write_pages
 from .parts import PARTS
 
 ROOT = pathlib.Path(__file__).parents[2]
 PACKAGE = pathlib.Path("fedsvp_jax")
-RESULTS = ROOT / "docs/results/testing/mutants.json"
+RESULTS = DOCS / MUTANTS
 SEED = 0
 NOT_RUN = "not checked"
 NOTICED = ("killed", "timeout")  # a mutant that never ends is noticed by who waits
@@ -258,14 +258,20 @@ def main() -> None:
         RESULTS.parent.mkdir(parents=True, exist_ok=True)
         RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
     if since is None:
-        write_page(results)
+        write_pages(DOCS)
 
 
 def print_left(found: dict[str, Any]) -> None:
-    """How many mutants of each module ran, and those that no test noticed."""
+    """How many mutants of each module ran, and those that a test could have noticed."""
+    known = reasons()
     for module, told in found.items():
-        print(f"{module}: {told['killed']} of {told['run']} noticed")
-        for left in told["left"]:
+        left_over = [left for left in told["left"] if key(left) not in known]
+        equivalent = len(told["left"]) - len(left_over)
+        print(
+            f"{module}: {told['killed']} of {told['run']} noticed, {equivalent} "
+            "equivalent"
+        )
+        for left in left_over:
             print(f"  {left['function']}: {left['before']}  ->  {left['after']}")
 
 

@@ -1,5 +1,6 @@
-"""Writes the tables of docs/results/testing.md from the results of the mutation run."""
+"""Writes docs/testing.md and its tables: what mutants and faults showed."""
 
+import json
 import pathlib
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -10,10 +11,12 @@ from scipy import stats
 from experiments import docs_blocks
 from fedsvp_jax.report.text_table import markdown
 
+from ..faults import page as faults
 from .parts import PARTS
 
 ROOT = pathlib.Path(__file__).parents[2]
-PAGE = ROOT / "docs/results/testing.md"
+DOCS = ROOT / "docs"
+MUTANTS = "results/testing/mutants.json"  # in docs
 EQUIVALENT = ROOT / "tests/mutants/equivalent.toml"
 Json = dict[str, Any]
 _CHANGE = ("module", "function", "before", "after")
@@ -50,7 +53,7 @@ def scores_table(results: Mapping[str, Json], known: Mapping[Any, str]) -> str:
     """One row per module: mutants made, run, killed, equivalent, left, score."""
     rows, sums = [], [0] * 5
     for module, found in results.items():
-        equivalent = sum(_key(change) in known for change in found["left"])
+        equivalent = sum(key(change) in known for change in found["left"])
         counts = [
             found["mutants"],
             found["run"],
@@ -83,7 +86,7 @@ def _row(name: str, counts: Sequence[int]) -> dict[str, str]:
     }
 
 
-def _key(change: Json) -> tuple[str, ...]:
+def key(change: Json) -> tuple[str, ...]:
     return tuple(change[name] for name in _CHANGE)
 
 
@@ -108,15 +111,16 @@ def left_table(changes: Sequence[tuple[Json, str]], title: str) -> str:
     return markdown(rows)
 
 
-def write_page(results: Mapping[str, Json]) -> None:
-    """Writes the blocks of docs/results/testing.md anew."""
+def write_pages(docs: pathlib.Path) -> None:
+    """Writes the blocks of docs/testing.md and of its tables from kept results."""
+    results = json.loads((docs / MUTANTS).read_text())
     known = reasons()
     left = [change for found in results.values() for change in found["left"]]
-    alike = [(c, known[_key(c)]) for c in left if _key(c) in known]
-    survived = [(c, c["status"]) for c in left if _key(c) not in known]
+    alike = [(c, known[key(c)]) for c in left if key(c) in known]
+    survived = [(c, c["status"]) for c in left if key(c) not in known]
     blocks = {
         "scores": lambda: scores_table(results, known) + waiting(results),
         "equivalent": lambda: left_table(alike, "why no test can notice it"),
         "survived": lambda: left_table(survived, "what mutmut says"),
     }
-    PAGE.write_text(docs_blocks.rewritten(PAGE.read_text(), blocks))
+    docs_blocks.rewrite(docs / "testing.md", blocks | faults.blocks(docs))

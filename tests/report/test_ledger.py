@@ -13,6 +13,7 @@ from fedsvp_jax.deploy import Seeded, Site, Trained, answer, begin_round
 from fedsvp_jax.deploy.chain import Key, entry_line
 from fedsvp_jax.report import ledger
 
+OF_THE_LOG = ("state", "witnessed")  # which `Log.write` adds to a body
 GUIDED = {"mechanism": "fedsva", "contribution_release": "randomized_response"}
 
 
@@ -109,9 +110,31 @@ def test_what_is_not_in_order_is_said(tmp_path: pathlib.Path) -> None:
             ledger.audit(site.path)
 
 
+@pytest.mark.hole
+def test_n23_a_round_that_was_sent_twice_is_counted_twice_and_named(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Its second upload took the first one's place, and the ledger was in order."""
+    site = answered(tmp_path)
+    *_, charge, upload, _ = site.entries()
+    for entries in ((charge, upload), (upload,)):
+        before = ledger.audit(site.path, witness_of(site))
+        with site.opened() as log:
+            for entry in entries:
+                body = {n: v for n, v in entry.body.items() if n not in OF_THE_LOG}
+                log.write(entry.kind, log.state, body)
+        found = ledger.audit(site.path, witness_of(site))
+        assert found.spent > before.spent
+    assert found.problems[:3] == [
+        "round 3 was sent and never charged",
+        "round 3 came after round 4",
+        "round 3 came after round 3",
+    ]
+
+
 def test_a_promise_that_is_not_kept_is_named(tmp_path: pathlib.Path) -> None:
     rows = [
-        ledger.Row(n, "", "", 1.0, epsilon, recorded)
+        ledger.Row(n, "then", "", 1.0, epsilon, recorded)
         for n, epsilon, recorded in ((1, 2.0, 2.0), (2, 3.1, 2.9), (3, math.inf, 3.0))
     ]
     promise = {"total_epsilon": 3.0, "max_uploads": 2}

@@ -9,6 +9,7 @@ import pytest
 from small_folders import read_rows
 
 from fedsvp_jax.report import tables, text_table
+from fedsvp_jax.report.paired_tests import holm_adjusted
 
 
 def cell(
@@ -166,6 +167,6 @@ def test_seeds_are_compared_in_pairs_and_all_rows_share_one_level() -> None:
     found = {row.mechanism: row.last5_p for row in tables.summarize(rows)}
     assert found["none"] is None
     assert found["nbafl"] == pytest.approx(0.0742, abs=1e-4)
-    assert tables._holm([0.04, None, 0.01, 0.03]) == [0.06, None, 0.03, 0.06]
+    assert holm_adjusted([0.04, None, 0.01, 0.03]) == [0.06, None, 0.03, 0.06]
     shown = tables.shown_cells(tables.summarize(rows))
     assert shown[0]["95 % interval, last 5 %"] == "55.16 to 104.84"

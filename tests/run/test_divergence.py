@@ -10,12 +10,12 @@ import pytest
 from small_runs import (
     contents,
     digits,
+    run_small,
     shared_rounds,  # noqa: F401, a fixture
     small,
 )
 
 from fedsvp_jax import run
-from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.run.sweep import SweepPlan, sweep
 
 RUN = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
@@ -28,14 +28,7 @@ pytestmark = [
 
 
 def train(folder: pathlib.Path, **named: Any) -> dict[str, Any]:
-    return run.train(
-        small(**DIVERGES),
-        folder,
-        dataset=digits(),
-        placement=Placement(rounds_per_call=2),
-        checkpoint_every=2,
-        **named,
-    )
+    return run_small(small(**DIVERGES), folder, **named)
 
 
 def no_constant(name: str) -> None:

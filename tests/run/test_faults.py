@@ -12,13 +12,12 @@ from small_runs import (
     SAME_BYTES,
     contents,
     digits,
+    run_small,
     saved_ledger,
     shared_rounds,  # noqa: F401, a fixture
     small,
 )
 
-from fedsvp_jax import run
-from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.run import checkpoint
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.files import WriteError
@@ -33,14 +32,9 @@ pytestmark = [
 
 
 def train(folder: pathlib.Path, *, resume: bool = True) -> dict[str, Any]:
-    return run.train(
-        small(mechanism="none", num_rounds=ROUNDS),
-        folder,
-        dataset=digits(),
-        placement=Placement(rounds_per_call=1),
-        resume=resume,
-        checkpoint_every=1,
-    )
+    config = small(mechanism="none", num_rounds=ROUNDS)
+    every = {"rounds_per_call": 1, "checkpoint_every": 1}
+    return run_small(config, folder, resume=resume, **every)
 
 
 def ledger(folder: pathlib.Path) -> dict[str, np.ndarray]:
@@ -123,21 +117,6 @@ def test_a_run_killed_at_a_write_resumes_to_the_same_bytes(
     kill_everywhere(tmp_path, whole, places(num_writes, 5))
 
 
-def test_a_run_killed_again_and_again_resumes_to_the_same_bytes(
-    whole: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    rng = np.random.default_rng(0)
-    for _ in range(4):
-        with pytest.MonkeyPatch.context() as patch:
-            Writes(patch, Killed(), int(rng.integers(1, 25)), np.inf)
-            try:
-                train(tmp_path / "run")
-            except Killed:
-                continue
-    train(tmp_path / "run")
-    assert_same(tmp_path / "run", whole)
-
-
 @pytest.mark.parametrize("lasting", [False, True])
 def test_a_full_disk_ends_the_run_with_a_way_on_and_it_resumes_to_the_same_bytes(
     lasting: bool, whole: pathlib.Path, num_writes: int, tmp_path: pathlib.Path
@@ -176,23 +155,6 @@ def test_a_write_that_fails_names_the_checkpoint_that_is_kept(
     monkeypatch.setattr(Checkpointer, "save", fails_in_round_three)
     with pytest.raises(WriteError, match=r"the checkpoint of round 2 is kept: mend"):
         train(tmp_path / "run")
-
-
-def test_after_a_damaged_checkpoint_the_files_end_byte_equal(
-    whole: pathlib.Path, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    train(tmp_path / "run")
-    checkpoints = tmp_path / "run" / "checkpoints"
-    (checkpoints / "4").write_text("{}")
-    train(tmp_path / "run")
-    assert "going on from that of round 3" in caplog.text
-    assert_same(tmp_path / "run", whole)
-    for number in ("3", "4"):
-        (checkpoints / number).write_bytes(b"")
-    before = contents(tmp_path / "run", SAME_BYTES)
-    with pytest.raises(ValueError, match="none is left to go on from"):
-        train(tmp_path / "run")
-    assert contents(tmp_path / "run", SAME_BYTES) == before
 
 
 def test_another_version_of_the_state_and_other_data_are_refused(

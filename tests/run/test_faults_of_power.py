@@ -15,7 +15,8 @@ import pytest
 from saved_work import a_client, a_run, check_client, check_run
 from stores import digits_store
 
-from fedsvp_jax.data.client_store import open_store
+from fedsvp_jax.store.folder import open_store
+from tests.faults.rows import keep
 
 pytestmark = pytest.mark.across("what is saved when the power goes")
 PAGE = 512
@@ -163,4 +164,4 @@ def test_what_was_reported_as_saved_is_there_when_the_power_is_back(
         disk.look()
         disk.after(tmp_path / f"{number} after", rng)
         check(tmp_path / f"{number} after", reported)
-    print(f"\npower lost {times} times in a {name}: {times} kept what was reported")
+    keep("power", name, tried=times, held=times)

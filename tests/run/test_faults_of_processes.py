@@ -15,6 +15,8 @@ import pytest
 from commands import ROOT, assert_same_bytes, environment
 from saved_work import check_client, check_run
 
+from tests.faults.rows import keep
+
 pytestmark = pytest.mark.across("what is saved when processes die or meet")
 CHANGES = "openat,write,ftruncate,truncate,fsync,rename,mkdir,unlink,rmdir"
 SLOW = pytest.mark.slow
@@ -72,7 +74,9 @@ def reported(folder: Path) -> int:
     return int(file.read_text().split()[-1]) if file.exists() else -1
 
 
-def killed(workers: Workers, work: str, folder: Path, number: int | None) -> Iterator:
+def killed(
+    workers: Workers, work: str, folder: Path, number: int | None, only: str = ""
+) -> Iterator:
     """Folders of a process that was killed at a call; of so many calls, or of all."""
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed")
@@ -95,8 +99,9 @@ def killed(workers: Workers, work: str, folder: Path, number: int | None) -> Ite
     counted.mkdir()
     assert workers.run(work, counted, *tracing, *paths(counted)) == [0]
     calls = Counter(re.findall(r"(?m)^\d+ +(\w+)\(", log.read_text()))
-    places = [(name, n) for name, most in calls.items() for n in range(1, most + 1)]
-    assert len(places) > 10
+    assert sum(calls.values()) > 10
+    chosen = [name for name in calls if only in ("", name)]
+    places = [(name, n) for name in chosen for n in range(1, calls[name] + 1)]
     step = 1 if number is None else max(1, len(places) // number)
     died = 0
     for name, n in places[::step]:
@@ -107,7 +112,10 @@ def killed(workers: Workers, work: str, folder: Path, number: int | None) -> Ite
         yield place
         shutil.rmtree(place)
     assert died >= 0.9 * len(places[::step])
-    print(f"\n{work}: killed at {died} of {len(places)} system calls")
+    tried = len(places[::step])
+    case = f"{work}, {only}" if only else work
+    if tried:  # a training truncates nothing, say
+        keep("killed", case, tried=tried, held=tried, calls=len(places), died=died)
 
 
 TIMES = pytest.mark.parametrize("number", [6, pytest.param(None, marks=SLOW)])
@@ -130,11 +138,11 @@ def test_no_killed_client_sent_an_upload_that_its_ledger_did_not_count(
 
 
 @SLOW
-@pytest.mark.parametrize("number", [12, None])
+@pytest.mark.parametrize("call", CHANGES.split(","))
 def test_a_run_killed_at_any_write_resumes_to_the_same_bytes(
-    number: int | None, workers: Workers, tmp_path: Path
+    call: str, workers: Workers, tmp_path: Path
 ) -> None:
-    for place in killed(workers, "training", tmp_path, number):
+    for place in killed(workers, "training", tmp_path, None, only=call):
         assert workers.run("training", place) == [0]
         assert_same_bytes(place / "run", tmp_path / "whole" / "run")
 
@@ -151,7 +159,7 @@ def test_of_two_processes_on_one_folder_one_writes_and_the_other_says_who(
         assert set(both) <= {0, 3} and 0 in both, both
         ended.update(both)
         check_run(folder, 4)
-    print(f"\n{times} starts of two: {ended[3]} waited or ended, 0 folders damaged")
+    keep("of two", "run", tried=times, held=times, refused=ended[3])
 
 
 @pytest.mark.parametrize("step", [4, pytest.param(1, marks=SLOW)])
@@ -167,4 +175,5 @@ def test_what_was_saved_is_there_after_memory_was_exhausted(
             ended.update(workers.run("large run", folder, spare=spare * 2**20))
         check_run(folder, reported(folder), size=2**20)
     assert set(ended) == {0, 4} and ended[4] >= 4, ended
-    print(f"\nmemory exhausted {ended[4]} times: nothing that was saved is lost")
+    keep("memory", "run", tried=sum(ended.values()), held=sum(ended.values()),
+         exhausted=ended[4])  # fmt: skip

@@ -15,13 +15,13 @@ from small_runs import (
     contents,
     digits,
     read_rows,
+    run_small,
     share_compiled_rounds,
     small,
 )
 
 from fedsvp_jax import run
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.federation import build
 from fedsvp_jax.federation.run_digest import check_more_rounds
 from fedsvp_jax.report import write_run_report
@@ -51,19 +51,9 @@ def _quick() -> Iterator[None]:
         yield
 
 
-def train(
-    folder: pathlib.Path, num_rounds: int, *, resume: bool = False, **named: Any
-) -> dict[str, Any]:
+def train(folder: pathlib.Path, num_rounds: int, **named: Any) -> dict[str, Any]:
     settings = {**STEP, **named.pop("settings", {})}
-    return run.train(
-        small(num_rounds=num_rounds, **settings),
-        folder,
-        dataset=digits(),
-        placement=Placement(rounds_per_call=2),
-        resume=resume,
-        checkpoint_every=2,
-        **named,
-    )
+    return run_small(small(num_rounds=num_rounds, **settings), folder, **named)
 
 
 def rows(folder: pathlib.Path) -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ import io
 import json
 import pathlib
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,15 +12,13 @@ from small_runs import (
     SAME_BYTES,
     Stopped,
     contents,
-    digits,
     read_rows,
+    run_small,
     shared_rounds,  # noqa: F401, a fixture
     small,
     stop_at,
 )
 
-from fedsvp_jax import run
-from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.report.adversaries import adversaries_plot
 from fedsvp_jax.report.read import read_run
 
@@ -38,25 +35,12 @@ PROMISE = {
 pytestmark = pytest.mark.usefixtures("shared_rounds")
 
 
-def train(
-    folder: pathlib.Path,
-    *,
-    rounds_per_call: int = 2,
-    resume: bool = False,
-    progress: bool = False,
-    loggers: Sequence[str] = (),
-    **changes: Any,
-) -> dict[str, Any]:
-    return run.train(
-        small(**changes),
-        folder,
-        dataset=digits(),
-        placement=Placement(rounds_per_call=rounds_per_call),
-        resume=resume,
-        checkpoint_every=2,
-        progress=progress,
-        loggers=loggers,
-    )
+HOW = ("rounds_per_call", "resume", "progress", "loggers")
+
+
+def train(folder: pathlib.Path, **changes: Any) -> dict[str, Any]:
+    how = {name: changes.pop(name) for name in HOW if name in changes}
+    return run_small(small(**changes), folder, **how)
 
 
 @pytest.fixture(scope="module")

@@ -71,7 +71,7 @@ def test_empty_places_of_the_cohort_count_nowhere() -> None:
     assert (row["steps_needed"], row["steps_run"]) == (10, 15)
     assert row["contribution_ratio_mean"] == 0.75
     assert (row["num_clipped_ratios"], row["num_degenerate_ratios"]) == (1, 1)
-    clients = records.client_rows(metrics(), round_num=3)
+    clients = records.client_rows(Book(7).account, metrics(), round_num=3)
     assert [client["client"] for client in clients] == [4, 6]
     assert [client["weight"] for client in clients] == [0.75, 0.25]
 
@@ -79,7 +79,9 @@ def test_empty_places_of_the_cohort_count_nowhere() -> None:
 def test_a_mechanism_without_estimation_has_no_contribution_to_report() -> None:
     row = records.round_row(metrics(estimated=False), round_num=1)
     assert row["contribution_ratio_mean"] is None
-    (first, _) = records.client_rows(metrics(estimated=False), round_num=1)
+    (first, _) = records.client_rows(
+        Book(7).account, metrics(estimated=False), round_num=1
+    )
     assert "shapley_values" not in first and "contribution_ratio" not in first
 
 
@@ -91,6 +93,19 @@ def test_the_account_gets_what_was_applied_to_those_who_took_part() -> None:
     precision = dict(zip(VIEWS, account.precision, strict=True))
     np.testing.assert_allclose(precision["server"][[4, 6]], [1 / 4, 1 / 16])
     assert precision["observer"][4] < precision["server"][4]
+
+
+@pytest.mark.hole
+def test_n22_an_upload_of_a_smaller_cohort_is_told_with_what_it_spends() -> None:
+    """A page said 1.231, proved, of a round of two in which 1.759 was spent."""
+    of_two = metrics()
+    of_two.clients.noise.delta[:] = 1e-5
+    before = Book(7, view="observer", proved=True).account
+    after = records.record_round(before, of_two)
+    rows = records.client_rows(before, of_two, round_num=1)
+    told = [row["epsilon"] for row in rows]
+    assert told == pytest.approx(after.epsilon[[4, 6]].tolist(), rel=1e-6)
+    assert told != [0.5, 0.25]  # as the mechanism says of a whole cohort
 
 
 def test_noise_in_the_local_steps_hides_nobody_in_the_average() -> None:

@@ -12,11 +12,11 @@ import pytest
 from small_runs import (
     contents,
     digits,
+    run_small,
     shared_rounds,  # noqa: F401, a fixture
     small,
 )
 
-from fedsvp_jax import run
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.run.stopping import Stopped, StopRequests, stop_at_once
@@ -29,14 +29,8 @@ pytestmark = pytest.mark.usefixtures("shared_rounds")
 
 
 def train(folder: pathlib.Path, *, resume: bool = False) -> dict[str, Any]:
-    return run.train(
-        small(mechanism="none", num_rounds=6),
-        folder,
-        dataset=digits(),
-        placement=Placement(rounds_per_call=2),
-        resume=resume,
-        checkpoint_every=100,
-    )
+    config = small(mechanism="none", num_rounds=6)
+    return run_small(config, folder, resume=resume, checkpoint_every=100)
 
 
 def run_sweep(folder: pathlib.Path, *, resume: bool = False) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from flwr.app import Context
 
 from digits.federation import MIN_NUM_EXAMPLES, settings
 from fedsvp_jax.deploy import SECRET, Client, Seeded, data_of
-from fedsvp_jax.deploy.flower import client_app
+from fedsvp_jax.engines.flower import client_app
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.federated_data import federate
 

@@ -1,1 +1,1 @@
-"""One reader a file format; each returns a checked `Dataset`. No pickle is loaded."""
+"""The former place of `fedsvp_jax.tables`, until the next release."""

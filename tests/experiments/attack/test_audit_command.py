@@ -4,7 +4,7 @@ import json
 import pathlib
 
 import pytest
-from commands import assert_refused, assert_resumed, succeeds
+from commands import assert_resumed, succeeds
 
 TINY = (
     "experiments.attack",
@@ -35,16 +35,3 @@ def test_claims_are_audited_and_resume_repeats_the_bytes(tmp_path: pathlib.Path)
     assert (folder / "audit.svg").stat().st_size > 1000
 
     assert_resumed(TINY, folder, "dp_fedavg-update_clip-presence")
-
-
-def test_bad_input_to_the_audit_is_one_line_and_nothing_is_written(
-    tmp_path: pathlib.Path,
-):
-    messages = {
-        "--mechanism=nbafl": "mechanism must be left out",
-        "--clip_weights": "clip_weights must be left out",
-        "--audit_mechanisms=none": "audit_mechanisms must add noise",
-        "--audit_mechanisms=nbalf": "did you mean nbafl",
-        "--audit_examples=3": "audit_examples must be at least batch_size = 10",
-    }
-    assert_refused(TINY, messages, tmp_path / "run")

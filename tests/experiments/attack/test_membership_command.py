@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import assert_refused, assert_resumed, succeeds
+from commands import assert_resumed, succeeds
 
 from experiments.attack import membership
 from fedsvp_jax.config import ExperimentConfig, resolve
@@ -55,18 +55,6 @@ def test_the_over_trained_leak_and_small_epsilon_does_not(tmp_path: pathlib.Path
     assert_resumed(TINY, folder, "nbafl")
 
 
-@pytest.mark.slow
-def test_the_membership_command_as_it_stands(tmp_path: pathlib.Path):
-    folder = tmp_path / "run"
-    succeeds(
-        "experiments.attack",
-        "--attack=membership",
-        "--membership_epsilons=0.01",
-        f"--output_dir={folder}",
-    )
-    check(last_rows(folder))
-
-
 def test_about_half_of_the_examples_are_members_and_each_run_has_others():
     config = resolve(ExperimentConfig(**{**membership.DEFAULTS, "dataset": "digits"}))
     data = membership.subset(sources.load("digits"), 100, 0.2, seed=0)
@@ -86,20 +74,6 @@ def test_the_subset_keeps_its_images_and_a_part_of_its_labels():
     changed = np.mean(clean.train_labels != noisy.train_labels)
     assert 0.35 < changed < 0.5
     assert np.array_equal(noisy.test_labels, full.test_labels)
-
-
-def test_bad_input_to_membership_is_one_line_and_nothing_is_written(
-    tmp_path: pathlib.Path,
-):
-    messages = {
-        "--epsilon=1": "epsilon must be left out",
-        "--membership_rounds=0": "membership_rounds must be integers in [1, 6]",
-        "--membership_rounds=soon": "membership_rounds must be integers in [1, 6]",
-        "--membership_epsilons=little": "membership_epsilons must be numbers",
-        "--membership_epsilons=-1": "epsilon must be greater than 0",
-        "--membership_examples=5000": "membership_examples must be at most 1442",
-    }
-    assert_refused(TINY, messages, tmp_path / "run")
 
 
 @pytest.mark.hole

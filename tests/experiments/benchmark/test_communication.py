@@ -4,11 +4,11 @@ import math
 import re
 from typing import NamedTuple
 
+import communication
 import jax
 import pytest
 from small_runs import digits, small
 
-from experiments.benchmark import communication
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build

@@ -1,12 +1,13 @@
 """Every mechanism's round as accelerators would get it, lowered on a CPU."""
 
+import communication
 import jax
 import jax.export
 import jax.numpy as jnp
+import lowering
 import pytest
 from small_runs import small, small_trainer
 
-from experiments.benchmark import communication, lowering
 from fedsvp_jax import mechanisms, models
 from fedsvp_jax.devices.target import named
 from fedsvp_jax.engine.placement import Placement

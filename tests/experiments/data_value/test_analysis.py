@@ -5,8 +5,7 @@ import pytest
 from dp_accounting import gaussian_mechanism
 
 from experiments.data_value import analysis, registered
-from experiments.data_value.cell import NOISES
-from experiments.decisive.small_models import STEPS
+from experiments.data_value.registered import NOISES, STEPS
 
 ARMS = {one.arm for one in registered.HYPOTHESES}
 PLACEBOS = {one.placebo for one in registered.HYPOTHESES}

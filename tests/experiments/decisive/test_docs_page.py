@@ -5,12 +5,7 @@ import pathlib
 
 import pytest
 
-from experiments.decisive import docs_page, guidance, registered, spread
-from experiments.decisive.risk import Study
-from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.data import sources
-from fedsvp_jax.federation import plan
-from fedsvp_jax.mechanisms import registry
+from experiments.decisive import docs_page, registered
 
 DOCS = pathlib.Path(__file__).parents[3] / "docs"
 
@@ -36,24 +31,6 @@ def test_the_registration_names_every_hypothesis_and_what_it_must_be_worth() -> 
         worths = line.split("|")[-2]
         assert f"{one.worth:g}" in worths
     assert f"all {len(registered.HYPOTHESES)} hypotheses" in text
-
-
-def test_the_arms_of_runs_are_settings_of_one_promise(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
-    spread.register()
-    for arm in registered.ARMS:
-        if isinstance(arm.work, Study):
-            continue
-        config = resolve(ExperimentConfig(**arm.work, data_dir="data"))
-        told = plan.mechanism_config(config)
-        proved = registry.make_mechanism(config.mechanism, told).claim.proved
-        assert proved == (arm.name != "records_unreleased")
-        base = guidance.CLIENTS if arm.part == "H2" else guidance.RECORDS
-        assert config.total_epsilon == base["total_epsilon"]
-        turns = config.num_clients // config.cohort_size
-        assert config.max_uploads * turns == config.num_rounds
 
 
 def test_differences_are_paired_by_seed(tmp_path: pathlib.Path) -> None:
@@ -92,40 +69,3 @@ def test_rows_decide_and_hypotheses_without_rows_are_undecided(
             row |= {"value_reliability": 0.9, "risk_reliability": 0.9}
             keep_rows(tmp_path, arm, [row] * 3)
     assert docs_page.answer(tmp_path).startswith("None of the 10")
-
-
-def test_the_command_computes_what_is_missing_and_writes_the_page(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
-) -> None:
-    from experiments.decisive import __main__ as command
-
-    (tmp_path / "images").mkdir()
-    results = tmp_path / "results" / "decisive"
-    results.mkdir(parents=True)
-    for name in ("decisive.md", "results/decisive.md"):
-        (tmp_path / name).write_text((DOCS / name).read_text())
-    arm = registered.ARMS[0]
-    asked = []
-
-    def row(arm: registered.Arm, seed: int, *_: pathlib.Path) -> dict[str, float]:
-        asked.append((arm.name, seed))
-        names = ("rank_correlation", "value_reliability", "risk_reliability")
-        return dict.fromkeys(names, 0.9 + 0.01 * seed)
-
-    monkeypatch.setattr(command, "compute", row)
-    digits = sources.load("digits")
-    monkeypatch.setattr(command, "data_of", lambda *_: digits)
-    for seeds in (1, 3):
-        cells = command.missing(results, ["H1"], seeds)
-        command.compute_missing(cells, results, tmp_path, tmp_path)
-    docs_page.rewrite(tmp_path)
-    kinds = sum(one.part == "H1" for one in registered.ARMS)
-    assert len(asked) == len(set(asked)) == 3 * kinds  # none twice
-    kept = docs_page.rows_of(results, arm.name)
-    assert [one["seed"] for one in kept] == [0, 1, 2]
-    assert {one["provenance"]["data"]["name"] for one in kept} == {"digits"}
-    assert "| **yes** |" in (tmp_path / "results" / "decisive.md").read_text()
-    with pytest.raises(
-        ValueError, match="part must be chosen from H1, H2, H3, got 'H4'"
-    ):
-        command.missing(results, ["H4"], None)

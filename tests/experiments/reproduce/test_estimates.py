@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from experiments.reproduce import estimates
@@ -24,6 +25,18 @@ def test_three_seeds_have_students_interval_and_one_has_none() -> None:
     assert one is not None and one.cell() == "60.00"
     assert one.text("%") == "60.0 % (1 seed, no interval)"
     assert estimates.of_seeds([None]) is None
+
+
+def test_pairing_sees_what_the_seeds_spread_hides() -> None:
+    rng = np.random.default_rng(0)
+    base = rng.normal(0.5, 0.1, 20)
+    gap = estimates.paired([*(base + 0.01 + rng.normal(0, 0.005, 20))], [*base])
+    assert gap is not None and gap.interval is not None
+    assert 0 < gap.interval[0] < gap.value < gap.interval[1] < 2
+    same = estimates.paired([0.25, 0.5], [0.125, 0.375])
+    assert same == estimates.Estimate(12.5, (12.5, 12.5), 2)
+    with pytest.raises(ValueError, match="shorter"):
+        estimates.paired([1.0, 2.0], [1.0])
 
 
 def test_a_gap_and_a_share_take_the_common_seeds() -> None:

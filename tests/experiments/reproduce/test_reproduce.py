@@ -4,9 +4,9 @@ import pathlib
 import shutil
 
 import pytest
-from commands import ROOT, assert_refused
+from commands import ROOT
 
-from experiments import presets
+from experiments import pages, presets
 from experiments.reproduce import __main__ as reproduce
 from experiments.reproduce import results
 
@@ -61,7 +61,7 @@ def test_a_preset_is_run_once_kept_and_shown(
     assert kept["device_kind"] == "cpu"
     assert {"python", "jax", "numpy"} <= set(kept["versions"])
     results.write(docs / "results" / "reproduction" / f"{tiny.name}.json", kept)
-    reproduce.write_page(docs)
+    pages.written("reproduction", docs)
     page = (docs / "results" / "reproduction.md").read_text()
     (row,) = (x for x in page.splitlines() if x.startswith("| gap_digits, small"))
     assert f"| 2 | {row.split('|')[4].strip()} |" in row and kept["date"] in row
@@ -115,12 +115,3 @@ def test_only_digits_goes_without_data() -> None:
     for name, line in lines.items():
         assert f"--flagfile=experiments/presets/{name}.flags" in line
         assert "--resume" in line
-
-
-def test_bad_input_is_one_line_and_nothing_is_written(tmp_path: pathlib.Path) -> None:
-    refused = {
-        "--only=fedsva_table9": "only, of size small, must be chosen from",
-        "--only=gap_digits": "only, of size small, must be chosen from",
-        "--size=tiny": "size",
-    }
-    assert_refused(["experiments.reproduce"], refused, tmp_path / "out")

@@ -1,0 +1,1 @@
+"""Experiment B: what does hiding one attribute's records buy over features first?"""

@@ -1,0 +1,121 @@
+"""Writes docs/one_attribute.md from its rows, by the registered rules."""
+
+import pathlib
+import statistics
+from collections.abc import Sequence
+
+from fedsvp_jax.report.text_table import markdown
+
+from .. import docs_blocks, kept_rows, provenance
+from ..decisive.verdicts import Effect, effect, verdicts
+from .registered import ARMS, CLIENTS, SEEDS, WORTH
+
+FILE = pathlib.Path("results/one_attribute/mnist.jsonl")
+Rows = Sequence[kept_rows.Row]
+
+
+def _by_seed(rows: Rows, arm: str, clients: int, number: str) -> list[float]:
+    """An arm's number in percent, in the order of the seeds."""
+    chosen = sorted(
+        (row for row in rows if (row["arm"], row["clients"]) == (arm, clients)),
+        key=lambda row: row["seed"],
+    )
+    return [100 * row[number] for row in chosen]
+
+
+def complete(rows: Rows) -> bool:
+    """Whether every registered row is there, once."""
+    cells = [(row["arm"], row["clients"], row["seed"]) for row in rows]
+    asked = {(a, c, s) for a in ARMS for c in CLIENTS for s in SEEDS}
+    return len(cells) == len(asked) and set(cells) == asked
+
+
+def effects(rows: Rows) -> list[Effect]:
+    """Accuracy of "attribute records" minus that of "all records", per size, paired."""
+    return [
+        effect(
+            [
+                one - other
+                for one, other in zip(
+                    _by_seed(rows, ARMS[0], clients, "final5_accuracy"),
+                    _by_seed(rows, ARMS[1], clients, "final5_accuracy"),
+                    strict=True,
+                )
+            ],
+            WORTH,
+        )
+        for clients in CLIENTS
+    ]
+
+
+def answer(rows: Rows) -> str:
+    """The verdict per size of federation, once all rows are there."""
+    if not complete(rows):
+        return "No verdict before all rows are there."
+    found = effects(rows)
+    lines = [
+        {
+            "clients": str(clients),
+            "points of accuracy that hiding one attribute's records buys": (
+                f"{one.mean:+.2f} ({one.low:+.2f} to {one.high:+.2f})"
+            ),
+            f"worth having (more than 0, and {WORTH} not ruled out)": f"**{word}**",
+        }
+        for clients, one, word in zip(CLIENTS, found, verdicts(found), strict=True)
+    ]
+    return markdown(lines)
+
+
+def accuracies(rows: Rows) -> str:
+    """Means and ranges of every arm, once all rows are there."""
+    if not complete(rows):
+        return "Not shown before all rows are there."
+    lines = []
+    for clients in CLIENTS:
+        for arm in ARMS:
+            first = next(
+                row for row in rows if (row["arm"], row["clients"]) == (arm, clients)
+            )
+            epsilon = first["epsilon"]
+            private = _by_seed(rows, arm, clients, "final5_private_accuracy")
+            lines.append(
+                {
+                    "clients": str(clients),
+                    "arm": arm,
+                    "ε (PLD), server": "–" if epsilon is None else f"{epsilon:.2f}",
+                    "status": first["status"] or "–",
+                    "accuracy, %": docs_blocks.mean_and_range(
+                        [
+                            one / 100
+                            for one in _by_seed(rows, arm, clients, "final5_accuracy")
+                        ]
+                    ),
+                    "on the private class, %": f"{statistics.fmean(private):.1f}",
+                }
+            )
+    return markdown(lines)
+
+
+def state(rows: Rows) -> str:
+    """The commits of the rows, with dates, and the data."""
+    if not rows:
+        return "No rows yet."
+    commits = sorted({row["provenance"]["commit"] for row in rows})
+    return (
+        f"Rows: {len(rows)} of {len(ARMS) * len(CLIENTS) * len(SEEDS)}, by "
+        f"{', '.join(f'`{one}`' for one in commits)}.\n\n"
+        + provenance.data_table(list(rows))
+    )
+
+
+def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
+    """Writes the page's blocks from the kept rows."""
+    rows = kept_rows.read(docs_dir / FILE)
+    return docs_blocks.rewrite(
+        docs_dir / "one_attribute.md",
+        {
+            "state": lambda: state(rows),
+            "answer": lambda: answer(rows),
+            "accuracies": lambda: accuracies(rows),
+        },
+    )

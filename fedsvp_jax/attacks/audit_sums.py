@@ -1,0 +1,112 @@
+"""Games on the sum that a deployed secure aggregation opens, for the audit.
+
+The adversary is the server together with h colluders: of the sum, in whole numbers
+modulo 2^b, it knows what the colluders sent. What is left is the sum of K − h clients,
+of whom one takes part with its update or with an update of 0. Each draws its own share
+of the noise, as a deployed client does (`deploy.noise.whole_numbers`), with words of a
+seed in the place of the operating system's. Masks cancel in the sum, to the bit
+(`tests/engines/test_flower_sums.py`), and are left out.
+"""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedsvp_jax import prng
+from fedsvp_jax.attacks.audit import Player, Scores
+from fedsvp_jax.deploy import noise
+from fedsvp_jax.deploy.policy import Policy
+from fedsvp_jax.mechanisms.discrete_gaussian import Words, decoded, seeded_words
+from fedsvp_jax.structs import Array, NoiseInfo
+
+
+def sums_player(
+    policy: Policy,
+    update: Sequence[float] | np.ndarray,
+    num_honest: int,
+    *,
+    num_rounds: int,
+    num_games: int,
+) -> Player:
+    """Plays one client in (with `update`, in every round) against out (with 0).
+
+    Args:
+      policy: of all clients; only the sum has enough noise (`Policy.summed`).
+      update: (d,) before the clip.
+      num_honest: K − h clients whose shares nobody knows, the one among them.
+      num_rounds: T.
+      num_games: n, in each world.
+    """
+    worlds = [np.asarray(update, np.float32), np.zeros(len(update), np.float32)]
+    told = [
+        [_clipped(policy, one, round_num) for round_num in range(num_rounds)]
+        for one in worlds
+    ]
+    infos: NoiseInfo = jax.tree.map(
+        lambda *leaves: np.asarray(leaves).reshape(2, num_rounds),
+        *(info for of_world in told for _, info in of_world),
+    )
+
+    def play(key: Array) -> Scores:
+        own = prng.stream_key(key, prng.Stream.CANARY, 2)
+        words = seeded_words(*jax.random.key_data(own).tolist())
+        scores = np.zeros((2, num_rounds, num_games))
+        for world in range(2):
+            for round_num in range(num_rounds):
+                seen, variance = _opened(
+                    policy, told[world][round_num], num_honest, num_games, words
+                )
+                means = [one[round_num][0] for one in told]
+                far = [np.square(seen - mean).sum(axis=1) for mean in means]
+                scores[world, round_num] = (far[1] - far[0]) / (2 * variance)
+        added = np.cumsum(scores, axis=1)
+        always = np.ones(num_rounds, bool)
+        return Scores(added[0], added[1], always, always, infos)
+
+    return play
+
+
+def _clipped(
+    policy: Policy, update: np.ndarray, round_num: int
+) -> tuple[np.ndarray, NoiseInfo]:
+    """What the client adds to the sum before its noise, and what is said of that."""
+    clipped, _, info = policy.clip_and_noise(
+        [update],
+        [np.zeros_like(update)],
+        {},
+        jnp.int32(policy.config.min_num_examples),
+        jnp.float32(1),
+        jnp.int32(round_num),
+        None,
+    )
+    return np.asarray(clipped[0]), jax.device_get(info)
+
+
+def _opened(
+    policy: Policy,
+    told: tuple[np.ndarray, NoiseInfo],
+    num_honest: int,
+    num_games: int,
+    words: Words,
+) -> tuple[np.ndarray, float]:
+    """(n, d) sums of one round in n games, and the variance that they should have."""
+    grid, (clipped, info) = policy.mechanism.grid, told
+    assert grid is not None
+    std, size = float(info.noise_std), len(clipped)
+
+    def sent(update: np.ndarray) -> tuple[np.ndarray, float]:
+        (whole,), step = noise.whole_numbers([update], grid, std, words)
+        return whole, step
+
+    silent = np.zeros(num_games * size, np.float32)  # of all games at once
+    total, step = np.zeros((num_games, size), np.int64), 1.0
+    for _ in range(num_honest - 1):
+        whole, step = sent(silent)
+        total += whole.reshape(num_games, size)
+    if clipped.any():
+        total += np.stack([sent(clipped)[0] for _ in range(num_games)])
+    else:
+        total += sent(silent)[0].reshape(num_games, size)
+    return decoded(total, grid.bits) * step, num_honest * std**2

@@ -1,0 +1,159 @@
+"""--client_epsilons: the noise and the promise of clients with an ε of their own."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Unpack
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedsvp_jax.accounting import Account, client_groups
+from fedsvp_jax.accounting.participation import Promised
+from fedsvp_jax.config import AccountedSettings, ExperimentConfig
+from fedsvp_jax.federation import plan
+from fedsvp_jax.federation.budget import account_of, solve_noise
+from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
+
+
+class Group(NamedTuple):
+    """Clients that are promised the same ε.
+
+    Attributes:
+      epsilon: theirs over the run; NaN where nothing is promised.
+      config: with `total_epsilon` theirs, and the noise solved for it.
+      told: to their mechanism.
+      mechanism: made from it.
+      clients: ids, ascending.
+    """
+
+    epsilon: float
+    config: ExperimentConfig
+    told: MechanismConfig
+    mechanism: Mechanism
+    clients: tuple[int, ...]
+
+
+def groups_of(
+    config: ExperimentConfig,
+    epsilons: np.ndarray | None,
+    **sizes: Unpack[plan.Sizes],
+) -> tuple[Group, ...]:
+    """The clients by their ε, from the smallest; one group where all have the same.
+
+    With solve=noise each group's noise is the least that keeps its own ε, otherwise all
+    add the same and differ in how often they may upload.
+
+    Args:
+      config: resolved.
+      epsilons: (M,) that the clients are promised; None for `total_epsilon` or no
+        promise at all.
+      sizes: as `plan.Sizes` says.
+
+    Raises:
+      ValueError: a promise cannot be kept, named by its clients; or with solve=noise a
+        noise that the cohort shares or the server adds, which is the same for all.
+    """
+    if epsilons is None:
+        solved = solve_noise(config, **sizes) if config.solve == "noise" else config
+        everybody = tuple(range(config.num_clients))
+        return (
+            Group(math.nan, solved, *plan.told_and_made(solved, **sizes), everybody),
+        )
+    found = []
+    for epsilon in np.unique(epsilons):
+        mine = dataclasses.replace(config, total_epsilon=float(epsilon))
+        clients = tuple(np.flatnonzero(epsilons == epsilon).tolist())
+        try:
+            if config.solve == "noise":
+                _check_own_noise(mine, plan.told_and_made(mine, **sizes)[1])
+                mine = solve_noise(mine, **sizes)
+            told, made = plan.told_and_made(mine, **sizes)
+            group = Group(float(epsilon), mine, told, made, clients)
+            _ = account_of(mine, made).plan.allowance
+        except ValueError as error:
+            who = client_groups.words(float(epsilon), clients)
+            raise ValueError(f"client_epsilons: the {who}: {error}") from error
+        found.append(group)
+    return tuple(found)
+
+
+def _check_own_noise(config: AccountedSettings, mechanism: Mechanism) -> None:
+    """Refuses a noise that no client can have of its own."""
+    if mechanism.claim.central or mechanism.server is not None:
+        raise ValueError(
+            "solve must be uploads with client_epsilons for mechanism "
+            f"{config.mechanism} with noise_trust={config.noise_trust}, whose noise is "
+            "the same for all: clients then differ in how often they upload"
+        )
+
+
+def promising(
+    account: Account,
+    groups: Sequence[Group],
+    claimed: Callable[[Mechanism], Mechanism] = lambda mechanism: mechanism,
+) -> Account:
+    """The account before its first round, with the groups' promises, if there are any.
+
+    Args:
+      account: of the run.
+      groups: () where one promise is for all.
+      claimed: what is left of a mechanism's claim in this run.
+    """
+    if not groups:
+        return account
+    return account.promising(
+        [
+            Promised(
+                float(one.config.total_epsilon or 0),
+                one.clients,
+                claimed(one.mechanism),
+            )
+            for one in groups
+        ]
+    )
+
+
+def promises_text(promised: np.ndarray | None) -> list[str]:
+    """What a run's digest says of the ε by client; nothing where there are none."""
+    return [] if promised is None else [f"client_epsilons {promised.tolist()}"]
+
+
+def mechanisms_by_client(
+    cells: Sequence[Sequence[Group]], num_clients: int
+) -> MechanismConfig | None:
+    """What each client's mechanism is told; None where it is the same for all.
+
+    Args:
+      cells: the groups of each cell.
+      num_clients: M.
+
+    Returns:
+      Leaves (cells, M).
+    """
+    if not cells[0] or cells[0][0].config.solve != "noise":
+        return None
+
+    def of_cell(groups: Sequence[Group]) -> MechanismConfig:
+        group_of = np.zeros(num_clients, np.int32)
+        for number, group in enumerate(groups):
+            group_of[list(group.clients)] = number
+
+        def by_client(*leaves: float) -> np.ndarray:
+            return np.asarray(leaves, np.float32)[group_of]
+
+        told: MechanismConfig = jax.tree.map(by_client, *(one.told for one in groups))
+        return told
+
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *map(of_cell, cells))
+
+
+def shares_by_client(
+    weighting: str, promised: Sequence[np.ndarray | None]
+) -> jax.Array | None:
+    """(cells, M) ε_i over the smallest, with weighting=epsilon; else None."""
+    if weighting != "epsilon":
+        return None
+    known = [one / one.min() for one in promised if one is not None]
+    return jnp.asarray(np.stack(known), jnp.float32)

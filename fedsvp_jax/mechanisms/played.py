@@ -1,0 +1,128 @@
+"""A mechanism's uploads, played before a run: what they would say of their noise."""
+
+import math
+from collections.abc import Callable, Collection
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedsvp_jax.mechanisms.base import Mechanism
+from fedsvp_jax.mechanisms.calibration import gaussian_epsilon
+from fedsvp_jax.structs import Array, NoiseInfo
+
+_LOOKED_AT = 64  # rounds of a run, at most
+_ROUNDING = 1e-5, 1e-6  # of an ε of float32: relative, absolute
+
+
+def player(
+    mechanism: Mechanism, num_clients: int
+) -> Callable[[Array, Array, Array], NoiseInfo]:
+    """(|D|, R, round) -> what the mechanism says of such an upload; none is noised."""
+    memory = mechanism.init(num_clients).of(0)
+    one = {"w": jnp.ones((1,), jnp.float32)}
+
+    def upload(num_examples: Array, ratio: Array, round_num: Array) -> NoiseInfo:
+        return mechanism.update(
+            one,
+            memory,
+            key=None,
+            num_examples=num_examples,
+            contribution_ratio=ratio,
+            round_num=round_num,
+            params=one,
+        )[2]
+
+    return upload
+
+
+def extreme_uploads(
+    mechanism: Mechanism, num_clients: int, num_rounds: int, *, num_examples: int = 1
+) -> dict[tuple[int, float], NoiseInfo]:
+    """Uploads of the first and the last round, by round (from 0) and R, 0 and 1.
+
+    Args:
+      mechanism: with concrete settings.
+      num_clients: M.
+      num_rounds: T.
+      num_examples: the client's training examples.
+    """
+    upload = jax.jit(player(mechanism, num_clients))  # by operations it takes a second
+    return {
+        (round_num, ratio): upload(
+            np.int32(num_examples), np.float32(ratio), np.int32(round_num)
+        )
+        for round_num in (0, num_rounds - 1)
+        for ratio in (0.0, 1.0)
+    }
+
+
+def check_noise(
+    mechanism: Mechanism,
+    num_clients: int,
+    num_rounds: int,
+    *,
+    sizes: Collection[Array | float] = (1,),
+) -> None:
+    """Refuses a mechanism whose uploads would not carry the noise that is counted.
+
+    Args:
+      mechanism, num_clients, num_rounds: as `extreme_uploads`.
+      sizes: m of the smallest client, on which `least_multiplier` rests, and of the
+        largest.
+
+    Raises:
+      ValueError: a noise multiplier or a std is negative, infinite or NaN. Or, of a
+        claim that is called proved: an upload counts less than `least_multiplier`, on
+        which a promise rests; or it counts more noise than it has for sure, whatever R
+        is; or its (ε, δ) is less than a Gaussian of that noise spends.
+    """
+    rounds = np.unique(np.linspace(0, num_rounds - 1, _LOOKED_AT).astype(np.int32))
+    ratios = np.linspace(0, 1, 9, dtype=np.float32)  # where none is read, it is 1
+    upload = jax.vmap(player(mechanism, num_clients), (None, 0, None))
+    of_sizes = jax.vmap(jax.vmap(upload, (None, None, 0)), (0, None, None))
+    numbers = np.asarray(sorted({*map(int, sizes)}), np.int32)
+    played = jax.device_get(jax.jit(of_sizes)(numbers, ratios, rounds))
+
+    def refuse(wrong: np.ndarray, what: str, values: np.ndarray) -> None:
+        for size, at, ratio in zip(*np.nonzero(wrong), strict=True):
+            where = f"round {rounds[at] + 1} at R = {ratios[ratio]:g}"
+            of = f" of a client of {numbers[size]} examples" if len(numbers) > 1 else ""
+            raise ValueError(f"{what}, got {values[size, at, ratio]:g} in {where}{of}")
+
+    for name in ("noise_multiplier", "noise_std", "step_noise_std"):
+        value = getattr(played, name)
+        what = f"{name} of an upload must be at least 0 and finite"
+        refuse(~((value >= 0) & (value < math.inf)), what, value)
+    claim = mechanism.claim
+    if not claim.proved or claim.central:  # what a cohort counts is no upload's alone
+        return
+    given = (ratios == 1) | mechanism.needs_contribution
+    counted, most = played.noise_multiplier, 1 + _ROUNDING[0]
+    least = np.asarray(mechanism.least_multiplier)
+    least = least[rounds, None] if least.ndim else least
+    what = "noise_multiplier of an upload must be at least least_multiplier"
+    refuse((counted * most < least) & (least < math.inf) & given, what, counted)
+    std = played.noise_std + played.step_noise_std
+    sure = np.where(given, std / played.sensitivity, math.inf).min(2, keepdims=True)
+    what = "counted_multiplier must be at most the least that a noise has at any R"
+    refuse((counted > most * sure) & given, what, counted)
+    said = (claim.any_epsilon | (played.epsilon < 1)) & given  # else it is nominal
+    spent = _spent(np.where(said, counted, math.inf), played.delta)
+    what = "epsilon of an upload must be at least what its noise spends at its delta"
+    refuse(said & (spent > played.epsilon * most + _ROUNDING[1]), what, played.epsilon)
+
+
+def _spent(multiplier: np.ndarray, delta: np.ndarray) -> np.ndarray:
+    """Exact ε of one Gaussian each, at δ; 0 from δ = 1 on."""
+    pairs, where = np.unique(
+        np.stack([multiplier, delta]).reshape(2, -1), axis=1, return_inverse=True
+    )
+
+    def one(z: float, delta: float) -> float:
+        if delta >= 1 or z == math.inf:
+            return 0.0
+        return gaussian_epsilon(z**-2, delta) if delta > 0 and z > 0 else math.inf
+
+    found = np.asarray([one(*pair) for pair in pairs.T.astype(float).tolist()])
+    return found[where.ravel()].reshape(multiplier.shape)

@@ -1,0 +1,21 @@
+"""Clients on disk, for more of them than the memory holds: a round reads its own."""
+
+from pathlib import Path
+
+from fedsvp_jax.data.dataset import Facts
+from fedsvp_jax.store.federation import federate, load
+from fedsvp_jax.store.folder import open_store
+
+__all__ = ["facts", "federate", "load"]
+
+
+def facts(folder: Path) -> Facts:
+    """What defaults are chosen by; nothing where there is no store yet.
+
+    Raises:
+      OSError, ValueError: as `open_store`.
+    """
+    if not (folder / "store.json").is_file():
+        return Facts()
+    store = open_store(folder)
+    return Facts(len(store.train_labels), store.clients[:, 1])

@@ -1,0 +1,141 @@
+"""Which client of a store holds which examples, one client in memory at a time.
+
+Clients, training and validation examples are the same as those that
+`partition.by_writer` and `train_validation.make_split` give for the same data in
+memory.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+
+from fedsvp_jax.data import train_validation
+from fedsvp_jax.data.client_store import ClientStore
+from fedsvp_jax.store.folder import examples_of
+
+
+class HeldExamples(NamedTuple):
+    """One client's examples in a run: first for training, then for validation."""
+
+    inputs: np.ndarray  # (n, *example_shape)
+    labels: np.ndarray  # (n,) int32
+    attributes: np.ndarray  # (n,) int32
+    num_train: int
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredClients:
+    """The clients of a run whose examples lie in a store: who holds which rows.
+
+    Attributes:
+      store: holds their examples.
+      chosen: (M,) the number in the store of the clients 0, 1, ..., M - 1.
+      attribute_table: the attribute of each label, (classes,) int32; if `by_client`,
+        that of each client in the store, (S,).
+      by_client: whether all examples of a client have the same attribute.
+      num_attributes: N.
+      private_attribute: the attribute whose examples the honest-but-curious clients
+        lose.
+      num_hbc: number of honest-but-curious clients, which are the last ones.
+      train_fraction: in (0, 1).
+      seed: >= 0.
+      split: how each client is divided, "stratified" or "by_position".
+    """
+
+    store: ClientStore
+    chosen: np.ndarray
+    attribute_table: np.ndarray
+    by_client: bool
+    num_attributes: int
+    private_attribute: int
+    num_hbc: int
+    train_fraction: float
+    seed: int
+    split: str
+
+    def _curious(self, client: int) -> bool:
+        return client >= len(self.chosen) - self.num_hbc
+
+    def client(self, client: int) -> HeldExamples:
+        """Reads one client's examples from the store.
+
+        Raises:
+          ValueError: the client has no training or no validation examples, or the
+            store is damaged.
+        """
+        inputs, labels = examples_of(self.store, int(self.chosen[client]))
+        attributes = self._attributes(client)
+        train, validation = self._divided(client, attributes)
+        held = np.concatenate([train, validation])
+        return HeldExamples(
+            inputs[held],
+            labels[held],
+            attributes[held],
+            len(train),
+        )
+
+    def _attributes(self, client: int) -> np.ndarray:
+        """(n,) int32: the attributes of a client's examples."""
+        place = int(self.chosen[client])
+        labels = self.store.train_labels[self.store.rows(place)]
+        if self.by_client:
+            return np.full(len(labels), self.attribute_table[place], np.int32)
+        return self.attribute_table[labels]
+
+    def _divided(
+        self, client: int, attributes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The positions of a client's examples as `(train, validation)`."""
+        return train_validation.divide_client(
+            client,
+            attributes,
+            private_attribute=self.private_attribute,
+            curious=self._curious(client),
+            train_fraction=self.train_fraction,
+            seed=self.seed,
+            how=self.split,
+        )
+
+    def attribute_counts(self) -> tuple[np.ndarray, np.ndarray]:
+        """`(train, validation)`: numbers of examples per client and attribute, (M, N).
+
+        With the stratified split a client's counts decide; by_position every client is
+        divided, since the counts depend on the positions.
+
+        Raises:
+          ValueError: a client has no training or no validation examples.
+        """
+        if self.split == "by_position":
+            return self._counts_by_position()
+        counts = np.zeros((len(self.chosen), self.num_attributes), np.int64)
+        for client in range(len(self.chosen)):
+            counts[client] = self._counted(self._attributes(client))
+        counts[len(counts) - self.num_hbc :, self.private_attribute] = 0
+        train = train_validation.train_counts(counts, self.train_fraction)
+        validation = counts - train
+        lacking = np.flatnonzero((train.sum(1) == 0) | (validation.sum(1) == 0))
+        if len(lacking):
+            client = int(lacking[0])
+            raise ValueError(
+                train_validation.too_few_examples(
+                    client,
+                    int(counts[client].sum()),
+                    curious=self._curious(client),
+                    train_fraction=self.train_fraction,
+                )
+            )
+        return train, validation
+
+    def _counts_by_position(self) -> tuple[np.ndarray, np.ndarray]:
+        """The same, from the positions of every client's examples."""
+        counts = np.zeros((2, len(self.chosen), self.num_attributes), np.int64)
+        for client in range(len(self.chosen)):
+            attributes = self._attributes(client)
+            for side, positions in enumerate(self._divided(client, attributes)):
+                counts[side, client] = self._counted(attributes[positions])
+        return counts[0], counts[1]
+
+    def _counted(self, attributes: np.ndarray) -> np.ndarray:
+        """(N,): how many examples have each attribute."""
+        return np.bincount(attributes, minlength=self.num_attributes)

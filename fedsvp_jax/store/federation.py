@@ -1,0 +1,129 @@
+"""A store's clients as a federation: what a run in memory has, to the number."""
+
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from fedsvp_jax.algorithm import cohort
+from fedsvp_jax.config import ExperimentConfig, FederationSettings
+from fedsvp_jax.data import partition, preprocessing, train_validation
+from fedsvp_jax.data.client_store import ClientStore
+from fedsvp_jax.federation import loading
+from fedsvp_jax.federation.federated_data import (
+    FederatedData,
+    largest_coalitions,
+    least_held,
+    num_curious,
+)
+from fedsvp_jax.federation.promised_epsilons import promised_epsilons
+from fedsvp_jax.settings import FEATURE_MODELS
+from fedsvp_jax.store.clients import StoredClients
+from fedsvp_jax.store.folder import open_store
+from fedsvp_jax.store.stream import CohortReader
+
+
+def load(config: FederationSettings) -> ClientStore:
+    """The store of `config.data_dir`.
+
+    Raises:
+      ValueError, OSError: it is not fit for the model, or cannot be read.
+    """
+    if config.data_dir is None:
+        raise ValueError("dataset store needs data_dir, where its files are")
+    store = open_store(Path(config.data_dir).expanduser())
+    if config.model == "paper_cnn" and store.example_shape == (28, 28, 1):
+        raise ValueError(
+            "model paper_cnn takes 32×32×3 images, which a store is not enlarged to; "
+            "use model=leaf_cnn"
+        )
+    if config.model in FEATURE_MODELS:
+        raise ValueError(
+            f"model {config.model} needs the images in memory, where their features "
+            "are computed; name the data set that the store was made of"
+        )
+    loading.check_inputs(config, store.example_shape)
+    return loading.evaluated_on(store, config.max_test_examples)
+
+
+def federate(config: ExperimentConfig, store: ClientStore) -> FederatedData:
+    """The federation of a store's clients; what a run in memory has, to the number.
+
+    Raises:
+      ValueError: the partition is not `by_writer`: a store knows its clients.
+    """
+    if config.partition != "by_writer":
+        raise ValueError(
+            "partition must be by_writer for dataset store, whose clients are given, "
+            f"got {config.partition}"
+        )
+    if config.influence_filter != "none" or config.corrupted_share > 0:
+        raise ValueError(
+            "influence_filter must be none and corrupted_share 0 for dataset store: "
+            "both need every client's examples at hand"
+        )
+    fingerprint = store.fingerprint
+    store, chooses = loading.withhold_validation(config, store)
+    num_stored = len(store.clients)
+    found = loading.attributes_of(
+        config,
+        config.dataset,
+        labels=np.arange(store.num_classes, dtype=np.int32),
+        num_classes=store.num_classes,
+        writers=np.arange(num_stored, dtype=np.int32),
+        columns={},
+    )
+    clients = StoredClients(
+        store=store,
+        chosen=partition.draw_writers(
+            np.arange(num_stored),
+            store.clients[:, 1],
+            config.num_clients,
+            min_examples=train_validation.least_examples(
+                config.dataset, config.batch_size, config.train_fraction
+            ),
+            seed=config.seed,
+        ),
+        attribute_table=found.ids,
+        by_client=config.num_attributes > 1 and config.attributes == "writer_groups",
+        num_attributes=config.num_attributes,
+        private_attribute=found.private,
+        num_hbc=num_curious(config),
+        train_fraction=config.train_fraction,
+        seed=config.seed,
+        split=config.split,
+    )
+    train, validation = clients.attribute_counts()
+    num_train, num_validation = train.sum(1), validation.sum(1)
+    held = np.sort(num_train + num_validation)
+    reader = CohortReader(
+        clients,
+        cohort_size=config.cohort_size,
+        num_examples=int(held[-config.cohort_size :].sum()),
+        longest_train=int(num_train.max()),
+        longest_validation=int(num_validation.max()),
+    )
+    nobody = np.full(config.cohort_size, cohort.NOBODY, np.int32)
+    empty = reader.read(nobody)
+    tested = loading.test_attributes(config, store)
+    return FederatedData(
+        examples=empty.examples,
+        test=preprocessing.device_examples(
+            store.test_inputs, store.test_labels, tested
+        ),
+        num_tested_attributes=0 if tested is None else len(found.names),
+        split=jax.tree.map(lambda leaf: leaf[None], empty.split),
+        attributes=found,
+        private_classes=loading.private_classes(config, store.num_classes),
+        coalition_sizes=largest_coalitions(config, train),
+        num_train=num_train[None],
+        min_num_private=least_held(train[:, found.private]),
+        most_copies=(store.most_copies,),
+        from_records=store.from_records,
+        num_classes=store.num_classes,
+        corrupted=np.zeros((1, config.num_clients), bool),
+        fingerprint=fingerprint,
+        validation=chooses,
+        reader=reader,
+        promised=(promised_epsilons(config, list(map(str, clients.chosen))),),
+    )

@@ -1,0 +1,91 @@
+"""Finding files and checking what was read; every error names the path."""
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+_CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
+
+
+def read_bytes(path: Path, *, what: str) -> bytes:
+    """The file's content.
+
+    Raises:
+      FileNotFoundError: the file does not exist; the message names `what`.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing; {what} needs it")
+    return path.read_bytes()
+
+
+def most_bytes(size: int) -> int:
+    """Memory that a packed file of a size may ask for: 20 times that and 1 GiB."""
+    return 20 * size + 2**30
+
+
+def check_labels(labels: np.ndarray, num_classes: int, path: Path) -> np.ndarray:
+    """The labels, checked, as (n,) int32.
+
+    Raises:
+      ValueError: a label is outside [0, num_classes), or there is none.
+    """
+    if not labels.size:
+        raise ValueError(f"{path} holds no example; at least one is needed")
+    low, high = labels.min(), labels.max()
+    if low < 0 or high >= num_classes:
+        raise ValueError(
+            f"{path} holds the label {low if low < 0 else high}; labels must be from "
+            f"0 to {num_classes - 1}"
+        )
+    return labels.astype(np.int32)
+
+
+def count_classes(
+    labels: Sequence[np.ndarray], declared: int | None, path: Path
+) -> tuple[int, tuple[str, ...]]:
+    """The number of classes, and what it was taken from the records for.
+
+    Args:
+      labels: integers, none of them empty.
+      declared: the number; None for the largest label + 1.
+      path: of the labels, in messages.
+
+    Raises:
+      ValueError: most of the classes would have no example.
+    """
+    if declared is not None:
+        return declared, ()
+    number = 1 + int(max(values.max() for values in labels))
+    known = len(np.unique(np.concatenate(list(labels))))
+    if number > 2 * known + 8:
+        raise ValueError(
+            f"{path}: the label {number - 1} would make {number} classes, of which "
+            f"only {known} have an example; number the classes from 0 without gaps, or "
+            f"declare --classes={number}"
+        )
+    return number, ("the number of classes",)
+
+
+def shown(text: object) -> str:
+    """A text of a file as an error message quotes it."""
+    whole = str(text)
+    return repr(whole if len(whole) <= 40 else f"{whole[:40]}…")
+
+
+def check_printable(texts: Iterable[str], what: str) -> None:
+    """Refuses texts with which a file could steer a terminal or turn a line around.
+
+    Raises:
+      ValueError: one holds a control character; `what` says where.
+    """
+    for text in texts:
+        if _CONTROL.search(text):
+            raise ValueError(f"{what} holds a control character, in {shown(text)}")
+
+
+def reason(error: Exception) -> str:
+    """The first line of another library's error message about a file."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,225 @@
+"""Anyone's data: one .npz file of arrays.
+
+`x_train` and `x_test` hold uint8 pixels, (n, H, W) or (n, H, W, C), or floats of
+any shape. `y_train` and `y_test` hold whole numbers from 0. `writer_train` and any
+number of `column_<name>_train` are optional; they hold one integer or text per
+training example.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from fedsvp_jax.data.dataset import (
+    Column,
+    Dataset,
+    Facts,
+    RowSource,
+    as_features,
+    examples_of,
+    integer_labels,
+    non_finite,
+)
+from fedsvp_jax.data.table_settings import TableSettings
+from fedsvp_jax.settings import unknown
+from fedsvp_jax.tables import encoding, files
+
+_REQUIRED = ("x_train", "y_train", "x_test", "y_test")
+
+
+def _read_arrays(
+    path: Path, scratch: Path | None = None, *, without: tuple[str, ...] = ()
+) -> dict[str, np.ndarray]:
+    """All arrays but those of `without`, which stay unread.
+
+    With a folder `scratch`, `x_train` is unpacked there and mapped.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"data_dir {path} is not a file; npz expects the path of an .npz file"
+        )
+    try:
+        # np.load leaves a file that it opened itself, and cannot read, open.
+        with (
+            path.open("rb") as handle,
+            np.load(handle, allow_pickle=False) as archive,
+        ):
+            held = set(archive.files)
+            size = sum(member.file_size for member in archive.zip.infolist())
+            if size > files.most_bytes(path.stat().st_size):
+                raise ValueError(
+                    f"it unpacks to {size / 2**30:.1f} GiB, which its size does not "
+                    "justify; write it by numpy.savez, without compression"
+                )
+            whole = held - {*without, *(("x_train",) if scratch else ())}
+            arrays = {key: archive[key] for key in whole}
+            if scratch and "x_train" in archive.files:
+                unpacked = archive.zip.extract("x_train.npy", scratch)
+                arrays["x_train"] = np.load(unpacked, mmap_mode="r", allow_pickle=False)
+    # zipfile and numpy answer damage with some ten types of error.
+    except Exception as error:
+        raise ValueError(
+            f"{path} cannot be read ({files.reason(error)}); it must be an .npz file "
+            "of plain arrays (pickled objects are never loaded)"
+        ) from error
+    missing = [key for key in _REQUIRED if key not in held]
+    if missing:
+        raise ValueError(
+            f"{path} lacks {', '.join(missing)}; it must hold {', '.join(_REQUIRED)}"
+        )
+    return arrays
+
+
+def _inputs(
+    values: np.ndarray, key: str, path: Path, rows: np.ndarray | None = None
+) -> np.ndarray:
+    """Pixels or features as a model takes them; `rows` are the numbers of the rows."""
+    if values.dtype == np.uint8:
+        return values[..., None] if values.ndim == 3 else values
+    if values.dtype.kind != "f":
+        raise ValueError(
+            f"{path}: {key} is {values.dtype}; it must hold uint8 pixels or floats"
+        )
+    features = as_features(values)
+    if where := non_finite(features, rows):
+        raise ValueError(
+            f"{path}: {key} holds {where}; all values must be finite in float32"
+        )
+    return features
+
+
+def _codes(
+    arrays: dict[str, np.ndarray],
+    key: str,
+    path: Path,
+    names: tuple[str, ...] | None = None,
+) -> Column:
+    """The integers or texts of one column, by declared names or in sorted order."""
+    values = arrays[key]
+    if values.dtype.kind not in "iuU" or values.shape != arrays["y_train"].shape:
+        raise ValueError(
+            f"{path}: {key} is {values.dtype} of the shape {values.shape}; it must "
+            f"hold integers or text of the shape {arrays['y_train'].shape}"
+        )
+    return encoding.of_names(values, names, f"{path}: {key}")
+
+
+def _labels(
+    arrays: dict[str, np.ndarray], path: Path, settings: TableSettings
+) -> tuple[np.ndarray, np.ndarray, int, tuple[str, ...]]:
+    """Training and test labels, the number of classes, and what the records told."""
+    labels = []
+    for key in ("y_train", "y_test"):
+        values, inputs_key = arrays[key], key.replace("y", "x", 1)
+        shape = arrays[inputs_key].shape[:1]
+        whole = integer_labels(values)
+        if whole is None:
+            held = "text" if values.dtype.kind in "US" else "other values"
+            raise ValueError(
+                f"{path}: {key} holds {held} (dtype {values.dtype}); labels must be "
+                "integers from 0 to the number of classes − 1"
+            )
+        if values.shape != shape or not values.size:
+            raise ValueError(
+                f"{path}: {key} has the shape {values.shape}; it must hold one label "
+                f"for each example of {inputs_key}, the shape {shape}"
+            )
+        labels.append(whole)
+    num_classes, told = files.count_classes(labels, settings.classes, path)
+    train, test = (files.check_labels(values, num_classes, path) for values in labels)
+    return train, test, num_classes, told
+
+
+def _writers(arrays: dict[str, np.ndarray], path: Path) -> np.ndarray | None:
+    if "writer_train" not in arrays:
+        return None
+    return _codes(arrays, "writer_train", path).codes
+
+
+def open_npz(path: Path, scratch: Path, settings: TableSettings) -> RowSource:
+    """The arrays of one .npz file, with the training inputs left on disk.
+
+    Args:
+      path: the file.
+      scratch: an empty folder; `x_train` is unpacked there and is not removed.
+      settings: what was declared.
+
+    Raises:
+      FileNotFoundError: the file does not exist.
+      ValueError: the file is damaged or holds pickled objects, or its arrays do not
+        fit together.
+    """
+    arrays = _read_arrays(path, scratch)
+    train_labels, test_labels, num_classes, told = _labels(arrays, path, settings)
+    return RowSource(
+        name="npz",
+        train_labels=train_labels,
+        train_writers=_writers(arrays, path),
+        rows=lambda rows: _inputs(arrays["x_train"][rows], "x_train", path, rows),
+        test_inputs=_inputs(arrays["x_test"], "x_test", path),
+        test_labels=test_labels,
+        num_classes=num_classes,
+        from_records=told,
+    )
+
+
+def npz_facts(path: Path, settings: TableSettings) -> Facts:
+    """What the labels, writers and columns of a file tell; its inputs stay unread.
+
+    Raises:
+      OSError, ValueError: as `load_npz`.
+    """
+    arrays = _read_arrays(path, without=("x_train", "x_test"))
+    return Facts(
+        num_examples=len(arrays["y_train"]),
+        of_writers=examples_of(_writers(arrays, path)),
+        categories={
+            key: c.categories for key, c in _named(arrays, path, settings).items()
+        },
+    )
+
+
+def _named(
+    arrays: dict[str, np.ndarray], path: Path, settings: TableSettings
+) -> dict[str, Column]:
+    """The columns of the training examples."""
+    schema = settings.declared()
+    told = {} if schema is None else schema.columns
+    names = {key: one.values for key, one in told.items() if not one.from_data}
+    columns = {}
+    for key in sorted(arrays):
+        if key.startswith("column_") and key.endswith("_train"):
+            name = key.removeprefix("column_").removesuffix("_train")
+            columns[name] = _codes(arrays, key, path, names.get(name))
+    for name in names:
+        if name not in columns:
+            known = "a column of the schema"
+            raise ValueError(f"{path}: " + unknown(known, name, tuple(columns)))
+    return columns
+
+
+def load_npz(path: Path, settings: TableSettings) -> Dataset:
+    """The arrays of one .npz file.
+
+    Args:
+      path: the file.
+      settings: what was declared.
+
+    Raises:
+      FileNotFoundError: the file does not exist.
+      ValueError: the file is damaged or holds pickled objects, or its arrays do not
+        fit together.
+    """
+    arrays = _read_arrays(path)
+    train_labels, test_labels, num_classes, told = _labels(arrays, path, settings)
+    return Dataset(
+        name="npz",
+        train_inputs=_inputs(arrays["x_train"], "x_train", path),
+        train_labels=train_labels,
+        test_inputs=_inputs(arrays["x_test"], "x_test", path),
+        test_labels=test_labels,
+        num_classes=num_classes,
+        train_writers=_writers(arrays, path),
+        columns=_named(arrays, path, settings),
+        from_records=told,
+    )

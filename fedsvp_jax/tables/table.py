@@ -1,0 +1,272 @@
+"""Any table with a header: a CSV file, a pandas frame, a Hugging Face data set.
+
+Its schema says what every column is (`schema`, `encoding`). Columns of categories, and
+those of at most 64 different whole numbers, are also named columns, so that attributes
+can be the categories of one. Without a schema one is drafted from the records, and
+every claim is nominal (`draft.py`).
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedsvp_jax import extras
+from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.table_settings import TableSettings
+from fedsvp_jax.settings import unknown
+from fedsvp_jax.tables import column_values, csv_file, encoding, files
+from fedsvp_jax.tables.schema import Schema, SchemaColumn
+
+_MOST_TIMES, _MOST_BYTES = 8, 2**28  # of a file's size, and beyond: its features
+_SPLIT = "split"  # a column of `train` and `test` divides the rows
+_DROP = SchemaColumn("drop")
+
+
+def load_csv(path: Path, settings: TableSettings) -> Dataset:
+    """A CSV file with a header, as `from_table` makes it.
+
+    Raises:
+      FileNotFoundError: there is no such file.
+      ValueError: it is damaged, or the settings name a column that it lacks.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"data_dir {path} is not a file; csv expects the path of a CSV file"
+        )
+    schema = settings.declared()
+    columns = csv_file.read_csv(path)
+    label = settings.label_column or (schema.label if schema else None)
+    if label is None:
+        raise ValueError(
+            f"dataset csv needs label_column, one of {', '.join(columns)}, or a schema"
+        )
+    return from_table(
+        columns,
+        label=label,
+        client=settings.client_column,
+        drop=settings.dropped,
+        schema=schema,
+        test_fraction=settings.test_fraction,
+        name="csv",
+        most_bytes=_MOST_TIMES * path.stat().st_size + _MOST_BYTES,
+    )
+
+
+def load_rows(path: Path, schema: Schema) -> np.ndarray:
+    """(n, f) float32: the rows of a CSV file as features, by the schema of a training.
+
+    Raises:
+      OSError: the file cannot be read.
+      ValueError: what is wrong with the file, by column and row.
+    """
+    table = csv_file.read_csv(path)
+    if not len(next(iter(table.values()))):
+        raise ValueError(f"{path} has no rows")
+    return encoding.encode(schema, table, str(path)).inputs
+
+
+def from_table(
+    table: Any,
+    *,
+    label: str | None = None,
+    client: str | None = None,
+    drop: Sequence[str] = (),
+    schema: Schema | None = None,
+    image: str | None = None,
+    test: Any = None,
+    test_fraction: float = 0.2,
+    name: str = "table",
+    most_bytes: float = math.inf,
+) -> Dataset:
+    """A table as a `Dataset`.
+
+    Args:
+      table: a pandas `DataFrame`, a Hugging Face `datasets.Dataset`, or a mapping of
+        column names to arrays.
+      label: the column of the class; texts and whole numbers are numbered in order.
+        None: the schema's.
+      client: the column that says whose each row is; None: the schema's, if any.
+      drop: columns that are left out, whatever the schema says of them.
+      schema: what is declared; None: what the records tell.
+      image: the column of uint8 images, all of one shape; other columns are then no
+        features, but may still be attributes.
+      test: a table of test examples; None divides `table`.
+      test_fraction: part of the rows for the test, where nothing else divides them.
+      name: of the data set, in messages.
+      most_bytes: that the features may take.
+
+    Raises:
+      ValueError: what is wrong with each column, by name and row.
+    """
+    columns, num_train = _joined(table, test, name)
+    if schema is not None:
+        label, client = label or schema.label, client or schema.client
+    for asked in filter(None, (label, client, image, *drop)):
+        if asked not in columns:
+            raise ValueError(
+                f"{name}: " + unknown("a named column", asked, tuple(columns))
+            )
+    if label is None:
+        raise ValueError(f"{name}: a label must be named, one of {', '.join(columns)}")
+    dropped = {label, client, image, *drop}
+    if schema is not None:
+        dropped |= {k for k, one in schema.columns.items() if one.type == "drop"}
+        test_fraction = schema.test_fraction or test_fraction
+    is_test, divides = _divided(
+        columns, None if test is None else num_train, test_fraction, dropped, name
+    )
+    train, tested = np.flatnonzero(~is_test), np.flatnonzero(is_test)
+    if not len(train) or not len(tested):
+        rows = len(is_test)
+        raise ValueError(f"{name} has {rows} rows, too few to train and to test")
+    dropped |= divides
+    if schema is None:
+        schema, wrong = extras.around("tables.draft").strict(
+            columns, ~is_test, label=label, dropped=dropped, what=name
+        )
+    else:
+        schema, wrong = _of_table(schema, columns, label, dropped, name)
+    classes, writers, writer_names = None, None, None
+    try:
+        if schema.classes:
+            what = f"{name}: column {label}"
+            written = column_values.texts(columns[label], what)
+            classes = encoding.of_names(written, schema.classes, what)
+    except ValueError as error:
+        wrong.append(str(error))
+    if client is not None:
+        schema = dataclasses.replace(schema, client=client)
+        what = f"{name}: column {client}"
+        of_row = column_values.texts(columns[client], what)
+        if (of_row == "").any():
+            at = column_values.place(of_row, of_row == "")
+            wrong.append(f"{what} names no client {at}; name one, or leave the row out")
+        known, of_row = np.unique(of_row, return_inverse=True)
+        writers, writer_names = of_row[train].astype(np.int32), tuple(known.tolist())
+    features = any(one.type != "drop" for one in schema.columns.values())
+    if features:
+        encoded = encoding.encode(
+            schema, columns, name, most_bytes=most_bytes, wrong=wrong
+        )
+        inputs, named = encoded
+    encoding.refuse(wrong)
+    if image is not None:
+        inputs = np.stack([np.asarray(one) for one in columns[image]])
+        inputs = inputs[..., None] if inputs.ndim == 3 else inputs
+        named = named if features else {}
+    elif not features:
+        raise ValueError(f"{name} has no column but {', '.join(columns)}")
+    assert classes is not None
+    described = schema if image is None else dataclasses.replace(schema, columns={})
+    return Dataset(
+        name=name,
+        train_inputs=inputs[train],
+        train_labels=classes.codes[train],
+        test_inputs=inputs[tested],
+        test_labels=classes.codes[tested],
+        num_classes=len(classes.categories),
+        class_names=classes.categories,
+        train_writers=writers,
+        writer_names=writer_names,
+        columns={k: c._replace(codes=c.codes[train]) for k, c in named.items()},
+        test_columns={k: c._replace(codes=c.codes[tested]) for k, c in named.items()},
+        from_records=described.from_records,
+        schema=schema if image is None else None,
+    )
+
+
+def _of_table(
+    schema: Schema,
+    columns: Mapping[str, np.ndarray],
+    label: str,
+    dropped: set[str | None],
+    what: str,
+) -> tuple[Schema, list[str]]:
+    """The schema for this table, and where the two differ."""
+    wrong = []
+    if label != schema.label:
+        wrong.append(
+            f"label_column {label} is not the schema's, {schema.label}; name one alone"
+        )
+    unknown_to_it = [k for k in columns if k not in dropped | schema.columns.keys()]
+    wrong += [
+        f"{what}: column {name} is not in the schema; declare it there, with "
+        'type = "drop" to leave it out'
+        for name in unknown_to_it
+    ]
+    kept = {
+        name: _DROP if name in dropped and one.type != "drop" else one
+        for name, one in schema.columns.items()
+    }
+    return dataclasses.replace(schema, columns=kept), wrong
+
+
+def _divided(
+    columns: Mapping[str, np.ndarray],
+    num_train: int | None,
+    test_fraction: float,
+    dropped: set[str | None],
+    what: str,
+) -> tuple[np.ndarray, set[str]]:
+    """(rows,) bool: which are for the test; and the column that says so, if any does.
+
+    Args:
+      num_train: the first so many are for training; None divides them.
+      dropped: columns that say nothing of it.
+
+    Raises:
+      ValueError: a column of the name split says something else.
+    """
+    rows = len(next(iter(columns.values())))
+    if num_train is not None:
+        return np.arange(rows) >= num_train, set()
+    for name in columns.keys() - dropped:
+        if name.lower() != _SPLIT:
+            continue
+        said = column_values.texts(columns[name], f"{what}: column {name}")
+        known = set(np.unique(said).tolist())
+        if name == _SPLIT and known == {"train", "test"}:
+            return said == "test", {_SPLIT}
+        other = sorted(known - {"train", "test"}) or sorted(known)
+        raise ValueError(
+            f"{what}: column {name} holds {files.shown(other[0])}; a column `split` "
+            "must say train or test of each row, and both must occur: write it so, "
+            f"rename it, or leave it out (--drop_columns={name})"
+        )
+    order = np.random.default_rng(0).permutation(rows)
+    return order < round(test_fraction * rows), set()
+
+
+def _joined(table: Any, test: Any, name: str) -> tuple[dict[str, np.ndarray], int]:
+    """The columns of both tables, one below the other, and the rows of the first."""
+    columns = _columns(table)
+    lengths = {len(values) for values in columns.values()}
+    if len(lengths) != 1 or 0 in lengths:
+        raise ValueError(f"{name} must have columns of one length, at least one row")
+    (num_train,) = lengths
+    if test is None:
+        return columns, num_train
+    more = _columns(test)
+    if more.keys() != columns.keys():
+        raise ValueError(f"{name}: the test table must have the same columns")
+    return {k: np.concatenate([v, more[k]]) for k, v in columns.items()}, num_train
+
+
+def _columns(table: Any) -> dict[str, np.ndarray]:
+    """A table's columns by name; of whatever has names and gives columns by them."""
+    names = getattr(table, "column_names", None) or list(table)
+    found = {}
+    for name in names:
+        values = table[name]
+        if not (isinstance(values, np.ndarray) and values.ndim == 1):
+            values = list(values)
+            if {type(one) for one in values} not in ({int}, {float}, {bool}):
+                given, values = values, np.empty(len(values), object)
+                for row, one in enumerate(given):  # a text, None or an array
+                    values[row] = one
+        found[str(name)] = np.asarray(values)
+    return found

@@ -1,0 +1,38 @@
+"""Games on the sum of deployed clients: fair, repeatable, and of the claimed noise."""
+
+import jax
+import numpy as np
+import pytest
+from deployed import SUMS, policy
+
+from fedsvp_jax import prng
+from fedsvp_jax.attacks.audit_sums import sums_player
+
+FAR = np.asarray([10.0, 0.0, 0.0], np.float32)
+
+
+@pytest.fixture(scope="module")
+def games():
+    play = sums_player(policy(**SUMS), FAR, 3, num_rounds=2, num_games=150)
+    return play, play(prng.root_key(1))
+
+
+def test_scores_are_those_of_two_gaussians_as_far_apart_as_the_claim_says(games):
+    """N(±μ²/2, μ²) with μ = √T·C over the noise of the K − h shares."""
+    _, scores = games
+    info = jax.tree.map(lambda leaf: leaf[0, 0], scores.infos)
+    mu = 1.0 / (np.sqrt(3) * float(info.noise_std))  # C = 1
+    for rounds in (1, 2):
+        wanted = rounds * mu**2
+        for world, sign in ((scores.inside, 1), (scores.outside, -1)):
+            found = world[rounds - 1]
+            error = 5 * np.sqrt(wanted / len(found))
+            assert abs(found.mean() - sign * wanted / 2) < error
+            assert 0.7 < found.std() / np.sqrt(wanted) < 1.3
+
+
+def test_a_key_repeats_its_games_and_another_does_not(games):
+    play, scores = games
+    again, other = play(prng.root_key(1)), play(prng.root_key(2))
+    np.testing.assert_array_equal(again.inside, scores.inside)
+    assert not np.any(other.inside == scores.inside)

@@ -1,0 +1,195 @@
+"""Noise that is correlated over the rounds: its matrix, its bits, what it hides."""
+
+import itertools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.linalg
+from published import make, upload
+
+from fedsvp_jax import prng
+from fedsvp_jax.baselines import correlated_noise
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.federation.budget import run_epsilon, solve_noise
+from fedsvp_jax.federation.plan import mechanism_config
+from fedsvp_jax.structs import NoiseInfo
+
+KEY = prng.root_key(3)
+
+
+def matrix(coefficients: np.ndarray, num_rounds: int) -> np.ndarray:
+    """The lower triangular Toeplitz matrix of a first column, filled up with zeros."""
+    column = np.zeros(num_rounds)
+    count = min(num_rounds, len(coefficients))
+    column[:count] = coefficients[:count]
+    return scipy.linalg.toeplitz(column, np.zeros(num_rounds))
+
+
+def banded(num_bands: int, num_rounds: int) -> np.ndarray:
+    return matrix(correlated_noise.band_coefficients(num_bands), num_rounds)
+
+
+@pytest.mark.parametrize("num_bands", [1, 2, 5, 12])
+def test_the_noise_solves_the_banded_system(num_bands: int) -> None:
+    rounds, size = 12, 7
+    past = correlated_noise.inverse_coefficients(num_bands, rounds)
+    noise = [
+        correlated_noise.round_noise(KEY, jnp.int32(t), past, size=size)
+        for t in range(rounds)
+    ]
+    drawn = [prng.normal(jax.random.fold_in(KEY, t), size) for t in range(rounds)]
+    np.testing.assert_allclose(
+        banded(num_bands, rounds) @ np.stack(noise), np.stack(drawn), atol=2e-6
+    )
+    np.testing.assert_allclose(
+        correlated_noise.growth(past) ** 2, np.sum(matrix(past, rounds) ** 2, axis=1)
+    )
+
+
+def patterns(num_rounds: int, apart: int) -> list[tuple[int, ...]]:
+    """Every set of rounds of which any two are `apart` or more from one another."""
+    return [
+        rounds
+        for count in range(1, num_rounds + 1)
+        for rounds in itertools.combinations(range(num_rounds), count)
+        if all(b - a >= apart for a, b in itertools.pairwise(rounds))
+    ]
+
+
+@pytest.mark.parametrize(("num_rounds", "apart"), [(12, 3), (12, 5), (9, 2), (7, 7)])
+def test_no_pattern_of_uploads_moves_more_than_the_bound(
+    num_rounds: int, apart: int
+) -> None:
+    """Adversarial: all uploads in one direction, some turned around."""
+    c = banded(apart, num_rounds)
+    norm = np.linalg.norm(correlated_noise.band_coefficients(apart))
+    tight = 0.0
+    for rounds in patterns(num_rounds, apart):
+        columns = c[:, rounds]
+        for signs in itertools.product((1, -1), repeat=min(len(rounds) - 1, 4)):
+            moved = np.ones(len(rounds))
+            moved[1 : 1 + len(signs)] = signs
+            ratio = np.linalg.norm(columns @ moved) / (norm * np.sqrt(len(rounds)))
+            assert ratio <= 1 + 1e-12
+            tight = max(tight, ratio)
+    assert tight == pytest.approx(1)
+
+
+def test_a_client_that_comes_back_sooner_moves_more() -> None:
+    c = banded(4, 12)
+    norm = np.linalg.norm(correlated_noise.band_coefficients(4))
+    assert np.linalg.norm(c[:, [0, 2]].sum(1)) > 1.15 * norm * np.sqrt(2)
+
+
+def test_the_model_carries_less_noise_at_the_same_claim() -> None:
+    """Mean square of the noise in the models of 60 rounds, uploads 10 rounds apart."""
+
+    def error(num_bands: int) -> float:
+        sums = np.tril(np.ones((60, 60))) @ np.linalg.inv(banded(num_bands, 60))
+        c = correlated_noise.band_coefficients(num_bands)
+        return np.dot(c, c) * np.mean(np.sum(sums**2, axis=1))
+
+    assert error(10) < 0.5 * error(1)
+
+
+SETTINGS = {
+    "noise_multiplier": 2.0,
+    "noise_bands": 5,
+    "cohorts": "cyclic",
+    "num_clients": 20,
+    "cohort_size": 4,
+    "num_rounds": 12,
+    "l2_norm_clip": 3.0,
+}
+
+
+def changed(**changes: Any) -> dict[str, Any]:
+    return SETTINGS | changes
+
+
+def test_the_server_adds_it_and_an_upload_counts_the_bands_norm() -> None:
+    mechanism = make("dp_fedavg", **SETTINGS)
+    norm = np.linalg.norm(correlated_noise.band_coefficients(5))
+    update = jnp.asarray([3.0, 4.0])
+    sent, _, info = upload(mechanism, update, round_num=2)
+    np.testing.assert_allclose(sent["w"], update * 3 / 5, rtol=3e-6)
+    np.testing.assert_allclose(info.noise_multiplier, 2 / norm / 2, rtol=1e-6)
+    np.testing.assert_allclose(mechanism.least_multiplier, 2 / norm, rtol=1e-6)
+    past = correlated_noise.inverse_coefficients(5, 12)
+    std = 2.0 * 3.0 / 2 * correlated_noise.growth(past)[2]
+    np.testing.assert_allclose(info.noise_std, std, rtol=1e-6)
+    assert not mechanism.claim.against_server and mechanism.claim.central
+
+
+def after_rounds(mechanism: Any, infos: NoiseInfo, key: jax.Array) -> jax.Array:
+    """(T,) what the server adds to a model of one number, by round."""
+    state = mechanism.init(20)
+    nothing = {"w": jnp.zeros((1,))}
+    added = []
+    for t in range(12):
+        after, state = mechanism.server(
+            nothing,
+            nothing,
+            state,
+            key=prng.stream_key(prng.round_key(key, t), prng.Stream.SERVER_NOISE),
+            round_num=jnp.int32(t),
+            infos=infos,
+            valid=jnp.ones((4,), bool),
+        )
+        added.append(after["w"][0])
+    return jnp.stack(added)
+
+
+def test_an_audit_of_what_the_server_adds_finds_the_claim_and_no_more() -> None:
+    """The best test of who took part: the sum of C's columns, over 3,000 runs."""
+    mechanism = make("dp_fedavg", **SETTINGS)
+    info = upload(mechanism, jnp.ones((1,)))[2]
+    infos = jax.tree.map(lambda leaf: jnp.stack([leaf] * 4), info)
+    added = np.asarray(
+        jax.jit(jax.vmap(lambda key: after_rounds(mechanism, infos, key)))(
+            jax.random.split(prng.root_key(0), 3000)
+        )
+    )
+    c = banded(5, 12)
+    for rounds, shortest in ((0, 5, 10), True), ((0, 3, 6), False):
+        took_part = np.zeros(12)
+        took_part[list(rounds)] = 3.0 / 4  # S in an average of four
+        direction = c.T @ c @ took_part  # of the likelihood ratio
+        scores = added @ direction
+        separation = (took_part @ direction) / scores.std()
+        claimed = np.sqrt(len(rounds)) / float(mechanism.least_multiplier)
+        if shortest:
+            assert separation <= claimed * 1.05
+            assert separation >= claimed * 0.85  # the last column is cut short
+        else:  # sooner than promised: the audit would notice
+            assert separation > claimed * 1.15
+
+
+def test_one_band_is_dp_fedavg_itself() -> None:
+    plain = make("dp_fedavg", **changed(noise_bands=1))
+    assert plain.server is None and set(plain.init(20).shared) == {"clip"}
+    assert correlated_noise.band_coefficients(1).tolist() == [1.0]
+
+
+def test_a_total_is_solved_for_over_the_turns_of_a_client() -> None:
+    config = resolve(
+        ExperimentConfig(
+            mechanism="dp_fedavg",
+            cohorts="cyclic",
+            noise_bands=3,
+            num_clients=30,
+            cohort_size=10,
+            num_rounds=10,
+            delta=1e-5,
+            total_epsilon=4.0,
+            total_accounting="rdp",
+            solve="noise",
+        )
+    )
+    assert config.max_uploads == 4
+    solved = solve_noise(config)
+    spent = run_epsilon(solved, mechanism_config(solved, batch_size=10))
+    assert 4 - 1e-3 < spent <= 4

@@ -1,0 +1,160 @@
+"""Central DP-FedAvg with a fixed and an adaptive clip."""
+
+import dataclasses
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from published import make, served, upload
+
+from fedsvp_jax.baselines import dp_fedavg
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.mechanisms import calibration
+from fedsvp_jax.settings import LEAST_CLIP
+
+
+def test_updates_are_clipped_to_s():
+    mechanism = make("dp_fedavg", noise_multiplier=0.0, l2_norm_clip=2.0)
+    sent, _, info = upload(mechanism, jnp.asarray([3.0, 4.0]))
+    np.testing.assert_allclose(sent["w"], [1.2, 1.6], rtol=3e-6)
+    assert info.clipped == 1 and info.noise_std == 0 and np.isinf(info.epsilon)
+
+
+def test_sum_and_count_together_are_one_gaussian_of_multiplier_z():
+    z, count = 1.2, 1.5
+    on_sum = float(dp_fedavg.update_multiplier(z, count))
+    np.testing.assert_allclose(on_sum**-2 + count**-2, z**-2, rtol=1e-6)
+    mechanism = make(
+        "dp_fedavg",
+        noise_multiplier=z,
+        count_noise_std=count,
+        adaptive_clip=True,
+        l2_norm_clip=1.0,
+        cohort_size=4,
+    )
+    info = upload(mechanism, jnp.ones((3,)))[2]
+    np.testing.assert_allclose(info.noise_std, on_sum / 2, rtol=1e-6)
+    np.testing.assert_allclose(info.noise_multiplier, z / 2, rtol=1e-6)
+    assert not mechanism.claim.against_server
+
+
+def test_an_adaptive_clip_finds_the_median_norm():
+    mechanism = make(
+        "dp_fedavg",
+        noise_multiplier=0.1,
+        count_noise_std=0.2,
+        l2_norm_clip=0.1,
+        clip_learning_rate=0.3,
+        cohort_size=50,
+        adaptive_clip=True,
+    )
+    norms = jnp.linspace(1.0, 9.0, 50)
+
+    def step(state, key):
+        infos = jax.vmap(lambda norm: upload(mechanism, norm[None], state=state)[2])(
+            norms
+        )
+        params, valid = {"w": jnp.zeros((1,))}, jnp.ones((50,), bool)
+        _, state = served(mechanism, params, params, infos, valid, state=state, key=key)
+        return state, state.shared["clip"]
+
+    keys = jax.random.split(jax.random.key(0), 120)
+    _, clips = jax.lax.scan(step, mechanism.init(100), keys)
+    np.testing.assert_allclose(np.mean(clips[-20:]), 5.0, atol=0.5)
+
+
+@pytest.mark.hole
+def test_g12_the_relation_is_add_or_remove_a_client_whatever_the_setting_says():
+    claims = {
+        make("dp_fedavg", sensitivity="update_clip", relation=relation).claim
+        for relation in ("replace_one", "add_remove")
+    }
+    assert len(claims) == 1
+    assert claims.pop().relation.startswith("add or remove a client")
+    (helped,) = (
+        field.metadata["help"]
+        for field in dataclasses.fields(ExperimentConfig)
+        if field.name == "relation"
+    )
+    docs = pathlib.Path(__file__).parents[2] / "docs"
+    pages = [(docs / name).read_text() for name in ("methods.md", "privacy.md")]
+    assert "relation of dp_fedavg is always add_remove" in helped
+    for page in pages:
+        assert "always to add or remove a client" in " ".join(page.split())
+
+
+def test_an_upload_is_told_with_its_part_of_the_rounds_noise_and_the_rounds_claim():
+    mechanism = make(
+        "dp_fedavg", noise_multiplier=1.5, l2_norm_clip=2.0, cohort_size=16, delta=0.01
+    )
+    _, state, info = upload(mechanism, jnp.ones((3,)))
+    assert info.sensitivity == 2 and state.shared == {"clip": 2.0}
+    np.testing.assert_allclose(info.noise_std * 16**0.5, 3.0, rtol=1e-6)  # z·S
+    assert mechanism.uniform_weights
+    np.testing.assert_allclose(info.noise_multiplier, 1.5 / 4, rtol=1e-6)
+    np.testing.assert_allclose(
+        info.epsilon, calibration.concentrated_epsilon(1.5, 0.01), rtol=1e-6
+    )
+    np.testing.assert_allclose(info.delta, 0.01, rtol=1e-6)
+    assert np.isnan(info.risk_tolerance) and info.step_noise_std == 0
+    # A promise is about the average of a whole cohort.
+    np.testing.assert_allclose(mechanism.least_multiplier, 1.5, rtol=1e-6)
+    np.testing.assert_allclose(mechanism.most_epsilon, info.epsilon, rtol=1e-6)
+    np.testing.assert_allclose(mechanism.most_delta, 0.01, rtol=1e-6)
+    claim = mechanism.claim
+    assert claim.proved and claim.central and claim.against_server and claim.any_epsilon
+    assert claim.client_swap == 2 and mechanism.server is None
+    silent = upload(make("dp_fedavg", noise_multiplier=0.0), jnp.ones((3,)))[2]
+    assert silent.delta == 0
+
+
+def test_traced_settings_are_told_apart_from_refused_ones():
+    def on_sum(z: jax.Array, count: jax.Array) -> jax.Array:
+        mechanism = make(
+            "dp_fedavg",
+            noise_multiplier=z,
+            count_noise_std=count,
+            adaptive_clip=True,
+            l2_norm_clip=1.0,
+            cohort_size=1,
+        )
+        return upload(mechanism, jnp.ones((3,)))[2].noise_std
+
+    expected = dp_fedavg.update_multiplier(1.0, 2.0)
+    for traced in (
+        jax.jit(on_sum)(1.0, 2.0),
+        jax.jit(lambda z: on_sum(z, 2.0))(1.0),
+        jax.jit(lambda count: on_sum(1.0, count))(2.0),
+    ):
+        np.testing.assert_allclose(traced, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("took_part", [3, 0])
+def test_the_server_moves_the_clip_by_the_noised_share_of_whole_updates(took_part: int):
+    mechanism = make(
+        "dp_fedavg",
+        noise_multiplier=1.0,
+        count_noise_std=2.0,
+        clip_quantile=0.4,
+        clip_learning_rate=0.3,
+        l2_norm_clip=2.0,
+        adaptive_clip=True,
+    )
+    info = upload(mechanism, jnp.ones((1,)))[2]
+    infos = info.replace(clipped=jnp.asarray([1.0, 0.0, 0.0, 0.0]))
+    key, params = jax.random.key(3), {"w": jnp.ones((1,))}
+    valid, before = jnp.arange(4) < took_part, {"w": jnp.zeros((1,))}
+    after, state = served(mechanism, params, before, infos, valid, key=key)
+    whole = {3: 2.0, 0: 0.0}[took_part]
+    share = (whole + 2.0 * float(jax.random.normal(key, ()))) / max(took_part, 1)
+    np.testing.assert_allclose(
+        state.shared["clip"], 2.0 * np.exp(-0.3 * (share - 0.4)), rtol=1e-5
+    )
+    np.testing.assert_array_equal(after["w"], params["w"])
+
+
+def test_an_adaptive_clip_stays_where_norms_can_be_measured() -> None:
+    shrunk = dp_fedavg.adapted_clip(1e-3, 1.0, 0.0, 1e3)
+    assert float(shrunk) == pytest.approx(LEAST_CLIP)

@@ -1,0 +1,242 @@
+"""Every value of a JSON file that is read, replaced by odd ones.
+
+Random damage seldom leaves a file that is still JSON. Here it is: some value is
+missing, of another type, too large for a float or an integer, or no number. The file is
+read, or refused in a sentence; also a log that its site signed anew.
+"""
+
+import copy
+import hashlib
+import json
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from deployed import UPDATE_CLIP, model, policy, trained
+from others_settings import CASES
+from safetensors.numpy import load_file, save_file
+from small_folders import whole_run, whole_sweep  # noqa: F401, fixtures
+from stores import digits_store
+
+from fedsvp_jax import check, run
+from fedsvp_jax.deploy import Site, Trained, answer
+from fedsvp_jax.deploy.chain import Entry, Key, entry_line
+from fedsvp_jax.report import ledger, read
+from fedsvp_jax.run.folder import RunFolder
+from fedsvp_jax.run.safetensors import read_safetensors
+from fedsvp_jax.store.folder import examples_of, open_store
+from tests.faults.rows import keep
+
+pytestmark = pytest.mark.across("every reader of JSON")
+ODD = (
+    *(
+        None,
+        True,
+        -1,
+        0,
+        -0.5,
+        2**63,
+        10**400,
+        1e308,
+        "",
+        "x",
+        "nan",
+        "inf",
+        "\x1b[31m",
+    ),
+    *([], {}, [[]], [None], {"a": 1}),
+)
+Write = Callable[[Any], None]
+
+
+class Read(NamedTuple):
+    """A value, where it is written, and what reads it."""
+
+    value: Any
+    write: Write
+    read: Callable[[], Any]
+
+
+def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The ways to a value and to all in it; of a list to the first three."""
+    yield at
+    if isinstance(value, dict | list):
+        keys = list(value) if isinstance(value, dict) else range(min(len(value), 3))
+        for key in keys:
+            yield from places(value[key], (*at, key))
+
+
+def changed(value: Any, at: tuple[Any, ...], odd: Any) -> Any:
+    """The value with another at a place; with none for `places`."""
+    if not at:
+        return odd
+    whole = inner = copy.deepcopy(value)
+    for key in at[:-1]:
+        inner = inner[key]
+    if odd is places:
+        del inner[at[-1]]
+    else:
+        inner[at[-1]] = odd
+    return whole
+
+
+def whole_file(path: Path) -> Write:
+    return lambda value: path.write_text(json.dumps(value)) and None
+
+
+def lines_of(path: Path) -> Write:
+    return lambda rows: (
+        path.write_text("".join(json.dumps(r) + "\n" for r in rows)) and None
+    )
+
+
+def of_folder(source: Path, name: str, reader: Callable[[Path], Any], to: Path) -> Read:
+    folder = shutil.copytree(source, to / "folder")
+    text = (folder / name).read_text()
+    if name.endswith("l"):
+        rows = [json.loads(line) for line in text.splitlines()]
+        return Read(rows, lines_of(folder / name), lambda: reader(folder))
+    return Read(json.loads(text), whole_file(folder / name), lambda: reader(folder))
+
+
+def of_model(source: Path, to: Path) -> Read:
+    file = to / "m.safetensors"
+    run.load_model(source).save(file)
+    leaves, (_, told) = load_file(file), read_safetensors(file)
+    ((name, text),) = told.items()
+    return Read(
+        json.loads(text),
+        lambda value: save_file(leaves, file, {name: json.dumps(value)}),
+        lambda: run.load_model(file),
+    )
+
+
+def of_resumed(source: Path, to: Path) -> Read:
+    told = json.loads((source / "config.json").read_text())
+
+    def resume(folder: Path) -> None:
+        with RunFolder(folder) as place:
+            place.start(told, resume=True)
+
+    return of_folder(source, "config.json", resume, to)
+
+
+def of_store(_: Path, to: Path) -> Read:
+    digits_store(to / "store", sizes=(5, 7))
+
+    def read_all() -> None:
+        store = open_store(to / "store")
+        for client in range(len(store.clients)):
+            examples_of(store, client)
+
+    file = to / "store" / "store.json"
+    return Read(json.loads(file.read_text()), whole_file(file), read_all)
+
+
+def of_check(name: str) -> Callable[[Path, Path], Read]:
+    def made(_: Path, to: Path) -> Read:
+        case = CASES[name]
+        file, facts = to / case.name, check.Facts(**case.facts or {})
+        reader = check.READERS[case.engine]
+        return Read(
+            json.loads(case.text), whole_file(file), lambda: reader(file, facts)
+        )
+
+    return made
+
+
+def of_log(_: Path, to: Path) -> Read:
+    site = Site(to / "log", policy(**UPDATE_CLIP))
+    site.begin(30)
+    for number in (1, 2):
+        answer(site, model(), lambda: Trained(trained(model())), round_num=number)
+    told = [{"kind": entry.kind, "body": entry.body} for entry in site.entries()]
+    key = Key(to / "log.key")
+
+    def sign(entries: Any) -> None:
+        lines: list[bytes] = []
+        before = None
+        for number, entry in enumerate(entries, 1):
+            lines.append(entry_line(key, before, entry["kind"], entry["body"]))
+            digest = hashlib.sha256(lines[-1][:-1]).hexdigest()
+            before = Entry(number, entry["kind"], "", entry["body"], digest)
+        site.path.write_bytes(b"".join(lines))
+
+    (witness,) = to.rglob("*.seen.json")
+
+    def audit() -> None:
+        found = ledger.audit(site.path, witness)
+        ledger.facts(found)
+        ledger.write_page(found, to / "page.html")
+
+    return Read(told, sign, audit)
+
+
+OF_RUN: dict[str, Callable[[Path, Path], Read]] = {
+    **{
+        f"{name} of a run": lambda source, to, n=name: of_folder(
+            source, n, read.read_run, to
+        )
+        for name in ("config.json", "summary.json", "metrics.jsonl", "clients.jsonl")
+    },
+    "config.json of a model": lambda source, to: of_folder(
+        source, "config.json", run.load_model, to
+    ),
+    "config.json to resume": of_resumed,
+    "model file": of_model,
+    "store.json": of_store,
+    "check": of_check("flip, arguments"),
+    "check, sparse": of_check("sparse vector"),
+    "signed log": of_log,
+}
+OF_SWEEP = ("config.json", "cells.json", "results.jsonl")
+MANY = pytest.mark.parametrize(
+    "most", [60, pytest.param(2000, marks=pytest.mark.slow)], ids=["few", "many"]
+)
+
+
+def replaced(name: str, found: Read, most: int) -> None:
+    drawn = [(at, odd) for at in places(found.value) for odd in (*ODD, places)]
+    random.Random(0).shuffle(drawn)
+    tried = refused = 0
+    for at, odd in drawn:
+        try:
+            found.write(changed(found.value, at, odd))
+        except (AttributeError, KeyError, TypeError, ValueError):
+            continue  # it is not even signed, or no rows
+        tried += 1
+        try:
+            found.read()
+        except (ValueError, FileNotFoundError) as error:
+            assert str(error) and "\n" not in str(error)
+            refused += 1
+        if tried == most:
+            break
+    assert tried > 30
+    keep("odd values", name, tried=tried, held=tried, refused=refused)
+
+
+@MANY
+@pytest.mark.parametrize("name", OF_RUN)
+def test_a_file_with_an_odd_value_is_read_or_refused_in_a_sentence(
+    name: str,
+    most: int,
+    tmp_path: Path,
+    whole_run: Path,  # noqa: F811, the fixture
+) -> None:
+    replaced(name, OF_RUN[name](whole_run, tmp_path), most)
+
+
+@MANY
+@pytest.mark.parametrize("name", OF_SWEEP)
+def test_a_sweep_with_an_odd_value_is_read_or_refused_in_a_sentence(
+    name: str,
+    most: int,
+    tmp_path: Path,
+    whole_sweep: Path,  # noqa: F811, the fixture
+) -> None:
+    found = of_folder(whole_sweep, name, read.read_sweep, tmp_path)
+    replaced(f"{name} of a sweep", found, most)

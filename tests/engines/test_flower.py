@@ -1,0 +1,135 @@
+"""The Flower adapter, its messages made by hand: in the environment of test-deploy."""
+
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from deployed import UPDATE_CLIP, model, policy, trained
+
+pytest.importorskip("flwr")
+
+from flwr.app import (
+    Array,
+    ArrayRecord,
+    ConfigRecord,
+    Context,
+    Error,
+    Message,
+    MetricRecord,
+    RecordDict,
+)
+from flwr.supercore.task_identity import TaskIdentity
+
+from fedsvp_jax.deploy import Seeded, Site
+from fedsvp_jax.engines.flower import PrivacyMod
+
+TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1  # as flwr sets
+CONTEXT: Any = Context(0, 0, {}, RecordDict(), {})
+
+
+def request(
+    arrays: list[np.ndarray], round_num: int, kind: str = "train", first: int = 1
+) -> Message:
+    record = ArrayRecord({f"{k}": Array(leaf) for k, leaf in enumerate(arrays)})
+    config = ConfigRecord({"server-round": round_num, "first-round": first})
+    content = RecordDict({"arrays": record, "config": config})
+    return Message(content, dst_node_id=1, message_type=kind)
+
+
+def inner(
+    change: Callable[[list[np.ndarray]], list[np.ndarray]] = trained, **reported: Any
+) -> Any:
+    def train(message: Message, context: Context) -> Message:
+        del context
+        arrays = message.content["arrays"]
+        new = change(arrays.to_numpy_ndarrays())
+        record = ArrayRecord(
+            {name: Array(leaf) for name, leaf in zip(arrays.keys(), new, strict=True)}
+        )
+        told = MetricRecord({"num-examples": 31, "loss": 0.123} | reported)
+        content = RecordDict({"arrays": record, "metrics": told})
+        return Message(content, reply_to=message)
+
+    return train
+
+
+def mod(folder: pathlib.Path, **changes: Any) -> PrivacyMod:
+    site = Site(folder / "state.json", policy(**UPDATE_CLIP | changes))
+    site.begin(30)
+    return PrivacyMod(site, randomness=Seeded(7, 2))
+
+
+def test_the_mod_sends_noised_arrays_and_the_number_of_examples_alone(
+    tmp_path: pathlib.Path,
+) -> None:
+    reply = mod(tmp_path)(request(model(), 1), CONTEXT, inner())
+    assert not reply.has_error()
+    assert dict(reply.content["metrics"]) == {"num-examples": 30}
+    assert list(reply.content) == ["arrays", "metrics"]
+    sent = reply.content["arrays"].to_numpy_ndarrays()
+    for leaf, start, end in zip(sent, model(), trained(model()), strict=True):
+        assert leaf.shape == start.shape and leaf.dtype == np.float32
+        assert not np.allclose(leaf, end, atol=0.01)
+    state = Site(tmp_path / "state.json", policy(**UPDATE_CLIP)).read()
+    assert int(state.sums["uploads"][0]) == 1
+
+
+def test_the_server_gets_one_sentence_and_the_state_is_unharmed(
+    tmp_path: pathlib.Path,
+) -> None:
+    around = mod(tmp_path, max_uploads=1)
+    around(request(model(), 1), CONTEXT, inner())
+    before = (tmp_path / "state.json").read_bytes()
+    for message, train, words in (
+        (request(model(), 1), inner(), "round 1 is over"),
+        (request(model(), 2), inner(), "exceed this client's promise, max_uploads"),
+        (request(model(), 2, kind="evaluate"), inner(), "requests to train alone"),
+        (request([leaf * np.nan for leaf in model()], 2), inner(), ""),
+        (request(model(), 5, first=2), inner(), "round 6 is not one of the 5"),
+    ):
+        reply = around(message, CONTEXT, train)
+        assert reply.has_error() and words in reply.error.reason
+    assert (tmp_path / "state.json").read_bytes() == before
+
+
+@pytest.mark.hole
+def test_an_inner_app_that_fails_is_noise_to_the_server(tmp_path: pathlib.Path) -> None:
+    def wrong(arrays: list[np.ndarray]) -> list[np.ndarray]:
+        raise RuntimeError("record 17 is wrong")
+
+    def error(message: Message, context: Context) -> Message:
+        del context
+        return Message(Error(code=0, reason="record 17"), reply_to=message)
+
+    still = mod(tmp_path / "still")(
+        request(model(), 1), CONTEXT, inner(lambda arrays: arrays)
+    )
+    for place, failed in enumerate((inner(wrong), error, inner(lambda a: a[:1]))):
+        around = mod(tmp_path / str(place))
+        reply = around(request(model(), 1), CONTEXT, failed)
+        assert dict(reply.content["metrics"]) == {"num-examples": 30}
+        for got, leaf in zip(
+            reply.content["arrays"].to_numpy_ndarrays(),
+            still.content["arrays"].to_numpy_ndarrays(),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(got, leaf)
+        assert around.site.read().last_round == 1
+        again = around(request(model(), 1), CONTEXT, inner())
+        assert again.error.reason.startswith("round 1 is over")
+
+
+@pytest.mark.hole
+def test_no_ratio_that_the_inner_app_reports_switches_the_noise_off(
+    tmp_path: pathlib.Path,
+) -> None:
+    for place, ratio in enumerate((float("nan"), float("inf"), -1e9, [1.0, 2.0])):
+        site = Site(tmp_path / str(place), policy(mechanism="fedsva"))
+        site.begin(30)
+        around = PrivacyMod(site)
+        told = inner(**{"contribution-ratio": ratio})
+        sent = around(request(model(), 1), CONTEXT, told)
+        leaf = sent.content["arrays"].to_numpy_ndarrays()[0]
+        assert np.std(leaf - trained(model())[0]) > 0.1

@@ -1,0 +1,47 @@
+"""The registered verdicts of experiment B can come out either way."""
+
+import numpy as np
+import pytest
+
+from experiments.one_attribute import docs_page, registered
+
+
+def _rows(gain: float) -> list[dict]:
+    """All registered rows, "attribute records" `gain` points above "all records"."""
+    rng = np.random.default_rng(0)
+    level = {arm: 0.9 for arm in registered.ARMS} | {
+        "attribute records": 0.9 + gain / 100
+    }
+    return [
+        {
+            "arm": arm,
+            "clients": clients,
+            "seed": seed,
+            "final5_accuracy": level[arm] + rng.normal(0, 0.003),
+            "final5_private_accuracy": 0.8,
+            "epsilon": None,
+            "status": None,
+        }
+        for arm in registered.ARMS
+        for clients in registered.CLIENTS
+        for seed in registered.SEEDS
+    ]
+
+
+@pytest.mark.parametrize(("gain", "verdict"), [(2.0, "yes"), (-1.0, "no"), (0.0, "no")])
+def test_a_gain_is_a_yes_and_none_a_no(gain: float, verdict: str) -> None:
+    answer = docs_page.answer(_rows(gain))
+    assert answer.count(f"**{verdict}**") == len(registered.CLIENTS)
+
+
+def test_there_is_no_verdict_before_all_rows_are_there() -> None:
+    assert "No verdict" in docs_page.answer(_rows(2.0)[:-1])
+
+
+@pytest.mark.parametrize("clients", registered.CLIENTS)
+@pytest.mark.parametrize("arm", registered.ARMS)
+def test_every_arm_makes_one_promise_or_none(arm: str, clients: int) -> None:
+    config = registered.config(arm, clients, seed=0)
+    noised = config.mechanism != "none"
+    assert config.total_epsilon == (registered.EPSILON if noised else None)
+    assert config.cohort_size * 10 == config.num_clients == clients

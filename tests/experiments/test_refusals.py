@@ -1,0 +1,129 @@
+"""Bad input ends a command with one sentence, and nothing is written.
+
+Of every command that has checks of its own; settings one by one: tests/test_config.py,
+and what `experiments.train` alone refuses: test_train_command.py.
+"""
+
+import pathlib
+
+import pytest
+from commands import assert_refused
+
+TRAIN = "experiments.train --model=mlp --num_rounds=1"
+SWEEP = "experiments.sweep --model=mlp --num_rounds=1 --seeds=0"
+ATTACK = "experiments.attack --attack="
+NOBODY = "is not read by mechanisms none, gaussian; remove it"
+# Command -> flags added to it -> what the sentence holds.
+REFUSED = {
+    f"{ATTACK}acgan --num_images=20 --num_attackers=2 --num_hbc_clients=2": {
+        "--num_hbc_clients=1": "num_attackers must be between 1 and num_hbc_clients",
+        "--num_attributes=1": "attributes must be class",
+        "--mechanisms=none,fedsvp": "mechanism must be one of",
+        "--mechanisms=none --mechanism=none": "mechanism must be left out",
+        "--num_images=2": "num_images",
+        "--epsilon=2 --mechanisms=none,nbafl": "epsilon",
+    },
+    f"{ATTACK}audit": {
+        "--mechanism=nbafl": "mechanism must be left out",
+        "--clip_weights": "clip_weights must be left out",
+        "--audit_mechanisms=none": "audit_mechanisms must add noise",
+        "--audit_mechanisms=nbalf": "did you mean nbafl",
+        "--audit_examples=3": "audit_examples must be at least batch_size = 10",
+    },
+    f"{ATTACK}canaries": {
+        "--mechanism=nbafl": "mechanism must be left out",
+        "--cohort_size=3": "cohort_size must be left out",
+    },
+    f"{ATTACK}gradient_inversion --model=mlp": {
+        "--mechanism=nbafl": "mechanism must be left out: inversion_defences",
+        "--contribution_release=laplace": "contribution_release must be left out",
+        "--batch_size=2": "batch_size must be 1",
+        "--local_epochs=3": "local_epochs must be 1",
+        "--inversion_defences=nbafl": "inversion_defences must be MECHANISM",
+        "--inversion_defences=nobody:paper": "mechanism must be one of",
+        "--inversion_defences=none:paper,none:paper": "each defence once",
+        "--inversion_noise_stds=-1": "inversion_noise_stds must be numbers > 0",
+        "--inversion_victims=100000": "inversion_victims must be at most",
+    },
+    f"{ATTACK}membership --num_rounds=6 --membership_rounds=1": {
+        "--epsilon=1": "epsilon must be left out",
+        "--membership_rounds=0": "membership_rounds must be integers in [1, 6]",
+        "--membership_rounds=soon": "membership_rounds must be integers in [1, 6]",
+        "--membership_epsilons=little": "membership_epsilons must be numbers",
+        "--membership_epsilons=-1": "epsilon must be greater than 0",
+        "--membership_examples=5000": "membership_examples must be at most 1442",
+    },
+    f"{ATTACK}noise_scale": {
+        "--mechanism=nbafl": "mechanism must be fedsva",
+        "--sensitivity=per_example": "sensitivity must be paper, weight_clip or",
+        "--attack=guess": "--attack=guess",
+        "--contribution_release=laplace": "contribution_release must be left out",
+        "--num_rounds=0": "num_rounds",
+    },
+    f"{ATTACK}planted_bugs": {
+        "--planted_bugs=noise": "planted_bugs must be chosen from noise_halved",
+        "--adaptive_clip": "adaptive_clip must be left out",
+    },
+    "experiments.influence": {
+        "--partition=paper": "partition must be iid or dirichlet",
+        "--figures=7": "figures must be chosen from 2, 5, 6",
+        "--baselines=magic": "baselines must be chosen from",
+        "--vote_epsilon=0": "vote_epsilon",
+        "--corruption=rust": "corruption must be one of",
+        "--num_participants=1": "num_participants",
+        "--backbone=/nowhere/file": "backbone must be warmup, random or hf:NAME",
+        "--warmup_examples=1790": "warmup_examples 1790",
+    },
+    "experiments.reproduce": {
+        "--only=fedsva_table9": "only, of size small, must be chosen from",
+        "--only=gap_digits": "only, of size small, must be chosen from",
+        "--size=tiny": "size",
+    },
+}
+# G12, G19: a flag that the chosen mechanism, or another setting, leaves unread.
+UNREAD = {
+    f"{TRAIN} --mechanism=dp_fedavg": {
+        "--relation=add_remove": "--relation is not read by mechanism dp_fedavg;",
+        "--epsilon=0.1": "--epsilon is not read by mechanism dp_fedavg, whose noise "
+        "--noise_multiplier sets; remove it",
+        "--count_noise_std=3": "is only read with --adaptive_clip=true; remove",
+    },
+    f"{TRAIN} --mechanism=gaussian": {
+        "--epsilon=0.5": "mechanism gaussian, whose noise --noise_std sets;",
+    },
+    f"{TRAIN} --mechanism=fedsva": {
+        "--release_epsilon=1": "--release_epsilon is only read with "
+        "--contribution_release=laplace or --contribution_release=randomized_response;",
+        "--relation=add_remove": "only read with --sensitivity=update_clip or",
+        "--total_accounting=pld": "is only read with --total_epsilon; remove",
+        "--solve=noise": "--solve is only read with --total_epsilon; remove",
+    },
+    f"{TRAIN} --mechanism=fedsdp --contribution_release=worst_case": {
+        "--shapley=additive": "--shapley is only read with "
+        "--contribution_release=raw or --contribution_release=laplace or "
+        "--contribution_release=randomized_response; remove it",
+    },
+    f"{TRAIN} --mechanism=nbafl": {
+        "--vote_epsilon=1": "--vote_epsilon is only read with "
+        "--influence_filter=join or --influence_filter=every_k; remove it",
+        "--influence_every=2": "only read with --influence_filter=every_k;",
+        "--dirichlet_alpha=2": "only read with --partition=dirichlet; remove",
+        "--corrupted_points=1": "is only read with --corrupted_share; remove",
+    },
+    f"{SWEEP} --mechanisms=none,gaussian": {"--epsilons=0.2": f"--epsilons {NOBODY}"},
+}
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_bad_input_is_one_sentence_and_nothing_is_written(
+    line: str, tmp_path: pathlib.Path
+) -> None:
+    assert_refused(line.split(), REFUSED[line], tmp_path / "run")
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("line", UNREAD)
+def test_g19_a_flag_that_nothing_reads_is_refused(
+    line: str, tmp_path: pathlib.Path
+) -> None:
+    assert_refused(line.split(), UNREAD[line], tmp_path / "run")

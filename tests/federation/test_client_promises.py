@@ -1,0 +1,363 @@
+"""Clients with an ε of their own: the laws of one promise, client by client."""
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import dp_accounting
+import numpy as np
+import pytest
+from dp_accounting.rdp import RdpAccountant
+from small_runs import digits, read_rows, small
+
+from fedsvp_jax import run
+from fedsvp_jax.accounting import claims
+from fedsvp_jax.deploy import make_policy
+from fedsvp_jax.federation import Program, build
+from fedsvp_jax.mechanisms import noise_setting
+from fedsvp_jax.report import tables
+from fedsvp_jax.report.sweep_page import write_sweep_report
+from fedsvp_jax.run import sweep
+
+EPSILONS = [1.0, 2.0, 2.0, 8.0, 8.0, 4.0, 8.0]
+ALL = {"num_hbc_clients": 0, "num_attributes": 1, "partition": "iid"}
+CLIENTS = {"sensitivity": "update_clip", "relation": "add_remove", "l2_norm_clip": 1.0}
+RECORDS = {
+    "sensitivity": "per_example",
+    "relation": "add_remove",
+    "batches": "poisson",
+    "local_steps": 1,
+}
+ANALYTIC = {"calibration": "analytic", "delta": 1e-6}
+CASES = {
+    "noise of uploads": {"mechanism": "nbafl", "solve": "noise"} | ANALYTIC | CLIENTS,
+    "noise in steps": {"mechanism": "gaussian", "solve": "noise"} | RECORDS,
+    "noise, counted by PLD": {
+        "mechanism": "gaussian",
+        "solve": "noise",
+        "total_accounting": "pld",
+    }
+    | CLIENTS,
+    "noise, by basic composition": {
+        "mechanism": "nbafl",
+        "solve": "noise",
+        "total_accounting": "basic",
+    }
+    | ANALYTIC
+    | CLIENTS,
+    "noise by a released R": {
+        "mechanism": "fedsva",
+        "solve": "noise",
+        "contribution_release": "randomized_response",
+        "release_epsilon": 0.01,
+        "allow_large_epsilon": True,
+        "num_attributes": 2,
+        "delta": 1e-6,
+    }
+    | CLIENTS,
+    "noise that follows the round": {
+        "mechanism": "time_varying",
+        "solve": "noise",
+    }
+    | ANALYTIC
+    | CLIENTS,
+    "uploads": {"mechanism": "nbafl", "epsilon": 0.5} | ANALYTIC | CLIENTS,
+    "uploads of changing noise": {"mechanism": "dpa", "epsilon": 0.5}
+    | ANALYTIC
+    | CLIENTS,
+    "uploads, by basic composition": {
+        "mechanism": "time_varying",
+        "epsilon": 0.5,
+        "total_accounting": "basic",
+    }
+    | ANALYTIC
+    | CLIENTS,
+    "uploads of a sum": {"mechanism": "dp_fedavg", "noise_multiplier": 8.0},
+}
+
+
+def promising(folder: Path, epsilons: list[float], **changes: Any) -> Any:
+    """Settings that promise these ε; the last is that of the clients not named."""
+    path = folder / f"{'-'.join(map(str, epsilons))}.json"
+    path.write_text(json.dumps(dict(enumerate(epsilons[:-1]))))
+    told = {"total_epsilon": epsilons[-1], "client_epsilons": str(path)}
+    return small(**(ALL | told | changes))
+
+
+def built(config: Any) -> Program:
+    return build([config], digits())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_client_spends_more_than_it_was_promised(tmp_path: Path, case: str) -> None:
+    """Planned ≥ spent, by the promise's own accounting; who has spent it stays away."""
+    config = promising(tmp_path, EPSILONS, cohort_size=7, **CASES[case])
+    program = built(config)
+    summary = run.train(config, tmp_path / "run", dataset=digits())
+    account = program.accounts[0]
+    for row in read_rows(tmp_path / "run" / "metrics.jsonl"):
+        assert row["delta_spent"] is not None
+    rows = read_rows(tmp_path / "run" / "clients.jsonl")
+    uploads = np.bincount([row["client"] for row in rows], minlength=7)
+    assert summary["by_client"]["uploads"].tolist() == uploads.tolist()
+    assert summary["by_client"]["promised"].tolist() == EPSILONS
+    by = config.total_accounting
+    for part, promised in zip(account.parts, account.promised, strict=True):
+        most = part.plan.most_uploads
+        for client in promised.clients:
+            assert uploads[client] <= most
+            if by == "basic":
+                spent = summary["by_client"]["epsilon"][client]
+                assert spent <= promised.epsilon * (1 + 1e-5)
+            elif by == "rdp":
+                spent = summary["by_client"]["epsilon_rdp"][client]
+                assert spent <= promised.epsilon * (1 + 1e-6)
+    if config.solve == "noise":
+        assert (uploads == config.num_rounds).all()
+
+
+def test_who_has_spent_its_epsilon_stays_away_and_the_others_go_on(
+    tmp_path: Path,
+) -> None:
+    settings = CASES["uploads"] | {"epsilon": 1.5, "cohort_size": 7, "num_rounds": 4}
+    config = promising(tmp_path, [1.6, 3.0, 50.0, 50.0, 50.0, 50.0, 50.0], **settings)
+    summary = run.train(config, tmp_path / "run", dataset=digits())
+    uploads = summary["by_client"]["uploads"].tolist()
+    assert uploads[0] < uploads[1] < 4
+    assert uploads[2:] == [4] * 5
+    assert summary["stopped_by"] is None
+
+
+def test_the_dry_run_is_the_run(tmp_path: Path) -> None:
+    """Of clients that upload in every round, to the digit."""
+    config = promising(tmp_path, EPSILONS, cohort_size=7, **CASES["noise of uploads"])
+    program = built(config)
+    summary = run.train(config, tmp_path / "run", dataset=digits())
+    for part, promised in zip(
+        program.accounts[0].parts, program.accounts[0].promised, strict=True
+    ):
+        planned = claims.planned_row(part, part.plan.always)["epsilon_spent"]["rdp"]
+        assert planned == pytest.approx(promised.epsilon, rel=1e-5)
+        for client in promised.clients:
+            spent = summary["by_client"]["epsilon_rdp"][client]
+            assert spent == pytest.approx(planned, rel=1e-6)
+
+
+def test_permuted_clients_have_a_permuted_ledger(tmp_path: Path) -> None:
+    """Everybody uploads, so nothing but the ε tells two clients apart."""
+    settings = CASES["noise of uploads"] | {"cohort_size": 7, "num_rounds": 3}
+    order = np.asarray([6, 2, 0, 5, 1, 3, 4])
+    found = []
+    for number, epsilons in enumerate((EPSILONS, np.asarray(EPSILONS)[order].tolist())):
+        config = promising(tmp_path, epsilons, **settings)
+        summary = run.train(config, tmp_path / str(number), dataset=digits())
+        found.append(summary["by_client"])
+    for name, values in found[0].items():
+        np.testing.assert_array_equal(values[order], found[1][name], err_msg=name)
+
+
+def test_a_second_accountant_agrees(tmp_path: Path) -> None:
+    """dp-accounting's events, from what clients.jsonl says of every upload."""
+    config = promising(tmp_path, EPSILONS, **CASES["noise of uploads"])
+    summary = run.train(config, tmp_path / "run", dataset=digits())
+    rows = read_rows(tmp_path / "run" / "clients.jsonl")
+    for client, spent in enumerate(summary["by_client"]["epsilon_rdp"]):
+        accountant = RdpAccountant()
+        for row in rows:
+            if row["client"] == client:
+                multiplier = row["noise_std"] / row["sensitivity"]
+                accountant.compose(dp_accounting.GaussianDpEvent(multiplier))
+        assert accountant.get_epsilon(1e-5) == pytest.approx(spent, rel=1e-5)
+
+
+@pytest.mark.parametrize("case", ["noise of uploads", "noise in steps"])
+def test_each_client_draws_the_noise_of_its_own_epsilon(
+    tmp_path: Path, case: str
+) -> None:
+    """σ by client is the solved one, and what is drawn has it."""
+    config = promising(tmp_path, EPSILONS, cohort_size=7, **CASES[case])
+    program = built(config)
+    run.train(config, tmp_path / "run", dataset=digits())
+    rows = read_rows(tmp_path / "run" / "clients.jsonl")
+    name, _ = noise_setting(config.mechanism)
+    stds = {}
+    for group in program.groups[0]:
+        alone = dataclasses.replace(
+            config, client_epsilons=None, total_epsilon=group.epsilon
+        )
+        (solved,) = build([alone], digits()).configs
+        assert getattr(solved, name) == getattr(group.config, name)
+        for row in rows:
+            if row["client"] in group.clients:
+                stds[group.epsilon] = row["noise_std"] + row["step_noise_std"]
+                if row["noise_std"]:
+                    drawn = row["noise_l2"] / math.sqrt(9610)
+                    assert drawn == pytest.approx(row["noise_std"], rel=0.05)
+    ordered = [stds[epsilon] for epsilon in sorted(stds)]
+    assert len(ordered) == 4
+    assert ordered == sorted(ordered, reverse=True)
+
+
+def test_one_epsilon_for_all_is_the_promise_of_today(tmp_path: Path) -> None:
+    """The same noise, uploads and ε as --total_epsilon alone promises."""
+    settings = CASES["noise of uploads"]
+    one = small(**(ALL | settings | {"total_epsilon": 2.0}))
+    same = promising(tmp_path, [2.0] * 7, **settings)
+    found = [
+        run.train(config, tmp_path / str(number), dataset=digits())
+        for number, config in enumerate((one, same))
+    ]
+    assert found[0]["epsilon_spent"] == found[1]["epsilon_spent"]
+    for name in ("uploads", "epsilon", "delta"):
+        np.testing.assert_array_equal(
+            found[0]["by_client"][name], found[1]["by_client"][name]
+        )
+
+
+def test_the_claims_name_every_epsilon_and_its_clients(tmp_path: Path) -> None:
+    config = promising(tmp_path, EPSILONS, **CASES["noise of uploads"])
+    summary = run.train(config, tmp_path / "run", dataset=digits())
+    promises = {
+        row["relation"].partition("; for ")[2]: row["epsilon"]
+        for row in summary["guarantees"]
+        if row["method"] == "promise by rdp"
+    }
+    assert promises == {
+        "the client promised ε = 1 (0)": 1.0,
+        "the 2 clients promised ε = 2 (1, 2)": 2.0,
+        "the client promised ε = 4 (5)": 4.0,
+        "the 3 clients promised ε = 8 (3, 4, 6)": 8.0,
+    }
+    for row in summary["guarantees"]:
+        assert row["proved"]
+        assert "decided by public facts" in row["assumptions"]
+
+
+def test_the_same_is_nominal_where_one_promise_is(tmp_path: Path) -> None:
+    changes = CASES["noise of uploads"] | {"sensitivity": "paper"}
+    config = promising(tmp_path, EPSILONS, **changes | {"relation": "replace_one"})
+    for row in claims.table(built(config).accounts[0]):
+        assert not row.proved
+
+
+def test_a_deployed_site_with_its_own_epsilon_has_the_same_noise(
+    tmp_path: Path,
+) -> None:
+    config = promising(tmp_path, EPSILONS, **CASES["noise of uploads"])
+    program = built(config)
+    data = program.data
+    for group in program.groups[0]:
+        mine = dataclasses.replace(
+            config, client_epsilons=None, total_epsilon=group.epsilon
+        )
+        policy = make_policy(mine, min_num_examples=data.min_num_examples)
+        np.testing.assert_array_equal(
+            policy.mechanism.least_multiplier, group.mechanism.least_multiplier
+        )
+    with pytest.raises(ValueError, match="client_epsilons must be left out"):
+        make_policy(config, min_num_examples=10)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"mechanism": "dp_fedavg", "solve": "noise"}, "whose noise is the same"),
+        (
+            CASES["noise of uploads"] | {"downlink_noise": True, "num_rounds": 40},
+            "whose noise is the same",
+        ),
+        (CASES["uploads"] | {"epsilon": 3.0}, "is less than one upload costs"),
+        ({"mechanism": "none"}, "the mechanism adds no noise"),
+    ],
+)
+def test_a_promise_that_cannot_be_kept_names_its_clients(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said) as error:
+        built(promising(tmp_path, EPSILONS, **changes))
+    assert str(error.value).startswith("client_epsilons: the client promised ε = 1 (0)")
+
+
+def test_without_an_epsilon_for_the_rest_it_is_refused(tmp_path: Path) -> None:
+    config = promising(tmp_path, EPSILONS, **CASES["uploads"])
+    with pytest.raises(ValueError, match="needs total_epsilon"):
+        built(dataclasses.replace(config, total_epsilon=None))
+
+
+def test_weights_may_follow_the_epsilon_and_are_counted(tmp_path: Path) -> None:
+    """p_i in proportion to n_i·ε_i, in the average and in what an observer sees."""
+    config = promising(tmp_path, EPSILONS, cohort_size=7, **CASES["noise of uploads"])
+    by_epsilon = dataclasses.replace(config, weighting="epsilon", num_rounds=2)
+    run.train(by_epsilon, tmp_path / "run", dataset=digits())
+    rows = read_rows(tmp_path / "run" / "clients.jsonl")[:7]
+    held = np.asarray([row["num_examples"] for row in rows], float)
+    shares = held * np.asarray(EPSILONS)
+    weights = np.asarray([row["weight"] for row in rows])
+    np.testing.assert_allclose(weights, shares / shares.sum(), rtol=1e-6)
+    seen = read_rows(tmp_path / "run" / "metrics.jsonl")[0]["rdp_by_adversary"]
+    parts = weights * [row["noise_std"] for row in rows]
+    accountant = RdpAccountant()
+    least = min(np.linalg.norm(parts) / weights)  # Δ = C = 1
+    accountant.compose(dp_accounting.GaussianDpEvent(least))
+    observer = seen["outside observer of the final model"]
+    assert accountant.get_epsilon(1e-5) == pytest.approx(observer, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"client_epsilons": None}, "needs client_epsilons"),
+        ({"mechanism": "dp_fedavg", "solve": "uploads"}, "must not be epsilon"),
+        (
+            {"client_values": "additive", "validation_examples": 50},
+            "nor with client_values",
+        ),
+    ],
+)
+def test_weights_by_epsilon_are_refused_without_a_meaning(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    told = CASES["noise of uploads"] | {"weighting": "epsilon", "solve": "uploads"}
+    config = promising(tmp_path, [8.0] * 7, **told)
+    with pytest.raises(ValueError, match=said):
+        built(dataclasses.replace(config, noise_multiplier=9.0, **changes))
+
+
+def test_a_run_that_ends_early_is_claimed_at_its_planned_length_by_client(
+    tmp_path: Path,
+) -> None:
+    config = promising(tmp_path, EPSILONS, cohort_size=7, **CASES["noise of uploads"])
+    summary = run.train(
+        config,
+        tmp_path / "run",
+        dataset=digits(),
+        on_round=lambda number, row: run.STOP if number == 2 else None,
+    )
+    assert summary["rounds"] == 2
+    planned = [
+        row["epsilon"]
+        for row in summary["guarantees"]
+        if row["method"] == "rdp, 5 planned rounds" and row["adversary"] == "server"
+    ]
+    assert planned == [pytest.approx(max(EPSILONS), rel=1e-5)]
+
+
+def test_the_epsilon_page_of_a_sweep_says_the_smallest_and_the_largest(
+    tmp_path: Path,
+) -> None:
+    config = promising(tmp_path, EPSILONS, num_rounds=2, **CASES["noise of uploads"])
+    plan = sweep.SweepPlan(("none", "nbafl"), (), (0, 1), total_epsilons=(8.0,))
+    base = dataclasses.replace(config, total_epsilon=None, solve="uploads")
+    sweep.sweep(base, plan, tmp_path / "sweep", dataset=digits())
+    write_sweep_report(tmp_path / "sweep")
+    told = json.loads((tmp_path / "sweep" / "epsilon.json").read_text())
+    (point,) = told["points"]
+    assert point["epsilon_by_client"] == [1.0, 8.0]
+    assert point["epsilon"] == 8.0
+    text = (tmp_path / "sweep" / "epsilon.html").read_text()
+    assert "1 to 8 by client" in text
+    assert "for the client promised ε = 1 (0)" in text
+    tables.write_tables(tmp_path / "sweep")
+    assert "does not name" in (tmp_path / "sweep" / "table.md").read_text()

@@ -1,0 +1,154 @@
+"""What a mechanism's uploads must say of their noise before it may run."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from published import make, published
+
+from fedsvp_jax.mechanisms import Mechanism
+from fedsvp_jax.mechanisms.base import Law, UploadNoise, chain, claimed
+from fedsvp_jax.mechanisms.played import check_noise, extreme_uploads
+from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
+
+ROUNDS = 5
+
+
+def changed(name: str, value: float, *, where: tuple[float, int] | None) -> Mechanism:
+    """NbAFL whose uploads tell `value`: all, or those of one ratio and round."""
+    honest = make("nbafl")
+
+    def update(
+        *given: Any, contribution_ratio: Any, round_num: Any, **more: Any
+    ) -> Any:
+        at = {"contribution_ratio": contribution_ratio, "round_num": round_num}
+        noised, state, info = honest.update(*given, **at, **more)
+        ratio, round_ = where or (contribution_ratio, round_num)
+        here = (contribution_ratio == ratio) & (round_num == round_)
+        told = jnp.where(here, jnp.float32(value), getattr(info, name))
+        return noised, state, info.replace(**{name: told})
+
+    return honest._replace(update=update)
+
+
+@pytest.mark.parametrize("name", ["noise_multiplier", "noise_std", "step_noise_std"])
+@pytest.mark.parametrize("value", [-1e-6, np.inf, np.nan])
+def test_noise_that_cannot_be_is_refused(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"^{name} of an upload must be at least 0"):
+        check_noise(changed(name, value, where=None), 3, ROUNDS)
+
+
+@pytest.mark.parametrize("ratio", [0.0, 1.0])
+@pytest.mark.parametrize("round_num", [0, ROUNDS - 1])
+def test_the_ends_of_ratio_and_rounds_are_looked_at(ratio: float, round_num: int):
+    found = changed("noise_std", -1.0, where=(ratio, round_num))
+    with pytest.raises(ValueError, match=rf"in round {round_num + 1} at R = {ratio:g}"):
+        check_noise(found, 3, ROUNDS)
+
+
+def _unproved(z: Any, bound: Any) -> UploadNoise:
+    return claimed(z, 1.0, 1e-5)
+
+
+def own(
+    z: Callable[[Any, Any], Any],
+    *,
+    reads: bool = False,
+    rounds: int = 1,
+    said: Callable[[Any, Any], UploadNoise] = _unproved,
+    any_epsilon: bool = False,
+) -> Mechanism:
+    """A mechanism from outside, of noise multiplier z(R, round) and what it says."""
+    rule = make_sensitivity(published("nbafl", sensitivity="update_clip"))
+
+    def calibrate(ratio: Any, round_num: Any, bound: Any) -> Any:
+        return said(z(ratio, jnp.float32(round_num)), bound)
+
+    law = Law(
+        calibrate,
+        num_rounds=rounds,
+        needs_contribution=reads,
+        any_epsilon=any_epsilon,
+    )
+    return chain(rule, law)
+
+
+@pytest.mark.hole
+def test_n17_a_mechanism_that_counts_more_noise_than_is_sure_is_refused() -> None:
+    """Promise and ledger said proved of one that a plugin registered."""
+    check_noise(own(lambda r, t: 2.0 + t, reads=False, rounds=ROUNDS), 3, ROUNDS)
+    with pytest.raises(ValueError, match=r"least_multiplier, got 6.* in round 2 at"):
+        check_noise(own(lambda r, t: 8.0 - 2.0 * t, reads=False, rounds=1), 3, ROUNDS)
+    with pytest.raises(ValueError, match=r"has at any R, got 2\.125"):
+        check_noise(own(lambda r, t: 2.0 + r, reads=True, rounds=1), 3, ROUNDS)
+    with pytest.raises(ValueError, match=r"multiplier, got 1\.89.* at R = 0\.125"):
+        check_noise(own(lambda r, t: 2 - r * (1 - r), reads=True, rounds=1), 3, ROUNDS)
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    ("epsilon", "any_epsilon", "refused"),
+    [
+        (0.3, False, True),  # of z = 2, which spends 1.99 at δ = 1e-5
+        (1.9, True, True),
+        (2.1, True, False),
+        (1.0, False, False),  # the classical formula from 1 on: nominal
+    ],
+)
+def test_n21_a_claim_below_what_its_noise_spends_is_refused(
+    epsilon: float, any_epsilon: bool, refused: bool
+) -> None:
+    """The basic row called a plugin's (ε, δ) proved, whatever its noise was."""
+    found = own(
+        lambda r, t: 2.0,
+        said=lambda z, bound: claimed(z, epsilon, 1e-5),
+        any_epsilon=any_epsilon,
+    )
+    if not refused:
+        return check_noise(found, 3, ROUNDS)
+    match = rf"spends at its delta, got {epsilon} in round 1 at R = 1$"
+    with pytest.raises(ValueError, match=match):
+        check_noise(found, 3, ROUNDS)
+
+
+@pytest.mark.hole
+def test_n21_noise_that_is_counted_is_there_where_no_ratio_is_read_too() -> None:
+    counted = own(
+        lambda r, t: 0.5,
+        said=lambda z, bound: _unproved(z, bound)._replace(
+            counted_multiplier=jnp.float32(2.0)
+        ),
+    )
+    with pytest.raises(ValueError, match="counted_multiplier must be at most"):
+        check_noise(counted, 3, ROUNDS)
+
+
+@pytest.mark.hole
+def test_n21_the_largest_client_s_noise_is_looked_at_too() -> None:
+    """A promise rests on the smallest's, which had the most of it here."""
+    rule = make_sensitivity(
+        published("nbafl", sensitivity="attribute_records", private_clip=1.0)
+    )
+
+    def calibrate(ratio: Any, round_num: Any, bound: Any) -> UploadNoise:
+        return _unproved(8.0 * bound, bound)
+
+    found = chain(rule, Law(calibrate, min_num_examples=10))
+    check_noise(found, 3, ROUNDS, sizes=(10, 10))
+    with pytest.raises(ValueError, match=r"least_multiplier, .* of 1000 examples"):
+        check_noise(found, 3, ROUNDS, sizes=(10, 1000))
+
+
+def test_the_extremes_of_a_run_are_its_first_and_last_round_at_r_of_0_and_1() -> None:
+    mechanism = own(lambda r, t: 2.0 + r + 10 * t, reads=True, rounds=ROUNDS)
+    found = extreme_uploads(mechanism, 3, ROUNDS)
+    z = {at: float(info.noise_multiplier) for at, info in found.items()}
+    assert z == {(0, 0.0): 2, (0, 1.0): 3, (4, 0.0): 42, (4, 1.0): 43}
+
+
+def test_noise_of_zero_and_more_is_accepted() -> None:
+    for name in ("none", "nbafl", "reestimation", "fedsva", "dp_fedavg"):
+        check_noise(make(name), 3, ROUNDS)
+    check_noise(changed("noise_std", 0.0, where=None), 3, ROUNDS)

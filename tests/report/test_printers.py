@@ -1,0 +1,129 @@
+"""All that prints an ε says the same number of the same events, and what it means."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_folders import read_rows
+from small_runs import digits, small
+
+from fedsvp_jax import run
+from fedsvp_jax.accounting.claims import planned_row
+from fedsvp_jax.federation import build
+from fedsvp_jax.report import (
+    compare_page,
+    epsilon_page,
+    guarantees,
+    headline,
+    labels,
+    loggers,
+    read,
+    spent,
+    tables,
+)
+from fedsvp_jax.run.sweep import SweepPlan, sweep
+
+pytestmark = pytest.mark.across("every file, table, line and page that prints an ε")
+
+# Claims against other adversaries and of other relations, in one table.
+MECHANISMS = ("gaussian", "dp_fedavg")
+TOLD = {
+    "sensitivity": "update_clip",
+    "noise_std": 30.0,
+    "noise_multiplier": 2.0,
+    "delta": 1e-5,
+    "model": "mlp",
+    "num_clients": 4,
+    "cohort_size": 4,  # so that nothing random decides who uploads
+    "num_hbc_clients": 0,
+    "num_rounds": 2,
+}
+METHODS = ("basic", "rdp", "pld")
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("printers") / "sweep"
+    plan = SweepPlan(MECHANISMS, (0.3,), seeds=(0,))
+    sweep(small(mechanism="gaussian", **TOLD), plan, folder, dataset=digits())
+    return folder
+
+
+def shown(told: dict[str, Any]) -> dict[str, str]:
+    """The columns of a table whose rows share no δ of basic."""
+    (columns,) = spent.columns([told])
+    return columns
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_n9_every_printer_says_one_number_and_what_it_means(
+    mechanism: str, swept: Path, tmp_path: Path
+) -> None:
+    """N9: ε against other adversaries stood in one column, and nothing said so."""
+    config = small(mechanism=mechanism, **TOLD)
+    folder = tmp_path / "run"
+    run.train(config, folder, dataset=digits())
+    summary = json.loads((folder / "summary.json").read_text())
+    wanted, status = summary["epsilon_spent"], summary["status"]
+    whom = {"adversary": summary["adversary"], "relation": summary["relation"]}
+    meant = f"against: {whom['adversary']}; neighbours: {whom['relation']}"
+
+    def says_so(told: dict[str, Any]) -> None:
+        assert told["epsilon_spent"] == pytest.approx(wanted, rel=1e-5)
+        for name in ("status", "adversary", "relation", "target_delta"):
+            assert told[name] == summary[name], name
+        assert told["delta_spent"] == pytest.approx(summary["delta_spent"])
+
+    # Before the run, after its last round, and as a cell among others.
+    says_so(planned_row(build([config], digits()).accounts[0]))
+    last = read_rows(folder / "metrics.jsonl")[-1]
+    says_so(last)
+    of_cell = [
+        row
+        for row in (
+            *read_rows(swept / "results.jsonl"),
+            *json.loads((swept / "cells.json").read_text()),
+        )
+        if row["mechanism"] == mechanism and row.get("round") in (None, 2)
+    ]
+    assert len(of_cell) == 2
+    for row in of_cell:
+        says_so(row)
+    assert of_cell[1]["guarantees"] == summary["guarantees"]
+    # The table of guarantees, and the sentence in front.
+    rows = [row for row in summary["guarantees"] if row["copies"] == 1]
+    for method in ("rdp", "pld"):
+        claim = whom | {"method": method}
+        (row,) = (row for row in rows if claim.items() <= row.items())
+        assert (row["epsilon"], row["status"]) == (wanted[method], status[method])
+    page = guarantees.table(summary)
+    assert labels.significant(wanted["pld"]) in page and whom["adversary"] in page
+    sentence = headline.privacy(summary)
+    assert f"To {whom['relation']}" in sentence.replace(", changes", " changes")
+    least = labels.significant(wanted["pld"])
+    assert f"{whom['adversary']} by at most ε = {least} at δ = 1e-05" in sentence
+    # The terminal, loggers, and the tables of a sweep and of a comparison.
+    line = spent.spent_line(summary)
+    assert meant in line and f"pld {wanted['pld']:.4g} at δ = 1e-05" in line
+    scalars = loggers.scalars(last)
+    for method in METHODS:
+        (tag,) = (name for name in scalars if f"epsilon_spent/{method}_" in name)
+        assert scalars[tag] == wanted[method] and f"_{status[method]}_against" in tag
+    label = tables.shown_cells(tables.summarize(of_cell[:1]))[0]["mechanism"]
+    swept_rows = tables.shown_cells(tables.summarize(read.read_sweep(swept).results))
+    compared = compare_page.comparison_table(compare_page.read_all([folder, swept]))
+    of_mechanism = [
+        row
+        for row in (*swept_rows, *compared)
+        if label.startswith(row["mechanism"].partition(",")[0])
+    ]
+    assert len(of_mechanism) == 3
+    for row in of_mechanism:
+        assert shown(summary).items() <= row.items()
+    points = epsilon_page.document(read.read_sweep(swept))["points"]
+    (point,) = (one for one in points if one["adversary"] == whom["adversary"])
+    assert point["epsilon"] == wanted["pld"]
+    (row,) = (r for r in point["guarantees"] if whom.items() <= r.items())
+    assert (row["epsilon"], row["status"]) == (wanted["pld"], status["pld"])
