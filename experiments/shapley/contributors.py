@@ -2,8 +2,8 @@
 
   python -m experiments.shapley.contributors --dataset=mnist --data_dir=FOLDER
 
-plays the seeds that docs/results/shapley/clients.jsonl lacks and writes the tables of
-docs/shapley.md; --norun only writes them.
+plays the seeds that docs/results/shapley/clients.jsonl lacks; `docs_page` writes the
+tables of docs/shapley.md.
 
 Design. Per data set (MNIST, CIFAR-10) and seed of SEEDS, ten clients of `federation`,
 dealt iid or with skewed classes; their bad examples have random labels or noisy images;
@@ -37,7 +37,7 @@ from fedsvp_jax import student
 from fedsvp_jax.data import sources
 from fedsvp_jax.report.text_table import markdown
 
-from .. import kept_rows, provenance
+from .. import command, docs_blocks, kept_rows, provenance
 from . import federation
 
 SEEDS = range(1, 17)
@@ -170,15 +170,12 @@ def blocks(docs_dir: pathlib.Path) -> dict[str, Callable[[], str]]:
     return {"clients": lambda: verdicts(rows), "scores": lambda: table(rows)}
 
 
-if __name__ == "__main__":
-    from .. import docs_blocks
-    from .docs_page import rewrite
+def main(_: list[str]) -> None:
+    """Plays what is missing."""
+    compute(flags.FLAGS, docs_blocks.DOCS / FILE)
 
+
+if __name__ == "__main__":
     flags.DEFINE_enum("dataset", "mnist", DATASETS, "Data set.")
-    flags.DEFINE_string("data_dir", None, "Folder of the data set.")
-    docs_blocks.run_study(
-        lambda values: compute(values, docs_blocks.DOCS / FILE),
-        rewrite,
-        __doc__,
-        needs=("data_dir",),
-    )
+    flags.DEFINE_string("data_dir", None, "Folder of the data set.", required=True)
+    command.run(main, __doc__)

@@ -24,8 +24,8 @@ from fedsvp_jax.algorithm.local_training import (
 )
 from fedsvp_jax.attacks.corruption import CORRUPTIONS
 from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.filter_settings import FilterSettings
 from fedsvp_jax.influence import Batches, last_layer, pipeline
-from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.pretrained import features
 from fedsvp_jax.shapley import ClientValueSettings
 from fedsvp_jax.structs import Array, Examples, Rows, Weights
