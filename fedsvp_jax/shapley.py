@@ -22,6 +22,7 @@ from fedsvp_jax.settings import MAX_ATTRIBUTES, NEEDS_ESTIMATION, Settings, sett
 from fedsvp_jax.structs import Array
 
 MAX_EXACT = 10  # attributes: 2**10 - 2 = 1022 extra trainings per client and round
+MOST_DESIGNED = 256  # coalitions of gp's design beyond those that lack one
 DEGENERATE_TOTAL = 1e-6  # |Σψ| under this carries no information about shares
 
 
@@ -42,22 +43,19 @@ class ShapleySettings(Settings):
         "exact: train every coalition of attributes, 2^N - 2 extra trainings, N up to "
         "10. additive: train each attribute alone, blend their models for all other "
         "coalitions, and correct the blend by --shapley_trainings of random coalitions "
-        "and their complements: unbiased. leave_one_out: as additive, but with "
-        "--shapley_trainings of all attributes but one: nearer, for up to N trainings. "
-        "gp: a Gaussian process on what the blend lacks, whose --shapley_trainings are "
-        "chosen beforehand, N up to 10: nearest, with an interval.",
-        choices=("exact", "additive", "leave_one_out", "gp"),
+        "and their complements: unbiased. gp: correct it by a Gaussian process, whose "
+        "--shapley_trainings are chosen beforehand: nearest, with an interval.",
+        choices=("exact", "additive", "gp"),
         needs=NEEDS_ESTIMATION,
     )
     shapley_trainings: int = setting(
         6,
         "Trainings of further coalitions per client and round. With additive an even "
-        "number, since half of them are the complements of the others; they make the "
-        "estimate unbiased and give it a standard error; 0 leaves the blend as it is, "
-        "without one. With leave_one_out, at most N. Not read by exact.",
+        "number, half of them complements; they make the estimate unbiased "
+        "and give it a standard error; 0 leaves the blend as it is.",
         at_least=0,
         at_most=10_000,
-        needs=("shapley", ("additive", "leave_one_out", "gp")),
+        needs=("shapley", ("additive", "gp")),
     )
     utility: str = setting(
         "accuracy",
@@ -78,22 +76,23 @@ class ClientValueSettings(Settings):
         "Shapley value of each client of a round, on --validation_examples. exact: "
         "test every coalition's average, 2^K - 1 models, cohorts up to 10. additive: "
         "test each upload alone and all of them, blend their outputs for the others, "
-        "and correct by --client_value_models. No model is trained.",
-        choices=("none", "exact", "additive"),
+        "and correct by --client_value_models. gp: as additive, with models chosen "
+        "beforehand, cohorts up to 64. No model is trained.",
+        choices=("none", "exact", "additive", "gp"),
     )
     client_value_models: int = setting(
         0,
-        "Random coalitions and their complements that are tested too: an even number, "
-        "which makes the values unbiased and gives them an interval.",
+        "Further coalitions that are tested and give an interval. With additive an "
+        "even number, half of them complements; the values are unbiased then.",
         at_least=0,
         at_most=10_000,
-        needs=("client_values", ("additive",)),
+        needs=("client_values", ("additive", "gp")),
     )
     client_value_utility: str = setting(
         "accuracy",
         "What a coalition's model is worth: accuracy or loss, as --utility.",
         choices=("accuracy", "loss"),
-        needs=("client_values", ("exact", "additive")),
+        needs=("client_values", ("exact", "additive", "gp")),
     )
 
 
@@ -111,9 +110,16 @@ def check_client_values(
     if config.client_values == "exact" and cohort_size > MAX_EXACT:
         raise ValueError(
             f"cohort_size must be at most {MAX_EXACT} with client_values=exact, which "
-            f"tests 2^K - 1 models, got {cohort_size}: choose --client_values=additive"
+            f"tests 2^K - 1 models, got {cohort_size}: choose --client_values=gp"
         )
-    if config.client_value_models % 2:
+    if config.client_values == "gp":
+        if cohort_size > MAX_ATTRIBUTES:
+            raise ValueError(
+                f"cohort_size must be at most {MAX_ATTRIBUTES} with client_values=gp, "
+                f"got {cohort_size}: choose --client_values=additive"
+            )
+        _check_designed("client_value_models", config.client_value_models, cohort_size)
+    elif config.client_value_models % 2:
         raise ValueError(
             "client_value_models must be even, because they come in pairs, got "
             f"{config.client_value_models}"
@@ -132,29 +138,25 @@ def check_settings(config: ShapleySettings, num_attributes: int) -> None:
             f"num_attributes must be at most {MAX_ATTRIBUTES}, got {num_attributes}: "
             "merge attributes in the data, for example all rare categories into one"
         )
-    if config.shapley in ("exact", "gp") and num_attributes > MAX_EXACT:
+    if config.shapley == "exact" and num_attributes > MAX_EXACT:
         raise ValueError(
-            f"num_attributes must be at most {MAX_EXACT} with shapley={config.shapley},"
-            f" which knows all 2^N coalitions, got {num_attributes}: choose "
-            "--shapley=leave_one_out or --shapley=additive"
+            f"num_attributes must be at most {MAX_EXACT} with shapley=exact, got "
+            f"{num_attributes}: choose --shapley=gp"
         )
-    if config.shapley == "leave_one_out":
-        if not 2 <= config.shapley_trainings <= num_attributes:
-            raise ValueError(
-                "shapley_trainings must be from 2 to num_attributes with "
-                f"shapley=leave_one_out, got {config.shapley_trainings}"
-            )
-        return
     if config.shapley == "additive" and config.shapley_trainings % 2:
         raise ValueError(
             "shapley_trainings must be even, because they come in pairs, got "
             f"{config.shapley_trainings}"
         )
-    if config.shapley == "gp" and config.shapley_trainings < 1:
-        raise ValueError(
-            "shapley_trainings must be at least 1 with shapley=gp, got "
-            f"{config.shapley_trainings}"
-        )
+    if config.shapley == "gp":
+        _check_designed("shapley_trainings", config.shapley_trainings, num_attributes)
+
+
+def _check_designed(name: str, number: int, players: int) -> None:
+    """Raises ValueError: coalitions that gp's design does not have."""
+    if number < 1 or (number > MOST_DESIGNED and players > MAX_EXACT):
+        most = f"{MOST_DESIGNED} where more than {MAX_EXACT} play, got {number}"
+        raise ValueError(f"{name} must be at least 1 with gp, and at most {most}")
 
 
 @functools.cache

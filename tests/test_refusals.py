@@ -29,6 +29,7 @@ OTHER_CLIPS = itertools.product(
     (DP_FEDAVG, REESTIMATED), ("weight_clip", "per_example", "attribute_records")
 )
 ESTIMATED = {"shapley": "additive", "num_attributes": 4}
+PROCESS = {"client_values": "gp", "client_value_models": 4}
 BLENDED = VALUES | {"client_values": "additive"}
 
 # The setting, what else is chosen (which is taken), and what is then refused.
@@ -106,6 +107,7 @@ REFUSED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("client_values", VALUES, {"validation_examples": 0}),
     ("cohort_size", VALUES | {"num_clients": 12}, {"cohort_size": 11}),
     ("client_value_models", BLENDED, {"client_value_models": 3}),
+    ("client_value_models", VALUES | PROCESS, {"client_value_models": 0}),
     ("client_values", VALUES, {"mechanism": "dp_fedavg"}),
 ]
 

@@ -174,9 +174,6 @@ def round_flops(trainer: Trainer, num_classes: int) -> RoundFlops:
             jax.ShapeDtypeStruct((batch, *shape), jnp.float32),
         )
         utilities = len(coalitions) + drawn
-        number = plan.estimation.num_attributes
-        alone = plan.estimation.estimator == "leave_one_out"
-        share = (number - 1) / number if alone else 1 / 2
         estimation += utilities * -(-longest // batch) * utility
-        estimation += round(drawn * share * training)
+        estimation += drawn * training // 2
     return RoundFlops(plan.cohort_size * training, plan.cohort_size * estimation)

@@ -1,4 +1,4 @@
-"""Writes the measured parts of docs/shapley.md from docs/results/shapley/arena.jsonl.
+"""Writes the measured parts of docs/shapley.md from docs/results/shapley.
 
 python -m experiments.shapley.docs_page
 """
@@ -8,20 +8,23 @@ import pathlib
 from fedsvp_jax.report.text_table import markdown
 
 from .. import docs_blocks, kept_rows
-from . import tables
+from . import contributors, tables, unanimity
 
 _RULE, _KERNEL = "ShaplEIG's rule (our code)", "KernelSHAP, paired (shapiq)"
+_LEVERAGE, _TREES = "LeverageSHAP (shapiq)", "regression MSR, trees (shapiq)"
 PAIRS = [
     ("gp:N", "leave_one_out:N"),
     ("gp:N", f"{_RULE}, 2N"),
-    ("leave_one_out:N", f"{_RULE}, 2N"),
     ("gp:N", f"{_KERNEL}, 2N"),
+    ("gp:N", f"{_LEVERAGE}, 2N"),
+    ("gp:N", f"{_TREES}, 2N"),
     ("gp:N", "additive:N"),
     ("gp:N", "additive:0"),
     ("gp:N", "equal:0"),
     ("gp:3N", f"{_RULE}, 4N"),
     ("gp:3N", f"{_KERNEL}, 4N"),
-    ("gp:3N", "additive:3N"),
+    ("gp:3N", "OddSHAP (shapiq), 4N"),
+    ("gp:3N", "ProxySPEX (shapiq), 4N"),
 ]
 
 
@@ -34,6 +37,10 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
         {
             "compared": lambda: markdown(tables.compared(played, PAIRS)),
             "arena": lambda: markdown(tables.summary(played)),
+            "unanimity": lambda: unanimity.sentence(
+                kept_rows.read(docs_dir / unanimity.FILE)[-1]
+            ),
+            **contributors.blocks(docs_dir),
         },
     )
 

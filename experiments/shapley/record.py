@@ -109,13 +109,14 @@ def dealt(
     return rows, attributes, wanted
 
 
-def blended(logits: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """(2**N, v, c): the blend of the logits of single attributes and of all."""
-    number = len(counts)
-    members = coalition_rows(range(2**number), number) * counts
+def blended(
+    logits: np.ndarray, counts: np.ndarray, coalitions: np.ndarray
+) -> np.ndarray:
+    """(S, v, c): the blend of the logits of single attributes and of all."""
+    members = coalitions * counts
     size = np.maximum(members.sum(1), 1)
     within = (size**2 - (members**2).sum(1)) / (counts.sum() ** 2 - (counts**2).sum())
-    alone = np.einsum("sa,avc->svc", members / size[:, None], logits[:-1])
+    alone = np.tensordot(members / size[:, None], logits[:-1], 1)
     q = within[:, None, None]
     return np.asarray((1 - q) * alone + q * logits[-1])
 
@@ -170,7 +171,7 @@ def record(
     )
     counts = np.bincount(attributes, minlength=number)
     known = [1 << a for a in range(number)] + [2**number - 1]
-    blend = blended(logits[known], counts)
+    blend = blended(logits[known], counts, masks)
     blend[0] = logits[0]
     return {
         "client": client,

@@ -5,8 +5,9 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from fedsvp_jax import student
+from fedsvp_jax import shapley, student
 
+from . import ridge
 from .arena import Result, entrants
 from .record import HELD_OUT
 
@@ -33,7 +34,8 @@ def held_out(played: Sequence[Played]) -> list[Played]:
     return [
         one
         for one in played
-        if (one["game"].split()[0], int(one["game"].split()[1])) in HELD_OUT
+        if (one["game"].split()[0], int(one["game"].split()[1]))
+        in HELD_OUT | ridge.HELD_OUT
     ]
 
 
@@ -81,35 +83,51 @@ def summary(played: Sequence[Played]) -> list[dict[str, str]]:
     return lines
 
 
+def _set(one: Played) -> str:
+    """Which games are compared together; the first were looked at before the others."""
+    name, seed, *_, number = one["game"].split()
+    if int(number) > shapley.MAX_EXACT:
+        return f"N = {number}"
+    first = seed == "1" and name in ("digits", "adult") and number in ("5", "8")
+    return "N ≤ 10, first" if first else "N ≤ 10, later"
+
+
 def compared(played: Sequence[Played], pairs: Sequence[tuple[str, str]]) -> list[Any]:
     """Paired tests: the ratio of two estimators' errors of ψ on the same games.
 
     A game's two utilities are one observation, their mean log ratio; so many games of
     one client, round and kind differ in the client. The interval is Student's t on the
-    mean log ratio over games.
+    mean log ratio over games: it `wins` where the interval lies below 1, `loses` above.
     """
+    sets = sorted({_set(one) for one in played})
     lines = []
     for mine, other in pairs:
-        ratios: dict[str, list[float]] = {}
-        for one in played:
-            if one["estimator"] in (mine, other):
-                sign = 1 if one["estimator"] == mine else -1
-                log = math.log(max(one["value_error"], 1e-4))
-                ratios.setdefault(one["game"], []).append(sign * log)
-        logs = [sum(each) / 2 for each in ratios.values() if len(each) == 4]
-        low, high = map(math.exp, student.interval(logs))
-        ratio = math.exp(statistics.fmean(logs))
-        verdict = "wins" if high < 1 else "loses" if low > 1 else "no difference shown"
-        lines.append(
-            {
-                "estimator": f"`{mine}`",
-                "against": f"`{other}`" if ":" in other else other,
-                "games": str(len(logs)),
-                "error ÷ its error": f"{ratio:.2f} ({low:.2f} to {high:.2f})",
-                "finding": verdict,
-            }
-        )
+        line = {"estimator": f"`{mine}`"}
+        line["against"] = f"`{other}`" if ":" in other else other
+        for name in sets:
+            games = [one for one in played if _set(one) == name]
+            logs = _log_ratios(games, mine, other)
+            told = f"{name}, {len({one['game'] for one in games})} games"
+            line[told] = _ratio(logs) if len(logs) > 1 else "–"
+        lines.append(line)
     return lines
+
+
+def _log_ratios(games: Sequence[Played], mine: str, other: str) -> list[float]:
+    ratios: dict[str, list[float]] = {}
+    for one in games:
+        if one["estimator"] in (mine, other):
+            sign = 1 if one["estimator"] == mine else -1
+            log = math.log(max(one["value_error"], 1e-4))
+            ratios.setdefault(one["game"], []).append(sign * log)
+    return [sum(each) / 2 for each in ratios.values() if len(each) == 4]
+
+
+def _ratio(logs: Sequence[float]) -> str:
+    low, high = map(math.exp, student.interval(logs))
+    finding = " wins" if high < 1 else " loses" if low > 1 else ""
+    mean = math.exp(statistics.fmean(logs))
+    return f"{mean:.2f} ({low:.2f} to {high:.2f}){finding}"
 
 
 def _mean(rows: Sequence[Played], name: str) -> float:

@@ -108,7 +108,6 @@ def client_values(
     )
     game = estimators.Game(
         num_attributes=plan.num_attributes,
-        private_attribute=plan.private_attribute,
         groups=plan.groups,
         batch_size=1,
         start=start,

@@ -74,22 +74,6 @@ def coalition_members(attributes: Array, coalition: Array, valid: Array) -> Arra
     return valid & coalition[attributes]
 
 
-def drawn_without_one(
-    key: Array, held: Array, number: int, private_attribute: int
-) -> tuple[Array, Array]:
-    """(A,) the attributes that are left out, the private one first, and (A, N) bool.
-
-    A row is empty where no training is needed: of an attribute that is not held, and
-    where at most two are held, so that what is left was trained alone.
-    """
-    draws = jax.random.uniform(jax.random.fold_in(key, 0), held.shape)
-    draws = draws.at[private_attribute].set(-1)
-    left_out = jnp.argsort(jnp.where(held, draws, 2))[:number]
-    rows = held[None] & ~jax.nn.one_hot(left_out, held.shape[0], dtype=bool)
-    needed = held[left_out] & (jnp.sum(held.astype(jnp.int32)) > 2)
-    return left_out, rows & needed[:, None]
-
-
 def drawn_pairs(key: Array, held: Array, num_pairs: int) -> tuple[paired.Pairs, Array]:
     """The pairs, and (2P, N) bool: what is trained of them, the complements last.
 
@@ -101,16 +85,12 @@ def drawn_pairs(key: Array, held: Array, num_pairs: int) -> tuple[paired.Pairs, 
     return pairs, rows & (size > 1)
 
 
-def drawn_coalitions(
-    estimator: str, key: Array, held: Array, number: int, private_attribute: int
-) -> Array:
+def drawn_coalitions(estimator: str, key: Array, held: Array, number: int) -> Array:
     """(m, N) bool: the coalitions that an estimator trains at random, empty if known.
 
     Args:
       number: m.
     """
-    if estimator == "leave_one_out":
-        return drawn_without_one(key, held, number, private_attribute)[1]
     if estimator == "gp":
         return residual_process.rows(key, held, number)
     return drawn_pairs(key, held, number // 2)[1]

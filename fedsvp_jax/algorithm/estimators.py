@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from fedsvp_jax import paired, shapley
 from fedsvp_jax.algorithm import residual_process
@@ -19,14 +18,13 @@ from fedsvp_jax.algorithm.coalitions import (
     Groups,
     coalition_rows,
     drawn_pairs,
-    drawn_without_one,
 )
 from fedsvp_jax.algorithm.evaluation import Validation
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.float32 import reciprocal
 from fedsvp_jax.structs import Array, Weights
 
-BLEND_ORDERS = 32  # random orders, each both ways, where N > shapley.MAX_EXACT
+BLEND_ORDERS = 128  # random orders, each both ways, where N > shapley.MAX_EXACT
 
 
 class Game(NamedTuple):
@@ -34,7 +32,6 @@ class Game(NamedTuple):
 
     Attributes:
       num_attributes: N.
-      private_attribute: the private one's index.
       groups: the coalitions that every client trains; the full one comes last.
       batch_size: B of every other training.
       start: the broadcast model.
@@ -47,7 +44,6 @@ class Game(NamedTuple):
     """
 
     num_attributes: int
-    private_attribute: int
     groups: Groups
     batch_size: int
     start: Weights
@@ -237,85 +233,37 @@ def _blend(game: Game, key: Array) -> tuple[Weights, Surrogate]:
         )
         return game.worth(coalition, validation.utility_of(blend))
 
-    if num_attributes <= shapley.MAX_EXACT:
-        rows = jnp.asarray(coalition_rows(range(full + 1), num_attributes))
-        utilities = jax.lax.map(utility, rows, batch_size=64)
-        values = shapley.exact_shapley(utilities)
-        errors = jnp.zeros_like(values)
-    else:
-        values, errors = shapley.sampled_shapley(
+    values = surrogate_values(utility, num_attributes, key)
+    return trained, Surrogate(utility, *values)
+
+
+def surrogate_values(
+    utility: Callable[[Array], Array], number: int, key: Array
+) -> shapley.SampledValues:
+    """A surrogate's values: exact to N = 10, else of random orders, with their errors.
+
+    Args:
+      utility: coalition (N,) bool -> () float32.
+      number: N.
+      key: draws the orders.
+    """
+    if number > shapley.MAX_EXACT:
+        return shapley.sampled_shapley(
             utility,
-            num_attributes,
+            number,
             num_permutations=BLEND_ORDERS,
             key=jax.random.fold_in(key, 1),
             both_ways=True,
         )
-    return trained, Surrogate(utility, values, errors)
+    rows = jnp.asarray(coalition_rows(range(2**number), number))
+    values = shapley.exact_shapley(jax.lax.map(utility, rows, batch_size=64))
+    return shapley.SampledValues(values, jnp.zeros_like(values))
 
 
 def additive(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
     """The values of the blended game, corrected by number/2 random pairs."""
     trained, blend = _blend(game, key)
     return trained, corrected(game, blend, key, number // 2)
-
-
-def leave_one_out(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
-    """The values of the blended game, corrected by coalitions that lack one attribute.
-
-    With D_a = U(all but a) - (U of the blend) of the A attributes that were left out,
-    and n held attributes,
-
-        psi_a = psi_a(blend) - c (D_a - mean of D),  c = H_(n-2)/(n-2) - 1/(n-1)
-
-    with H_k = 1 + 1/2 + ... + 1/k, and the other values are the blend's. This is what
-    the values change by if the blend errs for a coalition S of s attributes by
-
-        (s - 1)/(n - 2) times the mean of D_b over the attributes b that S lacks.
-
-    That is D_a for all but a, and 0 for one attribute and for all of them, whose
-    utilities are known; D of an attribute that was not left out is taken to be the mean
-    of the others. Where this model of the error is wrong the estimate is biased; it has
-    no standard error.
-
-    Args:
-      key: draws which attributes are left out after the private one.
-      number: A, or fewer where fewer attributes are held.
-    """
-    trained, blend = _blend(game, key)
-    return trained, left_out_corrected(game, blend, key, number)
-
-
-def left_out_corrected(game: Game, blend: Surrogate, key: Array, number: int) -> Values:
-    """`leave_one_out` on any surrogate whose single attributes and all are exact."""
-    held = game.held
-    left_out, rows = drawn_without_one(key, held, number, game.private_attribute)
-
-    lacking = _lacking(game, blend, rows)
-    measured = jnp.any(rows, axis=1)
-    number_measured = jnp.sum(measured.astype(jnp.float32))
-    mean = jnp.sum(lacking) / jnp.maximum(number_measured, 1)
-    weight = left_out_weight(jnp.sum(held.astype(jnp.int32)), game.num_attributes)
-    change = jnp.where(measured, weight * (lacking - mean), 0)
-    values = blend.values.at[left_out].add(-change)
-    return Values(
-        values=jnp.where(held, values, 0),
-        standard_errors=jnp.where(held, jnp.nan, 0),
-        margins=jnp.where(held, jnp.nan, 0),
-    )
-
-
-def left_out_weight(held: Array, num_attributes: int) -> Array:
-    """() c = H_(n-2)/(n-2) - 1/(n-1) of `leave_one_out`, for n >= 3 held attributes.
-
-    Args:
-      held: () int32, n.
-      num_attributes: N, the most that n may be.
-    """
-    sizes = np.arange(1, num_attributes + 1)
-    harmonic = jnp.asarray(np.append(0, np.cumsum(1 / sizes)), jnp.float32)
-    fewer = jnp.maximum(held - 2, 1)  # of fewer attributes nothing is left out
-    number = fewer.astype(jnp.float32)
-    return harmonic[fewer] / number - 1 / (number + 1)
 
 
 def gaussian_process(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
@@ -335,11 +283,12 @@ def process_corrected(game: Game, blend: Surrogate, key: Array, number: int) -> 
     found = residual_process.correction(
         key, game.held, _lacking(game, blend, rows), game.validation.resolution
     )
-    return Values(
-        values=jnp.where(game.held, blend.values + found.values, 0),
-        standard_errors=found.standard_errors,
-        margins=found.margins,
-    )
+    errors = found.standard_errors
+    if game.num_attributes > shapley.MAX_EXACT:  # else the blend's values are exact
+        errors = jnp.where(game.held, jnp.hypot(errors, blend.standard_errors), 0)
+    margins = residual_process.DEVIATIONS * errors
+    values = jnp.where(game.held, blend.values + found.values, 0)
+    return Values(values, standard_errors=errors, margins=margins)
 
 
 def _lacking(game: Game, surrogate: Surrogate, rows: Array) -> Array:
@@ -390,6 +339,5 @@ def corrected(game: Game, surrogate: Surrogate, key: Array, num_pairs: int) -> V
 ESTIMATORS: Mapping[str, Callable[[Game, Array, int], tuple[Weights, Values]]] = {
     "exact": exact,
     "additive": additive,
-    "leave_one_out": leave_one_out,
     "gp": gaussian_process,
 }

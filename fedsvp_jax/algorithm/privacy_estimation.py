@@ -43,7 +43,7 @@ class EstimationPlan:
       private_attribute: the private one's index.
       groups: the coalitions that every client trains, by `coalition_groups`.
       validation_batch_size: examples in one batch of a utility.
-      estimator: `exact`, `additive`, `leave_one_out` or `gp`, of
+      estimator: `exact`, `additive` or `gp`, of
         `shapley.ShapleySettings`.
       num_drawn: m, random coalitions that are trained too.
       utility: `accuracy` or `loss`.
@@ -125,7 +125,6 @@ def estimate_contribution(
 
     game = Game(
         num_attributes=plan.num_attributes,
-        private_attribute=plan.private_attribute,
         groups=plan.groups,
         batch_size=recipe.batch_size,
         start=start,
@@ -176,7 +175,6 @@ def training_steps(
                 pairs_key,
                 counts > 0,
                 plan.num_drawn,
-                plan.private_attribute,
             )
         )
         batch_sizes += [recipe.batch_size] * plan.num_drawn

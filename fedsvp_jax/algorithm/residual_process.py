@@ -14,7 +14,8 @@ they lack, K the covariance and E its nugget,
 
 Cov/s^2 does not depend on d. So X is chosen before, one coalition after the other, each
 the one that lowers the trace of Cov most; all are trained as one batch. The first n are
-those that lack one attribute each: the design of `leave_one_out`.
+those that lack one attribute each. Beyond ten attributes
+it chooses among these and 256 coalitions that are drawn once for all.
 
 l and the nugget were chosen on the development games of docs/shapley.md among 9 pairs,
 and so was the number of deviations of an interval.
@@ -24,6 +25,7 @@ asks one by one and has no blend.
 """
 
 import functools
+import math
 from typing import NamedTuple
 
 import jax
@@ -55,40 +57,101 @@ class Correction(NamedTuple):
 
     values: Array  # (N,) float32: what is added to the blend's; they sum to 0
     standard_errors: Array  # (N,) float32
-    margins: Array  # (N,) float32: half the 95 % interval
 
 
-def _covariance(number: int) -> np.ndarray:
-    """(2^n, 2^n) by bitmask, of mean variance 1 where the blend is not exact."""
-    masks = np.arange(2**number)
-    differ = np.bitwise_count(masks[:, None] ^ masks).astype(float)
-    kernel = np.exp(-differ / (LENGTH * number))
-    size = np.bitwise_count(masks)
-    exact = (size <= 1) | (size == number)
-    known = kernel[:, exact]
-    kernel = kernel - known @ np.linalg.solve(kernel[np.ix_(exact, exact)], known.T)
-    kernel[exact], kernel[:, exact] = 0, 0
-    return np.asarray(kernel / kernel.diagonal()[~exact].mean())
+class Prior(NamedTuple):
+    """The process given what the blend knows, of mean variance 1 elsewhere."""
+
+    rows: np.ndarray  # (c, n) bool: coalitions that a design may take
+    kernel: np.ndarray  # (c, c) K among them
+    values: np.ndarray  # (n, c) A K
+    spread: np.ndarray  # (n,) diag A K A'
 
 
-def _of_number(number: int, trainings: int) -> tuple[list[int], Design]:
-    """The coalitions as bitmasks, and `Design` without padding; n >= 3."""
-    covariance, values = _covariance(number), shapley.weights(number).T
-    left, chosen = covariance.copy(), list[int]()
+def _candidates(number: int) -> np.ndarray:
+    """(c, n) bool: all coalitions, or those that lack one and DRAWN others."""
+    if number <= shapley.MAX_EXACT:
+        return np.arange(2**number)[:, None] >> np.arange(number) & 1 == 1
+    draw = np.random.default_rng(number)
+    sizes = draw.integers(2, number - 1, shapley.MOST_DESIGNED // 2)
+    some = [draw.permutation(number) < size for size in sizes]
+    halves = draw.random((shapley.MOST_DESIGNED - len(some), number)) < 0.5
+    return np.concatenate([~np.eye(number, dtype=bool), some, halves])
+
+
+def _prior(number: int) -> Prior:
+    """The process of n attributes; n >= 3.
+
+    Let r = exp(-1/(l n)). Where every other attribute joins with the chance q, and q is
+    uniform, Shapley values are mean gains, so for T with t other attributes
+
+        (A K)_a,T = +-(1 - r) int (q + (1 - q) r)^t (q r + 1 - q)^(n - 1 - t) dq
+
+    with + where a is in T; and diag A K A' = 2 (1 - r) times the same mean over T.
+    """
+    rows = _candidates(number)
+    near = np.exp(-1 / (LENGTH * number))
+    known = np.concatenate(
+        [np.zeros((1, number)), np.eye(number), np.ones((1, number))]
+    ).astype(bool)
+    nodes, weights = np.polynomial.legendre.leggauss(number)
+    nodes, weights = (nodes + 1) / 2, weights / 2
+    joins, stays = nodes + (1 - nodes) * near, nodes * near + 1 - nodes
+
+    def kernel(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        differ = (left[:, None] != right[None]).sum(-1)
+        return np.asarray(near**differ)
+
+    def values(rows: np.ndarray) -> np.ndarray:
+        others = np.arange(number)[:, None]
+        gain = (1 - near) * (joins**others * stays ** (number - 1 - others)) @ weights
+        size = rows.sum(1)[None]
+        inside = gain[np.maximum(size - 1, 0)]
+        outside = gain[np.minimum(size, number - 1)]
+        return np.where(rows.T, inside, -outside)
+
+    both = nodes[:, None] * joins + (1 - nodes[:, None]) * stays
+    spread = 2 * (1 - near) * (weights @ both ** (number - 1) @ weights)
+    inner, told = np.linalg.inv(kernel(known, known)), values(known)
+
+    def given(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        return kernel(left, right) - kernel(left, known) @ inner @ kernel(known, right)
+
+    sizes = np.arange(2, number)
+    one_of_each = np.arange(number)[None] < sizes[:, None]
+    count = np.asarray([float(math.comb(number, size)) for size in sizes])
+    scale = given(one_of_each, one_of_each).diagonal() @ (count / count.sum())
+    covariance, change = given(rows, rows), values(rows)
+    change = change - told @ inner @ kernel(known, rows)
+    exact = (rows.sum(1) <= 1) | (rows.sum(1) == number)
+    covariance[exact], covariance[:, exact], change[:, exact] = 0, 0, 0
+    left = spread - np.einsum("ak,kl,al->a", told, inner, told)
+    return Prior(rows, covariance / scale, change / scale, left / scale)
+
+
+def _of_number(number: int, trainings: int) -> Design:
+    """`Design` without padding; n >= 3."""
+    prior = _prior(number)
+    left, values, spread = prior.kernel.copy(), prior.values.copy(), prior.spread
+    chosen = list[int]()
     for _ in range(min(trainings, 2**number - number - 2)):
-        gain = np.square(values @ left).sum(0) / (left.diagonal() + NUGGET)
-        gain[[0, *chosen]] = -1
+        gain = np.square(values).sum(0) / (left.diagonal() + NUGGET)
+        gain[chosen] = -1
         # Rounding must not decide between coalitions that are alike.
         best = int(np.argmax(np.round(gain / gain.max(), 6)))
         chosen.append(best)
-        column = left[:, best].copy()
+        column, moved = left[:, best].copy(), values[:, best].copy()
         left -= np.outer(column, column) / (column[best] + NUGGET)
-    inner = covariance[np.ix_(chosen, chosen)] + NUGGET * np.eye(len(chosen))
+        values -= np.outer(moved, column) / (column[best] + NUGGET)
+        spread = spread - moved**2 / (column[best] + NUGGET)
+    inner = prior.kernel[np.ix_(chosen, chosen)] + NUGGET * np.eye(len(chosen))
     inverse = np.linalg.inv(inner)
-    spread = np.einsum("as,st,at->a", values, left, values)
-    rows = np.asarray(chosen)[:, None] >> np.arange(number) & 1 == 1
-    weights = values @ covariance[:, chosen] @ inverse
-    return chosen, Design(rows, weights, np.sqrt(np.maximum(spread, 0)), inverse)
+    return Design(
+        prior.rows[chosen],
+        prior.values[:, chosen] @ inverse,
+        np.sqrt(np.maximum(spread, 0)),
+        inverse,
+    )
 
 
 @functools.cache
@@ -105,8 +168,8 @@ def design(number: int, trainings: int) -> Design:
         np.zeros((number + 1, trainings, trainings), np.float32),
     )
     for held in range(3, number + 1):
-        chosen, one = _of_number(held, trainings)
-        asked = len(chosen)
+        one = _of_number(held, trainings)
+        asked = len(one.rows)
         stacked.rows[held, :asked, :held] = one.rows
         stacked.weights[held, :held, :asked] = one.weights
         stacked.deviations[held, :held] = one.deviations
@@ -145,4 +208,4 @@ def correction(
     scale = jnp.sqrt(squares / jnp.maximum(asked, 1))
     errors = jnp.where(held, scale * told.deviations[ranks], 0)
     change = jnp.where(held, (told.weights @ lacking)[ranks], 0)
-    return Correction(change, errors, DEVIATIONS * errors)
+    return Correction(change, errors)

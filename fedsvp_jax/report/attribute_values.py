@@ -145,7 +145,7 @@ def ranking_table(run: read.RunFiles) -> str:
         rows,
         caption="Mean Shapley value over all uploads. The interval is that of the"
         " estimates' error; a dash means that no error is known"
-        " (--shapley=leave_one_out, --shapley_trainings=0).",
+        " (--shapley_trainings=0).",
     )
 
 

@@ -15,8 +15,9 @@ from small_runs import (
     small,
 )
 
-from fedsvp_jax import report, run
+from fedsvp_jax import report, run, shapley
 from fedsvp_jax.algorithm.client_values import client_values, plan_of
+from fedsvp_jax.algorithm.coalitions import coalition_rows
 from fedsvp_jax.shapley import ClientValueSettings
 from fedsvp_jax.structs import Examples, Model, Weights
 
@@ -40,23 +41,40 @@ def applied(params: Any, stats: Any, x: Any, **_: Any) -> Any:
 MODEL = Model(init=lambda key, example: ({}, {}), apply=applied)
 
 
-def found(
+def bent(outputs: Any) -> Any:
+    """Of numpy and of JAX alike."""
+    return outputs / (1 + outputs**2) ** 0.5 * 3
+
+
+def applied_bent(params: Any, stats: Any, x: Any, **more: Any) -> Any:
+    return bent(applied(params, stats, x, **more)[0]), stats
+
+
+BENT = Model(init=lambda key, example: ({}, {}), apply=applied_bent)
+
+
+def found(*words: Any, **more: Any) -> np.ndarray:
+    """(K,) as the package finds them."""
+    return np.asarray(valued(*words, **more).values)
+
+
+def valued(
     uploads: Any,
     sizes: Any,
     kind: str = "exact",
     utility: str = "loss",
     stats: Any = None,
+    model: Model = MODEL,
     **more: Any,
-) -> np.ndarray:
-    """(K,) as the package finds them."""
+) -> Any:
     number = len(sizes)
     together = more.pop("together", 1)
     told = ClientValueSettings(client_values=kind, client_value_utility=utility, **more)
     plan = plan_of(told, number, batch_size=16, together=together)
     assert plan is not None
     stats = np.zeros((number, CLASSES), np.float32) if stats is None else stats
-    values = client_values(
-        MODEL,
+    return client_values(
+        model,
         plan,
         Weights({"w": jnp.asarray(START)}, {"b": jnp.zeros(CLASSES)}),
         Weights({"w": jnp.asarray(uploads)}, {"b": jnp.asarray(stats)}),
@@ -65,7 +83,6 @@ def found(
         Examples(jnp.asarray(INPUTS), jnp.asarray(LABELS), jnp.zeros(COUNT, jnp.int32)),
         jax.random.key(0),
     )
-    return np.asarray(values.values)
 
 
 def worth(members: tuple[int, ...], utility: str) -> float:
@@ -115,6 +132,33 @@ def test_the_blend_is_exact_where_outputs_are_linear_in_the_parameters() -> None
     for models in (0, 4):
         blended = found(UPLOADS, SIZES, "additive", client_value_models=models)
         np.testing.assert_allclose(blended, exact, atol=1e-5)
+
+
+def test_of_twelve_clients_the_process_is_near_and_says_how_near() -> None:
+    """Outputs bend in the parameters, so that no blend of them is exact."""
+    number, draw = 12, np.random.default_rng(0)
+    sizes = draw.integers(1, 20, number).tolist()
+    rows = coalition_rows(range(2**number), number) * np.asarray(sizes)
+    shares = rows / np.maximum(rows.sum(1, keepdims=True), 1)
+    nearer, inside = [], []
+    for _ in range(3):
+        uploads = draw.normal(size=(number, FEATURES, CLASSES)).astype(np.float32)
+        moved = np.einsum("sk,kfc->sfc", shares, uploads.astype(np.float64))
+        logits = bent(INPUTS @ (START + RATE * moved))
+        wanted = np.take_along_axis(logits, LABELS[None, :, None].astype(int), 2)
+        worth = np.mean(wanted[..., 0] - np.log(np.exp(logits).sum(2)), axis=1)
+        exact = worth @ shapley.weights(number)
+        told = {
+            kind: valued(uploads, sizes, kind, model=BENT, client_value_models=models)
+            for kind, models in (("additive", 0), ("gp", 24))
+        }
+        blend, mine = (abs(np.asarray(one.values) - exact) for one in told.values())
+        nearer.append(mine.mean() / blend.mean())
+        inside.append(np.mean(mine <= np.asarray(told["gp"].margins)))
+        total = np.sum(told["gp"].values)
+        np.testing.assert_allclose(total, worth[-1] - worth[0], atol=2e-4)
+    assert max(nearer) < 0.9, nearer
+    assert np.mean(inside) > 0.8, inside
 
 
 def test_a_run_tells_values_that_share_out_what_a_round_gains(

@@ -36,7 +36,7 @@ class Table:
 
 
 def game_of(
-    counts: list[int], private: int, seed: int, estimator: str = "additive"
+    counts: list[int], seed: int, estimator: str = "additive"
 ) -> estimators.Game:
     number, held = len(counts), np.asarray(counts) > 0
     bits = 2 ** jnp.arange(number)
@@ -54,7 +54,6 @@ def game_of(
 
     return estimators.Game(
         num_attributes=number,
-        private_attribute=private,
         groups=groups,
         batch_size=3,
         start=(jnp.int32(0), {}),
@@ -96,8 +95,7 @@ def blended(game: estimators.Game, key: jax.Array) -> Blended:
 
 
 drawn_pairs = jax.jit(coalitions.drawn_pairs, static_argnums=2)
-drawn_coalitions = jax.jit(coalitions.drawn_coalitions, static_argnums=(0, 3, 4))
-drawn_without_one = jax.jit(coalitions.drawn_without_one, static_argnums=(2, 3))
+drawn_coalitions = jax.jit(coalitions.drawn_coalitions, static_argnums=(0, 3))
 
 
 def masks_of(rows: Any) -> np.ndarray:
@@ -105,48 +103,9 @@ def masks_of(rows: Any) -> np.ndarray:
     return rows @ 2 ** np.arange(rows.shape[-1])
 
 
-@pytest.mark.parametrize(
-    ("counts", "private", "number"),
-    [([3, 9, 4, 6], 2, 2), ([3, 9, 4, 6], 0, 4), ([5, 0, 2, 7, 1], 1, 3)],
-    ids=["two of four", "all of four", "the private one is not held"],
-)
-def test_leaving_one_out_divides_what_it_measures_among_the_coalitions(
-    counts: list[int], private: int, number: int
-) -> None:
-    game, key = game_of(counts, private, seed=1), jax.random.key(7)
-    blend = blended(game, key)
-    _, found = jax.jit(lambda: estimators.leave_one_out(game, key, number))()
-    left_out, rows = drawn_without_one(key, game.held, number, private)
-    held = np.asarray(game.held)
-    assert len(set(left_out.tolist())) == number
-    assert not held[private] or left_out[0] == private
-    all_rows = coalitions.coalition_rows(range(2 ** len(counts)), len(counts))
-    utilities = np.asarray(blend.utilities).copy()
-    lacking = (worths(game) - utilities)[masks_of(rows)]
-    error = np.full(len(counts), lacking.mean())
-    error[np.asarray(left_out)] = lacking
-    for index, row in enumerate(all_rows):
-        size, absent = (row & held).sum(), held & ~row
-        if size and absent.any():
-            share = (size - 1) / (held.sum() - 2)
-            utilities[index] += share * error[absent].mean()
-    expected = shapley.exact_shapley(jnp.asarray(utilities))
-    np.testing.assert_allclose(found.values, expected, atol=1e-6)
-    assert abs(np.asarray(found.values - blend.values)[held]).max() > 1e-3
-    np.testing.assert_array_equal(np.asarray(found.values)[~held], 0)
-
-
-def test_leaving_one_out_of_two_needs_no_training() -> None:
-    game = game_of([3, 0, 4], 0, seed=2)
-    key = jax.random.key(0)
-    assert not drawn_without_one(key, game.held, 2, 0)[1].any()
-    _, found = jax.jit(lambda: estimators.leave_one_out(game, key, 2))()
-    np.testing.assert_allclose(found.values, blended(game, key).values, atol=1e-6)
-
-
 def test_planned_coalitions_and_their_rows() -> None:
     assert coalitions.planned_coalitions("exact", 3) == [1, 2, 3, 4, 5, 6, 7]
-    for name in ("additive", "leave_one_out"):
+    for name in ("additive", "gp"):
         assert coalitions.planned_coalitions(name, 3) == [1, 2, 4, 7]
         assert coalitions.planned_coalitions(name, 1) == [1]
     rows = coalitions.coalition_rows([1, 6], 3)
@@ -155,7 +114,7 @@ def test_planned_coalitions_and_their_rows() -> None:
 
 
 def test_exact_values_are_those_of_all_coalitions_and_the_full_model_is_kept() -> None:
-    game, key = game_of([3, 0, 4], 0, 2, "exact"), jax.random.key(0)
+    game, key = game_of([3, 0, 4], 2, "exact"), jax.random.key(0)
     trained, found = jax.jit(lambda: estimators.exact(game, key, 0))()
     assert trained[0] == 0b101 and found.standard_errors is None
     np.testing.assert_allclose(found.utilities, worths(game), atol=1e-6)
@@ -169,7 +128,7 @@ def test_exact_values_are_those_of_all_coalitions_and_the_full_model_is_kept() -
 def test_the_blend_mixes_the_logits_by_examples_and_by_pairs_of_them(
     counts: list[int],
 ) -> None:
-    game, number = game_of(counts, 0, seed=3), len(counts)
+    game, number = game_of(counts, seed=3), len(counts)
     blend = blended(game, jax.random.key(0))
     held = sum(1 << a for a in range(number) if counts[a])
     assert blend.trained[0] == held
@@ -200,7 +159,7 @@ def test_the_blend_mixes_the_logits_by_examples_and_by_pairs_of_them(
 
 @pytest.mark.parametrize("counts", [[5, 0, 2, 7, 1], [1, 0, 2]])
 def test_pairs_correct_the_blend_by_what_it_lacks(counts: list[int]) -> None:
-    game, key, num_pairs = game_of(counts, 0, 4), jax.random.key(5), 3
+    game, key, num_pairs = game_of(counts, 4), jax.random.key(5), 3
     held = np.asarray(counts) > 0
     trained, found = jax.jit(lambda: estimators.additive(game, key, 2 * num_pairs))()
     true = worths(game)
@@ -208,7 +167,7 @@ def test_pairs_correct_the_blend_by_what_it_lacks(counts: list[int]) -> None:
     surrogate = blended(game, key)
     near, first = surrogate.utilities, np.asarray(surrogate.values)
     pairs, rows = drawn_pairs(key, held, num_pairs)
-    again = drawn_coalitions("additive", key, held, 2 * num_pairs, 0)
+    again = drawn_coalitions("additive", key, held, 2 * num_pairs)
     np.testing.assert_array_equal(rows, again)
     halves = np.concatenate([pairs.coalitions, pairs.complements])
     np.testing.assert_array_equal(
@@ -237,7 +196,7 @@ def test_pairs_correct_the_blend_by_what_it_lacks(counts: list[int]) -> None:
 
 def test_of_eleven_attributes_the_blends_own_error_is_added() -> None:
     number = shapley.MAX_EXACT + 1
-    game, key = game_of([2] * number, 0, seed=6), jax.random.key(8)
+    game, key = game_of([2] * number, seed=6), jax.random.key(8)
 
     @jax.jit
     def play() -> Any:
@@ -264,35 +223,3 @@ def test_of_eleven_attributes_the_blends_own_error_is_added() -> None:
         found.standard_errors, np.hypot(errors, correction.standard_error), rtol=1e-4
     )
     np.testing.assert_allclose(found.values, values + correction.values, atol=1e-5)
-
-
-def test_what_is_left_out_is_the_private_attribute_and_then_a_draw_of_the_held() -> (
-    None
-):
-    held = jnp.asarray([True, False, True, True, True])
-    orders = set()
-    for seed in range(20):
-        key = jax.random.key(seed)
-        left_out, rows = drawn_without_one(key, held, 3, 2)
-        again = drawn_coalitions("leave_one_out", key, held, 3, 2)
-        np.testing.assert_array_equal(rows, again)
-        first, *rest = left_out.tolist()
-        assert first == 2 and set(rest) <= {0, 3, 4} and len(set(rest)) == 2
-        for row, gone in zip(np.asarray(rows), left_out.tolist(), strict=True):
-            np.testing.assert_array_equal(row, held & (np.arange(5) != gone))
-        orders.add(tuple(rest))
-    assert len(orders) == 6
-    _, rows = drawn_without_one(jax.random.key(0), held, 5, 1)
-    assert not rows[-1].any() and rows[:4].any(axis=1).all()  # 1 is not held
-
-
-def test_leaving_one_out_has_no_error_and_no_interval() -> None:
-    game = game_of([3, 0, 4, 2], 0, seed=2)
-    key = jax.random.key(0)
-    trained, found = jax.jit(lambda: estimators.leave_one_out(game, key, 1))()
-    assert trained[0] == 0b1101
-    values = blended(game, key).values
-    np.testing.assert_allclose(found.values, values, atol=1e-6)  # D is its mean
-    for part in (found.standard_errors, found.margins):
-        np.testing.assert_array_equal(np.isnan(part), game.held)
-        assert part[1] == 0

@@ -64,7 +64,6 @@ def test_no_epsilon_has_other_bits_on_two_devices(name: str) -> None:
         {"mechanism": "gaussian", "sensitivity": "attribute_records"},
         {"mechanism": "nbafl", "sensitivity": "per_example"},
         {"shapley": "additive", "num_attributes": 5, "epsilon": 0.3},
-        {"shapley": "leave_one_out", "num_attributes": 4, "shapley_trainings": 2},
         {"shapley": "gp", "num_attributes": 4, "shapley_trainings": 2},
         {"model": "small_cnn", "compute_dtype": "bfloat16"},
         {"mechanism": "gaussian", "sensitivity": "update_clip", **RESIDUES},

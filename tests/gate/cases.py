@@ -66,11 +66,6 @@ SETTINGS: dict[str, Changes] = {
         "shapley": "additive",
         "shapley_trainings": 2,
     },
-    "fedsva, leave one out": {
-        "num_attributes": 4,
-        "shapley": "leave_one_out",
-        "shapley_trainings": 2,
-    },
     "fedsva, gp": {
         "num_attributes": 4,
         "shapley": "gp",
@@ -141,7 +136,7 @@ def _sweep(folder: pathlib.Path) -> None:
 
 
 _LEFT_OUT = (  # the same program or rows as another folder's
-    *("mechanism none", "fedsva, additive", "fedsva, leave one out", "fedsva, loss"),
+    *("mechanism none", "fedsva, additive", "fedsva, loss"),
     *("proximal, momentum", "poisson, crops", "bfloat16", "small_cnn", "crops"),
     *("per_example, left out", "weight_clip", "fedsva, worst case"),
 )

@@ -1,13 +1,17 @@
 """The arena: recorded games, estimators of others, and the tables made of them."""
 
+import sys
+import types
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from commands import ROOT
+from small_runs import digits
 
 from experiments import kept_rows
-from experiments.shapley import arena, record, rivals, tables
+from experiments.shapley import arena, record, ridge, rivals, tables, unanimity
 from fedsvp_jax import shapley
 from fedsvp_jax.algorithm.coalitions import coalition_rows
 
@@ -55,14 +59,27 @@ def test_examples_are_dealt_as_the_kind_says(kind: str) -> None:
 
 def test_the_blend_is_exact_for_single_attributes_and_all() -> None:
     logits = np.random.default_rng(0).normal(size=(4, 6, 3))  # of three and of all
-    mixed = record.blended(logits, np.asarray([2, 5, 1]))
+    rows = coalition_rows(range(8), 3)
+    mixed = record.blended(logits, np.asarray([2, 5, 1]), rows)
     np.testing.assert_allclose(mixed[[1, 2, 4, 7]], logits)
 
 
 def test_games_that_only_judge_are_apart_from_those_that_chose() -> None:
-    assert not record.HELD_OUT & record.DEVELOPMENT
+    assert not (record.HELD_OUT | ridge.HELD_OUT) & record.DEVELOPMENT
     rows = [{"game": f"digits {seed} 0 equal 5"} for seed in (0, 1)]
     assert tables.held_out(rows) == rows[1:]
+
+
+def test_a_ridge_game_solves_every_coalition(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ridge, "PLAYERS", 4)
+    monkeypatch.setattr(ridge, "CHUNK", 8)
+    data = digits()
+    game = next(ridge.games(data, 7))
+    worth = game["worth"]["loss"]
+    assert worth.shape == game["blend"]["accuracy"].shape == (16,)
+    assert worth[0] == -1 and worth[-1] > worth[[1, 2, 4, 8]].max() > -1
+    exact = [0b1, 0b10, 0b100, 0b1000, 0b1111]
+    np.testing.assert_allclose(game["blend"]["loss"][exact], worth[exact])
 
 
 def test_kept_games_are_played() -> None:
@@ -84,21 +101,35 @@ def test_a_table_compares_errors_on_the_same_games() -> None:
         for name, e in (("gp:N", 1.0), ("equal:0", 2.0 + i / 10))
     ]
     (line,) = tables.compared(played, [("gp:N", "equal:0")])
-    assert line["error ÷ its error"].startswith("0.45") and line["finding"] == "wins"
+    cell = line["N ≤ 10, later, 3 games"]
+    assert cell.startswith("0.45") and cell.endswith("wins")
 
 
 def test_a_game_that_shapiq_ships_has_our_exact_values() -> None:
-    pytest.importorskip("shapiq")
-    from shapiq.game_theory import ExactComputer
-    from shapiq_games.synthetic import SOUM
+    """SOUM, written down; the kept row compares with shapiq itself."""
+    for seed in range(5):
+        game = unanimity.drawn(6, 20, seed)
+        mine = shapley.exact_shapley(jnp.asarray(game.worth, jnp.float32))
+        np.testing.assert_allclose(mine, game.values, atol=1e-6)
+        near = unanimity.near(game.worth)
+        known = [0, 63, *(1 << a for a in range(6))]
+        np.testing.assert_allclose(near[known], game.worth[known], atol=1e-12)
+    told = unanimity.within(3)
+    assert min(told.values()) > 0.8 and len(told) == 5
+    (row,) = kept_rows.read(ROOT / "docs" / unanimity.FILE)
+    assert max(row["differences"].values()) < 1e-6
 
-    game = SOUM(n=6, n_basis_games=20, random_state=1)
-    utilities = np.asarray(game(coalition_rows(range(64), 6)), np.float32)
-    for played in (game, shapley.as_shapiq_game(utilities)):
-        found = ExactComputer(n_players=6, game=played)("SV", 1)
-        values = [found[(a,)] for a in range(6)]
-        mine = shapley.exact_shapley(utilities)
-        np.testing.assert_allclose(mine, values, atol=1e-6)
+
+def test_others_can_play_our_games(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Base:
+        def __init__(self, number: int, normalization_value: float) -> None:
+            self.told = number, normalization_value
+
+    monkeypatch.setitem(sys.modules, "shapiq", types.SimpleNamespace(Game=Base))
+    game = shapley.as_shapiq_game(np.asarray([0.5, 1, 2, 4]))
+    assert game.told == (2, 0.5)
+    asked = np.asarray([[False, True], [True, True]])
+    np.testing.assert_array_equal(game.value_function(asked), [2, 4])
 
 
 def test_results_are_of_the_draws() -> None:
