@@ -14,7 +14,7 @@ from fedsvp_jax.report.plots import HeatMap, Plot, Series
 from fedsvp_jax.report.style import SEQUENTIAL, channels
 
 Spec = dict[str, Any]
-_LINE = 48  # characters of an axis' title
+_LINE = 30  # characters of an axis' title
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 _LAYOUT: Spec = {

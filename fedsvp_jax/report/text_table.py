@@ -118,7 +118,7 @@ def without_shared(rows: Sequence[Row], longer: int = -1) -> tuple[list[Row], st
     }
     kept = [{k: v for k, v in row.items() if k not in shared} for row in rows]
     told = "; ".join(f"{name}: {text}" for name, text in shared.items() if text)
-    return kept, f"{told}." if told else ""
+    return kept, f"{told[0].upper()}{told[1:]}." if told else ""
 
 
 def _width(lines: Sequence[Sequence[str]]) -> int:

@@ -148,7 +148,7 @@ function startCells() {
       plot_bgcolor: "#eef1f4", paper_bgcolor: "#ffffff",
       xaxis: { title: { text: "round" }, showgrid: false, zeroline: false,
         ...ticks(rounds) },
-      yaxis: { title: { text: "client" }, showgrid: false, zeroline: false,
+      yaxis: { title: { text: "client", standoff: 6 }, showgrid: false, zeroline: false,
         automargin: true,
         ...ticks(clients.map((one) => names[one] ?? one), names.length ? 40 : 10) },
     };
