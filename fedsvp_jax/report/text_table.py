@@ -116,6 +116,7 @@ def without_shared(rows: Sequence[Row], longer: int = -1) -> tuple[list[Row], st
         for name, of in texts.items()
         if len(of) < 2 and len(rows) > 1 and len("".join(of)) > longer
     }
+    kept: list[Row]
     kept = [{k: v for k, v in row.items() if k not in shared} for row in rows]
     told = "; ".join(f"{name}: {text}" for name, text in shared.items() if text)
     return kept, f"{told[0].upper()}{told[1:]}." if told else ""
