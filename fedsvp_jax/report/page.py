@@ -156,6 +156,7 @@ def table(
       caption: one sentence; what all rows say at length follows it.
       methods: the accounting method of each row, for the page's switch.
     """
+    told: list[text_table.Row]
     told = [dict(zip(head, map(str, row), strict=True)) for row in rows]
     if told:
         told, shared = text_table.without_shared(told, _LONG)
