@@ -127,6 +127,7 @@ def main(arguments: Sequence[str]) -> None:
     print(
         f"{left} entries are marked from_data: check and correct each, then\n"
         f"  fedsvp schema --confirm={target}\n"
+        f"  fedsvp plan {path} --schema={target}\n"
         f"  fedsvp train --data={path} --schema={target} --goal=proved "
         "--total_epsilon=3 --output_dir=run"
     )

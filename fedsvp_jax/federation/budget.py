@@ -8,6 +8,7 @@ keeps the promise. Opacus has the same direction (`make_private_with_epsilon`).
 import dataclasses
 import logging
 import math
+from collections.abc import Callable
 from typing import Any, Unpack
 
 import numpy as np
@@ -27,7 +28,8 @@ _LOG = logging.getLogger(__name__)
 _LEAST, _MOST = 1e-4, 1e4  # of the setting that is solved for
 _LEAST_STD = 1e-9  # where it is a std: that of a step falls with the batch
 _NEAR = 0.999  # of total_epsilon: what is solved for spends it
-_STEPS = 40  # halvings of its logarithm: to 1e-11 relative, finer than float32
+_FINE = 1e-9  # of its logarithm: finer than float32
+_FAR = 50.0  # in the place of an infinite logarithm
 
 
 def planned_cost(config: AccountedSettings) -> FilterCost:
@@ -106,9 +108,6 @@ def solve_noise(
             return math.inf
         return _spent(account_of(tried, mechanism))
 
-    def keeps(value: float) -> bool:
-        return spends(value) <= total
-
     quiet, loud = (_LEAST, _MOST) if more_is_less_noise else (_MOST, _LEAST_STD)
     _, most_noise = plan.told_and_made(with_value(quiet), **sizes)
     account_of(config, most_noise).plan.check_filter()
@@ -127,17 +126,48 @@ def solve_noise(
             f"{config.mechanism} from {min(quiet, loud):g} to {max(quiet, loud):g} "
             "adds enough noise; raise it, or lower --delta"
         )
-    # `quiet` always keeps the promise, `loud` never does (or is the end of the range).
-    for _ in range(_STEPS):
-        middle = (quiet * loud) ** 0.5
-        quiet, loud = (middle, loud) if keeps(middle) else (quiet, middle)
-    if refused and spends(quiet) < _NEAR * total:
+    found = loudest(spends, total, quiet, loud)
+    if refused and spends(found) < _NEAR * total:
         _LOG.warning(
             "solve=noise stops at %s = %.4g, which spends less than total_epsilon = %g,"
             " since beyond it %s",
             name,
-            quiet,
+            found,
             total,
             refused[-1],
         )
-    return with_value(quiet)
+    return with_value(found)
+
+
+def loudest(
+    spends: Callable[[float], float], total: float, quiet: float, loud: float
+) -> float:
+    """The value nearest to `loud` that keeps a promise, to 1e-9 relative.
+
+    By Alefeld, Potra and Shi's bracketing (1995) on logarithms, in which ε is nearly a
+    line: about ten evaluations.
+
+    Args:
+      spends: ε of a value > 0, monotone between the ends; inf where it is refused.
+      total: the promise, > 0.
+      quiet: keeps it.
+      loud: the other end; it is returned if it keeps the promise too.
+    """
+    from scipy import optimize
+
+    kept = [quiet]
+
+    def excess(place: float) -> float:
+        value = math.exp(place)
+        spent = spends(value)
+        if spent <= total:
+            kept.append(value)
+        if not 0 < spent < math.inf:
+            return math.copysign(_FAR, spent - total)
+        return math.log(spent / total)
+
+    if spends(loud) <= total:
+        return loud
+    ends = sorted((math.log(quiet), math.log(loud)))
+    optimize.toms748(excess, *ends, xtol=_FINE, rtol=_FINE)
+    return min(kept, key=lambda value: abs(math.log(value / loud)))

@@ -69,6 +69,7 @@ class FederatedData(NamedTuple):
     fingerprint: str  # of the data set that all of this was made of
     reader: CohortReader | None = None  # of a store
     promised: tuple[np.ndarray | None, ...] = (None,)  # (M,) ε by client, by cell
+    client_names: tuple[str, ...] | None = None  # (M,) of the first cell, if any
     warmup: Examples | None = None  # the centre's own, of the influence filter
     validation: Examples | None = None  # the server's own, to choose the best round
 
@@ -184,6 +185,9 @@ def federate(
         fingerprint=fingerprint,
         warmup=warmup,
         validation=chooses,
+        client_names=None
+        if dataset.writer_names is None or first.partition != "by_writer"
+        else tuple(called[first.seed]),
         promised=tuple(
             promised_epsilons(config, called[config.seed]) for config in configs
         ),

@@ -31,7 +31,7 @@ def adversaries_plot(run: read.RunFiles) -> Plot:
         "adversaries",
         "Cumulative ε by adversary",
         f"{labels.method_label(METHOD)}. The table below says what each adversary is"
-        " assumed to see.",
+        " assumed to see." + spent.neighbours_note(meanings.values()),
         "round",
         spent.axis_title(meanings, spent.delta_text(METHOD, run.summary)),
         [

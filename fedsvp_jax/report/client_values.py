@@ -38,7 +38,8 @@ def section(run: read.RunFiles) -> tuple[list[HeatMap], str]:
         [
             (
                 place,
-                f"{client} (corrupted)" if client in corrupted else client,
+                read.client_name(run.summary, client)
+                + (" (corrupted)" if client in corrupted else ""),
                 len(found[client]),
                 labels.significant(sums[client], 3),
                 _interval(list(found[client].values())),
@@ -59,7 +60,7 @@ def section(run: read.RunFiles) -> tuple[list[HeatMap], str]:
         "client",
         "value",
         columns=list(map(str, rounds)),
-        rows=list(map(str, order[:MOST_CLIENTS])),
+        rows=[read.client_name(run.summary, one) for one in order[:MOST_CLIENTS]],
         cells=[
             [found[client].get(number, {}).get("client_value") for number in rounds]
             for client in order[:MOST_CLIENTS]

@@ -29,7 +29,6 @@ _FACTS = {  # by the id under which the script places them
     "delta": "δ",
     "tpr": "recognised at 1 % false alarms (TPR)",
     "mu": "μ of Gaussian DP",
-    "rounds": "rounds",
     "left": "rounds left under the promise",
 }
 _COLUMNS = ("adversary", "relation", "spent", "right", "tpr", "mu", "status")
@@ -64,7 +63,7 @@ def document(
     ]
     return {
         "format": 1,
-        "data": str(sweep.config.get("dataset")),
+        "data": labels.data_name(sweep.config),
         "rows": rows or "the data set's test rows",
         "fedavg": reference,
         "guessing": first.get("guessing"),
@@ -227,7 +226,6 @@ def _shown_points(content: Mapping[str, Any]) -> list[dict[str, Any]]:
             "mean": labels.percent(point["accuracy"]["mean"], digits=1) + " %",
             "scale": _scale(point["accuracy"]),
             "left": _left_text(point),
-            "rounds": str(point["rounds"]),
             "guarantees": [_shown_guarantee(one) for one in point["guarantees"]],
             "main": point["adversary"],
         }
@@ -265,10 +263,12 @@ def _shown_guarantee(one: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _left_text(point: Mapping[str, Any]) -> str:
-    left = point["uploads_left"]
+    left, rounds = point["uploads_left"], point["rounds"]
     if left is None:
-        return "no limit was promised"
-    return f"{left} of each client" if left else "0: the promise is spent"
+        return f"no limit was promised; {rounds} were run"
+    if left:
+        return f"{left} of each client, after {rounds}"
+    return f"0: all of ε is spent in {rounds}"
 
 
 def _accuracy_text(value: Mapping[str, Any]) -> str:

@@ -24,7 +24,7 @@ COLUMN, DOUBLE = 3.3, 7.0  # inches: one column of a two-column paper, and both
 FORMATS = ("svg", "pdf", "png")
 _PLOT_HEIGHT = 2.05  # inches, with title and axis labels, without the legend
 _LEGEND_LINE = 0.145  # inches
-_LINE = 44  # characters of an axis' title
+_LINE = 32  # characters of an axis' title
 _UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}  # equal files, too
 _OVERVIEW = ("accuracy_epsilon", "accuracy", "noise", "ratio", "epsilon", "epsilon_0")
 _STYLE: dict[Any, Any] = {
@@ -158,7 +158,7 @@ def panels(
             axes = cell.subplots()
             draw(axes)
             axes.set_title(_wrapped(axes.get_title("left"), 46), loc="left")
-            axes.set_ylabel(_wrapped(axes.get_ylabel(), 34))
+            axes.set_ylabel(_wrapped(axes.get_ylabel(), 28))
             drawn.append((cell, axes))
         width = DOUBLE if wide or columns == 2 else COLUMN
         names = [axes.get_legend_handles_labels()[1] for _, axes in drawn]
@@ -275,7 +275,7 @@ def _plot(axes: Any, plot: Plot) -> None:
             _with_band(axes, series, level=bool(with_bars))
     axes.set_title(plot.title)
     axes.set_xlabel(textwrap.fill(plot.x_title, _LINE))
-    axes.set_ylabel(textwrap.fill(plot.y_title, _LINE))
+    axes.set_ylabel(plot.y_title)
     if plot.counts_rounds:
         round_axis(axes)
     for which, is_log in (("x", plot.log_x), ("y", plot.log_y)):

@@ -11,6 +11,11 @@ from typing import Any
 from fedsvp_jax.report import labels, read
 
 _OF_RUN = ("rdp", "pld")  # accountings of what was spent, at one δ
+_DOING = (
+    ("leave", "Leaving"),
+    ("replace", "Replacing"),
+    ("add or remove", "Adding or removing"),
+)
 _NOMINAL = "nominal, because "
 REFERENCE = "fedavg"  # the folder of FedAvg on the same clients, in a run's folder
 
@@ -59,8 +64,11 @@ def claim(row: Mapping[str, Any], status: str) -> str:
     """What a guarantee says, in a sentence."""
     neighbours, _, limits = str(row["relation"]).partition("; ")
     comma = "," if "," in neighbours else ""
+    known = [(verb, doing) for verb, doing in _DOING if neighbours.startswith(verb)]
+    for verb, doing in known or [("", "To ")]:
+        neighbours = doing + neighbours.removeprefix(verb)
     sentence = (
-        f"To {neighbours}{comma} changes the view of the {row['adversary']} by at most "
+        f"{neighbours}{comma} changes the view of the {row['adversary']} by at most "
         f"ε = {labels.significant(float(row['epsilon']))} at δ = "
         f"{labels.significant(float(row['delta']), 3)} ({status})"
     )

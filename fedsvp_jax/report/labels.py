@@ -17,6 +17,12 @@ def method_label(name: str) -> str:
     return _METHODS.get(name, name)
 
 
+def data_name(config: Mapping[str, Any]) -> str:
+    """What the data of config.json are called: a file of one's own by its name."""
+    name, place = str(config.get("dataset")), config.get("data_dir")
+    return str(place).rsplit("/", 1)[-1] if name in ("csv", "npz") and place else name
+
+
 def significant(value: float | None, digits: int = 4) -> str:
     """A number with this many significant digits; a dash for None."""
     return "–" if value is None else f"{value:.{digits}g}"

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax import extras
-from fedsvp_jax.report import plotly_spec, read
+from fedsvp_jax.report import plotly_spec, read, text_table
 from fedsvp_jax.report.plots import HeatMap, Plot, csv_columns, heat_map_columns
 
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"
     " img-src data: blob:; base-uri 'none'; form-action 'none'"
 )
+_LONG = 24  # characters of a word or cell that make a column wide
 _NUM = ' class="num"'
 
 
@@ -152,10 +153,15 @@ def table(
     Args:
       head: the columns' names.
       rows: plain values, escaped here.
-      caption: one sentence.
+      caption: one sentence; what all rows say at length follows it.
       methods: the accounting method of each row, for the page's switch.
     """
-    texts = [[str(value) for value in row] for row in rows]
+    told: list[text_table.Row]
+    told = [dict(zip(head, map(str, row), strict=True)) for row in rows]
+    if told:
+        told, shared = text_table.without_shared(told, _LONG)
+        caption, head = f"{caption} {shared}".rstrip(), [*told[0]]
+    texts = [[*row.values()] for row in told]
     right = [all(map(_is_number, column)) for column in zip(*texts, strict=True)]
     right = right or [False] * len(head)
     lines = []
@@ -193,12 +199,12 @@ def code_block(text: str) -> str:
 
 
 def _is_number(text: str) -> bool:
-    return text[:1] in "–-0123456789" and len(text) < 24
+    return text[:1] in "–-0123456789" and len(text) < _LONG
 
 
 def _cell(text: str, numeric: bool) -> str:
     """A cell; only where a word is too long for a column may the word be broken."""
-    long = ' class="long"' if max(map(len, text.split()), default=0) > 24 else ""
+    long = ' class="long"' if max(map(len, text.split()), default=0) > _LONG else ""
     return f"<td{_NUM if numeric else long}>{escape(text)}</td>"
 
 

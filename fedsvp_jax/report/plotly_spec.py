@@ -14,7 +14,7 @@ from fedsvp_jax.report.plots import HeatMap, Plot, Series
 from fedsvp_jax.report.style import SEQUENTIAL, channels
 
 Spec = dict[str, Any]
-_LINE = 48  # characters of an axis' title
+_LINE = 30  # characters of an axis' title
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 _LAYOUT: Spec = {
@@ -65,6 +65,8 @@ def plotly_spec(plot: Plot) -> Spec:
         y_axis |= {"type": "log"} if plot.log_y else {}
         low, high = _with_margin(plot)
         y_axis |= {"autorangeoptions": {"include": [low, high]}}
+        if low == high and not plot.log_y:
+            y_axis |= {"rangemode": "tozero"}
         digits = sum(high - low < width for width in (0.06, 0.006))
         y_axis |= {"tickformat": f".{digits}%"} if plot.percent_y else {}
         y_axis |= {"matches": "y"} if index else {}

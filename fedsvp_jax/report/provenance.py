@@ -123,9 +123,11 @@ def read_settings(config: read.Row) -> read.Row:
     if "epsilon" in unread:
         unread |= {"epsilons"}
     settings = recorded_settings(config)
-    unread |= {
-        name for name, field in _fields().items() if missing_need(field, settings)
-    }
+    needed = settings
+    if settings.get("total_epsilons"):  # each cell has one, and its noise is solved for
+        unread |= {"solve"}
+        needed = settings | {"total_epsilon": math.inf}
+    unread |= {name for name, field in _fields().items() if missing_need(field, needed)}
     return {name: value for name, value in settings.items() if name not in unread}
 
 
@@ -153,7 +155,10 @@ def setting_flags(config: read.Row) -> list[tuple[str, str]]:
     ]
     if not swept:
         return flags
-    lists = [(name, settings.get(name)) for name in (*swept.values(), "noise_stds")]
+    names = [*swept.values(), "noise_stds", "total_epsilons"]
+    if settings.get("total_epsilons"):  # which take the place of the others
+        names = [name for name in names if name not in ("epsilons", "noise_stds")]
+    lists = [(name, settings.get(name)) for name in names]
     flags += [(name, ",".join(map(shown, values))) for name, values in lists if values]
     if (together := settings.get("cell_chunk_size", 1)) > 1:
         flags.append(("cell_chunk_size", shown(together)))

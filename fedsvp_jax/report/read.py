@@ -126,6 +126,14 @@ def _named_as_today(row: Row) -> Row:
     return of_today(row)
 
 
+def client_name(summary: Row, client: int) -> str:
+    """`Basel (3)` where the data name clients, else `3`."""
+    names = summary.get("client_names")
+    if not isinstance(names, list) or client >= len(names):
+        return str(client)
+    return f"{names[client]} ({client})"
+
+
 def number(value: object) -> float | None:
     """The number as a float; None for null, NaN and infinities.
 

@@ -168,6 +168,7 @@ def context(run: read.RunFiles) -> dict[str, Any]:
         "caveats": caveats,
         "contribution_release": release,
         "meaning": meaning(run.summary, spent.upload_status(run.clients, run.summary)),
+        "clients": run.summary.get("client_names") or [],
         "attributes": list(map(str, names)) if isinstance(names, list) else [],
         "private_attribute": private if whole else None,
     }
@@ -186,11 +187,12 @@ _LEAKS = (
 def _title(run: read.RunFiles) -> tuple[str, str]:
     config = run.config
     mechanism = mechanisms.mechanism_label(str(config.get("mechanism")))
-    dataset = config.get("dataset")
     parts = [
         f"{name} {value}" for name, key in _SUBTITLE if (value := _get(config, key))
     ]
-    return f"{mechanism} on {dataset}", ", ".join([*parts, *_claim(run)])
+    return f"{mechanism} on {labels.data_name(config)}", ", ".join(
+        [*parts, *_claim(run)]
+    )
 
 
 def _claim(run: read.RunFiles) -> list[str]:
@@ -255,20 +257,21 @@ def _facts(run: read.RunFiles) -> str:
     ]
     status = summary.get("status") or {}
     for method, value in (summary.get("epsilon_spent") or {}).items():
+        words = meaning(summary, status[method]) if method in status else ""
         name = f"ε spent, {labels.method_label(method)}"
         text = labels.significant(read.number(value))
         delta = spent.delta_text(method, summary) if method in status else ""
         text += f" at {delta}" if delta else ""
-        words = meaning(summary, status[method]) if method in status else ""
-        pairs.append((name, spent.marked(text, words)))
-    for counted, name in (
+        pairs.append((spent.marked(name, spent.without_neighbours(words)), text))
+    uses_ratio = any(row.get("contribution_ratio_mean") for row in run.metrics)
+    for counted, name in uses_ratio * (
         ("num_clipped_ratios", "uploads whose R fell outside [0, 1]"),
         ("num_degenerate_ratios", "uploads whose Shapley sum was ~0 (R set to 1)"),
     ):
         counts = [n for row in run.metrics if (n := row.get(counted)) is not None]
         if counts:
             pairs.append((name, f"{sum(counts):g} of {len(run.clients)}"))
-    return page.facts(pairs)
+    return page.facts(pair for pair in pairs if pair[1] != labels.significant(None))
 
 
 def _explorer(run: read.RunFiles) -> str:
@@ -319,7 +322,7 @@ def _by_client(run: read.RunFiles) -> str:
     promises |= {"ε spent, RDP": spent["epsilon_rdp"]} if promises else {}
     rows = [
         (
-            client,
+            read.client_name(run.summary, client),
             len(uploads),
             labels.significant(_mean(uploads, "contribution_ratio")),
             labels.significant(_mean(uploads, noise)),

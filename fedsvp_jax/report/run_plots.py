@@ -18,6 +18,10 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
     contribution ratio) is left out.
     """
     metrics = run.metrics
+    meanings = {
+        method: meaning(run.summary, word)
+        for method, word in (run.summary.get("status") or {}).items()
+    }
     every_round = partial(_field, metrics)
     evaluated = partial(_field, metrics, skip_gaps=True)
     look = style.of_mechanism(str(run.config.get("mechanism")))
@@ -110,14 +114,10 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
             "epsilon",
             "Cumulative ε by accounting method",
             "ε that the client with the most privacy loss has spent, by each method."
-            " PLD is computed after the last round only (single marker).",
+            " PLD is computed after the last round only (single marker)."
+            + spent.neighbours_note(meanings.values()),
             "round",
-            spent.axis_title(
-                {
-                    method: meaning(run.summary, word)
-                    for method, word in (run.summary.get("status") or {}).items()
-                }
-            ),
+            spent.axis_title(meanings),
             _spent(run),
         ),
     ]

@@ -10,6 +10,8 @@ from typing import Any
 from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.report import labels, read
 
+_NEIGHBOURS = "neighbours: "  # as `claims.meaning` begins its last part
+
 
 def delta_text(method: str, row: Mapping[str, Any]) -> str:
     """`Σδ = 0.573` for basic, `δ = 1e-05` for the others; empty where not recorded.
@@ -93,6 +95,8 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
 def axis_title(meanings: Mapping[str, str], delta: str = "") -> str:
     """A plot's axis: `ε spent at δ = 1e-05 (proved; against: …)`.
 
+    The neighbours are told by the plot's note (`neighbours_note`), which has room.
+
     Args:
       meanings: of each curve by its name, as `claims.meaning` writes it; curves
         that differ are named.
@@ -102,7 +106,7 @@ def axis_title(meanings: Mapping[str, str], delta: str = "") -> str:
     names: dict[str, list[str]] = {}
     for name, words in meanings.items():
         if words:
-            names.setdefault(words, []).append(name)
+            names.setdefault(without_neighbours(words), []).append(name)
     if len(names) < 2:
         return marked(title, next(iter(names), None))
     told = (f"{', '.join(of)}: {words}" for words, of in names.items())
@@ -114,6 +118,18 @@ def by_client_note(config: read.Row) -> str:
     if config.get("client_epsilons") is None:
         return ""
     return "\nε of the run: of clients that client_epsilons does not name.\n"
+
+
+def without_neighbours(words: str) -> str:
+    """`nominal; against: server`, where a sentence beside it names the neighbours."""
+    return words.partition(_NEIGHBOURS)[0].rstrip("; ")
+
+
+def neighbours_note(meanings: Iterable[str]) -> str:
+    """` Neighbours: replace one record of a client.`, of all curves; or nothing."""
+    told = dict.fromkeys(words.partition(_NEIGHBOURS)[2] for words in meanings)
+    listed = " | ".join(filter(None, told))
+    return f" Neighbours: {listed}." if listed else ""
 
 
 def claimed(clients: Sequence[read.Row], name: str) -> str:

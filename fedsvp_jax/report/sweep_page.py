@@ -34,7 +34,6 @@ def write_sweep_report(sweep_dir: str | Path, *, timestamp: str | None = None) -
     names = dict.fromkeys(mechanisms.mechanism_label(row.mechanism) for row in rows)
     seeds = max(row.num_seeds for row in rows)
     rounds = max(row.num_rounds for row in rows)
-    dataset = provenance.shown(sweep.config.get("dataset"))
     sections = [
         (
             "accuracy",
@@ -55,7 +54,7 @@ def write_sweep_report(sweep_dir: str | Path, *, timestamp: str | None = None) -
     ]
     return page.write(
         Path(sweep_dir) / "report.html",
-        title=f"{', '.join(names)} on {dataset}",
+        title=f"{', '.join(names)} on {labels.data_name(sweep.config)}",
         subtitle=f"{rounds} rounds; number of seeds: {seeds}",
         sections=sections,
         data={

@@ -76,20 +76,29 @@ def sweep_plots(results: Sequence[read.Row]) -> list[Plot]:
                 f"epsilon_{index}",
                 f"Cumulative ε, {labels.method_label(method)}",
                 "Largest over seeds."
-                + (" It holds at Σδ as claimed." if method == "basic" else ""),
+                + (" It holds at Σδ as claimed." if method == "basic" else "")
+                + spent.neighbours_note(_meanings(results, method).values()),
                 "round",
                 _spent_title(results, method),
-                _curves(groups, _spent_by(method), center=max, skip_gaps=True),
+                curves,
                 log_y=True,
             )
             for index, method in enumerate(methods)
+            if (curves := _by_round(groups, method))
         ),
     ]
     return drawable(plots)
 
 
-def _spent_title(results: Sequence[read.Row], method: str) -> str:
-    """The axis of ε spent by a method: its δ, and what the mechanisms' ε means."""
+def _by_round(groups: Groups, method: str) -> list[Series]:
+    """ε spent; none where it is known of the last round alone, as the table has it."""
+    curves = _curves(groups, _spent_by(method), center=max, skip_gaps=True)
+    many = any(len(run) > 1 for runs in groups.values() for run in runs.values())
+    return curves if any(len(one.x) > 1 for one in curves) or not many else []
+
+
+def _meanings(results: Sequence[read.Row], method: str) -> dict[str, str]:
+    """What the mechanisms' ε means, by their names; nominal where one of them is."""
     rows = [row for row in tables.summarize(results) if row.status]
     meanings: dict[str, str] = {}
     for row in rows:
@@ -97,6 +106,13 @@ def _spent_title(results: Sequence[read.Row], method: str) -> str:
         if not meanings.get(name, "").startswith("nominal"):
             told = dataclasses.asdict(row)
             meanings[name] = meaning(told, row.status.get(method))
+    return meanings
+
+
+def _spent_title(results: Sequence[read.Row], method: str) -> str:
+    """The axis of ε spent by a method: its δ, and what the mechanisms' ε means."""
+    rows = [row for row in tables.summarize(results) if row.status]
+    meanings = _meanings(results, method)
     if method == "basic":
         return spent.axis_title(meanings, "Σδ")
     texts = {spent.delta_text(method, dataclasses.asdict(row)) for row in rows}
@@ -159,7 +175,8 @@ def accuracy_against_epsilon(results: Sequence[read.Row]) -> Plot:
         "Accuracy against ε of the run",
         "Mean of the last five evaluated rounds with its 95% confidence interval over"
         " seeds, by what the whole run has spent of its adversary's ε. A horizontal"
-        " line claims nothing.",
+        " line claims nothing."
+        + spent.neighbours_note(_meanings(results, method).values()),
         _spent_title(results, method) if method else "ε of the run",
         "test accuracy",
         series,

@@ -392,5 +392,5 @@ def _shown(row: SummaryRow, best: str, totals: bool) -> dict[str, str]:
 def _noise(row: SummaryRow) -> str:
     """The noise on an upload, or that in the local steps where it is added there."""
     if not row.noise_l2 and row.step_noise_std:
-        return f"in steps, σ = {labels.significant(row.step_noise_std)}"
+        return f"{labels.significant(row.step_noise_std)} per step"
     return labels.significant(row.noise_l2)

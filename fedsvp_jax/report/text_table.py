@@ -44,15 +44,24 @@ _BARE_BAR = re.compile(r"(?<!\\)\|")
 MISSING = "Not measured yet.\n"
 _COLUMN = 60  # characters of \\footnotesize in a column of 3.3 inches, about
 _HEAD = 12  # characters of a line of a head
+_LONG = 24  # characters of a cell that make a table hard to read
 _PAGE = 120  # characters of \\footnotesize in a page of 7 inches, about
 
 Row = Mapping[str, str]
 
 
 def aligned(rows: Sequence[Row]) -> str:
-    """Columns of equal width, without Markdown's marks: the first flush left."""
-    cells = ([printable(text.strip("*`")) for text in row.values()] for row in rows)
-    lines = [[*rows[0]], *cells]
+    """Columns of equal width, without Markdown's marks: the first flush left.
+
+    Heads have several lines where the table would be wider than a page.
+    """
+    body = [[printable(text.strip("*`")) for text in row.values()] for row in rows]
+    heads = [[name] for name in rows[0]]
+    if _width([[*rows[0]], *body]) > _PAGE:
+        heads = [textwrap.wrap(name, _HEAD) for name in rows[0]]
+    high = max(map(len, heads))
+    above = [[""] * (high - len(head)) + head for head in heads]
+    lines = [[*line] for line in zip(*above, strict=True)] + body
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(
@@ -80,22 +89,37 @@ def latex(rows: Sequence[Row]) -> str:
     what all rows share in a line below it, and heads of several lines. One that would
     be wider than a page even so is scaled down (package graphicx).
     """
+    plain: Sequence[Row]
     plain = [{key: text.strip("*`") for key, text in row.items()} for row in rows]
-    shared: dict[str, str] = {}
+    told = ""
     if wide := _width([[*plain[0]], *([*row.values()] for row in plain)]) > _COLUMN:
-        for name in list(plain[0])[1:]:
-            values = {row[name] for row in plain} - {"–"}
-            if len(values) < 2 and len(plain) > 1:
-                shared |= dict.fromkeys([name], "".join(values))
-                plain = [{k: v for k, v in row.items() if k != name} for row in plain]
+        plain, told = without_shared(plain)
     body = [[*row.values()] for row in plain]
     heads = [textwrap.wrap(name, _HEAD) if wide else [name] for name in plain[0]]
     table = _tabular(heads, body)
     longest = [max(head, key=len) for head in heads]
     if _width([longest, *body]) > _PAGE:
         table = f"\\resizebox{{\\textwidth}}{{!}}{{%\n{table}}}"
-    told = [f"{name}: {value}" for name, value in shared.items() if value]
-    return table + (f"\n\n{_for_latex('; '.join(told))}." if told else "")
+    return table + (f"\n\n{_for_latex(told)}" if told else "")
+
+
+def without_shared(rows: Sequence[Row], longer: int = -1) -> tuple[list[Row], str]:
+    """The rows without columns that say the same in all, and what these say.
+
+    Args:
+      rows: a dash says nothing, so it may stand beside what the others say.
+      longer: a column stays if its text has no more characters.
+    """
+    texts = {name: {row[name] for row in rows} - {"–"} for name in [*rows[0]][1:]}
+    shared = {
+        name: "".join(of)
+        for name, of in texts.items()
+        if len(of) < 2 and len(rows) > 1 and len("".join(of)) > longer
+    }
+    kept: list[Row]
+    kept = [{k: v for k, v in row.items() if k not in shared} for row in rows]
+    told = "; ".join(f"{name}: {text}" for name, text in shared.items() if text)
+    return kept, f"{told[0].upper()}{told[1:]}." if told else ""
 
 
 def _width(lines: Sequence[Sequence[str]]) -> int:
@@ -132,5 +156,11 @@ def _for_latex(text: str) -> str:
 
 
 def shown(rows: Sequence[Row], kind: str) -> str:
-    """The table as one of `FORMATS`, without an empty line at its end."""
+    """The table as one of `FORMATS`, without an empty line at its end.
+
+    As text it has below it what all rows say at length.
+    """
+    if kind == "text" and rows:
+        rows, told = without_shared(rows, _LONG)
+        return f"{aligned(rows)}\n{told}".rstrip()
     return {"text": aligned, "markdown": markdown, "latex": latex}[kind](rows).rstrip()

@@ -135,6 +135,8 @@ def train(
             "by_client": session.accounts[0].by_client()
             | client_groups.by_client(session.accounts[0]),
         }
+        if program.data.client_names is not None:
+            summary["client_names"] = program.data.client_names
         if config.client_values != "none":
             rows = folder.rows("clients.jsonl")
             summary["client_values"] = records.value_sums(rows, config.num_clients)

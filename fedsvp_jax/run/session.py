@@ -144,8 +144,8 @@ class Session:
             disable=None if options.progress and processes.is_first() else True,
         )
         if options.progress and processes.is_first():
-            for one in self._program.solved():
-                tqdm.write(_solution(one), file=sys.stderr)
+            for line in dict.fromkeys(map(_solution, self._program.solved())):
+                tqdm.write(line, file=sys.stderr)
 
     def _go_on_after_kept_rows(self) -> None:
         """Drops the rows of rounds after the checkpoint, and reads the others."""

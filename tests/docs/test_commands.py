@@ -98,10 +98,12 @@ ELSEWHERE = {
             "schema patients.csv",
             "schema --confirm=schema.toml",
             "train --data=patients.csv",
-            "report runs/proved",
             "predict runs/proved/model.safetensors",
         )
     },
+    "python -m experiments.plan patients.csv": (
+        "experiments/test_plan_command.py::test_the_table_is_printed_and_written"
+    ),
     "python -m experiments.attack --attack=planted_bugs": (
         "experiments/attack/test_planted_bugs.py"
         "::test_the_command_tells_the_bugs_and_resumes"

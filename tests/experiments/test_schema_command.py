@@ -56,6 +56,7 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert sum(summary["test_scores"]["counts"].values()) == 48
     assert len(summary["by_client"]) == 3
+    assert sorted(summary["client_names"]) == ["Bern", "Genf", "Zürich"]
     data.unlink()
     new = tmp_path / "new.csv"
     new.write_text("dose,kind,admitted,more\n5,a,2020-05-01,1\n,c,NA,2\n")

@@ -31,7 +31,7 @@ def test_the_sentence_is_about_the_adversary_of_the_claim() -> None:
     rows = [ROW | {"method": "rdp", "epsilon": 3.1}, ROW, COLLUDING]
     told = headline.privacy({"guarantees": rows, "adversary": "server"})
     assert told == (
-        "To replace one record, of a client, changes the view of the server by at most "
+        "Replacing one record, of a client, changes the view of the server by at most "
         "ε = 2.93 at δ = 1e-05 (proved, unless one of its 2 assumptions fails); others "
         "are not protected."
     )

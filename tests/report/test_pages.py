@@ -188,8 +188,9 @@ def test_assumptions_are_listed_once_and_referred_to_by_number(run_dir: Path) ->
 
 def test_pages_name_the_nominal_epsilons(run_dir: Path, sweep_dir: Path) -> None:
     page = report.write_run_report(run_dir).read_text()
-    nominal = " at δ = 1e-05 (nominal; against: server; neighbours: replace one record"
-    assert re.search(f"<dt>ε spent, Rényi DP</dt><dd>[^<]*{re.escape(nominal)}", page)
+    named = re.escape("ε spent, Rényi DP (nominal; against: server)")
+    assert re.search(f"<dt>{named}</dt><dd>[^<]* at δ = 1e-05", page)
+    assert "Replacing one record of a client changes the view of the server" in page
     nominal = "nominal, that is, not proved: FedSDP (basic, rdp, pld); FedSVA (basic"
     assert nominal in report.write_sweep_report(sweep_dir).read_text()
     compared = report.write_compare_report([run_dir, sweep_dir], run_dir.parent)

@@ -119,13 +119,16 @@ def test_g18_tables_pages_and_figures_tell_status_and_delta(
     assert "nominal" in table.read_text() and "status_rdp" in table.read_text()
     facts = re.findall(r"<dt>(ε spent[^<]*)</dt><dd>([^<]*)</dd>", page_of(run_dir))
     assert len(facts) == 3
-    nominal = f"(nominal; against: server; neighbours: {RELATION})"
-    assert all(nominal in value and "δ = " in value for _, value in facts)
+    nominal = "(nominal; against: server)"
+    assert all(nominal in name and "δ = " in value for name, value in facts)
     sweep = {p.id: p for p in sweep_plots(read.read_sweep(sweep_dir).results)}
     one = {plot.id: plot for plot in run_plots(read.read_run(run_dir))}
     assert sweep["epsilon_0"].y_title == f"ε spent at Σδ {nominal}"
     assert sweep["epsilon_1"].y_title == f"ε spent at δ = 1e-05 {nominal}"
     assert one["epsilon"].y_title == f"ε spent {nominal}"
+    told = [*sweep.values(), one["epsilon"]]
+    named = [plot for plot in told if plot.y_title.startswith("ε spent")]
+    assert all(f" Neighbours: {RELATION}." in plot.note for plot in named)
     assert "Rényi DP, δ = 1e-05" in [s.name for s in one["epsilon"].series]
 
 

@@ -42,7 +42,7 @@ def test_a_wide_table_stays_one_and_says_below_it_what_all_rows_share() -> None:
     rows = [dict.fromkeys(names, f"value {n}") | {"status": "proved"} for n in range(6)]
     text = text_table.latex(rows)
     table, shared = text.split("\n\n")
-    assert shared == "status: proved."
+    assert shared == "Status: proved."
     assert text.count(r"\begin{tabular}{lrrrrr}") == 1 and "resizebox" not in text
     assert r"\shortstack[r]{quantity\\number 0}" in table
     wide = [dict.fromkeys((f"q{n}" for n in range(20)), f"value {m}") for m in range(2)]

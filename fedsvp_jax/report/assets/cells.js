@@ -49,7 +49,7 @@ function startCells() {
   function hoverText(i) {
     const cell = cellAt(i);
     const psi = cell.psi.map((v, a) => `ψ${a} ${show(v)}`).join(", ");
-    return `client ${cell.client}, round ${cell.round}`
+    return `${clientName(cell.client, PAGE.context)}, round ${cell.round}`
       + (psi ? `<br>${psi}` : "")
       + `<br>R ${show(cell.ratio)}, T ${show(cell.tolerance)}`
       + (cell.stepStd ? `<br>σ per local step ${show(cell.stepStd)}`
@@ -124,27 +124,33 @@ function startCells() {
   }
 
   function draw(field) {
+    const names = PAGE.context.clients;
     const title = FIELDS.find(([name]) => name === field)[1];
-    const ticks = (values) => {
-      const step = Math.max(1, Math.ceil(values.length / 10));
+    const ticks = (values, most = 10) => {
+      const step = Math.max(1, Math.ceil(values.length / most));
       const at = values.map((_, i) => i).filter((i) => i % step === 0);
       return { tickvals: at, ticktext: at.map((i) => String(values[i])) };
     };
+    const known = columns[field].filter((value) => value !== null);
+    const [least, most] = known.reduce(
+      ([low, high], v) => [Math.min(low, v), Math.max(high, v)], [Infinity, -Infinity]);
     const trace = {
       type: "heatmap", z: grid((i) => columns[field][i]), text: grid(hoverText),
       hoverinfo: "text", hoverongaps: false, colorscale: "Cividis",
+      ...(least === most && most > 0 ? { zmin: 0, zmax: 2 * most } : {}),
       colorbar: { title: { text: title, side: "right" }, thickness: 14 },
       xgap: rounds.length > 150 ? 0 : 1, ygap: clients.length > 80 ? 0 : 1,
     };
     const layout = {
-      height: Math.min(720, Math.max(320, 120 + 9 * clients.length)),
+      height: Math.min(720, Math.max(320, 120 + (names.length ? 16 : 9) * clients.length)),
       margin: { l: 56, r: 8, t: 40, b: 48 },
       font: { family: "system-ui, sans-serif", size: 12, color: "#1b1f24" },
       plot_bgcolor: "#eef1f4", paper_bgcolor: "#ffffff",
       xaxis: { title: { text: "round" }, showgrid: false, zeroline: false,
         ...ticks(rounds) },
-      yaxis: { title: { text: "client" }, showgrid: false, zeroline: false,
-        ...ticks(clients) },
+      yaxis: { title: { text: "client", standoff: 6 }, showgrid: false, zeroline: false,
+        automargin: true,
+        ...ticks(clients.map((one) => names[one] ?? one), names.length ? 40 : 10) },
     };
     const config = structuredClone(PLOTLY_CONFIG);
     config.toImageButtonOptions.filename = field;

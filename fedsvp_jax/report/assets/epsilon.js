@@ -23,9 +23,9 @@ function place() {
   fill(menus.relation, against.map((g) => g.relation), against[0].relation);
   const one = against.find((g) => g.relation === menus.relation.value);
   const shown = { "eps-value": point.epsilon, accuracy: point.accuracy,
-    rounds: point.rounds, left: point.left, ...one };
+    left: point.left, ...one };
   for (const name of ["eps-value", "accuracy", "claim", "right", "guess", "known",
-    "status", "spent", "delta", "tpr", "mu", "rounds", "left"]) {
+    "status", "spent", "delta", "tpr", "mu", "left"]) {
     byId(name).textContent = shown[name];
   }
   slider.setAttribute("aria-valuetext", `ε = ${point.epsilon}`);

@@ -12,6 +12,12 @@ function median(values) {
   return sorted.length ? sorted[sorted.length >> 1] : null;
 }
 
+// As the table of clients calls it.
+function clientName(client, context) {
+  const name = context.clients[client];
+  return name === undefined ? `client ${client}` : `${name} (client ${client})`;
+}
+
 function attributeName(index, context) {
   const name = context.attributes[index] ?? `attribute ${index}`;
   return name + (index === context.private_attribute ? " (private)" : "");
@@ -67,6 +73,9 @@ function explainComparison(cell, cohort) {
   const std = appliedStd(cell);
   const middle = median(cohort.map(appliedStd));
   if (cohort.length < 2 || !middle) return null;
+  if (cohort.every((one) => appliedStd(one) === std)) {
+    return `All ${cohort.length} uploads of this round have this noise.`;
+  }
   const rank = 1 + cohort.filter((one) => appliedStd(one) > std).length;
   return `Of the ${cohort.length} uploads of this round it has the`
     + ` ${rank === 1 ? "most noise" : `noise of rank ${rank}`}, ${show(std / middle, 3)} times`
@@ -85,7 +94,8 @@ function explainGuarantee(cell, context) {
 function explain(cell, context, cohort) {
   const coalitions = cell.utilities.map((value, mask) =>
     [coalitionName(mask, cell.psi.length, context), percent(value)]);
-  const plain = { title: `Client ${cell.client} in round ${cell.round}`, coalitions, steps: [] };
+  const who = clientName(cell.client, context);
+  const plain = { title: `Round ${cell.round}, ${who}`, coalitions, steps: [] };
   if (cell.std === null) {
     return { ...plain, lead: "The noise of this upload is not a finite number." };
   }
@@ -94,7 +104,7 @@ function explain(cell, context, cohort) {
       lead: `No noise was added: with ${context.label} the client sent its upload unchanged.` };
   }
   return {
-    title: `Why did client ${cell.client} add this much noise in round ${cell.round}?`,
+    title: `Why did ${who} add this much noise in round ${cell.round}?`,
     lead: explainWhere(cell),
     coalitions,
     steps: [
