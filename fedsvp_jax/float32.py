@@ -12,7 +12,7 @@ the best of orders; in a bad one, n times as much. Hence the orders below, and h
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.structs import Array
+from fedsvp_jax.structs import Array, Params
 
 ROUNDOFF = 2.0**-24
 _STAGE = 4096  # numbers that a pass of `staged_sum` makes one of
@@ -91,3 +91,24 @@ def reciprocal(number: Array) -> Array:
     over devices decides. Behind a barrier the quotient is computed once, on its own.
     """
     return jax.lax.optimization_barrier(1 / number)
+
+
+def rounded(tree: Params, zero: Array) -> Params:
+    """The same numbers, each rounded to float32 before anything that follows reads it.
+
+    A compiler may fuse the product that makes a number with the sum that reads it, and
+    so skip a rounding. On a CPU it writes one loop for a finite gradient and one for
+    another, in which different sums are fused, so the rounding of other records'
+    coordinates told whether a record had overflowed, also behind a barrier. Here the
+    bits pass through an integer, which nothing fuses with.
+
+    Args:
+      tree: leaves of float32.
+      zero: () int32, 0, but so that no compiler can know it.
+    """
+
+    def leaf(number: Array) -> Array:
+        bits = jax.lax.bitcast_convert_type(number, jnp.int32)
+        return jax.lax.bitcast_convert_type(bits ^ zero, jnp.float32)
+
+    return jax.tree.map(leaf, tree)

@@ -20,7 +20,7 @@ import optax
 from fedsvp_jax import prng
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.devices import lanes
-from fedsvp_jax.float32 import ROUNDOFF, pairwise_sum, reserve
+from fedsvp_jax.float32 import ROUNDOFF, pairwise_sum, reserve, rounded
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.models import adapters
 from fedsvp_jax.structs import Array, Model, Params, Rows, Weights
@@ -339,6 +339,7 @@ def local_update(
                 if model.gradient_scale is None
                 else _linear_gradient(model, *told)
             )
+            gradient = rounded(gradient, jnp.minimum(count, 0))
             gradient, _ = noise.add_gaussian_noise(
                 gradient,
                 rates.step_noise_std,
@@ -363,6 +364,8 @@ def local_update(
         updates, optimizer_new = optimizer.update(
             gradient, optimizer_state, weights_now
         )
+        if recipe.gradient == "per_example":
+            updates = rounded(updates, jnp.minimum(count, 0))
         updates = jax.tree.map(lambda u: jnp.where(active, u, 0), updates)
         stats_new, optimizer_new = jax.tree.map(
             lambda new, old: jnp.where(active, new, old),

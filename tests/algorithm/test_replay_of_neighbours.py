@@ -255,6 +255,14 @@ def test_an_overflow_in_training_does_not_tell() -> None:
     assert broken(Replay(config, scale=OVERFLOWS, linear=True)) == set()
 
 
+@pytest.mark.bits
+@pytest.mark.hole
+def test_other_records_are_rounded_alike_beside_an_overflow() -> None:
+    """The users' compiler fused other products where a record was not finite (N25)."""
+    left_out = RECORDS_OF | {"relation": "add_remove", "noise_std": 2.7}
+    assert broken(Replay(settings(**left_out), scale=1e30)) == set()
+
+
 def test_one_step_of_a_linear_layer_moves_by_no_more_than_a_record_may() -> None:
     """Its clipped gradients are not computed one by one (`gradient_scale`)."""
     one_step = {"partition": "iid", "batch_size": 8, "local_epochs": 1}
