@@ -11,7 +11,7 @@ from typing import Any
 from fedsvp_jax.report import labels, read
 
 _OF_RUN = ("rdp", "pld")  # accountings of what was spent, at one δ
-_DOING = (
+DOING = (
     ("leave", "Leaving"),
     ("replace", "Replacing"),
     ("add or remove", "Adding or removing"),
@@ -64,7 +64,7 @@ def claim(row: Mapping[str, Any], status: str) -> str:
     """What a guarantee says, in a sentence."""
     neighbours, _, limits = str(row["relation"]).partition("; ")
     comma = "," if "," in neighbours else ""
-    known = [(verb, doing) for verb, doing in _DOING if neighbours.startswith(verb)]
+    known = [(verb, doing) for verb, doing in DOING if neighbours.startswith(verb)]
     for verb, doing in known or [("", "To ")]:
         neighbours = doing + neighbours.removeprefix(verb)
     sentence = (

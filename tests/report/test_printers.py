@@ -101,7 +101,14 @@ def test_n9_every_printer_says_one_number_and_what_it_means(
     page = guarantees.table(summary)
     assert labels.significant(wanted["pld"]) in page and whom["adversary"] in page
     sentence = headline.privacy(summary)
-    assert f"To {whom['relation']}" in sentence.replace(", changes", " changes")
+    neighbours = str(whom["relation"]).partition("; ")[0]
+    doing = {
+        "To " + neighbours,
+        *(does + neighbours.removeprefix(do) for do, does in headline.DOING),
+    }
+    assert any(
+        f"{one} changes" in sentence.replace(", changes", " changes") for one in doing
+    )
     least = labels.significant(wanted["pld"])
     assert f"{whom['adversary']} by at most ε = {least} at δ = 1e-05" in sentence
     # The terminal, loggers, and the tables of a sweep and of a comparison.

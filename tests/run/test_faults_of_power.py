@@ -15,7 +15,7 @@ import pytest
 from saved_work import a_client, a_run, check_client, check_run
 from stores import digits_store
 
-from fedsvp_jax.store.folder import open_store
+from fedsvp_jax.store.folder import examples_of, open_store
 from tests.faults.rows import keep
 
 pytestmark = pytest.mark.across("what is saved when the power goes")
@@ -134,7 +134,7 @@ def a_store(folder: Path) -> Iterator[int]:
 def check_store(folder: Path, reported: int) -> None:
     if reported == 1:
         store = open_store(folder / "store")
-        assert [len(store.examples(client)[1]) for client in (0, 1)] == [5, 7]
+        assert [len(examples_of(store, client)[1]) for client in (0, 1)] == [5, 7]
 
 
 CASES: dict[str, tuple[Work, Check]] = {
