@@ -396,18 +396,3 @@ def print_chosen(values: flags.FlagValues, config: ExperimentConfig, data: Any) 
     if processes.is_first():
         for line in chosen.lines(config, untyped, data):
             print(line)
-
-
-def named_folders(items: list[str], flag: str = "keep") -> dict[str, pathlib.Path]:
-    """The folders of a flag --keep=NAME=FOLDER,NAME=FOLDER, by name.
-
-    Raises:
-      ValueError: an item is not NAME=FOLDER.
-    """
-    folders = {}
-    for item in items:
-        name, _, folder = item.partition("=")
-        if not name or not folder:
-            raise ValueError(f"{flag} must be NAME=FOLDER, got {item!r}")
-        folders[name] = pathlib.Path(folder)
-    return folders

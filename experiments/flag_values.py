@@ -1,5 +1,6 @@
 """Checks of flags that absl cannot make."""
 
+import pathlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
@@ -64,3 +65,18 @@ def refuse_flags(values: flags.FlagValues, names: Iterable[str], reason: str) ->
     for name in names:
         if values[name].present:
             raise ValueError(f"{name} must be left out: {reason}")
+
+
+def named_folders(items: list[str], flag: str = "keep") -> dict[str, pathlib.Path]:
+    """The folders of a flag --keep=NAME=FOLDER,NAME=FOLDER, by name.
+
+    Raises:
+      ValueError: an item is not NAME=FOLDER.
+    """
+    folders = {}
+    for item in items:
+        name, _, folder = item.partition("=")
+        if not name or not folder:
+            raise ValueError(f"{flag} must be NAME=FOLDER, got {item!r}")
+        folders[name] = pathlib.Path(folder)
+    return folders

@@ -71,7 +71,7 @@ def keep(names: Sequence[str], kept: list[str], docs: Path) -> None:
             "keep must stand beside one page that shows runs, got "
             f"{', '.join(names) or 'none'}"
         )
-    for name, folder in command.named_folders(kept).items():
+    for name, folder in flag_values.named_folders(kept).items():
         writer(takes[0]).keep(name, folder, docs)
 
 

@@ -389,9 +389,8 @@ def resolve(
     shapley.check_settings(config, config.num_attributes)
     shapley.check_client_values(config, config.cohort_size, config.validation_examples)
     names = mechanisms.mechanism_names()
-    config = dataclasses.replace(
-        config, mechanism=mechanisms.current_name(config.mechanism)
-    )
+    name = mechanisms.current_name(config.mechanism)
+    config = dataclasses.replace(config, mechanism=name)
     if config.mechanism not in names:
         raise ValueError(unknown("mechanism", config.mechanism, names))
     if math.isinf(config.l2_norm_clip) and config.mechanism != "none":

@@ -8,7 +8,7 @@ from fedsvp_jax.report.text_table import markdown
 
 from .. import docs_blocks, kept_rows, provenance
 from ..decisive.verdicts import Effect, effect, verdicts
-from .registered import ARMS, CLIENTS, SEEDS, WORTH
+from .registered import ARMS, CLIENTS, LEAST_ROOM, SEEDS, WORTH
 
 FILE = pathlib.Path("results/one_attribute/mnist.jsonl")
 Rows = Sequence[kept_rows.Row]
@@ -30,40 +30,42 @@ def complete(rows: Rows) -> bool:
     return len(cells) == len(asked) and set(cells) == asked
 
 
-def effects(rows: Rows) -> list[Effect]:
-    """Accuracy of "attribute records" minus that of "all records", per size, paired."""
-    return [
-        effect(
-            [
-                one - other
-                for one, other in zip(
-                    _by_seed(rows, ARMS[0], clients, "final5_accuracy"),
-                    _by_seed(rows, ARMS[1], clients, "final5_accuracy"),
-                    strict=True,
-                )
-            ],
-            WORTH,
-        )
-        for clients in CLIENTS
-    ]
+def differences(
+    rows: Rows, clients: int, number: str, arms: Sequence[str] = ARMS[:2]
+) -> list[float]:
+    """The first arm's number minus the second's, in points, seed by seed."""
+    one, other = (_by_seed(rows, arm, clients, number) for arm in arms)
+    return [a - b for a, b in zip(one, other, strict=True)]
 
 
 def answer(rows: Rows) -> str:
     """The verdict per size of federation, once all rows are there."""
     if not complete(rows):
         return "No verdict before all rows are there."
-    found = effects(rows)
-    lines = [
-        {
-            "clients": str(clients),
-            "points of accuracy that hiding one attribute's records buys": (
-                f"{one.mean:+.2f} ({one.low:+.2f} to {one.high:+.2f})"
-            ),
-            f"worth having (more than 0, and {WORTH} not ruled out)": f"**{word}**",
-        }
-        for clients, one, word in zip(CLIENTS, found, verdicts(found), strict=True)
+    found = [
+        effect(differences(rows, one, "final5_accuracy"), WORTH) for one in CLIENTS
     ]
+    lines = []
+    for clients, gain, word in zip(CLIENTS, found, verdicts(found), strict=True):
+        room = statistics.fmean(
+            differences(rows, clients, "final5_accuracy", ("FedAvg", "left out"))
+        )
+        private = differences(rows, clients, "final5_private_accuracy")
+        said = word if room >= LEAST_ROOM else "void"
+        lines.append(
+            {
+                "clients": str(clients),
+                "Δ, points of accuracy": _interval(gain),
+                f"worth having (above 0, and {WORTH} not ruled out)": f"**{said}**",
+                "the same on the private class": _interval(effect(private, WORTH)),
+                f"FedAvg above left out (gate {LEAST_ROOM:g})": f"{room:.1f}",
+            }
+        )
     return markdown(lines)
+
+
+def _interval(one: Effect) -> str:
+    return f"{one.mean:+.2f} ({one.low:+.2f} to {one.high:+.2f})"
 
 
 def accuracies(rows: Rows) -> str:

@@ -26,7 +26,7 @@ from absl import flags
 from fedsvp_jax.data import sources
 from fedsvp_jax.report.text_table import aligned
 
-from .. import command, kept_rows, provenance
+from .. import command, flag_values, kept_rows, provenance
 from . import arena, ridge, tables
 
 
@@ -38,7 +38,7 @@ def _games(
         for game in kept_rows.read(pathlib.Path(file)):
             if game["seed"] in seeds:
                 yield game, game["provenance"]["commit"]
-    for name, folder in command.named_folders(values.ridge, "ridge").items():
+    for name, folder in flag_values.named_folders(values.ridge, "ridge").items():
         data = sources.load(name, str(folder))
         for seed in seeds:
             for game in ridge.games(data, seed):

@@ -27,10 +27,13 @@ PAIRS = [
     ("gp:3N", "ProxySPEX (shapiq), 4N"),
 ]
 
+ARENA = ("arena", "arena_ridge")  # recorded games, and games of sixteen attributes
+
 
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     """Writes shapley.md's blocks from the kept rows; returns the page's path."""
-    rows = kept_rows.read(docs_dir / "results" / "shapley" / "arena.jsonl")
+    files = (docs_dir / "results" / "shapley" / f"{name}.jsonl" for name in ARENA)
+    rows = [row for file in files for row in kept_rows.read(file)]
     played = tables.held_out([one for row in rows for one in row["played"]])
     return docs_blocks.rewrite(
         docs_dir / "shapley.md",

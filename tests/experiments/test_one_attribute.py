@@ -6,7 +6,7 @@ import pytest
 from experiments.one_attribute import docs_page, registered
 
 
-def _rows(gain: float) -> list[dict]:
+def _rows(gain: float, room: float = 5.0) -> list[dict]:
     """All registered rows, "attribute records" `gain` points above "all records"."""
     rng = np.random.default_rng(0)
     level = {arm: 0.9 for arm in registered.ARMS} | {
@@ -38,10 +38,6 @@ def test_there_is_no_verdict_before_all_rows_are_there() -> None:
     assert "No verdict" in docs_page.answer(_rows(2.0)[:-1])
 
 
-@pytest.mark.parametrize("clients", registered.CLIENTS)
-@pytest.mark.parametrize("arm", registered.ARMS)
-def test_every_arm_makes_one_promise_or_none(arm: str, clients: int) -> None:
-    config = registered.config(arm, clients, seed=0)
-    noised = config.mechanism != "none"
-    assert config.total_epsilon == (registered.EPSILON if noised else None)
-    assert config.cohort_size * 10 == config.num_clients == clients
+def test_records_that_do_not_matter_void_the_experiment() -> None:
+    answer = docs_page.answer(_rows(2.0, room=0.5))
+    assert answer.count("**void**") == len(registered.CLIENTS)
