@@ -9,9 +9,9 @@ from experiments.one_attribute import docs_page, registered
 def _rows(gain: float, room: float = 5.0) -> list[dict]:
     """All registered rows, "attribute records" `gain` points above "all records"."""
     rng = np.random.default_rng(0)
-    level = {arm: 0.9 for arm in registered.ARMS} | {
-        "attribute records": 0.9 + gain / 100
-    }
+    level = dict.fromkeys(registered.ARMS, 0.9)
+    level["attribute records"] += gain / 100
+    level["left out"] -= room / 100
     return [
         {
             "arm": arm,
