@@ -70,16 +70,16 @@ def federated_round(
     clients, rows = _cohort(plan, cell, state, round_num)
     valid = clients >= 0
     sizes = cell.split.num_train[rows]
+    uniform = plan.uniform_weights or mechanism.uniform_weights
     weights = aggregation.client_weights(
         sizes,
         valid,
-        uniform=plan.uniform_weights or mechanism.uniform_weights,
+        uniform=uniform,
         shares=None if cell.shares is None else cell.shares[jnp.maximum(clients, 0)],
     )
     chunk_size = plan.client_chunk_size
-    lane_axes = outer_axes + ((lanes.LANE,) if chunk_size > 1 else ())
-    if plan.recipe.most_steps is not None:
-        lane_axes = ()
+    inner_axes = (lanes.LANE,) if chunk_size > 1 else ()
+    lane_axes = outer_axes + inner_axes if plan.recipe.most_steps is None else ()
     order = lanes.lane_order(jnp.where(valid, sizes, 0), chunk_size=chunk_size)
 
     def one_client(
@@ -133,7 +133,6 @@ def federated_round(
 
     if plan.client_values is not None:
         assert data.validation is not None
-        uniform = plan.uniform_weights or mechanism.uniform_weights
         found = client_values.client_values(
             model,
             plan.client_values,

@@ -83,6 +83,8 @@ def test_a_clipped_vector_is_in_the_ball_without_any_rounding(size: int):
     rng = np.random.default_rng(size)
     short = jnp.asarray([0.3, -0.0])
     assert np.array_equal(noise.clip_into_ball(short, 2.0)[0], short)
+    one, _ = noise.clip_into_ball(jnp.ones((1, 1)), 1.0)  # without any rounding
+    assert one == 1 - 32 * 2.0**-24
     for draw, over in itertools.product(("normal", "equal", "steep"), (1e-7, 3.0)):
         vector = {
             "normal": lambda: rng.standard_normal(size),
