@@ -1,6 +1,7 @@
 """A site's log: it survives restarts, truncation, and a killed client."""
 
 import dataclasses
+import fcntl
 import logging
 import os
 import pathlib
@@ -18,6 +19,7 @@ from fedsvp_jax.deploy import (
     Seeded,
     Site,
     Trained,
+    WitnessFolder,
     answer,
     begin_round,
     end_round,
@@ -326,13 +328,20 @@ def test_one_process_at_a_time_holds_the_state(tmp_path: pathlib.Path) -> None:
     upload(file, 1, meanwhile)
     assert file.read().last_round == 1
     upload(file, 2)
+    assert isinstance(file.witness, WitnessFolder)
+    key = tmp_path / "witness/witness.key"
+    with file.witness._alone(), key.open() as other, pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
 
 def test_what_is_written_is_on_the_disk_before_an_upload_leaves(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The log's entry; then its witness's file, its name, and the name's folder."""
-    file, done = begun(tmp_path / "state.json"), []
+    """The log's entry; then its witness's file, its name, and the name's folder.
+
+    Before the first entry: a key, the witness's folder and key, and the log's folder.
+    """
+    done: list[str] = []
     fsync, replace = os.fsync, os.replace
 
     def synced(number: int) -> None:
@@ -346,9 +355,13 @@ def test_what_is_written_is_on_the_disk_before_an_upload_leaves(
 
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(os, "replace", replaced)
+    file = begun(tmp_path / "state.json")
+    entry = ["file", "file", "name", "folder"]
+    assert done == ["file", "folder", "file", "folder", *entry]
+    done.clear()
     with file.opened() as log:
         log.write("charge", log.state, {})
-    assert done == ["file", "file", "name", "folder"]
+    assert done == entry
 
 
 def test_a_state_behind_a_link_stays_behind_it(tmp_path: pathlib.Path) -> None:

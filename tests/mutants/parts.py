@@ -32,9 +32,16 @@ PARTS = {
     "accounting": Part(
         tuple(
             f"accounting/{name}.py"
-            for name in ("recorded", "claims", "composition", "promise", "views")
+            for name in (
+                "recorded",
+                "claims",
+                "composition",
+                "copies",
+                "promise",
+                "views",
+            )
         ),
-        ("tests/accounting",),
+        ("tests/accounting", "tests/federation/test_client_promises.py"),
         left_out=("pld", "g1_a_cap"),
     ),
     "noise": _of("mechanisms", "calibration", "noise", "played", "release"),
@@ -115,6 +122,7 @@ PARTS = {
         tuple(
             f"deploy/{name}.py"
             for name in (
+                "answer",
                 "chain",
                 "noise",
                 "policy",
@@ -124,7 +132,10 @@ PARTS = {
                 "witness",
             )
         ),
-        ("tests/deploy/test_privatize.py", "tests/deploy/test_site.py"),
+        tuple(
+            f"tests/deploy/test_{name}.py"
+            for name in ("faults_of_sites", "noise", "privatize", "site")
+        ),
     ),
     "votes": Part(
         ("influence/lazy.py", "influence/privacy.py"),
