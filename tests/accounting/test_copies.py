@@ -66,6 +66,18 @@ def test_n6_no_record_of_any_federation_spends_more_than_its_row(
         assert composed_epsilon("gdp", spent, 1e-5) <= claimed * (1 + 1e-9)
 
 
+@pytest.mark.parametrize(("against_server", "uploads"), [(True, 2), (False, 4)])
+def test_n6_an_average_spends_no_more_than_uploads_where_these_are_claimed(
+    against_server: bool, uploads: int
+) -> None:
+    """Two holders upload one after another, so Minkowski's bound is twice the sum."""
+    book = Book(2, against_server=against_server, who={"copies": 2})
+    for client in (0, 1):
+        record(book, [client], **UPLOADS, weights=1.0)
+    spent = epsilon_of_copies(book.account, "gdp", "observer")
+    assert spent == pytest.approx(composed_epsilon("gdp", uploads / 2.0**2, 1e-5))
+
+
 def test_n6_the_server_row_is_dp_accountings() -> None:
     book = Book(3, who={"copies": 2})
     for _ in range(4):
