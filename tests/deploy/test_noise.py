@@ -1,7 +1,9 @@
-"""An audit of the deployed path: canaries through `privatize`."""
+"""An audit of the deployed path: canaries through `privatize`, and a plugin's noise."""
 
 from fractions import Fraction
+from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from deployed import UPDATE_CLIP, policy
@@ -9,6 +11,7 @@ from deployed import UPDATE_CLIP, policy
 from fedsvp_jax.attacks.epsilon_bounds import gaussian_bound
 from fedsvp_jax.deploy import new_state, noise, privatize
 from fedsvp_jax.deploy.randomness import Secret
+from fedsvp_jax.mechanisms import registry
 from fedsvp_jax.mechanisms.discrete_gaussian import seeded_words
 
 GAMES = 500
@@ -53,3 +56,26 @@ def test_canaries_find_halved_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(noise, "step_variance", halved)
     assert lower_bound(1) > 2.0
+
+
+@pytest.mark.hole
+def test_n21_a_mechanism_is_looked_at_at_the_sizes_that_clients_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And not at one example, at which this one counts what its promise rests on."""
+    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+
+    def weaker(config: Any) -> Any:
+        honest = registry._REGISTRY["nbafl"].factory(config)
+
+        def update(*given: Any, num_examples: Any, **more: Any) -> Any:
+            *sent, info = honest.update(*given, num_examples=num_examples, **more)
+            half = info.noise_multiplier / jnp.where(num_examples > 1, 2, 1)
+            return *sent, info.replace(noise_multiplier=half)
+
+        return honest._replace(update=update)
+
+    settings = registry.mechanism_settings("nbafl")
+    registry.register_mechanism("weaker", weaker, settings=settings, summary="")
+    with pytest.raises(ValueError, match="must be at least least_multiplier"):
+        policy(**UPDATE_CLIP | {"mechanism": "weaker"})
