@@ -292,9 +292,10 @@ GUIDED = [
     for mechanism in ("fedsva", "fedsdp")
     for release in ("raw", "randomized_response", "worst_case")
 ]
-FIXED = [
-    {"mechanism": name} for name in ("nbafl", "time_varying", "dpa", "gaussian")
-] + [CASES["analytic"], CASES["weight_clip"], CASES["query"]]
+FIXED = [{"mechanism": name} for name in ("nbafl", "dpa", "gaussian")] + [
+    *(CASES["analytic"], CASES["weight_clip"], CASES["query"]),
+    CASES["time_varying"] | {"total_epsilon": 2.0},  # each round costs something else
+]
 
 
 @pytest.mark.hole
@@ -342,6 +343,7 @@ def test_no_upload_costs_more_than_its_round_was_charged(
     for round_num in (1, made.config.num_rounds):
         start = new_state(made, 20)  # the least of all clients
         charged = charge(start, model(), policy=made, round_num=round_num)
+        assert charged.spent == made.allowance.costs[round_num - 1]
         spent = asked(policy=made, state=start, round_num=round_num, contribution=0.0)
         for name, value in charged.epsilon_spent(made).items():
             found = spent[1].epsilon_spent(made)[name]
