@@ -192,6 +192,29 @@ def test_other_records_are_not_gone_on_with_and_the_server_is_not_told(
     assert key not in (place.folder / "log").read_text()
 
 
+def test_a_folder_s_fingerprint_is_that_of_its_files(tmp_path: pathlib.Path) -> None:
+    """Of their names below it and their content, wherever it stands."""
+    folders = [tmp_path / name / "of" for name in ("one", "same", "named", "changed")]
+    for folder, name, text in zip(folders, "aaba", ("1", "1", "1", "2"), strict=True):
+        folder.mkdir(parents=True)
+        for file in ("z", name):
+            (folder / file).write_text(text)
+    one, same, *others = map(fingerprint, folders)
+    assert one == same and len({one, *others}) == 3
+
+
+def test_the_noise_follows_the_ratio_that_a_training_hands_on(
+    tmp_path: pathlib.Path,
+) -> None:
+    made = policy(mechanism="fedsva", contribution_release="raw")
+    for ratio in (0.0, 0.25):
+        site = Site(tmp_path / f"{ratio}", made)
+        site.begin(30)
+        handed = Trained(trained(model()), ratio)
+        _, record = answer(site, model(), lambda told=handed: told, round_num=1)
+        assert record["released_ratio"] == ratio
+
+
 def test_a_clock_that_goes_back_decides_nothing(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -236,8 +236,10 @@ def test_n15_a_private_query_that_fails_does_not_change_the_public_part(
         file = begun(tmp_path / f"{name}.json", **query)
         received = [*model(), *model()]
         begin_round(file, received, round_num=1)
+        caplog.clear()
         sent, _ = end_round(file, received, train, round_num=1, public=public)
         np.testing.assert_equal(sent[: len(after)], after)
+        assert ("training failed" in caplog.text) == (name not in ("well", "NaN"))
     file = begun(tmp_path / "public.json", **query)
     begin_round(file, received, round_num=1)
     failing = public._replace(train=lambda: [])
