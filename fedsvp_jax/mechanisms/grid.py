@@ -74,9 +74,10 @@ def grid_step(grid: Grid, std: Array) -> Array:
     Args:
       std: () of one client's noise.
     """
-    largest = grid.summed * jnp.asarray(grid.norm, jnp.float32)
-    largest += _TAILS * math.sqrt(grid.summed) * std
-    exponent = jnp.frexp(largest * np.float32(2.0 ** (1 - grid.bits)))[1]
+    unit = np.float32(2.0 ** (1 - grid.bits))  # first, so that no sum overflows
+    largest = grid.summed * (unit * jnp.asarray(grid.norm, jnp.float32))
+    largest += _TAILS * math.sqrt(grid.summed) * (unit * std)
+    exponent = jnp.frexp(largest)[1]
     return jnp.ldexp(jnp.ones((), jnp.float32), exponent)
 
 

@@ -25,7 +25,9 @@ def noised(vector, std, grid=PLAIN, seed=0, num_examples=1):
 
 
 @pytest.mark.parametrize("bits", [8, 16, 24])
-@pytest.mark.parametrize(("summed", "norm", "std"), [(1, 0.3, 2.0), (10, 7.0, 0.01)])
+@pytest.mark.parametrize(
+    ("summed", "norm", "std"), [(1, 0.3, 2.0), (10, 7.0, 0.01), (7, 3e38, 1e38)]
+)
 def test_the_step_is_the_power_of_two_whose_modulus_holds_the_sum(
     bits, summed, norm, std
 ):
