@@ -14,7 +14,7 @@ import pytest
 from deployed import UPDATE_CLIP, model, policy, trained
 
 from fedsvp_jax.deploy import Refused, Site, Trained, WitnessFolder, answer, fingerprint
-from fedsvp_jax.deploy.chain import Key, entry_line
+from fedsvp_jax.deploy.chain import Key, _canonical, entry_line
 
 pytestmark = pytest.mark.across("what holds a site's budget, against every fault")
 
@@ -101,6 +101,15 @@ def signed_anew(place: Place) -> None:
     shutil.copy(other / "log", place.folder / "log")
 
 
+def without_a_time(place: Place) -> None:
+    """The last entry, which the site itself signed."""
+    *lines, last = (place.folder / "log").read_bytes().splitlines(keepends=True)
+    told = json.loads(last)
+    del told["time"], told["signature"]
+    told["signature"] = Key(place.folder / "log.key").sign(_canonical(told))
+    (place.folder / "log").write_bytes(b"".join([*lines, _canonical(told), b"\n"]))
+
+
 FAULTS: dict[str, tuple[Callable[[Place], Any], str]] = {
     "deleted log": (lambda p: (p.folder / "log").unlink(), "missing, and it had 5"),
     "deleted key": (lambda p: (p.folder / "log.key").unlink(), "key .* is missing"),
@@ -118,6 +127,11 @@ FAULTS: dict[str, tuple[Callable[[Place], Any], str]] = {
     "edited, hashed and signed anew": (edited, "is not the one that the witness has"),
     "entries in another order": (reordered, "entry 2 of log does not follow"),
     "another key": (another_key, "is another site's: not of this key"),
+    "damaged key": (
+        lambda p: (p.folder / "log.key").write_text("no digits"),
+        r"key log\.key is damaged",
+    ),
+    "entry without a time": (without_a_time, "entry 5 of log is damaged"),
     "another site's log": (signed_anew, "is another site's: not of this key"),
     "changed witness": (
         lambda p: (p.folder / "elsewhere" / "log.seen.json").write_text(
@@ -284,6 +298,14 @@ def test_a_policy_stands_in_the_log_and_sites_may_promise_different_things(
         spent = again.read().epsilon_spent(again.policy)["rdp"]
         assert spent <= again.policy.promise.total_epsilon
     assert 0 < answered["small"] < answered["large"] == 5
+
+
+def test_a_witness_s_key_that_another_process_just_made_is_taken(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = WitnessFolder(tmp_path).public()
+    monkeypatch.setattr(pathlib.Path, "iterdir", lambda self: iter(()))  # just before
+    assert WitnessFolder(tmp_path).public() == made
 
 
 def test_two_sites_of_one_name_have_not_one_witness(place: Place) -> None:

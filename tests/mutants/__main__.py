@@ -213,8 +213,10 @@ def run(part: str, *, sample: int | None, again: bool, since: str | None) -> Non
 
 
 def collect(part: str, sample: int | None, since: str | None) -> dict[str, Any]:
-    """What is known about the modules of a part, by module."""
+    """What is known about the modules of a part, by module, and the code's commit."""
     os.chdir(prepare(part))
+    head = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(head, capture_output=True, text=True, check=True).stdout
     results = {}
     for module in PARTS[part].modules:
         ran = {
@@ -223,6 +225,7 @@ def collect(part: str, sample: int | None, since: str | None) -> dict[str, Any]:
             if found[1] != NOT_RUN
         }
         results[module] = {
+            "commit": commit.strip(),
             "mutants": len(changes(module)),
             "run": len(ran),
             "killed": sum(status in NOTICED for _, status in ran.values()),

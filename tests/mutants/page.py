@@ -62,8 +62,9 @@ def scores_table(results: Mapping[str, Json], known: Mapping[Any, str]) -> str:
             len(found["left"]) - equivalent,
         ]
         sums = [a + b for a, b in zip(sums, counts, strict=True)]
-        rows.append(_row(f"`{module}`", counts))
-    return markdown([*rows, _row("all", sums) | {"score": ""}])
+        commit = f"`{found['commit']}`" if "commit" in found else ""
+        rows.append(_row(f"`{module}`", counts) | {"commit": commit})
+    return markdown([*rows, _row("all", sums) | {"score": "", "commit": ""}])
 
 
 def waiting(results: Mapping[str, Json]) -> str:

@@ -42,7 +42,7 @@ PARTS = {
             )
         ),
         ("tests/accounting", "tests/federation/test_client_promises.py"),
-        left_out=("pld", "g1_a_cap", "dpa", "dp_fedavg", "drawn_settings", "two_other"),
+        left_out=("pld", "g1_a_cap", "drawn_settings", "two_other"),
     ),
     "noise": _of("mechanisms", "calibration", "noise", "played", "release"),
     "mechanisms": _of("mechanisms", "shapley_guided"),
