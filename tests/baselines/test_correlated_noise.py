@@ -17,7 +17,7 @@ from fedsvp_jax.federation.budget import run_epsilon, solve_noise
 from fedsvp_jax.federation.plan import mechanism_config
 from fedsvp_jax.structs import NoiseInfo
 
-KEY = prng.root_key(3)
+SEED = 3
 
 
 def matrix(coefficients: np.ndarray, num_rounds: int) -> np.ndarray:
@@ -37,10 +37,13 @@ def test_the_noise_solves_the_banded_system(num_bands: int) -> None:
     rounds, size = 12, 7
     past = correlated_noise.inverse_coefficients(num_bands, rounds)
     noise = [
-        correlated_noise.round_noise(KEY, jnp.int32(t), past, size=size)
+        correlated_noise.round_noise(prng.root_key(SEED), jnp.int32(t), past, size=size)
         for t in range(rounds)
     ]
-    drawn = [prng.normal(jax.random.fold_in(KEY, t), size) for t in range(rounds)]
+    drawn = [
+        prng.normal(jax.random.fold_in(prng.root_key(SEED), t), size)
+        for t in range(rounds)
+    ]
     np.testing.assert_allclose(
         banded(num_bands, rounds) @ np.stack(noise), np.stack(drawn), atol=2e-6
     )
