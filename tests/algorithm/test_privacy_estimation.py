@@ -58,6 +58,7 @@ def test_the_full_coalition_is_trained_last_and_no_other_twice() -> None:
 
 def test_a_coalition_that_nobody_holds_is_not_trained() -> None:
     assert coalition_groups({1: 0, 2: 8, 3: 8}, 5) == (Group(5, (2, 3)),)
+    assert coalition_groups({2: 8, 3: 8}, 5, epochs=3) == (Group(5, (2, 3), 3),)
 
 
 def test_members_are_the_held_rows_of_the_coalitions_attributes() -> None:

@@ -147,6 +147,7 @@ PARTS = {
         ),
         (
             *(f"tests/mechanisms/test_{name}.py" for name in ("base", "config")),
+            "tests/mechanisms/test_discrete_noise.py",
             *("tests/mechanisms/test_registry.py", REFUSALS),
         ),
     ),
