@@ -224,7 +224,7 @@ REFUSED = {
     ),
     "one upload by basic composition": (
         {"total_epsilon": 0.1, "total_accounting": "basic"}
-        | {"num_rounds": 1, "delta": 0.6},
+        | {"num_rounds": 2, "delta": 0.6},
         "total_epsilon = 0.1 is less than one upload costs by basic",
     ),
     "delta of one upload": (
