@@ -34,7 +34,7 @@ FLAT = {
 
 
 # Functions of the core that take every setting of a run; others take a theme or two.
-MOST_WHOLE = 24
+MOST_WHOLE = 7
 
 
 def functions() -> Iterator[tuple[str, ast.FunctionDef]]:

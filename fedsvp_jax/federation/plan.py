@@ -27,8 +27,9 @@ from fedsvp_jax.algorithm.state import Cell, RoundPlan
 from fedsvp_jax.common_settings import NoiseSettings, RoundSettings
 from fedsvp_jax.config import (
     AccountedSettings,
-    ExperimentConfig,
     FederationSettings,
+    NoisedSettings,
+    PlanSettings,
     check_resolved,
 )
 from fedsvp_jax.data import preprocessing
@@ -145,7 +146,7 @@ def sides(
 
 
 def told_and_made(
-    config: ExperimentConfig, **sizes: Unpack[Sizes]
+    config: NoisedSettings, **sizes: Unpack[Sizes]
 ) -> tuple[MechanismConfig, Mechanism]:
     """What the settings tell their mechanism, and the mechanism made from it.
 
@@ -171,7 +172,7 @@ def told_and_made(
     return told, claimed(make_mechanism(config.mechanism, told), config)
 
 
-def claimed(mechanism: Mechanism, config: FederationSettings) -> Mechanism:
+def claimed(mechanism: Mechanism, config: NoisedSettings) -> Mechanism:
     """The mechanism with the claim that is left to it in a run of these settings."""
     claim = mechanism.claim
     if config.client_values != "none":
@@ -183,9 +184,7 @@ def claimed(mechanism: Mechanism, config: FederationSettings) -> Mechanism:
     return mechanism._replace(claim=claim)
 
 
-def mechanism_config(
-    config: ExperimentConfig, **sizes: Unpack[Sizes]
-) -> MechanismConfig:
+def mechanism_config(config: NoisedSettings, **sizes: Unpack[Sizes]) -> MechanismConfig:
     """The first part of `told_and_made`, which it takes the arguments of."""
     return told_and_made(config, **sizes)[0]
 
@@ -264,7 +263,7 @@ def asked_of(
 
 
 def make_plan(
-    config: ExperimentConfig,
+    config: PlanSettings,
     told: MechanismConfig,
     data: FederatedData,
     target: Target,
@@ -338,7 +337,7 @@ def make_plan(
 
 
 def make_cells(
-    configs: Sequence[ExperimentConfig],
+    configs: Sequence[PlanSettings],
     data: FederatedData,
     mechanisms: Sequence[MechanismConfig],
     allowances: Sequence[Allowance],
@@ -368,7 +367,7 @@ def make_cells(
 
 
 def recorded_settings(
-    config: ExperimentConfig,
+    config: FederationSettings,
     dataset: Dataset | ClientStore,
     loss: ExampleLoss | None = None,
     model: Model | None = None,
