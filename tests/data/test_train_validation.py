@@ -245,8 +245,6 @@ def test_rows_are_int32_padded_with_zero() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"train_fraction": 0.0}, "train_fraction must be between 0 and 1, got 0.0"),
-        ({"train_fraction": 1.0}, "train_fraction"),
         (
             {"num_hbc": 11},
             "num_hbc_clients must be between 0 and num_clients = 10, got 11",
