@@ -18,6 +18,7 @@ OUTSIDE = (  # rooms around the core
     "cluster.py",
     "datasets",
     "engines",
+    "estimators",
     "influence",
     "pretrained",
     "report",

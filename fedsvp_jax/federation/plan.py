@@ -11,9 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import prng
+from fedsvp_jax import extras, prng
 from fedsvp_jax.accounting import Allowance
-from fedsvp_jax.algorithm import client_values
 from fedsvp_jax.algorithm.coalitions import coalition_groups, planned_coalitions
 from fedsvp_jax.algorithm.local_training import (
     Gradient,
@@ -327,7 +326,9 @@ def make_plan(
         eval_every=config.eval_every,
         num_rounds=config.num_rounds,
         known_trips=target.known_trips,
-        client_values=client_values.plan_of(
+        client_values=None
+        if config.client_values == "none"
+        else extras.around("estimators.client_values").plan_of(
             config,
             config.cohort_size,
             batch_size=min(config.eval_batch_size, config.validation_examples),
