@@ -88,6 +88,8 @@ def test_what_is_not_proved_is_nominal(tmp_path: pathlib.Path) -> None:
         "adaptive, by default",
         "percentile",
         "sparse vector",
+        "sparse vector, its share",
+        "sparse vector, its epsilon",
         "pfl, accountant",
     }
     for name, case in CASES.items():
