@@ -82,6 +82,7 @@ def trained_update(
     data: Examples,
     *,
     key: Array,
+    client_id: Array | int = 0,
     among: Array | bool = True,
 ) -> Array:
     """() float32: how far local training on `data` moves the first weight in a round.
@@ -90,6 +91,7 @@ def trained_update(
       recipe, rates: of the local training.
       data: the client's examples.
       key: of the round.
+      client_id: whose.
       among: (n,) bool: trains on these of them alone.
     """
     count = data.labels.shape[0]
@@ -97,7 +99,7 @@ def trained_update(
     start = Weights(*model.init(key, data.inputs[:1]))
     every = jnp.arange(count, dtype=jnp.int32)
     rows = Rows(data, every, jnp.broadcast_to(among, every.shape))
-    at = Address(key, 0)
+    at = Address(key, client_id)
     return client.train(model, recipe, rates, start, rows, at).params["w"][0]
 
 
