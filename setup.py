@@ -15,5 +15,4 @@ setup(
         "fedsvp_jax.docs",
     ],
     package_dir={"fedsvp_jax.experiments": "experiments", "fedsvp_jax.docs": "docs"},
-    package_data={"fedsvp_jax.docs": ["**/*.md"]},
 )
