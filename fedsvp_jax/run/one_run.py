@@ -71,7 +71,8 @@ def train(
       progress: draw a progress bar when standard error is a terminal.
       loggers: names of `report.loggers.LOGGERS`; each writes to output_dir/NAME.
       on_round: called after every round as `on_round(number, row)` with what was
-        released of the row of metrics.jsonl, read-only; `run.STOP` as its answer ends
+        released of the row of metrics.jsonl, and with the model that the next round
+        starts from, `row["params"]` and `row["stats"]`; `run.STOP` as its answer ends
         the run, which is claimed at its planned length. Rounds then run in calls of
         one.
       reveal: fields of the row that no noise hides and `on_round` is given too

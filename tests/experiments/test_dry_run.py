@@ -191,7 +191,7 @@ def test_what_nobody_asked_for_is_told_of_own_data(tmp_path: pathlib.Path) -> No
     told = command(*line).stdout.splitlines()
     assert told[0].startswith("chosen for 100 examples: partition = iid, num_clients =")
     assert "delta = 0.1 (delta is 1/batch_size as published" in told[0]
-    assert told[1].startswith("chosen as private: hi, of hi, lo; --private_category")
+    assert told[1].startswith("chosen as private: hi, of hi, lo (that a row belongs")
     named = command(*line, "--private_category=lo", "--delta=1e-5").stdout
     assert "chosen as private" not in named and "as published" not in named
     assert "lo (private)" in named
