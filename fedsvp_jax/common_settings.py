@@ -153,7 +153,10 @@ class NoiseSettings(Settings):
         "attribute_records: the contribution of one private record). The relation of "
         "dp_fedavg is always add_remove.",
         choices=("replace_one", "add_remove"),
-        needs=("sensitivity", ("update_clip", "per_example", "attribute_records")),
+        needs=(
+            "sensitivity",
+            tuple(clip.name for clip in CLIPS.values() if clip.either_relation),
+        ),
     )
     noise_trust: str = setting(
         "nobody",
