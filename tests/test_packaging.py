@@ -178,7 +178,7 @@ AROUND = (  # what the core works without: rooms of the package, and extras
     *("experiments", "fedsvp_jax.attacks", "fedsvp_jax.baselines"),
     "fedsvp_jax.check",
     "fedsvp_jax.engines",
-    "fedsvp_jax.influence",
+    *("fedsvp_jax.estimators", "fedsvp_jax.influence"),
     *("fedsvp_jax.datasets", "fedsvp_jax.pretrained", "fedsvp_jax.report"),
     *("fedsvp_jax.store", "fedsvp_jax.tables"),
     *("flwr", "jax_privacy", "matplotlib", "mlflow", "nvflare", "pandas", "pfl"),

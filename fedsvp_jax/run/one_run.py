@@ -19,7 +19,7 @@ from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.federation.run_digest import check_more_rounds
 from fedsvp_jax.losses import ExampleLoss
-from fedsvp_jax.run import records, scores
+from fedsvp_jax.run import records
 from fedsvp_jax.run.early_stopping import Hook, check_reveal
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.files import replace_file
@@ -163,6 +163,7 @@ def train(
             chances = probabilities(
                 program.model, params, stats, np.asarray(test.inputs)
             )
+            scores = extras.around("tables.scores")
             found = scores.of_table(chances, np.asarray(test.labels), data.class_names)
             summary["test_scores"] = found
         folder.write("summary.json", summary)
