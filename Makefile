@@ -92,7 +92,7 @@ test-quick: setup
 test-lane: setup
 	FEDSVP_USERS_COMPILER=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(LANE)
 
-# PyTorch and what is written in it, to compare networks with; never beside JAX.
+# PyTorch and what is written in it, to compare with; never beside JAX.
 # --no-deps: some needs are left out on purpose (requirements/references.in).
 $(REFERENCES_STAMP): $(BUILD_PARTS) requirements/references.txt
 	$(PYTHON) -m venv $(REFERENCES)
@@ -121,7 +121,7 @@ $(DEPLOY_STAMP): $(BUILD_PARTS) requirements/deploy.txt pyproject.toml
 	$(DEPLOY)/bin/python $(EDITABLE)
 	touch $(DEPLOY_STAMP)
 
-test-deploy: $(DEPLOY_STAMP)
+test-deploy: $(DEPLOY_STAMP) $(REFERENCES_STAMP)
 	FEDSVP_USERS_COMPILER=1 $(DEPLOY)/bin/python -m pytest -m "slow or not slow" \
 		--ignore=tests/deploy/test_noise.py tests/deploy tests/engines
 

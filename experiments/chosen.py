@@ -29,8 +29,9 @@ def lines(
         assert isinstance(dataset, Dataset)
         of = loading.example_attributes(config, dataset)
         found.append(
-            f"chosen as private: {of.names[of.private]}, of {', '.join(of.names)}; "
-            "--private_category or --private_attribute names another one"
+            f"chosen as private: {of.names[of.private]}, of {', '.join(of.names)} "
+            "(that a row belongs to it is not hidden); --private_category or "
+            "--private_attribute names another one"
         )
     if isinstance(dataset, Dataset) and dataset.schema is not None:
         found.append(f"left out of training: {_left_out(config, dataset)}")
@@ -51,7 +52,5 @@ def _left_out(config: ExperimentConfig, dataset: Dataset) -> str:
         parts.append(
             f"the private rows of {config.num_hbc_clients} honest-but-curious clients"
         )
-    kept = f"{len(dataset.test_labels)} rows for the test"
-    return ", ".join(
-        [*parts, kept, f"{1 - config.train_fraction:.2g} of each client's"]
-    )
+    share = f"{100 * (1 - config.train_fraction):.3g} % of each client's other rows"
+    return ", ".join([*parts, f"{len(dataset.test_labels)} rows for the test", share])

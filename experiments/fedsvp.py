@@ -29,6 +29,7 @@ def overview() -> str:
             "--total_epsilon=3 --output_dir=runs/a",
             "Subcommands; fedsvp SUBCOMMAND --help describes its flags, --name=value:",
             *listed,
+            f"Documentation: {subcommands.DOCS / 'index.md'}",
         ]
     )
 

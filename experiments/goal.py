@@ -58,6 +58,7 @@ _IMAGES = {  # as the row of docs/results/features.md, with fewer and larger ste
     "num_rounds": 100,
 }
 _STREAMED = ("store",)  # whose clients are on disk
+_OF_ONE_GROUP = ("attributes", "private_attribute", "private_category")
 
 
 def settings(goal: str, values: flags.FlagValues) -> dict[str, Any]:
@@ -69,8 +70,8 @@ def settings(goal: str, values: flags.FlagValues) -> dict[str, Any]:
 
     Raises:
       OSError: the data or the schema cannot be read.
-      ValueError: ε is not promised, the data are no table, or the schema is not
-        confirmed.
+      ValueError: ε is not promised, the data are no table, one group of the rows is
+        to be hidden, or the schema is not confirmed.
     """
     from fedsvp_jax.data import sources
 
@@ -79,6 +80,17 @@ def settings(goal: str, values: flags.FlagValues) -> dict[str, Any]:
     if values.dataset in _STREAMED:
         raise ValueError(
             f"goal {goal} is for tables and images in memory, got {values.dataset}"
+        )
+    of_group = [name for name in _OF_ONE_GROUP if values[name].present]
+    if values["sensitivity"].value == "attribute_records":
+        of_group.append("sensitivity=attribute_records")
+    if of_group:
+        raise ValueError(
+            f"goal {goal} hides every row, and --{of_group[0]} speaks of one group of "
+            "them: leave it out; or, where it is public who belongs to the group, hide "
+            "that group alone by --mechanism=nbafl --sensitivity=attribute_records "
+            "--solve=noise in the place of --goal, and compare it with leaving the "
+            "group out (docs/useful_model.md)"
         )
     kept = [field.name for field in dataclasses.fields(TableSettings)]
     kept += ["dataset", "data_dir", "num_clients", "partition"]

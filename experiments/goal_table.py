@@ -1,4 +1,4 @@
-"""The table of --goal=proved on docs/own_data.md: what is left of tables at ε = 3.
+"""The table of docs/results/own_data.md: what --goal=proved leaves at ε = 3.
 
 Its rows are kept in docs/results/goal.jsonl; the page says which code computed them.
 """

@@ -14,7 +14,7 @@ from fedsvp_jax.settings import theme
 from . import subcommands
 
 SETTINGS = "Settings. "  # begins the name of a group of flags
-_COMMAND = re.compile(r"python -m experiments\.([\w.]+)")
+_COMMAND = re.compile(r"(python -m |\b)experiments\.([\w.]*\w)")
 
 
 def group(setting: str) -> str:
@@ -41,10 +41,10 @@ def as_typed(text: str) -> str:
         return text
 
     def typed(match: re.Match[str]) -> str:
-        name = match[1]
+        name, is_run = match[2], match[1]
         if name in subcommands.MODULES:
             return f"fedsvp {name}"
-        return f"python -m {__package__}.{name}"
+        return f"{is_run}{__package__}.{name}"
 
     return _COMMAND.sub(typed, text)
 

@@ -111,15 +111,21 @@ def main(arguments: Sequence[str]) -> None:
     )
     main = _main(told["points"][0])
     print(
-        f"{len(sizes)} clients of {min(sizes)} to {max(sizes)} training rows, "
-        f"synthetic rows of the schema; every ε is at δ = {main['delta']:g}; "
-        f"{meaning(main)}; without noise: accuracy {told['fedavg']['mean']:.3f}, "
-        f"guessing {told['guessing']:.3f}\n"
+        f"{_held(sizes)} training rows, synthetic rows of the schema; "
+        f"every ε is at δ = {main['delta']:g}; {meaning(main)}; without "
+        f"noise: accuracy {told['fedavg']['mean']:.3f}, guessing "
+        f"{told['guessing']:.3f}\n"
     )
     print(printed.table([_row(point, told) for point in told["points"]]))
     if schema.from_records:
         print("\nThe schema was read off the records: a run on it is nominal.")
     command.print_files(epsilon_page.write_epsilon_page(flags.FLAGS.output_dir, told))
+
+
+def _held(sizes: Sequence[int]) -> str:
+    if len(sizes) == 1:
+        return f"1 client of {sizes[0]}"
+    return f"{len(sizes)} clients of {min(sizes)} to {max(sizes)}"
 
 
 def _main(point: dict[str, Any]) -> dict[str, Any]:

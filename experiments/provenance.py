@@ -23,6 +23,7 @@ which files of the given folders differ from those of the first row's commit.
 """
 
 import collections
+import dataclasses
 import datetime
 import functools
 import json
@@ -38,6 +39,7 @@ from typing import Any
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.table_settings import TableSettings
 from fedsvp_jax.run import environment
 
 from . import command as command_line
@@ -80,13 +82,15 @@ def command() -> str:
 
 
 @functools.cache
-def _read(name: str, data_dir: str | None) -> Dataset:
-    return sources.load(name, data_dir)
+def _read(name: str, data_dir: str | None, columns: TableSettings) -> Dataset:
+    return sources.load(name, data_dir, columns)
 
 
 def stamp_of_run(config: ExperimentConfig) -> dict[str, Any]:
     """`stamp` of a run with the data set that its settings name."""
-    return stamp(_read(config.dataset, config.data_dir), config.seed)
+    fields = dataclasses.fields(TableSettings)
+    columns = TableSettings(**{one.name: getattr(config, one.name) for one in fields})
+    return stamp(_read(config.dataset, config.data_dir, columns), config.seed)
 
 
 def data_facts(data: Dataset) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def confirm(path: pathlib.Path) -> None:
     lines = [
         f"  {name}: " + " to ".join(map(shown[one.type], one.bounds))
         if one.type in shown
-        else f"  {name}: {', '.join(one.values)}"
+        else f"  {name}: {', '.join(one.values) or 'no feature'}"
         for name, one in marked.columns.items()
         if one.from_data
     ]

@@ -18,7 +18,6 @@ from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.settings import missing_need
 
 _PROMISES = frozenset({"epsilon", "calibration", "relation", "noise_trust"})
-_NOISE_SCALES = ("noise_multiplier", "noise_std")  # what may set noise in place of ε
 
 
 def refuse_unread(
@@ -80,7 +79,8 @@ def _typed(value: Any) -> str:
 
 def _what_sets_noise(name: str) -> str:
     """`, whose noise --noise_std sets` of a mechanism whose noise ε does not set."""
-    settings = mechanisms.mechanism_settings(name)
-    own = [field.name for field in dataclasses.fields(settings)] if settings else []
-    scale = next((scale for scale in _NOISE_SCALES if scale in own), None)
-    return f", whose noise --{scale} sets" if scale else ""
+    try:
+        scale, _ = mechanisms.noise_setting(name)
+    except ValueError:
+        return ""
+    return f", whose noise --{scale} sets"

@@ -18,6 +18,7 @@ class Clip(NamedTuple):
       in_steps: every example's gradient is clipped, and the noise is in the steps.
       asks: the noise is on the answer to a private query, not on the update.
       granted: the bound was published, not proved.
+      either_relation: its bound follows `--relation`, which it reads.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Clip(NamedTuple):
     in_steps: bool = False
     asks: bool = False
     granted: bool = False
+    either_relation: bool = False
 
     @property
     def leaves_update(self) -> bool:
@@ -49,17 +51,20 @@ CLIPS = {
             "update_clip",
             "the update too, C (add or remove the client) or 2C (replace)",
             in_ball=True,
+            either_relation=True,
         ),
         Clip(
             "per_example",
             "every example's gradient, DP-SGD in the client",
             in_steps=True,
+            either_relation=True,
         ),
         Clip(
             "attribute_records",
             "the gradient of each record of the private attribute, to --private_clip "
             "(records of other attributes are not protected)",
             asks=True,
+            either_relation=True,
         ),
     )
 }

@@ -1,9 +1,15 @@
-"""The settings that all mechanisms share, by theme: rounds, training, noise."""
+"""The settings of every run, by theme: rounds, training, noise, execution."""
 
 import dataclasses
 
 from fedsvp_jax.clips import CLIPS, Clip
-from fedsvp_jax.settings import FEATURE_MODELS, LEAST_CLIP, Settings, setting
+from fedsvp_jax.settings import (
+    FEATURE_MODELS,
+    LEAST_CLIP,
+    NEEDS_ESTIMATION,
+    Settings,
+    setting,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,7 +153,10 @@ class NoiseSettings(Settings):
         "attribute_records: the contribution of one private record). The relation of "
         "dp_fedavg is always add_remove.",
         choices=("replace_one", "add_remove"),
-        needs=("sensitivity", ("update_clip", "per_example", "attribute_records")),
+        needs=(
+            "sensitivity",
+            tuple(clip.name for clip in CLIPS.values() if clip.either_relation),
+        ),
     )
     noise_trust: str = setting(
         "nobody",
@@ -212,3 +221,65 @@ class NoiseSettings(Settings):
     def clip(self) -> Clip:
         """What `sensitivity` names."""
         return CLIPS[self.sensitivity]
+
+
+@dataclasses.dataclass(frozen=True)
+class MechanismChoice(Settings):
+    """Mechanism: which one adds the noise."""
+
+    mechanism: str = setting(
+        "fedsva", "Noise mechanism; see the list at the top of this help."
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationSettings(Settings):
+    """Evaluation: when and how the server tests the model."""
+
+    eval_every: int = setting(1, "Rounds between evaluations.", at_least=1)
+    validation_examples: int = setting(
+        0,
+        "So many test examples, the same for every seed, leave the test set and choose "
+        "the best round.",
+        at_least=0,
+    )
+    patience: int | None = setting(
+        None,
+        "Early stopping: end the run when so many rounds have passed without a higher "
+        "validation accuracy (test accuracy without --validation_examples). The ε "
+        "of all planned rounds is proved then, that of the rounds that were run is "
+        "nominal. No ε covers what the choice of the end tells of the server's "
+        "examples.",
+        at_least=1,
+    )
+    eval_batch_size: int = setting(
+        250, "Examples in one evaluation batch.", at_least=1, at_most=100_000
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class ExecutionSettings(Settings):
+    """Execution: the seed, and what may change the last bits."""
+
+    seed: int = setting(0, "Seed of everything: data, cohorts, noise.", at_least=0)
+    client_chunk_size: int = setting(
+        None,
+        "Clients that train side by side in one vmapped product; 1 trains them one by "
+        "one. Another size may change the last bits. Default: auto, by model, device "
+        "and its memory.",
+        at_least=1,
+    )
+    coalition_chunk_size: int = setting(
+        None,
+        "Coalitions of a client that train side by side; 1 trains them one by one. "
+        "Another size may change the last bits. Default: auto, 1 on a CPU, else by "
+        "model and memory.",
+        at_least=1,
+        needs=NEEDS_ESTIMATION,
+    )
+    paired_noise: bool = setting(
+        False,
+        "Draw the noise from the seed alone, so that runs of one seed share it "
+        "whatever their settings: comparisons then vary less. But of two published "
+        "runs of a seed it cancels, and the updates are bare: every claim is nominal.",
+    )

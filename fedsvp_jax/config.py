@@ -10,7 +10,14 @@ import numpy as np
 
 from fedsvp_jax import mechanisms, optimizers, shapley
 from fedsvp_jax.accounting.settings import ClientPromiseSettings, PromiseSettings
-from fedsvp_jax.common_settings import NoiseSettings, RoundSettings, TrainingSettings
+from fedsvp_jax.common_settings import (
+    EvaluationSettings,
+    ExecutionSettings,
+    MechanismChoice,
+    NoiseSettings,
+    RoundSettings,
+    TrainingSettings,
+)
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.attributes import AttributeSettings
 from fedsvp_jax.data.dataset import Dataset, Facts, facts_of
@@ -19,110 +26,12 @@ from fedsvp_jax.data.sources import DataSettings
 from fedsvp_jax.data.train_validation import least_examples
 from fedsvp_jax.filter_settings import CorruptionSettings, FilterSettings
 from fedsvp_jax.mechanisms.private_query import PrivateQuerySettings
-from fedsvp_jax.settings import (
-    FEATURE_MODELS,
-    NEEDS_ESTIMATION,
-    Settings,
-    setting,
-    unknown,
-)
+from fedsvp_jax.settings import FEATURE_MODELS, Settings, unknown
 
 
-@dataclasses.dataclass(frozen=True)
-class MechanismChoice(Settings):
-    """Mechanism: which one adds the noise."""
-
-    mechanism: str = setting(
-        "fedsva", "Noise mechanism; see the list at the top of this help."
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class EvaluationSettings(Settings):
-    """Evaluation: when and how the server tests the model."""
-
-    eval_every: int = setting(1, "Rounds between evaluations.", at_least=1)
-    validation_examples: int = setting(
-        0,
-        "So many test examples, the same for every seed, leave the test set and choose "
-        "the best round.",
-        at_least=0,
-    )
-    patience: int | None = setting(
-        None,
-        "Early stopping: end the run when so many rounds have passed without a higher "
-        "validation accuracy (test accuracy without --validation_examples). The ε "
-        "of all planned rounds is proved then, that of the rounds that were run is "
-        "nominal. No ε covers what the choice of the end tells of the server's "
-        "examples.",
-        at_least=1,
-    )
-    eval_batch_size: int = setting(
-        250, "Examples in one evaluation batch.", at_least=1, at_most=100_000
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class ExecutionSettings(Settings):
-    """Execution: the seed, and what may change the last bits."""
-
-    seed: int = setting(0, "Seed of everything: data, cohorts, noise.", at_least=0)
-    client_chunk_size: int = setting(
-        None,
-        "Clients that train side by side in one vmapped product; 1 trains them one by "
-        "one. Another size may change the last bits. Default: auto, by model, device "
-        "and its memory.",
-        at_least=1,
-    )
-    coalition_chunk_size: int = setting(
-        None,
-        "Coalitions of a client that train side by side; 1 trains them one by one. "
-        "Another size may change the last bits. Default: auto, 1 on a CPU, else by "
-        "model and memory.",
-        at_least=1,
-        needs=NEEDS_ESTIMATION,
-    )
-    paired_noise: bool = setting(
-        False,
-        "Draw the noise from the seed alone, so that runs of one seed share it "
-        "whatever their settings: comparisons then vary less. But of two published "
-        "runs of a seed it cancels, and the updates are bare: every claim is nominal.",
-    )
-
-
+# The order of a class's parts is that of its fields, in config.json and in the help.
 @dataclasses.dataclass(frozen=True)
 class FederationSettings(
-    ExecutionSettings,
-    shapley.ClientValueSettings,
-    FilterSettings,
-    CorruptionSettings,
-    TrainingSettings,
-    RoundSettings,
-    PartitionSettings,
-    shapley.ShapleySettings,
-    AttributeSettings,
-    DataSettings,
-):
-    """Who holds which data, and what clients train on them."""
-
-
-@dataclasses.dataclass(frozen=True)
-class AccountedSettings(
-    FilterSettings,
-    ClientPromiseSettings,
-    PromiseSettings,
-    NoiseSettings,
-    MechanismChoice,
-    optimizers.ClientSettings,
-    RoundSettings,
-):
-    """What a run's account follows from beside its mechanism."""
-
-
-@dataclasses.dataclass(frozen=True)
-class ExperimentConfig(
-    FederationSettings,
-    AccountedSettings,
     ExecutionSettings,
     EvaluationSettings,
     shapley.ClientValueSettings,
@@ -130,12 +39,7 @@ class ExperimentConfig(
     CorruptionSettings,
     ClientPromiseSettings,
     PromiseSettings,
-    mechanisms.BuiltInSettings,
-    PrivateQuerySettings,
     NoiseSettings,
-    MechanismChoice,
-    optimizers.ServerSettings,
-    optimizers.ClientSettings,
     TrainingSettings,
     RoundSettings,
     PartitionSettings,
@@ -143,6 +47,51 @@ class ExperimentConfig(
     AttributeSettings,
     DataSettings,
 ):
+    """Who holds which data and is promised what, and what clients train on them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PlanSettings(
+    FederationSettings,
+    NoiseSettings,
+    MechanismChoice,
+    optimizers.ServerSettings,
+    optimizers.ClientSettings,
+    TrainingSettings,
+):
+    """What a compiled round follows from, beside its mechanism."""
+
+
+@dataclasses.dataclass(frozen=True)
+class NoisedSettings(
+    ExecutionSettings,
+    shapley.ClientValueSettings,
+    mechanisms.BuiltInSettings,
+    PrivateQuerySettings,
+    NoiseSettings,
+    MechanismChoice,
+    RoundSettings,
+):
+    """What a mechanism and its claim are made from."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AccountedSettings(
+    NoisedSettings,
+    shapley.ClientValueSettings,
+    FilterSettings,
+    ClientPromiseSettings,
+    PromiseSettings,
+    mechanisms.BuiltInSettings,
+    MechanismChoice,
+    optimizers.ClientSettings,
+    RoundSettings,
+):
+    """What a run's account follows from."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentConfig(PlanSettings, AccountedSettings):
     """Everything that decides a run's numbers.
 
     A setting whose default is None depends on the data set; `resolve` fills it in, and

@@ -83,9 +83,26 @@ def setting(
     return dataclasses.field(default=default, metadata=metadata)
 
 
+class SettingError(ValueError):
+    """A setting's own limits refuse its value.
+
+    Attributes:
+      name: of the setting.
+      allowed: what it may be, in words.
+    """
+
+    def __init__(self, name: str, allowed: str, got: object) -> None:
+        super().__init__(f"{name} must be {allowed}, got {got}")
+        self.name, self.allowed = name, allowed
+
+
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Checks every setting when it is built; what is being traced passes unchecked."""
+    """Checks every setting when it is built; what is being traced passes unchecked.
+
+    Raises:
+      SettingError: a value is of another type than its setting, or outside its limits.
+    """
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -152,7 +169,7 @@ def _check_kind(field: dataclasses.Field, value: Any) -> None:
     plain = value is None or isinstance(value, bool | int | float | str | list | tuple)
     fits = isinstance(value, allowed) and isinstance(value, bool) == (allowed is bool)
     if plain and not fits:
-        raise ValueError(f"{field.name} must be {words}, got {value!r}")
+        raise SettingError(field.name, words, repr(value))
 
 
 def _check(field: dataclasses.Field, value: Any) -> None:
@@ -160,7 +177,7 @@ def _check(field: dataclasses.Field, value: Any) -> None:
     meta = field.metadata
     if meta["choices"] is not None:
         if value is not None and value not in meta["choices"]:
-            raise ValueError(unknown(field.name, value, meta["choices"]))
+            raise SettingError(field.name, *_among(value, meta["choices"]))
         return
     if isinstance(value, bool) or not isinstance(
         value, int | float | np.ndarray | np.number
@@ -177,26 +194,29 @@ def _check(field: dataclasses.Field, value: Any) -> None:
     largest = _LARGEST_INT if kind(field) is int else _LARGEST_FLOAT
     small = (numbers > 0) & (numbers < _LEAST_FLOAT)
     if np.any(small | (numbers > largest) & (numbers < math.inf)):
-        raise ValueError(
-            f"{field.name} must fit the device's 32 bits, {_LEAST_FLOAT} to {largest}, "
-            f"got {value}"
-        )
+        ends = f"within the device's 32 bits, {_LEAST_FLOAT} to {largest}"
+        raise SettingError(field.name, ends, value)
     limited = numbers[numbers != math.inf] if meta["infinite"] else numbers
     if any(np.any(_BROKEN[name](limited, limit)) for name, limit in set_limits.items()):
         allowed = " and ".join(f"{name} {limit}" for name, limit in set_limits.items())
         if meta["infinite"] and set_limits.keys() & {"at most", "less than"}:
             allowed += ", or inf"
-        raise ValueError(f"{field.name} must be {allowed}, got {value}")
+        raise SettingError(field.name, allowed, value)
     finite = np.isfinite(numbers) | (numbers == math.inf if meta["infinite"] else False)
     if not np.all(finite):
-        raise ValueError(f"{field.name} must be a finite number, got {value}")
+        raise SettingError(field.name, "a finite number", value)
 
 
 def unknown(name: str, value: Any, choices: Sequence[str]) -> str:
     """The sentence for a value that is none of the choices; names the nearest one."""
+    return str(SettingError(name, *_among(value, choices)))
+
+
+def _among(value: Any, choices: Sequence[str]) -> tuple[str, str]:
+    """What is allowed, and the value with the nearest choice."""
     near = difflib.get_close_matches(str(value), choices, n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
-    return f"{name} must be one of {', '.join(choices)}, got {value!r}{hint}"
+    return f"one of {', '.join(choices)}", f"{value!r}{hint}"
 
 
 def missing_need(

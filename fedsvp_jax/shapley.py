@@ -272,65 +272,6 @@ def random_orders(num_attributes: int, num_permutations: int, key: Array) -> Arr
     )
 
 
-def truncated_shapley(
-    utility: Callable[[Array], Array],
-    num_attributes: int,
-    *,
-    num_permutations: int,
-    tolerance: float,
-    key: Array,
-) -> Array:
-    """`sampled_shapley` that leaves an order once U(all) is within the tolerance.
-
-    Whoever comes later in that order gains 0, and no utility is asked for it.
-    Utilities are computed one after the other. At tolerance 0 only an exact tie with
-    U(all) ends an order.
-
-    If U is monotone (a larger coalition is never worse), every U(S) on the rest of an
-    order lies between the last one computed and U(all), so each value differs from
-    that of `sampled_shapley` by at most the tolerance. Otherwise there is no such
-    bound, not even at tolerance 0: for U(∅), U({0}), U({1}), U(all) = 1, 0, 1, 1 the
-    Shapley values are (-.5, .5), and the truncated ones (0, 0).
-
-    Args:
-      utility: coalition (N,) bool -> () float32; traced, not vmapped.
-      num_attributes, num_permutations, key: as in `sampled_shapley`.
-      tolerance: on |U(all) − U(S)|, >= 0.
-
-    Returns:
-      (N,) estimated values.
-
-    Source: Ghorbani and Zou 2019 (arXiv 1904.02868), algorithm 1.
-
-    Raises:
-      ValueError: N < 1, P < 1 or a negative tolerance.
-    """
-    if tolerance < 0:
-        raise ValueError(f"tolerance must be >= 0, got {tolerance}")
-    orders = random_orders(num_attributes, num_permutations, key)
-    whole = utility(jnp.ones((num_attributes,), bool))
-    start = utility(jnp.zeros((num_attributes,), bool))
-
-    def one(order: Array) -> Array:
-        def more(carry: tuple[Array, Array, Array, Array]) -> Array:
-            place, _, value, _ = carry
-            return (place < num_attributes) & (jnp.abs(whole - value) > tolerance)
-
-        def step(
-            carry: tuple[Array, Array, Array, Array],
-        ) -> tuple[Array, Array, Array, Array]:
-            place, present, value, gains = carry
-            joined = present.at[order[place]].set(True)
-            found = utility(joined)
-            return place + 1, joined, found, gains.at[order[place]].set(found - value)
-
-        nobody = jnp.zeros((num_attributes,), bool)
-        gains = jnp.zeros((num_attributes,), start.dtype)
-        return jax.lax.while_loop(more, step, (jnp.int32(0), nobody, start, gains))[3]
-
-    return jnp.mean(jax.lax.map(one, orders), axis=0)
-
-
 def contribution_ratio_with_flags(
     values: Array, private: Array | int, *, clip: bool = True
 ) -> ContributionRatio:

@@ -37,7 +37,7 @@ LAYERS = (
     ("run",),
     ("deploy",),
     # What stands around the core, which imports none of it.
-    ("baselines", "influence", "tables"),
+    ("baselines", "estimators", "influence", "tables"),
     ("store",),
     ("attacks", "check", "cluster", "datasets", "engines", "report"),
     ("pretrained",),

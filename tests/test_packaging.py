@@ -178,7 +178,7 @@ AROUND = (  # what the core works without: rooms of the package, and extras
     *("experiments", "fedsvp_jax.attacks", "fedsvp_jax.baselines"),
     "fedsvp_jax.check",
     "fedsvp_jax.engines",
-    "fedsvp_jax.influence",
+    *("fedsvp_jax.estimators", "fedsvp_jax.influence"),
     *("fedsvp_jax.datasets", "fedsvp_jax.pretrained", "fedsvp_jax.report"),
     *("fedsvp_jax.store", "fedsvp_jax.tables"),
     *("flwr", "jax_privacy", "matplotlib", "mlflow", "nvflare", "pandas", "pfl"),
@@ -267,6 +267,8 @@ def test_a_wheel_in_an_empty_environment_runs_the_demo(tmp_path: pathlib.Path) -
     page = tmp_path / "runs" / "demo" / "report.html"
     assert page.stat().st_size > 1_000_000
     assert "fedsvp sweep --" in page.read_text()
+    pages = run(python.with_name("fedsvp"), cwd=tmp_path).rpartition(": ")[2].strip()
+    assert "own_data.md" in pathlib.Path(pages).read_text()
     manual = run(python.with_name("fedsvp"), "train", "--help", cwd=tmp_path)
     assert "fedsvp train --" in manual and "python -m" not in manual
     where = run(

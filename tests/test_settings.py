@@ -12,7 +12,7 @@ import fedsvp_jax
 from fedsvp_jax import settings
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.mechanisms import MechanismConfig, mechanism_names, mechanism_settings
-from fedsvp_jax.settings import Settings, setting
+from fedsvp_jax.settings import SettingError, Settings, setting
 
 PACKAGE = pathlib.Path(fedsvp_jax.__file__).parent
 FIELDS = {field.name: field for field in dataclasses.fields(ExperimentConfig)}
@@ -92,9 +92,9 @@ class Toy(Settings):
         ({"share": 0.0}, "share must be greater than 0 and at most 1, got 0.0"),
         ({"share": 1.1}, "share must be greater than 0 and at most 1, got 1.1"),
         ({"share": math.nan}, "share must be a finite number, got nan"),
-        ({"share": 1e-40}, "share must fit the device's 32 bits"),
+        ({"share": 1e-40}, "share must be within the device's 32 bits"),
         ({"count": 0}, "count must be at least 1, got 0"),
-        ({"count": 2**31}, "count must fit the device's 32 bits"),
+        ({"count": 2**31}, "count must be within the device's 32 bits"),
         ({"clip": -1.0}, "clip must be greater than 0, got -1.0"),
         ({"kind": "medan"}, "kind must be one of mean, median, got 'medan' .did you"),
         ({"share": np.asarray([0.5, 2.0])}, "share must be greater than 0"),
@@ -109,8 +109,10 @@ class Toy(Settings):
     ],
 )
 def test_a_value_outside_its_limits_is_refused(changes: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(SettingError, match=message) as refused:
         Toy(**changes)
+    assert [refused.value.name] == list(changes)
+    assert f"must be {refused.value.allowed}, got" in str(refused.value)
 
 
 def test_limits_themselves_infinity_and_arrays_within_are_taken() -> None:

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import pathlib
 from collections.abc import Callable
 
 import hypothesis
@@ -190,22 +189,6 @@ def test_sampling_needs_an_attribute_and_an_order(attributes: int, permutations:
         )
 
 
-def test_truncated_values_are_the_sampled_ones_until_the_whole_is_reached():
-    utility = _utility([0.0, 0.3, 0.5, 0.6, 0.1, 0.35, 0.55, 0.9], 3)
-    chosen = {"num_permutations": 50, "key": jax.random.key(2)}
-    sampled = shapley.sampled_shapley(utility, 3, **chosen).values
-    exact = shapley.truncated_shapley(utility, 3, tolerance=0.0, **chosen)
-    np.testing.assert_allclose(exact, sampled, atol=1e-6)
-    # 0.6 is within 0.31 of 0.9: who comes third after the first two gains nothing.
-    cut = shapley.truncated_shapley(utility, 3, tolerance=0.31, **chosen)
-    assert cut[2] < sampled[2]
-    assert abs(float(jnp.sum(cut - sampled))) <= 0.31
-    none = shapley.truncated_shapley(utility, 3, tolerance=2.0, **chosen)
-    np.testing.assert_array_equal(none, 0.0)
-    with pytest.raises(ValueError, match="tolerance must be >= 0"):
-        shapley.truncated_shapley(utility, 3, tolerance=-1.0, **chosen)
-
-
 def test_orders_gone_through_both_ways_have_the_error_that_they_tell() -> None:
     """Over 500 keys: unbiased, efficient, and spread as the standard error says."""
     game = jax.random.uniform(jax.random.key(3), (32,))
@@ -252,38 +235,6 @@ def _utility(table: list[float] | jax.Array, num_attributes: int) -> Callable:
     powers = 2 ** jnp.arange(num_attributes)
     values = jnp.asarray(table)
     return lambda coalition: values[jnp.sum(jnp.where(coalition, powers, 0))]
-
-
-@pytest.mark.hole
-def test_g11_truncation_has_no_error_bound_where_a_larger_coalition_may_be_worse():
-    """The counterexample that the docstring and docs/methods.md print."""
-    table = [1.0, 0.0, 1.0, 1.0]
-    chosen = {"num_permutations": 20, "key": jax.random.key(0)}
-    exact = shapley.exact_shapley(jnp.asarray(table))
-    np.testing.assert_allclose(exact, [-0.5, 0.5])
-    cut = shapley.truncated_shapley(_utility(table, 2), 2, tolerance=0.0, **chosen)
-    np.testing.assert_array_equal(cut, [0.0, 0.0])
-    docs = (pathlib.Path(__file__).parents[1] / "docs" / "methods.md").read_text()
-    for text in (shapley.truncated_shapley.__doc__, docs):
-        assert text is not None and "monotone" in text
-
-
-@pytest.mark.hole
-@pytest.mark.parametrize("tolerance", [0.0, 0.1, 0.4])
-def test_g11_in_a_monotone_game_truncation_errs_by_the_tolerance_at_most(
-    tolerance: float,
-):
-    for seed in range(5):
-        draws = np.random.default_rng(seed).random(8)
-        table = [
-            max(draws[inside] for inside in range(8) if inside & whole == inside)
-            for whole in range(8)
-        ]
-        chosen = {"num_permutations": 30, "key": jax.random.key(seed)}
-        utility = _utility(table, 3)
-        sampled = shapley.sampled_shapley(utility, 3, **chosen).values
-        cut = shapley.truncated_shapley(utility, 3, tolerance=tolerance, **chosen)
-        assert np.max(np.abs(cut - sampled)) <= tolerance + 1e-6
 
 
 def test_ratios_of_many_clients_are_each_their_own() -> None:

@@ -106,6 +106,7 @@ def subset(data: Dataset, count: int, label_noise: float, seed: int) -> Dataset:
         train_labels=labels,
         train_writers=None,
         columns={},
+        test_columns={},
     )
 
 

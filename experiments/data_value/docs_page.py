@@ -113,6 +113,6 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     rows = rows_of(docs_dir / "results" / "data_value")
     writers = (state, data, gate, answer, gains)
     return docs_blocks.rewrite(
-        docs_dir / "data_value.md",
+        docs_dir / "results" / "data_value.md",
         {writer.__name__: partial(writer, rows) for writer in writers},
     )

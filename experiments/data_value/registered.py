@@ -1,9 +1,9 @@
-"""What docs/data_value.md registers: data sets, federations, hypotheses."""
+"""What docs/appendix/data_value.md registers: data sets, federations, hypotheses."""
 
 from typing import NamedTuple
 
 DATASETS = ("mnist", "adult")
-CLIENT_DATASETS = ("mnist",)  # on Adult most R are 0 (docs/data_value.md)
+CLIENT_DATASETS = ("mnist",)  # on Adult most R are 0 (docs/appendix/data_value.md)
 FEDERATIONS = 400  # of each data set: seeds 0 to 399
 STEPS = 60  # of a network's training, each with noise
 NOISES = (1.2, 2.0, 3.6)  # sigma; the middle one is the uniform arm's reference

@@ -21,8 +21,8 @@ participants (6). --ablation varies the noise of the votes and of the contributi
 compares the threshold with the best possible one.
 
 Written to --output_dir: config.json, runs.jsonl (one line per result), summary.json,
-figure3.svg (votes), figure4.svg (labels), the figures asked for, timing.jsonl. --resume
-continues, also with more figures than before.
+provenance.json, figure3.svg (votes), figure4.svg (labels), the figures asked for,
+timing.jsonl. --resume continues, also with more figures than before.
 """
 
 import functools
@@ -35,7 +35,7 @@ from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import plan
 from fedsvp_jax.influence import Guarantees
 
-from .. import command, flag_values, messages
+from .. import command, flag_values, messages, provenance
 from . import grids, price_list
 from .tasks import (
     Result,
@@ -199,6 +199,7 @@ def simulate(
     summary["figure4"] = first.class_counts
     summary["drawn"] = [path.name for path in figures.draw(folder.path, summary)]
     write_json(folder.path / "summary.json", summary)
+    write_json(folder.path / "provenance.json", provenance.stamp_of_run(config))
     return summary
 
 

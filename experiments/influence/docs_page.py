@@ -25,6 +25,7 @@ from . import figures, price_list
 
 Outcome = dict[str, Any]  # config and summary of one `experiments.influence`
 _CONTRIBUTOR_HEAD = "ε and δ of a contributor's batch"
+_OF_KINDS = "corruption_"  # names of outcomes that compare kinds of corruption
 _MOST_NOISE = 0.1  # shown of the ablation where nothing is projected; more drowns all
 
 # Table 1 of arXiv 2205.11518: recall, precision, accuracy, each mean ± std in %.
@@ -40,7 +41,7 @@ def keep(name: str, folder: pathlib.Path, docs_dir: pathlib.Path) -> None:
     """Copies an outcome to results/influence/NAME.json, with the figures' points."""
     content = {
         part: json.loads((folder / f"{part}.json").read_text())
-        for part in ("config", "summary")
+        for part in ("config", "summary", "provenance")
     }
     for path in ("data_dir", "features_dir", "lite0_weights"):
         content["config"].pop(path)
@@ -207,6 +208,26 @@ def baselines(outcomes: Sequence[Outcome]) -> str:
     return markdown(rows)
 
 
+def corruptions(outcomes: Sequence[Outcome]) -> str:
+    """Each kind of corruption: which filters find it, and what the model gains."""
+    rows = []
+    for outcome in outcomes:
+        config = outcome["config"]
+        by = {row["filter"]: row for row in outcome["summary"]["baselines"]}
+        row = {
+            "data": config["dataset"],
+            "partition": _partition(config),
+            "corruption": config["corruption"].replace("_", " "),
+        }
+        for name in ("lazy", "centre"):
+            found = _scores(by[name], "recall", "precision")
+            row |= {f"{name}: {score}": value for score, value in found.items()}
+        for name, told in by.items():
+            row[f"accuracy %, {name}"] = _percent(told, "model_accuracy")
+        rows.append(row)
+    return markdown(rows)
+
+
 def federations(outcomes: Sequence[Outcome]) -> str:
     """Figure 2 in numbers: accuracy by the share of corrupted clients."""
     rows = []
@@ -233,6 +254,7 @@ def growth(outcomes: Sequence[Outcome]) -> str:
     rows = [
         {
             "data": outcome["config"]["dataset"],
+            "partition": _partition(outcome["config"]),
             "participants": str(row["num_participants"]),
             "ε per vote": _epsilon(row["vote_epsilon"]),
             _CONTRIBUTOR_HEAD: _contributor(outcome["config"]),
@@ -246,12 +268,15 @@ def growth(outcomes: Sequence[Outcome]) -> str:
 
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     """Writes the blocks of influence.md anew and returns the page's path."""
-    kept = list(figures.kept_outcomes(docs_dir).values())
+    named = figures.kept_outcomes(docs_dir)
+    kinds = [one for name, one in named.items() if name.startswith(_OF_KINDS)]
+    kept = [one for name, one in named.items() if not name.startswith(_OF_KINDS)]
     prices = price_list.lines(
         price_list.cost(resolve(ExperimentConfig(dataset="cifar10")), 100)
     )
     writers = (table, both_at_one, ablation, baselines, federations, growth)
     blocks = {writer.__name__: partial(writer, kept) for writer in writers}
+    blocks["corruptions"] = partial(corruptions, kinds)
     plan = partial("".join, [f"- {line}\n" for line in prices])
     return docs_blocks.rewrite(docs_dir / "influence.md", {"plan": plan, **blocks})
 

@@ -1,4 +1,4 @@
-"""Writes docs/one_attribute.md from its rows, by the registered rules."""
+"""Writes docs/results/one_attribute.md from its rows, by the registered rules."""
 
 import pathlib
 import statistics
@@ -114,7 +114,7 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     """Writes the page's blocks from the kept rows."""
     rows = kept_rows.read(docs_dir / FILE)
     return docs_blocks.rewrite(
-        docs_dir / "one_attribute.md",
+        docs_dir / "results" / "one_attribute.md",
         {
             "state": lambda: state(rows),
             "answer": lambda: answer(rows),

@@ -1,4 +1,4 @@
-"""What docs/one_attribute.md registers: federations, arms, seeds, worth.
+"""What docs/results/one_attribute.md registers: federations, arms, seeds, worth.
 
 The arms' settings and the runs are code of the commit that the page names.
 """

@@ -13,8 +13,7 @@ For every estimator, by utility and number of attributes, over the games of thes
 --ridge=mnist=FOLDER plays those of `ridge`, of that data set and N = 16, beside them.
 --rivals also plays shapiq's estimators (`pip install shapiq`) and two that were written
 here from their papers; --results adds each game's errors to a file of kept rows, from
-which docs/shapley.md is written, and plays only games that it lacks. `python -m
-experiments.shapley.record` makes games.
+which docs/shapley.md is written, and plays only games that it lacks.
 """
 
 import pathlib

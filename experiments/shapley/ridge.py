@@ -1,6 +1,6 @@
 """Games of sixteen attributes whose 2^16 models are solved, not trained.
 
-A client's 200 examples are dealt to 16 attributes as in `record`; a coalition's model
+A client's 200 examples are dealt to 16 attributes as in `games`; a coalition's model
 is the ridge regression of one-hot labels on its examples,
 
     W_S = (sum over a in S of X_a' X_a + I)^-1 sum over a in S of X_a' Y_a
@@ -19,7 +19,7 @@ import numpy as np
 from fedsvp_jax.algorithm.coalitions import coalition_rows
 from fedsvp_jax.data.dataset import Dataset
 
-from .record import KINDS, MOST_EXAMPLES, blended, dealt
+from .games import KINDS, MOST_EXAMPLES, blended, dealt
 
 PLAYERS, WIDTH, TESTED, CHUNK = 16, 32, 100, 4096
 HELD_OUT = {
@@ -28,7 +28,7 @@ HELD_OUT = {
 
 
 def games(data: Dataset, seed: int) -> Iterator[dict[str, Any]]:
-    """One game of each kind, as `record` writes them, with arrays for lists."""
+    """One game of each kind, as recorded ones, with arrays for lists."""
     features = data.train_inputs.reshape(len(data.train_labels), -1).astype(float)
     turn = np.random.default_rng(0).normal(size=(features.shape[1], WIDTH))
     masks = coalition_rows(range(2**PLAYERS), PLAYERS)

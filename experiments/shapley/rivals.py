@@ -124,52 +124,6 @@ def eig(game: Known, asked: int, seed: int) -> np.ndarray:
         known.append(int(np.argmax(gain)))
 
 
-def gtg(worth: np.ndarray, draw: np.random.Generator) -> tuple[np.ndarray, int]:
-    """One round of GTG-Shapley: `(values, distinct coalitions that were tested)`.
-
-    A round that changes the utility by at most .01 gives everybody 0. Otherwise orders
-    are drawn whose first client takes turns; an order is left where the utility is
-    within .001 of that of all. They end where the values of the last ten orders differ
-    from the present ones by less than 5 %, after 30 orders at least.
-
-    From the paper of Liu, Chen, Yu, Cui and Ng (arXiv 2109.02053), with the constants
-    of its public code; not their code.
-
-    Args:
-      worth: (2^N,) by bitmask; 0 is the model of the round before.
-    """
-    number = len(worth).bit_length() - 1
-    full, asked = len(worth) - 1, {0, len(worth) - 1}
-    values, history = np.zeros(number), list[np.ndarray]()
-    if abs(worth[full] - worth[0]) <= 0.01:
-        return values, len(asked)
-    while True:
-        for first in range(number):
-            others = draw.permutation(np.delete(np.arange(number), first))
-            gains, mask, before = np.zeros(number), 0, worth[0]
-            for client in (first, *others):
-                mask |= 1 << int(client)
-                after = before
-                if abs(worth[full] - before) >= 0.001:
-                    asked.add(mask)
-                    after = worth[mask]
-                gains[client], before = after - before, after
-            turn = len(history)
-            values = (values * turn + gains) / (turn + 1)
-            history.append(values)
-        if len(history) >= 30:
-            last = np.asarray(history[-11:-1])
-            moved = abs(last - values) / (abs(values) + 1e-12)
-            if moved.mean(1).max() < 0.05 or len(history) >= 0.8 * len(worth):
-                return values, len(asked)
-
-
-def left_out(worth: np.ndarray) -> np.ndarray:
-    """(N,) what all are worth more than all but one."""
-    full = len(worth) - 1
-    return worth[full] - worth[[full ^ 1 << a for a in range(full.bit_length())]]
-
-
 RIVALS: dict[str, Rival] = {
     "KernelSHAP, paired (shapiq)": _shapiq("KernelSHAP", pairing_trick=True),
     "LeverageSHAP (shapiq)": _shapiq("LeverageSHAP"),

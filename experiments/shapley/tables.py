@@ -9,7 +9,7 @@ from fedsvp_jax import shapley, student
 
 from . import ridge
 from .arena import Result, entrants
-from .record import HELD_OUT
+from .games import HELD_OUT
 
 Played = dict[str, Any]  # one estimator on one game
 

@@ -293,10 +293,11 @@ def _of_all(plans: Sequence[Plan], account: Recorded) -> Allowance:
 
 
 def _total(values: np.ndarray, uploads: float | None) -> float:
-    """Of one upload in every round, or of so many of the costliest."""
+    """Of one upload in every round, or of so many of the costliest if that is less."""
+    whole = float(values.sum())
     if uploads is None:
-        return float(values.sum())
-    return uploads * float(values[-1]) if uploads else 0.0
+        return whole
+    return min(uploads * float(values[-1]), whole) if uploads else 0.0
 
 
 def _steps(shares: np.ndarray) -> int:

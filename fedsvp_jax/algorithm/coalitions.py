@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import paired
-from fedsvp_jax.algorithm import residual_process
+from fedsvp_jax import extras, paired
 from fedsvp_jax.structs import Array
 
 
@@ -21,6 +20,7 @@ class Group(NamedTuple):
 
 
 Groups: TypeAlias = tuple[Group, ...]  # the full coalition comes last
+RESIDUAL_PROCESS = "estimators.residual_process"  # what `gp` trains and corrects by
 
 
 def planned_coalitions(estimator: str, num_attributes: int) -> list[int]:
@@ -92,5 +92,6 @@ def drawn_coalitions(estimator: str, key: Array, held: Array, number: int) -> Ar
       number: m.
     """
     if estimator == "gp":
-        return residual_process.rows(key, held, number)
+        rows: Array = extras.around(RESIDUAL_PROCESS).rows(key, held, number)
+        return rows
     return drawn_pairs(key, held, number // 2)[1]

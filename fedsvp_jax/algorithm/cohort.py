@@ -156,14 +156,7 @@ def sample_cohort(
     Returns:
       (K,) int32 client ids, ascending. Where fewer than K clients are eligible, all
       of them are there and the places that are left, at the end, hold -1.
-
-    Raises:
-      ValueError: cohort_size is out of its range.
     """
-    if not 1 <= cohort_size <= num_clients:
-        raise ValueError(
-            f"cohort_size must be in [1, {num_clients}], got {cohort_size}"
-        )
     order = jax.random.permutation(key, jnp.arange(num_clients, dtype=jnp.int32))
     if eligible is not None:
         order = order[jnp.argsort(~eligible[order], stable=True)]

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax import paired, shapley
-from fedsvp_jax.algorithm import residual_process
+from fedsvp_jax import extras, paired, shapley
 from fedsvp_jax.algorithm.coalitions import (
+    RESIDUAL_PROCESS,
     Group,
     Groups,
     coalition_rows,
@@ -267,7 +267,7 @@ def additive(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
 
 
 def gaussian_process(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
-    """The values of the blended game, corrected by `residual_process`.
+    """The values of the blended game, corrected by `estimators.residual_process`.
 
     Args:
       key: names the attributes of the design.
@@ -279,14 +279,15 @@ def gaussian_process(game: Game, key: Array, number: int) -> tuple[Weights, Valu
 
 def process_corrected(game: Game, blend: Surrogate, key: Array, number: int) -> Values:
     """`gaussian_process` on any surrogate whose single attributes and all are exact."""
-    rows = residual_process.rows(key, game.held, number)
-    found = residual_process.correction(
+    process = extras.around(RESIDUAL_PROCESS)
+    rows = process.rows(key, game.held, number)
+    found = process.correction(
         key, game.held, _lacking(game, blend, rows), game.validation.resolution
     )
     errors = found.standard_errors
     if game.num_attributes > shapley.MAX_EXACT:  # else the blend's values are exact
         errors = jnp.where(game.held, jnp.hypot(errors, blend.standard_errors), 0)
-    margins = residual_process.DEVIATIONS * errors
+    margins = process.DEVIATIONS * errors
     values = jnp.where(game.held, blend.values + found.values, 0)
     return Values(values, standard_errors=errors, margins=margins)
 

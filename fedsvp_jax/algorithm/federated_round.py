@@ -15,11 +15,10 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from fedsvp_jax import optimizers, prng, tree
+from fedsvp_jax import extras, optimizers, prng, tree
 from fedsvp_jax.algorithm import (
     aggregation,
     client,
-    client_values,
     cohort,
     private_query,
     round_score,
@@ -133,7 +132,7 @@ def federated_round(
 
     if plan.client_values is not None:
         assert data.validation is not None
-        found = client_values.client_values(
+        found = extras.around("estimators.client_values").client_values(
             model,
             plan.client_values,
             Weights(state.params, state.stats),

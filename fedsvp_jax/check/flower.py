@@ -1,7 +1,7 @@
 """Flower: LocalDpMod, the strategies for central noise, and FLIP's mod.
 
-Source: flwr 1.41, `clientapp/mod/localdp_mod.py`, `serverapp/strategy/dp_*.py` and
-`supercore/differential_privacy.py`; FLIP, `flip/flower/privacy.py`.
+Source: flwr 1.41 and 1.42, `clientapp/mod/localdp_mod.py`, `serverapp/strategy/dp_*.py`
+and `supercore/differential_privacy.py`; FLIP, `flip/flower/privacy.py`.
 """
 
 import pathlib

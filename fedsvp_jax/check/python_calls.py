@@ -88,10 +88,12 @@ def calls(
     Raises:
       ValueError: it is no Python file.
     """
-    try:
+    tree = None
+    # CPython's parser says MemoryError of brackets that nest too deep for its stack.
+    with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
         tree = ast.parse(file.read_text(encoding="utf-8"))
-    except (SyntaxError, ValueError, RecursionError) as error:
-        raise ValueError(f"{file} is not a Python file that can be read") from error
+    if tree is None:
+        raise ValueError(f"{file} is not a Python file that can be read")
     aliases = {
         name.asname: name.name
         for node in ast.walk(tree)

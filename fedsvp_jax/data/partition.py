@@ -3,7 +3,8 @@
 Each partition is a pure function of the labels or the writers and of a seed. It returns
 one array of example indices per client, which data/train_validation.py then divides
 into training and validation. Each draw has a generator of its own (`prng.generator`),
-so no draw depends on how many others were made.
+so no draw depends on how many others were made. The limits of a number are those of its
+setting in `PartitionSettings`; refused here is what the data cannot give.
 """
 
 import dataclasses
@@ -110,14 +111,10 @@ def paper(
       seed: >= 0.
 
     Raises:
-      ValueError: share or num_clients is out of its range.
+      ValueError: share is 0.
     """
-    if not 0 < share <= 1:
-        raise ValueError(
-            f"class_share must be greater than 0 and at most 1, got {share}"
-        )
-    if num_clients < 1:
-        raise ValueError(f"num_clients must be at least 1, got {num_clients}")
+    if not share > 0:
+        raise ValueError(f"class_share must be greater than 0, got {share}")
     classes = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     counts = [max(1, round(share * len(members))) for members in classes]
     parts = []
@@ -146,12 +143,8 @@ def shards(
       seed: >= 0.
 
     Raises:
-      ValueError: shards_per_client < 1, or more shards than examples.
+      ValueError: more shards than examples.
     """
-    if shards_per_client < 1:
-        raise ValueError(
-            f"shards_per_client must be at least 1, got {shards_per_client}"
-        )
     _check_clients(num_clients, len(labels) // shards_per_client, "full sets of shards")
     rng = generator(seed, Draw.ASSIGN)
     shuffled = rng.permutation(len(labels))
@@ -185,13 +178,8 @@ def dirichlet(
       seed: >= 0.
 
     Raises:
-      ValueError: a number is out of its range, or every draw left a client with too
-        few examples.
+      ValueError: too many clients, or every draw left one with too few examples.
     """
-    if not alpha > 0:
-        raise ValueError(f"dirichlet_alpha must be greater than 0, got {alpha}")
-    if min_examples < 1:
-        raise ValueError(f"min_examples must be at least 1, got {min_examples}")
     _check_clients(num_clients, len(labels) // min_examples, "full shares of examples")
     rng = generator(seed, Draw.ASSIGN)
     classes = [np.flatnonzero(labels == label) for label in np.unique(labels)]

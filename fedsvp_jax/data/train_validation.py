@@ -186,13 +186,9 @@ def make_split(
       how: "stratified" or "by_position".
 
     Raises:
-      ValueError: a number is out of its range, or a client is left without training
-        or without validation examples.
+      ValueError: more honest-but-curious clients than clients, or a client is left
+        without training or without validation examples.
     """
-    if not 0 < train_fraction < 1:
-        raise ValueError(
-            f"train_fraction must be between 0 and 1, got {train_fraction}"
-        )
     curious = set(hbc_clients(len(parts), num_hbc).tolist())
     train, validation = [], []
     for client, indices in enumerate(parts):

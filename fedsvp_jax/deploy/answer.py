@@ -147,8 +147,9 @@ def private_round(
             upload = private(my_training(received))
 
     The round is charged where the block begins. `private(arrays, contribution=None)`
-    takes what the training made of the received arrays, and returns what may leave,
-    once. What the block raises is raised: then nothing leaves, the round counts, and
+    takes the weights that the training made of the received ones, and returns the
+    weights that may leave, once: the received ones plus the clipped difference with its
+    noise. What the block raises is raised: then nothing leaves, the round counts, and
     the server sees that it failed. Where a record may decide that, catch it and hand on
     what was received, as `answer` does.
 

@@ -18,7 +18,12 @@ from fedsvp_jax.algorithm import client, private_answer, private_query
 from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.algorithm.state import LocalWork, ServerState
 from fedsvp_jax.algorithm.task import Task
-from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.config import (
+    ExperimentConfig,
+    FederationSettings,
+    check_resolved,
+    resolve,
+)
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.deploy.answer import Public, Trained, answer
@@ -35,15 +40,16 @@ from fedsvp_jax.structs import Array, MechanismState, Model, Params
 from fedsvp_jax.tree import cell_of
 
 
-def own_data(config: ExperimentConfig, dataset: Dataset) -> FederatedData:
+def own_data(config: FederationSettings, dataset: Dataset) -> FederatedData:
     """A client's own records, divided into training and validation by position.
 
     Args:
-      config: of the federation.
+      config: of the federation, resolved.
       dataset: the client's records alone; its test part may be anything.
     """
+    check_resolved(config)
     alone = dataclasses.replace(
-        resolve(config),
+        config,
         num_clients=1,
         cohort_size=1,
         num_hbc_clients=0,

@@ -13,7 +13,12 @@ from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation import plan
 from fedsvp_jax.federation.budget import solve_noise
-from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
+from fedsvp_jax.mechanisms import (
+    Mechanism,
+    MechanismConfig,
+    make_mechanism,
+    noise_setting,
+)
 from fedsvp_jax.mechanisms.played import check_noise
 from fedsvp_jax.run.files import plain
 from fedsvp_jax.settings import part
@@ -199,6 +204,11 @@ def make_policy(
         "min_num_examples": min_num_examples,
         "max_num_examples": max_num_examples,
     }
+    if config.solve == "noise":  # once: Flower starts a site for every message
+        solved = solve_noise(resolve(config), **facts)
+        name, _ = noise_setting(config.mechanism)
+        noise = {name: getattr(solved, name)}
+        config = dataclasses.replace(config, solve="uploads", **noise)
     given = {
         field.name: getattr(config, field.name)
         for field in dataclasses.fields(config)
@@ -206,8 +216,6 @@ def make_policy(
     }
     asked = dict(plain({"config": given, **facts}))
     config = resolve(config)
-    if config.solve == "noise":
-        config = solve_noise(config, **facts)
     told = plan.mechanism_config(config, **facts)
     policy = Policy(config.mechanism, told, part(PromiseSettings, config), asked)
     mechanism = policy.mechanism

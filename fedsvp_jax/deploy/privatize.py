@@ -60,8 +60,8 @@ def check_request(
     rounds = policy.config.num_rounds
     if not 1 <= round_num <= rounds:
         raise Refused(
-            f"round {round_num} is not one of the {rounds} rounds that this client "
-            "agreed to"
+            f"round {round_num} is not one of the {rounds} rounds, from 1, that this "
+            "client agreed to"
         )
     if round_num <= state.last_round:
         raise Refused(

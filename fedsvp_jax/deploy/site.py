@@ -347,7 +347,8 @@ def _policy_of(text: str) -> Policy:
 
 def _check_settings(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Raises Refused: the policy is not that of the log's beginning."""
-    changed = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
+    both = {*old, *new} - {"solve"}  # by which the noise was found, which is compared
+    changed = [key for key in sorted(both) if old.get(key) != new.get(key)]
     if changed:
         raise Refused(
             "the client promised other settings when its log was begun: "

@@ -5,11 +5,11 @@ adds its share of the noise in whole numbers, and Flower masks them. Flower's
 quantisation is set so that whole numbers pass unchanged: the range [-2^(b-1), 2^(b-1))
 in 2^b steps, one weight for all. The server gets their sum, exactly.
 
-Three things of Flower 1.41 are changed. Its masks come from 32 bits of the key, by XOR,
-through a Mersenne Twister: a computer tries them all. Here they are SHAKE-256 of the
-whole key. Its round ends where a client dies before it shared its keys; here the others
-go on. Its client answers a server that asks for both secrets of another client; here it
-refuses.
+Three things of Flower 1.41 and 1.42 are changed. Its masks come from 32 bits of the
+key, by XOR, through a Mersenne Twister: a computer tries them all. Here they are
+SHAKE-256 of the whole key. Its round ends where a client dies before it shared its
+keys; here the others go on. Its client answers a server that asks for both secrets of
+another client; here it refuses.
 
 What is left: a server that invents clients, or changes the keys that it hands on, is
 not noticed. The claim is against one that follows the protocol.

@@ -9,13 +9,13 @@ import dataclasses
 import logging
 import math
 from collections.abc import Callable
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 import numpy as np
 
 from fedsvp_jax import extras
 from fedsvp_jax.accounting import Account, FilterCost, Participation
-from fedsvp_jax.config import AccountedSettings, ExperimentConfig
+from fedsvp_jax.config import AccountedSettings
 from fedsvp_jax.federation import plan
 from fedsvp_jax.mechanisms import (
     Mechanism,
@@ -23,6 +23,8 @@ from fedsvp_jax.mechanisms import (
     make_mechanism,
     noise_setting,
 )
+
+Accounted = TypeVar("Accounted", bound=AccountedSettings)
 
 _LOG = logging.getLogger(__name__)
 _LEAST, _MOST = 1e-4, 1e4  # of the setting that is solved for
@@ -69,9 +71,7 @@ def _spent(account: Account) -> float:
     return account.plan.promised(account.plan.always)
 
 
-def solve_noise(
-    config: ExperimentConfig, **sizes: Unpack[plan.Sizes]
-) -> ExperimentConfig:
+def solve_noise(config: Accounted, **sizes: Unpack[plan.Sizes]) -> Accounted:
     """The config with the least noise that keeps `total_epsilon` over all its rounds.
 
     Solved for is ε per upload, or the setting that scales the noise where ε does not
@@ -93,7 +93,7 @@ def solve_noise(
         raise ValueError("solve=noise needs total_epsilon, the budget of the run")
     name, more_is_less_noise = noise_setting(config.mechanism)
 
-    def with_value(value: float) -> ExperimentConfig:
+    def with_value(value: float) -> Accounted:
         changes: dict[str, Any] = {name: float(np.float32(value))}  # as a run has it
         return dataclasses.replace(config, **changes)
 

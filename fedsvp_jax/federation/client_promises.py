@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Unpack
+from typing import Any, Generic, NamedTuple, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -11,13 +11,13 @@ import numpy as np
 
 from fedsvp_jax.accounting import Account, client_groups
 from fedsvp_jax.accounting.participation import Promised
-from fedsvp_jax.config import AccountedSettings, ExperimentConfig
+from fedsvp_jax.config import AccountedSettings
 from fedsvp_jax.federation import plan
-from fedsvp_jax.federation.budget import account_of, solve_noise
+from fedsvp_jax.federation.budget import Accounted, account_of, solve_noise
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 
 
-class Group(NamedTuple):
+class Group(NamedTuple, Generic[Accounted]):
     """Clients that are promised the same ε.
 
     Attributes:
@@ -29,17 +29,17 @@ class Group(NamedTuple):
     """
 
     epsilon: float
-    config: ExperimentConfig
+    config: Accounted
     told: MechanismConfig
     mechanism: Mechanism
     clients: tuple[int, ...]
 
 
 def groups_of(
-    config: ExperimentConfig,
+    config: Accounted,
     epsilons: np.ndarray | None,
     **sizes: Unpack[plan.Sizes],
-) -> tuple[Group, ...]:
+) -> tuple[Group[Accounted], ...]:
     """The clients by their ε, from the smallest; one group where all have the same.
 
     With solve=noise each group's noise is the least that keeps its own ε, otherwise all
@@ -91,7 +91,7 @@ def _check_own_noise(config: AccountedSettings, mechanism: Mechanism) -> None:
 
 def promising(
     account: Account,
-    groups: Sequence[Group],
+    groups: Sequence[Group[Any]],
     claimed: Callable[[Mechanism], Mechanism] = lambda mechanism: mechanism,
 ) -> Account:
     """The account before its first round, with the groups' promises, if there are any.
@@ -121,7 +121,7 @@ def promises_text(promised: np.ndarray | None) -> list[str]:
 
 
 def mechanisms_by_client(
-    cells: Sequence[Sequence[Group]], num_clients: int
+    cells: Sequence[Sequence[Group[Any]]], num_clients: int
 ) -> MechanismConfig | None:
     """What each client's mechanism is told; None where it is the same for all.
 
@@ -135,7 +135,7 @@ def mechanisms_by_client(
     if not cells[0] or cells[0][0].config.solve != "noise":
         return None
 
-    def of_cell(groups: Sequence[Group]) -> MechanismConfig:
+    def of_cell(groups: Sequence[Group[Any]]) -> MechanismConfig:
         group_of = np.zeros(num_clients, np.int32)
         for number, group in enumerate(groups):
             group_of[list(group.clients)] = number

@@ -11,7 +11,7 @@ import numpy as np
 from fedsvp_jax import extras, prng
 from fedsvp_jax.algorithm.coalitions import coalition_rows, planned_coalitions
 from fedsvp_jax.common_settings import NoiseSettings
-from fedsvp_jax.config import ExperimentConfig, FederationSettings
+from fedsvp_jax.config import FederationSettings
 from fedsvp_jax.data import preprocessing, train_validation
 from fedsvp_jax.data.attributes import Attributes, AttributeSettings
 from fedsvp_jax.data.client_store import ClientStore
@@ -98,7 +98,7 @@ def num_curious(config: FederationSettings) -> int:
 
 
 def federate(
-    configs: Sequence[ExperimentConfig], dataset: Dataset | ClientStore
+    configs: Sequence[FederationSettings], dataset: Dataset | ClientStore
 ) -> FederatedData:
     """The federation of every cell; cells differ in what does not change shapes.
 

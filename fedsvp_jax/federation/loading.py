@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fedsvp_jax import extras, prng
-from fedsvp_jax.config import EvaluationSettings, FederationSettings
+from fedsvp_jax.common_settings import EvaluationSettings
+from fedsvp_jax.config import FederationSettings
 from fedsvp_jax.data import attributes, partition, preprocessing, sources
 from fedsvp_jax.data.attributes import Attributes, AttributeSettings
 from fedsvp_jax.data.client_store import ClientStore

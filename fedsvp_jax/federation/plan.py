@@ -11,9 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import prng
+from fedsvp_jax import extras, prng
 from fedsvp_jax.accounting import Allowance
-from fedsvp_jax.algorithm import client_values
 from fedsvp_jax.algorithm.coalitions import coalition_groups, planned_coalitions
 from fedsvp_jax.algorithm.local_training import (
     Gradient,
@@ -27,8 +26,9 @@ from fedsvp_jax.algorithm.state import Cell, RoundPlan
 from fedsvp_jax.common_settings import NoiseSettings, RoundSettings
 from fedsvp_jax.config import (
     AccountedSettings,
-    ExperimentConfig,
     FederationSettings,
+    NoisedSettings,
+    PlanSettings,
     check_resolved,
 )
 from fedsvp_jax.data import preprocessing
@@ -145,7 +145,7 @@ def sides(
 
 
 def told_and_made(
-    config: ExperimentConfig, **sizes: Unpack[Sizes]
+    config: NoisedSettings, **sizes: Unpack[Sizes]
 ) -> tuple[MechanismConfig, Mechanism]:
     """What the settings tell their mechanism, and the mechanism made from it.
 
@@ -171,7 +171,7 @@ def told_and_made(
     return told, claimed(make_mechanism(config.mechanism, told), config)
 
 
-def claimed(mechanism: Mechanism, config: FederationSettings) -> Mechanism:
+def claimed(mechanism: Mechanism, config: NoisedSettings) -> Mechanism:
     """The mechanism with the claim that is left to it in a run of these settings."""
     claim = mechanism.claim
     if config.client_values != "none":
@@ -183,9 +183,7 @@ def claimed(mechanism: Mechanism, config: FederationSettings) -> Mechanism:
     return mechanism._replace(claim=claim)
 
 
-def mechanism_config(
-    config: ExperimentConfig, **sizes: Unpack[Sizes]
-) -> MechanismConfig:
+def mechanism_config(config: NoisedSettings, **sizes: Unpack[Sizes]) -> MechanismConfig:
     """The first part of `told_and_made`, which it takes the arguments of."""
     return told_and_made(config, **sizes)[0]
 
@@ -264,7 +262,7 @@ def asked_of(
 
 
 def make_plan(
-    config: ExperimentConfig,
+    config: PlanSettings,
     told: MechanismConfig,
     data: FederatedData,
     target: Target,
@@ -328,7 +326,9 @@ def make_plan(
         eval_every=config.eval_every,
         num_rounds=config.num_rounds,
         known_trips=target.known_trips,
-        client_values=client_values.plan_of(
+        client_values=None
+        if config.client_values == "none"
+        else extras.around("estimators.client_values").plan_of(
             config,
             config.cohort_size,
             batch_size=min(config.eval_batch_size, config.validation_examples),
@@ -338,7 +338,7 @@ def make_plan(
 
 
 def make_cells(
-    configs: Sequence[ExperimentConfig],
+    configs: Sequence[PlanSettings],
     data: FederatedData,
     mechanisms: Sequence[MechanismConfig],
     allowances: Sequence[Allowance],
@@ -368,7 +368,7 @@ def make_cells(
 
 
 def recorded_settings(
-    config: ExperimentConfig,
+    config: FederationSettings,
     dataset: Dataset | ClientStore,
     loss: ExampleLoss | None = None,
     model: Model | None = None,

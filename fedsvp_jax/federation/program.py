@@ -69,7 +69,7 @@ class Program:
     target: Target
     cells_together: int
     stream: CohortStream | None
-    groups: tuple[tuple[Group, ...], ...]
+    groups: tuple[tuple[Group[ExperimentConfig], ...], ...]
 
     @cached_property
     def mechanisms(self) -> tuple[Mechanism, ...]:

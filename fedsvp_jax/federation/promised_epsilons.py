@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedsvp_jax import extras
-from fedsvp_jax.config import AccountedSettings, FederationSettings
+from fedsvp_jax.config import FederationSettings
 from fedsvp_jax.data.dataset import Dataset
 
 
 def promised_epsilons(
-    config: AccountedSettings, names: Sequence[str]
+    config: FederationSettings, names: Sequence[str]
 ) -> np.ndarray | None:
     """(M,) the ε of each client; None without --client_epsilons.
 

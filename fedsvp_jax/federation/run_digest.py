@@ -19,12 +19,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from fedsvp_jax.config import (
-    AccountedSettings,
-    EvaluationSettings,
-    ExecutionSettings,
-    ExperimentConfig,
-)
+from fedsvp_jax.common_settings import EvaluationSettings, ExecutionSettings
+from fedsvp_jax.config import AccountedSettings
 from fedsvp_jax.mechanisms import Mechanism, unread_settings
 from fedsvp_jax.prng import Digest
 from fedsvp_jax.shapley import ClientValueSettings
@@ -89,14 +85,14 @@ def check_more_rounds(
 
 
 def run_digest(
-    config: ExperimentConfig, mechanism: Mechanism, fingerprint: str, *own: str
+    config: AccountedSettings, mechanism: Mechanism, fingerprint: str, *own: str
 ) -> Digest | None:
     """64 bits of SHA-256 of what decides a run's releases beside its seed.
 
     Settings at their defaults are left out, so a new one changes no run's bits.
 
     Args:
-      config: resolved, its noise solved for.
+      config: resolved, its noise solved for; every setting that it has counts.
       mechanism: made from it.
       fingerprint: of the data.
       own: says what the settings do not name: the ε of each client, a model or a loss

@@ -153,14 +153,17 @@ def epsilon_sets_noise(name: str) -> bool:
 def unread_settings(name: str) -> frozenset[str]:
     """The settings that a mechanism does not read; empty for unknown names.
 
-    They are the common ones that it was registered with as `unread`, and the other
-    mechanisms' own.
+    They are the common ones that it was registered with as `unread`, epsilon where it
+    does not set the noise, and the other mechanisms' own.
     """
     entry = _known(name)
     if entry is None:
         return frozenset()
     others = set().union(*map(_own_settings, _REGISTRY.values()))
-    return frozenset(others - _own_settings(entry) | set(entry.unread))
+    common = (
+        set(entry.unread) if entry.epsilon_sets_noise else {"epsilon", *entry.unread}
+    )
+    return frozenset(others - _own_settings(entry) | common)
 
 
 def _own_settings(entry: Entry) -> set[str]:

@@ -41,14 +41,15 @@ def plotly_spec(plot: Plot) -> Spec:
                 data += traces
     legend_lines = _legend_lines(plot) if len(panels) > 1 else 0
     height = 330 if rows == 1 else 60 + 260 * rows
+    more = len(_lines(plot.x_title)) - 1  # of the title that the legend is below
     layout = _LAYOUT | {
-        "height": height + 19 * legend_lines,
+        "height": height + 19 * (legend_lines + more),
         "hovermode": "closest" if plot.series[0].marks else "x unified",
         "hoverlabel": {"namelength": -1},
         "showlegend": len(plot.series) > 1,
         "legend": {
             "orientation": "h",
-            "y": -0.26 / rows,
+            "y": -(0.26 + 0.08 * more) / rows,
             "yanchor": "top",
             "groupclick": "toggleitem",
         },
@@ -112,10 +113,13 @@ def _axis_suffix(index: int) -> str:
     return "" if index == 0 else str(index + 1)
 
 
+def _lines(title: str) -> list[str]:
+    return textwrap.wrap(escaped(title), _LINE) or [""]
+
+
 def _axis(title: str, index: int) -> Spec:
     axis: Spec = {
-        "title": {"text": "<br>".join(textwrap.wrap(escaped(title), _LINE))}
-        | {"standoff": 8},
+        "title": {"text": "<br>".join(_lines(title)), "standoff": 8},
         "automargin": True,
         "gridcolor": "#e3e6ea",
         "linecolor": "#8a929c",

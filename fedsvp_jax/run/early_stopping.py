@@ -24,8 +24,8 @@ class _Stop:
 # What a hook returns to end the run after the round that it was told of.
 STOP: Final = _Stop()
 
-# (round from 1, what was released of its row of metrics.jsonl, read-only) -> STOP or
-# None
+# (round from 1, what was released of its row of metrics.jsonl and the model that was
+# broadcast after it, read-only) -> STOP or None
 Hook = Callable[[int, Mapping[str, Any]], object]
 
 # Fields of a row that clients' private examples decide and no noise hides. Its other

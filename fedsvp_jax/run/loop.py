@@ -81,8 +81,13 @@ class Watcher(Protocol):
     def before_round(self) -> BeforeRound | None:
         """Called before the rounds at which it is due; None for nothing."""
 
-    def on_round(self, cell: int, number: int, metrics: RoundMetrics) -> str | None:
+    def on_round(
+        self, cell: int, number: int, metrics: RoundMetrics, state: ServerState
+    ) -> str | None:
         """Called for each cell and round, from 1, in order, once the account has it.
+
+        Args:
+          state: after the call's last round, which is this one where `one_by_one`.
 
         Returns:
           Why the run ends with that round, in a word; None where it goes on.
@@ -208,7 +213,7 @@ def drive(
             for cell, account in enumerate(accounts):
                 config, row = configs[cell], by_cell[cell][index]
                 accounts[cell] = records.record_round(account, row)
-                ended = watcher.on_round(cell, number, row) or ended
+                ended = watcher.on_round(cell, number, row, state) or ended
                 try:
                     records.check_finite(
                         row, round_num=number, mechanism=config.mechanism

@@ -19,7 +19,7 @@ from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.federation.run_digest import check_more_rounds
 from fedsvp_jax.losses import ExampleLoss
-from fedsvp_jax.run import records, scores
+from fedsvp_jax.run import records
 from fedsvp_jax.run.early_stopping import Hook, check_reveal
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.files import replace_file
@@ -71,7 +71,8 @@ def train(
       progress: draw a progress bar when standard error is a terminal.
       loggers: names of `report.loggers.LOGGERS`; each writes to output_dir/NAME.
       on_round: called after every round as `on_round(number, row)` with what was
-        released of the row of metrics.jsonl, read-only; `run.STOP` as its answer ends
+        released of the row of metrics.jsonl, and with the model that the next round
+        starts from, `row["params"]` and `row["stats"]`; `run.STOP` as its answer ends
         the run, which is claimed at its planned length. Rounds then run in calls of
         one.
       reveal: fields of the row that no noise hides and `on_round` is given too
@@ -162,6 +163,7 @@ def train(
             chances = probabilities(
                 program.model, params, stats, np.asarray(test.inputs)
             )
+            scores = extras.around("tables.scores")
             found = scores.of_table(chances, np.asarray(test.labels), data.class_names)
             summary["test_scores"] = found
         folder.write("summary.json", summary)

@@ -211,7 +211,9 @@ class Session:
         options, patience = self._options, self._program.configs[0].patience
         return bool(options.on_round or options.keep_best) or patience is not None
 
-    def on_round(self, cell: int, number: int, metrics: RoundMetrics) -> str | None:
+    def on_round(
+        self, cell: int, number: int, metrics: RoundMetrics, state: ServerState
+    ) -> str | None:
         """As `loop.Watcher`: holds the rows."""
         files, account = self._files, self.accounts[cell]
         config = self._program.configs[cell]
@@ -231,13 +233,16 @@ class Session:
         self._note(cell, row)
         latest = [by_round[-1] for by_round in self._scores if by_round]
         self._bar.set_postfix(**_shown_score(latest), **_shown_spent(row))
-        return self._end_of_run(number, row)
+        return self._end_of_run(number, row, state)
 
-    def _end_of_run(self, number: int, row: dict[str, Any]) -> str | None:
+    def _end_of_run(
+        self, number: int, row: dict[str, Any], state: ServerState
+    ) -> str | None:
         """Why the run ends with this round; None where it goes on."""
         hook = self._options.on_round
         if hook is not None:
-            told = shown(plain(row), self._options.reveal)
+            model = processes.to_host({"params": state.params, "stats": state.stats})
+            told = shown(plain(row) | cell_of(model, 0), self._options.reveal)
             if processes.from_first(lambda: hook(number, told) is STOP):
                 return "on_round"
         if self.best.waited(self._program.configs[0].patience):

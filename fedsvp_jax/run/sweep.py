@@ -11,12 +11,13 @@ import numpy as np
 
 from fedsvp_jax import federation, mechanisms
 from fedsvp_jax.accounting import tradeoff
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import AccountedSettings, ExperimentConfig
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.devices import processes
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import loading
+from fedsvp_jax.federation.budget import Accounted
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.losses import ExampleLoss
 from fedsvp_jax.run.environment import environment
@@ -48,7 +49,7 @@ class SweepPlan:
     part: str | None = None
     total_epsilons: tuple[float, ...] = ()
 
-    def cells(self, base: ExperimentConfig, mechanism: str) -> list[ExperimentConfig]:
+    def cells(self, base: Accounted, mechanism: str) -> list[Accounted]:
         """The configs of all cells of one mechanism, of every part.
 
         Raises:
@@ -73,7 +74,7 @@ class SweepPlan:
             )
         ]
 
-    def _solved(self, base: ExperimentConfig, name: str) -> list[ExperimentConfig]:
+    def _solved(self, base: Accounted, name: str) -> list[Accounted]:
         """One per ε and seed; of FedAvg, which keeps no promise, one per seed."""
         reference = name == "none"
         solve = "uploads" if reference else "noise"
@@ -104,7 +105,7 @@ class SweepPlan:
             )
         return number, parts
 
-    def programs(self, base: ExperimentConfig) -> dict[str, list[ExperimentConfig]]:
+    def programs(self, base: Accounted) -> dict[str, list[Accounted]]:
         """The configs of the part's cells, by mechanism; each list is one program.
 
         Raises:
@@ -118,13 +119,13 @@ class SweepPlan:
                 f"got {self.part!r}"
             )
         first, end = (len(every) * count // parts for count in (number - 1, number))
-        by_mechanism: dict[str, list[ExperimentConfig]] = {}
+        by_mechanism: dict[str, list[Accounted]] = {}
         for cell in every[first:end]:
             by_mechanism.setdefault(cell.mechanism, []).append(cell)
         return by_mechanism
 
 
-def cell_name(config: ExperimentConfig) -> dict[str, Any]:
+def cell_name(config: AccountedSettings) -> dict[str, Any]:
     """What tells a cell's rows from the others'; gaussian has its noise_std too.
 
     `epsilon` is None where it does not set the noise: nobody claims it then. A cell
@@ -214,12 +215,13 @@ def sweep(
     placement = placement or Placement()
     programs = plan.programs(base)
 
-    def trainer(configs: Sequence[ExperimentConfig]) -> Trainer:
-        program = federation.build(configs, data, model=model, loss=loss)
+    def trainer(mechanism: str) -> Trainer:
+        cells = programs[mechanism]
+        program = federation.build(cells, data, model=model, loss=loss)
         return Trainer(program, placement=placement)
 
     # What cannot run is refused before anything is kept.
-    chosen = max(trainer(configs).cell_chunk for configs in programs.values())
+    chosen = max(trainer(mechanism).cell_chunk for mechanism in programs)
     folder = RunFolder(output_dir)
     logs = logs_of(folder.path, loggers)
     settings = recorded_settings(base, data, loss, model) | dataclasses.asdict(plan)
@@ -231,7 +233,7 @@ def sweep(
     with folder, StopRequests() as stop:
         for mechanism, configs in programs.items():
             names = [cell_name(config) for config in configs]
-            trained = trainer(configs)
+            trained = trainer(mechanism)
             session = Session(
                 trained,
                 folder,

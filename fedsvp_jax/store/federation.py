@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from fedsvp_jax.algorithm import cohort
-from fedsvp_jax.config import ExperimentConfig, FederationSettings
+from fedsvp_jax.config import FederationSettings
 from fedsvp_jax.data import partition, preprocessing, train_validation
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.federation import loading
@@ -46,7 +46,7 @@ def load(config: FederationSettings) -> ClientStore:
     return loading.evaluated_on(store, config.max_test_examples)
 
 
-def federate(config: ExperimentConfig, store: ClientStore) -> FederatedData:
+def federate(config: FederationSettings, store: ClientStore) -> FederatedData:
     """The federation of a store's clients; what a run in memory has, to the number.
 
     Raises:

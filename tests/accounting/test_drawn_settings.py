@@ -9,6 +9,7 @@ import pytest
 from drawn_settings import ROUNDING, Drawn, account
 
 from fedsvp_jax.accounting import composition
+from fedsvp_jax.accounting.claims import planned_row
 
 pytestmark = pytest.mark.across("settings, promises, account and pages at once")
 
@@ -33,10 +34,10 @@ def numbers(value: Any) -> Iterator[float]:
         yield float(value)
 
 
-def check(seed: int) -> bool:
+def check(seed: int, by_client: bool = False) -> bool:
     """Whether the settings of a seed are accepted; what they then say is looked at."""
     try:
-        told = account(seed)
+        told = account(seed, by_client=by_client)
     except ValueError as error:
         assert 10 < len(str(error)) < 400 and "\n" not in str(error), error
         return False
@@ -50,7 +51,9 @@ def check(seed: int) -> bool:
         assert row["status"] == "nominal" or math.isfinite(row["epsilon"])
         assert row["status"] == "nominal" or row["delta"] < 1
     assert told.account.uploads.max() <= told.cap
-    if config.total_epsilon is not None:
+    if by_client:
+        check_clients(told)
+    elif config.total_epsilon is not None:
         promised = config.total_epsilon * (1 + ROUNDING)
         assert spent[config.total_accounting] <= promised
     assert "nan" not in told.text.replace("nance", "")
@@ -71,10 +74,23 @@ def check_plan(told: Drawn) -> None:
             assert row["epsilon"] == spent["epsilon_spent"][row["method"]]
             assert row["status"] == spent["status"][row["method"]]
         if row["method"].startswith("promise"):
-            assert (row["adversary"], row["relation"]) == (
-                spent["adversary"],
-                spent["relation"],
-            )
+            assert row["adversary"] == spent["adversary"]
+            assert row["relation"].partition("; for the ")[0] == spent["relation"]
+
+
+def check_clients(told: Drawn) -> None:
+    """Nobody spends more than its own promise, nor than was planned of its group."""
+    by = told.config.total_accounting
+    for part, promised in zip(told.account.parts, told.account.promised, strict=True):
+        planned = planned_row(part, part.plan.always)["epsilon_spent"]
+        for client in promised.clients:
+            spent = {
+                method: told.account.epsilon_spent(method, None, client)
+                for method in planned
+            }
+            assert spent[by] <= promised.epsilon * (1 + ROUNDING)
+            for method, epsilon in planned.items():
+                assert spent[method] <= epsilon * (1 + ROUNDING), method
 
 
 def test_drawn_settings_end_in_numbers_or_in_one_sentence() -> None:
@@ -82,8 +98,14 @@ def test_drawn_settings_end_in_numbers_or_in_one_sentence() -> None:
     assert 0.3 * len(FAST) < accepted < 0.8 * len(FAST)  # the search sees both
 
 
+def test_drawn_promises_by_client_hold_client_by_client() -> None:
+    accepted = sum(check(seed, by_client=True) for seed in FAST)
+    assert 0.1 * len(FAST) < accepted < 0.8 * len(FAST)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(100, 600, 50))
 def test_five_hundred_drawn_settings_find_no_traceback(first: int) -> None:
     for seed in range(first, first + 50):
         check(seed)
+        check(seed, by_client=True)

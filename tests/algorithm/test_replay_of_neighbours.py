@@ -397,7 +397,7 @@ PLANTED: dict[str, tuple[Any, str, Callable[..., Any], dict[str, Any], float, st
         *(trainer, "federated_round", _left_at_home),
         *(RECORDS_OF | {"max_uploads": 4}, 1e4, "cohort spent"),
     ),
-    "key": (trainer, "federated_round", _reseeded, RECORDS_OF, 1e4, "others noise"),
+    "key": (trainer, "federated_round", _reseeded, RECORDS_OF, 1e4, "others moved"),
     "peek": (trainer, "federated_round", _peeking, RECORDS_OF, 1e4, "absent"),
     "release": (trainer, "federated_round", _telling, QUICK[5], 1e4, "released"),
     "std": (base, "noised_upload", _louder, QUICK[0], 1e4, "noise"),

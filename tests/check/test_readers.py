@@ -88,6 +88,8 @@ def test_what_is_not_proved_is_nominal(tmp_path: pathlib.Path) -> None:
         "adaptive, by default",
         "percentile",
         "sparse vector",
+        "sparse vector, its share",
+        "sparse vector, its epsilon",
         "pfl, accountant",
     }
     for name, case in CASES.items():
@@ -120,6 +122,7 @@ def test_a_flower_app_is_read_by_its_pyproject(tmp_path: pathlib.Path) -> None:
 
 BAD = {
     "no python": (("flower", "a.py", "def"), "is not a Python file"),
+    "nested": (("flower", "a.py", "[s =" + "[" * 10**5), "is not a Python file"),
     "computed": (
         ("flower", "a.py", LOCAL.format("clip(), 1, 1, 1e-5")),
         r"clipping_norm of LocalDpMod in a\.py, line 2 is clip\(\), which only running",

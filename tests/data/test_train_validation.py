@@ -242,26 +242,6 @@ def test_rows_are_int32_padded_with_zero() -> None:
     assert padding.any()
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"train_fraction": 0.0}, "train_fraction must be between 0 and 1, got 0.0"),
-        ({"train_fraction": 1.0}, "train_fraction"),
-        (
-            {"num_hbc": 11},
-            "num_hbc_clients must be between 0 and num_clients = 10, got 11",
-        ),
-        ({"num_hbc": -1}, "num_hbc"),
-        ({"seed": -1}, "seed must be >= 0, got -1"),
-    ],
-)
-def test_impossible_split_settings_are_refused(
-    changes: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        split_of(PARTITIONS["iid"](10, 0), **changes)
-
-
 def test_a_client_left_without_data_is_named() -> None:
     private = np.flatnonzero(LABELS == 5)
     other = np.flatnonzero(LABELS == 1)

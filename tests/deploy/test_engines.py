@@ -1,7 +1,6 @@
 """The noise that each engine draws, beside what `fedsvp check` says of it."""
 
 import json
-import os
 import pathlib
 import subprocess
 from typing import Any
@@ -11,11 +10,13 @@ import pytest
 from others_settings import CASES, FLIP, Case
 
 from fedsvp_jax import check
+from tests.faults.rows import keep
 
 pytestmark = [
     pytest.mark.across("the noise of every engine, beside what fedsvp check says"),
     pytest.mark.slow,
 ]
+ROOT = pathlib.Path(__file__).parents[2]
 SIZE = 20_000  # numbers: their std is known to 0.5 %
 
 
@@ -30,6 +31,16 @@ def said(case: Case, folder: pathlib.Path) -> float:
     file = folder / case.name
     file.write_text(case.text)
     return check.READERS[case.engine](file, check.Facts(**case.facts or {}))[0].std
+
+
+def compared(
+    engine: str, name: str, drawn: float, folder: pathlib.Path, rel: float = 0.03
+) -> None:
+    """The std, or scale, that `engine` drew, with what the checker says of the file."""
+    known = said(CASES[name], folder)
+    assert drawn == pytest.approx(known, rel=rel)
+    told = {"said": float(f"{known:.4g}"), "drawn": float(f"{drawn:.4g}")}
+    keep("others' noise", f"{engine}, {name}", tried=1, held=1, **told)
 
 
 def made(case: Case, **known: Any) -> dict[str, Any]:
@@ -89,7 +100,7 @@ def test_flower(name: str, tmp_path: pathlib.Path) -> None:
         zeros = ArrayRecord({"0": Array(np.zeros(SIZE, np.float32))})
         noise = names["s"]._add_noise_to_aggregated_arrays(zeros)
         noise = noise.to_numpy_ndarrays()[0]
-    assert np.std(noise) == pytest.approx(said(case, tmp_path), rel=0.03)
+    compared("flwr", name, float(np.std(noise)), tmp_path)
 
 
 @pytest.mark.parametrize("name", of_engine("flare", "percentile"))
@@ -105,7 +116,7 @@ def test_flare(
 
         told = {"clipping_norm": 1.0, "sensitivity": 1e-4, "epsilon": 10, "delta": 1e-5}
         noise = local_noise(LocalDpMod(**told | args))
-        assert np.std(noise) == pytest.approx(said(case, tmp_path), rel=0.03)
+        compared("FLIP's formula by flwr", name, float(np.std(noise)), tmp_path)
         return
     pytest.importorskip("nvflare")
     from nvflare.apis.dxo import DXO, DataKind
@@ -124,7 +135,7 @@ def test_flare(
     dxo = DXO(DataKind.WEIGHT_DIFF, {"0": values})
     SVTPrivacy(**args).process_dxo(dxo, Shareable(), FLContext())
     scale = np.mean(np.abs(drawn[-1]))  # of the answers, which are drawn last
-    assert scale == pytest.approx(said(case, tmp_path), rel=0.15)
+    compared("nvflare", name, float(scale), tmp_path, rel=0.15)
 
 
 @pytest.mark.parametrize("name", of_engine("pfl"))
@@ -145,48 +156,24 @@ def test_pfl(name: str, tmp_path: pathlib.Path) -> None:
     zeros = MappedVectorStatistics({"0": np.zeros(SIZE, np.float32)}, weight=1.0)
     noised, _ = inner.add_noise(statistics=zeros, cohort_size=1, seed=3)
     spread = np.std(noised["0"]) / (2**0.5 if "Laplace" in case.text else 1)
-    assert spread == pytest.approx(said(case, tmp_path), rel=0.03)
+    compared("pfl", name, float(spread), tmp_path)
 
 
-OPACUS = """
-import json, sys, warnings
-import torch
-from torch.utils.data import DataLoader, TensorDataset
-from opacus import PrivacyEngine
-warnings.simplefilter("ignore")
-found = {}
-for name, text in json.load(sys.stdin).items():
-    torch.manual_seed(0)
-    m = torch.nn.Linear(20_000, 1)
-    optimizer = torch.optim.SGD(m.parameters(), lr=0.1)
-    names = dict(m=m, DataLoader=DataLoader, PrivacyEngine=PrivacyEngine)
-    text = text.replace("module=m,", "module=m, optimizer=optimizer,")
-    names["optimizer"] = optimizer
-    exec(text, names)
-    data = TensorDataset(torch.zeros(1000, 1), torch.zeros(1000, 1))
-    _, private, _ = names["train"](data)
-    weight = private.params[0]
-    weight.summed_grad = torch.zeros_like(weight)
-    private.params[1].summed_grad = torch.zeros_like(private.params[1])
-    private.add_noise()
-    found[name] = float(weight.grad.std())
-print(json.dumps(found))
-"""
+@pytest.mark.parametrize("name", of_engine("opacus"))
+def test_opacus(name: str, opacus: dict[str, float], tmp_path: pathlib.Path) -> None:
+    compared("opacus", name, opacus[name], tmp_path)
 
 
-def test_opacus(tmp_path: pathlib.Path) -> None:
-    """In an environment without JAX, whose Python FEDSVP_OPACUS names."""
-    python = os.environ.get("FEDSVP_OPACUS")
-    if python is None:
-        pytest.skip("FEDSVP_OPACUS names no Python with opacus")
-    cases = {name: CASES[name] for name in of_engine("opacus")}
+@pytest.fixture(scope="module")
+def opacus() -> dict[str, float]:
+    """What it draws in its own environment, which has no JAX."""
+    python = ROOT / ".venv-references" / "bin" / "python"
+    assert python.exists(), "make test-deploy builds the place of Opacus"
     ended = subprocess.run(
-        [python, "-c", OPACUS],
-        input=json.dumps({name: case.text for name, case in cases.items()}),
+        [python, ROOT / "tests" / "references" / "noise_of_opacus.py"],
+        input=json.dumps({name: CASES[name].text for name in of_engine("opacus")}),
         capture_output=True,
         text=True,
         check=True,
     )
-    found = json.loads(ended.stdout.splitlines()[-1])
-    for name, case in cases.items():
-        assert found[name] == pytest.approx(said(case, tmp_path), rel=0.03), name
+    return dict(json.loads(ended.stdout.splitlines()[-1]))

@@ -1,20 +1,24 @@
-"""What was tried against a site's budget, and what came back: one row, one fault."""
+"""What was tried on a site's budget, and what came back: one row, one fault."""
 
 import json
 import os
 import pathlib
 import resource
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import full_disk
 import numpy as np
 import pytest
 from deployed import UPDATE_CLIP, model, policy, trained
 
 from fedsvp_jax.deploy import Refused, Site, Trained, WitnessFolder, answer, fingerprint
 from fedsvp_jax.deploy.chain import Key, _canonical, entry_line
+from tests.faults.rows import keep
 
 pytestmark = pytest.mark.across("what holds a site's budget, against every fault")
 
@@ -48,6 +52,10 @@ def place(tmp_path: pathlib.Path) -> Place:
     shutil.copytree(made.folder, made.before)
     sent(made.site, 2)
     return made
+
+
+def came_back(case: str, what: str, times: int = 1) -> None:
+    keep("budget", case, tried=times, held=times, came_back=what)
 
 
 def restored(place: Place, *names: str) -> None:
@@ -156,6 +164,7 @@ def test_a_log_that_is_not_the_newest_whole_one_answers_nothing(
         assert "\n" not in str(caught.value)
     with pytest.raises((FileExistsError, Refused)):
         place.site.begin(30)
+    came_back(name, str(caught.value))
 
 
 REQUESTS: dict[str, tuple[int, Any, str]] = {
@@ -177,16 +186,32 @@ def test_a_request_that_may_not_be_answered_changes_nothing(
 ) -> None:
     round_num, received, words = REQUESTS[name]
     before = (place.folder / "log").read_bytes()
-    with pytest.raises(Refused, match=words):
+    with pytest.raises(Refused, match=words) as caught:
         sent(place.site, round_num, received)
     assert (place.folder / "log").read_bytes() == before
     sent(place.site, 4)  # skipping a round costs nothing
     assert place.site.read().sums["uploads"] == [3]
+    came_back(name, str(caught.value))
+    came_back("skipped round", "the next one is answered, and counted")
+
+
+def test_a_round_under_other_settings_than_those_promised_is_refused(
+    place: Place,
+) -> None:
+    """Of a server whose job brings a policy of its own: weaker noise, more rounds."""
+    for changes in ({"epsilon": 3.0}, {"num_rounds": 50}, {"l2_norm_clip": 9.0}):
+        (changed,) = changes
+        other = policy(**UPDATE_CLIP | changes)
+        with pytest.raises(Refused, match=f"{changed} is .* and was") as caught:
+            sent(Site(place.folder / "log", other, witness=place.site.witness), 3)
+        assert place.site.read().last_round == 2
+    came_back("other settings from the server", str(caught.value), times=3)
 
 
 def test_numbers_as_large_as_float32_has_are_clipped_and_counted(place: Place) -> None:
     sent(place.site, 3, [np.full_like(leaf, 3e38) for leaf in model()])
     assert place.site.read().sums["uploads"] == [3]
+    came_back("numbers of 3e38", "clipped, noised and counted")
 
 
 def test_other_records_are_not_gone_on_with_and_the_server_is_not_told(
@@ -204,6 +229,7 @@ def test_other_records_are_not_gone_on_with_and_the_server_is_not_told(
     assert fingerprint(np.arange(3)) not in (place.folder / "log").read_text()
     key = (place.folder / "log.key").read_text()
     assert key not in (place.folder / "log").read_text()
+    came_back("other records", f"to the site alone: {caught.value}")
 
 
 def test_a_folder_s_fingerprint_is_that_of_its_files(tmp_path: pathlib.Path) -> None:
@@ -235,8 +261,9 @@ def test_a_clock_that_goes_back_decides_nothing(
     monkeypatch.setattr(time, "gmtime", lambda: time.struct_time((1999,) + (1,) * 8))
     sent(place.site, 3)
     assert place.site.entries()[-1].time.startswith("1999")
-    with pytest.raises(Refused, match="round 3 is over"):
+    with pytest.raises(Refused, match="round 3 is over") as caught:
         sent(place.site, 3)
+    came_back("clock set back", f"counted; the same round again: {caught.value}")
 
 
 def test_a_log_that_its_witness_has_not_seen_yet_is_shown_to_it(place: Place) -> None:
@@ -253,6 +280,7 @@ def test_a_log_that_its_witness_has_not_seen_yet_is_shown_to_it(place: Place) ->
         answer(place.site, model(), killed, round_num=3)
     sent(place.site, 4)
     assert place.site.read().sums["uploads"] == [4]
+    came_back("killed before its witness had seen the charge", "counted, not sent")
 
 
 def test_a_torn_last_entry_was_never_reported_and_is_dropped(place: Place) -> None:
@@ -263,6 +291,7 @@ def test_a_torn_last_entry_was_never_reported_and_is_dropped(place: Place) -> No
         with place.site.opened():
             pass
         assert (place.folder / "log").read_bytes() == whole
+    came_back("torn last entry", "dropped: it was never reported", times=2)
 
 
 def test_a_full_disk_sends_nothing_and_forgets_nothing(place: Place) -> None:
@@ -277,6 +306,32 @@ def test_a_full_disk_sends_nothing_and_forgets_nothing(place: Place) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert (place.folder / "log").read_bytes() == before
     sent(place.site, 3)
+
+
+@pytest.mark.slow
+def test_a_small_disk_that_is_full_sends_nothing_that_is_not_counted(
+    tmp_path: pathlib.Path,
+) -> None:
+    """A tmpfs of 256 KiB, of which a program leaves no page, one, two."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = 'mount -t tmpfs -o size=256k none "$2" && exec "$0" "$1" "$2" "$3"'
+    own = sys.executable, full_disk.__file__, disk, tmp_path / "elsewhere"
+    ended = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", mounted, *map(str, own)],
+        env=os.environ | {"PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    told = json.loads(ended.stdout)
+    assert 0 < told["left"] <= told["counted"]
+    assert {words.partition(" cannot")[0] for words in told["came_back"]} == {
+        "the client's log log",
+        "the client's witness",
+    }
+    for words, times in told["came_back"].items():
+        came_back(f"disk full: {words.split()[2]}", words, times)
 
 
 def test_a_policy_stands_in_the_log_and_sites_may_promise_different_things(

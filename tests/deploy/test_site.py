@@ -26,6 +26,7 @@ from fedsvp_jax.deploy import (
     new_state,
 )
 from fedsvp_jax.deploy.privatize import charge
+from fedsvp_jax.deploy.site import _check_settings
 
 
 def begun(path: pathlib.Path, **changes: Any) -> Site:
@@ -172,6 +173,19 @@ def test_a_state_read_back_is_the_one_that_was_written(tmp_path: pathlib.Path) -
     assert dataclasses.replace(read, sums={}, before={}) == dataclasses.replace(
         state, sums={}, before={}
     )
+
+
+def test_the_noise_is_solved_for_once_in_a_sites_life(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = begun(tmp_path / "log", solve="noise", total_epsilon=4.0)
+    monkeypatch.setattr("fedsvp_jax.deploy.policy.solve_noise", None)
+    again = Site(tmp_path / "log")
+    assert again.policy.settings() == file.policy.settings()
+    upload(again, 1)
+    assert file.read().last_round == 1
+    before = file.policy.settings() | {"solve": "noise"}  # a log of version 0.1
+    _check_settings(before, file.policy.settings())
 
 
 # What training may do that no server may see.

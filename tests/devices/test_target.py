@@ -89,8 +89,9 @@ def test_the_round_of_every_target_is_that_of_a_cpu(
         other, found = first_round(trainer)
         assert found.clients.estimation is not None
         values = found.clients.estimation.shapley_values
+        # Differences of utilities of up to 3 nats, each right to a few of 1e-4.
         np.testing.assert_allclose(
-            values, metrics.clients.estimation.shapley_values, rtol=1e-3, atol=1e-4
+            values, metrics.clients.estimation.shapley_values, rtol=1e-3, atol=1e-3
         )
         zero = metrics.clients.estimation.shapley_values == 0
         np.testing.assert_array_equal(values == 0, zero)

@@ -36,6 +36,7 @@ from fedsvp_jax.engines.flower_sums import (
     protocol,
 )
 from fedsvp_jax.mechanisms.grid import average, grid_step, residues
+from tests.faults.rows import keep
 
 TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1  # as flwr sets
 CLIENTS = 5
@@ -234,7 +235,10 @@ def test_a_server_that_asks_for_more_is_refused(tmp_path: pathlib.Path) -> None:
         ("mod_range", 2**30),
         ("max_weight", 1000.0),
     ):
-        assert name in asked(sites, "setup", **{name: value})
+        said = asked(sites, "setup", **{name: value})
+        assert name in said
+        case = f"a server that sets {name} of the secure sum"
+        keep("budget", case, tried=1, held=1, came_back=said)
     assert asked(sites, "setup") == ""
     both = {"active_nids": [1, 2, 3, 4], "dead_nids": [1]}
     assert "not both" in asked(sites, "unmask", **both)

@@ -48,6 +48,16 @@ def test_what_is_planned_says_whether_it_is_proved() -> None:
     assert planned_row(program(mechanism="none").accounts[0], 1)["status"] is None
 
 
+def test_more_uploads_are_never_planned_to_spend_less() -> None:
+    """Two of the costliest were said to cost more than one in each of five rounds."""
+    changes = {"mechanism": "time_varying", "decay": 0.5, "num_rounds": 5}
+    (account,) = program(sensitivity="update_clip", **changes).accounts
+    planned = [planned_row(account, uploads) for uploads in (1, 2, 4, None)]
+    for method in ("basic", "rdp", "pld"):
+        spent = [row["epsilon_spent"][method] for row in planned]
+        assert spent == sorted(spent) and spent[0] < spent[1]
+
+
 SOLVED = {"total_epsilon": 4.0, "solve": "noise", "delta": 1e-5}
 SHARED = {"sensitivity": "update_clip", "noise_trust": "secure_aggregation"}
 
@@ -191,7 +201,7 @@ def test_what_nobody_asked_for_is_told_of_own_data(tmp_path: pathlib.Path) -> No
     told = command(*line).stdout.splitlines()
     assert told[0].startswith("chosen for 100 examples: partition = iid, num_clients =")
     assert "delta = 0.1 (delta is 1/batch_size as published" in told[0]
-    assert told[1].startswith("chosen as private: hi, of hi, lo; --private_category")
+    assert told[1].startswith("chosen as private: hi, of hi, lo (that a row belongs")
     named = command(*line, "--private_category=lo", "--delta=1e-5").stdout
     assert "chosen as private" not in named and "as published" not in named
     assert "lo (private)" in named

@@ -79,7 +79,7 @@ runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
     [
         (500, "output_dir", None),
         (20_000, "checkpoints/2 cannot be written", "config.json"),
-        (50_000, "clients.jsonl cannot be written", "the checkpoint of round"),
+        (50_000, "s.jsonl cannot be written", "the checkpoint of round"),  # rows
     ],
 )
 def test_a_file_size_limit_ends_in_one_line_and_the_run_resumes(

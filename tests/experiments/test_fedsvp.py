@@ -20,6 +20,8 @@ def test_alone_it_prints_one_screen_with_a_line_for_each_subcommand() -> None:
         assert f"\n  {name} " in shown.stdout
         assert subcommands.purpose(name).endswith(".")
     assert shown.stdout.count("\n") <= 25
+    where = shown.stdout.splitlines()[-1].removeprefix("Documentation: ")
+    assert pathlib.Path(where).samefile(ROOT / "docs" / "index.md")
     assert fedsvp.preset_list().count("\n") > 15
 
 
@@ -57,6 +59,7 @@ def test_an_installed_manual_names_the_command_that_exists_there(
     assert manual.as_typed(text) == (
         "fedsvp train --seed=1; python -m experiments.utility.rows"
     )
+    assert manual.as_typed("as experiments.predict.") == "as fedsvp predict."
 
 
 def test_a_closed_pipe_ends_a_command_without_a_word() -> None:

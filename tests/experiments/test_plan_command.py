@@ -38,7 +38,7 @@ def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:
     out = tmp_path / "plan"
     line = ("experiments.plan", str(data), f"--schema={schema}")
     done = succeeds(*line, "--total_epsilons=9", "--num_seeds=2", f"--output_dir={out}")
-    assert "1 clients of 48 to 48 training rows" in done.stdout
+    assert "1 client of 48 training rows" in done.stdout
     assert "every ε is at δ = 1e-05; against: server; neighbours: " in done.stdout
     told = json.loads((out / "epsilon.json").read_text())
     (point,) = told["points"]

@@ -1,7 +1,6 @@
 """Bad input ends a command with one sentence, and nothing is written.
 
-Of every command that has checks of its own; settings one by one: tests/test_config.py,
-and what `experiments.train` alone refuses: test_train_command.py.
+Of commands that have checks of their own; settings: tests/test_refusals.py.
 """
 
 import pathlib
@@ -15,6 +14,35 @@ ATTACK = "experiments.attack --attack="
 NOBODY = "is not read by mechanisms none, gaussian; remove it"
 # Command -> flags added to it -> what the sentence holds.
 REFUSED = {
+    TRAIN: {
+        "--epsilon=much": "--epsilon takes a number, got 'much'",
+        "--dataset=mnist": "data_dir",
+        "--dataset=mnist --data_dir=/nowhere": "/nowhere",
+        "--num_devices=99": "num_devices must be at most 1",
+        "--num_devices=0": "num_devices",
+        "--total_epsilon=0.000001": "total_epsilon",
+        "--total_epsilon=5 --mechanism=none": "total_epsilon",
+        "--preset=proved --dataset=mnist": "preset proved needs total_epsilon",
+        "--preset=proved --total_epsilon=2": "is for mnist and femnist, got digits",
+        "--epsilom=1": "epsilom",
+        "epsilon=1": "epsilon=1",
+    },
+    SWEEP: {
+        "--epsilons=much": "epsilons must be numbers",
+        "--epsilons=": "epsilons",
+        "--mechanisms=none,fedsv": "did you mean fedsva",
+        "--seeds=3:1": "seeds must be a list",
+        "--seeds=0:1:2": "seeds must be a list",
+        "--epsilon=0.5": "epsilon",
+        "--mechanisms=none,fedsva --epsilons=0.5,2": "epsilon",
+        "--mechanisms=": "mechanism",
+        "--noise_stds=.1": "noise_stds is only read by gaussian",
+        "--mechanisms=gaussian --noise_stds=.1,much": "noise_stds must be numbers",
+        "--num_devices=99": "num_devices must be at most 1",
+        "--sweep_devices=2": "devices",
+        "--part=3/2": "part must be I/N",
+        "--total_epsilon=0.000001 --mechanisms=fedsva": "total_epsilon",
+    },
     f"{ATTACK}acgan --num_images=20 --num_attackers=2 --num_hbc_clients=2": {
         "--num_hbc_clients=1": "num_attackers must be between 1 and num_hbc_clients",
         "--num_attributes=1": "attributes must be class",

@@ -49,6 +49,10 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     assert not any(
         one.startswith("from_data") for one in schema.read_text().split("\n")
     )
+    group = ("--attributes=column:kind", "--private_category=a")
+    assert_sentence(
+        command(*train, "--goal=proved", *group), "hides every row, and --a"
+    )
     done = succeeds(*train, "--goal=proved")
     assert "changes the view of the server by at most ε = " in done.stdout
     assert "(proved, unless one of its" in done.stdout

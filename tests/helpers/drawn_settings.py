@@ -5,10 +5,9 @@ upload in the place of training: resolve, solve, cap, record, sum up, write.
 """
 
 import dataclasses
-import functools
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -22,10 +21,10 @@ from fedsvp_jax.accounting import Account, Allowance, claims
 from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.algorithm.state import ClientMetrics, RoundMetrics
 from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.federation import plan, solve_noise
+from fedsvp_jax.federation import client_promises
 from fedsvp_jax.federation.budget import account_of
 from fedsvp_jax.influence import admission, privacy
-from fedsvp_jax.mechanisms import Mechanism, noise, played
+from fedsvp_jax.mechanisms import noise, played
 from fedsvp_jax.report import guarantees as guarantees_page
 from fedsvp_jax.report import spent as spent_text
 from fedsvp_jax.run import records
@@ -129,17 +128,23 @@ def drawn(seed: int) -> dict[str, Any]:
     return kept | {key: settings[key] for key in ordinary}
 
 
-def account(seed: int, settings: dict[str, Any] | None = None) -> Drawn:
+def account(
+    seed: int, settings: dict[str, Any] | None = None, *, by_client: bool = False
+) -> Drawn:
     """The account of `drawn(seed)`, or of other settings.
 
     Args:
       seed: of the settings, the clients' sizes, the cohorts and the R.
       settings: in the place of those that are drawn.
+      by_client: whether clients are promised ε of their own, of total_epsilon a
+        quarter, half, the whole or twice.
 
     Raises:
       ValueError: the settings are refused.
     """
     given = drawn(seed) if settings is None else settings
+    if by_client:
+        given = given | {"total_epsilon": given.get("total_epsilon") or 3.0}
     config = resolve(ExperimentConfig(dataset="digits", **given))
     rng = np.random.default_rng((seed, 1))
     sizes = rng.integers(1, 300, config.num_clients)
@@ -149,29 +154,32 @@ def account(seed: int, settings: dict[str, Any] | None = None) -> Drawn:
         "min_num_examples": int(sizes.min()),
         "max_num_examples": int(sizes.max()),
     }
-    if config.solve == "noise":
-        config = solve_noise(config, **ends)
-    told = plan.mechanism_config(config, **ends)
-    mechanism = mechanisms.make_mechanism(config.mechanism, told)
-    with mock.patch.object(noise, "add_gaussian_noise", _no_draw):
-        played.check_noise(
-            mechanism,
-            config.num_clients,
-            config.num_rounds,
-            sizes=(told.min_num_examples, told.max_num_examples),
-        )
+    epsilons = None
+    if by_client:
+        shares = rng.choice([0.25, 0.5, 1.0, 2.0], config.num_clients)
+        epsilons = config.total_epsilon * shares
+    groups = client_promises.groups_of(config, epsilons, **ends)
+    for group in groups:
+        with mock.patch.object(noise, "add_gaussian_noise", _no_draw):
+            played.check_noise(
+                group.mechanism,
+                config.num_clients,
+                config.num_rounds,
+                sizes=(group.told.min_num_examples, group.told.max_num_examples),
+            )
+    config = dataclasses.replace(groups[0].config, total_epsilon=config.total_epsilon)
     before = account_of(
         config,
-        mechanism,
+        groups[0].mechanism,
         equal_weights=True,
         nominal="by chance" if rng.random() < 0.1 else "",
     )
-    kept, planned = (
-        before.plan.allowance,
-        claims.planned_row(before, before.plan.always),
-    )
+    before = client_promises.promising(before, () if epsilons is None else groups)
+    kept = before.plan.allowance
+    most = [before, *before.parts][-1]  # of the largest ε, where each has its own
+    planned = claims.planned_row(most, most.plan.always)
     after, uploaded = before, []
-    for number, metrics in enumerate(_rounds(config, mechanism, sizes, kept, rng), 1):
+    for number, metrics in enumerate(_rounds(config, groups, sizes, kept, rng), 1):
         if number > MOST_ROUNDS:
             break
         if admission.num_passes(config, number) > after.passes:
@@ -181,7 +189,7 @@ def account(seed: int, settings: dict[str, Any] | None = None) -> Drawn:
     summary, text = _summed_up(config, after)
     return Drawn(
         config,
-        uploads_in_a_row(kept),
+        uploads_in_a_row(kept._replace(budget=np.max(kept.budget))),
         after,
         summary,
         planned,
@@ -192,29 +200,15 @@ def account(seed: int, settings: dict[str, Any] | None = None) -> Drawn:
 
 def _rounds(
     config: ExperimentConfig,
-    mechanism: Mechanism,
+    groups: Sequence[client_promises.Group],
     sizes: np.ndarray,
     kept: Allowance,
     rng: np.random.Generator,
 ) -> Iterator[RoundMetrics]:
     """The rounds as `records` takes them; they end when nobody may upload any more."""
     spent = np.zeros(len(sizes), np.int32)
+    mechanism = groups[0].mechanism
     uniform = config.weighting == "uniform" or mechanism.uniform_weights
-    state = mechanism.init(len(sizes)).of(0)
-    weights_of = {"w": jnp.ones((2,), jnp.float32)}
-
-    @functools.partial(jax.vmap, in_axes=(0, 0, None))
-    def info(size: jax.Array, ratio: jax.Array, round_num: jax.Array) -> Any:
-        return mechanism.update(
-            weights_of,
-            state,
-            key=jax.random.key(0),
-            num_examples=size,
-            contribution_ratio=ratio,
-            round_num=round_num,
-            params=weights_of,
-        )[2]
-
     # The schedules' noise changes with the round; some rounds stand for those around.
     every = max(1, config.num_rounds // 3)
     dealt = rng.permutation(len(sizes))
@@ -224,9 +218,7 @@ def _rounds(
             ratios = rng.choice([0.0, 1.0, 0.3], len(sizes)).astype(np.float32)
             if not mechanism.needs_contribution:
                 ratios[:] = 1.0
-            with mock.patch.object(noise, "add_gaussian_noise", _no_draw):
-                uploads = info(jnp.asarray(sizes), jnp.asarray(ratios), round_num)
-            infos = jax.device_get(uploads)
+            infos = _infos(groups, sizes, ratios, round_num)
         able = np.flatnonzero(cohort.may_take_part(kept, spent, round_num))
         if not len(able):
             return
@@ -242,6 +234,42 @@ def _rounds(
         spent[chosen] += kept.costs[round_num]
         share = np.ones(count) if uniform else sizes[chosen].astype(np.float64)
         yield _metrics(chosen, share / max(share.sum(), 1.0), infos)
+
+
+def _infos(
+    groups: Sequence[client_promises.Group],
+    sizes: np.ndarray,
+    ratios: np.ndarray,
+    round_num: int,
+) -> Any:
+    """What the upload of each client says of its noise, by its own mechanism."""
+    params = {"w": jnp.ones((2,), jnp.float32)}
+    group_of = np.zeros(len(sizes), int)
+    for number, group in enumerate(groups):
+        group_of[list(group.clients)] = number
+
+    def info(group: client_promises.Group) -> Any:
+        state = group.mechanism.init(len(sizes)).of(0)
+
+        @jax.vmap
+        def one(size: jax.Array, ratio: jax.Array) -> Any:
+            return group.mechanism.update(
+                params,
+                state,
+                key=jax.random.key(0),
+                num_examples=size,
+                contribution_ratio=ratio,
+                round_num=round_num,
+                params=params,
+            )[2]
+
+        with mock.patch.object(noise, "add_gaussian_noise", _no_draw):
+            return jax.device_get(one(jnp.asarray(sizes), jnp.asarray(ratios)))
+
+    found = [info(group) for group in groups]
+    return jax.tree.map(
+        lambda *leaves: np.stack(leaves)[group_of, np.arange(len(sizes))], *found
+    )
 
 
 def _no_draw(tree: Any, std: Any, *, key: Any) -> tuple[Any, Any]:

@@ -130,6 +130,28 @@ CASES = {
         math.inf,
         {"parameters": 7000},
     ),
+    "sparse vector, its share": Case(
+        "flare",
+        "config_fed_client.json",
+        FLARE.format(
+            '{"name": "SVTPrivacy", "args": {"gamma": 0.02, "fraction": 0.5, '
+            '"noise_var": 0.3}}'
+        ),
+        2 * 0.02 / 0.3,
+        math.inf,
+        {"parameters": 6000},
+    ),
+    "sparse vector, its epsilon": Case(
+        "flare",
+        "config_fed_client.json",
+        FLARE.format(
+            '{"path": "nvflare.app_common.filters.SVTPrivacy", "args": '
+            '{"gamma": 1, "fraction": 0.2, "epsilon": 2, "epsilon_release": 50}}'
+        ),
+        2 * 1.0 * 1000 / 50,
+        math.inf,
+        {"parameters": 5000},
+    ),
     "poisson": Case(
         "opacus",
         "client.py",
@@ -157,6 +179,27 @@ CASES = {
         ),
         0.9178,  # get_noise_multiplier of opacus 1.6: tests/deploy/test_engines.py
         0.9178,
+        SITE,
+    ),
+    "with epsilon, the last batch dropped": Case(
+        "opacus",
+        "client.py",
+        OPACUS.replace("batch_size=50", "batch_size=300, drop_last=True").format(
+            "_with_epsilon",
+            "target_epsilon=1.5, target_delta=1e-6, epochs=4, max_grad_norm=0.5",
+        ),
+        1.8752,  # 1.8945 by opacus, which stops within 0.01 of the ε
+        3.7505,
+        SITE,
+    ),
+    "by the engine's RDP": Case(
+        "opacus",
+        "client.py",
+        OPACUS.replace("PrivacyEngine()", "PrivacyEngine(accountant='rdp')").format(
+            "", "noise_multiplier=0.6, max_grad_norm=5.0"
+        ),
+        3.0,
+        0.6,
         SITE,
     ),
     "pfl": Case(

@@ -24,7 +24,7 @@ from commands import SMALL_RUN
 from deployed import UPDATE_CLIP, model, policy, trained
 from small_runs import read_rows
 
-from fedsvp_jax.deploy import Site, Trained, answer
+from fedsvp_jax.deploy import Refused, Site, Trained, answer
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.folder import RunFolder
 
@@ -57,9 +57,13 @@ def check_run(folder: Path, reported: int, size: int = 300) -> None:
         assert [row["round"] for row in rows] == ROUNDS
 
 
+def client_of(folder: Path) -> Site:
+    return Site(folder / "state" / "client.json", policy(**UPDATE_CLIP))
+
+
 def a_client(folder: Path) -> Iterator[int]:
     """A client that sends three uploads."""
-    file = Site(folder / "state" / "client.json", policy(**UPDATE_CLIP))
+    file = client_of(folder)
     file.begin(30)
     yield 0
     for number in (1, 2, 3):
@@ -68,10 +72,25 @@ def a_client(folder: Path) -> Iterator[int]:
         yield number
 
 
+def one_of_two(folder: Path) -> Iterator[int]:
+    """Goes on with a client's log for all rounds that the other has not answered."""
+    for number in (1, 2, 3, 4, 5):
+        try:
+            answer(
+                client_of(folder),
+                model(),
+                lambda: Trained(trained(model())),
+                round_num=number,
+            )
+        except Refused:
+            continue
+        yield number
+
+
 def check_client(folder: Path, reported: int) -> None:
     """All that was sent is counted, and at most one upload that was not."""
     if reported >= 0:  # it has begun
-        file = Site(folder / "state" / "client.json", policy(**UPDATE_CLIP))
+        file = client_of(folder)
         state = file.read()
         assert reported <= int(state.sums["uploads"][0]) == state.last_round
         assert state.last_round <= reported + 1
@@ -95,6 +114,7 @@ WORK: dict[str, Callable[[Path], Iterator[int]]] = {
     "run": a_run,
     "large run": partial(a_run, size=2**20),
     "client": a_client,
+    "one of two": one_of_two,
     "training": a_training,
 }
 

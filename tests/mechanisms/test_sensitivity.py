@@ -161,6 +161,10 @@ def test_what_is_known_of_a_clip_by_its_name_is_so_once_it_is_made() -> None:
         made = sensitivity.make_sensitivity(published(sensitivity=name))
         assert made.rule == clip and clip.name == name
         assert base.claim_of(made).proved != clip.granted
+        other = published(sensitivity=name, relation="add_remove")
+        removed = sensitivity.make_sensitivity(other)
+        one = jnp.int32(1)
+        assert (removed.bound(one) < made.bound(one)) == clip.either_relation
         far = {"w": jnp.asarray([3e5, -4e5])}
         start = {"w": jnp.asarray([1.0, 2.0])}
         moved, _ = made.clip(far, start)

@@ -38,6 +38,17 @@ def test_a_sweeps_accounting_known_at_the_end_alone_has_no_curve(
     assert "Cumulative ε, privacy loss distribution" not in titles
 
 
+def test_a_legend_stands_below_every_line_of_the_axis_title() -> None:
+    curves = [Series({}, name, [1, 2], [0.5, 0.6]) for name in "ab"]
+    short, long = (
+        plotly_spec(Plot("a", "A", "", title, "accuracy", curves))["layout"]
+        for title in ("ε spent", "ε spent at δ = 1e-05 (proved; against: server)")
+    )
+    assert "<br>" in long["xaxis"]["title"]["text"]
+    assert long["legend"]["y"] < short["legend"]["y"]
+    assert long["height"] > short["height"]
+
+
 def test_a_run_without_noise_has_no_noise_curve(run_dir: Path) -> None:
     (run_dir / "metrics.jsonl").write_text(
         '{"round": 1, "test_accuracy": 0.5, "noise_l2": 0.0, "noise_std_mean": 0.0}\n'

@@ -89,7 +89,8 @@ def test_every_mechanism_that_diverges_leaves_plain_json_and_counts_every_upload
 ) -> None:
     config = small(mechanism=mechanism, learning_rate=1e30, num_rounds=3)
     summary = run.train(config, tmp_path, dataset=digits(), on_divergence="continue")
-    assert summary["diverged_in_round"] == 1
+    # The clip that reestimation's claim rests on sends what overflows to 0.
+    assert summary["diverged_in_round"] == (None if mechanism == "reestimation" else 1)
     for name in ("metrics.jsonl", "clients.jsonl"):
         assert {row["round"] for row in rows(tmp_path, name)} == {1, 2, 3}
     text = (tmp_path / "summary.json").read_text()

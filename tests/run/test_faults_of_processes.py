@@ -1,5 +1,6 @@
-"""Processes that are killed at a system call, start at once, or lack memory."""
+"""Processes that are killed, start at once, or lack memory."""
 
+import contextlib
 import json
 import os
 import re
@@ -7,13 +8,15 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from commands import ROOT, assert_same_bytes, environment
-from saved_work import check_client, check_run
+from saved_work import check_client, check_run, client_of
 
 from tests.faults.rows import keep
 
@@ -42,8 +45,12 @@ class Workers:
         *tracing: str,
         count: int = 1,
         spare: int | None = None,
+        seconds: float | None = None,
     ) -> list[int]:
-        """The exit statuses; with `tracing`, of one process below strace."""
+        """The exit statuses; with `tracing`, of one process below strace.
+
+        After so many `seconds` the first is killed, unless it has ended.
+        """
         asked = {"work": work, "folder": str(folder), "count": count, "spare": spare}
         assert self.server.stdin is not None and self.server.stdout is not None
         print(json.dumps(asked), file=self.server.stdin, flush=True)
@@ -56,6 +63,10 @@ class Workers:
             assert "attached" in strace.stderr.readline()
         for child in children:
             os.kill(child, signal.SIGCONT)
+        if seconds is not None:
+            time.sleep(seconds)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(children[0], signal.SIGKILL)
         if strace is not None:
             strace.communicate(timeout=300)
         return list(json.loads(self.server.stdout.readline()))
@@ -135,6 +146,50 @@ def test_no_killed_client_sent_an_upload_that_its_ledger_did_not_count(
 ) -> None:
     for place in killed(workers, "client", tmp_path, number):
         check_client(place, reported(place))
+
+
+@pytest.mark.parametrize("times", [5, pytest.param(50, marks=SLOW)])
+def test_a_client_killed_at_random_moments_has_counted_all_that_it_sent(
+    times: int, workers: Workers, tmp_path: Path
+) -> None:
+    rng, total, died, number = np.random.default_rng(0), Counter[str](), 0, 0
+    whole = 0.0  # seconds of the longest client that was not killed
+    while died < times:
+        number += 1
+        assert number <= 10 * times
+        place = tmp_path / str(number)
+        place.mkdir()
+        begun, moment = time.monotonic(), rng.uniform(0, whole) if whole else None
+        if workers.run("client", place, seconds=moment) == [-signal.SIGKILL]:
+            died += 1
+        else:
+            whole = max(whole, time.monotonic() - begun)
+        check_client(place, reported(place))
+        if reported(place) > 0:
+            uploads = client_of(place).read().sums["uploads"][0]
+            total += Counter(sent=reported(place), counted=int(uploads))
+    assert total["sent"] <= total["counted"]
+    told = f"{total['sent']} uploads sent, {total['counted']} counted"
+    keep("budget", "killed at random moments", tried=times, held=times, came_back=told)
+
+
+@pytest.mark.parametrize("times", [2, pytest.param(10, marks=SLOW)])
+def test_two_processes_of_one_client_have_one_budget(
+    times: int, workers: Workers, tmp_path: Path
+) -> None:
+    """Each asks for all five rounds; every round is answered by one of them."""
+    sent = 0
+    for number in range(times):
+        place = tmp_path / str(number)
+        place.mkdir()
+        client_of(place).begin(30)
+        assert workers.run("one of two", place, count=2) == [0, 0]
+        rounds = (place / "reported").read_text().split()
+        assert len(set(rounds)) == len(rounds) > 0
+        assert client_of(place).read().sums["uploads"] == [len(rounds)]
+        sent += len(rounds)
+    told = f"{sent} of {5 * times} rounds sent, each once and counted"
+    keep("budget", "two processes at once", tried=times, held=times, came_back=told)
 
 
 @SLOW

@@ -30,6 +30,7 @@ from fedsvp_jax.report.run_plots import run_plots
 from fedsvp_jax.run.early_stopping import UNRELEASED, BestRound
 from fedsvp_jax.run.files import plain
 from fedsvp_jax.run.sweep import SweepPlan, sweep
+from fedsvp_jax.tree import params_sha256
 
 pytestmark = pytest.mark.across("runs of another length than was planned")
 
@@ -172,9 +173,13 @@ def test_a_hook_is_given_what_was_released_and_ends_the_run_with_its_round(
     whole: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     seen: list[Any] = []
+    models: list[str] = []
 
     def hook(number: int, row: Any) -> object:
-        seen.append(dict(row))
+        told = dict(row)
+        models.append(params_sha256(told.pop("params")))
+        assert told.pop("stats") == {}
+        seen.append(told)
         with pytest.raises(TypeError):
             row["round"] = 0
         with pytest.raises(KeyError, match="update_l2 is made of private data"):
@@ -184,6 +189,7 @@ def test_a_hook_is_given_what_was_released_and_ends_the_run_with_its_round(
     summary = train(tmp_path / "run", 5, on_round=hook)
     assert summary["stopped_by"] == "on_round" and summary["rounds"] == 3
     assert summary["most_uploads"] <= 3  # the ledger counts what was uploaded
+    assert len(set(models)) == 3 and models[-1] == summary["params_sha256"]
     kept = rows(tmp_path / "run")
     assert [{**row, "status": None} for row in kept] == [
         {**row, "status": None} for row in rows(whole)[:3]

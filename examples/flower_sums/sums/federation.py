@@ -14,7 +14,6 @@ import pathlib
 import sys
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer
 
 from fedsvp_jax import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Dataset
@@ -52,8 +51,8 @@ def settings(folder: pathlib.Path, hospitals: int) -> ExperimentConfig:
             num_hbc_clients=0,
             cohort_size=hospitals,
             num_attributes=1,
-            num_rounds=10,
-            local_epochs=1,
+            num_rounds=3,
+            local_epochs=5,
             batch_size=10,
             learning_rate=0.5,
             mechanism="nbafl",
@@ -110,6 +109,8 @@ def server_of(folder: pathlib.Path, hospitals: int) -> Client:
 
 def deal(folder: pathlib.Path, hospitals: int) -> None:
     """Writes the schema and the tables."""
+    from sklearn.datasets import load_breast_cancer  # a second of every client's start
+
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "schema.toml").write_text(SCHEMA)
     table = load_breast_cancer()

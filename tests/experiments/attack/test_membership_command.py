@@ -12,6 +12,7 @@ from experiments.attack import membership
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import sources
 from fedsvp_jax.federation import federated_data
+from fedsvp_jax.tables import from_table
 
 KEPT = pathlib.Path(__file__).parents[3] / "docs/results/attacks/membership.json"
 TINY = (
@@ -64,6 +65,13 @@ def test_about_half_of_the_examples_are_members_and_each_run_has_others():
     np.testing.assert_allclose(member.mean(axis=1), 0.5, atol=0.03)
     assert 0.2 < member.mean(axis=0).std() / 0.5 < 0.6  # not the same half each time
     assert np.array_equal(member.sum(axis=1), np.asarray(built.split.num_train).sum(1))
+
+
+def test_a_table_with_texts_has_a_subset_too() -> None:
+    table = {"x": range(40), "kind": ["a", "b"] * 20, "ill": ["no", "no", "yes"] * 13}
+    table["ill"].append("yes")
+    data = membership.subset(from_table(table, label="ill"), 20, 0.2, seed=0)
+    assert len(data.train_labels) == 20 and not data.test_columns
 
 
 def test_the_subset_keeps_its_images_and_a_part_of_its_labels():

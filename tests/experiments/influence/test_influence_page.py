@@ -39,11 +39,12 @@ def test_a_figures_points_are_kept_where_the_page_shows_it(tmp_path: pathlib.Pat
     (docs / "influence.md").write_text("![](images/influence_mine_figure4.svg)")
     paths = dict.fromkeys(("data_dir", "features_dir", "lite0_weights"))
     (run / "config.json").write_text(json.dumps(paths | {"seed": 0}))
+    (run / "provenance.json").write_text('{"commit": "0"}')
     points = {"figure3": {}, "figure4": [[3, 1], [0, 4]], "recall": 1.0}
     (run / "summary.json").write_text(json.dumps(points))
     docs_page.keep("mine", run, docs)
     kept = figures.kept_outcomes(docs)["mine"]
-    assert kept["config"] == {"seed": 0}
+    assert kept["config"] == {"seed": 0} and kept["provenance"] == {"commit": "0"}
     assert list(kept["summary"]) == ["figure4", "recall"]
     (drawn,) = figures.draw_kept(docs)
     assert drawn.name == "influence_mine_figure4.svg" and "<svg" in drawn.read_text()

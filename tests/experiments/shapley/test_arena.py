@@ -4,14 +4,13 @@ import sys
 import types
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from commands import ROOT
 from small_runs import digits
 
 from experiments import kept_rows
-from experiments.shapley import arena, record, ridge, rivals, tables, unanimity
+from experiments.shapley import arena, docs_page, games, ridge, rivals, tables
 from fedsvp_jax import shapley
 from fedsvp_jax.algorithm.coalitions import coalition_rows
 
@@ -38,11 +37,11 @@ def test_regression_adjusted_is_unbiased() -> None:
     assert np.all(np.abs(draws.mean(0) - worth @ game.shapley) < 4 * error)
 
 
-@pytest.mark.parametrize("kind", record.KINDS)
+@pytest.mark.parametrize("kind", games.KINDS)
 def test_examples_are_dealt_as_the_kind_says(kind: str) -> None:
     draw = np.random.default_rng(1)
     features, labels = draw.normal(size=(100, 3)), draw.integers(0, 10, 100)
-    rows, attributes, wanted = record.dealt(kind, 5, features, labels, 3)
+    rows, attributes, wanted = games.dealt(kind, 5, features, labels, 3)
     counts = np.bincount(attributes, minlength=5)
     assert counts.min() >= 1 and len(rows) == len(attributes) == len(wanted)
     kept = wanted == labels[rows]
@@ -60,12 +59,12 @@ def test_examples_are_dealt_as_the_kind_says(kind: str) -> None:
 def test_the_blend_is_exact_for_single_attributes_and_all() -> None:
     logits = np.random.default_rng(0).normal(size=(4, 6, 3))  # of three and of all
     rows = coalition_rows(range(8), 3)
-    mixed = record.blended(logits, np.asarray([2, 5, 1]), rows)
+    mixed = games.blended(logits, np.asarray([2, 5, 1]), rows)
     np.testing.assert_allclose(mixed[[1, 2, 4, 7]], logits)
 
 
 def test_games_that_only_judge_are_apart_from_those_that_chose() -> None:
-    assert not (record.HELD_OUT | ridge.HELD_OUT) & record.DEVELOPMENT
+    assert not (games.HELD_OUT | ridge.HELD_OUT) & games.DEVELOPMENT
     rows = [{"game": f"digits {seed} 0 equal 5"} for seed in (0, 1)]
     assert tables.held_out(rows) == rows[1:]
 
@@ -105,18 +104,8 @@ def test_a_table_compares_errors_on_the_same_games() -> None:
     assert cell.startswith("0.45") and cell.endswith("wins")
 
 
-def test_a_game_that_shapiq_ships_has_our_exact_values() -> None:
-    """SOUM, written down; the kept row compares with shapiq itself."""
-    for seed in range(5):
-        game = unanimity.drawn(6, 20, seed)
-        mine = shapley.exact_shapley(jnp.asarray(game.worth, jnp.float32))
-        np.testing.assert_allclose(mine, game.values, atol=1e-6)
-        near = unanimity.near(game.worth)
-        known = [0, 63, *(1 << a for a in range(6))]
-        np.testing.assert_allclose(near[known], game.worth[known], atol=1e-12)
-    told = unanimity.within(3)
-    assert min(told.values()) > 0.8 and len(told) == 5
-    (row,) = kept_rows.read(ROOT / "docs" / unanimity.FILE)
+def test_the_kept_games_that_shapiq_ships_have_our_exact_values() -> None:
+    (row,) = kept_rows.read(ROOT / "docs" / docs_page.UNANIMITY)
     assert max(row["differences"].values()) < 1e-6
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from fedsvp_jax import shapley
-from fedsvp_jax.algorithm import residual_process
 from fedsvp_jax.algorithm.coalitions import coalition_rows
+from fedsvp_jax.estimators import residual_process
 
 KEY = jax.random.key(3)
 

@@ -16,8 +16,8 @@ from small_runs import (
 )
 
 from fedsvp_jax import report, run, shapley
-from fedsvp_jax.algorithm.client_values import client_values, plan_of
 from fedsvp_jax.algorithm.coalitions import coalition_rows
+from fedsvp_jax.estimators.client_values import client_values, plan_of
 from fedsvp_jax.shapley import ClientValueSettings
 from fedsvp_jax.structs import Examples, Model, Weights
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from fedsvp_jax.run import scores
+from fedsvp_jax.tables import scores
 
 
 @pytest.mark.parametrize("classes", [2, 3])

@@ -32,16 +32,14 @@ from fedsvp_jax.structs import Array, Examples, Model, Params, Weights
 
 def plan_of(
     config: ClientValueSettings, cohort_size: int, *, batch_size: int, together: int
-) -> EstimationPlan | None:
-    """What is fixed about the values when the round is compiled; None without them.
+) -> EstimationPlan:
+    """What is fixed about the values when the round is compiled.
 
     Args:
       cohort_size: K.
       batch_size: validation examples in one batch.
       together: coalitions' models that are tested side by side.
     """
-    if config.client_values == "none":
-        return None
     masks = planned_coalitions(config.client_values, cohort_size)
     return EstimationPlan(
         num_attributes=cohort_size,
