@@ -154,13 +154,13 @@ def test_a_client_killed_at_random_moments_has_counted_all_that_it_sent(
 ) -> None:
     rng, total = np.random.default_rng(0), Counter[str]()
     begun = time.monotonic()
-    assert workers.run("client", tmp_path) == [0]
+    assert workers.run("busy client", tmp_path) == [0]
     whole = time.monotonic() - begun
     for number in range(10 * times):
         place = tmp_path / str(number)
         place.mkdir()
         moment = rng.uniform(0, whole)
-        if workers.run("client", place, seconds=moment) == [0]:
+        if workers.run("busy client", place, seconds=moment) == [0]:
             whole *= 0.9  # it had ended
             continue
         check_client(place, reported(place))
@@ -185,7 +185,7 @@ def test_two_processes_of_one_client_have_one_budget(
     for number in range(times):
         place = tmp_path / str(number)
         place.mkdir()
-        client_of(place).begin(30)
+        client_of(place, num_rounds=5).begin(30)
         assert workers.run("one of two", place, count=2) == [0, 0]
         rounds = (place / "reported").read_text().split()
         assert len(set(rounds)) == len(rounds) > 0
