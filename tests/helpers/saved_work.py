@@ -18,6 +18,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from commands import SMALL_RUN
@@ -57,16 +58,18 @@ def check_run(folder: Path, reported: int, size: int = 300) -> None:
         assert [row["round"] for row in rows] == ROUNDS
 
 
-def client_of(folder: Path) -> Site:
-    return Site(folder / "state" / "client.json", policy(**UPDATE_CLIP))
+def client_of(folder: Path, **changes: Any) -> Site:
+    """With changes a client's that begins, else as its log says."""
+    made = policy(**UPDATE_CLIP | changes) if changes else None
+    return Site(folder / "state" / "client.json", made)
 
 
-def a_client(folder: Path) -> Iterator[int]:
-    """A client that sends three uploads."""
-    file = client_of(folder)
+def a_client(folder: Path, rounds: int = 3) -> Iterator[int]:
+    """A client that sends so many uploads."""
+    file = client_of(folder, num_rounds=max(5, rounds))
     file.begin(30)
     yield 0
-    for number in (1, 2, 3):
+    for number in range(1, rounds + 1):
         update = Trained(trained(model()))
         answer(file, model(), lambda u=update: u, round_num=number)
         yield number
@@ -114,6 +117,7 @@ WORK: dict[str, Callable[[Path], Iterator[int]]] = {
     "run": a_run,
     "large run": partial(a_run, size=2**20),
     "client": a_client,
+    "busy client": partial(a_client, rounds=200),
     "one of two": one_of_two,
     "training": a_training,
 }

@@ -152,22 +152,25 @@ def test_no_killed_client_sent_an_upload_that_its_ledger_did_not_count(
 def test_a_client_killed_at_random_moments_has_counted_all_that_it_sent(
     times: int, workers: Workers, tmp_path: Path
 ) -> None:
-    rng, total, died, number = np.random.default_rng(0), Counter[str](), 0, 0
-    whole = 0.0  # seconds of the longest client that was not killed
-    while died < times:
-        number += 1
-        assert number <= 10 * times
+    rng, total = np.random.default_rng(0), Counter[str]()
+    begun = time.monotonic()
+    assert workers.run("busy client", tmp_path) == [0]
+    whole = time.monotonic() - begun
+    for number in range(10 * times):
         place = tmp_path / str(number)
         place.mkdir()
-        begun, moment = time.monotonic(), rng.uniform(0, whole) if whole else None
-        if workers.run("client", place, seconds=moment) == [-signal.SIGKILL]:
-            died += 1
-        else:
-            whole = max(whole, time.monotonic() - begun)
+        moment = rng.uniform(0, whole)
+        if workers.run("busy client", place, seconds=moment) == [0]:
+            whole *= 0.9  # it had ended
+            continue
         check_client(place, reported(place))
+        total["died"] += 1
         if reported(place) > 0:
             uploads = client_of(place).read().sums["uploads"][0]
             total += Counter(sent=reported(place), counted=int(uploads))
+        if total["died"] == times:
+            break
+    assert total["died"] == times
     assert total["sent"] <= total["counted"]
     told = f"{total['sent']} uploads sent, {total['counted']} counted"
     keep("budget", "killed at random moments", tried=times, held=times, came_back=told)
@@ -182,7 +185,7 @@ def test_two_processes_of_one_client_have_one_budget(
     for number in range(times):
         place = tmp_path / str(number)
         place.mkdir()
-        client_of(place).begin(30)
+        client_of(place, num_rounds=5).begin(30)
         assert workers.run("one of two", place, count=2) == [0, 0]
         rounds = (place / "reported").read_text().split()
         assert len(set(rounds)) == len(rounds) > 0
