@@ -92,8 +92,11 @@ class SettingError(ValueError):
     """
 
     def __init__(self, name: str, allowed: str, got: object) -> None:
-        super().__init__(f"{name} must be {allowed}, got {got}")
+        super().__init__(name, allowed, got)  # what another process makes it from
         self.name, self.allowed = name, allowed
+
+    def __str__(self) -> str:
+        return "{} must be {}, got {}".format(*self.args)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import math
 import pathlib
+import pickle
 
 import numpy as np
 import pytest
@@ -113,6 +114,8 @@ def test_a_value_outside_its_limits_is_refused(changes: dict, message: str) -> N
         Toy(**changes)
     assert [refused.value.name] == list(changes)
     assert f"must be {refused.value.allowed}, got" in str(refused.value)
+    elsewhere = pickle.loads(pickle.dumps(refused.value))  # from a worker, say
+    assert str(elsewhere) == str(refused.value)
 
 
 def test_limits_themselves_infinity_and_arrays_within_are_taken() -> None:
