@@ -26,7 +26,6 @@ from fedsvp_jax.clips import Clip
 from fedsvp_jax.mechanisms import noise, subsampling
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
 from fedsvp_jax.mechanisms.grid import Grid, make_grid
-from fedsvp_jax.mechanisms.private_query import query_bound
 from fedsvp_jax.structs import Array, Params
 
 
@@ -124,6 +123,21 @@ def per_example_bound(
     """
     bound = (1.0 if left_out else 2.0) * jnp.asarray(l2_norm_clip, jnp.float32)
     return bound * (math.sqrt(steps) / batch_size)
+
+
+def query_bound(
+    private_clip: Array | float, num_private: Array | float, *, factor: float
+) -> Array:
+    """f·C/|P|, () float32: how far one record moves the private query.
+
+    Args:
+      private_clip: C.
+      num_private: |P|, the client's training records of the private attribute.
+      factor: f, 2 where a record is replaced by another, 1 where it is left out of
+        the sum and the divisor stays |P|.
+    """
+    size = jnp.maximum(jnp.asarray(num_private).astype(jnp.float32), 1.0)
+    return factor * jnp.asarray(private_clip, jnp.float32) / size
 
 
 def root_sharers(config: MechanismConfig) -> float:

@@ -163,7 +163,6 @@ def account(
         with mock.patch.object(noise, "add_gaussian_noise", _no_draw):
             played.check_noise(
                 group.mechanism,
-                config.num_clients,
                 config.num_rounds,
                 sizes=(group.told.min_num_examples, group.told.max_num_examples),
             )

@@ -70,14 +70,12 @@ PARTS = {
     "query": Part(
         (
             "mechanisms/sensitivity.py",
-            "mechanisms/private_query.py",
             "mechanisms/shared_noise.py",
             "algorithm/private_query.py",
             "algorithm/round_score.py",
         ),
         (
             "tests/mechanisms/test_sensitivity.py",
-            "tests/mechanisms/test_private_query.py",
             "tests/mechanisms/test_shared_noise.py",
             "tests/algorithm/test_attribute_records.py",
             "tests/algorithm/test_private_query.py",
@@ -86,12 +84,9 @@ PARTS = {
             REFUSALS,
         ),
         left_out=(
-            "neighbour",
-            "mean_gradient_at",
             "without_private_records",
             "built_by_name",
             "logits_are_moved",
-            "before_private_from",
         ),
     ),
     "round": Part(
@@ -108,7 +103,6 @@ PARTS = {
         tuple(
             f"tests/algorithm/test_{name}.py"
             for name in (
-                "aggregation",
                 "client",
                 "cohort",
                 "local_training",
