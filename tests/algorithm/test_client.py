@@ -13,10 +13,10 @@ from small_runs import digits, small
 
 from fedsvp_jax import prng, tree
 from fedsvp_jax.algorithm import client, privacy_estimation
-from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.algorithm.state import ServerState, initial_state
 from fedsvp_jax.algorithm.task import rows_of
 from fedsvp_jax.federation import Program, build
+from fedsvp_jax.prng import Address
 from fedsvp_jax.structs import Array, Weights
 from fedsvp_jax.tree import cell_of
 

@@ -20,11 +20,11 @@ from fedsvp_jax.algorithm import (
     evaluation,
     local_training,
 )
-from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.algorithm.state import ServerState
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import Program, build
+from fedsvp_jax.prng import Address
 from fedsvp_jax.structs import Model, Params
 from fedsvp_jax.tree import cell_of
 

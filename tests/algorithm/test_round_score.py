@@ -108,14 +108,6 @@ def test_the_validation_set_is_scored_with_the_test_set(
     assert np.all(np.isnan(jax.tree.leaves(unseen))) and len(unseen) == 6
 
 
-def test_what_a_round_does_not_tell_apart_is_not_scored(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    changes = {"num_tested_attributes": 0, "differ_by_class": False}
-    found = scored(monkeypatch, jnp.int32(2), **changes)
-    np.testing.assert_allclose(found[:4], [0.7, 1.5, np.nan, np.nan], rtol=1e-6)
-
-
 def test_a_private_column_is_known_of_test_records_where_the_data_set_tells() -> None:
     inputs, labels = np.eye(4, dtype=np.float32), np.array([0, 1, 1, 0], np.int32)
     sex = {"sex": Column(np.array([0, 0, 1, 1], np.int32), ("f", "m"))}

@@ -1,6 +1,5 @@
 """The Shapley axioms in a real run, as the rows of its clients tell them."""
 
-import dataclasses
 import json
 import pathlib
 from typing import Any
@@ -107,25 +106,3 @@ def test_estimates_keep_the_axioms_and_leave_the_upload_as_it_is(
         for name in ("exact", "run")
     ]
     assert spent[0]["basic"] == spent[1]["basic"]
-
-
-def test_sixty_four_attributes_without_a_correction_have_no_error(
-    tmp_path: pathlib.Path,
-) -> None:
-    """Groups of writers, of which a client holds few; no interval is told."""
-    writers = dataclasses.replace(
-        digits(), train_writers=np.arange(len(digits().train_labels), dtype=np.int32)
-    )
-    changes = {"attributes": "writer_groups", "num_attributes": 64, "num_rounds": 1}
-    run.train(
-        small(**changes, shapley="additive", shapley_trainings=0),
-        tmp_path / "run",
-        dataset=writers,
-    )
-    for row in read_rows(tmp_path / "run" / "clients.jsonl"):
-        assert len(row["shapley_values"]) == 64
-        held = np.asarray(row["shapley_values"]) != 0
-        assert 2 < held.sum() < 64
-        assert row["ratio_error"] is None
-        errors = np.asarray(row["shapley_errors"], float)
-        assert np.isnan(errors).any() and not np.nan_to_num(errors).any()

@@ -16,10 +16,10 @@ from small_runs import digits, small
 
 from fedsvp_jax import prng
 from fedsvp_jax.algorithm import client, federated_round
-from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.algorithm.local_training import Draws
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import Program, build
+from fedsvp_jax.prng import Address
 from fedsvp_jax.tree import cell_of
 
 pytestmark = pytest.mark.across("independence of random numbers through the round")
