@@ -22,7 +22,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.clips import Clip
+from fedsvp_jax.clips import CLIPS, Clip
 from fedsvp_jax.mechanisms import noise, subsampling
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
 from fedsvp_jax.mechanisms.grid import Grid, make_grid
@@ -186,6 +186,19 @@ def _grid(
     if config.clip.in_ball and not config.clip.of_weights:
         return make_grid(config, config.l2_norm_clip, shared=shared)
     return None
+
+
+def check_clips_update(config: MechanismConfig, name: str) -> None:
+    """Refuses another clip for a mechanism that clips the update itself, as one vector.
+
+    Raises:
+      ValueError: the sensitivity is neither paper nor update_clip.
+    """
+    if config.clip not in (CLIPS["paper"], CLIPS["update_clip"]):
+        raise ValueError(
+            f"sensitivity must be paper or update_clip for {name}, which clips the "
+            f"update itself, got {config.sensitivity!r}"
+        )
 
 
 def _own_sensitivity(config: MechanismConfig) -> Sensitivity:

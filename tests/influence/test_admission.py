@@ -15,6 +15,7 @@ from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, federated_data
 from fedsvp_jax.influence import Verdict, admission
+from fedsvp_jax.influence.hook import FilterHook
 from fedsvp_jax.report.adversaries import adversaries_plot
 from fedsvp_jax.report.read import read_run
 
@@ -163,7 +164,7 @@ def test_a_filter_that_leaves_no_whole_cohort_ends_the_run_with_a_sentence(
         fields = {field.name: np.zeros(()) for field in dataclasses.fields(Verdict)}
         return Verdict(**fields | {"rejected": np.arange(10) >= 3})
 
-    monkeypatch.setattr(admission.Admission, "decide", everybody_but_three)
+    monkeypatch.setattr(FilterHook, "decide", everybody_but_three)
     config = filtered(
         mechanism="dp_fedavg",
         influence_filter="join",
