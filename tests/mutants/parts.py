@@ -103,7 +103,6 @@ PARTS = {
         tuple(
             f"tests/algorithm/test_{name}.py"
             for name in (
-                "client",
                 "cohort",
                 "local_training",
                 "round_by_hand",
