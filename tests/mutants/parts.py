@@ -79,7 +79,7 @@ PARTS = {
             "tests/mechanisms/test_shared_noise.py",
             "tests/algorithm/test_attribute_records.py",
             "tests/algorithm/test_private_query.py",
-            "tests/algorithm/test_round_score.py",
+            "tests/algorithm/test_evaluation.py",
             "tests/test_float32.py",
             REFUSALS,
         ),
