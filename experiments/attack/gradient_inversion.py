@@ -261,7 +261,7 @@ def check(values: flags.FlagValues, config: ExperimentConfig, data: Dataset) -> 
     )
     flag_values.refuse_flags(
         values,
-        ("contribution_release", "release_epsilon", "clip_weights", "downlink_noise"),
+        ("contribution_release", "release_epsilon", "downlink_noise"),
         "it does not change the upload that is inverted",
     )
     for name in ("batch_size", "local_epochs"):

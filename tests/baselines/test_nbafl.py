@@ -61,20 +61,6 @@ def test_downlink_at_the_published_set_up(exposures: int, std: float):
     np.testing.assert_allclose(found, std, rtol=3e-6)
 
 
-def test_weights_are_clipped_as_one_vector_if_asked_for():
-    mechanism = make(
-        "nbafl",
-        epsilon=1e9,
-        allow_large_epsilon=True,
-        l2_norm_clip=2.0,
-        clip_weights=True,
-    )
-    start = jnp.asarray([1.0, 1.0])
-    update, _, info = upload(mechanism, jnp.asarray([2.0, 3.0]), params=start)
-    np.testing.assert_allclose(update["w"] + start, [1.2, 1.6], atol=1e-5)
-    assert info.clipped == 1
-
-
 def test_the_claim_follows_sensitivity_and_calibration():
     claims = [
         make("nbafl", sensitivity=choice, calibration=calibration).claim
@@ -91,7 +77,6 @@ def test_the_claim_follows_sensitivity_and_calibration():
     [
         ({}, None),
         ({"sensitivity": "update_clip"}, 2.0),
-        ({"sensitivity": "update_clip", "clip_weights": True}, 2.0),
     ],
 )
 def test_what_is_clipped_follows_the_sensitivity(
