@@ -30,7 +30,6 @@ FLAT = {
     "run/one_run.py train",
     "run/sweep.py sweep",
     "settings.py setting",
-    "mechanisms/registry.py register_mechanism",
 }
 
 

@@ -28,7 +28,6 @@ from absl import flags
 
 from fedsvp_jax import attacks, prng, tree
 from fedsvp_jax.algorithm import aggregation, client, cohort
-from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.algorithm.privacy_estimation import estimate_contribution
 from fedsvp_jax.algorithm.state import ServerState
 from fedsvp_jax.algorithm.task import rates_of_round
@@ -38,6 +37,7 @@ from fedsvp_jax.devices import lanes
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, loading, plan
 from fedsvp_jax.mechanisms import MechanismConfig
+from fedsvp_jax.prng import Address
 from fedsvp_jax.run.files import write_json
 from fedsvp_jax.structs import Array, NoiseInfo, Params, Weights
 from fedsvp_jax.tree import cell_of

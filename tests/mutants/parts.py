@@ -42,14 +42,13 @@ PARTS = {
             )
         ),
         ("tests/accounting", "tests/federation/test_client_promises.py"),
-        left_out=("pld", "g1_a_cap", "drawn_settings", "two_other"),
+        left_out=("pld", "drawn_settings", "two_other"),
     ),
     "noise": _of("mechanisms", "calibration", "noise", "played", "release"),
     "mechanisms": _of("mechanisms", "shapley_guided"),
     "baselines": _of(
         "baselines",
         *("correlated_noise", "dp_fedavg", "nbafl", "reestimation", "schedules"),
-        left_out=("median_norm",),
     ),
     "shapley": Part(
         (
@@ -70,28 +69,23 @@ PARTS = {
     "query": Part(
         (
             "mechanisms/sensitivity.py",
-            "mechanisms/private_query.py",
             "mechanisms/shared_noise.py",
             "algorithm/private_query.py",
             "algorithm/round_score.py",
         ),
         (
             "tests/mechanisms/test_sensitivity.py",
-            "tests/mechanisms/test_private_query.py",
             "tests/mechanisms/test_shared_noise.py",
             "tests/algorithm/test_attribute_records.py",
             "tests/algorithm/test_private_query.py",
-            "tests/algorithm/test_round_score.py",
+            "tests/algorithm/test_evaluation.py",
             "tests/test_float32.py",
             REFUSALS,
         ),
         left_out=(
-            "neighbour",
-            "mean_gradient_at",
             "without_private_records",
             "built_by_name",
             "logits_are_moved",
-            "before_private_from",
         ),
     ),
     "round": Part(
@@ -108,8 +102,6 @@ PARTS = {
         tuple(
             f"tests/algorithm/test_{name}.py"
             for name in (
-                "aggregation",
-                "client",
                 "cohort",
                 "local_training",
                 "round_by_hand",
@@ -146,7 +138,7 @@ PARTS = {
             f"mechanisms/{name}.py" for name in ("base", "config", "fixed", "registry")
         ),
         (
-            *(f"tests/mechanisms/test_{name}.py" for name in ("base", "config")),
+            "tests/mechanisms/test_contract.py",
             "tests/mechanisms/test_discrete_noise.py",
             *("tests/mechanisms/test_registry.py", REFUSALS),
         ),
