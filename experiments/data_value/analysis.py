@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.attacks.multiple_tests import holm
+from fedsvp_jax.student import holm
 
 from ..decisive import verdicts
 from .registered import (

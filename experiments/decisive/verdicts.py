@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from fedsvp_jax import student
-from fedsvp_jax.attacks.multiple_tests import holm
+from fedsvp_jax.student import holm
 
 Verdict = Literal["yes", "no", "undecided"]
 LEVEL = 0.05  # of the family of all hypotheses, once for yes and once for no

@@ -78,12 +78,13 @@ flags.DEFINE_integer(
     "all.",
     lower_bound=1,
 )
-flags.DEFINE_string(
+flags.DEFINE_enum(
     "backbone",
     "warmup",
+    ["warmup", "random"],
     "Network that computes the features: warmup (the model, trained on the centre's "
-    "examples), random (the model without training), or hf:NAME, a Vision Transformer "
-    "in Hugging Face's cache or in the folder NAME (--model is then ignored).",
+    "examples) or random (the model without training; of --model=logistic the data "
+    "are the features).",
 )
 flags.DEFINE_list("figures", [], "Larger figures to draw as well: 2, 5, 6.")
 flags.DEFINE_list(
@@ -168,7 +169,7 @@ def simulate(
         plan.recorded_settings(config, data),
         num_participants=num_participants,
         num_runs=values.num_runs,
-        backbone=simulator.backbone,
+        backbone=values.backbone,
     )
 
     def compute(task: Task) -> Result:

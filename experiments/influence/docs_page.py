@@ -43,7 +43,7 @@ def keep(name: str, folder: pathlib.Path, docs_dir: pathlib.Path) -> None:
         part: json.loads((folder / f"{part}.json").read_text())
         for part in ("config", "summary", "provenance")
     }
-    for path in ("data_dir", "features_dir", "lite0_weights"):
+    for path in ("data_dir", "features_dir"):
         content["config"].pop(path)
     summary = content["summary"]
     unseen = {"figure3", "figure4"} - figures.shown(name, docs_dir)

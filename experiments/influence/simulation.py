@@ -21,13 +21,9 @@ from fedsvp_jax.influence import Batches, last_layer, pipeline
 from fedsvp_jax.influence.last_layer import FrozenNetwork
 from fedsvp_jax.influence.pipeline import FilterInputs
 from fedsvp_jax.models.last_layer import backbone_of
-from fedsvp_jax.pretrained import load_hugging_face
-from fedsvp_jax.structs import Array, Examples, Model, Params, Weights
+from fedsvp_jax.structs import Array, Examples, Model, Weights
 
 from .participants import draw_participants
-
-TRAINED_HERE = ("warmup", "random")  # backbones that each run makes for itself
-_HUGGING_FACE = "hf:"
 
 
 class Simulation(NamedTuple):
@@ -38,65 +34,22 @@ class Simulation(NamedTuple):
     class_counts: np.ndarray  # (M, C): labels of the batches, before the corruption
 
 
-def hugging_face_network(checkpoint: str, example: Array) -> FrozenNetwork:
-    """A Vision Transformer of Hugging Face's, which takes normalised images.
-
-    Args:
-      checkpoint: as `load_hugging_face` takes it.
-      example: one batch of normalised images.
-
-    Raises:
-      FileNotFoundError, ValueError: it cannot be loaded, or takes no such images.
-    """
-    module, params, preprocess = load_hugging_face(checkpoint)
-    vit = models.from_linen(module.clone(num_classes=0))
-
-    def apply(
-        params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
-    ) -> tuple[Array, Params]:
-        images = preprocess(x / 2 + 0.5)
-        return vit.apply(params, stats, images, train=train, key=key)
-
-    jax.eval_shape(preprocess, example)
-    return FrozenNetwork(Model(vit.init, apply), params, {})
-
-
 class Simulator:
     """Makes the simulations of one data set and one choice of backbone.
 
     Args:
       config: resolved settings.
       data: its training and test images are used alike.
-      choice: the flag --backbone: warmup, random, or hf: and the name or folder of a
-        Vision Transformer.
-
-    Attributes:
-      pretrained: the network that all runs share; None for warmup and random.
-      backbone: what config.json says of the backbone.
-
-    Raises:
-      FileNotFoundError, ValueError: the backbone cannot be loaded, or does not fit the
-        data set or the model.
+      backbone: the flag --backbone, warmup or random.
     """
 
-    pretrained: FrozenNetwork | None
-    backbone: str | dict[str, str]
-
-    def __init__(self, config: ExperimentConfig, data: Dataset, choice: str) -> None:
+    def __init__(self, config: ExperimentConfig, data: Dataset, backbone: str) -> None:
         self._config = config
         self._inputs = np.concatenate([data.train_inputs, data.test_inputs])
         self._labels = np.concatenate([data.train_labels, data.test_labels])
         self._num_classes = data.num_classes
         self._example = preprocessing.normalize(jnp.asarray(self._inputs[:1]))
-        self.pretrained, self.backbone = None, choice
-        if choice not in TRAINED_HERE and not choice.startswith(_HUGGING_FACE):
-            known = ", ".join(TRAINED_HERE)
-            raise ValueError(f"backbone must be {known} or hf:NAME, got {choice!r}")
-        if choice.startswith(_HUGGING_FACE):
-            checkpoint = choice.removeprefix(_HUGGING_FACE)
-            self.pretrained = hugging_face_network(checkpoint, self._example)
-            self.backbone = {"model": "vit", "hugging_face": checkpoint}
-            return
+        self._warms_up = backbone == "warmup"
         self._model = self._build(data.num_classes)
         self._backbone = backbone_of(self._build, self._example)
 
@@ -170,14 +123,12 @@ class Simulator:
         return Batches(inputs, labels, clean.weights)
 
     def _network(self, warmup: Examples, root: Array) -> FrozenNetwork:
-        """The pretrained network, or the run's: as it starts, or warmed up."""
-        if self.pretrained is not None:
-            return self.pretrained
+        """The run's network: as it starts, or warmed up."""
         config = self._config
         params, stats = self._model.init(
             prng.stream_key(root, prng.Stream.INIT), self._example
         )
-        if self.backbone != "random":
+        if self._warms_up:
             recipe = TrainingRecipe(config.batch_size, config.backbone_epochs, "mean")
             params, stats = pipeline.warm_up(
                 self._model,

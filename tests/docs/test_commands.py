@@ -84,8 +84,8 @@ ELSEWHERE = {
         "experiments/utility/test_routes.py"
         "::test_the_preset_is_a_proved_promise_and_what_is_typed_wins"
     ),
-    "python -m experiments.influence --dataset=cifar10 --data_dir=$FEDSVP_DATA "
-    "--model=lite0_linear": (
+    "python -m experiments.influence --dataset=npz --data_dir=cifar10_features.npz "
+    "--model=logistic": (
         "experiments/influence/test_influence_command.py"
         "::test_features_are_projected_before_they_are_sent"
     ),

@@ -99,7 +99,7 @@ REFUSED = {
         "--vote_epsilon=0": "vote_epsilon",
         "--corruption=rust": "corruption must be one of",
         "--num_participants=1": "num_participants",
-        "--backbone=/nowhere/file": "backbone must be warmup, random or hf:NAME",
+        "--backbone=/nowhere/file": "backbone",
         "--warmup_examples=1790": "warmup_examples 1790",
     },
     "experiments.reproduce": {

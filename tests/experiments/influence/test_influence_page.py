@@ -37,7 +37,7 @@ def test_a_figures_points_are_kept_where_the_page_shows_it(tmp_path: pathlib.Pat
     for folder in (docs / "results" / "influence", docs / "images", run):
         folder.mkdir(parents=True)
     (docs / "influence.md").write_text("![](images/influence_mine_figure4.svg)")
-    paths = dict.fromkeys(("data_dir", "features_dir", "lite0_weights"))
+    paths = dict.fromkeys(("data_dir", "features_dir"))
     (run / "config.json").write_text(json.dumps(paths | {"seed": 0}))
     (run / "provenance.json").write_text('{"commit": "0"}')
     points = {"figure3": {}, "figure4": [[3, 1], [0, 4]], "recall": 1.0}
