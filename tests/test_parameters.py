@@ -27,9 +27,6 @@ OUTSIDE = (  # rooms around the core
 )
 # Public calls, flat on purpose: each argument is a setting that a user names.
 FLAT = {
-    "run/one_run.py train",
-    "run/sweep.py sweep",
-    "settings.py setting",
     "mechanisms/registry.py register_mechanism",
 }
 

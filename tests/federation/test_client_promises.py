@@ -333,7 +333,9 @@ def test_a_run_that_ends_early_is_claimed_at_its_planned_length_by_client(
         config,
         tmp_path / "run",
         dataset=digits(),
-        on_round=lambda number, row: run.STOP if number == 2 else None,
+        options=run.Options(
+            on_round=lambda number, row: run.STOP if number == 2 else None
+        ),
     )
     assert summary["rounds"] == 2
     planned = [

@@ -211,7 +211,7 @@ def test_a_run_that_numbers_without_noise_may_end_claims_nothing_proved(
 
     def hook(number: int, row: Any) -> None:
         seen.append(row["update_l2"])
-        with pytest.raises(KeyError, match=r"run.train\(reveal="):
+        with pytest.raises(KeyError, match=r"run.Options\(reveal="):
             row["num_clipped_updates"]
 
     settings = PROVED | {"total_epsilon": total}

@@ -19,6 +19,7 @@ from small_runs import (
 
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.run.options import Options
 from fedsvp_jax.run.stopping import Stopped, StopRequests, stop_at_once
 from fedsvp_jax.run.sweep import SweepPlan, sweep
 
@@ -40,7 +41,7 @@ def run_sweep(folder: pathlib.Path, *, resume: bool = False) -> list[dict[str, A
         folder,
         dataset=digits(),
         placement=Placement(),
-        resume=resume,
+        options=Options(resume=resume),
     )
 
 
@@ -114,6 +115,7 @@ def test_a_signal_ends_a_sweep_within_a_mechanism_or_before_the_next(
 
 SECOND_SIGNAL = """
 import hashlib, os, signal, sys, threading, time
+from fedsvp_jax.run.options import Options
 from fedsvp_jax.run.stopping import StopRequests
 
 def send():

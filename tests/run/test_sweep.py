@@ -41,9 +41,7 @@ def run_sweep(
         folder,
         dataset=digits(),
         placement=Placement(rounds_per_call=1),
-        resume=resume,
-        checkpoint_every=1,
-        loggers=loggers,
+        options=run.Options(resume=resume, checkpoint_every=1, loggers=loggers),
     )
 
 
@@ -148,12 +146,18 @@ def test_parts_that_ran_apart_merge_to_the_sweep_in_one_process(
 def test_gaussian_is_swept_over_stds_in_one_program(tmp_path: pathlib.Path) -> None:
     stds = (0.01, 0.1)
     plan = SweepPlan(("gaussian",), EPSILONS, seeds=(2,), noise_stds=stds)
-    folder = tmp_path / "sweep"
+    folder, often = tmp_path / "sweep", run.Options(checkpoint_every=1)
     with pytest.MonkeyPatch.context() as patch:
         stop_at(patch, 2, "gaussian")
         with pytest.raises(Stopped):
-            sweep(small(**ROUNDS), plan, folder, dataset=digits(), checkpoint_every=1)
-    cells = sweep(small(**ROUNDS), plan, folder, dataset=digits(), resume=True)
+            sweep(small(**ROUNDS), plan, folder, dataset=digits(), options=often)
+    cells = sweep(
+        small(**ROUNDS),
+        plan,
+        folder,
+        dataset=digits(),
+        options=run.Options(resume=True),
+    )
     rows = results(folder)
     assert [(row["round"], row["noise_std"]) for row in rows] == [
         (t, std) for t in (1, 2, 3) for std in stds
