@@ -13,8 +13,6 @@ import pytest
 from jax import lax
 from safetensors.numpy import save_file
 
-from fedsvp_jax import models, pretrained
-from fedsvp_jax.models import hugging_face
 from fedsvp_jax.pretrained import features, lite0
 
 
@@ -179,11 +177,3 @@ def test_missing_weights_are_one_sentence(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(lite0, "PACKAGE", "package_of_weights")
     assert lite0.find_weights() == package / "models" / "lite0.pth"
-
-
-def test_the_loaders_former_names_warn_and_find_them() -> None:
-    with pytest.warns(DeprecationWarning, match="is now fedsvp_jax.pretrained"):
-        assert models.load_lite0 is pretrained.load_lite0
-    with pytest.warns(DeprecationWarning), pytest.raises(FileNotFoundError):
-        hugging_face.load_hugging_face("no/such/checkpoint")
-    assert not hasattr(models, "load_nothing")

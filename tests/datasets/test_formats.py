@@ -10,6 +10,8 @@ import tiny_files
 from fedsvp_jax.data import sources
 from fedsvp_jax.datasets import adult
 
+pytestmark = pytest.mark.across("every format of data")
+
 
 @pytest.mark.parametrize("name", list(tiny_files.WRITERS))
 def test_every_format_reads_the_same_twice(name: str, tmp_path: Path) -> None:
