@@ -24,9 +24,6 @@ from fedsvp_jax import run
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import build
 from fedsvp_jax.federation.run_digest import check_more_rounds
-from fedsvp_jax.report import write_run_report
-from fedsvp_jax.report.read import read_run
-from fedsvp_jax.report.run_plots import run_plots
 from fedsvp_jax.run.early_stopping import UNRELEASED, BestRound
 from fedsvp_jax.run.files import plain
 from fedsvp_jax.run.sweep import SweepPlan, sweep
@@ -294,25 +291,6 @@ def test_the_best_round_is_told_by_validation_where_rows_tell_it() -> None:
     assert gains == [True, False, False, False, True]
     assert best.metric == "validation_accuracy" and best.round_num == 6
     assert not best.waited(None) and best.waited(0) and not best.waited(1)
-
-
-def test_validation_examples_end_a_run_and_choose_its_best_round(
-    tmp_path: pathlib.Path,
-) -> None:
-    told = {"settings": {"patience": 1, "validation_examples": 100}}
-    summary = train(tmp_path, 5, **told)
-    found = {row["round"]: row for row in rows(tmp_path)}
-    assert summary["stopped_by"] == "patience" and len(found) < 5
-    assert summary["best_by"] == "validation_accuracy"
-    best = found[summary["best_round"]]
-    assert summary["best_accuracy"] == best["test_accuracy"]
-    assert 0 < best["validation_loss"] != best["test_loss"]
-    assert found[1]["validation_accuracy"] is None  # tested every second round
-    text = write_run_report(tmp_path).read_text()
-    picked = f"in round {best['round']}, picked on the validation set"
-    assert f"best test accuracy ({picked})" in text
-    curves = [plot for plot in run_plots(read_run(tmp_path)) if plot.id == "accuracy"]
-    assert [curve.name for curve in curves[0].series][1:] == ["on the validation set"]
 
 
 def test_a_sweep_has_no_patience(tmp_path: pathlib.Path) -> None:
