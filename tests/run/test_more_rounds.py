@@ -21,7 +21,6 @@ from small_runs import (
 )
 
 from fedsvp_jax import run
-from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import build
 from fedsvp_jax.federation.run_digest import check_more_rounds
 from fedsvp_jax.run.early_stopping import UNRELEASED, BestRound
@@ -293,7 +292,11 @@ def test_the_best_round_is_told_by_validation_where_rows_tell_it() -> None:
     assert not best.waited(None) and best.waited(0) and not best.waited(1)
 
 
-def test_a_sweep_has_no_patience(tmp_path: pathlib.Path) -> None:
-    base: ExperimentConfig = small(patience=2)
+def test_a_sweep_has_no_patience_and_no_hook(tmp_path: pathlib.Path) -> None:
+    plan = SweepPlan(("none",), (0.5,), (0,))
     with pytest.raises(ValueError, match="patience must not be set in a sweep"):
-        sweep(base, SweepPlan(("none",), (0.5,), (0,)), tmp_path, dataset=digits())
+        sweep(small(patience=2), plan, tmp_path, dataset=digits())
+    with pytest.raises(ValueError, match="keep_best must be left out of a sweep"):
+        sweep(small(), plan, tmp_path, options=run.Options(keep_best=True))
+    with pytest.raises(TypeError, match=r"options=run.Options\(resume=…\)"):
+        run.train(small(), tmp_path, resume=True)  # type: ignore[call-arg]

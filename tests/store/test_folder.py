@@ -44,11 +44,6 @@ def test_examples_are_mapped_and_not_read(tmp_path: Path) -> None:
     assert isinstance(store.train_labels, np.memmap)
 
 
-def test_clients_without_examples_are_left_out(tmp_path: Path) -> None:
-    store = write_store(tmp_path / "store", stream(client(0, 4), client(1, 0)))
-    np.testing.assert_array_equal(store.clients, [[0, 4]])
-
-
 def test_the_fingerprint_is_the_contents(tmp_path: Path) -> None:
     first = write_store(tmp_path / "1", stream(client(0, 4), client(1, 3)))
     again = write_store(tmp_path / "2", stream(client(0, 4), client(1, 3)))
