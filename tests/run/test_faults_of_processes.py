@@ -129,7 +129,7 @@ def killed(
         keep("killed", case, tried=tried, held=tried, calls=len(places), died=died)
 
 
-TIMES = pytest.mark.parametrize("number", [4, pytest.param(None, marks=SLOW)])
+TIMES = pytest.mark.parametrize("number", [2, pytest.param(None, marks=SLOW)])
 
 
 @TIMES
@@ -148,7 +148,8 @@ def test_no_killed_client_sent_an_upload_that_its_ledger_did_not_count(
         check_client(place, reported(place))
 
 
-@pytest.mark.parametrize("times", [2, pytest.param(50, marks=SLOW)])
+@SLOW
+@pytest.mark.parametrize("times", [50])
 def test_a_client_killed_at_random_moments_has_counted_all_that_it_sent(
     times: int, workers: Workers, tmp_path: Path
 ) -> None:
