@@ -99,22 +99,6 @@ def test_n22_an_upload_of_a_smaller_cohort_is_told_with_what_it_spends() -> None
     assert told != [0.5, 0.25]  # as the mechanism says of a whole cohort
 
 
-def test_noise_in_the_local_steps_hides_nobody_in_the_average() -> None:
-    in_steps = metrics()
-    in_steps.clients.noise.noise_std[:] = 0
-    server, *others = records.record_round(Book(7).account, in_steps).precision
-    for other in others:
-        np.testing.assert_array_equal(other, server)
-
-
-def test_a_diverged_upload_is_named_and_an_empty_place_is_none() -> None:
-    records.check_finite(metrics(), round_num=2, mechanism="nbafl")
-    with pytest.raises(FloatingPointError, match=r"nbafl diverged.* client 6 in"):
-        records.check_finite(
-            metrics(finite=[True, True, False]), round_num=2, mechanism="nbafl"
-        )
-
-
 def test_the_summary_takes_the_last_five_evaluated_rounds() -> None:
     def row(accuracy: float | None) -> dict[str, float | None]:
         half = None if accuracy is None else accuracy / 2
