@@ -147,7 +147,7 @@ def sides(split: Split) -> np.ndarray:
 
 @pytest.mark.hole
 def test_g6_by_position_a_record_s_attribute_moves_no_other_record() -> None:
-    for before, after, _ in neighbouring_splits("by_position", 1000):
+    for before, after, _ in neighbouring_splits("by_position", 300):
         chex.assert_trees_all_equal(before, after)
 
 
