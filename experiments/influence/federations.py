@@ -32,8 +32,7 @@ def measure(
                 folder / f"corrupted_{share:g}_{name}",
                 dataset=data,
                 placement=Placement(rounds_per_call=config.num_rounds),
-                resume=True,
-                progress=progress,
+                options=run.Options(resume=True, progress=progress),
             )
             told = {"corrupted_share": share, "filter": name}
             told |= {"accuracy": summary["final5_accuracy"]}
