@@ -3,7 +3,7 @@
   python -m experiments.budget_table
 
 Writes budgets.json and batches.json of docs/results/privacy (minutes); the tables of
-docs/results/privacy.md are made from them (`python -m experiments.pages privacy`).
+docs/results/privacy.md are made from them (`python -m experiments.guarantee_tables`).
 """
 
 from typing import Any

@@ -8,8 +8,7 @@ what the program wrote
 """
 
 import re
-import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,15 +56,8 @@ def rewrite(page: Path, blocks: Mapping[str, Callable[[], str]]) -> Path:
 
 
 def run(write: Callable[[Path], Path], manual: str | None) -> None:
-    """The command that writes a page; `experiments.pages` writes every one."""
+    """The command that writes a page."""
     command.run(lambda _: command.print_files([write(DOCS)]), manual)
-
-
-def mean_and_range(shares: Sequence[float]) -> str:
-    """`92.5 (90.0 to 95.0)`: shares in percent; one alone is `92.5`."""
-    numbers = [100 * share for share in shares]
-    ends = f" ({min(numbers):.1f} to {max(numbers):.1f})" if len(numbers) > 1 else ""
-    return f"{statistics.mean(numbers):.1f}{ends}"
 
 
 def made_from(file: Path, table: Callable[[Any], str]) -> Callable[[], str]:

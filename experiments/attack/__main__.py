@@ -16,7 +16,6 @@ from fedsvp_jax.run.files import write_json
 from .. import command, provenance
 from . import (
     audit,
-    canaries,
     gradient_inversion,
     membership,
     noise_scale,
@@ -30,7 +29,6 @@ ATTACKS = {
     "gradient_inversion": gradient_inversion,
     "audit": audit,
     "planted_bugs": planted_bugs,
-    "canaries": canaries,
     "membership": membership,
 }
 

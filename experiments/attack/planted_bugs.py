@@ -26,10 +26,9 @@ from absl import flags
 from tqdm import tqdm
 
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.report.text_table import markdown
 from fedsvp_jax.run.files import write_json
 
-from .. import command, flag_values, printed, provenance
+from .. import command, flag_values, printed
 from . import audit, audit_claims, audit_play
 from .audit_cases import DEPLOYED, Case, cases_of
 from .bugs import BUGS, Bug
@@ -139,7 +138,6 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         "seeds": len(seeds),
         "claims": num_claims,
         "rows": rows,
-        "provenance": provenance.stamp(None, config.seed),
     }
     write_json(folder.path / "results.json", results)
     print(printed.table(_rows(results)))
@@ -157,12 +155,3 @@ def _rows(results: dict[str, Any]) -> list[dict[str, str]]:
         }
         for row in results["rows"]
     ]
-
-
-def page(results: dict[str, Any]) -> str:
-    """The table of docs/attacks.md."""
-    return (
-        f"{results['trials']} games in each world; a seed flags a bug where a claim's "
-        f"p-value is at most .05/{results['claims']}.\n\n"
-        f"{markdown(_rows(results))}"
-    )

@@ -16,7 +16,7 @@ features of --num_images reconstructions and as many images of the victims:
 
 Written to --output_dir: config.json, scores.jsonl (one line per round and attacker),
 MECHANISM.png (real beside reconstructed images, one row per class), scores.svg (scores
-by round), results.json, table.md, checkpoints/. --resume continues a killed run.
+by round), results.json, checkpoints/. --resume continues a killed run.
 """
 
 import dataclasses
@@ -35,7 +35,6 @@ from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading, plan
-from fedsvp_jax.report import read
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.files import write_json
@@ -222,9 +221,6 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     )
     reconstruction_results.draw_scores(pictures[-1], results["curves"])
     write_json(folder.path / "results.json", results)
-    read.write_text(
-        folder.path / "table.md", reconstruction_results.page(results) + "\n"
-    )
     print(printed.table(reconstruction_results.table(results)))
-    names = ("config.json", curious_clients.SCORES, "results.json", "table.md")
+    names = ("config.json", curious_clients.SCORES, "results.json")
     command.print_files([*(folder.path / name for name in names), *pictures])

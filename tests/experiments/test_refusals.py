@@ -58,10 +58,6 @@ REFUSED = {
         "--audit_mechanisms=nbalf": "did you mean nbafl",
         "--audit_examples=3": "audit_examples must be at least batch_size = 10",
     },
-    f"{ATTACK}canaries": {
-        "--mechanism=nbafl": "mechanism must be left out",
-        "--cohort_size=3": "cohort_size must be left out",
-    },
     f"{ATTACK}gradient_inversion --model=mlp": {
         "--mechanism=nbafl": "mechanism must be left out: inversion_defences",
         "--contribution_release=laplace": "contribution_release must be left out",
@@ -91,21 +87,6 @@ REFUSED = {
     f"{ATTACK}planted_bugs": {
         "--planted_bugs=noise": "planted_bugs must be chosen from noise_halved",
         "--adaptive_clip": "adaptive_clip must be left out",
-    },
-    "experiments.influence": {
-        "--partition=paper": "partition must be iid or dirichlet",
-        "--figures=7": "figures must be chosen from 2, 5, 6",
-        "--baselines=magic": "baselines must be chosen from",
-        "--vote_epsilon=0": "vote_epsilon",
-        "--corruption=rust": "corruption must be one of",
-        "--num_participants=1": "num_participants",
-        "--backbone=/nowhere/file": "backbone must be warmup, random or hf:NAME",
-        "--warmup_examples=1790": "warmup_examples 1790",
-    },
-    "experiments.reproduce": {
-        "--only=fedsva_table9": "only, of size small, must be chosen from",
-        "--only=gap_digits": "only, of size small, must be chosen from",
-        "--size=tiny": "size",
     },
 }
 # G12, G19: a flag that the chosen mechanism, or another setting, leaves unread.

@@ -12,11 +12,7 @@ import pytest
 from layer_checks import quick_jit
 from safetensors.numpy import save_file
 
-from experiments.influence.simulation import Simulator
 from fedsvp_jax import models, pretrained
-from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.influence import last_layer
 from fedsvp_jax.pretrained.vit import ViT
 
 CONFIG = {
@@ -270,37 +266,3 @@ def test_examples_that_are_no_images_are_refused():
     model = models.make_model("vit", num_classes=2)
     with pytest.raises(ValueError, match=r"vit takes images, got .* shape \(14,\)"):
         model.init(jax.random.key(0), jnp.zeros((1, 14), jnp.float32))
-
-
-def test_a_checkpoint_is_a_backbone_of_the_influence_filter(tmp_path):
-    tensors = tensors_of_a_checkpoint()
-    write(tmp_path / "vit", tensors)
-    random = np.random.default_rng(2)
-    images = random.integers(256, size=(40, 12, 12, 1)).astype(np.uint8)
-    labels = random.integers(2, size=40).astype(np.int32)
-    config = resolve(
-        ExperimentConfig(
-            partition="iid",
-            warmup_examples=10,
-            contributor_examples=4,
-            tester_examples=4,
-            corrupted_share=0.0,
-        )
-    )
-    data = Dataset("made", images, labels, images[:2], labels[:2], 2)
-    simulator = Simulator(config, data, f"hf:{tmp_path / 'vit'}")
-    assert simulator.simulation(3, 0).inputs.train.x.shape == (3, 4, 8)
-    module, params, preprocessing = pretrained.load_hugging_face(tmp_path / "vit")
-    pixels = jnp.asarray(images[:5]) / 255
-    expected = module.clone(num_classes=0).apply(
-        {"params": params}, preprocessing(pixels), train=False
-    )
-    assert simulator.pretrained is not None
-    features = last_layer.features(
-        *simulator.pretrained, jnp.asarray(images[:5]), batch_size=5
-    )
-    np.testing.assert_allclose(features, expected, atol=1e-4)
-    four = np.repeat(images, 4, axis=3)
-    wrong = Dataset("made", four, labels, four[:2], labels[:2], 2)
-    with pytest.raises(ValueError, match="images must have shape"):
-        Simulator(config, wrong, f"hf:{tmp_path / 'vit'}")
