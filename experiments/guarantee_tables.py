@@ -1,12 +1,12 @@
-"""Writes the measured and computed tables of docs/privacy.md and its results.
+"""Writes the measured and computed tables of docs/results/guarantees.md.
 
-  python -m experiments.pages privacy
+  python -m experiments.pages guarantees
 
 Each table is made from one file of docs/results/privacy. `composition`,
-`release_cost` and `promise` hold what the library computes now, and the table of events
-is the library's own. `budgets` and `batches` hold what --solve=noise finds
-(`python -m experiments.budget_table`, minutes). The others are of finished runs: the
-attack --attack=noise_scale, and sweeps of FedSVA with each --contribution_release, at
+`release_cost` and `promise` hold what the library computes now. `budgets` and `batches`
+hold what --solve=noise finds (`python -m experiments.budget_table`, minutes). The
+others are of finished runs: the attack --attack=noise_scale, and sweeps of FedSVA with
+each --contribution_release, at
 other ε (`same_spent`) and another --sensitivity (`update_clip`).
 A table whose file is missing says that nothing was measured.
 """
@@ -29,11 +29,8 @@ from fedsvp_jax.run.files import write_json
 from . import docs_blocks
 from .budget_table import batches_table, budgets_table
 from .ledger_tables import (
-    events_table,
-    experimenter_table,
     promise,
     promise_table,
-    public_list,
 )
 
 Json = dict[str, Any]
@@ -218,8 +215,8 @@ def same_spent_table(by_release: dict[str, Json]) -> str:
     return f"{markdown(rows)}\nWithout noise: {undefended}."
 
 
-def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
-    """Writes the computed files and the blocks of both pages; returns the pages."""
+def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
+    """Writes the computed files and the page's blocks; returns the page."""
     results = docs_dir / "results" / "privacy"
     results.mkdir(parents=True, exist_ok=True)
     write_json(results / "composition.json", composition())
@@ -236,24 +233,14 @@ def rewrite(docs_dir: pathlib.Path) -> list[pathlib.Path]:
         return table({name: json.loads(paths[name].read_text()) for name in names})
 
     private = ("laplace", "randomized_response")
-    blocks: dict[str, dict[str, Callable[[], str]]] = {
-        "privacy.md": {
-            "events": events_table,
-            "public": public_list,
-            "experimenter": experimenter_table,
-            "promise": block(promise_table, "promise"),
-            "composition": block(composition_table, "composition"),
-            "budgets": block(budgets_table, "budgets"),
-            "batches": block(batches_table, "batches"),
-            "release_cost": block(release_cost_table, "release_cost"),
-            "noise_scale": block(noise_scale_table, "noise_scale"),
-            "release_accuracy": partial(released, release_accuracy_table, *_RELEASES),
-            "same_spent": partial(
-                released, same_spent_table, *private, *_MORE_RELEASES
-            ),
-        },
+    blocks: dict[str, Callable[[], str]] = {
+        "promise": block(promise_table, "promise"),
+        "composition": block(composition_table, "composition"),
+        "budgets": block(budgets_table, "budgets"),
+        "batches": block(batches_table, "batches"),
+        "release_cost": block(release_cost_table, "release_cost"),
+        "noise_scale": block(noise_scale_table, "noise_scale"),
+        "release_accuracy": partial(released, release_accuracy_table, *_RELEASES),
+        "same_spent": partial(released, same_spent_table, *private, *_MORE_RELEASES),
     }
-    return [
-        docs_blocks.rewrite(docs_dir / name, of_page)
-        for name, of_page in blocks.items()
-    ]
+    return docs_blocks.rewrite(docs_dir / "results" / "guarantees.md", blocks)

@@ -1,16 +1,13 @@
-"""The tables of docs/privacy.md on the one ledger: its events, and one promise."""
+"""How many uploads one promise leaves: a table of docs/results/guarantees.md."""
 
 import dataclasses
-import textwrap
 from typing import Any
 
 from fedsvp_jax import influence, mechanisms
 from fedsvp_jax.accounting import Account, FilterCost, Participation
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation import budget, plan
-from fedsvp_jax.report.disclosure import EVENTS, EXPERIMENTER, PUBLIC
 from fedsvp_jax.report.text_table import markdown
-from fedsvp_jax.run.early_stopping import UNRELEASED
 
 Json = dict[str, Any]
 _ROUNDS, _PROMISE, _DELTA = 1000, 4.0, 1e-5
@@ -20,46 +17,6 @@ _FILTERS = (  # participants, noise of a contribution, ε of a vote as published
     (100, 40.0, 0.02),
     (20, 20.0, 0.2),
 )
-
-
-def events_table() -> str:
-    """What leaves a client, and how the ledger counts it."""
-    return markdown(
-        [
-            {
-                "what leaves a client": event.name,
-                "its noise": event.mechanism,
-                "change that it hides": event.relation,
-                "who sees it": event.seen_by,
-                "counted as": event.counted,
-            }
-            for event in EVENTS
-        ]
-    )
-
-
-def public_list() -> str:
-    """What neighbours agree in and an adversary may know."""
-    return "\n".join(
-        textwrap.fill(one, 100, initial_indent="- ", subsequent_indent="  ")
-        for one in PUBLIC
-    )
-
-
-def experimenter_table() -> str:
-    """What stays with the experimenter, and why."""
-    fields = ", ".join(f"`{name}`" for name in UNRELEASED)
-    unreleased = f"Fields of metrics.jsonl that no noise hides: {fields}."
-    table = markdown(
-        [
-            {
-                "files": ", ".join(f"`{name}`" for name in kept.files),
-                "what they tell": kept.why,
-            }
-            for kept in EXPERIMENTER
-        ]
-    )
-    return f"{table}\n\n{textwrap.fill(unreleased, 100)}"
 
 
 def _config(**changes: Any) -> ExperimentConfig:

@@ -8,7 +8,7 @@ from commands import ROOT
 
 from experiments import pages
 
-WRITTEN = [name for name in pages.WRITERS if name != "privacy"]  # test_guarantee_tables
+WRITTEN = [name for name in pages.WRITERS if name != "guarantees"]
 
 
 @pytest.fixture(scope="module")
