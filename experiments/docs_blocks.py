@@ -10,10 +10,8 @@ what the program wrote
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from fedsvp_jax.report import read
-from fedsvp_jax.report.text_table import MISSING
 
 from . import command
 
@@ -58,25 +56,3 @@ def rewrite(page: Path, blocks: Mapping[str, Callable[[], str]]) -> Path:
 def run(write: Callable[[Path], Path], manual: str | None) -> None:
     """The command that writes a page."""
     command.run(lambda _: command.print_files([write(DOCS)]), manual)
-
-
-def made_from(file: Path, table: Callable[[Any], str]) -> Callable[[], str]:
-    """The function that writes a block from the content of one file.
-
-    Args:
-      file: a .json file (its value is the content), a .jsonl file (its rows are), or
-        another (its text is). Where it does not exist the block says so.
-      table: content -> text.
-    """
-
-    def write() -> str:
-        if not file.exists():
-            return MISSING
-        text = file.read_text()
-        if file.suffix == ".json":
-            return table(read.from_json(text))
-        if file.suffix == ".jsonl":
-            return table([read.from_json(line) for line in text.splitlines()])
-        return table(text)
-
-    return write

@@ -43,6 +43,7 @@ STUDIES = {
     "data_value": Study("results/data_value.md"),
     "decisive": Study("decisive.md"),
     "features": Study("results/features.md"),
+    "guarantees": Study("results/guarantees.md", "8e72fbb"),
     "influence": Study("results/influence.md"),
     "mixed_baselines": Study("results/mixed_baselines.md"),
     "one_attribute": Study("results/one_attribute.md"),

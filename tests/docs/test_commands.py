@@ -33,7 +33,7 @@ DATA = os.environ.get("FEDSVP_DATA", "")
 RUN = ("--model=mlp", "--num_rounds=2", "--cohort_size=4", "--local_epochs=1")
 SMALL: dict[str, tuple[str, ...]] = {
     "experiments.vectors": (),
-    "experiments.guarantee_tables": (),
+    "experiments.disclosure_tables": (),
     "experiments.shapley": (),
     "experiments.shapley.docs_page": (),
     "experiments.attack": (
