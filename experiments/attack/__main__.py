@@ -2,8 +2,8 @@
 
 The manual of each attack below says what its adversary sees.
 
-  python -m experiments.attack --attack=noise_scale --dataset=digits \\
-      --output_dir=runs/attack
+  python -m experiments.attack --attack=membership --dataset=digits \\
+      --output_dir=runs/membership
 """
 
 import json
@@ -18,13 +18,11 @@ from . import (
     audit,
     gradient_inversion,
     membership,
-    noise_scale,
     planted_bugs,
     reconstruction,
 )
 
 ATTACKS = {
-    "noise_scale": noise_scale,
     "acgan": reconstruction,
     "gradient_inversion": gradient_inversion,
     "audit": audit,
@@ -34,7 +32,7 @@ ATTACKS = {
 
 command.define_settings()
 command.define_output()
-flags.DEFINE_enum("attack", "noise_scale", list(ATTACKS), "The attack to run.")
+flags.DEFINE_enum("attack", "audit", list(ATTACKS), "The attack to run.")
 for attack in ATTACKS.values():
     attack.define_flags()
 

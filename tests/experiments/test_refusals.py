@@ -52,6 +52,7 @@ REFUSED = {
         "--epsilon=2 --mechanisms=none,nbafl": "epsilon",
     },
     f"{ATTACK}audit": {
+        "--attack=guess": "--attack=guess",
         "--mechanism=nbafl": "mechanism must be left out",
         "--clip_weights": "clip_weights must be left out",
         "--audit_mechanisms=none": "audit_mechanisms must add noise",
@@ -76,13 +77,6 @@ REFUSED = {
         "--membership_epsilons=little": "membership_epsilons must be numbers",
         "--membership_epsilons=-1": "epsilon must be greater than 0",
         "--membership_examples=5000": "membership_examples must be at most 1442",
-    },
-    f"{ATTACK}noise_scale": {
-        "--mechanism=nbafl": "mechanism must be fedsva",
-        "--sensitivity=per_example": "sensitivity must be paper, weight_clip or",
-        "--attack=guess": "--attack=guess",
-        "--contribution_release=laplace": "contribution_release must be left out",
-        "--num_rounds=0": "num_rounds",
     },
     f"{ATTACK}planted_bugs": {
         "--planted_bugs=noise": "planted_bugs must be chosen from noise_halved",
