@@ -18,7 +18,6 @@ from . import (
     audit,
     gradient_inversion,
     membership,
-    planted_bugs,
     reconstruction,
 )
 
@@ -26,7 +25,6 @@ ATTACKS = {
     "acgan": reconstruction,
     "gradient_inversion": gradient_inversion,
     "audit": audit,
-    "planted_bugs": planted_bugs,
     "membership": membership,
 }
 

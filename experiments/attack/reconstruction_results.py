@@ -1,14 +1,6 @@
-"""How the results of the reconstruction attack are shown: tables and a picture."""
+"""How the results of the reconstruction attack are shown."""
 
-import pathlib
-from collections.abc import Sequence
-from functools import partial
 from typing import Any
-
-import numpy as np
-
-from fedsvp_jax import mechanisms
-from fedsvp_jax.report import figures, style
 
 from .. import upload_claims
 
@@ -71,41 +63,3 @@ def table(results: dict[str, Any]) -> list[dict[str, str]]:
             }
         )
     return rows
-
-
-def score_curves(
-    rows: Sequence[dict[str, Any]],
-) -> dict[str, dict[str, list[float]]]:
-    """Mechanism -> rounds, and each score's mean over the attackers by round."""
-    curves: dict[str, dict[str, list[float]]] = {}
-    for name in dict.fromkeys(row["mechanism"] for row in rows):
-        own = [row for row in rows if row["mechanism"] == name]
-        rounds = list(dict.fromkeys(row["round"] for row in own))
-        curves[name] = {"round": rounds} | {
-            score: [
-                float(np.mean([row[score] for row in own if row["round"] == number]))
-                for number in rounds
-            ]
-            for score in ("recognised", "frechet_distance")
-        }
-    return curves
-
-
-def draw_scores(path: pathlib.Path, curves: dict[str, dict[str, list[float]]]) -> None:
-    """Draws the curves that `score_curves` gives, one line per mechanism."""
-
-    def panel(axes: Any, score: str, title: str) -> None:
-        for name, curve in curves.items():
-            label = mechanisms.mechanism_label(name).replace("_", " ")
-            look = style.of_mechanism(name)
-            figures.curve(axes, curve["round"], curve[score], look, label=label)
-        figures.round_axis(axes)
-        axes.set_title(title)
-
-    figures.panels(
-        path,
-        [
-            partial(panel, score="recognised", title="Share recognised"),
-            partial(panel, score="frechet_distance", title=DISTANCE),
-        ],
-    )

@@ -96,10 +96,6 @@ ELSEWHERE = {
     "python -m experiments.plan patients.csv": (
         "experiments/test_plan_command.py::test_the_table_is_printed_and_written"
     ),
-    "python -m experiments.attack --attack=planted_bugs": (
-        "experiments/attack/test_planted_bugs.py"
-        "::test_the_command_tells_the_bugs_and_resumes"
-    ),
     "python -m experiments.benchmark": (
         "experiments/benchmark/test_benchmark.py"
         "::test_the_command_prints_one_json_line_per_work"

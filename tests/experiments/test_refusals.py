@@ -78,10 +78,6 @@ REFUSED = {
         "--membership_epsilons=-1": "epsilon must be greater than 0",
         "--membership_examples=5000": "membership_examples must be at most 1442",
     },
-    f"{ATTACK}planted_bugs": {
-        "--planted_bugs=noise": "planted_bugs must be chosen from noise_halved",
-        "--adaptive_clip": "adaptive_clip must be left out",
-    },
 }
 # G12, G19: a flag that the chosen mechanism, or another setting, leaves unread.
 UNREAD = {

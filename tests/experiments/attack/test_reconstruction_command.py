@@ -68,7 +68,6 @@ def test_everything_is_written(folder: pathlib.Path) -> None:
         "none.png",
         "results.json",
         "scores.jsonl",
-        "scores.svg",
     ]
     for name in ("none", "fedsva"):
         rows = rows_of(folder, name)
