@@ -100,6 +100,10 @@ ELSEWHERE = {
         "experiments/benchmark/test_benchmark.py"
         "::test_the_command_prints_one_json_line_per_work"
     ),
+    "python -m experiments.shapley.intervals": (
+        "experiments/shapley/test_arena.py"
+        "::test_intervals_of_the_draws_hold_as_often_as_they_say_on_shapiqs_games"
+    ),
     "python -m experiments.frozen": (
         "experiments/test_frozen.py"
         "::test_a_page_is_what_the_frozen_code_makes_of_its_rows"
