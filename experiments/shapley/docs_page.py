@@ -20,6 +20,7 @@ PAIRS = [
     ("gp:N", f"{_TREES}, 2N"),
     ("gp:N", "additive:N"),
     ("gp:N", "additive:0"),
+    ("gp:3N", "additive:0"),
     ("gp:N", "equal:0"),
     ("gp:3N", f"{_RULE}, 4N"),
     ("gp:3N", f"{_KERNEL}, 4N"),
@@ -27,14 +28,21 @@ PAIRS = [
     ("gp:3N", "ProxySPEX (shapiq), 4N"),
 ]
 
-ARENA = ("arena", "arena_ridge")  # recorded games, and games of sixteen attributes
+# Recorded games, games of 16 and of 32 attributes, and recorded ones played again since
+# `additive` draws otherwise: later rows stand for earlier ones.
+ARENA = ("arena", "arena_ridge", "arena_many", "arena_again")
 
 
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     """Writes shapley.md's blocks from the kept rows; returns the page's path."""
     files = (docs_dir / "results" / "shapley" / f"{name}.jsonl" for name in ARENA)
     rows = [row for file in files for row in kept_rows.read(file)]
-    played = tables.held_out([one for row in rows for one in row["played"]])
+    newest = {
+        tuple(one[key] for key in ("game", "utility", "estimator")): one
+        for row in rows
+        for one in row["played"]
+    }
+    played = tables.held_out(list(newest.values()))
     held = kept_rows.read(docs_dir / intervals.FILE)[-1]
     return docs_blocks.rewrite(
         docs_dir / "shapley.md",

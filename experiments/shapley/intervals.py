@@ -33,7 +33,7 @@ from . import arena
 from .games import HELD_OUT
 
 PLAYERS, TERMS, DRAWS, REPEATS = 8, 20, 300, 10
-FIRST = 300  # the first seed; draws 0 to 299 were seen before the interval was chosen
+FIRST = 1000  # the first seed; draws before it were seen while orders were chosen
 FOLDER = pathlib.Path("results/shapley")  # in docs
 FILE = FOLDER / "intervals.jsonl"
 PLAYED = {"gp": (1, 2, 3), "additive": (1, 2, 4)}  # times N trainings
@@ -77,11 +77,13 @@ def sums(draws: int) -> Iterator[arena.Entry]:
         yield arena.Entry(worth, near(worth), np.ones(PLAYERS, int), 0.0)
 
 
-def recorded(docs_dir: pathlib.Path, utility: str) -> Iterator[arena.Entry]:
+def recorded(
+    docs_dir: pathlib.Path, number: int, utility: str
+) -> Iterator[arena.Entry]:
     """The recorded games that chose nothing, each as often as it is played."""
     for name in ("adult", "digits", "mnist"):
         for row in kept_rows.read(docs_dir / FOLDER / f"{name}.jsonl"):
-            if (name, row["seed"]) in HELD_OUT:
+            if (name, row["seed"]) in HELD_OUT and row["players"] == number:
                 yield from [arena.entry(row, utility)] * REPEATS
 
 
@@ -139,9 +141,12 @@ def main(_: list[str]) -> None:
         "draws": DRAWS,
         "differences": differences(20),
         "within": {
-            "SOUM": within(sums(DRAWS)),
-            "recorded, accuracy": within(recorded(docs_dir, "accuracy")),
-            "recorded, loss": within(recorded(docs_dir, "loss")),
+            "SOUM, N = 8": within(sums(DRAWS)),
+            **{
+                f"N = {number}, {utility}": within(recorded(docs_dir, number, utility))
+                for number in (5, 8, 10)
+                for utility in ("accuracy", "loss")
+            },
         },
     }
     print(row)

@@ -119,7 +119,8 @@ def test_our_values_of_the_games_that_shapiq_ships_are_the_formulas() -> None:
 
 def test_intervals_of_the_draws_hold_as_often_as_they_say_on_shapiqs_games() -> None:
     held = intervals.within(intervals.sums(300))
-    assert 0.93 <= held["additive:2N"] <= 0.97 and 0.93 <= held["additive:4N"] <= 0.97
+    assert 0.93 <= held["additive:1N"] <= 0.97 and 0.93 <= held["additive:2N"] <= 0.97
+    assert held["additive:4N"] >= 0.95  # nearly all that lack one attribute are drawn
 
 
 def test_others_can_play_our_games(monkeypatch: pytest.MonkeyPatch) -> None:
