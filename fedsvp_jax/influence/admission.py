@@ -1,4 +1,4 @@
-"""Passes of the filter over a run: how many, what they cost, what is kept of them."""
+"""Passes of the filter over a run: how many, what they cost, what a summary says."""
 
 from typing import Any
 
@@ -8,7 +8,6 @@ from fedsvp_jax.accounting import FilterCost
 from fedsvp_jax.config import AccountedSettings
 from fedsvp_jax.filter_settings import FilterSettings
 from fedsvp_jax.influence import privacy
-from fedsvp_jax.influence.lazy import Verdict
 from fedsvp_jax.influence.threshold import filtration
 
 
@@ -31,18 +30,6 @@ def planned_cost(config: AccountedSettings) -> FilterCost:
         delta=config.target_delta,
         passes=num_passes(config, config.num_rounds),
     )
-
-
-def verdict_record(verdict: Verdict, cost: FilterCost) -> dict[str, Any]:
-    """What metrics.jsonl keeps of a pass: who was rejected, why, and what it cost."""
-    return {
-        "rejected": np.flatnonzero(np.asarray(verdict.rejected)),
-        "scores": np.asarray(verdict.scores),
-        "threshold": np.asarray(verdict.threshold)[()],
-        "gap": np.asarray(verdict.high - verdict.low)[()],
-        "required_gap": np.asarray(verdict.required_gap)[()],
-        "cost": cost._asdict(),
-    }
 
 
 def summary(
