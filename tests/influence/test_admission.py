@@ -81,24 +81,6 @@ def test_a_resumed_run_writes_the_same_bytes(
     assert contents(folder, SAME_BYTES) == contents(whole, SAME_BYTES)
 
 
-def test_corrupted_clients_hold_changed_copies_of_their_rows():
-    config = filtered(influence_filter="none", corruption="flipped_pairs")
-    found = federated_data.federate([config], digits())
-    honest = dataclasses.replace(config, corrupted_share=0.0)
-    clean = federated_data.federate([honest], digits())
-    labels = np.asarray(found.examples.labels)
-    before = np.asarray(digits().train_labels)
-    np.testing.assert_array_equal(labels[: len(before)], before)
-    assert found.corrupted.sum() == 3 and not clean.corrupted.any()
-    for client in range(10):
-        count = int(clean.split.num_train[0, client])
-        now = labels[np.asarray(found.split.train[0, client, :count])]
-        was = before[np.asarray(clean.split.train[0, client, :count])]
-        changed = float(np.mean(now != was))
-        wanted = 0.9 if found.corrupted[0, client] else 0.0
-        assert abs(changed - wanted) < 0.05
-
-
 def test_the_centres_examples_belong_to_no_client():
     config = filtered(corrupted_share=0.0)
     found = federated_data.federate([config], digits())
