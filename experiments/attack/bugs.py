@@ -1,4 +1,4 @@
-"""The bugs that `planted_bugs` plants: each replaces one function of the package."""
+"""Bugs that an audit must flag: each replaces one function of the package."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

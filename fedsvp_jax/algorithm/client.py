@@ -348,5 +348,5 @@ def client_round(
     )
     stats = work.weights.stats
     summed = aggregation.weighted((upload, stats, answered), weight)
-    kept = None if plan.client_values is None else Weights(upload, stats)
+    kept = None if plan.scores.client_values is None else Weights(upload, stats)
     return summed, (memory, metrics, kept)

@@ -130,11 +130,11 @@ def federated_round(
             anyone=anyone,
         )
 
-    if plan.client_values is not None:
+    if plan.scores.client_values is not None:
         assert data.validation is not None
         found = extras.around("estimators.client_values").client_values(
             model,
-            plan.client_values,
+            plan.scores.client_values,
             Weights(state.params, state.stats),
             uploads,
             jnp.where(valid, 1 if uniform else sizes, 0),

@@ -72,12 +72,12 @@ def data_of(simulated: FederatedData, client_id: int) -> FederatedData:
     )
     examples = jax.tree.map(lambda leaf: leaf[rows], simulated.examples)
     attributes = np.asarray(examples.attributes)[: len(train)]
-    private = int((attributes == simulated.attributes.private).sum())
+    private = int((attributes == simulated.game.attributes.private).sum())
     return simulated._replace(
         examples=examples,
         split=jax.tree.map(lambda leaf: leaf[None, None], split),
         num_train=np.full((1, 1), len(train)),
-        min_num_private=max(private, 1),
+        game=simulated.game._replace(min_num_private=max(private, 1)),
     )
 
 
@@ -122,7 +122,7 @@ class Client:
         self.site = Site(
             state_path, self.policy, witness=witness, data=fingerprint(*records)
         )
-        self._num_private = int((attributes == data.attributes.private).sum())
+        self._num_private = int((attributes == data.game.attributes.private).sum())
         self._randomness, self._data = randomness, data
         shape = data.examples.inputs.shape[1:]
         facts = {"example_shape": shape, "num_classes": data.num_classes}

@@ -66,9 +66,9 @@ def test_coalition_sizes_are_the_most_that_any_client_holds() -> None:
     config = small(num_attributes=3)
     made = federated_data.federate([config], digits())
     rows, counts = np.asarray(made.split.train[0]), np.asarray(made.split.num_train[0])
-    for mask, size in made.coalition_sizes.items():
+    for mask, size in made.game.coalition_sizes.items():
         held = [
-            np.sum((mask >> made.attributes.ids[row[:count]]) & 1)
+            np.sum((mask >> made.game.attributes.ids[row[:count]]) & 1)
             for row, count in zip(rows, counts, strict=True)
         ]
         assert size == max(held)

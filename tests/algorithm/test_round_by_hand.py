@@ -143,7 +143,7 @@ def by_hand(made: Program, state: ServerState, round_num: int) -> dict[str, Any]
             params,
             stats,
             made.data.test,
-            batch_size=plan.test_batch_size,
+            batch_size=plan.scores.test_batch_size,
             devices=lanes.Devices(1, jnp.int32(0)),
         )
     )(params)

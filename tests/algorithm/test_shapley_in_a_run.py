@@ -57,7 +57,7 @@ def test_estimates_keep_the_axioms_and_leave_the_upload_as_it_is(
     dummies = 0
     for row, known in zip(rows, exact, strict=True):
         mine = np.asarray(rows_of[row["client"]])[: counts[row["client"]]]
-        held = np.bincount(made.attributes.ids[mine], minlength=4) > 0
+        held = np.bincount(made.game.attributes.ids[mine], minlength=4) > 0
         dummies += int((~held).sum())
         for name in ESTIMATES:
             np.testing.assert_array_equal(np.asarray(row[name])[~held], 0)

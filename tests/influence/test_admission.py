@@ -69,6 +69,11 @@ def test_the_rejected_are_not_asked_and_the_record_says_who_and_why(
     assert summary["filtration"]["precision"] == 1.0
 
 
+def train(folder: pathlib.Path, *, resume: bool = False) -> None:
+    options = run.Options(resume=resume, checkpoint_every=1)
+    run.train(filtered(), folder, dataset=digits(), options=options)
+
+
 def test_a_resumed_run_writes_the_same_bytes(
     whole: pathlib.Path, tmp_path: pathlib.Path
 ):
@@ -76,8 +81,8 @@ def test_a_resumed_run_writes_the_same_bytes(
     with pytest.MonkeyPatch.context() as patch:
         stop_at(patch, 4, "none")
         with pytest.raises(Stopped):
-            run.train(filtered(), folder, dataset=digits(), checkpoint_every=1)
-    run.train(filtered(), folder, dataset=digits(), checkpoint_every=1, resume=True)
+            train(folder)
+    train(folder, resume=True)
     assert contents(folder, SAME_BYTES) == contents(whole, SAME_BYTES)
 
 

@@ -6,7 +6,7 @@ import pytest
 from absl import flags
 
 from experiments import command
-from experiments.utility.routes import proved_settings
+from experiments.routes import proved_settings
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation import plan
 
