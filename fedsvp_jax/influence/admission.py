@@ -33,12 +33,7 @@ def planned_cost(config: AccountedSettings) -> FilterCost:
 
 
 def summary(
-    settings: FilterSettings,
-    corrupted: np.ndarray,
-    admitted: np.ndarray,
-    *,
-    rounds: int,
-    delta: float,
+    settings: FilterSettings, corrupted: np.ndarray, admitted: np.ndarray
 ) -> dict[str, Any]:
     """What summary.json says of corrupted clients and of the filter.
 
@@ -47,20 +42,11 @@ def summary(
         are told.
       corrupted: (M,) bool.
       admitted: (M,) bool: clients that the last pass did not reject.
-      rounds: rounds that were run.
-      delta: δ at which the filter's cost in privacy is stated.
     """
     summary: dict[str, Any] = {"corrupted_clients": np.flatnonzero(corrupted)}
     if settings.influence_filter != "none":
-        told = privacy.guarantees(
-            settings,
-            num_participants=len(admitted),
-            delta=delta,
-            passes=num_passes(settings, rounds),
-        )
         summary |= {
             "rejected_clients": np.flatnonzero(~admitted),
             "filtration": filtration(~admitted, corrupted)._asdict(),
-            "influence_guarantees": told._asdict(),
         }
     return summary

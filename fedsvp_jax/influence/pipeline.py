@@ -1,11 +1,7 @@
 """One pass of the filter, from a network and stored examples to the verdict.
 
-    network without its last layer -> features -> the centre's last layer W_0
-        -> the participants' scaled features -> contributions, votes, threshold
-
-A federation (`hook`) and a simulation of the filter alone
-(`experiments.influence`) take the same steps. They differ in where the network and the
-examples come from.
+network without its last layer -> features -> the centre's last layer W_0
+    -> the participants' scaled features -> contributions, votes, threshold
 """
 
 import dataclasses
@@ -33,7 +29,6 @@ class FilterInputs(NamedTuple):
     kernel: Array  # (C, d) float32: W_0
     train: Batches  # what the contributors train on
     test: Batches  # what the testers vote with
-    warmup: Batches  # the centre's examples, as one batch (M = 1)
 
 
 @partial(jax.jit, static_argnames=("model", "recipe"))
@@ -151,11 +146,6 @@ def filter_inputs(
         kernel=kernel,
         train=batches(train),
         test=batches(test),
-        warmup=Batches(
-            x=last_layer.scaled(scaling, warmup_features)[None],
-            labels=warmup.labels[None],
-            weights=jnp.ones((1, *warmup.labels.shape)),
-        ),
     )
 
 
