@@ -79,7 +79,7 @@ class FilterHook:
                 self._config.learning_rate,
                 warm_up_key,
             )
-        inputs = pipeline.filter_inputs(
+        told = pipeline.filter_inputs(
             last_layer.freeze(self._backbone, params, stats),
             self._warmup,
             self._held(*self._train),
@@ -88,9 +88,7 @@ class FilterHook:
             num_classes=self._num_classes,
         )
         return lazy_influence(
-            inputs.kernel,
-            inputs.train,
-            inputs.test,
+            *told,
             pipeline.filter_rates(self._config),
             contribution_key=key,
             vote_key=self._root,

@@ -6,7 +6,6 @@ network without its last layer -> features -> the centre's last layer W_0
 
 import dataclasses
 from functools import partial
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,14 +20,6 @@ from fedsvp_jax.influence.privacy import flip_probability
 from fedsvp_jax.structs import Array, Examples, Model, Rows, Weights
 
 _FEATURE_BATCH = 250  # examples that pass through the network at once
-
-
-class FilterInputs(NamedTuple):
-    """What one pass of the filter is computed from; M participants."""
-
-    kernel: Array  # (C, d) float32: W_0
-    train: Batches  # what the contributors train on
-    test: Batches  # what the testers vote with
 
 
 @partial(jax.jit, static_argnames=("model", "recipe"))
@@ -111,8 +102,8 @@ def filter_inputs(
     settings: FilterSettings,
     *,
     num_classes: int,
-) -> FilterInputs:
-    """Features of all examples, and the centre's last layer on its own features.
+) -> tuple[Array, Batches, Batches]:
+    """`(W_0, train, test)`: the centre's last layer, and the batches by their features.
 
     Args:
       network: its logits are the features.
@@ -142,11 +133,7 @@ def filter_inputs(
         x = last_layer.scaled(scaling, features(stored))
         return examples._replace(x=x.reshape(*examples.labels.shape, -1))
 
-    return FilterInputs(
-        kernel=kernel,
-        train=batches(train),
-        test=batches(test),
-    )
+    return kernel, batches(train), batches(test)
 
 
 def filter_rates(settings: FilterSettings) -> FilterRates:
