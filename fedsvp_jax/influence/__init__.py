@@ -8,10 +8,8 @@ from fedsvp_jax.influence.lazy import (
     randomized_response,
 )
 from fedsvp_jax.influence.privacy import (
-    Guarantees,
     exact_vote_epsilon,
     flip_probability,
-    guarantees,
     vote_epsilon,
 )
 from fedsvp_jax.influence.threshold import (
@@ -25,12 +23,10 @@ __all__ = [
     "Batches",
     "FilterRates",
     "Filtration",
-    "Guarantees",
     "Verdict",
     "exact_vote_epsilon",
     "filtration",
     "flip_probability",
-    "guarantees",
     "lazy_influence",
     "randomized_response",
     "required_gap",

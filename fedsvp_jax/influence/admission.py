@@ -1,4 +1,4 @@
-"""Passes of the filter over a run: how many, what they cost, what is kept of them."""
+"""Passes of the filter over a run: how many, what they cost, what a summary says."""
 
 from typing import Any
 
@@ -8,7 +8,6 @@ from fedsvp_jax.accounting import FilterCost
 from fedsvp_jax.config import AccountedSettings
 from fedsvp_jax.filter_settings import FilterSettings
 from fedsvp_jax.influence import privacy
-from fedsvp_jax.influence.lazy import Verdict
 from fedsvp_jax.influence.threshold import filtration
 
 
@@ -33,25 +32,8 @@ def planned_cost(config: AccountedSettings) -> FilterCost:
     )
 
 
-def verdict_record(verdict: Verdict, cost: FilterCost) -> dict[str, Any]:
-    """What metrics.jsonl keeps of a pass: who was rejected, why, and what it cost."""
-    return {
-        "rejected": np.flatnonzero(np.asarray(verdict.rejected)),
-        "scores": np.asarray(verdict.scores),
-        "threshold": np.asarray(verdict.threshold)[()],
-        "gap": np.asarray(verdict.high - verdict.low)[()],
-        "required_gap": np.asarray(verdict.required_gap)[()],
-        "cost": cost._asdict(),
-    }
-
-
 def summary(
-    settings: FilterSettings,
-    corrupted: np.ndarray,
-    admitted: np.ndarray,
-    *,
-    rounds: int,
-    delta: float,
+    settings: FilterSettings, corrupted: np.ndarray, admitted: np.ndarray
 ) -> dict[str, Any]:
     """What summary.json says of corrupted clients and of the filter.
 
@@ -60,20 +42,11 @@ def summary(
         are told.
       corrupted: (M,) bool.
       admitted: (M,) bool: clients that the last pass did not reject.
-      rounds: rounds that were run.
-      delta: δ at which the filter's cost in privacy is stated.
     """
     summary: dict[str, Any] = {"corrupted_clients": np.flatnonzero(corrupted)}
     if settings.influence_filter != "none":
-        told = privacy.guarantees(
-            settings,
-            num_participants=len(admitted),
-            delta=delta,
-            passes=num_passes(settings, rounds),
-        )
         summary |= {
             "rejected_clients": np.flatnonzero(~admitted),
             "filtration": filtration(~admitted, corrupted)._asdict(),
-            "influence_guarantees": told._asdict(),
         }
     return summary

@@ -16,13 +16,14 @@ import numpy as np
 from fedsvp_jax import models, prng
 from fedsvp_jax.algorithm.local_training import TrainingRecipe
 from fedsvp_jax.algorithm.state import ServerState
+from fedsvp_jax.data import preprocessing
 from fedsvp_jax.devices import processes
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.influence import last_layer, pipeline
-from fedsvp_jax.influence.admission import planned_cost, verdict_record
+from fedsvp_jax.influence.admission import planned_cost
 from fedsvp_jax.influence.lazy import Batches, Verdict, lazy_influence
-from fedsvp_jax.influence.pipeline import Centre
-from fedsvp_jax.structs import Array, Params, Weights
+from fedsvp_jax.models.last_layer import backbone_of
+from fedsvp_jax.structs import Array, Model, Params, Weights
 from fedsvp_jax.tree import cell_of
 
 
@@ -36,16 +37,17 @@ class FilterHook:
         program, self._trainer = trainer.program, trainer
         data, config = program.data, program.configs[0]
         assert data.warmup is not None
-        self._centre = Centre(
-            data.warmup,
-            lambda count: models.make_model(
-                config.model, num_classes=count, kernels=program.target.kernels
-            ),
-            data.num_classes,
-            TrainingRecipe(config.batch_size, config.backbone_epochs, "mean"),
-            config.learning_rate,
-        )
-        self._backbone = self._centre.backbone()
+
+        def build(num_classes: int) -> Model:
+            return models.make_model(
+                config.model, num_classes=num_classes, kernels=program.target.kernels
+            )
+
+        self._warmup, self._num_classes = data.warmup, data.num_classes
+        self._model = build(data.num_classes)
+        example = preprocessing.normalize(data.warmup.inputs[:1])
+        self._backbone = backbone_of(build, example)
+        self._recipe = TrainingRecipe(config.batch_size, config.backbone_epochs, "mean")
         self._config, self._examples = config, data.examples
         self._root = cell_of(program.cells.root, 0)
         split = cell_of(data.split, 0)
@@ -69,19 +71,24 @@ class FilterHook:
         key = prng.round_key(self._root, done)
         if done == 0:
             warm_up_key = prng.stream_key(key, prng.Stream.WARM_UP)
-            params, stats = self._centre.warm_up(Weights(params, stats), warm_up_key)
-        inputs = pipeline.filter_inputs(
+            params, stats = pipeline.warm_up(
+                self._model,
+                self._recipe,
+                Weights(params, stats),
+                self._warmup,
+                self._config.learning_rate,
+                warm_up_key,
+            )
+        told = pipeline.filter_inputs(
             last_layer.freeze(self._backbone, params, stats),
-            self._centre.examples,
+            self._warmup,
             self._held(*self._train),
             self._held(*self._test),
             self._config,
-            num_classes=self._centre.num_classes,
+            num_classes=self._num_classes,
         )
         return lazy_influence(
-            inputs.kernel,
-            inputs.train,
-            inputs.test,
+            *told,
             pipeline.filter_rates(self._config),
             contribution_key=key,
             vote_key=self._root,
@@ -114,11 +121,21 @@ class FilterHook:
         return self._trainer.place(dataclasses.replace(host, admitted=admitted))
 
     def take_record(self) -> dict[str, Any] | None:
-        """What the next row keeps of a pass; None where there was none."""
+        """What the next row keeps of a pass: who was rejected, why, and what it cost.
+
+        None where there was none.
+        """
         verdict, self.verdict = self.verdict, None
         if verdict is None:
             return None
-        return verdict_record(verdict, self.cost)
+        return {
+            "rejected": np.flatnonzero(np.asarray(verdict.rejected)),
+            "scores": np.asarray(verdict.scores),
+            "threshold": np.asarray(verdict.threshold)[()],
+            "gap": np.asarray(verdict.high - verdict.low)[()],
+            "required_gap": np.asarray(verdict.required_gap)[()],
+            "cost": self.cost._asdict(),
+        }
 
 
 def _first_examples(indices: Array, count: Array, most: int) -> tuple[Array, Array]:

@@ -1,79 +1,25 @@
 """One pass of the filter, from a network and stored examples to the verdict.
 
-    network without its last layer -> features -> the centre's last layer W_0
-        -> the participants' scaled features -> contributions, votes, threshold
-
-A federation (`admission`) and a simulation of the filter alone
-(`experiments.influence`) take the same steps. They differ in where the network and the
-examples come from.
+network without its last layer -> features -> the centre's last layer W_0
+    -> the participants' scaled features -> contributions, votes, threshold
 """
 
 import dataclasses
-from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.algorithm import local_training
 from fedsvp_jax.algorithm.local_training import Draws, TrainingRates, TrainingRecipe
-from fedsvp_jax.data import preprocessing
 from fedsvp_jax.filter_settings import FilterSettings
 from fedsvp_jax.influence import last_layer
 from fedsvp_jax.influence.last_layer import FrozenNetwork, Scaling
 from fedsvp_jax.influence.lazy import Batches, FilterRates
 from fedsvp_jax.influence.privacy import flip_probability
-from fedsvp_jax.models.last_layer import Backbone, backbone_of
 from fedsvp_jax.structs import Array, Examples, Model, Rows, Weights
 
 _FEATURE_BATCH = 250  # examples that pass through the network at once
-
-
-class FilterInputs(NamedTuple):
-    """What one pass of the filter is computed from; M participants."""
-
-    kernel: Array  # (C, d) float32: W_0
-    train: Batches  # what the contributors train on
-    test: Batches  # what the testers vote with
-    warmup: Batches  # the centre's examples, as one batch (M = 1)
-
-
-@dataclasses.dataclass(frozen=True)
-class Centre:
-    """What the centre holds, and how it trains a whole model on it.
-
-    Attributes:
-      examples: the centre's, which no client holds.
-      build: number of classes -> Model.
-      num_classes: C.
-      recipe: of plain SGD; its batch size is a most, for few examples are one batch.
-      learning_rate: step size.
-    """
-
-    examples: Examples
-    build: Callable[[int], Model]
-    num_classes: int
-    recipe: TrainingRecipe
-    learning_rate: float
-
-    def backbone(self) -> Backbone:
-        """The network before its last layer.
-
-        Raises:
-          ValueError: as `backbone_of`.
-        """
-        example = preprocessing.normalize(self.examples.inputs[:1])
-        return backbone_of(self.build, example)
-
-    def warm_up(self, start: Weights, key: Array) -> Weights:
-        """The whole model after SGD on all of the examples, in an order that key draws.
-
-        Args:
-          start: the weights to start from.
-        """
-        model, recipe = self.build(self.num_classes), self.recipe
-        return warm_up(model, recipe, start, self.examples, self.learning_rate, key)
 
 
 @partial(jax.jit, static_argnames=("model", "recipe"))
@@ -85,7 +31,14 @@ def warm_up(
     learning_rate: Array | float,
     key: Array,
 ) -> Weights:
-    """As `Centre.warm_up`."""
+    """The whole model after plain SGD on the centre's examples, in a key's order.
+
+    Args:
+      recipe: its batch size is a most, for few examples are one batch.
+      start: the weights to start from.
+      examples: the centre's, which no client holds.
+      learning_rate: step size.
+    """
     count = examples.labels.shape[0]
     return local_training.local_update(
         model,
@@ -149,8 +102,8 @@ def filter_inputs(
     settings: FilterSettings,
     *,
     num_classes: int,
-) -> FilterInputs:
-    """Features of all examples, and the centre's last layer on its own features.
+) -> tuple[Array, Batches, Batches]:
+    """`(W_0, train, test)`: the centre's last layer, and the batches by their features.
 
     Args:
       network: its logits are the features.
@@ -180,16 +133,7 @@ def filter_inputs(
         x = last_layer.scaled(scaling, features(stored))
         return examples._replace(x=x.reshape(*examples.labels.shape, -1))
 
-    return FilterInputs(
-        kernel=kernel,
-        train=batches(train),
-        test=batches(test),
-        warmup=Batches(
-            x=last_layer.scaled(scaling, warmup_features)[None],
-            labels=warmup.labels[None],
-            weights=jnp.ones((1, *warmup.labels.shape)),
-        ),
-    )
+    return kernel, batches(train), batches(test)
 
 
 def filter_rates(settings: FilterSettings) -> FilterRates:

@@ -1,10 +1,9 @@
-"""What a vote, a tester's test set and a contribution cost in privacy.
+"""What votes and a contribution cost in privacy.
 
 All of it is known before the filter runs.
 """
 
 import math
-from typing import NamedTuple
 
 from fedsvp_jax.accounting import FilterCost, composed_epsilon
 from fedsvp_jax.filter_settings import FilterSettings
@@ -61,22 +60,6 @@ def flip_probability(epsilon: float) -> float:
     return 2.0 * math.exp(-epsilon / 2) / (1.0 + math.exp(-epsilon / 2))
 
 
-class Guarantees(NamedTuple):
-    """What the filter costs in privacy; an ε is inf where no noise hides anything."""
-
-    flip_probability: float  # f
-    keep_probability: float  # 1 − f/2: probability that a report equals the vote
-    vote_published: float  # ε of one vote as published
-    vote: float  # ε of one vote, tight
-    num_votes: int  # votes that one test set casts in a pass
-    test_set_basic: float  # ε of all votes of a test set: num_votes · vote
-    test_set_advanced: float  # the same at δ, by advanced composition
-    test_set_pld: float  # the same at δ, by privacy loss distributions
-    contribution: float  # ε at δ of a contributor's batch against another batch
-    participant_pld: float  # ε at δ of all that one participant sends, likewise by PLD
-    delta: float  # δ of the ε above that are at δ
-
-
 def filter_cost(
     settings: FilterSettings, *, num_participants: int, delta: float, passes: int = 1
 ) -> FilterCost:
@@ -86,7 +69,8 @@ def filter_cost(
     it or all, changes it by at most 2C, and the noise multiplier under that replacement
     is z/2. It assumes nothing but that clip. A vote is one bit of the tester's data and
     of contributions that were released before, so its randomised response is (ε, 0)-DP
-    under any change of the tester's data.
+    under any change of the tester's data. One record may change each of its votes, so
+    it pays for all of them. The same vote is reported the same way in every pass.
 
     Args:
       settings: `contribution_noise` is z, the std of a contribution's Gaussian noise
@@ -106,54 +90,4 @@ def filter_cost(
         contribution_delta=delta if noise_multiplier > 0 else 0.0,
         votes_per_pass=num_participants - 1,
         epsilon_per_vote=exact_vote_epsilon(flip_probability(settings.vote_epsilon)),
-    )
-
-
-def guarantees(
-    settings: FilterSettings, *, num_participants: int, delta: float, passes: int = 1
-) -> Guarantees:
-    """The privacy cost of each participant, before it takes part.
-
-    One record of a tester's test set may change each of its votes, so the test set
-    pays for all of them. Advanced composition (Dwork, Rothblum and Vadhan 2010) of k
-    votes is ε·sqrt(2k·ln(1/δ)) + k·ε·(e^ε − 1), which exceeds the basic sum k·ε where
-    k is small.
-
-    The same vote is reported the same way in every pass, as published, so that repeated
-    passes cannot average the noise away. A vote that changes between two passes may
-    however show as a report that changes, which an unchanged vote never does. No finite
-    ε covers that, so with several passes every ε of the votes is inf.
-
-    Args:
-      settings, num_participants, passes: as in `filter_cost`.
-      delta: δ of the composed test set and of the contribution.
-    """
-    cost = filter_cost(
-        settings, num_participants=num_participants, delta=delta, passes=passes
-    )
-    flip = flip_probability(settings.vote_epsilon)
-    once = exact_vote_epsilon(flip) if passes == 1 else math.inf
-    answers = num_participants - 1
-    advanced = math.inf
-    if math.isfinite(once):
-        advanced = once * math.sqrt(2 * answers * math.log(1 / delta))
-        advanced += answers * once * math.expm1(once)
-
-    def spent(method: str, precision: float, votes: int) -> float:
-        return composed_epsilon(
-            method, precision, delta, votes=votes, vote_epsilon=cost.vote_epsilon
-        )
-
-    return Guarantees(
-        flip_probability=flip,
-        keep_probability=1 - flip / 2,
-        vote_published=2 * once,
-        vote=once,
-        num_votes=answers,
-        test_set_basic=answers * once if answers else 0.0,
-        test_set_advanced=advanced,
-        test_set_pld=spent("pld", 0.0, cost.votes),
-        contribution=spent("gdp", cost.precision, 0),
-        participant_pld=spent("pld", cost.precision, cost.votes),
-        delta=delta,
     )

@@ -31,7 +31,7 @@ _REGISTRY: dict[str, Entry] = {}
 # Former names: command lines and files that were written with them stay readable.
 _RENAMED = {"sensitivity": "reestimation"}
 # Of these the source's formula was not to be had, so that ours stands for it.
-_RECONSTRUCTIONS = ("time_varying", "reestimation", "dpa", "fedsdp")
+_RECONSTRUCTED = " [reconstruction]"
 
 
 def register_mechanism(
@@ -103,13 +103,7 @@ def mechanism_summary(name: str) -> str:
     Raises:
       ValueError: unknown name.
     """
-    mark = " [reconstruction]" if is_reconstruction(name) else ""
-    return _entry(name).summary + mark
-
-
-def is_reconstruction(name: str) -> bool:
-    """Whether the source's formula was not to be had, so that ours stands for it."""
-    return current_name(name) in _RECONSTRUCTIONS
+    return _entry(name).summary
 
 
 def mechanism_label(name: str) -> str:
@@ -272,7 +266,8 @@ register_mechanism(
     _baseline("schedules", "make_time_varying"),
     settings=baseline_settings.TimeVaryingSettings,
     label="Time-Varying DP",
-    summary="Time-Varying DP (Yuan et al. 2023): noise in a geometric series of rounds",
+    summary="Time-Varying DP (Yuan et al. 2023): noise in a geometric series of rounds"
+    + _RECONSTRUCTED,
     unread=_CONTRIBUTION,
 )
 register_mechanism(
@@ -280,7 +275,8 @@ register_mechanism(
     _baseline("reestimation", "make_reestimation"),
     settings=baseline_settings.ReestimationSettings,
     label="Sensitivity re-estimation",
-    summary="Sensitivity re-estimation (Xue et al. 2023): the clip follows past norms",
+    summary="Sensitivity re-estimation (Xue et al. 2023): the clip follows past norms"
+    + _RECONSTRUCTED,
     unread=_CONTRIBUTION,
 )
 register_mechanism(
@@ -289,7 +285,7 @@ register_mechanism(
     settings=baseline_settings.DpaSettings,
     label="DPA",
     summary="Dynamic privacy allocation (Zhang et al. 2024): variances that minimise "
-    "the final error bound",
+    "the final error bound" + _RECONSTRUCTED,
     unread=_CONTRIBUTION,
 )
 register_mechanism(
@@ -307,7 +303,7 @@ register_mechanism(
     shapley_guided.make_fedsdp,
     settings=shapley_guided.ShapleyGuidedSettings,
     label="FedSDP",
-    summary="FedSDP: noise guided by R, with the public code's offset",
+    summary="FedSDP: noise guided by R, with the public code's offset" + _RECONSTRUCTED,
     explain=shapley_guided.explanation(
         "clip(R/2 − 1, −3, 1) − ln δ²", shapley_guided.fedsdp_risk_tolerance
     ),

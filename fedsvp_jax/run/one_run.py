@@ -115,11 +115,7 @@ def train(
         if config.influence_filter != "none" or config.corrupted_share > 0:
             admitted = np.asarray(processes.to_host(session.state.admitted)[0])
             summary |= extras.around("influence.admission").summary(
-                config,
-                program.data.corrupted[0],
-                admitted,
-                rounds=session.done,
-                delta=config.target_delta,
+                config, program.data.corrupted[0], admitted
             )
         features = config.model in FEATURE_MODELS
         if (

@@ -92,6 +92,8 @@ def test_every_purpose_of_a_client_has_the_key_of_its_address(
         def call(*told: Any, **named: Any) -> Any:
             draws = [one for one in told if isinstance(one, Draws)]
             used[name] = draws[0].key if draws else named["key"]
+            if draws:
+                used["steps"] = draws[0].secret
             return result
 
         return call
@@ -117,6 +119,7 @@ def test_every_purpose_of_a_client_has_the_key_of_its_address(
     expected = {
         "release": prng.Stream.CONTRIBUTION_RELEASE,
         "training": prng.Stream.LOCAL_TRAINING,
+        "steps": prng.Stream.DP_SGD,
         "noise": prng.Stream.NOISE,
     }
     for name, purpose in expected.items():

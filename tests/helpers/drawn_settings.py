@@ -23,7 +23,7 @@ from fedsvp_jax.algorithm.state import ClientMetrics, RoundMetrics
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation import client_promises
 from fedsvp_jax.federation.budget import account_of
-from fedsvp_jax.influence import admission, privacy
+from fedsvp_jax.influence import admission
 from fedsvp_jax.mechanisms import noise, played
 from fedsvp_jax.report import guarantees as guarantees_page
 from fedsvp_jax.report import spent as spent_text
@@ -294,13 +294,6 @@ def _metrics(chosen: np.ndarray, weights: np.ndarray, infos: Any) -> RoundMetric
 
 def _summed_up(config: ExperimentConfig, after: Account) -> tuple[dict[str, Any], str]:
     summary = claims.summary(after)
-    if config.influence_filter != "none":
-        summary["filter"] = privacy.guarantees(
-            config,
-            num_participants=config.num_clients,
-            delta=config.target_delta,
-            passes=admission.num_passes(config, after.rounds),
-        )._asdict()
     written = json.loads(json.dumps(plain(summary)))
     text = spent_text.spent_line(summary) + guarantees_page.table(written)
     return summary, text

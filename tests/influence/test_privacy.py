@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedsvp_jax import influence
-from fedsvp_jax.accounting import FilterCost
+from fedsvp_jax.accounting import FilterCost, composed_epsilon
 from fedsvp_jax.filter_settings import FilterSettings
 from fedsvp_jax.influence import privacy
 
@@ -31,29 +31,21 @@ def test_epsilon_1_keeps_a_vote_with_probability_622459():
     assert influence.vote_epsilon(0.0) == math.inf
 
 
-def guarantees(
-    vote_epsilon: float, noise: float, num_participants: int, passes: int = 1
-) -> influence.Guarantees:
-    settings = FilterSettings(vote_epsilon=vote_epsilon, contribution_noise=noise)
-    return influence.guarantees(
-        settings, num_participants=num_participants, delta=1e-5, passes=passes
+@pytest.mark.parametrize(("passes", "finite"), [(1, True), (2, False)])
+def test_a_test_set_pays_for_every_vote_and_without_end_for_one_that_may_change(
+    passes: int, finite: bool
+):
+    settings = FilterSettings(vote_epsilon=1.0, contribution_noise=0.1)
+    cost = privacy.filter_cost(
+        settings, num_participants=100, delta=1e-5, passes=passes
     )
-
-
-def test_a_test_set_pays_for_every_vote():
-    cost = guarantees(1.0, 0.1, 100)
-    assert cost.num_votes == 99
-    np.testing.assert_allclose(cost.test_set_basic, 99 * 0.5)
-    advanced = 0.5 * math.sqrt(2 * 99 * math.log(1e5)) + 99 * 0.5 * math.expm1(0.5)
-    np.testing.assert_allclose(cost.test_set_advanced, advanced)
-    # Exact composition is at most either, and more than k ε tanh(ε/2), its mean.
-    assert 99 * 0.5 * math.tanh(0.25) < cost.test_set_pld < cost.test_set_basic
-
-
-def test_a_vote_that_may_change_between_passes_has_no_finite_price():
-    twice = guarantees(1.0, 1.0, 10, passes=2)
-    assert twice.vote == twice.test_set_pld == math.inf
-    assert math.isfinite(twice.contribution)
+    assert cost.votes == 99 * passes and math.isfinite(cost.precision)
+    told = {"votes": cost.votes, "vote_epsilon": cost.vote_epsilon}
+    exact = composed_epsilon("pld", 0.0, 1e-5, **told)
+    if finite:  # at most the sum, and more than k ε tanh(ε/2), its mean
+        assert 99 * 0.5 * math.tanh(0.25) < exact < 99 * 0.5
+    else:
+        assert cost.vote_epsilon == exact == math.inf
 
 
 def hidden(noise_multiplier: float, passes: int = 1) -> FilterCost:
