@@ -74,19 +74,13 @@ def p_value(
     return min(1.0, len(_SHARES) * least)
 
 
-def lower_bound(
-    inside: np.ndarray,
-    outside: np.ndarray,
-    *,
-    delta: float,
-    significance: float = 0.05,
-) -> float:
-    """The largest ε, to 1e-3, whose claim `p_value` contradicts; 0 if there is none."""
+def lower_bound(inside: np.ndarray, outside: np.ndarray, *, delta: float) -> float:
+    """The largest ε, to 1e-3, that `p_value` contradicts at 5 %; 0 if there is none."""
     low, high = 0.0, 64.0
 
     def contradicted(epsilon: float) -> bool:
         p = p_value(inside, outside, epsilon=epsilon, delta=delta)
-        return p <= significance
+        return p <= 0.05
 
     if not contradicted(low):
         return 0.0

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pytest
 
 from fedsvp_jax.attacks import canaries
 from fedsvp_jax.data import sources
@@ -38,6 +39,8 @@ def test_a_canary_pushes_along_its_direction_and_nothing_else_does():
     assert np.all(honest[8:] == 0) and np.any(honest[:8] != 0)
     empty = gradient(model, params, np.zeros(6, np.float32), 0)
     np.testing.assert_array_equal(empty, 0)
+    with pytest.raises(ValueError, match="dimension must be at least 640"):
+        canaries.canary_model(np.zeros((3, 50), np.float32), 64, 10)
 
 
 def test_a_client_that_is_out_holds_empty_records():

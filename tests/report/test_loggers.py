@@ -33,6 +33,7 @@ def test_a_second_start_takes_the_place_of_the_first(tmp_path: pathlib.Path) -> 
     for _ in range(2):
         write(tmp_path, "tensorboard")
     assert event_scalars(tmp_path / "tensorboard") == FOUND
+    assert len(list((tmp_path / "tensorboard").iterdir())) == 1
 
 
 class Told:
