@@ -38,7 +38,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup demo test test-lab test-all durations test-quick test-lane test-slow \
 	test-references test-deploy test-browser mutants docs tutorial lint format bench \
-	accelerators reproduce-small audit fuzz clean
+	accelerators audit fuzz clean
 
 setup: $(STAMP)
 
@@ -172,9 +172,6 @@ accelerators: setup $(ACCELERATORS_STAMP)
 bench: setup
 	$(BIN)/python -m experiments.benchmark
 
-reproduce-small: setup
-	$(BIN)/python -m experiments.reproduce --size=small --output_dir=$(RUNS)/reproduce
-
 # Of every pin: has it a hash, is it a wheel, is a weakness of it known? And an SBOM of
 # each file of pins (CycloneDX) in runs/sbom. What needs the network says so without it.
 $(AUDIT_STAMP): $(BUILD_PARTS) requirements/audit.txt
@@ -189,7 +186,7 @@ audit: $(AUDIT_STAMP)
 # Hypothesis damages files for every reader, FUZZ_FILES (10,000) for each or more, for
 # FUZZ_SECONDS in all.
 fuzz: setup
-	FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest -s -m slow tests/data/test_fuzz.py
+	FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest -s -m slow tests/datasets/test_fuzz.py
 
 clean:
 	rm -rf $(VENV) .venv-lane $(REFERENCES) $(DEPLOY) $(MUTMUT) $(ACCELERATORS) $(AUDIT) $(RUNS) .cache .pytest_cache \

@@ -37,7 +37,7 @@ class Correction(NamedTuple):
     """What pairs say about the values of a game whose U(all) and U(none) are 0."""
 
     values: Array  # (N,) float32; they sum to 0
-    standard_error: Array  # () float32, of each value; nan without a pair
+    standard_errors: Array  # (N,) float32; nan without a pair
 
 
 def _weights(num_held: Array, num_attributes: int) -> Array:
@@ -101,11 +101,18 @@ def correction(
 ) -> Correction:
     """Unbiased values of a game with U(all) = U(none) = 0 from what the pairs differ.
 
-    The standard error takes the mean square of the differences for that of all pairs:
+    With x_a = Z [U(T) - U(T')] s_a/|s| of each pair, whose mean is the estimate: where
+    pairs are windows, which hold every attribute equally often, a value's standard
+    error is that of the mean of its own terms,
+
+        SE_a^2 = [sum over pairs of (x_a - mean x_a)^2 + Z^2 resolution^2/n]/(P (P - 1))
+
+    (of one pair the square itself, for which x_a is taken to have mean 0). Where every
+    pair has an order of its own, some attributes meet none of the large differences.
+    There it takes the mean square of the differences for that of all pairs, the same
+    for all held attributes:
 
         SE^2 = Z^2/(n P) (sum of differences^2 + resolution^2)/P
-
-    so it is the same for all held attributes.
 
     Args:
       pairs: P pairs of `draw_pairs`.
@@ -117,7 +124,7 @@ def correction(
     num_pairs = differences.shape[0]
     number = jnp.sum(held.astype(jnp.float32))
     if num_pairs == 0:
-        unknown = jnp.float32(jnp.nan)
+        unknown = jnp.full(held.shape, jnp.nan, jnp.float32)
         return Correction(jnp.zeros(held.shape, jnp.float32), unknown)
     total = jnp.sum(_weights(number, held.shape[0]))
     size = jnp.sum(pairs.coalitions.astype(jnp.float32), axis=1)
@@ -126,26 +133,36 @@ def correction(
     signs = jnp.where(pairs.coalitions, inside[:, None], 0)
     signs = signs - jnp.where(pairs.complements, outside[:, None], 0)
     scaled = total * differences / jnp.sqrt(inside + outside)
-    squares = jnp.sum(differences**2) + resolution**2
-    error = total * jnp.sqrt(squares / jnp.maximum(number, 1)) / num_pairs
-    return Correction(jnp.sum(scaled[:, None] * signs, axis=0) / num_pairs, error)
+    values = jnp.sum(scaled[:, None] * signs, axis=0) / num_pairs
+    mean = values if num_pairs > 1 else jnp.zeros_like(values)
+    own = jnp.sum(jnp.square(scaled[:, None] * signs - mean[None]), axis=0)
+    number = jnp.maximum(number, 1)
+    step = jnp.square(total * resolution) / number
+    own = (own + step) / (num_pairs * max(num_pairs - 1, 1))
+    shared = (
+        jnp.square(total) * jnp.sum(differences**2) / number + step
+    ) / num_pairs**2
+    errors = jnp.sqrt(jnp.where(number <= ORDERED, own, shared))
+    return Correction(values, jnp.where(held, errors, 0))
 
 
-def margin(standard_error: Array, num_pairs: int, held: Array) -> Array:
-    """Half the width of the 95 % interval: Student's t with 1 + (P - 1)(n - 1) degrees.
+def margin(standard_errors: Array, num_pairs: int, held: Array) -> Array:
+    """Half the width of the 95 % interval, by Student's t.
 
-    One difference alone knows as much of its own size, one degree of freedom. Every
-    further pair divides its difference among n held attributes, which is n - 1
-    contrasts, and the standard error takes the mean of all their squares.
+    A value's own standard error has P - 1 degrees of freedom (with one pair one, since
+    no mean is taken off). The one that all share has 1 + (P - 1)(n - 1): one difference
+    alone knows as much of its own size, and every further pair divides its difference
+    among n attributes, which is n - 1 contrasts.
 
     Args:
-      standard_error: of any shape.
+      standard_errors: of `correction`, of any shape.
       num_pairs: P; without pairs there is no interval, and the margin is nan.
       held: (N,) bool, the attributes that play.
     """
     if num_pairs == 0:
-        return jnp.full_like(standard_error, jnp.nan)
-    contrasts = np.maximum(np.arange(held.shape[0] + 1) - 1, 1)
-    quantiles = student.quantile(1 + (num_pairs - 1) * contrasts)
-    number = jnp.sum(held.astype(jnp.int32))
-    return standard_error * jnp.asarray(quantiles, jnp.float32)[number]
+        return jnp.full_like(standard_errors, jnp.nan)
+    number = np.arange(held.shape[0] + 1)
+    contrasts = (num_pairs - 1) * np.maximum(number - 1, 1)
+    degrees = np.where(number <= ORDERED, max(num_pairs - 1, 1), 1 + contrasts)
+    quantiles = jnp.asarray(student.quantile(degrees), jnp.float32)
+    return standard_errors * quantiles[jnp.sum(held.astype(jnp.int32))]

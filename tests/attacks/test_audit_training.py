@@ -9,7 +9,8 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.attacks import audit_training
 from fedsvp_jax.attacks.epsilon_bounds import lower_bounds
-from fedsvp_jax.mechanisms.private_query import PrivateQuerySettings, query_bound
+from fedsvp_jax.mechanisms.config import PrivateQuerySettings
+from fedsvp_jax.mechanisms.sensitivity import query_bound
 
 DELTA = 1e-5
 

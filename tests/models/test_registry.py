@@ -45,7 +45,7 @@ def _all_but(*slow):
 
 
 # ResNet-18 takes long to compile. The one with GroupNorm differs in the norm alone
-# (test_normalization.py); kernels and lanes of its layers are held by
+# (test_layers.py); kernels and lanes of its layers are held by
 # test_convolution.py and test_winograd.py, and by the other networks here.
 _ALL_QUICK = _all_but("resnet18_gn")
 _NO_RESNET = _all_but("resnet18_gn", "resnet18")
