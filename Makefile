@@ -104,7 +104,7 @@ test-slow: setup $(REFERENCES_STAMP)
 	FEDSVP_USERS_COMPILER=1 $(BIN)/python -m pytest -m slow
 
 test-references: setup $(REFERENCES_STAMP)
-	$(BIN)/python -m pytest -m slow tests/pretrained/test_references.py
+	$(BIN)/python -m pytest -m slow tests/features/test_references.py
 
 # The report page and the site in a real browser, which is installed where it may be.
 test-browser: setup

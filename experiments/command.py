@@ -164,8 +164,8 @@ def define_running() -> None:
         "logger",
         [],
         "Also write the numbers of every round for these tools, separated by commas: "
-        "csv, tensorboard, wandb, mlflow. Each writes to OUTPUT_DIR/NAME and sends "
-        "nothing; the last three need the extra of that name.",
+        "tensorboard, wandb, mlflow. Each writes to OUTPUT_DIR/NAME and sends "
+        "nothing, and each needs the extra of that name.",
     )
     flags.DEFINE_bool(
         "distributed",

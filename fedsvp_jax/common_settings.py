@@ -76,7 +76,6 @@ class TrainingSettings(Settings):
             "leaf_cnn",
             "resnet18",
             "resnet18_gn",
-            "vit",
             *FEATURE_MODELS,
         ),
     )

@@ -47,7 +47,7 @@ DURATIONS = pathlib.Path(__file__).with_name("durations.json")
 # Folders of `make test-lab`.
 LAB = (
     *("attacks", "baselines", "check", "datasets", "docs", "engines", "experiments"),
-    *("estimators", "influence", "pretrained", "report", "store", "tables"),
+    *("estimators", "influence", "features", "report", "store", "tables"),
 )
 
 

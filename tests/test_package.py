@@ -40,10 +40,10 @@ LAYERS = (
     ("baselines", "estimators", "influence", "tables"),
     ("store",),
     ("attacks", "check", "cluster", "datasets", "engines", "report"),
-    ("pretrained",),
+    ("features",),
 )
 TOUCH_FILES = (
-    *("attacks", "data", "datasets", "deploy", "pretrained", "report", "run", "store"),
+    *("attacks", "data", "datasets", "deploy", "features", "report", "run", "store"),
     "tables",
 )
 

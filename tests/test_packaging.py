@@ -179,7 +179,7 @@ AROUND = (  # what the core works without: rooms of the package, and extras
     "fedsvp_jax.check",
     "fedsvp_jax.engines",
     *("fedsvp_jax.estimators", "fedsvp_jax.influence"),
-    *("fedsvp_jax.datasets", "fedsvp_jax.pretrained", "fedsvp_jax.report"),
+    *("fedsvp_jax.datasets", "fedsvp_jax.features", "fedsvp_jax.report"),
     *("fedsvp_jax.store", "fedsvp_jax.tables"),
     *("flwr", "jax_privacy", "matplotlib", "mlflow", "nvflare", "pandas", "pfl"),
     *("plotly", "safetensors", "tensorboardX", "wandb"),

@@ -20,7 +20,7 @@ OUTSIDE = (  # rooms around the core
     "engines",
     "estimators",
     "influence",
-    "pretrained",
+    "features",
     "report",
     "store",
     "tables",

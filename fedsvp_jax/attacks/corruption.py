@@ -150,7 +150,6 @@ CORRUPTIONS: dict[str, Callable[[Array, Array, int, Array], tuple[Array, Array]]
     "occluded_images": _occluded_images,
     "one_class": _one_class,
 }
-IMAGE_CORRUPTIONS = ("noisy_images", "occluded_images")  # the other kinds change labels
 
 
 class CorruptedClients(NamedTuple):

@@ -51,6 +51,7 @@ def gaussian_bound(
     Source: Nasr et al. 2023 (arXiv 2302.07956); Dong, Roth and Su 2019, for GDP.
     """
     import scipy.stats
+    from dp_accounting import gaussian_mechanism
 
     def most(errors: np.ndarray) -> float:  # Clopper and Pearson's upper bound
         test = scipy.stats.binomtest(int(errors.sum()), len(errors))
@@ -58,13 +59,6 @@ def gaussian_bound(
 
     normal = scipy.stats.norm
     mu = float(normal.isf(most(outside >= 0)) - normal.ppf(most(inside < 0)))
-    return gaussian_epsilon(mu, delta)
-
-
-def gaussian_epsilon(mu: float, delta: float) -> float:
-    """ε at δ of N(0, 1) against N(mu, 1); 0 where mu is not above 0."""
-    from dp_accounting import gaussian_mechanism
-
     if not mu > 0:
         return 0.0
     return float(gaussian_mechanism.get_epsilon_gaussian(1 / mu, delta))

@@ -57,7 +57,7 @@ def load_dataset(config: FederationSettings, most: int | None = None) -> Dataset
     if most is not None and most < count:
         dataset = _trained_on(dataset, np.arange(most) * count // most)
     if config.model in FEATURE_MODELS:
-        dataset = extras.around("pretrained.features").of_images(
+        dataset = extras.around("features.kept").of_images(
             config.model, dataset, config.features_dir
         )
     return evaluated_on(dataset, config.max_test_examples)

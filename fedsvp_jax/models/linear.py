@@ -18,7 +18,7 @@ class Linear(nn.Module):
         if x.ndim != 2:
             raise ValueError(
                 f"a linear model on features takes vectors, got examples of the shape "
-                f"{x.shape[1:]}; fedsvp_jax.pretrained.features.of_images makes "
+                f"{x.shape[1:]}; fedsvp_jax.features.kept.of_images makes "
                 "features of a data set's images"
             )
         zeros = nn.initializers.zeros

@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import flax.linen as nn
 
-from fedsvp_jax.extras import around
 from fedsvp_jax.models.adapters import from_linen
 from fedsvp_jax.models.cnn import CNN
 from fedsvp_jax.models.kernels import Kernels, check_kernels
@@ -28,9 +27,6 @@ _BUILDERS: dict[str, Callable[[int, Kernels], nn.Module]] = {
     ),
     "resnet18": lambda classes, kernels: ResNet18(classes, "batch", kernels),
     "resnet18_gn": lambda classes, kernels: ResNet18(classes, "group", kernels),
-    "vit": lambda classes, kernels: around("pretrained.vit").ViT(
-        classes, kernels=kernels
-    ),
 }
 MODEL_NAMES: tuple[str, ...] = tuple(
     dict.fromkeys((*TABLE_MODELS, *_BUILDERS, *FEATURE_MODELS))
@@ -50,7 +46,6 @@ def make_model(name: str, *, num_classes: int, kernels: Kernels = "cpu") -> Mode
     | `leaf_cnn` | 6,603,710 for 28x28x1 and 62 classes |
     | `resnet18` | 11,173,962 for 3 channels and 10 classes, BatchNorm |
     | `resnet18_gn` | the same count, GroupNorm(32): no statistics |
-    | `vit` | 141,258 for 32x32x3 and 10 classes |
     | `scatter_linear` | (f + 1) · classes for f scattering coefficients of an image |
     | `scatter_channels_linear` | the same |
 

@@ -132,7 +132,7 @@ EXPERIMENTER = (
         "what the files above hold, drawn; partition.svg the counts by class",
     ),
     Kept(
-        ("csv/*", "tensorboard/*", "wandb/*", "mlflow/*"),
+        ("tensorboard/*", "wandb/*", "mlflow/*"),
         "the numbers of metrics.jsonl, for `--logger`; wandb and mlflow may send them "
         "to a server",
     ),

@@ -272,7 +272,7 @@ def table(ledger: Ledger) -> list[dict[str, str]]:
     ]
 
 
-def write_page(ledger: Ledger, path: Path, *, timestamp: str | None = None) -> Path:
+def write_page(ledger: Ledger, path: Path) -> Path:
     """Writes the auditor's page: one file that asks nothing of the network.
 
     Raises:
@@ -324,7 +324,7 @@ def write_page(ledger: Ledger, path: Path, *, timestamp: str | None = None) -> P
         subtitle=f"What the site has sent, by its log {ledger.file}",
         sections=sections,
         data={"plots": page.plot_data([plot] if rows else [])},
-        timestamp=timestamp,
+        timestamp=None,
     )
 
 

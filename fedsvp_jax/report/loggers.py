@@ -6,7 +6,6 @@ machine unless the tool's own environment variable says so: WANDB_MODE, or
 MLFLOW_TRACKING_URI.
 """
 
-import csv
 import os
 import pathlib
 import re
@@ -70,22 +69,6 @@ def _spent_tag(row: Mapping[str, Any], method: str) -> str:
     return f"epsilon_spent/{name}"
 
 
-def _csv(place: pathlib.Path, name: str) -> Logger:
-    """metrics.csv, written whole each time, since columns may have come."""
-    del name
-    place.mkdir(parents=True)
-    rows: list[dict[str, float]] = []
-
-    def flush() -> None:
-        columns = list(dict.fromkeys(name for row in rows for name in row))
-        with (place / "metrics.csv").open("w", newline="") as file:
-            writer = csv.DictWriter(file, columns, restval="")
-            writer.writeheader()
-            writer.writerows(rows)
-
-    return Logger(lambda t, found: rows.append({"round": t, **found}), flush, flush)
-
-
 def _tensorboard(place: pathlib.Path, name: str) -> Logger:
     """An event file, without TensorFlow."""
     from tensorboardX import SummaryWriter
@@ -144,12 +127,10 @@ def _nothing() -> None:
 
 # By the name that --logger takes; the name of the extra and of the folder too.
 LOGGERS: dict[str, Callable[[pathlib.Path, str], Logger]] = {
-    "csv": _csv,
     "tensorboard": _tensorboard,
     "wandb": _wandb,
     "mlflow": _mlflow,
 }
-_LIBRARIES = {"tensorboard": "tensorboardX", "wandb": "wandb", "mlflow": "mlflow"}
 
 
 class Loggers(Logs):
@@ -209,5 +190,5 @@ class Loggers(Logs):
 def _check(name: str) -> None:
     if name not in LOGGERS:
         raise ValueError(unknown("logger", name, tuple(LOGGERS)))
-    if name in _LIBRARIES:
-        extras.needed(_LIBRARIES[name], name, f"logger {name}")
+    library = "tensorboardX" if name == "tensorboard" else name
+    extras.needed(library, name, f"logger {name}")

@@ -154,9 +154,7 @@ class TrainedModel:
         if name == "paper_cnn" and inputs.shape[1:] == (28, 28, 1):
             return preprocessing.enlarged_to_rgb32(inputs)
         if name in FEATURE_MODELS and inputs.ndim == 4:
-            computed: np.ndarray = extras.around("pretrained.features").computed(
-                name, inputs
-            )
+            computed: np.ndarray = extras.around("features.kept").computed(name, inputs)
             return computed
         return inputs
 

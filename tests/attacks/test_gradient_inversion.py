@@ -76,6 +76,8 @@ def test_the_label_is_where_the_last_bias_falls():
     for label in (0, 3, 9):
         seen = gradient(IMAGES, jnp.int32(label))
         assert inversion.inferred_label(seen, CLASSES) == label
+    with pytest.raises(ValueError, match="no bias of 7 logits"):
+        inversion.inferred_label(seen, 7)
 
 
 def test_l2_counts_the_gap_and_cosine_the_angle_alone():

@@ -81,6 +81,8 @@ def test_the_networks_take_the_papers_image_sizes(shape: tuple[int, ...]) -> Non
     )
     assert made.shape == (5, *shape)
     assert judged.shape == (5, {8: 16, 28: 49, 32: 64}[shape[0]])
+    with pytest.raises(ValueError, match="widths that 4 divides"):
+        gan.check_image_shape((shape[0], 30, 1))
 
 
 @pytest.mark.slow

@@ -119,17 +119,3 @@ def test_an_inner_app_that_fails_is_noise_to_the_server(tmp_path: pathlib.Path) 
         assert around.site.read().last_round == 1
         again = around(request(model(), 1), CONTEXT, inner())
         assert again.error.reason.startswith("round 1 is over")
-
-
-@pytest.mark.hole
-def test_no_ratio_that_the_inner_app_reports_switches_the_noise_off(
-    tmp_path: pathlib.Path,
-) -> None:
-    for place, ratio in enumerate((float("nan"), float("inf"), -1e9, [1.0, 2.0])):
-        site = Site(tmp_path / str(place), policy(mechanism="fedsva"))
-        site.begin(30)
-        around = PrivacyMod(site)
-        told = inner(**{"contribution-ratio": ratio})
-        sent = around(request(model(), 1), CONTEXT, told)
-        leaf = sent.content["arrays"].to_numpy_ndarrays()[0]
-        assert np.std(leaf - trained(model())[0]) > 0.1

@@ -127,18 +127,6 @@ def test_a_training_that_fails_is_noise_to_the_server(tmp_path: pathlib.Path) ->
         assert around.site_of("site-3").read().last_round == 1
 
 
-@pytest.mark.hole
-def test_no_ratio_that_the_training_reports_switches_the_noise_off(
-    tmp_path: pathlib.Path,
-) -> None:
-    guided = {"mechanism": "fedsva", "sensitivity": "paper", "epsilon": 0.5}
-    guided |= {"calibration": "classical"}
-    for place, ratio in enumerate((float("nan"), float("inf"), -1e9, "none")):
-        around = privacy(tmp_path / str(place), **guided)
-        reply = sent(around, 0, result(0, **{"contribution-ratio": ratio}))
-        assert np.std(from_shareable(reply).data["0"] - model()[0]) > 0.1
-
-
 # A job whose noise is seeded, in NVFlare's simulator.
 SEEDED = """
 from fedsvp_jax.deploy import Seeded

@@ -18,7 +18,6 @@ _SHAPES = {
     "leaf_cnn": ((28, 28, 1), 62),
     "resnet18": ((32, 32, 3), 10),
     "resnet18_gn": ((32, 32, 3), 10),
-    "vit": ((32, 32, 3), 10),
     "scatter_linear": ((324,), 10),
     "scatter_channels_linear": ((324,), 10),
     "logistic": ((9,), 3),
@@ -31,7 +30,6 @@ _QUICK_SHAPES = {
     "leaf_cnn": ((8, 8, 1), 5),
     "resnet18": ((16, 16, 3), 5),
     "resnet18_gn": ((16, 16, 3), 5),
-    "vit": ((8, 8, 1), 5),
 }
 _BATCH = 4
 
@@ -48,10 +46,9 @@ def _all_but(*slow):
 
 # ResNet-18 takes long to compile. The one with GroupNorm differs in the norm alone
 # (test_layers.py); kernels and lanes of its layers are held by
-# test_convolution.py and test_winograd.py, and by the other networks here. The Vision
-# Transformer is held by tests/pretrained.
-_ALL_QUICK = _all_but("resnet18_gn", "vit")
-_NO_RESNET = _all_but("resnet18_gn", "resnet18", "vit")
+# test_convolution.py and test_winograd.py, and by the other networks here.
+_ALL_QUICK = _all_but("resnet18_gn")
+_NO_RESNET = _all_but("resnet18_gn", "resnet18")
 
 
 class _Quick:
@@ -104,16 +101,6 @@ def _cross_entropy(logits, labels):
         ("leaf_cnn", 6_603_710),  # LEAF's FEMNIST CNN
         ("resnet18", 11_173_962),  # FedSDP's public code, METHODS.md section 3
         ("resnet18_gn", 11_173_962),
-        # Patches, class token and positions; four layers; normalisation and logits.
-        (
-            "vit",
-            (48 + 1) * 64
-            + 64
-            + 65 * 64
-            + 4 * (3 * 64 * 64 + 65 * 64 + 65 * 128 + 129 * 64 + 4 * 64)
-            + 2 * 64
-            + 65 * 10,
-        ),
     ],
 )
 def test_the_number_of_parameters_is_the_published_one(name, count):

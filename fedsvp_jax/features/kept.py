@@ -19,8 +19,8 @@ from tqdm import tqdm
 
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.datasets import embedded
+from fedsvp_jax.features import scattering
 from fedsvp_jax.models.batches import in_batches
-from fedsvp_jax.pretrained import scattering
 from fedsvp_jax.structs import Array, Params
 
 _BATCH = 100  # images in one call

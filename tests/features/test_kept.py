@@ -12,9 +12,9 @@ from stores import digits_store
 from tiny_files import make
 
 from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.features import kept, scattering
 from fedsvp_jax.federation import loading
 from fedsvp_jax.models import make_model
-from fedsvp_jax.pretrained import features, scattering
 
 
 def pictures(**changes: Any) -> Any:
@@ -34,7 +34,7 @@ def pictures(**changes: Any) -> Any:
 
 def test_every_image_becomes_its_own_features(tmp_path: pathlib.Path) -> None:
     images = pictures()
-    found = features.of_images("scatter_linear", images, tmp_path)
+    found = kept.of_images("scatter_linear", images, tmp_path)
     for part in ("train", "test"):
         expected = jax.jit(scattering.scattering_features)(
             getattr(images, f"{part}_inputs")
@@ -50,17 +50,17 @@ def test_every_image_becomes_its_own_features(tmp_path: pathlib.Path) -> None:
 def test_features_are_computed_once_and_kept(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = features.of_images("scatter_linear", pictures(), tmp_path)
-    (kept,) = tmp_path.iterdir()
+    first = kept.of_images("scatter_linear", pictures(), tmp_path)
+    (file,) = tmp_path.iterdir()
     with monkeypatch.context() as patch:
-        patch.setattr(features, "_compute", None)
-        again = features.of_images("scatter_linear", pictures(), tmp_path)
+        patch.setattr(kept, "_compute", None)
+        again = kept.of_images("scatter_linear", pictures(), tmp_path)
     assert again.fingerprint == first.fingerprint
     other = pictures()
     other.test_inputs[0, 0, 0] ^= 1
-    features.of_images("scatter_linear", other, tmp_path)
+    kept.of_images("scatter_linear", other, tmp_path)
     assert len(list(tmp_path.iterdir())) == 2
-    assert kept.is_file()
+    assert file.is_file()
 
 
 def test_an_interrupted_computation_leaves_no_file(
@@ -69,16 +69,16 @@ def test_an_interrupted_computation_leaves_no_file(
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(features.os, "replace", interrupted)
+    monkeypatch.setattr(kept.os, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        features.of_images("scatter_linear", pictures(), tmp_path)
+        kept.of_images("scatter_linear", pictures(), tmp_path)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("shape", [(8, 12, 1), (10, 10, 1), (4, 4, 3)])
 def test_images_without_whole_windows_are_refused(shape: tuple[int, int, int]) -> None:
     with pytest.raises(ValueError, match="side is a multiple of 4 and at least 8"):
-        features.make_extractor("scatter_linear", shape)
+        kept.make_extractor("scatter_linear", shape)
 
 
 def test_a_data_set_is_loaded_as_features(tmp_path: pathlib.Path) -> None:
@@ -119,10 +119,10 @@ def test_images_that_were_not_made_features_are_refused() -> None:
 
 def test_kept_features_that_were_changed_are_refused(tmp_path: pathlib.Path) -> None:
     """D9: with one half of the file zeroed, training went on without a word."""
-    features.of_images("scatter_linear", pictures(), tmp_path)
+    kept.of_images("scatter_linear", pictures(), tmp_path)
     (file,) = tmp_path.iterdir()
     content = bytearray(file.read_bytes())
     content[len(content) // 2 :] = bytes(len(content) - len(content) // 2)
     file.write_bytes(content)
     with pytest.raises(ValueError, match="differs from its SHA-256"):
-        features.of_images("scatter_linear", pictures(), tmp_path)
+        kept.of_images("scatter_linear", pictures(), tmp_path)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedsvp_jax.datasets import embedded
-from fedsvp_jax.pretrained import scattering
+from fedsvp_jax.features import scattering
 
 coefficients = jax.jit(scattering.scattering)
 features = jax.jit(scattering.scattering_features)
